@@ -1,0 +1,55 @@
+// Package pci holds the words for PCI devices: addresses, devices, the device_spec that offers them and the alias that asks for them.
+//
+// It parses and matches; it reads no file and knows no service. The facts come from agent/sysfs.
+package pci
+
+import "fmt"
+
+// Type is the kind of a device in Nova's words.
+type Type string
+
+// The types that `device_type` of an alias may name.
+const (
+	Plain    Type = "type-PCI" // no SR-IOV
+	Physical Type = "type-PF"  // can have virtual functions
+	Virtual  Type = "type-VF"  // a virtual function of a PF
+)
+
+// NoNUMA is the NUMA node of a device whose firmware names none (numa_node reads -1).
+const NoNUMA = -1
+
+// NoGroup is the IOMMU group of a device without one (no IOMMU, or switched off).
+const NoGroup = -1
+
+// Device is one PCI function as the kernel shows it in /sys/bus/pci/devices/<address>.
+type Device struct {
+	Address    Address
+	Vendor     string   // vendor: four lower-case hex digits, no 0x
+	Product    string   // device: likewise
+	Class      uint32   // class: base class, subclass, programming interface, e.g. 0x020000 for Ethernet
+	Type       Type     // from sriov_totalvfs and physfn
+	Parent     *Address // physfn: the PF of a VF, else nil
+	NUMANode   int      // numa_node, or NoNUMA
+	Driver     string   // driver: the bound driver's name, or ""
+	IOMMUGroup int      // iommu_group: its number, or NoGroup
+	TotalVFs   int      // sriov_totalvfs of a PF
+	NumVFs     int      // sriov_numvfs of a PF: how many exist now
+	Net        []string // net/: names of its network interfaces, sorted
+}
+
+// IsBridge reports whether the device is a bridge (base class 06), which no guest can be given.
+func (d Device) IsBridge() bool { return d.Class>>16 == 0x06 }
+
+// Holder is the address whose resource provider counts this device: the PF for a VF, else its own
+// (spec 002: "the related resource inventory will be reported on RP representing its parent PF device").
+func (d Device) Holder() Address {
+	if d.Parent != nil {
+		return *d.Parent
+	}
+	return d.Address
+}
+
+// String prints the device for logs: `0000:3b:00.1 8086:1515 type-VF`.
+func (d Device) String() string {
+	return fmt.Sprintf("%s %s:%s %s", d.Address, d.Vendor, d.Product, d.Type)
+}

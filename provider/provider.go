@@ -1,0 +1,146 @@
+// Package provider holds resource providers and their trees: what a host, a NUMA node or a device offers, and under whom it lies.
+package provider
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/resource"
+)
+
+// ID is the UUID of a resource provider.
+type ID = resource.ProviderID
+
+// Provider is one resource provider with all that it offers.
+type Provider struct {
+	ID          ID
+	Name        string
+	Parent      ID  // empty for a root
+	Root        ID  // its own ID for a root
+	Generation  int // raised by Placement at each change of inventories, traits, aggregates or allocations put
+	Inventories map[resource.Class]resource.Inventory
+	Traits      []resource.Trait       // sorted
+	Aggregates  []resource.AggregateID // sorted
+}
+
+// HasTrait reports whether the provider has this trait.
+func (p Provider) HasTrait(t resource.Trait) bool { return slices.Contains(p.Traits, t) }
+
+// Tree is the providers of one root, parents before their children, siblings by name.
+type Tree struct {
+	Providers []Provider
+}
+
+// Root is the provider without a parent; ok is false for an empty tree.
+func (t Tree) Root() (p Provider, ok bool) {
+	for _, p := range t.Providers {
+		if p.Parent == "" {
+			return p, true
+		}
+	}
+	return Provider{}, false
+}
+
+// ByID finds a provider of the tree.
+func (t Tree) ByID(id ID) (Provider, bool) {
+	i := slices.IndexFunc(t.Providers, func(p Provider) bool { return p.ID == id })
+	if i < 0 {
+		return Provider{}, false
+	}
+	return t.Providers[i], true
+}
+
+// ByName finds a provider of the tree by its name, which Placement keeps unique.
+func (t Tree) ByName(name string) (Provider, bool) {
+	i := slices.IndexFunc(t.Providers, func(p Provider) bool { return p.Name == name })
+	if i < 0 {
+		return Provider{}, false
+	}
+	return t.Providers[i], true
+}
+
+// Children lists the providers right under id, by name.
+func (t Tree) Children(id ID) []Provider {
+	var out []Provider
+	for _, p := range t.Providers {
+		if p.Parent == id && id != "" {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Provider) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Sorted gives the tree in its canonical order. A provider whose parent is not in the tree is kept, at the end.
+func (t Tree) Sorted() Tree {
+	out := make([]Provider, 0, len(t.Providers))
+	var walk func(p Provider)
+	walk = func(p Provider) {
+		out = append(out, p)
+		for _, c := range t.Children(p.ID) {
+			walk(c)
+		}
+	}
+	for _, p := range t.Providers {
+		if _, inside := t.ByID(p.Parent); !inside {
+			walk(p)
+		}
+	}
+	return Tree{Providers: out}
+}
+
+// Used is how much of each class is taken on each provider.
+type Used map[ID]resource.Amounts
+
+// Print draws the tree for people: name, inventory as used/total, and traits.
+func (t Tree) Print(w io.Writer, used Used) error {
+	for _, p := range t.Sorted().Providers {
+		if _, inside := t.ByID(p.Parent); !inside {
+			if err := t.print(w, p, "", "", used); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t Tree) print(w io.Writer, p Provider, first, rest string, used Used) error {
+	if _, err := fmt.Fprintf(w, "%s%s%s\n", first, p.Name, describe(p, used[p.ID])); err != nil {
+		return err
+	}
+	children := t.Children(p.ID)
+	for i, c := range children {
+		branch, below := "├─ ", "│  "
+		if i == len(children)-1 {
+			branch, below = "└─ ", "   "
+		}
+		if err := t.print(w, c, rest+branch, rest+below, used); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describe(p Provider, used resource.Amounts) string {
+	var b strings.Builder
+	totals := resource.Amounts{}
+	for c, inv := range p.Inventories {
+		totals[c] = inv.Total
+	}
+	for _, c := range totals.Sorted() {
+		fmt.Fprintf(&b, "  %s %d/%d", c, used[c], p.Inventories[c].Capacity())
+		if r := p.Inventories[c].Reserved; r > 0 {
+			fmt.Fprintf(&b, " (%d reserved)", r)
+		}
+	}
+	if len(p.Traits) > 0 {
+		names := make([]string, len(p.Traits))
+		for i, tr := range p.Traits {
+			names[i] = string(tr)
+		}
+		fmt.Fprintf(&b, "  [%s]", strings.Join(names, " "))
+	}
+	return b.String()
+}

@@ -1,0 +1,112 @@
+// Package resource holds the words of the ledger: classes, traits, amounts, inventories, allocations and the ask.
+//
+// They are OpenStack Placement's own nouns. They know nothing of HTTP, SQL or JSON.
+package resource
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Class is a resource class: a standard one such as VCPU, or CUSTOM_ followed by A-Z, 0-9 and _.
+type Class string
+
+// Trait is a quality of a provider: a standard one such as HW_CPU_X86_AVX, or CUSTOM_….
+type Trait string
+
+// ProviderID is the UUID of a resource provider, as the API has it. Package provider calls it provider.ID.
+type ProviderID string
+
+// AggregateID is the UUID of a Placement aggregate.
+type AggregateID string
+
+// ConsumerID is the UUID of whoever holds an allocation: a server, a migration.
+type ConsumerID string
+
+// MaxAmount is the largest total, amount or limit that Placement's API accepts (its database columns are 32 bits wide).
+const MaxAmount = 2147483647
+
+var customName = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
+
+// IsCustom says whether a class or trait name is a well-formed custom one of at most 255 characters.
+func IsCustom(name string) bool { return len(name) <= 255 && customName.MatchString(name) }
+
+// Amounts maps a class to a whole number of units.
+type Amounts map[Class]int
+
+// Sorted lists the classes in order, so that what is printed or sent does not depend on chance.
+func (a Amounts) Sorted() []Class { return slices.Sorted(maps.Keys(a)) }
+
+// String prints `CLASS:n,CLASS:n` in order, the form of Placement's `resources` parameter.
+func (a Amounts) String() string {
+	parts := make([]string, 0, len(a))
+	for _, c := range a.Sorted() {
+		parts = append(parts, fmt.Sprintf("%s:%d", c, a[c]))
+	}
+	return strings.Join(parts, ",")
+}
+
+// Inventory says how much of one class a provider has. Units are those of the class (VCPU: threads,
+// MEMORY_MB: MiB, DISK_GB: GiB, device classes: devices).
+type Inventory struct {
+	Total           int
+	Reserved        int
+	MinUnit         int
+	MaxUnit         int
+	StepSize        int
+	AllocationRatio float64
+}
+
+// Whole is an inventory of n indivisible units with Placement's defaults for everything else.
+func Whole(n int) Inventory {
+	return Inventory{Total: n, MinUnit: 1, MaxUnit: n, StepSize: 1, AllocationRatio: 1}
+}
+
+// Capacity is (total - reserved) * allocation_ratio, cut down to a whole number as Placement does.
+func (i Inventory) Capacity() int { return int(float64(i.Total-i.Reserved) * i.AllocationRatio) }
+
+// Fits says whether amount more units can be had when used units are taken: Placement's rule for both candidates and claims.
+func (i Inventory) Fits(used, amount int) bool {
+	return i.Shape(amount) && used+amount <= i.Capacity()
+}
+
+// Shape says whether an amount is one that this inventory ever hands out: min_unit, max_unit and step_size.
+func (i Inventory) Shape(amount int) bool {
+	return amount >= i.MinUnit && amount <= i.MaxUnit && amount%i.StepSize == 0
+}
+
+// Refuse gives the sentence why amount more units cannot be had, or nothing when they can.
+func (i Inventory) Refuse(used, amount int) string {
+	switch {
+	case i.Fits(used, amount):
+		return ""
+	case amount < i.MinUnit:
+		return fmt.Sprintf("asks %d, the smallest share is %d", amount, i.MinUnit)
+	case amount > i.MaxUnit:
+		return fmt.Sprintf("asks %d, the largest share is %d", amount, i.MaxUnit)
+	case amount%i.StepSize != 0:
+		return fmt.Sprintf("asks %d, shares come in steps of %d", amount, i.StepSize)
+	case i.Reserved > 0:
+		return fmt.Sprintf("asks %d, %d of %d free (%d reserved)", amount, max(i.Capacity()-used, 0), i.Capacity(), i.Reserved)
+	default:
+		return fmt.Sprintf("asks %d, %d of %d free", amount, max(i.Capacity()-used, 0), i.Capacity())
+	}
+}
+
+// Allocation is what one consumer holds: amounts by provider.
+type Allocation map[ProviderID]Amounts
+
+// Equal compares two allocations; a provider with no amounts counts as absent.
+func (a Allocation) Equal(b Allocation) bool { return a.covers(b) && b.covers(a) }
+
+func (a Allocation) covers(b Allocation) bool {
+	for id, amounts := range b {
+		if len(amounts) > 0 && !maps.Equal(amounts, a[id]) {
+			return false
+		}
+	}
+	return true
+}

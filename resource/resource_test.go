@@ -1,0 +1,48 @@
+package resource
+
+import "testing"
+
+func TestInventoryFits(t *testing.T) {
+	inv := Inventory{Total: 10, Reserved: 2, MinUnit: 2, MaxUnit: 6, StepSize: 2, AllocationRatio: 1.5}
+	for _, c := range []struct {
+		used, amount int
+		refuse       string
+	}{
+		{0, 6, ""},
+		{8, 4, ""},
+		{9, 4, "asks 4, 3 of 12 free (2 reserved)"},
+		{0, 1, "asks 1, the smallest share is 2"},
+		{0, 8, "asks 8, the largest share is 6"},
+		{0, 5, "asks 5, shares come in steps of 2"},
+	} {
+		if got := inv.Refuse(c.used, c.amount); got != c.refuse {
+			t.Errorf("used %d amount %d: %q, want %q", c.used, c.amount, got, c.refuse)
+		}
+		if inv.Fits(c.used, c.amount) != (c.refuse == "") {
+			t.Errorf("used %d amount %d: Fits and Refuse disagree", c.used, c.amount)
+		}
+	}
+	if got := Whole(4).Refuse(4, 1); got != "asks 1, 0 of 4 free" {
+		t.Errorf("full: %q", got)
+	}
+}
+
+func TestAllocationEqual(t *testing.T) {
+	a := Allocation{"p": {"VCPU": 1}, "q": {}}
+	if !a.Equal(Allocation{"p": {"VCPU": 1}}) {
+		t.Error("an empty share counts as absent")
+	}
+	for _, b := range []Allocation{nil, {"p": {"VCPU": 2}}, {"p": {"VCPU": 1}, "r": {"VCPU": 1}}, {"p": {"VCPU": 1, "X": 1}}} {
+		if a.Equal(b) || b.Equal(a) {
+			t.Errorf("%v equals %v", a, b)
+		}
+	}
+}
+
+func TestIsCustom(t *testing.T) {
+	for name, want := range map[string]bool{"CUSTOM_A": true, "CUSTOM_": false, "custom_a": false, "VCPU": false, "CUSTOM_A-B": false, "CUSTOM_A\n": false} {
+		if IsCustom(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}
