@@ -1,0 +1,87 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+// Client is the agent's side of the contract, and the readers' side.
+type Client struct{ REST *rest.Client }
+
+func path(host string, rest ...string) string {
+	p := "/berth/v1/hosts/" + url.PathEscape(host)
+	for _, r := range rest {
+		p += "/" + url.PathEscape(r)
+	}
+	return p
+}
+
+// PutReport tells compute what the host has.
+func (c Client) PutReport(ctx context.Context, r Report) error {
+	_, err := c.REST.Do(ctx, http.MethodPut, path(r.Host), r, nil)
+	return err
+}
+
+// PutGuest tells compute what became of a server on the host.
+func (c Client) PutGuest(ctx context.Context, host, server string, g Guest) error {
+	_, err := c.REST.Do(ctx, http.MethodPut, path(host, "guests", server), g, nil)
+	return err
+}
+
+// Hosts reads the reports of all hosts.
+func (c Client) Hosts(ctx context.Context) ([]Report, error) {
+	var out struct {
+		Hosts []Report `json:"hosts"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, "/berth/v1/hosts", nil, &out)
+	return out.Hosts, err
+}
+
+// Devices reads the devices of all hosts, by host and address.
+func (c Client) Devices(ctx context.Context) ([]Device, error) {
+	var out struct {
+		Devices []Device `json:"devices"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, "/berth/v1/devices", nil, &out)
+	return out.Devices, err
+}
+
+// Watch reads the assignments of a host from revision since on (0: from the start) and hands each line to got, until
+// the context ends, the stream breaks or got returns an error. It always returns an error; the
+// context's own is the quiet end.
+func (c Client) Watch(ctx context.Context, host string, since int64, got func(Assignments) error) error {
+	p := path(host, "assignments") + "?since=" + strconv.FormatInt(since, 10)
+	resp, err := c.REST.Send(ctx, http.MethodGet, p, nil)
+	if err != nil {
+		return err
+	}
+	if err := rest.AnswerFault(http.MethodGet, p, resp); err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return fault.New(fault.Unavailable, "GET "+p, "the stream of assignments ended: %w", err)
+		}
+		var a Assignments
+		if err := json.Unmarshal(line, &a); err != nil {
+			return fault.New(fault.Internal, "GET "+p, "a line of assignments is not what the contract promises: %w", err)
+		}
+		if err := got(a); err != nil {
+			return err
+		}
+	}
+}

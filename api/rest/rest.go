@@ -1,0 +1,225 @@
+// Package rest is what all of Berth's HTTP contracts share: the client, the road between houses in one
+// process, request ids, and reading bodies with a limit.
+//
+// Houses meet only here, over HTTP, also when they run in one process: InMemory gives a client the
+// other house's handler in place of a socket.
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// MaxBody is the largest request or answer body, in bytes, that a client or a server reads whole.
+const MaxBody = 64 << 20
+
+// Client speaks JSON to one service.
+type Client struct {
+	Base    string            // such as "http://127.0.0.1:8778", without a slash at the end
+	HTTP    *http.Client      // nil means a client with a timeout of one minute
+	Headers map[string]string // sent with each request: the token, the microversion
+}
+
+var defaultHTTP = &http.Client{Timeout: time.Minute}
+
+// Answer is what came back.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Status is the fault's cause when a service answered with an error: what it said, and the number.
+type Status struct {
+	Method, Path string
+	Code         int    // the HTTP status
+	Title        string // such as "Conflict"
+	Detail       string // the service's own sentence
+	Word         string // Placement's errors[].code, or empty
+	RequestID    string
+}
+
+// Error prints the answer for a log.
+func (s *Status) Error() string {
+	text := fmt.Sprintf("%s %s: %d %s: %s", s.Method, s.Path, s.Code, s.Title, s.Detail)
+	if s.RequestID != "" {
+		text += " (" + s.RequestID + ")"
+	}
+	return text
+}
+
+// Do sends body (nil, or something that encoding/json can write) and, when into is not nil, reads the
+// answer into it. A status of 400 or more is a fault with a *Status in its chain; a connection
+// that fails is fault.Unavailable.
+func (c *Client) Do(ctx context.Context, method, path string, body, into any) (Answer, error) {
+	op := method + " " + path
+	resp, err := c.Send(ctx, method, path, body)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
+	if err != nil {
+		return Answer{}, fault.New(fault.Unavailable, op, "the answer of %s broke off: %w", c.Base, err)
+	}
+	if len(data) > MaxBody {
+		return Answer{}, fault.New(fault.Internal, op, "the answer of %s is over %d MiB", c.Base, MaxBody>>20)
+	}
+	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
+	if resp.StatusCode >= 400 {
+		return answer, statusFault(op, readStatus(method, path, answer))
+	}
+	if into != nil && len(data) > 0 {
+		if err := json.Unmarshal(data, into); err != nil {
+			return answer, fault.New(fault.Internal, op, "the answer of %s is not what its API promises: %w", c.Base, err)
+		}
+	}
+	return answer, nil
+}
+
+// Send sends the request and returns the answer with its body still open: for answers that are
+// streams. The caller closes the body. The status is not looked at.
+func (c *Client) Send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	op := method + " " + path
+	var reader io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, fault.New(fault.Internal, op, "cannot write the request as JSON: %w", err)
+		}
+		reader = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, reader)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, op, "%q is no usable address: %w", c.Base, err)
+	}
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range c.Headers {
+		req.Header.Set(name, value)
+	}
+	client := c.HTTP
+	if client == nil {
+		client = defaultHTTP
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
+	}
+	return resp, nil
+}
+
+// AnswerFault turns an answer with an error status, whose body is read and closed, into a fault; nil below 400.
+func AnswerFault(method, path string, resp *http.Response) error {
+	if resp.StatusCode < 400 {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody))
+	resp.Body.Close()
+	if err != nil {
+		data = nil
+	}
+	return statusFault(method+" "+path, readStatus(method, path, Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}))
+}
+
+func statusFault(op string, s *Status) error {
+	kind := fault.Internal
+	switch s.Code {
+	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge:
+		kind = fault.Invalid
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		kind = fault.NotFound
+	case http.StatusConflict:
+		kind = fault.Conflict
+	case http.StatusUnauthorized, http.StatusForbidden:
+		kind = fault.Forbidden
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		kind = fault.Unavailable
+	}
+	return &fault.Error{Kind: kind, Op: op, Code: s.Word, Msg: s.Detail, Err: s}
+}
+
+// StatusOf finds what a service answered in a fault from Do, or nil.
+func StatusOf(err error) *Status {
+	s, _ := errors.AsType[*Status](err)
+	return s
+}
+
+// readStatus understands the three error bodies of OpenStack's APIs: Placement's {"errors": [{…}]}, Compute's
+// {"badRequest": {"code": …, "message": …}}, and anything else as plain text.
+func readStatus(method, path string, a Answer) *Status {
+	s := &Status{Method: method, Path: path, Code: a.Status, Title: http.StatusText(a.Status),
+		RequestID: a.Header.Get("Openstack-Request-Id")}
+	var placement struct {
+		Errors []struct{ Title, Detail, Code string }
+	}
+	if json.Unmarshal(a.Body, &placement) == nil && len(placement.Errors) > 0 {
+		e := placement.Errors[0]
+		s.Title, s.Detail, s.Word = e.Title, strings.TrimSpace(e.Detail), e.Code
+		return s
+	}
+	var compute map[string]struct {
+		Message string
+		Code    int
+	}
+	if json.Unmarshal(a.Body, &compute) == nil {
+		for title, e := range compute {
+			if e.Message != "" {
+				s.Title, s.Detail = title, e.Message
+				return s
+			}
+		}
+	}
+	s.Detail = strings.TrimSpace(string(a.Body))
+	if s.Detail == "" {
+		s.Detail = s.Title
+	}
+	return s
+}
+
+// ReadJSON reads a request body of at most MaxBody bytes into v. Syntax errors and trailing text are faults of
+// kind Invalid whose sentence can be shown to the client; so is another content type than JSON.
+func ReadJSON(r *http.Request, v any) error {
+	const op = "rest.ReadJSON"
+	if ct := r.Header.Get("Content-Type"); ct != "" {
+		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
+			return fault.New(fault.Invalid, op, "the content type is %q; send application/json", ct)
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	if err != nil {
+		return fault.New(fault.Invalid, op, "the request body broke off: %w", err)
+	}
+	if len(data) > MaxBody {
+		return fault.New(fault.Invalid, op, "the request body is over %d MiB", MaxBody>>20)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
+	}
+	return nil
+}
+
+// WriteJSON answers with a status and a JSON body.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, "cannot write the answer as JSON: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// The client may have gone; there is nobody left to tell.
+	_, _ = w.Write(data)
+}

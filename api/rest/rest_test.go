@@ -1,0 +1,109 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/openberth/berth/fault"
+)
+
+// roads runs a test over a socket and in memory: a client must not be able to tell them apart.
+func roads(t *testing.T, h http.Handler, test func(t *testing.T, c *Client)) {
+	t.Run("socket", func(t *testing.T) {
+		s := httptest.NewServer(h)
+		defer s.Close()
+		test(t, &Client{Base: s.URL})
+	})
+	t.Run("memory", func(t *testing.T) { test(t, &Client{Base: "http://placement", HTTP: InMemory(h)}) })
+}
+
+func TestErrorBodiesBecomeFaults(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/placement", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Openstack-Request-Id", "req-1")
+		WriteJSON(w, 409, map[string]any{"errors": []any{map[string]any{"status": 409, "title": "Conflict", "detail": "generation", "code": "placement.concurrent_update"}}})
+	})
+	mux.HandleFunc("/compute", func(w http.ResponseWriter, r *http.Request) {
+		WriteJSON(w, 400, map[string]any{"badRequest": map[string]any{"code": 400, "message": "no name"}})
+	})
+	roads(t, mux, func(t *testing.T, c *Client) {
+		_, err := c.Do(t.Context(), "GET", "/placement", nil, nil)
+		if !fault.Is(err, fault.Conflict) || fault.CodeOf(err) != "placement.concurrent_update" || StatusOf(err).RequestID != "req-1" {
+			t.Errorf("%v", err)
+		}
+		_, err = c.Do(t.Context(), "GET", "/compute", nil, nil)
+		if !fault.Is(err, fault.Invalid) || fault.TextOf(err) != "no name" {
+			t.Errorf("%v", err)
+		}
+		_, err = c.Do(t.Context(), "GET", "/nowhere", nil, nil)
+		if !fault.Is(err, fault.NotFound) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestBodyTravelsBothWays(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in map[string]int
+		if err := ReadJSON(r, &in); err != nil {
+			http.Error(w, err.Error(), 400)
+			return
+		}
+		WriteJSON(w, 200, map[string]int{"twice": in["n"] * 2, "q": len(r.URL.Query()["a"])})
+	})
+	roads(t, h, func(t *testing.T, c *Client) {
+		var out map[string]int
+		if _, err := c.Do(t.Context(), "PUT", "/x?a=1&a=2", map[string]int{"n": 21}, &out); err != nil || out["twice"] != 42 || out["q"] != 2 {
+			t.Errorf("%v %v", out, err)
+		}
+	})
+}
+
+func TestStreamFlowsAndCancelReachesTheHandler(t *testing.T) {
+	gone := make(chan struct{}, 2)
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "one")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		gone <- struct{}{}
+	})
+	roads(t, h, func(t *testing.T, c *Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		resp, err := c.Send(ctx, "GET", "/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		lines := bufio.NewReader(resp.Body)
+		if line, err := lines.ReadString('\n'); line != "one\n" || err != nil {
+			t.Fatalf("%q %v", line, err)
+		}
+		cancel()
+		if _, err := lines.ReadString('\n'); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("a cancelled stream ended with %v", err)
+		}
+		<-gone
+	})
+}
+
+func TestPanicBreaksTheAnswerOff(t *testing.T) {
+	c := &Client{Base: "http://x", HTTP: InMemory(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }))}
+	if _, err := c.Do(t.Context(), "GET", "/", nil, nil); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestUnreachableIsUnavailable(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	c := &Client{Base: s.URL}
+	if _, err := c.Do(t.Context(), "GET", "/", nil, nil); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("%v", err)
+	}
+}

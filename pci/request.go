@@ -1,0 +1,61 @@
+package pci
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/openberth/berth/resource"
+)
+
+// Policy is a NUMA affinity policy in Nova's words (`numa_policy` of an alias).
+type Policy string
+
+// The policies that an alias may name. Legacy is the default.
+const (
+	Required  Policy = "required"
+	Legacy    Policy = "legacy"
+	Preferred Policy = "preferred"
+	Socket    Policy = "socket"
+)
+
+// Want is what a device must be to serve a request. Empty fields want nothing.
+type Want struct {
+	Vendor    string // four lower-case hex digits
+	Product   string
+	Type      Type
+	Class     resource.Class   // the resource class asked of Placement
+	Required  []resource.Trait // sorted
+	Forbidden []resource.Trait // sorted; an alias names them with "!" (spec 002, "PCI alias configuration")
+}
+
+// Request is one device request of a server, from one `alias:count` of its flavor: Nova's InstancePCIRequest.
+type Request struct {
+	ID     string // request_id, a UUID: it ties the request to its groups and to the devices picked
+	Alias  string // alias_name
+	Count  int    // how many devices
+	Want   Want
+	Policy Policy
+	// Providers are the providers chosen in Placement, one for each device, in the order of the groups.
+	// Nil means that Placement was not asked (pci_in_placement is off) and any device that fits will do.
+	Providers []resource.ProviderID
+}
+
+// GroupSuffix is the requester id of the i-th device's request group, counted from 0: "<request_id>-<index>"
+// (spec 002, "Scheduling").
+func (r Request) GroupSuffix(i int) string { return fmt.Sprintf("%s-%d", r.ID, i) }
+
+// Refuse gives the sentence why a device is not what is wanted, or nothing when it is. Class and traits are
+// Placement's to judge; vendor, product and type are judged here, also when the alias names a class.
+func (w Want) Refuse(d Device) string {
+	switch {
+	case w.Vendor != "" && !strings.EqualFold(w.Vendor, d.Vendor):
+		return fmt.Sprintf("vendor is %s, not %s", d.Vendor, w.Vendor)
+	case w.Product != "" && !strings.EqualFold(w.Product, d.Product):
+		return fmt.Sprintf("product is %s, not %s", d.Product, w.Product)
+	case w.Type != "" && w.Type != d.Type:
+		return fmt.Sprintf("it is a %s, not a %s", d.Type, w.Type)
+	case w.Type == "" && d.Type == Physical:
+		return "it is a type-PF, which the alias does not ask for by device_type"
+	}
+	return ""
+}
