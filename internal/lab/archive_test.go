@@ -1,0 +1,125 @@
+package lab
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// machine is a captured part of /sys: files by path with their content, links by path with their target.
+type machine struct {
+	files map[string]string
+	links map[string]string
+}
+
+// parse reads an archive as testdata/capture/run prints it.
+func parse(t *testing.T, data []byte) machine {
+	t.Helper()
+	m := machine{map[string]string{}, map[string]string{}}
+	for _, f := range txtar.Parse(data).Files {
+		name, target, link := strings.Cut(f.Name, " -> ")
+		_, twice := m.files[name]
+		if _, linked := m.links[name]; twice || linked {
+			t.Errorf("%s is captured twice", name)
+		}
+		switch {
+		case !link:
+			m.files[name] = strings.TrimSpace(string(f.Data))
+		case len(f.Data) > 0:
+			t.Errorf("%s is a link and has content %q", f.Name, f.Data)
+		default:
+			m.links[name] = target
+		}
+	}
+	return m
+}
+
+// The fixtures are what tests of other packages read as a machine: whole, small, and telling nothing about who captured them.
+func TestFixtures(t *testing.T) {
+	for name, devices := range map[string]int{"lab.txtar": 21, "virtio.txtar": 6} {
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile("testdata/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(data) > 60<<10 {
+				t.Errorf("%d bytes: want at most 60 KB", len(data))
+			}
+			comment, _, _ := bytes.Cut(data, []byte("\n"))
+			if !bytes.Contains(comment, []byte("Linux ")) {
+				t.Errorf("comment %q does not say which kernel this was", comment)
+			}
+			m, found := parse(t, data), 0
+			for link, target := range m.links {
+				dir, address := path.Split(link)
+				if dir != "bus/pci/devices/" {
+					continue
+				}
+				found++
+				device := path.Join(dir, target)
+				if path.Base(device) != address {
+					t.Errorf("%s leads to %s", link, device)
+				}
+				for _, file := range []string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "numa_node"} {
+					if m.files[path.Join(device, file)] == "" {
+						t.Errorf("%s has no %s", device, file)
+					}
+				}
+			}
+			if found != devices {
+				t.Errorf("%d devices, want %d", found, devices)
+			}
+			for file, content := range m.files {
+				if path.Base(file) == "address" && content != "00:00:00:00:00:00" {
+					t.Errorf("%s names a real MAC address", file)
+				}
+			}
+			if m.files["devices/system/node/node0/cpulist"] == "" {
+				t.Error("no CPUs of NUMA node 0")
+			}
+		})
+	}
+}
+
+// shows reports whether berth's printed provider tree has this provider with this total of a custom resource class: on the
+// provider's own line, or on one of the lines after it that name no other provider. The total is the first number after the class.
+func shows(output, name string, total int) bool {
+	own := regexp.MustCompile(regexp.QuoteMeta(name) + `(?:[^.\w]|$)`)
+	inventory := regexp.MustCompile(`\bCUSTOM_\w+[^\w\n]+(?:total[^\w\n]+)?` + strconv.Itoa(total) + `\b`)
+	inside := false
+	for line := range strings.Lines(output) {
+		if own.MatchString(line) {
+			inside = true
+		} else if strings.Contains(line, "lab_0000:") {
+			inside = false
+		}
+		if inside && inventory.MatchString(line) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestShows(t *testing.T) {
+	const name = "lab_0000:11:00.0"
+	for printed, want := range map[string]bool{
+		"lab\n  lab_0000:11:00.0  CUSTOM_PASSTHROUGH  4  0\n":                                true,
+		"lab\n  lab_0000:11:00.0\n    CUSTOM_PASSTHROUGH: total 4, used 0\n":                 true,
+		"├─ lab_0000:11:00.0 (3c0f)\n│  inventory CUSTOM_PCI_1B36_0010 total=4 reserved=0\n": true,
+		"lab_0000:11:00.0  CUSTOM_PASSTHROUGH  1  4\n":                                       false,
+		"lab_0000:11:00.0  CUSTOM_PASSTHROUGH  40\n":                                         false,
+		"lab_0000:11:00.0\nlab_0000:21:00.0  CUSTOM_PASSTHROUGH  4\n":                        false,
+		"lab_0000:11:00.01  CUSTOM_PASSTHROUGH  4\n":                                         false,
+		"lab\n": false,
+	} {
+		if got := shows(printed, name, 4); got != want {
+			t.Errorf("%q: %v, want %v", printed, got, want)
+		}
+	}
+}
