@@ -1,0 +1,58 @@
+// Package store keeps Placement's ledger in SQL, on the very database schema of OpenStack Placement.
+//
+// A Berth and an original Placement may serve the same database, one after the other or side by side:
+// tables, identifiers, generations and timestamps mean the same to both. SQL decides here and nowhere
+// else: every write reads what it depends on inside its own transaction and compares generations before
+// it ends, so the index of candidates may be stale and nothing is ever given away twice.
+//
+// Methods return faults. A Conflict with code placement.concurrent_update means: read again, then repeat.
+// A Conflict without a code is what the API calls placement.undefined_code. A thing named in the path of a
+// request is NotFound when it is missing; a thing named in its body is Invalid.
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/sqldb"
+)
+
+// The codes of Placement's API that the faults of this package carry.
+const (
+	codeConcurrent   = "placement.concurrent_update"
+	codeDuplicate    = "placement.duplicate_name"
+	codeInventory    = "placement.inventory.inuse"
+	codeInUse        = "placement.resource_provider.inuse"
+	codeParent       = "placement.resource_provider.cannot_delete_parent"
+	codeNoProvider   = "placement.resource_provider.not_found"
+	incompleteOwner  = "00000000-0000-0000-0000-000000000000"
+	unknownType      = "unknown" // what the API calls a consumer without a type
+	firstCustomClass = 10000     // numbers below belong to the standard resource classes
+)
+
+// Store is Placement's ledger. It is safe for concurrent use once its fields are set.
+type Store struct {
+	Now               func() time.Time // the clock of created_at and updated_at
+	IncompleteProject string           // project of consumers that came without one: [placement]incomplete_consumer_project_id
+	IncompleteUser    string           // and their user: [placement]incomplete_consumer_user_id
+
+	db *sqldb.DB
+}
+
+// Change is what a write did. Roots are the roots of all trees it touched, sorted; after a move the old and the new one.
+type Change struct {
+	Roots      []provider.ID
+	Generation int // of the provider named in the call afterwards; 0 where a call names none or several
+}
+
+// Open takes a database into service. An empty database is accepted and waits for Sync; one with a revision that this
+// package does not know is refused with the fault Unavailable, untouched.
+func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
+	s := &Store{Now: time.Now, IncompleteProject: incompleteOwner, IncompleteUser: incompleteOwner, db: db}
+	return s, s.pending("Open")
+}
+
+// Sync creates the schema on an empty database, adds the standard resource classes and traits that are missing, and
+// completes what older releases left behind: providers without a root, allocations without a consumer. It may be repeated.
+func (s *Store) Sync(ctx context.Context) error { return s.pending("Sync") }
