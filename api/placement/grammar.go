@@ -1,0 +1,218 @@
+package placement
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// maxWanted is the largest amount a query asks for. Placement sets no limit; this is more than any inventory holds, and the
+// sum over MaxGroups groups still fits an int.
+const maxWanted = 1 << 40
+
+// parseResources reads `CLASS:n,CLASS:n`. Of a class that is named twice the last amount counts.
+func parseResources(value string) (resource.Amounts, error) {
+	if strings.TrimSpace(value) == "" {
+		return nil, invalid("the resources parameter is empty; it is written as resources=VCPU:2,MEMORY_MB:1024")
+	}
+	out := resource.Amounts{}
+	for item := range strings.SplitSeq(value, ",") {
+		class, number, ok := strings.Cut(item, ":")
+		if !ok || strings.Contains(number, ":") {
+			return nil, invalid("Badly formed resources parameter: %q is not CLASS:amount, as in resources=VCPU:2,MEMORY_MB:1024", item)
+		}
+		number = strings.TrimSpace(number)
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil && n == 0 {
+			return nil, invalid("Requested resource %s: the amount %q is no whole number", class, number)
+		}
+		if n < 1 {
+			return nil, invalid("Requested resource %s: the amount is %d, it has to be 1 or more", class, n)
+		}
+		out[resource.Class(class)] = int(min(n, maxWanted))
+	}
+	return out, nil
+}
+
+// parseRequired reads all values of one `required` parameter. Before 1.39 only the last of them counts.
+func parseRequired(v Version, values []string) (required [][]resource.Trait, forbidden []resource.Trait, err error) {
+	if v < sinceAnyTraits {
+		values = values[len(values)-1:]
+	}
+	for _, value := range values {
+		more, without, err := parseTraits(v, value)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, any := range more {
+			if !slices.ContainsFunc(required, func(have []resource.Trait) bool { return slices.Equal(have, any) }) {
+				required = append(required, any)
+			}
+		}
+		for _, t := range without {
+			forbidden = add(forbidden, t)
+		}
+	}
+	return required, forbidden, nil
+}
+
+// parseTraits reads `A,!B` or `in:A,B`.
+func parseTraits(v Version, value string) (required [][]resource.Trait, forbidden []resource.Trait, err error) {
+	names, anyOf := strings.CutPrefix(value, "in:")
+	if anyOf && v < sinceAnyTraits {
+		return nil, nil, invalid("Invalid query string parameters: in: with traits exists since microversion %s: %q", sinceAnyTraits, value)
+	}
+	var set []resource.Trait
+	for name := range strings.SplitSeq(names, ",") {
+		name = strings.TrimSpace(name)
+		bare := strings.TrimLeft(name, "!") // the original takes any number of them for one
+		switch {
+		case bare == "":
+			return nil, nil, invalid("Invalid query string parameters: an empty trait in %q", value)
+		case bare == name && anyOf:
+			set = add(set, resource.Trait(name))
+		case bare == name:
+			required = append(required, []resource.Trait{resource.Trait(name)})
+		case anyOf:
+			return nil, nil, invalid("Invalid query string parameters: in: does not go with a forbidden trait: %q", value)
+		case v < sinceForbiddenTraits:
+			return nil, nil, invalid("Invalid query string parameters: forbidden traits exist since microversion %s: %q", sinceForbiddenTraits, value)
+		default:
+			forbidden = add(forbidden, resource.Trait(bare))
+		}
+	}
+	if anyOf {
+		required = [][]resource.Trait{set}
+	}
+	return required, forbidden, nil
+}
+
+// parseMemberOf reads all values of one `member_of` parameter: `uuid`, `in:uuid,uuid`, `!uuid` or `!in:uuid,uuid`.
+func parseMemberOf(v Version, key string, values []string) (member [][]resource.AggregateID, not []resource.AggregateID, err error) {
+	if len(values) > 1 && v < sinceManyMemberOf {
+		return nil, nil, invalid("%s can be repeated since microversion %s", key, sinceManyMemberOf)
+	}
+	for _, value := range values {
+		list, forbidden := strings.CutPrefix(value, "!")
+		list, many := strings.CutPrefix(list, "in:")
+		if !many && strings.Contains(list, ",") {
+			return nil, nil, invalid("several values of member_of need the prefix in: or !in: in front: %q", value)
+		}
+		var set []resource.AggregateID
+		for id := range strings.SplitSeq(list, ",") {
+			if !IsUUID(id) {
+				return nil, nil, invalid("Invalid query string parameters: member_of takes UUIDs, and %q is none", id)
+			}
+			set = add(set, resource.AggregateID(id))
+		}
+		switch {
+		case !forbidden:
+			member = append(member, set)
+		case v < sinceForbiddenAggregates:
+			return nil, nil, invalid("%s with ! exists since microversion %s", key, sinceForbiddenAggregates)
+		default:
+			for _, id := range set {
+				not = add(not, id)
+			}
+		}
+	}
+	return member, not, nil
+}
+
+func parseInTree(value string) (provider.ID, error) {
+	id := strings.TrimSpace(value)
+	if !IsUUID(id) {
+		return "", invalid("Invalid query string parameters: in_tree takes a UUID, and %q is none", value)
+	}
+	return provider.ID(id), nil
+}
+
+// IsUUID says whether Placement takes a text for a UUID: 32 hexadecimal digits, whether or not there are hyphens, braces or
+// `urn:uuid:` about them.
+func IsUUID(text string) bool { _, ok := CanonicalUUID(text); return ok }
+
+// CanonicalUUID gives a UUID in lower case with its four hyphens.
+func CanonicalUUID(text string) (string, bool) {
+	bare := strings.NewReplacer("urn:", "", "uuid:", "", "-", "").Replace(strings.ToLower(text))
+	bare = strings.Trim(bare, "{}")
+	if len(bare) != 32 {
+		return "", false
+	}
+	id, err := uuid.Parse(bare)
+	return id.String(), err == nil
+}
+
+// checkAsk is what only the whole ask shows.
+func checkAsk(v Version, ask resource.Ask) error {
+	var err error
+	if v < sinceSameSubtree {
+		err = checkOrphans(ask)
+	} else {
+		err = checkSubtrees(ask)
+	}
+	if err != nil {
+		return err
+	}
+	for _, g := range ask.Groups {
+		for _, any := range g.Required {
+			if !slices.ContainsFunc(any, func(t resource.Trait) bool { return !slices.Contains(g.Forbidden, t) }) {
+				return invalid("Conflicting required and forbidden traits in required%s: %s", g.Suffix, join(words("", any)))
+			}
+		}
+	}
+	if ask.Suffixed() > 1 && ask.GroupPolicy == resource.PolicyUnset {
+		return invalid("group_policy has to be given when more than one group has a suffix")
+	}
+	return nil
+}
+
+// checkOrphans: before 1.36 each group names resources.
+func checkOrphans(ask resource.Ask) error {
+	for _, g := range ask.Groups {
+		if len(g.Resources) == 0 {
+			return invalid("All request groups need resources, and the group %q has none", g.Suffix)
+		}
+	}
+	if len(ask.Groups) == 0 {
+		return invalid("At least one request group (`resources` or `resources{$S}`) is required")
+	}
+	return nil
+}
+
+// checkSubtrees: since 1.36 a group without resources is one that same_subtree names.
+func checkSubtrees(ask resource.Ask) error {
+	suffixes, inSubtree := map[string]bool{}, map[string]bool{}
+	for _, set := range ask.SameSubtree {
+		for _, suffix := range set {
+			inSubtree[suffix] = true
+		}
+	}
+	var idle []string
+	for _, g := range ask.Groups {
+		suffixes[g.Suffix] = true
+		if len(g.Resources) == 0 {
+			idle = append(idle, g.Suffix)
+		}
+	}
+	if len(idle) == len(ask.Groups) {
+		return invalid("There must be at least one resources or resources[$S] parameter").WithCode(CodeQueryMissingValue)
+	}
+	for _, suffix := range idle {
+		if !inSubtree[suffix] {
+			return invalid("the group %q has no resources; such a group has to be named in same_subtree", suffix).WithCode(CodeQueryBadValue)
+		}
+	}
+	for _, set := range ask.SameSubtree {
+		for _, suffix := range set {
+			if !suffixes[suffix] {
+				return invalid("same_subtree names %q, and no group has that suffix", suffix).WithCode(CodeQueryBadValue)
+			}
+		}
+	}
+	return nil
+}

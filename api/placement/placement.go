@@ -1,0 +1,167 @@
+// Package placement is the contract of OpenStack Placement's HTTP API as both sides of it see it: the wire types, the
+// microversions, the grammar of its queries, and a client.
+//
+// The server of Berth's placement house reads requests with it, and every other house talks to Placement (Berth's or
+// OpenStack's own) through Client. Facts are those of OpenStack's API reference for Placement, microversions 1.0 to 1.39.
+package placement
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// ReasonHeader carries, with an empty list of candidates, one line that says why there are none. Only Berth sends it.
+const ReasonHeader = "Openstack-Berth-Reason"
+
+// Client speaks to a Placement service at microversion 1.39.
+//
+// Every error is a fault; an answer with an error status has a *rest.Status in its chain. fault.Conflict with the code
+// CodeConcurrentUpdate says that a generation has moved: read again, and a retry makes sense.
+type Client struct{ REST *rest.Client }
+
+// NewClient makes a client for the service at base, such as "http://127.0.0.1:8778". A nil http client has a timeout of
+// one minute; token is sent as X-Auth-Token.
+func NewClient(base string, client *http.Client, token string) *Client {
+	return &Client{REST: &rest.Client{Base: strings.TrimSuffix(base, "/"), HTTP: client, Headers: map[string]string{
+		"X-Auth-Token": token,
+		VersionHeader:  Latest.Header(),
+	}}}
+}
+
+func providerPath(id provider.ID, rest string) string {
+	return "/resource_providers/" + url.PathEscape(string(id)) + rest
+}
+
+// Tree reads all providers of the tree that holds id, with inventories, traits and aggregates; fault.NotFound when
+// there is no such provider. Each generation is the one seen first, so a write after a concurrent change is refused.
+func (c *Client) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
+	const op = "placement.Tree"
+	list, err := c.Providers(ctx, url.Values{"in_tree": {string(id)}})
+	if err != nil {
+		return provider.Tree{}, fault.Wrap("", op, err)
+	}
+	if len(list) == 0 {
+		return provider.Tree{}, fault.New(fault.NotFound, op, "No resource provider with uuid %s found", id)
+	}
+	for i := range list {
+		if err := c.fill(ctx, &list[i]); err != nil {
+			return provider.Tree{}, fault.Wrap("", op, err)
+		}
+	}
+	return provider.Tree{Providers: list}.Sorted(), nil
+}
+
+// fill reads what the list of providers does not tell.
+func (c *Client) fill(ctx context.Context, p *provider.Provider) error {
+	var inventories InventoriesDoc
+	if _, err := c.REST.Do(ctx, "GET", providerPath(p.ID, "/inventories"), nil, &inventories); err != nil {
+		return err
+	}
+	p.Inventories = make(map[resource.Class]resource.Inventory, len(inventories.Inventories))
+	for class, doc := range inventories.Inventories {
+		p.Inventories[class] = doc.Inventory()
+	}
+	var traits ProviderTraitsDoc
+	if _, err := c.REST.Do(ctx, "GET", providerPath(p.ID, "/traits"), nil, &traits); err != nil {
+		return err
+	}
+	p.Traits = slices.Sorted(slices.Values(traits.Traits))
+	var aggregates AggregatesDoc
+	if _, err := c.REST.Do(ctx, "GET", providerPath(p.ID, "/aggregates"), nil, &aggregates); err != nil {
+		return err
+	}
+	p.Aggregates = slices.Sorted(slices.Values(aggregates.Aggregates))
+	return nil
+}
+
+// Providers lists providers by a query such as in_tree=<uuid>: id, name, parent, root and generation of each.
+func (c *Client) Providers(ctx context.Context, query url.Values) ([]provider.Provider, error) {
+	path := "/resource_providers"
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	var doc ProvidersDoc
+	if _, err := c.REST.Do(ctx, "GET", path, nil, &doc); err != nil {
+		return nil, fault.Wrap("", "placement.Providers", err)
+	}
+	list := make([]provider.Provider, len(doc.Providers))
+	for i, d := range doc.Providers {
+		list[i] = d.Provider()
+	}
+	return list, nil
+}
+
+// ProviderByName finds the one provider of this name, without its inventories; fault.NotFound when there is none.
+func (c *Client) ProviderByName(ctx context.Context, name string) (provider.Provider, error) {
+	list, err := c.Providers(ctx, url.Values{"name": {name}})
+	if err != nil {
+		return provider.Provider{}, err
+	}
+	if len(list) == 0 {
+		return provider.Provider{}, fault.New(fault.NotFound, "placement.ProviderByName", "no resource provider is called %q", name)
+	}
+	return list[0], nil
+}
+
+// CreateProvider makes a provider; an empty parent makes a root. fault.Conflict when the name or the UUID is taken.
+func (c *Client) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error) {
+	body := NewProvider{Name: name, UUID: id}
+	if parent != "" {
+		body.Parent = &parent
+	}
+	var doc ProviderDoc
+	if _, err := c.REST.Do(ctx, "POST", "/resource_providers", body, &doc); err != nil {
+		return provider.Provider{}, fault.Wrap("", "placement.CreateProvider", err)
+	}
+	return doc.Provider(), nil
+}
+
+// DeleteProvider removes a provider that has neither children nor allocations.
+func (c *Client) DeleteProvider(ctx context.Context, id provider.ID) error {
+	_, err := c.REST.Do(ctx, "DELETE", providerPath(id, ""), nil, nil)
+	return fault.Wrap("", "placement.DeleteProvider", err)
+}
+
+// PutInventories replaces all inventories of a provider and gives its new generation.
+func (c *Client) PutInventories(ctx context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error) {
+	var doc InventoriesDoc
+	_, err := c.REST.Do(ctx, "PUT", providerPath(id, "/inventories"), inventoriesDoc(generation, inv), &doc)
+	return doc.Generation, fault.Wrap("", "placement.PutInventories", err)
+}
+
+// PutTraits replaces all traits of a provider and gives its new generation.
+func (c *Client) PutTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error) {
+	body := ProviderTraitsDoc{Generation: generation, Traits: append([]resource.Trait{}, traits...)}
+	var doc ProviderTraitsDoc
+	_, err := c.REST.Do(ctx, "PUT", providerPath(id, "/traits"), body, &doc)
+	return doc.Generation, fault.Wrap("", "placement.PutTraits", err)
+}
+
+// EnsureClass makes a CUSTOM_ resource class exist; one that exists already is no error.
+func (c *Client) EnsureClass(ctx context.Context, class resource.Class) error {
+	_, err := c.REST.Do(ctx, "PUT", "/resource_classes/"+url.PathEscape(string(class)), nil, nil)
+	return fault.Wrap("", "placement.EnsureClass", err)
+}
+
+// EnsureTrait makes a CUSTOM_ trait exist; one that exists already is no error.
+func (c *Client) EnsureTrait(ctx context.Context, trait resource.Trait) error {
+	_, err := c.REST.Do(ctx, "PUT", "/traits/"+url.PathEscape(string(trait)), nil, nil)
+	return fault.Wrap("", "placement.EnsureTrait", err)
+}
+
+// Usages says how much of each class of its inventory is taken on a provider.
+func (c *Client) Usages(ctx context.Context, id provider.ID) (resource.Amounts, error) {
+	var doc UsagesDoc
+	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/usages"), nil, &doc); err != nil {
+		return nil, fault.Wrap("", "placement.Usages", err)
+	}
+	return doc.Usages, nil
+}

@@ -1,0 +1,241 @@
+package placement
+
+import (
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// The codes of Placement's error bodies, as the OpenStack API reference lists them.
+const (
+	CodeUndefined            = "placement.undefined_code"
+	CodeConcurrentUpdate     = "placement.concurrent_update"
+	CodeDuplicateName        = "placement.duplicate_name"
+	CodeProviderInUse        = "placement.resource_provider.inuse"
+	CodeProviderCannotDelete = "placement.resource_provider.cannot_delete_parent"
+	CodeProviderNotFound     = "placement.resource_provider.not_found"
+	CodeInventoryInUse       = "placement.inventory.inuse"
+	CodeQueryBadValue        = "placement.query.bad_value"
+	CodeQueryMissingValue    = "placement.query.missing_value"
+	CodeQueryDuplicateKey    = "placement.query.duplicate_key"
+)
+
+// ErrorsDoc is the body of every answer with an error status. Berth sends one error.
+type ErrorsDoc struct {
+	Errors []ErrorDoc `json:"errors"`
+}
+
+// ErrorDoc is one error. Code exists since microversion 1.23; the versions belong to status 406 alone.
+type ErrorDoc struct {
+	Status     int    `json:"status"`
+	Title      string `json:"title"`
+	Detail     string `json:"detail"`
+	Code       string `json:"code,omitempty"`
+	MaxVersion string `json:"max_version,omitempty"`
+	MinVersion string `json:"min_version,omitempty"`
+	RequestID  string `json:"request_id"`
+}
+
+// Link is a reference to something of the same service, such as "self" or "inventories".
+type Link struct {
+	Rel  string `json:"rel"`
+	Href string `json:"href"`
+}
+
+// NewProvider is the body of POST /resource_providers. A UUID that is left out is chosen by the service.
+type NewProvider struct {
+	Name   string       `json:"name"`
+	UUID   provider.ID  `json:"uuid,omitempty"`
+	Parent *provider.ID `json:"parent_provider_uuid,omitempty"`
+}
+
+// ProviderDoc is one resource provider. Parent and Root exist since microversion 1.14.
+type ProviderDoc struct {
+	UUID       provider.ID  `json:"uuid"`
+	Name       string       `json:"name"`
+	Generation int          `json:"generation"`
+	Parent     *provider.ID `json:"parent_provider_uuid"`
+	Root       provider.ID  `json:"root_provider_uuid"`
+	Links      []Link       `json:"links"`
+}
+
+// Provider is the word for what the document says.
+func (d ProviderDoc) Provider() provider.Provider {
+	p := provider.Provider{ID: d.UUID, Name: d.Name, Root: d.Root, Generation: d.Generation}
+	if d.Parent != nil {
+		p.Parent = *d.Parent
+	}
+	return p
+}
+
+// ProvidersDoc is the answer of GET /resource_providers.
+type ProvidersDoc struct {
+	Providers []ProviderDoc `json:"resource_providers"`
+}
+
+// InventoryDoc is one inventory. What is left out of a request has Placement's default.
+type InventoryDoc struct {
+	Total           int      `json:"total"`
+	Reserved        *int     `json:"reserved,omitempty"`
+	MinUnit         *int     `json:"min_unit,omitempty"`
+	MaxUnit         *int     `json:"max_unit,omitempty"`
+	StepSize        *int     `json:"step_size,omitempty"`
+	AllocationRatio *float64 `json:"allocation_ratio,omitempty"`
+}
+
+// Inventory is the word for the document, with Placement's defaults for what it leaves out.
+func (d InventoryDoc) Inventory() resource.Inventory {
+	inv := resource.Inventory{Total: d.Total, MinUnit: 1, MaxUnit: resource.MaxAmount, StepSize: 1, AllocationRatio: 1}
+	set(&inv.Reserved, d.Reserved)
+	set(&inv.MinUnit, d.MinUnit)
+	set(&inv.MaxUnit, d.MaxUnit)
+	set(&inv.StepSize, d.StepSize)
+	set(&inv.AllocationRatio, d.AllocationRatio)
+	return inv
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// NewInventoryDoc is the document for an inventory, complete.
+func NewInventoryDoc(inv resource.Inventory) InventoryDoc {
+	return InventoryDoc{Total: inv.Total, Reserved: &inv.Reserved, MinUnit: &inv.MinUnit, MaxUnit: &inv.MaxUnit,
+		StepSize: &inv.StepSize, AllocationRatio: &inv.AllocationRatio}
+}
+
+// InventoriesDoc is all inventories of a provider, in requests and answers.
+type InventoriesDoc struct {
+	Generation  int                             `json:"resource_provider_generation"`
+	Inventories map[resource.Class]InventoryDoc `json:"inventories"`
+}
+
+func inventoriesDoc(generation int, inv map[resource.Class]resource.Inventory) InventoriesDoc {
+	doc := InventoriesDoc{Generation: generation, Inventories: make(map[resource.Class]InventoryDoc, len(inv))}
+	for class, i := range inv {
+		doc.Inventories[class] = NewInventoryDoc(i)
+	}
+	return doc
+}
+
+// ProviderTraitsDoc is the traits of a provider, in requests and answers.
+type ProviderTraitsDoc struct {
+	Generation int              `json:"resource_provider_generation"`
+	Traits     []resource.Trait `json:"traits"`
+}
+
+// AggregatesDoc is the aggregates of a provider, in requests and answers since microversion 1.19.
+type AggregatesDoc struct {
+	Generation int                    `json:"resource_provider_generation"`
+	Aggregates []resource.AggregateID `json:"aggregates"`
+}
+
+// UsagesDoc is the answer of GET /resource_providers/{uuid}/usages.
+type UsagesDoc struct {
+	Generation int              `json:"resource_provider_generation"`
+	Usages     resource.Amounts `json:"usages"`
+}
+
+// ShareDoc is what lies on one provider, or what one consumer has there.
+type ShareDoc struct {
+	Resources  resource.Amounts `json:"resources"`
+	Generation *int             `json:"generation,omitempty"`
+}
+
+// AllocationsDoc is what one consumer holds: the body of PUT /allocations/{consumer} (since 1.12), the values of POST
+// /allocations and of a reshape, and the answer of GET.
+type AllocationsDoc struct {
+	Allocations  map[provider.ID]ShareDoc `json:"allocations"`
+	Mappings     map[string][]provider.ID `json:"mappings,omitempty"`
+	Generation   *int                     `json:"consumer_generation"`
+	Project      string                   `json:"project_id,omitempty"`
+	User         string                   `json:"user_id,omitempty"`
+	ConsumerType string                   `json:"consumer_type,omitempty"`
+}
+
+func allocationsDoc(h Held) AllocationsDoc {
+	doc := AllocationsDoc{Allocations: make(map[provider.ID]ShareDoc, len(h.Allocation)), Mappings: h.Mappings,
+		Generation: h.Generation, Project: h.Project, User: h.User, ConsumerType: h.ConsumerType}
+	for id, amounts := range h.Allocation {
+		if len(amounts) > 0 {
+			doc.Allocations[id] = ShareDoc{Resources: amounts}
+		}
+	}
+	return doc
+}
+
+// Held is the word for what the document says.
+func (d AllocationsDoc) Held() Held {
+	h := Held{Allocation: make(resource.Allocation, len(d.Allocations)), Mappings: d.Mappings, Generation: d.Generation,
+		Project: d.Project, User: d.User, ConsumerType: d.ConsumerType}
+	for id, share := range d.Allocations {
+		h.Allocation[id] = share.Resources
+	}
+	return h
+}
+
+// ProviderAllocationsDoc is the answer of GET /resource_providers/{uuid}/allocations.
+type ProviderAllocationsDoc struct {
+	Generation  int                              `json:"resource_provider_generation"`
+	Allocations map[resource.ConsumerID]ShareDoc `json:"allocations"`
+}
+
+// ReshapeDoc is the body of POST /reshaper.
+type ReshapeDoc struct {
+	Inventories map[provider.ID]InventoriesDoc         `json:"inventories"`
+	Allocations map[resource.ConsumerID]AllocationsDoc `json:"allocations"`
+}
+
+func reshapeDoc(r Reshape) ReshapeDoc {
+	doc := ReshapeDoc{Inventories: make(map[provider.ID]InventoriesDoc, len(r.Inventories)),
+		Allocations: make(map[resource.ConsumerID]AllocationsDoc, len(r.Allocations))}
+	for id, stock := range r.Inventories {
+		doc.Inventories[id] = inventoriesDoc(stock.Generation, stock.Inventories)
+	}
+	for id, held := range r.Allocations {
+		doc.Allocations[id] = allocationsDoc(held)
+	}
+	return doc
+}
+
+// CandidatesDoc is the answer of GET /allocation_candidates since microversion 1.34.
+type CandidatesDoc struct {
+	Requests  []AllocationRequest        `json:"allocation_requests"`
+	Summaries map[provider.ID]SummaryDoc `json:"provider_summaries"`
+}
+
+// AllocationRequest is one candidate, in the form that PUT /allocations takes.
+type AllocationRequest struct {
+	Allocations map[provider.ID]ShareDoc `json:"allocations"`
+	Mappings    map[string][]provider.ID `json:"mappings"`
+}
+
+// SummaryDoc tells of one provider of the trees that are involved.
+type SummaryDoc struct {
+	Resources map[resource.Class]Capacity `json:"resources"`
+	Traits    []resource.Trait            `json:"traits"`
+	Parent    *provider.ID                `json:"parent_provider_uuid"`
+	Root      provider.ID                 `json:"root_provider_uuid"`
+}
+
+// Candidates is the word for what the document says.
+func (d CandidatesDoc) Candidates() Candidates {
+	out := Candidates{List: make([]Candidate, len(d.Requests)), Summaries: make(map[provider.ID]Summary, len(d.Summaries))}
+	for i, r := range d.Requests {
+		c := Candidate{Allocation: make(resource.Allocation, len(r.Allocations)), Mappings: r.Mappings}
+		for id, share := range r.Allocations {
+			c.Allocation[id] = share.Resources
+		}
+		out.List[i] = c
+	}
+	for id, s := range d.Summaries {
+		sum := Summary{Root: s.Root, Resources: s.Resources, Traits: s.Traits}
+		if s.Parent != nil {
+			sum.Parent = *s.Parent
+		}
+		out.Summaries[id] = sum
+	}
+	return out
+}
+
