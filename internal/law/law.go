@@ -80,7 +80,7 @@ func Rows() []Row {
 		{Package: "compute/store", Room: Adapter, Imports: with(words, "compute/flavor", "compute/schedule", "compute/lifecycle", "sqldb")},
 		{Package: "compute/server", Room: Server, Imports: with(contracts, "compute/…"), Outside: []string{"github.com/google/uuid"}},
 
-		{Package: "cli", Room: Door, Imports: with(contracts, "cli/…"), Outside: []string{"github.com/alecthomas/kong", "github.com/jedib0t/go-pretty/v6", "github.com/jaypipes/pcidb"}},
+		{Package: "cli", Room: Door, Imports: with(contracts, "cli/…"), Outside: []string{"github.com/jedib0t/go-pretty/v6", "github.com/jaypipes/pcidb", "github.com/google/uuid"}},
 		{Package: "cli/demo", Room: Door, Imports: with(contracts, "cli/…")},
 
 		{Package: "internal/cloud", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},

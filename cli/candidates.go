@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// CandidatesCmd asks for allocation candidates.
+type CandidatesCmd struct {
+	Query   []string `arg:"" help:"The API's parameters as key=value: resources, resources_X, required, member_of, in_tree, group_policy, same_subtree, root_required, limit…"`
+	Explain bool     `help:"Say why there are none: the funnel of clauses, what cannot hold together, and the nearest misses."`
+}
+
+type candidateDoc struct {
+	Allocations map[provider.ID]resource.Amounts `json:"allocations"`
+	Mappings    map[string][]provider.ID         `json:"mappings"`
+}
+
+// Run prints the candidates, or the explanation.
+func (c *CandidatesCmd) Run(g *Globals) error {
+	query, err := queryOf(c.Query)
+	if err != nil {
+		return err
+	}
+	ask, err := placement.ParseAsk(placement.Latest, query)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := g.context()
+	defer cancel()
+	client := g.placement()
+	if c.Explain {
+		doc, err := client.Explain(ctx, ask)
+		if err != nil {
+			return err
+		}
+		return g.explain(doc)
+	}
+	found, err := client.Candidates(ctx, ask)
+	if err != nil {
+		return err
+	}
+	docs, rows := []candidateDoc{}, [][]string{}
+	for i, one := range found.List {
+		docs = append(docs, candidateDoc{one.Allocation, one.Mappings})
+		for _, id := range sortedKeys(one.Allocation) {
+			s := found.Summaries[id]
+			rows = append(rows, []string{fmt.Sprint(i + 1), string(id), one.Allocation[id].String(), strings.Join(suffixesOf(one.Mappings, id), " "), usageText(s)})
+		}
+	}
+	if len(found.List) == 0 && g.Output != "json" {
+		_, err := fmt.Fprintf(g.stdout(), "no candidates: %s\n", cmp.Or(found.Reason, "the service gives no reason; try --explain"))
+		return err
+	}
+	return g.print(docs, []string{"#", "Provider", "Allocation", "Groups", "Used/capacity"}, rows)
+}
+
+func suffixesOf(mappings map[string][]provider.ID, id provider.ID) (names []string) {
+	for _, suffix := range sortedKeys(mappings) {
+		if slices.Contains(mappings[suffix], id) {
+			names = append(names, `"`+suffix+`"`)
+		}
+	}
+	return names
+}
+
+func usageText(s placement.Summary) string {
+	parts := []string{}
+	for _, class := range sortedKeys(s.Resources) {
+		parts = append(parts, fmt.Sprintf("%s %d/%d", class, s.Resources[class].Used, s.Resources[class].Capacity))
+	}
+	return strings.Join(parts, ", ")
+}

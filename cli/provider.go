@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// ProviderCmd groups the commands on resource providers.
+type ProviderCmd struct {
+	List ProviderListCmd `cmd:"" help:"List resource providers."`
+	Tree ProviderTreeCmd `cmd:"" help:"Draw the trees: inventories as used/capacity, and traits."`
+	Show ProviderShowCmd `cmd:"" help:"Show one provider with its inventories, usages, traits, aggregates and holders."`
+}
+
+// ProviderListCmd lists providers.
+type ProviderListCmd struct {
+	Query []string `arg:"" optional:"" help:"Filters of the API as key=value, such as resources=VCPU:1 or in_tree=UUID."`
+}
+
+type providerRow struct {
+	UUID       provider.ID `json:"uuid"`
+	Name       string      `json:"name"`
+	Parent     provider.ID `json:"parent_provider_uuid,omitempty"`
+	Root       provider.ID `json:"root_provider_uuid"`
+	Generation int         `json:"generation"`
+}
+
+// Run prints the providers.
+func (c *ProviderListCmd) Run(g *Globals) error {
+	query, err := queryOf(c.Query)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := g.context()
+	defer cancel()
+	list, err := g.placement().Providers(ctx, query)
+	if err != nil {
+		return err
+	}
+	out, rows := []providerRow{}, [][]string{}
+	for _, p := range list {
+		out = append(out, providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation})
+		rows = append(rows, []string{string(p.ID), p.Name, strconv.Itoa(p.Generation), string(p.Root), dash(string(p.Parent))})
+	}
+	return g.print(out, []string{"UUID", "Name", "Generation", "Root", "Parent"}, rows)
+}
+
+// queryOf reads key=value arguments; each may also be a whole query string with "&".
+func queryOf(args []string) (url.Values, error) {
+	query := url.Values{}
+	for _, arg := range args {
+		for part := range strings.SplitSeq(arg, "&") {
+			key, value, ok := strings.Cut(part, "=")
+			if !ok || key == "" {
+				return nil, fault.New(fault.Invalid, "", "%q is no query parameter; write it as key=value, for example resources=VCPU:1", part)
+			}
+			query.Add(key, value)
+		}
+	}
+	return query, nil
+}
+
+// ProviderTreeCmd draws trees.
+type ProviderTreeCmd struct {
+	Provider string `arg:"" optional:"" help:"Name or UUID of a provider in the tree; without it all trees are drawn."`
+}
+
+type treeDoc struct {
+	providerRow
+	Inventories map[resource.Class]placement.InventoryDoc `json:"inventories"`
+	Usages      resource.Amounts                          `json:"usages"`
+	Traits      []resource.Trait                          `json:"traits"`
+	Aggregates  []resource.AggregateID                    `json:"aggregates"`
+}
+
+// Run draws the trees, or prints each provider as JSON, parents first.
+func (c *ProviderTreeCmd) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	client := g.placement()
+	var roots []provider.ID
+	if c.Provider != "" {
+		p, err := findProvider(ctx, client, c.Provider)
+		if err != nil {
+			return err
+		}
+		roots = []provider.ID{p.Root}
+	} else {
+		list, err := client.Providers(ctx, nil)
+		if err != nil {
+			return err
+		}
+		for _, p := range list {
+			if p.Parent == "" {
+				roots = append(roots, p.ID)
+			}
+		}
+	}
+	docs := []treeDoc{}
+	for _, root := range roots {
+		tree, used, err := TreeWithUsage(ctx, client, root)
+		if err != nil {
+			return err
+		}
+		if g.Output == "json" {
+			for _, p := range tree.Providers {
+				docs = append(docs, docOf(p, used[p.ID]))
+			}
+			continue
+		}
+		if err := tree.Print(g.stdout(), used); err != nil {
+			return err
+		}
+	}
+	if g.Output == "json" {
+		return g.print(docs, nil, nil)
+	}
+	return nil
+}
+
+func docOf(p provider.Provider, used resource.Amounts) treeDoc {
+	doc := treeDoc{providerRow: providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation}, Inventories: map[resource.Class]placement.InventoryDoc{},
+		Usages: used, Traits: p.Traits, Aggregates: p.Aggregates}
+	for class, inv := range p.Inventories {
+		doc.Inventories[class] = placement.NewInventoryDoc(inv)
+	}
+	return doc
+}
+
+// TreeWithUsage reads the tree of a root, and how much of it is used.
+func TreeWithUsage(ctx context.Context, client *placement.Client, root provider.ID) (provider.Tree, provider.Used, error) {
+	tree, err := client.Tree(ctx, root)
+	if err != nil {
+		return tree, nil, err
+	}
+	used := provider.Used{}
+	for _, p := range tree.Providers {
+		if used[p.ID], err = client.Usages(ctx, p.ID); err != nil {
+			return tree, nil, err
+		}
+	}
+	return tree, used, nil
+}
+
+// findProvider takes a name or a UUID.
+func findProvider(ctx context.Context, client *placement.Client, name string) (provider.Provider, error) {
+	key := "name"
+	if _, err := uuid.Parse(name); err == nil {
+		key = "uuid"
+	}
+	list, err := client.Providers(ctx, url.Values{key: {name}})
+	if err != nil {
+		return provider.Provider{}, err
+	}
+	if len(list) == 0 {
+		return provider.Provider{}, fault.New(fault.NotFound, "", "no resource provider has the %s %q; `berth provider list` shows them", key, name)
+	}
+	return list[0], nil
+}
+
+// ProviderShowCmd shows one provider.
+type ProviderShowCmd struct {
+	Provider string `arg:"" help:"Name or UUID."`
+}
+
+// Run prints the provider.
+func (c *ProviderShowCmd) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	client := g.placement()
+	found, err := findProvider(ctx, client, c.Provider)
+	if err != nil {
+		return err
+	}
+	tree, err := client.Tree(ctx, found.ID)
+	if err != nil {
+		return err
+	}
+	p, ok := tree.ByID(found.ID)
+	if !ok {
+		return fault.New(fault.Conflict, "", "the provider %s went away meanwhile", found.ID)
+	}
+	used, err := client.Usages(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	held, err := client.ProviderAllocations(ctx, p.ID)
+	if err != nil {
+		return err
+	}
+	doc := struct {
+		treeDoc
+		Allocations map[resource.ConsumerID]resource.Amounts `json:"allocations"`
+	}{docOf(p, used), held}
+	rows := pairs("uuid", string(p.ID), "name", p.Name, "generation", strconv.Itoa(p.Generation), "root", string(p.Root),
+		"parent", dash(string(p.Parent)), "traits", dash(strings.Join(strs(p.Traits), " ")), "aggregates", dash(strings.Join(strs(p.Aggregates), " ")))
+	for _, class := range inventoryOrder(p) {
+		i := p.Inventories[class]
+		rows = append(rows, []string{"inventory " + string(class), fmt.Sprintf("%d of %d used (total %d, reserved %d, min %d, max %d, step %d, ratio %g)",
+			used[class], i.Capacity(), i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio)})
+	}
+	for _, consumer := range sortedKeys(held) {
+		rows = append(rows, []string{"held by " + string(consumer), held[consumer].String()})
+	}
+	return g.print(doc, []string{"Field", "Value"}, rows)
+}
+
+func inventoryOrder(p provider.Provider) []resource.Class { return sortedKeys(p.Inventories) }
