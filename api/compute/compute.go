@@ -1,0 +1,64 @@
+// Package compute is the contract of the compute house: the part of the OpenStack Compute API v2.1 that
+// Berth serves, its wire types, its microversions and a client; and Berth's own answer to "why".
+//
+//	GET POST         /v2.1/servers                   list (id, name), create
+//	GET              /v2.1/servers/detail            list with everything
+//	GET DELETE       /v2.1/servers/{id}
+//	GET POST         /v2.1/flavors                   list (id, name), create
+//	GET              /v2.1/flavors/detail
+//	GET DELETE       /v2.1/flavors/{id}
+//	GET POST         /v2.1/flavors/{id}/os-extra_specs
+//	GET PUT DELETE   /v2.1/flavors/{id}/os-extra_specs/{key}
+//	GET              /berth/v1/servers/{id}/why      Why
+//
+// Each path under /v2.1 also answers under /v2.1/{project_id}. A client chooses a microversion with
+// `OpenStack-API-Version: compute 2.61` (or X-OpenStack-Nova-API-Version: 2.61); without one it gets 2.1.
+// What changes on these paths from 2.1 to 2.61, which is all that Berth serves:
+//
+//	2.3    servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)
+//	2.9    servers show locked
+//	2.16   servers show host_status (admins)
+//	2.19   servers have a description
+//	2.26   servers show tags; Berth keeps none, the list is empty
+//	2.37   creating a server must say networks: none or auto
+//	2.38   an unknown status in the filter of a list is an error, not an empty list
+//	2.46   answers carry the request id as X-OpenStack-Request-ID too
+//	2.47   servers show their flavor's values as they were at creation, not its id
+//	2.55   flavors have a description
+//	2.57   creating a server cannot inject files (personality); Berth never could
+//	2.61   flavors show their extra_specs
+//
+// Effects has the same as data, and the test holds the two together. Versions in between change paths that Berth does not serve.
+package compute
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/openberth/berth/api/rest"
+)
+
+// Link is one hyperlink of a resource: `self`, `bookmark` or `next`.
+type Link struct {
+	Rel  string `json:"rel"`
+	HRef string `json:"href"`
+}
+
+// Ref is a resource by name alone, as in the lists without detail.
+type Ref struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Links []Link `json:"links"`
+}
+
+// Client speaks the newest microversion that Berth serves, so an older service answers with a fault of kind Invalid.
+type Client struct{ REST *rest.Client }
+
+// NewClient makes a client of the service at base (such as "http://127.0.0.1:8774"); http nil means a plain one.
+func NewClient(base string, http *http.Client, token string) *Client {
+	return &Client{REST: &rest.Client{Base: strings.TrimRight(base, "/"), HTTP: http, Headers: map[string]string{
+		"X-Auth-Token":      token,
+		VersionHeader:       Service + " " + Max.String(),
+		LegacyVersionHeader: Max.String(),
+	}}}
+}

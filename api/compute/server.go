@@ -1,0 +1,248 @@
+package compute
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Server is a server in detail. Pointers that are nil print as null where the API says "null when unknown", and
+// embedded pointers that are nil leave their keys out: those a microversion or the caller's role does not show.
+type Server struct {
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	Status    string            `json:"status"` // BUILD, ACTIVE, ERROR, DELETED, …
+	ProjectID string            `json:"tenant_id"`
+	UserID    string            `json:"user_id"`
+	Metadata  map[string]string `json:"metadata"`
+	HostID    string            `json:"hostId"` // a hash of project and host, "" while there is no host
+	Image     any               `json:"image"`  // "" without an image, else ImageRef
+	Flavor    ServerFlavor      `json:"flavor"`
+	Created   Time              `json:"created"`
+	Updated   Time              `json:"updated"`
+	Addresses map[string]any    `json:"addresses"` // empty: Berth has no network service yet
+	IPv4      string            `json:"accessIPv4"`
+	IPv6      string            `json:"accessIPv6"`
+	Links     []Link            `json:"links"`
+	Progress  *int              `json:"progress,omitempty"` // percent; only in the states that have one
+	Fault     *ServerFault      `json:"fault,omitempty"`    // only in ERROR and DELETED
+
+	DiskConfig   string  `json:"OS-DCF:diskConfig"` // MANUAL
+	Zone         string  `json:"OS-EXT-AZ:availability_zone"`
+	KeyName      *string `json:"key_name"`
+	ConfigDrive  string  `json:"config_drive"`
+	VMState      string  `json:"OS-EXT-STS:vm_state"`    // building, active, error, deleted
+	TaskState    *string `json:"OS-EXT-STS:task_state"`  // scheduling, spawning, deleting; null when nothing is on the way
+	PowerState   int     `json:"OS-EXT-STS:power_state"` // 0 unknown, 1 running
+	LaunchedAt   *string `json:"OS-SRV-USG:launched_at"` // 2006-01-02T15:04:05.000000
+	TerminatedAt *string `json:"OS-SRV-USG:terminated_at"`
+	Volumes      []any   `json:"os-extended-volumes:volumes_attached"`
+
+	*Place              // admins
+	*Extended           // admins, 2.3
+	Locked     *bool    `json:"locked,omitempty"`      // 2.9
+	HostStatus *string  `json:"host_status,omitempty"` // admins, 2.16: UP, DOWN, UNKNOWN, "" without a host
+	*Described          // 2.19
+	Tags       []string `json:"tags,omitzero"` // 2.26
+}
+
+// Place is where a server lies; only admins see it.
+type Place struct {
+	Host         *string `json:"OS-EXT-SRV-ATTR:host"`
+	Hypervisor   *string `json:"OS-EXT-SRV-ATTR:hypervisor_hostname"`
+	InstanceName string  `json:"OS-EXT-SRV-ATTR:instance_name"`
+}
+
+// Extended is what admins see since 2.3. Berth has no kernel images, RAM disks, root devices or user data.
+type Extended struct {
+	Reservation string  `json:"OS-EXT-SRV-ATTR:reservation_id"` // r-… : servers of one request share it
+	LaunchIndex int     `json:"OS-EXT-SRV-ATTR:launch_index"`   // from 0 within the request
+	Hostname    string  `json:"OS-EXT-SRV-ATTR:hostname"`
+	Kernel      string  `json:"OS-EXT-SRV-ATTR:kernel_id"`
+	RAMDisk     string  `json:"OS-EXT-SRV-ATTR:ramdisk_id"`
+	RootDevice  *string `json:"OS-EXT-SRV-ATTR:root_device_name"`
+	UserData    *string `json:"OS-EXT-SRV-ATTR:user_data"`
+}
+
+// Described holds a description that may be null.
+type Described struct {
+	Description *string `json:"description"`
+}
+
+// ServerFlavor is the flavor inside a server: its id before 2.47, its values since.
+type ServerFlavor struct {
+	ID    string `json:"id,omitempty"`
+	Links []Link `json:"links,omitempty"`
+	*FlavorValues
+}
+
+// FlavorValues is a flavor as it was when the server was made (2.47). RAM and swap in MiB, disks in GiB.
+type FlavorValues struct {
+	VCPUs      int               `json:"vcpus"`
+	RAM        int               `json:"ram"`
+	Disk       int               `json:"disk"`
+	Ephemeral  int               `json:"ephemeral"`
+	Swap       int               `json:"swap"`
+	Name       string            `json:"original_name"`
+	ExtraSpecs map[string]string `json:"extra_specs"`
+}
+
+// ImageRef names an image of a service that is not Berth's.
+type ImageRef struct {
+	ID    string `json:"id"`
+	Links []Link `json:"links"`
+}
+
+// ServerFault is why a server is in ERROR.
+type ServerFault struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Created Time   `json:"created"`
+}
+
+// Time prints as the API's whole seconds in UTC: 2026-01-02T15:04:05Z.
+type Time struct{ time.Time }
+
+const wholeSeconds = "2006-01-02T15:04:05Z"
+
+// String prints the time as on the wire.
+func (t Time) String() string { return t.UTC().Format(wholeSeconds) }
+
+// MarshalJSON writes the time.
+func (t Time) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
+
+// UnmarshalJSON reads the time.
+func (t *Time) UnmarshalJSON(text []byte) (err error) {
+	t.Time, err = time.Parse(`"`+wholeSeconds+`"`, string(text))
+	return err
+}
+
+// The values of `networks` when it is a word (2.37).
+const (
+	NetworksNone = "none"
+	NetworksAuto = "auto"
+)
+
+// CreateServer asks for one server, or for up to MaxCount when the counts are set.
+type CreateServer struct {
+	Name        string            `json:"name"`
+	Flavor      string            `json:"flavorRef"`          // its id
+	Image       string            `json:"imageRef"`           // kept, not used; may be empty
+	Networks    string            `json:"networks,omitempty"` // NetworksNone or NetworksAuto
+	Description string            `json:"description,omitempty"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	MinCount    int               `json:"min_count,omitempty"` // fewer than these: none
+	MaxCount    int               `json:"max_count,omitempty"` // the servers are called Name-1 to Name-MaxCount
+	Reservation bool              `json:"return_reservation_id,omitempty"`
+}
+
+// Created is the answer to CreateServer: the first of the servers made, or the reservation when that was asked for.
+type Created struct {
+	ID             string              `json:"id"`
+	Links          []Link              `json:"links"`
+	DiskConfig     string              `json:"OS-DCF:diskConfig"`
+	SecurityGroups []map[string]string `json:"security_groups"`
+	AdminPass      string              `json:"adminPass"`
+	Reservation    string              `json:"-"`
+}
+
+// ListServers chooses servers. Zero values choose all of the caller's project.
+type ListServers struct {
+	Name        string // a regular expression, matched anywhere in the name
+	Status      string // such as ACTIVE
+	Host        string // admins
+	AllProjects bool   // admins
+	Deleted     bool   // admins: the deleted ones, instead of those that are
+	Reservation string // those made by one request
+}
+
+const (
+	pageSize = 1000 // servers asked for at once
+	maxPages = 1000 // then a list ends with a fault
+)
+
+func (l ListServers) query() url.Values {
+	q := url.Values{}
+	for key, value := range map[string]string{"name": l.Name, "status": l.Status, "host": l.Host, "reservation_id": l.Reservation} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	if l.AllProjects {
+		q.Set("all_tenants", "1")
+	}
+	if l.Deleted {
+		q.Set("deleted", "true")
+	}
+	return q
+}
+
+// Servers lists servers in detail, newest first, page after page.
+func (c *Client) Servers(ctx context.Context, l ListServers) ([]Server, error) {
+	var all []Server
+	q := l.query()
+	q.Set("limit", strconv.Itoa(pageSize))
+	for range maxPages {
+		var page struct {
+			Servers []Server `json:"servers"`
+		}
+		if _, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/servers/detail?"+q.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Servers...)
+		if len(page.Servers) < pageSize {
+			return all, nil
+		}
+		q.Set("marker", page.Servers[len(page.Servers)-1].ID)
+	}
+	return nil, fault.New(fault.Invalid, "compute.Servers", "more than %d servers: choose fewer, by name, status or host", pageSize*maxPages)
+}
+
+// CreateServer asks for a server and returns as soon as it is recorded; it is then in BUILD. Networks unset asks for none.
+func (c *Client) CreateServer(ctx context.Context, s CreateServer) (Created, error) {
+	if s.Networks == "" {
+		s.Networks = NetworksNone
+	}
+	var out struct {
+		Server      Created `json:"server"`
+		Reservation string  `json:"reservation_id"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodPost, "/v2.1/servers", map[string]any{"server": s}, &out)
+	out.Server.Reservation = out.Reservation
+	return out.Server, err
+}
+
+// Server reads one server by id or by exact name. Two servers of the name are a fault of kind Conflict; admins find those of all projects.
+func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
+	var out struct {
+		Server Server `json:"server"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/servers/"+url.PathEscape(idOrName), nil, &out)
+	if err == nil || !fault.Is(err, fault.NotFound) {
+		return out.Server, err
+	}
+	named, err := c.Servers(ctx, ListServers{Name: "^" + regexp.QuoteMeta(idOrName) + "$", AllProjects: true})
+	if fault.Is(err, fault.Forbidden) {
+		named, err = c.Servers(ctx, ListServers{Name: "^" + regexp.QuoteMeta(idOrName) + "$"})
+	}
+	switch {
+	case err != nil:
+		return Server{}, err
+	case len(named) == 0:
+		return Server{}, fault.New(fault.NotFound, "compute.Server", "no server has the id or the name %q", idOrName)
+	case len(named) > 1:
+		return Server{}, fault.New(fault.Conflict, "compute.Server", "%d servers are called %q: name one by its id", len(named), idOrName)
+	}
+	return named[0], nil
+}
+
+// DeleteServer asks for the end of a server. It is gone once Server answers with a fault of kind NotFound.
+func (c *Client) DeleteServer(ctx context.Context, id string) error {
+	_, err := c.REST.Do(ctx, http.MethodDelete, "/v2.1/servers/"+url.PathEscape(id), nil, nil)
+	return err
+}

@@ -1,0 +1,116 @@
+package compute
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+)
+
+// The headers by which a client asks for a microversion and a service says which one it used.
+const (
+	Service             = "compute" // the service type inside VersionHeader
+	VersionHeader       = "OpenStack-API-Version"
+	LegacyVersionHeader = "X-OpenStack-Nova-API-Version"
+)
+
+// Version is a microversion of the API, by its second number: the first is always 2.
+type Version int
+
+// The range that Berth serves.
+const (
+	Min Version = 1
+	Max Version = 61
+)
+
+// The versions that change something on the paths served; Effects says what.
+const (
+	ExtendedAttributes Version = 3
+	Locked             Version = 9
+	HostStatus         Version = 16
+	ServerDescription  Version = 19
+	Tags               Version = 26
+	NetworksRequired   Version = 37
+	StatusChecked      Version = 38
+	RequestIDHeader    Version = 46
+	EmbeddedFlavor     Version = 47
+	FlavorDescription  Version = 55
+	NoPersonality      Version = 57
+	ExtraSpecsInFlavor Version = 61
+)
+
+// Effect is one line of the table of microversions.
+type Effect struct {
+	Version Version
+	Text    string
+}
+
+// Effects lists what each microversion changes on the paths that Berth serves, oldest first.
+func Effects() []Effect {
+	return []Effect{
+		{ExtendedAttributes, "servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)"},
+		{Locked, "servers show locked"},
+		{HostStatus, "servers show host_status (admins)"},
+		{ServerDescription, "servers have a description"},
+		{Tags, "servers show tags; Berth keeps none, the list is empty"},
+		{NetworksRequired, "creating a server must say networks: none or auto"},
+		{StatusChecked, "an unknown status in the filter of a list is an error, not an empty list"},
+		{RequestIDHeader, "answers carry the request id as X-OpenStack-Request-ID too"},
+		{EmbeddedFlavor, "servers show their flavor's values as they were at creation, not its id"},
+		{FlavorDescription, "flavors have a description"},
+		{NoPersonality, "creating a server cannot inject files (personality); Berth never could"},
+		{ExtraSpecsInFlavor, "flavors show their extra_specs"},
+	}
+}
+
+// String prints the version as the headers have it: "2.61".
+func (v Version) String() string { return "2." + strconv.Itoa(int(v)) }
+
+// NotServed is the code of the fault that Negotiate returns for a version outside of Min to Max: 406 at the edge.
+const NotServed = "berth.version_not_served"
+
+var versionText = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
+
+// Negotiate reads the microversion that a request asks for; Min when it asks for none. OpenStack-API-Version
+// wins over the older header. A malformed version is a fault of kind Invalid; one that is not served has the code NotServed as well.
+func Negotiate(h http.Header) (Version, error) {
+	const op = "compute.Negotiate"
+	text := asked(h)
+	switch text {
+	case "":
+		return Min, nil
+	case "latest":
+		return Max, nil
+	}
+	m := versionText.FindStringSubmatch(text)
+	if m == nil {
+		return Min, fault.New(fault.Invalid, op, "%q is no API version; write it as MajorNum.MinorNum, for example %s, or latest", text, Max)
+	}
+	major, _ := strconv.Atoi(m[1]) // at most nine digits: never out of range
+	minor, _ := strconv.Atoi(m[2])
+	v := Version(minor)
+	if major != 2 || v < Min || v > Max {
+		return Min, fault.New(fault.Invalid, op, "Version %s is not supported by the API. Minimum is %s and maximum is %s.", text, Min, Max).WithCode(NotServed)
+	}
+	return v, nil
+}
+
+// asked finds the text of the version in the headers. OpenStack-API-Version may name other services too,
+// separated by commas or in headers of their own; the last word for ours counts.
+func asked(h http.Header) string {
+	found := ""
+	for _, line := range h.Values(VersionHeader) {
+		for part := range strings.SplitSeq(line, ",") {
+			fields := strings.Fields(part)
+			if len(fields) == 2 && strings.EqualFold(fields[0], Service) {
+				found = strings.ToLower(fields[1])
+			}
+		}
+	}
+	if found == "" {
+		found = strings.ToLower(strings.TrimSpace(h.Get(LegacyVersionHeader)))
+	}
+	return found
+}
