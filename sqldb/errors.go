@@ -1,0 +1,103 @@
+package sqldb
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// retry asks for another attempt: nothing of this one remained.
+type retry struct{ err error }
+
+func (r *retry) Error() string { return r.err.Error() }
+func (r *retry) Unwrap() error { return r.err }
+
+// unknown marks a COMMIT whose outcome nobody knows: it must never be repeated blindly.
+type unknown struct{ err error }
+
+func (u *unknown) Error() string { return u.err.Error() }
+func (u *unknown) Unwrap() error { return u.err }
+
+// Retry tells Write to run the function again, within its usual limit; the caller hears err when the limit is used up.
+// For a function that lost a race it will see after a fresh start, such as IsDuplicate on a row it looked for first.
+func Retry(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retry{err}
+}
+
+// IsDuplicate reports whether err is the refusal of a second row with the same unique key.
+func IsDuplicate(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == 1062 || e.Number == 1586 // ER_DUP_ENTRY, ER_DUP_ENTRY_WITH_KEY_NAME
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "23505" // unique_violation
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return slices.Contains([]int{sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+			sqlite3.SQLITE_CONSTRAINT_ROWID}, e.Code())
+	}
+	return false
+}
+
+// IsRetryable reports whether the database gave the transaction up for a reason that passes: a deadlock,
+// a serialisation failure (on Galera a lost certification), a lock not granted in time, a busy file.
+func IsRetryable(err error) bool {
+	if _, ok := errors.AsType[*unknown](err); ok {
+		return false
+	}
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		// ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_CHECKREAD (MariaDB's innodb_snapshot_isolation)
+		return e.Number == 1213 || e.Number == 1205 || e.Number == 1020
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// serialization_failure, deadlock_detected, lock_not_available
+		return e.Code == "40001" || e.Code == "40P01" || e.Code == "55P03"
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		primary := e.Code() & 0xff // the extended code is in the higher bytes
+		return primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_LOCKED
+	}
+	return false
+}
+
+// again reports whether an attempt that ended with err may be repeated.
+func again(err error) bool {
+	if _, ok := errors.AsType[*unknown](err); ok {
+		return false
+	}
+	if _, ok := errors.AsType[*retry](err); ok {
+		return true
+	}
+	return IsRetryable(err)
+}
+
+// undoesAll reports whether SQLite may have rolled back the whole transaction by itself, not only the
+// statement (https://www.sqlite.org/lang_transaction.html, "Response To Errors Within A Transaction").
+func undoesAll(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && slices.Contains([]int{sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM,
+		sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_CORRUPT}, e.Code()&0xff)
+}
+
+// lost reports whether err, which must come from the driver, means that the connection is gone.
+func lost(err error) bool {
+	for _, sign := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, io.EOF, io.ErrUnexpectedEOF,
+		net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, sign) {
+			return true
+		}
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == "57P01" || e.Code == "57P02") // admin_shutdown, crash_shutdown
+}

@@ -1,0 +1,140 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"regexp"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Step is one change of the schema. Steps are only ever added at the end of a list; a released one never changes.
+//
+// MySQL commits by itself at every CREATE, ALTER and DROP, so there a step cut short begins again from its start:
+// write one such statement per step, or IF NOT EXISTS.
+type Step struct {
+	Name string // recorded in the version table, to notice lists that do not belong together
+	Run  func(ctx context.Context, tx *Tx) error
+}
+
+// Statements makes a step that is the same SQL on every dialect.
+func Statements(name string, statements ...string) Step {
+	return Step{Name: name, Run: func(ctx context.Context, tx *Tx) error {
+		for _, statement := range statements {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// Migrate brings Berth's own tables up to date: it runs, in order, the steps that the version table does not list yet,
+// each in a transaction of its own, and records each one there. Several processes may start at once:
+// each step runs once (on a Galera cluster: once per node, so start there one process first).
+// It never touches tables that OpenStack's own tools migrate.
+func Migrate(ctx context.Context, db *DB, table string, steps []Step) error {
+	const op = "sqldb.Migrate"
+	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(table) {
+		return fault.New(fault.Internal, op, "%q is no name for a version table", table)
+	}
+	for {
+		more := false
+		err := db.Write(ctx, func(tx *Tx) error {
+			unlock, err := tx.lockStarters(ctx, table)
+			if err != nil {
+				return err
+			}
+			more, err = migrateOne(ctx, tx, table, steps)
+			return errors.Join(err, unlock())
+		})
+		if err != nil {
+			return fault.Wrap("", op, err)
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// migrateOne runs the first step that is not recorded. more is false when all were.
+func migrateOne(ctx context.Context, tx *Tx, table string, steps []Step) (more bool, err error) {
+	if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+
+		" (version INTEGER NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at VARCHAR(32) NOT NULL)"); err != nil {
+		return false, err
+	}
+	done, err := recorded(ctx, tx, table)
+	if err != nil {
+		return false, err
+	}
+	for i, name := range done {
+		if i >= len(steps) {
+			return false, fault.New(fault.Invalid, "sqldb.Migrate",
+				"table %s records step %d (%s), which this program does not know: a newer Berth wrote this database; start that one", table, i+1, name)
+		}
+		if name != steps[i].Name {
+			return false, fault.New(fault.Invalid, "sqldb.Migrate",
+				"table %s records %q as step %d, this program has %q there: the database belongs to another program", table, name, i+1, steps[i].Name)
+		}
+	}
+	if len(done) == len(steps) {
+		return false, nil
+	}
+	step := steps[len(done)]
+	if err := step.Run(ctx, tx); err != nil {
+		return false, fault.New(fault.KindOf(err), "sqldb.Migrate", "step %d (%s) of %s: %w", len(done)+1, step.Name, table, err)
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO "+table+" (version, name, applied_at) VALUES (?, ?, ?)",
+		len(done)+1, step.Name, time.Now().UTC().Format(time.RFC3339))
+	return true, err
+}
+
+// recorded lists the names in the version table in order.
+func recorded(ctx context.Context, tx *Tx, table string) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT name FROM "+table+" ORDER BY version")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// lockStarters lets one process migrate at a time. SQLite's BEGIN IMMEDIATE is such a lock already,
+// PostgreSQL's ends with the transaction, MySQL's must be given back.
+func (tx *Tx) lockStarters(ctx context.Context, table string) (unlock func() error, err error) {
+	nothing := func() error { return nil }
+	switch tx.Dialect {
+	case PostgreSQL:
+		// Waiting for the lock must not fix the snapshot that is read after it.
+		if _, err := tx.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"); err != nil {
+			return nothing, err
+		}
+		key := fnv.New64a()
+		key.Write([]byte(table))
+		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(?)", int64(key.Sum64()))
+		return nothing, err
+	case MySQL:
+		var got *int
+		if err := tx.QueryRow(ctx, "SELECT GET_LOCK(?, 60)", table).Scan(&got); err != nil {
+			return nothing, err
+		}
+		if got == nil || *got != 1 {
+			return nothing, fault.New(fault.Unavailable, "sqldb.Migrate", "another process has been changing %s for a minute; start again when it is done", table)
+		}
+		return func() error {
+			_, err := tx.Exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", table)
+			return err
+		}, nil
+	}
+	return nothing, nil
+}

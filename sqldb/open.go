@@ -1,0 +1,236 @@
+package sqldb
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"modernc.org/sqlite"
+
+	"github.com/openberth/berth/fault"
+)
+
+const (
+	serverConns = 32        // connections to a database server at most; more only queue inside the server
+	idleConns   = 8         // of these, kept open without work
+	connAge     = time.Hour // as oslo.db's connection_recycle_time, below MySQL's wait_timeout
+	readConns   = 8         // SQLite's readers at most
+	dialTimeout = 10 * time.Second
+)
+
+// Open connects to the database that a SQLAlchemy URL names and checks that it answers.
+//
+// sqlite:// is a private database in memory; there Read and Write take turns on one connection. sqlite:///path
+// creates the file when it is missing. The URL's password appears in no error.
+func Open(ctx context.Context, url string) (*DB, error) {
+	a, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{Dialect: a.dialect, jitter: randomly}
+	switch a.dialect {
+	case SQLite:
+		err = db.openSQLite(ctx, a)
+	case MySQL:
+		err = db.openMySQL(a)
+	case PostgreSQL:
+		err = db.openPostgreSQL(a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := db.pool.PingContext(ctx); err != nil {
+		db.Close()
+		return nil, fault.New(fault.Unavailable, "sqldb.Open", "%s does not answer: %w", a.place(), err)
+	}
+	return db, nil
+}
+
+// place names the database without its credentials.
+func (a address) place() string {
+	if a.dialect == SQLite {
+		return "SQLite database " + strconv.Quote(a.database)
+	}
+	host := a.host
+	if host == "" {
+		host = "this host"
+	}
+	return string(a.dialect) + " database " + strconv.Quote(a.database) + " on " + host
+}
+
+// openSQLite opens one connection that writes and a pool that reads.
+//
+// The pragmas: WAL lets readers and the writer pass each other; synchronous FULL makes a COMMIT durable;
+// foreign keys are unchecked, as OpenStack has them on SQLite.
+func (db *DB) openSQLite(ctx context.Context, a address) error {
+	if err := a.only(); err != nil {
+		return err
+	}
+	pragmas := url.Values{"_busy_timeout": {"5000"}, "_foreign_keys": {"0"}, "_error_rc": {"1"}}
+	if a.database == "" || a.database == ":memory:" {
+		pool, err := sqlitePool("file::memory:?"+pragmas.Encode(), 1)
+		if err != nil {
+			return err
+		}
+		db.pool, db.writer = pool, newWriter(pool)
+		return nil
+	}
+	pragmas.Set("_journal_mode", "WAL")
+	pragmas.Set("_synchronous", "FULL")
+	file := "file:" + (&url.URL{Path: a.database}).EscapedPath() + "?"
+	write, err := sqlitePool(file+pragmas.Encode(), 1)
+	if err != nil {
+		return err
+	}
+	if err := write.PingContext(ctx); err != nil { // first, for it may create the file and turn WAL on
+		write.Close()
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w", a.place(), err)
+	}
+	pragmas.Set("_query_only", "1")
+	read, err := sqlitePool(file+pragmas.Encode(), readConns)
+	if err != nil {
+		write.Close()
+		return err
+	}
+	db.pool, db.writer = read, newWriter(write)
+	return nil
+}
+
+func sqlitePool(dsn string, conns int) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
+	}
+	pool := sql.OpenDB(connector)
+	pool.SetMaxOpenConns(conns)
+	pool.SetMaxIdleConns(conns)
+	return pool, nil
+}
+
+// openMySQL speaks to MariaDB and MySQL the way OpenStack's drivers do: an UPDATE counts the rows it matched.
+func (db *DB) openMySQL(a address) error {
+	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert", "ssl_key"); err != nil {
+		return err
+	}
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.DBName = a.user, a.password, a.database
+	c.ParseTime, c.ClientFoundRows, c.InterpolateParams = true, true, true
+	c.Net, c.Addr = "tcp", net.JoinHostPort(orElse(a.host, "localhost"), strconv.Itoa(orElse(a.port, 3306)))
+	if socket := a.options.Get("unix_socket"); socket != "" {
+		c.Net, c.Addr = "unix", socket
+	}
+	charset := orElse(a.options.Get("charset"), "utf8mb4")
+	if charset != "utf8" && charset != "utf8mb3" && charset != "utf8mb4" {
+		return fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, utf8mb3 or utf8mb4", charset)
+	}
+	if err := c.Apply(mysql.Charset(charset, "")); err != nil {
+		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
+	}
+	c.Timeout = dialTimeout
+	for name, slot := range map[string]*time.Duration{"connect_timeout": &c.Timeout, "read_timeout": &c.ReadTimeout, "write_timeout": &c.WriteTimeout} {
+		if err := a.seconds(name, slot); err != nil {
+			return err
+		}
+	}
+	var err error
+	if c.TLS, err = a.tls(); err != nil {
+		return err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
+	}
+	db.pool = serverPool(sql.OpenDB(connector))
+	return nil
+}
+
+// openPostgreSQL leaves libpq's own options (sslmode, sslrootcert, connect_timeout and so on) to the driver.
+func (db *DB) openPostgreSQL(a address) error {
+	if err := a.only("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "application_name",
+		"client_encoding", "options", "target_session_attrs"); err != nil {
+		return err
+	}
+	u := url.URL{Scheme: "postgresql", Path: "/" + a.database, RawQuery: a.options.Encode()}
+	if a.host != "" {
+		u.Host = net.JoinHostPort(a.host, strconv.Itoa(orElse(a.port, 5432)))
+	}
+	if a.user != "" {
+		u.User = url.User(a.user)
+	}
+	c, err := pgx.ParseConfig(u.String()) // without the password: its errors may be shown
+	if err != nil {
+		return fault.New(fault.Invalid, "sqldb.Open", "the PostgreSQL URL's options are refused: %w", err)
+	}
+	if a.password != "" {
+		c.Password = a.password
+	}
+	db.pool = serverPool(stdlib.OpenDB(*c))
+	return nil
+}
+
+func serverPool(pool *sql.DB) *sql.DB {
+	pool.SetMaxOpenConns(serverConns)
+	pool.SetMaxIdleConns(idleConns)
+	pool.SetConnMaxLifetime(connAge)
+	return pool
+}
+
+// seconds reads an option that is a whole number of seconds into slot; without the option slot stays.
+func (a address) seconds(name string, slot *time.Duration) error {
+	text := a.options.Get(name)
+	if text == "" {
+		return nil
+	}
+	number, err := strconv.ParseUint(text, 10, 20)
+	if err != nil {
+		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is no whole number of seconds", name, text)
+	}
+	*slot = time.Duration(number) * time.Second
+	return nil
+}
+
+// tls makes MySQL's TLS settings from the options ssl_ca, ssl_cert and ssl_key; nil when none is given.
+// With ssl_ca the server's certificate and name are checked; ssl_cert and ssl_key show our own.
+func (a address) tls() (*tls.Config, error) {
+	ca, cert, key := a.options.Get("ssl_ca"), a.options.Get("ssl_cert"), a.options.Get("ssl_key")
+	if ca == "" && cert == "" && key == "" {
+		return nil, nil
+	}
+	config := &tls.Config{ServerName: a.host, MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_ca in the database URL: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_ca in the database URL: %s holds no PEM certificate", ca)
+		}
+	}
+	if cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_cert and ssl_key in the database URL: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// orElse is value, or fallback when value is its type's zero.
+func orElse[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}

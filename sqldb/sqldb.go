@@ -1,0 +1,157 @@
+// Package sqldb is the cellar: it opens SQLite, MariaDB (MySQL) and PostgreSQL from SQLAlchemy URLs
+// and gives the stores one kind of transaction over all three.
+//
+// A store hands Write a function and hears success only after its COMMIT is durable. A deadlock, a
+// serialisation failure or a busy file repeats the function, so the function must not keep what an
+// earlier run of it left in memory. Read gives one consistent snapshot. Statements are written with
+// `?` and look the same on every dialect; where the dialects differ, the store asks Tx.Dialect.
+//
+// On SQLite all writes pass one connection in group commits: many waiting transactions share one
+// COMMIT, each in a SAVEPOINT of its own, so one that fails is undone alone (see commit.go).
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Dialect names the SQL a database speaks. MariaDB and MySQL are one dialect.
+type Dialect string
+
+// The three dialects.
+const (
+	SQLite     Dialect = "sqlite"
+	MySQL      Dialect = "mysql"
+	PostgreSQL Dialect = "postgresql"
+)
+
+const (
+	maxAttempts = 10                     // how often one Write or Read may run its function
+	firstPause  = 4 * time.Millisecond   // the pause after the first failed attempt; it doubles
+	longestWait = 500 * time.Millisecond // the longest pause between two attempts
+)
+
+// DB is an open database. It is safe for concurrent use; Close it when done.
+type DB struct {
+	Dialect Dialect
+
+	pool   *sql.DB // reads; on MySQL and PostgreSQL writes too
+	writer *writer // SQLite only: the one connection that writes
+	jitter func(time.Duration) time.Duration
+}
+
+// Write runs fn in one transaction and returns nil only after its COMMIT succeeded.
+//
+// When fn returns an error or panics, nothing it did remains. A transaction that the database gave
+// up (IsRetryable), or for which fn returned Retry(err), is run again after a short random pause, at
+// most 10 times; then the error is a fault Unavailable, or the err inside Retry. A connection lost during
+// COMMIT is never repeated: the fault Unavailable says that the outcome is unknown.
+// fn must not call Write or Read of the same DB, and must not keep tx.
+func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
+	return db.repeat(ctx, "sqldb.Write", func() error {
+		if db.writer != nil {
+			return db.writer.write(ctx, fn)
+		}
+		return db.transact(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, fn)
+	})
+}
+
+// Read runs fn on one consistent snapshot of the database and writes nothing; fn may run more than once.
+func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
+	options := &sql.TxOptions{ReadOnly: true}
+	if db.Dialect != SQLite { // SQLite knows one isolation only, and the driver refuses other names
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	return db.repeat(ctx, "sqldb.Read", func() error { return db.transact(ctx, options, fn) })
+}
+
+// Ping asks the database for an answer: nil when it is there.
+func (db *DB) Ping(ctx context.Context) error {
+	return fault.Wrap(fault.Unavailable, "sqldb.Ping", db.pool.PingContext(ctx))
+}
+
+// Close lets running transactions finish, refuses new ones and closes the connections.
+func (db *DB) Close() error {
+	var err error
+	if db.writer != nil {
+		err = db.writer.close()
+	}
+	return fault.Wrap(fault.Internal, "sqldb.Close", errors.Join(err, db.pool.Close()))
+}
+
+// repeat runs once until it succeeds, fails for good or has used its attempts.
+func (db *DB) repeat(ctx context.Context, op string, once func() error) error {
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		err := once()
+		if err == nil || !again(err) {
+			return err
+		}
+		if attempt == maxAttempts {
+			if asked, ok := errors.AsType[*retry](err); ok {
+				return asked.err
+			}
+			return fault.New(fault.Unavailable, op, "gave up after %d attempts, try again later: %w", attempt, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Unavailable, op, "stopped while repeating (%w) after: %v", context.Cause(ctx), err)
+		case <-time.After(db.jitter(pause)):
+		}
+		pause = min(2*pause, longestWait)
+	}
+}
+
+// transact is one attempt on a pooled connection.
+func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx) error) error {
+	inner, err := db.pool.BeginTx(ctx, options)
+	if err != nil {
+		return begun(err)
+	}
+	tx := &Tx{Dialect: db.Dialect, on: inner, readOnly: options.ReadOnly}
+	defer inner.Rollback() // after Commit this does nothing; after a panic it is what undoes
+	err = fn(tx)
+	tx.finish()
+	switch {
+	case tx.lost != nil: // the server rolls back what it heard no COMMIT for
+		return &retry{fault.Wrap(fault.Unavailable, "sqldb.transact", tx.lost)}
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return fault.Wrap(fault.Unavailable, "sqldb.transact", context.Cause(ctx))
+	case options.ReadOnly:
+		return nil
+	}
+	if err := inner.Commit(); err != nil {
+		return committed(err)
+	}
+	return nil
+}
+
+// begun gives an error of BEGIN its kind. Nothing has happened yet, so a lost connection may be repeated.
+func begun(err error) error {
+	err = fault.Wrap(fault.Unavailable, "sqldb.begin", err)
+	if lost(err) {
+		return &retry{err}
+	}
+	return err
+}
+
+// committed gives an error of COMMIT its kind: a clear refusal keeps its cause, silence means nobody knows.
+func committed(err error) error {
+	if lost(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
+			"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err)}
+	}
+	return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+}
+
+// randomly spreads a pause over half to one and a half of its length, so that losers do not meet again.
+func randomly(pause time.Duration) time.Duration {
+	return pause/2 + rand.N(pause)
+}

@@ -1,0 +1,236 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Tx is one running transaction, lent to a function by Write or Read. It serves one goroutine, and ends with the function.
+//
+// Statements have `?` placeholders on every dialect. A time.Time goes in as UTC with microseconds, on
+// SQLite as the text OpenStack writes there (2006-01-02 15:04:05.000000); scan a DATETIME column
+// into a *time.Time. An UPDATE counts the rows it matched, changed or not. Errors are the driver's own, for IsDuplicate.
+type Tx struct {
+	Dialect Dialect
+
+	on       runner
+	readOnly bool
+	rows     []*sql.Rows // closed at the end, whatever the function forgets
+	lost     error       // the connection is gone, the server rolls back
+	dead     error       // SQLite may have rolled back the whole transaction by itself
+}
+
+// runner is what *sql.Tx and *sql.Conn have in common.
+type runner interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Exec runs a statement that returns no rows.
+func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if tx.readOnly {
+		return nil, fault.New(fault.Internal, "sqldb.Exec", "a Read transaction changes nothing: use Write for %q", query)
+	}
+	ctx, err := tx.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result, err := tx.on.ExecContext(ctx, tx.spell(query), tx.bind(args)...)
+	return result, tx.note(err)
+}
+
+// Query runs a statement that returns rows. The caller closes them; what stays open is closed with the transaction.
+func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	ctx, err := tx.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.on.QueryContext(ctx, tx.spell(query), tx.bind(args)...)
+	if err != nil {
+		return nil, tx.note(err)
+	}
+	tx.rows = append(tx.rows, rows)
+	return rows, nil
+}
+
+// QueryRow runs a statement that returns at most one row; Scan of the result returns sql.ErrNoRows when there is none.
+func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *sql.Row {
+	ready, err := tx.ready(ctx)
+	if err != nil { // only a context can put an error into a sql.Row
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		ready = cancelled
+	}
+	return tx.on.QueryRowContext(ready, tx.spell(query), tx.bind(args)...)
+}
+
+// Insert runs an INSERT of one row and returns the number that the database gave its column `id`.
+func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, error) {
+	if tx.Dialect == PostgreSQL {
+		var id int64
+		row := tx.QueryRow(ctx, query+" RETURNING id", args...)
+		return id, tx.note(row.Scan(&id))
+	}
+	result, err := tx.Exec(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+// InsertIgnore runs a statement that begins with `INSERT INTO` and leaves rows alone whose unique key is taken.
+// It returns the number of rows inserted. On MySQL it also turns other refusals into warnings, so check values first;
+// and a row of another transaction that was in the way may be invisible in this one's snapshot: see Retry.
+func (tx *Tx) InsertIgnore(ctx context.Context, query string, args ...any) (int64, error) {
+	const verb = "INSERT INTO"
+	rest, ok := strings.CutPrefix(strings.TrimSpace(query), verb)
+	if !ok {
+		return 0, fault.New(fault.Internal, "sqldb.InsertIgnore", "the statement must begin with %s: %q", verb, query)
+	}
+	if tx.Dialect == MySQL {
+		query = "INSERT IGNORE INTO" + rest
+	} else {
+		query = verb + rest + " ON CONFLICT DO NOTHING"
+	}
+	result, err := tx.Exec(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Upsert inserts a row, or updates the columns named in values where a row has the same keys.
+// keys must be a unique key of the table; args are the keys' values and then the values' own.
+func (tx *Tx) Upsert(ctx context.Context, table string, keys, values []string, args ...any) error {
+	columns := append(append([]string(nil), keys...), values...)
+	var query strings.Builder
+	query.WriteString("INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES (" +
+		strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ") + ")")
+	set := " ON CONFLICT (" + strings.Join(keys, ", ") + ") DO UPDATE SET "
+	if tx.Dialect == MySQL {
+		set = " ON DUPLICATE KEY UPDATE "
+	}
+	for _, column := range values {
+		query.WriteString(set + column + " = ")
+		if tx.Dialect == MySQL {
+			query.WriteString("VALUES(" + column + ")")
+		} else {
+			query.WriteString("excluded." + column)
+		}
+		set = ", "
+	}
+	_, err := tx.Exec(ctx, query.String(), args...)
+	return err
+}
+
+// ready gives the context for the next statement, or the error that ended the transaction.
+//
+// On SQLite's writing connection a cancelled statement would be interrupted, and SQLite answers that by
+// rolling back the whole group commit; so there the context is only asked between statements.
+func (tx *Tx) ready(ctx context.Context) (context.Context, error) {
+	if tx.dead != nil {
+		return nil, tx.dead
+	}
+	if tx.Dialect != SQLite || tx.readOnly {
+		return ctx, nil
+	}
+	return context.WithoutCancel(ctx), ctx.Err()
+}
+
+// note remembers an error that ends more than its own statement.
+func (tx *Tx) note(err error) error {
+	switch {
+	case err == nil:
+	case tx.Dialect == SQLite && undoesAll(err):
+		tx.dead = err
+	case tx.Dialect != SQLite && lost(err):
+		tx.lost = err
+	}
+	return err
+}
+
+// finish closes what the function left open.
+func (tx *Tx) finish() {
+	for _, rows := range tx.rows {
+		rows.Close()
+	}
+	tx.rows = nil
+}
+
+// bind turns arguments into what every driver stores alike.
+func (tx *Tx) bind(args []any) []any {
+	bound := args
+	for i, arg := range args {
+		moment, ok := arg.(time.Time)
+		if !ok {
+			continue
+		}
+		if &bound[0] == &args[0] {
+			bound = append([]any(nil), args...)
+		}
+		moment = moment.UTC().Truncate(time.Microsecond)
+		if tx.Dialect == SQLite {
+			bound[i] = moment.Format("2006-01-02 15:04:05.000000")
+		} else {
+			bound[i] = moment
+		}
+	}
+	return bound
+}
+
+// spell writes a statement in the dialect: PostgreSQL numbers its placeholders.
+func (tx *Tx) spell(query string) string {
+	if tx.Dialect != PostgreSQL {
+		return query
+	}
+	return numbered(query)
+}
+
+// numbered replaces each `?` outside quotes and comments by $1, $2, and so on.
+func numbered(query string) string {
+	var out strings.Builder
+	count := 0
+	for i := 0; i < len(query); i++ {
+		if end := skipped(query[i:]); end > 0 {
+			out.WriteString(query[i : i+end])
+			i += end - 1
+			continue
+		}
+		if query[i] != '?' {
+			out.WriteByte(query[i])
+			continue
+		}
+		count++
+		out.WriteString("$" + strconv.Itoa(count))
+	}
+	return out.String()
+}
+
+// skipped is the length of the quoted text or comment at the start of s, 0 when there is none.
+func skipped(s string) int {
+	var end string
+	switch {
+	case s[0] == '\'' || s[0] == '"': // a doubled quote is two texts side by side: the same length
+		end = s[:1]
+	case strings.HasPrefix(s, "--"):
+		end = "\n"
+	case strings.HasPrefix(s, "/*"):
+		end = "*/"
+	default:
+		return 0
+	}
+	start := 1
+	if end == "*/" {
+		start = 2
+	}
+	if at := strings.Index(s[start:], end); at >= 0 {
+		return start + at + len(end)
+	}
+	return len(s)
+}

@@ -1,0 +1,126 @@
+package sqldb
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+)
+
+// address is a SQLAlchemy URL taken apart:
+// dialect[+driver]://[user[:password]@][host[:port]]/[database][?option=value&…].
+type address struct {
+	dialect        Dialect
+	user, password string
+	host           string // without brackets
+	port           int    // 0 when not given
+	database       string // SQLite: the file, relative or absolute; empty means memory
+	options        url.Values
+}
+
+// drivers are the names that may stand before ://, and the dialect each stands for. The Python driver's name is
+// accepted because existing files have it; Berth has its own drivers.
+func drivers() map[string]Dialect {
+	return map[string]Dialect{
+		"sqlite": SQLite, "sqlite+pysqlite": SQLite,
+		"mysql": MySQL, "mysql+pymysql": MySQL, "mysql+mysqldb": MySQL, "mysql+mysqlconnector": MySQL,
+		"mariadb": MySQL, "mariadb+pymysql": MySQL, "mariadb+mysqldb": MySQL, "mariadb+mariadbconnector": MySQL,
+		"postgresql": PostgreSQL, "postgresql+psycopg2": PostgreSQL, "postgresql+psycopg": PostgreSQL,
+	}
+}
+
+// parseURL takes a SQLAlchemy URL apart. Its errors name the part that is wrong and never show user, password or options.
+func parseURL(text string) (address, error) {
+	const op = "sqldb.Open"
+	name, rest, found := strings.Cut(text, "://")
+	if !found {
+		return address{}, fault.New(fault.Invalid, op,
+			"the database URL has no \"://\"; write one such as sqlite:////var/lib/berth/placement.db or mysql+pymysql://user:password@host/placement")
+	}
+	dialect, known := drivers()[strings.ToLower(name)]
+	if !known {
+		return address{}, fault.New(fault.Invalid, op,
+			"the database URL begins with %q; Berth knows sqlite, mysql+pymysql, mariadb+pymysql, postgresql and postgresql+psycopg2", name)
+	}
+	a := address{dialect: dialect}
+	rest, query, _ := strings.Cut(rest, "?")
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return address{}, fault.New(fault.Invalid, op, "the options behind \"?\" in the %s URL are no option=value list", dialect)
+	}
+	a.options = options
+	// A password may hold a "/" or a ":", so what stands before the last "@" is taken off first.
+	if at := strings.LastIndex(rest, "@"); at >= 0 && dialect != SQLite {
+		if a.user, a.password, err = credentials(rest[:at]); err != nil {
+			return address{}, err
+		}
+		rest = rest[at+1:]
+	}
+	place, database, _ := strings.Cut(rest, "/")
+	a.database = database
+	if dialect == SQLite {
+		if place != "" {
+			return address{}, fault.New(fault.Invalid, op,
+				"the SQLite URL names a host (%q); write sqlite:////absolute/path or sqlite:///relative/path", place)
+		}
+		return a, nil
+	}
+	if a.host, a.port, err = hostPort(place); err != nil {
+		return address{}, err
+	}
+	if a.database == "" {
+		return address{}, fault.New(fault.Invalid, op, "the %s URL names no database; write it behind the host: …@host/placement", dialect)
+	}
+	return a, nil
+}
+
+// credentials takes user[:password] apart and undoes %-escapes.
+func credentials(text string) (user, password string, err error) {
+	user, password, _ = strings.Cut(text, ":")
+	if user, err = url.PathUnescape(user); err == nil {
+		password, err = url.PathUnescape(password)
+	}
+	if err != nil { // its text would show the password
+		return "", "", fault.New(fault.Invalid, "sqldb.Open",
+			"a %% in the database URL's user or password is not followed by two hexadecimal digits; write %%25 for a %% itself")
+	}
+	return user, password, nil
+}
+
+// hostPort takes host[:port] or [v6]:port apart.
+func hostPort(text string) (string, int, error) {
+	host, port := text, ""
+	if at := strings.LastIndex(text, ":"); at >= 0 && !strings.HasSuffix(text, "]") {
+		host, port = text[:at], text[at+1:]
+	}
+	bare, ok := strings.CutPrefix(host, "[")
+	if ok {
+		bare, ok = strings.CutSuffix(bare, "]")
+	} else {
+		ok = !strings.ContainsAny(host, ":]")
+	}
+	if !ok {
+		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's host %q is not understood; write an IPv6 address as [2001:db8::1]", text)
+	}
+	if port == "" {
+		return bare, 0, nil
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 {
+		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's port %q is no number from 1 to 65535", port)
+	}
+	return bare, int(number), nil
+}
+
+// only refuses options that Berth would otherwise ignore in silence; a forgotten ssl_ca would be worse than no start.
+func (a address) only(known ...string) error {
+	for name := range a.options {
+		if !slices.Contains(known, name) {
+			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is unknown to Berth; it knows %s",
+				a.dialect, name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
