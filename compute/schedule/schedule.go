@@ -1,0 +1,91 @@
+// Package schedule chooses where a server shall lie: it judges each of Placement's candidates on its host, and orders
+// those that stand.
+//
+// A filter judges a candidate on a host, not a host (spec 002, "PCI NUMA affinity"): two candidates on one host use
+// different devices, and only one of them may fit. What a filter turns down is a Refusal, a value with a
+// sentence in it. Chance comes as a seed, so that the same question has the same answer and two servers asking
+// at once do not both want the same device.
+package schedule
+
+import (
+	"time"
+
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Host is what compute knows of one host: the last report of its agent, and the servers placed there.
+type Host struct {
+	Name        string
+	Provider    provider.ID // the root provider
+	Devices     []Device    // every device that the host's device_spec offers, by address
+	Conditions  []string    // sentences about what is wrong on the host
+	InPlacement bool        // the agent counts its devices in Placement ([pci] report_in_placement)
+	Seen        time.Time   // when the last report came
+
+	Guests []Guest // the servers placed on the host; not part of a report
+	Load   float64 // how full the host is, 0 to 1: the largest used share of a class of its root; not part of a report
+}
+
+// State is where a device is in its life on the host, as its agent sees it.
+type State string
+
+// Available is the one state in which a device can be given to a server. The other words (claimed, allocated,
+// unavailable, unclaimable, removed) are the agent's own.
+const Available State = "available"
+
+// Device is one device of a report.
+type Device struct {
+	pci.Device
+	ResourceClass resource.Class
+	Traits        []resource.Trait
+	Provider      provider.ID // that counts it; empty while not in Placement
+	State         State
+	Holder        string // UUID of the server that holds it, or empty
+	RequestID     string // of the request it serves
+}
+
+// Guest is a server placed on a host.
+type Guest struct {
+	ID       string
+	Requests []pci.Request
+	Devices  []Picked // what the agent told that it gave it; nil as long as it has not told
+}
+
+// Picked is a device that the agent gave to a server.
+type Picked struct {
+	RequestID string
+	Address   string // as the kernel writes it
+	Provider  provider.ID
+}
+
+// Candidate is one of Placement's answers: what would be taken, and which providers serve each group.
+type Candidate struct {
+	Root       provider.ID // of the host; a candidate with sharing providers touches other trees too
+	Allocation resource.Allocation
+	Mappings   map[string][]provider.ID // by the suffix of the group
+}
+
+// Picture is all that a choice is made from.
+type Picture struct {
+	Candidates []Candidate
+	Hosts      map[provider.ID]Host // by root provider; Candidates on others are refused
+	Excluded   map[string]string    // hosts by name that must not be tried again, and why
+	Now        time.Time
+	Silence    time.Duration // a host whose last report is older than this is refused
+}
+
+// Choice is a candidate that stood, and its host.
+type Choice struct {
+	Host       string
+	Root       provider.ID
+	Allocation resource.Allocation
+	Mappings   map[string][]provider.ID
+}
+
+// Refusal says why a candidate on a host was turned down.
+type Refusal struct {
+	Host   string
+	Reason string // such as "no free type-VF 8086:1515 on the chosen provider"
+}
