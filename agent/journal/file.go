@@ -1,0 +1,99 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/openberth/berth/fault"
+)
+
+// takeLock opens the lock file and holds its flock(2), which the kernel gives back when the process ends however it ends.
+func takeLock(path string) (*os.File, error) {
+	const op = "journal.Open"
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, op, "cannot open the lock: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		who, readErr := os.ReadFile(path)
+		if readErr != nil || len(who) == 0 {
+			who = []byte("unknown")
+		}
+		f.Close()
+		return nil, fault.New(fault.Conflict, op, "another agent (process %s) has %s locked; stop it, or give this one a directory of its own",
+			strings.TrimSpace(string(who)), path)
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		// Only for the sentence above; the flock is what counts.
+		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+	if err != nil {
+		f.Close()
+		return nil, fault.New(fault.Unavailable, op, "cannot lock %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// readFile reads a journal; one that is not there is empty.
+func readFile(path string) (content, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return content{state: State{}.clone()}, nil
+	}
+	if err != nil {
+		return content{}, fault.New(fault.Unavailable, "journal.Open", "cannot read the journal: %w", err)
+	}
+	return parse(path, data)
+}
+
+// appendSynced returns when the line is on the disk.
+func appendSynced(f *os.File, line []byte) error {
+	_, err := f.Write(line)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "journal.write", "cannot write to the journal; see to the disk (full? read-only?): %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash
+// the path holds the old content or the new one, whole. It returns the new file open for appending.
+func replaceFile(path string, data []byte) (*os.File, error) {
+	fresh := path + ".new"
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot create a new journal: %w", err)
+	}
+	if err = appendSynced(f, data); err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		f.Close()
+		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot replace the journal: %w", err)
+	}
+	return f, nil
+}
+
+// syncDir makes names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,277 @@
+package journal
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+func open(t *testing.T, dir string) *Journal {
+	t.Helper()
+	j, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func claim(server, request, address string) Claim {
+	a, err := pci.ParseAddress(address)
+	if err != nil {
+		panic(err)
+	}
+	return Claim{Server: server, Request: request, Address: a, Provider: "p-" + resource.ProviderID(address), Phase: Claimed}
+}
+
+// fill writes a bit of everything and returns what the journal should say.
+func fill(t *testing.T, j *Journal) State {
+	t.Helper()
+	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111"}))
+	ok(t, j.Put("s1", []Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")}))
+	ok(t, j.Put("s2", nil))
+	ok(t, j.Put("s3", []Claim{claim("s3", "r3", "0000:3b:00.2")}))
+	ok(t, j.Leave("s3"))
+	ok(t, j.Put("s4", []Claim{claim("s4", "r4", "0000:3b:00.3")}))
+	ok(t, j.Remove("s4"))
+	ok(t, j.SetMark("pf", Mark{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}}))
+	ok(t, j.SetMark("gone", Mark{Traits: []resource.Trait{"CUSTOM_B"}}))
+	ok(t, j.SetMark("gone", Mark{}))
+	return j.State()
+}
+
+func TestReopenSaysTheSame(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "down")
+	j := open(t, dir)
+	if _, has := j.Identity(); has {
+		t.Error("a new journal has an identity")
+	}
+	want := fill(t, j)
+	if got := want.Servers(); !reflect.DeepEqual(got, []string{"s1", "s2"}) {
+		t.Errorf("servers %v", got)
+	}
+	if got := want.Left(); !reflect.DeepEqual(got, []string{"s3"}) {
+		t.Errorf("left %v", got)
+	}
+	if got := want.Claims(); len(got) != 2 || got[0].Address.String() != "0000:3b:00.1" || got[1].Server != "s1" {
+		t.Errorf("claims %v", got)
+	}
+	if claims, has := want.Of("s2"); !has || claims != nil {
+		t.Errorf("s2: %v %v", claims, has)
+	}
+	ok(t, j.Close())
+	for range 2 { // the first opening compacts
+		again := open(t, dir)
+		if got := again.State(); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v\nwant %+v", got, want)
+		}
+		ok(t, again.Close())
+	}
+	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("Read: %+v %v", got, err)
+	}
+}
+
+func TestReadOfNothingIsEmpty(t *testing.T) {
+	dir := t.TempDir()
+	state, err := Read(dir)
+	if _, has := state.Identity(); err != nil || has || len(state.Servers()) != 0 {
+		t.Errorf("%+v %v", state, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("reading wrote: %v %v", left, err)
+	}
+}
+
+func TestTwoOpeners(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	_, err := Open(dir)
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("the second opener got %v", err)
+	}
+	if _, err := Read(dir); err != nil {
+		t.Errorf("a dry run is kept out: %v", err)
+	}
+	ok(t, first.Close())
+	ok(t, first.Close())
+	if err := first.Put("s", nil); err == nil {
+		t.Error("wrote after Close")
+	}
+	ok(t, open(t, dir).Put("s", nil))
+}
+
+// The journal cut at every byte, as a crash may leave it, says what the whole lines before the cut say,
+// and can be written to.
+func TestTornAtEveryByte(t *testing.T) {
+	source := t.TempDir()
+	fill(t, open(t, source))
+	data, err := os.ReadFile(filepath.Join(source, fileName))
+	ok(t, err)
+	// A tail of zeros is what a file system leaves whose length came to the disk before its data.
+	for _, tail := range []string{"", "\x00\x00\x00", "\x00\n"} {
+		for cut := range len(data) + 1 {
+			want, err := parse("whole", data[:bytes.LastIndexByte(data[:cut], '\n')+1])
+			ok(t, err)
+			left := append(bytes.Clone(data[:cut]), tail...)
+			got, err := parse("torn", left)
+			if err != nil || !reflect.DeepEqual(got.state, want.state) {
+				t.Fatalf("cut at %d, tail %q: got %+v %v\nwant %+v", cut, tail, got, err, want.state)
+			}
+			if cut%11 == 0 {
+				writeAfterCrash(t, left, want.state)
+			}
+		}
+	}
+}
+
+// writeAfterCrash opens a journal with this content, which says want, and writes to it.
+func writeAfterCrash(t *testing.T, data []byte, want State) {
+	t.Helper()
+	dir := t.TempDir()
+	ok(t, os.WriteFile(filepath.Join(dir, fileName), data, 0o600))
+	j := open(t, dir)
+	ok(t, j.Put("after", nil))
+	ok(t, j.Close())
+	again, err := Read(dir)
+	if want = want.with(entry{Kind: kindServer, Server: "after"}); err != nil || !reflect.DeepEqual(again, want) {
+		t.Fatalf("%q: after writing %+v %v\nwant %+v", data, again, err, want)
+	}
+}
+
+// A line in the middle was whole once. Whatever a flipped byte does to it, no claim may be lost without a word.
+func TestDamageInTheMiddleIsRefused(t *testing.T) {
+	source := t.TempDir()
+	j := open(t, source)
+	ok(t, j.Put("s1", []Claim{claim("s1", "r1", "0000:3b:00.1")}))
+	ok(t, j.Put("s2", nil))
+	ok(t, j.Put("s3", nil))
+	path := filepath.Join(source, fileName)
+	data, err := os.ReadFile(path)
+	ok(t, err)
+	first := bytes.IndexByte(data, '\n') + 1
+	second := first + bytes.IndexByte(data[first:], '\n') + 1
+	refused := 0
+	for i := first; i < second; i++ {
+		bad := bytes.Clone(data)
+		bad[i] ^= 1
+		got, err := parse(path, bad)
+		if err == nil {
+			// A change that JSON does not see, such as the case of a key; the content is the same.
+			if want, _ := parse(path, data); !reflect.DeepEqual(got.state, want.state) {
+				t.Errorf("byte %d: reads as %+v", i, got.state)
+			}
+			continue
+		}
+		refused++
+		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 2") && !strings.Contains(err.Error(), "line 3") {
+			t.Errorf("byte %d: the fault does not say where: %v", i, err)
+		}
+	}
+	if refused < (second-first)/2 {
+		t.Errorf("only %d of %d changes were refused", refused, second-first)
+	}
+	bad := bytes.Clone(data)
+	bad[first+20] ^= 1
+	ok(t, j.Close())
+	ok(t, os.WriteFile(path, bad, 0o600))
+	if _, err := Open(source); !fault.Is(err, fault.Internal) {
+		t.Errorf("opened: %v", err)
+	}
+	// A refused journal is unlocked and untouched.
+	if now, _ := os.ReadFile(path); !bytes.Equal(now, bad) {
+		t.Error("the refused file was changed")
+	}
+	ok(t, os.WriteFile(path, data, 0o600))
+	open(t, source)
+}
+
+func TestANewerJournalIsRefused(t *testing.T) {
+	for _, e := range []entry{{Kind: kindFormat, Version: version + 1}, {Kind: "novelty"}} {
+		line, err := e.line()
+		ok(t, err)
+		if _, err := parse("j", line); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+}
+
+func TestCompaction(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	for range slack + 50 {
+		ok(t, j.Put("s1", []Claim{claim("s1", "r", "0000:00:01.0")}))
+	}
+	data, err := os.ReadFile(filepath.Join(dir, fileName))
+	ok(t, err)
+	if lines := bytes.Count(data, []byte{'\n'}); lines > 60 {
+		t.Errorf("%d lines after %d writes", lines, slack+50)
+	}
+	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, j.State()) {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// A write that fails leaves the journal as it was, and the next one repairs the file.
+func TestAFailedWriteIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	ok(t, j.Put("s1", nil))
+	j.file.Close() // as a disk that goes away
+	if err := j.Put("s2", nil); !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("wrote: %v", err)
+	}
+	if _, has := j.State().Of("s2"); has {
+		t.Error("the journal says what it could not write")
+	}
+	ok(t, j.Put("s3", nil))
+	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got.Servers(), []string{"s1", "s3"}) {
+		t.Errorf("%v %v", got.Servers(), err)
+	}
+}
+
+func TestUnreadableDirectoryIsNamed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	ok(t, os.WriteFile(file, nil, 0o600))
+	if _, err := Open(filepath.Join(file, "under")); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), file) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Whatever a file holds, reading it ends without panic, and what was read can be written and read again.
+func FuzzParse(f *testing.F) {
+	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]Claim{claim("s", "r", "0000:3b:00.1")})}.line()
+	header, _ := entry{Kind: kindFormat, Version: version}.line()
+	f.Add([]byte{})
+	f.Add(append(bytes.Clone(header), line...))
+	f.Add(append(append(bytes.Clone(header), line...), line[:20]...))
+	f.Add([]byte("{\"crc\":\"00000000\",\"entry\":{}}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parse("f", data)
+		if err != nil {
+			return
+		}
+		text, lines, err := c.state.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parse("f", text)
+		if err != nil || again.torn || again.lines != lines || !reflect.DeepEqual(again.state, c.state) {
+			t.Errorf("%v: %+v then %+v", err, c.state, again.state)
+		}
+	})
+}
