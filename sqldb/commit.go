@@ -40,6 +40,10 @@ type turn struct {
 // errExited says that a function ended by a panic or runtime.Goexit instead of returning.
 var errExited = errors.New("the transaction's function did not return")
 
+func newJob() *job {
+	return &job{turn: make(chan turn, 1), back: make(chan error, 1), done: make(chan error, 1)}
+}
+
 func newWriter(pool *sql.DB) *writer {
 	w := &writer{pool: pool, jobs: make(chan *job), quit: make(chan struct{})}
 	w.gone.Go(w.run)
@@ -55,7 +59,7 @@ func (w *writer) close() error {
 
 // write runs fn inside a batch. It returns nil only after the batch's COMMIT.
 func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
-	j := &job{turn: make(chan turn, 1), back: make(chan error, 1), done: make(chan error, 1)}
+	j := newJob()
 	if err := ctx.Err(); err != nil {
 		return fault.Wrap(fault.Unavailable, "sqldb.Write", err)
 	}
@@ -66,16 +70,21 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	case <-w.quit:
 		return fault.New(fault.Unavailable, "sqldb.Write", "the database is closed")
 	}
+	return j.run(fn)
+}
+
+// run waits for the turn, runs fn and waits for the batch to end.
+func (j *job) run(fn func(*Tx) error) error {
 	mine := <-j.turn
 	if mine.err != nil {
 		return mine.err
 	}
-	borrow(j, mine.tx, fn)
+	j.borrow(mine.tx, fn)
 	return <-j.done
 }
 
 // borrow runs fn and gives the transaction back in any case, also when fn panics.
-func borrow(j *job, tx *Tx, fn func(*Tx) error) {
+func (j *job) borrow(tx *Tx, fn func(*Tx) error) {
 	err := errExited
 	defer func() { j.back <- err }()
 	err = fn(tx)
