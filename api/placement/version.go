@@ -1,9 +1,7 @@
 package placement
 
 import (
-	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,6 +20,9 @@ const (
 // VersionHeader carries the microversion, both in requests and in answers.
 const VersionHeader = "Openstack-Api-Version"
 
+// CodeVersion is the code of ParseVersion's fault when the text is a version, but none that Berth speaks.
+const CodeVersion = "unacceptable version"
+
 // service is the name of this API in VersionHeader, which may list several services.
 const service = "placement"
 
@@ -31,41 +32,36 @@ func (v Version) String() string { return "1." + strconv.Itoa(int(v)) }
 // Header is the value of VersionHeader that asks for this version.
 func (v Version) Header() string { return service + " " + v.String() }
 
-var versionWord = regexp.MustCompile(`^([1-9][0-9]*|0)\.([1-9][0-9]*|0)$`)
-
-// ParseVersion reads `1.39` or `latest`. A text that is no version is fault.Invalid (the API answers it with 400); a
-// version that Berth does not speak is ErrUnsupported's code (406).
+// ParseVersion reads `1.39` or `latest`. The fault for a version that Berth does not speak has the code CodeVersion (the
+// API answers 406); that for any other text has none (400). Both are of kind Invalid.
 func ParseVersion(text string) (Version, error) {
 	const op = "placement.ParseVersion"
-	text = strings.TrimSpace(text)
-	if strings.EqualFold(text, "latest") {
+	if text == "latest" {
 		return Latest, nil
 	}
-	part := versionWord.FindStringSubmatch(text)
-	if part == nil {
-		return 0, fault.New(fault.Invalid, op, "invalid version string: %s", text)
+	left, right, _ := strings.Cut(text, ".")
+	major, err := strconv.Atoi(strings.TrimSpace(left))
+	if err != nil {
+		return 0, fault.New(fault.Invalid, op, "Invalid microversion: invalid version string: %s", text)
 	}
-	minor, err := strconv.Atoi(part[2])
-	if part[1] != "1" || err != nil || minor > int(Latest) {
-		return 0, fault.New(fault.Invalid, op, "Unacceptable version header: %s", text).WithCode(CodeVersion)
+	minor, err := strconv.Atoi(strings.TrimSpace(right))
+	if err != nil {
+		return 0, fault.New(fault.Invalid, op, "Invalid microversion: invalid version string: %s", text)
 	}
-	return Version(minor), nil
+	if v := Version(minor); major == 1 && v >= Oldest && v <= Latest {
+		return v, nil
+	}
+	return 0, fault.New(fault.Invalid, op, "Invalid microversion: Unacceptable version header: %s", text).WithCode(CodeVersion)
 }
 
-// CodeVersion is the code of ParseVersion's fault when the text is a version, but none that Berth speaks.
-const CodeVersion = "unacceptable version"
-
 // RequestVersion reads the microversion of a request. Of several values for placement the last one counts; values for
-// other services are passed over; without any the version is Oldest.
+// other services, and a value without a version, are passed over; when nothing is left the version is Oldest.
 func RequestVersion(h http.Header) (Version, error) {
 	found := ""
 	for _, line := range h.Values(VersionHeader) {
 		for item := range strings.SplitSeq(line, ",") {
-			name, version, ok := strings.Cut(strings.TrimSpace(item), " ")
-			if strings.EqualFold(name, service) {
-				if !ok {
-					return 0, fault.New(fault.Invalid, "placement.RequestVersion", "invalid version string: %s", item)
-				}
+			name, version, _ := strings.Cut(strings.TrimSpace(item), " ")
+			if version = strings.TrimSpace(version); strings.EqualFold(name, service) && version != "" {
 				found = version
 			}
 		}
@@ -73,9 +69,5 @@ func RequestVersion(h http.Header) (Version, error) {
 	if found == "" {
 		return Oldest, nil
 	}
-	v, err := ParseVersion(found)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", VersionHeader, err)
-	}
-	return v, nil
+	return ParseVersion(found)
 }

@@ -238,4 +238,3 @@ func (d CandidatesDoc) Candidates() Candidates {
 	}
 	return out
 }
-

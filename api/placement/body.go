@@ -1,0 +1,149 @@
+package placement
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Body names one kind of request body. Its schema may differ between microversions.
+type Body string
+
+// The request bodies of the API.
+const (
+	BodyNewProvider  Body = "POST /resource_providers"
+	BodyProvider     Body = "PUT /resource_providers/{uuid}"
+	BodyNewInventory Body = "POST /resource_providers/{uuid}/inventories"
+	BodyInventory    Body = "PUT /resource_providers/{uuid}/inventories/{resource_class}"
+	BodyInventories  Body = "PUT /resource_providers/{uuid}/inventories"
+	BodyAggregates   Body = "PUT /resource_providers/{uuid}/aggregates"
+	BodyTraits       Body = "PUT /resource_providers/{uuid}/traits"
+	BodyClass        Body = "POST /resource_classes"
+	BodyAllocation   Body = "PUT /allocations/{consumer_uuid}"
+	BodyAllocations  Body = "POST /allocations"
+	BodyReshape      Body = "POST /reshaper"
+)
+
+// Bodies reads request bodies strictly. It holds the compiled schemas and is safe for concurrent use.
+type Bodies struct{ shapes map[Body][]shape }
+
+// shape is a schema and the microversion that brought it.
+type shape struct {
+	since  Version
+	schema *jsonschema.Schema
+}
+
+// NewBodies compiles the schemas. An error is a mistake in them.
+func NewBodies() (*Bodies, error) {
+	const op = "placement.NewBodies"
+	c := jsonschema.NewCompiler()
+	c.RegisterFormat(&jsonschema.Format{Name: "uuid", Validate: func(v any) error {
+		if text, ok := v.(string); ok && !IsUUID(text) {
+			return errors.New("is no UUID")
+		}
+		return nil
+	}})
+	c.AssertFormat()
+	b := &Bodies{shapes: map[Body][]shape{}}
+	for body, editions := range schemas() {
+		for _, e := range editions {
+			name := fmt.Sprintf("berth:///%d/%s", e.since, strings.NewReplacer(" ", "", "{", "", "}", "").Replace(string(body)))
+			text, err := json.Marshal(e.schema)
+			if err != nil {
+				return nil, fault.Wrap(fault.Internal, op, err)
+			}
+			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+			if err != nil {
+				return nil, fault.Wrap(fault.Internal, op, err)
+			}
+			if err := c.AddResource(name, doc); err != nil {
+				return nil, fault.Wrap(fault.Internal, op, err)
+			}
+			compiled, err := c.Compile(name)
+			if err != nil {
+				return nil, fault.New(fault.Internal, op, "schema of %s since %s: %w", body, e.since, err)
+			}
+			b.shapes[body] = append(b.shapes[body], shape{e.since, compiled})
+		}
+	}
+	return b, nil
+}
+
+// Read reads data, the body of this kind at this microversion, into a document type of this package. What does not
+// follow the schema, unknown members included, is fault.Invalid with a sentence that names the place.
+func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
+	const op = "placement.Read"
+	if !utf8.Valid(data) {
+		return fault.New(fault.Invalid, op, "Malformed JSON: the text is not UTF-8")
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
+	}
+	var schema *jsonschema.Schema
+	for _, s := range b.shapes[body] {
+		if v >= s.since {
+			schema = s.schema
+		}
+	}
+	if schema == nil {
+		return fault.New(fault.Internal, op, "%s has no body at microversion %s", body, v)
+	}
+	if err := schema.Validate(value); err != nil {
+		return fault.New(fault.Invalid, op, "JSON does not validate: %s", sentence(err))
+	}
+	// What was judged is what is read: of a member that is there twice, the last one.
+	judged, err := json.Marshal(whole(value))
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	if err := json.Unmarshal(judged, into); err != nil {
+		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
+	}
+	return nil
+}
+
+// sentence says what is wrong first, and where.
+func sentence(err error) string {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return err.Error()
+	}
+	for _, unit := range invalid.BasicOutput().Errors {
+		if unit.Error != nil && len(unit.Errors) == 0 {
+			where := unit.InstanceLocation
+			if where == "" {
+				where = "/"
+			}
+			return fmt.Sprintf("at %s: %s", where, unit.Error.String())
+		}
+	}
+	return invalid.Error()
+}
+
+// whole writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them.
+func whole(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, member := range v {
+			v[name] = whole(member)
+		}
+	case []any:
+		for i, item := range v {
+			v[i] = whole(item)
+		}
+	case json.Number:
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") && f == float64(int64(f)) {
+			return json.Number(strconv.FormatInt(int64(f), 10))
+		}
+	}
+	return value
+}

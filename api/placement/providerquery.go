@@ -1,0 +1,62 @@
+package placement
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// ProviderQuery is the query of GET /resource_providers. What is empty selects all.
+type ProviderQuery struct {
+	Name  string
+	ID    provider.ID
+	Group resource.Group // all but its suffix: what one provider has to have, alone
+}
+
+// providerKeys are the parameters, and when each came.
+var providerKeys = map[string]Version{"name": 0, "uuid": 0, keyMemberOf: 3, keyResources: 4, keyInTree: 14, keyRequired: 18}
+
+// ParseProviderQuery reads the query of GET /resource_providers as this microversion understands it. Its faults are of
+// kind Invalid.
+func ParseProviderQuery(v Version, q url.Values) (ProviderQuery, error) {
+	var out ProviderQuery
+	for _, key := range slices.Sorted(maps.Keys(q)) {
+		values := q[key]
+		if len(values) == 0 {
+			continue
+		}
+		if since, known := providerKeys[key]; !known || v < since {
+			return ProviderQuery{}, invalid("Invalid query string parameters: there is no parameter %q at microversion %s", key, v)
+		}
+		var err error
+		switch last := values[len(values)-1]; key {
+		case "name":
+			out.Name = last
+		case "uuid":
+			out.ID, err = parseHyphened(key, last)
+		case keyInTree:
+			out.Group.InTree, err = parseHyphened(key, last)
+		case keyResources:
+			out.Group.Resources, err = parseResources(last)
+		case keyRequired:
+			out.Group.Required, out.Group.Forbidden, err = parseRequired(v, values)
+		case keyMemberOf:
+			out.Group.MemberOf, out.Group.NotMemberOf, err = parseMemberOf(v, key, values)
+		}
+		if err != nil {
+			return ProviderQuery{}, err
+		}
+	}
+	return out, nil
+}
+
+// parseHyphened reads a UUID with its four hyphens: this query is stricter than that of candidates.
+func parseHyphened(key, text string) (provider.ID, error) {
+	if !IsUUID(text) || len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return "", invalid("Invalid query string parameters: %s is %q, which is no UUID", key, text)
+	}
+	return provider.ID(text), nil
+}
