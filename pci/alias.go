@@ -1,0 +1,244 @@
+package pci
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Alias is one object of `[pci] alias`: a name by which flavors ask for devices, and what the devices must be.
+type Alias struct {
+	Name           string
+	Want           Want   // Class is always set: resource_class, or ClassFor vendor and product
+	Policy         Policy // numa_policy, Legacy unless said
+	LiveMigratable Flag
+}
+
+var aliasKeys = []string{"name", "vendor_id", "product_id", "device_type", "numa_policy", "resource_class", "traits", "live_migratable",
+	"capability_type"}
+
+var (
+	types    = []string{string(Plain), string(Physical), string(Virtual)}
+	policies = []string{string(Required), string(Legacy), string(Preferred), string(Socket)}
+)
+
+// ParseAlias reads one occurrence of `[pci] alias`: one JSON object. It must name a resource_class, or vendor_id and
+// product_id. The error is one sentence that names the key, the text and what to do; the caller adds file and line.
+func ParseAlias(text string) (Alias, error) {
+	a := Alias{Policy: Legacy}
+	raw, err := readJSON("alias", text)
+	if err != nil {
+		return Alias{}, err
+	}
+	if raw[0] == '[' {
+		return Alias{}, refuse("alias is an array, %s; write one object in braces, and the option once more for each further alias", clip(text))
+	}
+	o, err := readObject("alias", raw, aliasKeys)
+	if err != nil {
+		return Alias{}, err
+	}
+	for _, read := range []func(object) error{a.readName, a.readIDs, a.readWords, a.readNames} {
+		if err := read(o); err != nil {
+			return Alias{}, err
+		}
+	}
+	return a, nil
+}
+
+func (a *Alias) readName(o object) (err error) {
+	if a.Name, err = o.text("name", "gpu"); err != nil {
+		return err
+	}
+	switch {
+	case a.Name == "":
+		return refuse("alias has no name, in %s; flavors ask for it by name", o.raw)
+	case utf8.RuneCountInString(a.Name) > 256:
+		return refuse("alias name %q has %d characters; 256 are the most", clip(a.Name), utf8.RuneCountInString(a.Name))
+	case strings.ContainsAny(a.Name, ":,"):
+		return refuse("alias name %q has a colon or comma, so that no flavor can ask for it; leave them out", a.Name)
+	}
+	return nil
+}
+
+func (a *Alias) readIDs(o object) error {
+	for _, id := range []struct {
+		key string
+		to  *string
+	}{{"vendor_id", &a.Want.Vendor}, {"product_id", &a.Want.Product}} {
+		text, err := o.text(id.key, "8086")
+		if err != nil {
+			return err
+		}
+		if _, there := o.values[id.key]; !there {
+			continue
+		}
+		n, err := strconv.ParseUint(text, 16, 16)
+		if err != nil || len(text) != 4 {
+			return refuse("alias %q: %s is %q; write four hexadecimal digits, such as \"8086\"", a.Name, id.key, text)
+		}
+		*id.to = fmt.Sprintf("%04x", n)
+	}
+	return nil
+}
+
+func (a *Alias) readWords(o object) (err error) {
+	kind, err := o.word("device_type", types)
+	if err != nil {
+		return err
+	}
+	a.Want.Type = Type(kind)
+	policy, err := o.word("numa_policy", policies)
+	if err != nil {
+		return err
+	}
+	if policy != "" {
+		a.Policy = Policy(policy)
+	}
+	if _, err := o.word("capability_type", []string{"pci"}); err != nil {
+		return err
+	}
+	a.LiveMigratable, err = o.flag("live_migratable")
+	return err
+}
+
+// word is the text under a key, which must be one of a few.
+func (o object) word(key string, known []string) (string, error) {
+	text, err := o.text(key, known[0])
+	if _, there := o.values[key]; err != nil || !there || slices.Contains(known, text) {
+		return text, err
+	}
+	return "", refuse("%s: %s is %q; %s", o.option, key, text, suggest(text, known))
+}
+
+func (a *Alias) readNames(o object) error {
+	class, err := o.text("resource_class", "CUSTOM_GPU")
+	if err != nil {
+		return err
+	}
+	switch {
+	case class != "":
+		if a.Want.Class, err = NormalClass(class); err != nil {
+			return refuse("alias %q: %s", a.Name, fault.TextOf(err))
+		}
+	case a.Want.Vendor == "" || a.Want.Product == "":
+		return refuse("alias %q says too little about its devices; add resource_class, or both vendor_id and product_id", a.Name)
+	default:
+		a.Want.Class = ClassFor(a.Want.Vendor, a.Want.Product)
+	}
+	names, err := o.text("traits", "CUSTOM_FAST,!CUSTOM_OLD")
+	if err != nil || names == "" {
+		return err
+	}
+	if a.Want.Required, a.Want.Forbidden, err = traits(names, true); err != nil {
+		return refuse("alias %q: %s", a.Name, fault.TextOf(err))
+	}
+	return nil
+}
+
+// String prints the alias as an option text that ParseAlias reads back to the same alias.
+func (a Alias) String() string {
+	var w writer
+	w.text("name", a.Name)
+	w.text("vendor_id", a.Want.Vendor)
+	w.text("product_id", a.Want.Product)
+	w.text("device_type", string(a.Want.Type))
+	w.text("numa_policy", string(a.Policy))
+	w.text("resource_class", string(a.Want.Class))
+	w.text("traits", joined(a.Want.Required, a.Want.Forbidden))
+	w.text("live_migratable", string(a.LiveMigratable))
+	return w.String()
+}
+
+// Aliases are the aliases of a cloud by name.
+type Aliases map[string]Alias
+
+// Add reads one occurrence of `[pci] alias` and keeps it. inPlacement is `[filter_scheduler] pci_in_placement`: without it devices
+// are found by vendor_id and product_id alone, so that an alias needs both. A name has one definition: alternatives under one
+// name could not be asked of Placement.
+func (as Aliases) Add(text string, inPlacement bool) error {
+	a, err := ParseAlias(text)
+	if err != nil {
+		return err
+	}
+	if !inPlacement && (a.Want.Vendor == "" || a.Want.Product == "") {
+		return refuse("alias %q has no vendor_id and product_id, which it needs while [filter_scheduler] pci_in_placement is off; add them or switch it on",
+			a.Name)
+	}
+	if first, twice := as[a.Name]; twice {
+		return refuse("alias %q is defined twice, first as %s; give all its devices one resource_class in device_spec and name that class in one alias",
+			a.Name, first)
+	}
+	as[a.Name] = a
+	return nil
+}
+
+// ParseAliases reads all occurrences of `[pci] alias` as Add does, and names the occurrence that is wrong by its number.
+func ParseAliases(inPlacement bool, texts ...string) (Aliases, error) {
+	as := Aliases{}
+	for i, text := range texts {
+		if err := as.Add(text, inPlacement); err != nil {
+			return nil, refuse("[pci] alias number %d: %s", i+1, fault.TextOf(err))
+		}
+	}
+	return as, nil
+}
+
+// AliasCount is one `alias:count` of a flavor.
+type AliasCount struct {
+	Name  string
+	Count int // at least 1
+}
+
+// String prints `alias:count`.
+func (c AliasCount) String() string { return fmt.Sprintf("%s:%d", c.Name, c.Count) }
+
+// MaxCount is how many devices one `alias:count` may ask for, more than any guest has slots for.
+const MaxCount = 256
+
+// ParseFlavorAliases reads the value of the flavor extra spec `pci_passthrough:alias`, such as "gpu:2,nic:1". Blanks around names
+// and counts do not count; order and repetition do.
+func ParseFlavorAliases(text string) ([]AliasCount, error) {
+	var list []AliasCount
+	for part := range strings.SplitSeq(text, ",") {
+		name, count, counted := strings.Cut(part, ":")
+		name, count = strings.TrimSpace(name), strings.TrimSpace(count)
+		if name == "" || !counted || strings.Contains(count, ":") {
+			return nil, refuse("pci_passthrough:alias %q: %q must be an alias, a colon and a count, such as \"gpu:1\"", clip(text), strings.TrimSpace(part))
+		}
+		n, err := strconv.ParseUint(count, 10, 31)
+		if err != nil || n < 1 || n > MaxCount {
+			return nil, refuse("pci_passthrough:alias %q: the count %q of %q must be a whole number from 1 to %d", clip(text), count, name, MaxCount)
+		}
+		list = append(list, AliasCount{Name: name, Count: int(n)})
+	}
+	return list, nil
+}
+
+// Requests makes the device requests of a flavor, one for each `alias:count` in their order. newID gives each its request id, a
+// fresh UUID. An empty text asks for nothing.
+func (as Aliases) Requests(text string, newID func() string) ([]Request, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	counts, err := ParseFlavorAliases(text)
+	if err != nil {
+		return nil, err
+	}
+	var list []Request
+	for _, c := range counts {
+		a, known := as[c.Name]
+		if !known {
+			return nil, refuse("pci_passthrough:alias %q: no alias %q is configured; %s", clip(text), c.Name,
+				suggest(c.Name, slices.Sorted(maps.Keys(as))))
+		}
+		want := a.Want
+		want.Required, want.Forbidden = slices.Clone(want.Required), slices.Clone(want.Forbidden)
+		list = append(list, Request{ID: newID(), Alias: a.Name, Count: c.Count, Want: want, Policy: a.Policy})
+	}
+	return list, nil
+}

@@ -1,0 +1,171 @@
+package pci
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// deviceClasses are the standard classes that count devices. The others count threads, bytes or bandwidth: on the
+// provider of a device they could only be a mistake.
+var deviceClasses = []resource.Class{"PCI_DEVICE", "SRIOV_NET_VF", "VGPU", "VGPU_DISPLAY_HEAD", "FPGA", "PGPU"}
+
+var (
+	illegal = regexp.MustCompile(`[^A-Z0-9]+`)  // what Nova replaces in a name that becomes custom
+	foreign = regexp.MustCompile(`[^A-Z0-9_]+`) // what Placement does not take in a name that says CUSTOM_ already
+	sayable = regexp.MustCompile(`[A-Z0-9]`)
+)
+
+// ClassFor is the class of a device whose rule or alias names none: CUSTOM_PCI_<vendor_id>_<product_id> (spec 002,
+// "PCI device_spec configuration"), in upper case.
+func ClassFor(vendor, product string) resource.Class {
+	return resource.Class(strings.ToUpper("CUSTOM_PCI_" + vendor + "_" + product))
+}
+
+// NormalClass makes a class name as Placement has it out of what an operator wrote. Standard names are known in any
+// case; any other becomes CUSTOM_ followed by upper-case letters, digits and single underscores. A name that says CUSTOM_
+// already keeps its own underscores. Invalid when nothing is left to name, when the name is too long, or when it is a
+// standard class that does not count devices.
+func NormalClass(text string) (resource.Class, error) {
+	const op = "pci.NormalClass"
+	name := strings.ToUpper(strings.TrimSpace(text))
+	if class := resource.Class(name); resource.IsStandardClass(class) {
+		if !slices.Contains(deviceClasses, class) {
+			return "", fault.New(fault.Invalid, op,
+				"resource_class %q does not count devices; name one that does, such as PGPU, or a word of your own", text)
+		}
+		return class, nil
+	}
+	custom, problem := customName(name)
+	if problem != "" {
+		return "", fault.New(fault.Invalid, op, "resource_class %q %s", text, problem)
+	}
+	return resource.Class(custom), nil
+}
+
+// NormalTrait does for a trait name what NormalClass does for a class.
+func NormalTrait(text string) (resource.Trait, error) {
+	const op = "pci.NormalTrait"
+	name := strings.ToUpper(strings.TrimSpace(text))
+	if trait := resource.Trait(name); resource.IsStandardTrait(trait) {
+		return trait, nil
+	}
+	custom, problem := customName(name)
+	if problem != "" {
+		return "", fault.New(fault.Invalid, op, "trait %q %s", text, problem)
+	}
+	return resource.Trait(custom), nil
+}
+
+// customName gives the custom name for an upper-case word, or what is wrong with it.
+func customName(name string) (custom, problem string) {
+	own, said := strings.CutPrefix(name, "CUSTOM_")
+	if !sayable.MatchString(own) {
+		return "", "has no letter or digit to make a name of; write letters, digits and underscores"
+	}
+	if said {
+		custom = "CUSTOM_" + foreign.ReplaceAllString(own, "_")
+	} else {
+		custom = "CUSTOM_" + illegal.ReplaceAllString(name, "_")
+	}
+	if !resource.IsCustom(custom) {
+		return "", fmt.Sprintf("becomes a name of %d characters; Placement takes at most 255", len(custom))
+	}
+	return custom, ""
+}
+
+// traits reads a comma-separated list of trait names into sorted sets. A name with "!" before it is forbidden; that is an
+// alias's to say, so a rule passes mayForbid false.
+func traits(text string, mayForbid bool) (required, forbidden []resource.Trait, err error) {
+	const op = "pci.traits"
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		name, not := strings.CutPrefix(word, "!")
+		if not && !mayForbid {
+			return nil, nil, fault.New(fault.Invalid, op,
+				"traits %q forbids %q, but a device can only have traits; \"!\" belongs into an alias", text, name)
+		}
+		if strings.TrimSpace(name) == "" {
+			return nil, nil, fault.New(fault.Invalid, op, "traits %q has an empty name in it; write names with one comma between them", text)
+		}
+		trait, err := NormalTrait(name)
+		if err != nil {
+			return nil, nil, fault.New(fault.Invalid, op, "traits %q: %s", text, fault.TextOf(err))
+		}
+		if not {
+			forbidden = append(forbidden, trait)
+		} else {
+			required = append(required, trait)
+		}
+	}
+	required, forbidden = sorted(required), sorted(forbidden)
+	for _, trait := range forbidden {
+		if slices.Contains(required, trait) {
+			return nil, nil, fault.New(fault.Invalid, op, "traits %q both requires and forbids %s; keep one", text, trait)
+		}
+	}
+	return required, forbidden, nil
+}
+
+func sorted(list []resource.Trait) []resource.Trait {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// joined is the inverse of traits.
+func joined(required, forbidden []resource.Trait) string {
+	var words []string
+	for _, trait := range required {
+		words = append(words, string(trait))
+	}
+	for _, trait := range forbidden {
+		words = append(words, "!"+string(trait))
+	}
+	return strings.Join(words, ",")
+}
+
+// suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when none is near.
+func suggest(word string, known []string) string {
+	best, nearest := "", 3
+	for _, k := range known {
+		if d := distance(strings.ToLower(word), k); d < nearest {
+			best, nearest = k, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	if len(known) == 0 {
+		return "there is none"
+	}
+	const most = 15
+	return "there are " + strings.Join(known[:min(len(known), most)], ", ")
+}
+
+// distance counts the letters to insert, delete or replace between two words (Levenshtein), words longer than 64 being far.
+func distance(a, b string) int {
+	if len(a) > 64 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,232 @@
+package pci
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// Rule is one object of `[pci] device_spec`: which devices of a host may be given to guests, and what is said of them.
+type Rule struct {
+	At            string // where it is written, such as "nova.conf:12", for messages; set by whoever read the file
+	Vendor        string // four lower-case hex digits, or "" for any
+	Product       string // likewise
+	Address       Pattern
+	Devname       string           // name of a network interface; never together with Address
+	ResourceClass resource.Class   // normal form, or "" for ClassFor the device
+	Traits        []resource.Trait // normal form, sorted
+	Tags          Tags
+}
+
+// Tags are what a rule says of its devices besides class and traits.
+type Tags struct {
+	Networked       bool   // physical_network is there, also when it is null (a tunnelled network)
+	PhysicalNetwork string // its name, or "" for null
+	Trusted         Flag
+	RemoteManaged   Flag
+	Managed         Flag
+	LiveMigratable  Flag
+	OneTimeUse      Flag
+}
+
+type tag struct {
+	key  string
+	flag *Flag
+}
+
+func (t *Tags) flags() []tag {
+	return []tag{{"trusted", &t.Trusted}, {"remote_managed", &t.RemoteManaged}, {"managed", &t.Managed},
+		{"live_migratable", &t.LiveMigratable}, {"one_time_use", &t.OneTimeUse}}
+}
+
+var specKeys = []string{"vendor_id", "product_id", "address", "devname", "physical_network", "trusted", "remote_managed",
+	"managed", "live_migratable", "one_time_use", "resource_class", "traits"}
+
+// ParseSpecs reads one occurrence of `[pci] device_spec`: a JSON object, or an array of objects. The error is one sentence that
+// names the key, the text and what to do; the caller adds file and line.
+func ParseSpecs(text string) (Rules, error) {
+	const option = "device_spec"
+	raw, err := readJSON(option, text)
+	if err != nil {
+		return nil, err
+	}
+	list := []json.RawMessage{raw}
+	if raw[0] == '[' {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, refuse("%s is not JSON: %v: %q", option, err, clip(text))
+		}
+	}
+	var rules Rules
+	for _, raw := range list {
+		rule, err := parseRule(raw)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+func parseRule(raw json.RawMessage) (Rule, error) {
+	var r Rule
+	o, err := readObject("device_spec", raw, specKeys)
+	if err != nil {
+		return r, err
+	}
+	for _, read := range []func(object) error{r.readIDs, r.readAddress, r.readTags, r.readNames} {
+		if err := read(o); err != nil {
+			return Rule{}, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Rule) readIDs(o object) (err error) {
+	if r.Vendor, err = o.id("vendor_id"); err != nil {
+		return err
+	}
+	r.Product, err = o.id("product_id")
+	return err
+}
+
+// id reads a vendor or product number of a rule, hexadecimal with or without 0x; "*" is any.
+func (o object) id(key string) (string, error) {
+	text, err := o.text(key, "8086")
+	if _, there := o.values[key]; err != nil || !there || text == "*" {
+		return "", err
+	}
+	digits := strings.TrimPrefix(strings.ToLower(text), "0x")
+	n, err := strconv.ParseUint(digits, 16, 16)
+	if err != nil {
+		return "", refuse("%s: %s is %q; write a hexadecimal number of at most FFFF, such as \"8086\", or \"*\"", o.option, key, text)
+	}
+	return fmt.Sprintf("%04x", n), nil
+}
+
+func (r *Rule) readAddress(o object) (err error) {
+	if r.Devname, err = o.text("devname", "ens3f0"); err != nil {
+		return err
+	}
+	if r.Address, err = o.pattern("address"); err != nil {
+		return err
+	}
+	if r.Devname != "" && r.Address != (Pattern{}) {
+		return refuse("device_spec has devname %q and address %s; keep the address, interface names change", r.Devname, r.Address)
+	}
+	return nil
+}
+
+func (r *Rule) readTags(o object) (err error) {
+	if raw, there := o.values["physical_network"]; there {
+		r.Tags.Networked = true
+		if string(raw) != "null" {
+			if r.Tags.PhysicalNetwork, err = o.text("physical_network", "physnet1"); err != nil {
+				return err
+			}
+			if r.Tags.PhysicalNetwork == "" {
+				return refuse("device_spec: physical_network is empty; name the network, write null for a tunnelled one, or leave it out")
+			}
+		}
+	}
+	for _, tag := range r.Tags.flags() {
+		if *tag.flag, err = o.flag(tag.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Rule) readNames(o object) error {
+	class, err := o.text("resource_class", "CUSTOM_GPU")
+	if err != nil {
+		return err
+	}
+	if class != "" {
+		if r.ResourceClass, err = NormalClass(class); err != nil {
+			return refuse("device_spec: %s", fault.TextOf(err))
+		}
+		// "The resource_class tag will be accepted only when the physical_network tag is not defined" (spec 002).
+		if r.Tags.Networked {
+			return refuse("device_spec has resource_class %q beside physical_network %q; a device of a network is not counted in Placement, drop one of them",
+				class, r.Tags.PhysicalNetwork)
+		}
+	}
+	names, err := o.text("traits", "CUSTOM_FAST,HW_GPU_API_VULKAN")
+	if err != nil || names == "" {
+		return err
+	}
+	if r.Traits, _, err = traits(names, false); err != nil {
+		return refuse("device_spec: %s", fault.TextOf(err))
+	}
+	return nil
+}
+
+// Match says whether the rule means this device. parent is the PF of a VF where it is known; only devname needs it. A rule
+// with the exact address of a PF means the PF and all its VFs; product_id narrows it to one kind.
+func (r Rule) Match(d Device, parent *Device) bool {
+	if r.Vendor != "" && r.Vendor != d.Vendor || r.Product != "" && r.Product != d.Product {
+		return false
+	}
+	if r.Devname != "" {
+		return slices.Contains(d.Net, r.Devname) || parent != nil && slices.Contains(parent.Net, r.Devname)
+	}
+	if r.Address.Match(d.Address) {
+		return true
+	}
+	exact, ok := r.Address.Exact()
+	return ok && d.Parent != nil && *d.Parent == exact
+}
+
+// Class is the resource class that the rule gives a device.
+func (r Rule) Class(d Device) resource.Class {
+	if r.ResourceClass != "" {
+		return r.ResourceClass
+	}
+	return ClassFor(d.Vendor, d.Product)
+}
+
+// ForPorts says that only network ports may have the rule's devices: no alias is given them, and Placement does not count
+// them ("Devices that have a physical_network tag will not be reported in Placement at this time", spec 002).
+func (r Rule) ForPorts() bool { return r.Tags.Networked || r.Tags.RemoteManaged == Yes }
+
+// String prints the rule as a device_spec that ParseSpecs reads back to the same rule, without At.
+func (r Rule) String() string {
+	var w writer
+	w.text("vendor_id", r.Vendor)
+	w.text("product_id", r.Product)
+	if object, text := r.Address.json(); object != nil {
+		w.put("address", object)
+	} else {
+		w.text("address", text)
+	}
+	w.text("devname", r.Devname)
+	if r.Tags.PhysicalNetwork != "" {
+		w.put("physical_network", r.Tags.PhysicalNetwork)
+	} else if r.Tags.Networked {
+		w.put("physical_network", nil)
+	}
+	for _, tag := range r.Tags.flags() {
+		w.text(tag.key, string(*tag.flag))
+	}
+	w.text("resource_class", string(r.ResourceClass))
+	w.text("traits", joined(r.Traits, nil))
+	return w.String()
+}
+
+// Rules are all rules of a host in the order of its configuration. No rules offer no device.
+type Rules []Rule
+
+// First finds the rule that holds for a device: the first that matches; later ones do not count.
+func (rs Rules) First(d Device, parent *Device) (Rule, bool) {
+	for _, r := range rs {
+		if r.Match(d, parent) {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}

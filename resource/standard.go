@@ -1,0 +1,53 @@
+package resource
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+)
+
+// The standard classes in the order of os-resource-classes, which gives them their ids in Placement's database.
+//
+//go:embed os_resource_classes.txt
+var classNames string
+
+// The standard traits of os-traits 2.9, sorted, and of its later releases the two that Nova reports for PCI
+// devices (HW_PCI_LIVE_MIGRATABLE, HW_PCI_ONE_TIME_USE).
+//
+//go:embed os_traits.txt
+var traitNames string
+
+var (
+	standardClasses = words[Class](classNames)
+	standardTraits  = words[Trait](traitNames)
+	isStandardClass = set(standardClasses)
+	isStandardTrait = set(standardTraits)
+)
+
+// StandardClasses lists the classes that every Placement knows, in the order of their database ids.
+func StandardClasses() []Class { return slices.Clone(standardClasses) }
+
+// StandardTraits lists the traits that every Placement knows, sorted.
+func StandardTraits() []Trait { return slices.Clone(standardTraits) }
+
+// IsStandardClass says whether the class is a standard one. Case matters, as it does in Placement.
+func IsStandardClass(c Class) bool { return isStandardClass[c] }
+
+// IsStandardTrait says whether the trait is a standard one. Case matters, as it does in Placement.
+func IsStandardTrait(t Trait) bool { return isStandardTrait[t] }
+
+func words[T ~string](text string) []T {
+	var out []T
+	for word := range strings.FieldsSeq(text) {
+		out = append(out, T(word))
+	}
+	return out
+}
+
+func set[T comparable](list []T) map[T]bool {
+	out := make(map[T]bool, len(list))
+	for _, v := range list {
+		out[v] = true
+	}
+	return out
+}
