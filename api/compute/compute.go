@@ -6,7 +6,7 @@
 //	GET DELETE       /v2.1/servers/{id}
 //	GET POST         /v2.1/flavors                   list (id, name), create
 //	GET              /v2.1/flavors/detail
-//	GET DELETE       /v2.1/flavors/{id}
+//	GET PUT DELETE   /v2.1/flavors/{id}              PUT changes the description
 //	GET POST         /v2.1/flavors/{id}/os-extra_specs
 //	GET PUT DELETE   /v2.1/flavors/{id}/os-extra_specs/{key}
 //	GET              /berth/v1/servers/{id}/why      Why
@@ -19,12 +19,12 @@
 //	2.9    servers show locked
 //	2.16   servers show host_status (admins)
 //	2.19   servers have a description
-//	2.26   servers show tags; Berth keeps none, the list is empty
+//	2.26   servers show tags
 //	2.37   creating a server must say networks: none or auto
 //	2.38   an unknown status in the filter of a list is an error, not an empty list
-//	2.46   answers carry the request id as X-OpenStack-Request-ID too
 //	2.47   servers show their flavor's values as they were at creation, not its id
-//	2.55   flavors have a description
+//	2.52   creating a server may give it tags
+//	2.55   flavors have a description, which PUT changes
 //	2.57   creating a server cannot inject files (personality); Berth never could
 //	2.61   flavors show their extra_specs
 //

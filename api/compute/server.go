@@ -102,6 +102,7 @@ type ImageRef struct {
 type ServerFault struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	Details string `json:"details,omitempty"` // more sentences, for admins
 	Created Time   `json:"created"`
 }
 
@@ -135,6 +136,7 @@ type CreateServer struct {
 	Image       string            `json:"imageRef"`           // kept, not used; may be empty
 	Networks    string            `json:"networks,omitempty"` // NetworksNone or NetworksAuto
 	Description string            `json:"description,omitempty"`
+	Tags        []string          `json:"tags,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	MinCount    int               `json:"min_count,omitempty"` // fewer than these: none
 	MaxCount    int               `json:"max_count,omitempty"` // the servers are called Name-1 to Name-MaxCount

@@ -34,8 +34,8 @@ const (
 	Tags               Version = 26
 	NetworksRequired   Version = 37
 	StatusChecked      Version = 38
-	RequestIDHeader    Version = 46
 	EmbeddedFlavor     Version = 47
+	TagsAtCreation     Version = 52
 	FlavorDescription  Version = 55
 	NoPersonality      Version = 57
 	ExtraSpecsInFlavor Version = 61
@@ -54,12 +54,12 @@ func Effects() []Effect {
 		{Locked, "servers show locked"},
 		{HostStatus, "servers show host_status (admins)"},
 		{ServerDescription, "servers have a description"},
-		{Tags, "servers show tags; Berth keeps none, the list is empty"},
+		{Tags, "servers show tags"},
 		{NetworksRequired, "creating a server must say networks: none or auto"},
 		{StatusChecked, "an unknown status in the filter of a list is an error, not an empty list"},
-		{RequestIDHeader, "answers carry the request id as X-OpenStack-Request-ID too"},
 		{EmbeddedFlavor, "servers show their flavor's values as they were at creation, not its id"},
-		{FlavorDescription, "flavors have a description"},
+		{TagsAtCreation, "creating a server may give it tags"},
+		{FlavorDescription, "flavors have a description, which PUT changes"},
 		{NoPersonality, "creating a server cannot inject files (personality); Berth never could"},
 		{ExtraSpecsInFlavor, "flavors show their extra_specs"},
 	}

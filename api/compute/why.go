@@ -1,0 +1,79 @@
+package compute
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Why is what was decided about a server: what it asks for, what was chosen, and what happened on the way. Deleted
+// servers have one too, as long as they are remembered.
+type Why struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Status   string            `json:"status"` // as the Compute API shows it
+	State    string            `json:"state"`  // Berth's own, finer: scheduling, claiming, assigned, active, …
+	Host     string            `json:"host,omitempty"`
+	Flavor   string            `json:"flavor"`           // its name
+	Query    string            `json:"query"`            // the question, as the query of Placement's GET /allocation_candidates
+	Groups   []WhyGroup        `json:"request_groups"`   // the same question, read
+	Requests []WhyRequest      `json:"pci_requests"`     // what the flavor's aliases became
+	Rounds   int               `json:"rounds"`           // how often candidates were asked for
+	Tries    int               `json:"claims"`           // how many claims were begun
+	Choice   *WhyChoice        `json:"choice,omitempty"` // what is being claimed, or is held
+	Others   int               `json:"other_choices"`    // how many more stood, for when the first is lost
+	Excluded map[string]string `json:"excluded_hosts"`   // hosts that are not tried again, and why
+	Devices  []WhyDevice       `json:"devices"`          // what the agent picked
+	Fault    string            `json:"fault,omitempty"`
+	Details  string            `json:"fault_details,omitempty"` // more sentences
+	Trail    []WhyMark         `json:"trail"`                   // oldest first
+}
+
+// WhyGroup is one request group.
+type WhyGroup struct {
+	Suffix    string         `json:"suffix"` // "" for the unsuffixed one
+	Resources map[string]int `json:"resources"`
+	Required  []string       `json:"required_traits"` // each a trait, or "in:A,B" for one of several
+	Forbidden []string       `json:"forbidden_traits"`
+}
+
+// WhyRequest is one PCI request.
+type WhyRequest struct {
+	ID        string   `json:"request_id"`
+	Alias     string   `json:"alias"`
+	Count     int      `json:"count"`
+	Policy    string   `json:"numa_policy,omitempty"`
+	Providers []string `json:"providers"` // chosen, one for each device; empty before a claim holds
+}
+
+// WhyChoice is a candidate that stood.
+type WhyChoice struct {
+	Host       string                    `json:"host"`
+	Root       string                    `json:"root_provider"`
+	Allocation map[string]map[string]int `json:"allocation"` // provider → class → amount
+	Mappings   map[string][]string       `json:"mappings"`   // suffix → providers
+}
+
+// WhyDevice is a device that the agent gave to the server.
+type WhyDevice struct {
+	RequestID string `json:"request_id"`
+	Address   string `json:"address"`
+	Provider  string `json:"provider,omitempty"`
+}
+
+// WhyMark is one line of the trail.
+type WhyMark struct {
+	At    time.Time `json:"at"` // of the last time
+	Text  string    `json:"text"`
+	Times int       `json:"times"` // how often in a row
+}
+
+// Why reads what was decided about a server, by id.
+func (c *Client) Why(ctx context.Context, id string) (Why, error) {
+	var out struct {
+		Why Why `json:"why"`
+	}
+	_, err := c.REST.Do(ctx, http.MethodGet, "/berth/v1/servers/"+url.PathEscape(id)+"/why", nil, &out)
+	return out.Why, err
+}
