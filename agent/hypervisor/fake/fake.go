@@ -1,0 +1,200 @@
+// Package fake is a hypervisor that runs nothing: its guests are files in a directory.
+//
+// The guests survive kill -9, as real ones survive their agent. It refuses to give one device to two
+// guests, so that a mistake of the agent shows, and it can be told to fail.
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+)
+
+// defaultCapacity is what a fake host has unless told otherwise.
+var defaultCapacity = hypervisor.Capacity{VCPUs: 64, MemoryMB: 262144, DiskGB: 4096}
+
+// Hypervisor keeps its guests in a directory, one JSON file each.
+type Hypervisor struct {
+	// Fail, when set, is asked before each operation ("capacity", "guests", "build", "destroy") with the guest's id, if
+	// any; the fault it returns is the operation's answer. It may block, for a slow hypervisor. Set it before use.
+	Fail func(ctx context.Context, operation, guest string) error
+
+	dir      string
+	capacity hypervisor.Capacity
+	mu       sync.Mutex // one build or destroy at a time, so that looking for another holder and writing are one step
+}
+
+var _ hypervisor.Hypervisor = (*Hypervisor)(nil)
+
+// New opens the hypervisor whose guests are in dir, creating the directory. A zero capacity is 64 VCPUs, 256 GiB
+// of memory and 4 TiB of disk.
+func New(dir string, capacity hypervisor.Capacity) (*Hypervisor, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fault.New(fault.Unavailable, "fake.New", "cannot create the directory of the guests: %w", err)
+	}
+	if capacity == (hypervisor.Capacity{}) {
+		capacity = defaultCapacity
+	}
+	return &Hypervisor{dir: dir, capacity: capacity}, nil
+}
+
+// Capacity is what New was told.
+func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
+	if err := h.ask(ctx, "capacity", ""); err != nil {
+		return hypervisor.Capacity{}, err
+	}
+	return h.capacity, nil
+}
+
+// Guests reads the files.
+func (h *Hypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
+	if err := h.ask(ctx, "guests", ""); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.read()
+}
+
+// Build writes the guest's file.
+func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
+	const op = "fake.Build"
+	if err := h.ask(ctx, "build", g.ID); err != nil {
+		return err
+	}
+	if g.ID == "" || filepath.Base(g.ID) != g.ID || strings.HasPrefix(g.ID, ".") {
+		return fault.New(fault.Invalid, op, "%q is no id of a guest", g.ID)
+	}
+	g.Devices = slices.SortedFunc(slices.Values(g.Devices), byAddress)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	guests, err := h.read()
+	if err != nil {
+		return err
+	}
+	for _, other := range guests {
+		if other.ID == g.ID {
+			if slices.Equal(other.Devices, g.Devices) {
+				return nil
+			}
+			return fault.New(fault.Conflict, op, "the guest %s runs with other devices: %v, not %v", g.ID, addresses(other), addresses(g))
+		}
+		for _, a := range addresses(g) {
+			if slices.Contains(addresses(other), a) {
+				return fault.New(fault.Conflict, op, "device %s is held by the guest %s", a, other.ID)
+			}
+		}
+	}
+	return h.write(g)
+}
+
+// Destroy removes the guest's file.
+func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
+	if err := h.ask(ctx, "destroy", id); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := os.Remove(h.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.Unavailable, "fake.Destroy", "%w", err)
+	}
+	return nil
+}
+
+func (h *Hypervisor) ask(ctx context.Context, operation, guest string) error {
+	if h.Fail != nil {
+		if err := h.Fail(ctx, operation, guest); err != nil {
+			return err
+		}
+	}
+	return fault.Wrap(fault.Unavailable, "fake."+operation, ctx.Err())
+}
+
+func (h *Hypervisor) path(id string) string { return filepath.Join(h.dir, filepath.Base(id)+".json") }
+
+// file is a guest on disk.
+type file struct {
+	ID       string       `json:"id"`
+	Name     string       `json:"name"`
+	VCPUs    int          `json:"vcpus"`
+	MemoryMB int          `json:"memory_mb"`
+	DiskGB   int          `json:"disk_gb"`
+	Devices  []fileDevice `json:"devices"`
+}
+
+type fileDevice struct {
+	Address  string      `json:"address"`
+	Request  string      `json:"request_id"`
+	Provider provider.ID `json:"provider,omitempty"`
+}
+
+func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
+	const op = "fake.Guests"
+	names, err := filepath.Glob(filepath.Join(h.dir, "*.json"))
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, op, err)
+	}
+	var guests []hypervisor.Guest
+	for _, name := range names { // Glob sorts
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fault.New(fault.Unavailable, op, "%w", err)
+		}
+		var f file
+		if err := json.Unmarshal(data, &f); err != nil {
+			return nil, fault.New(fault.Internal, op, "%s is not what this hypervisor writes; remove it if no guest should run: %w", name, err)
+		}
+		g := hypervisor.Guest{ID: f.ID, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB}
+		for _, d := range f.Devices {
+			address, err := pci.ParseAddress(d.Address)
+			if err != nil {
+				return nil, fault.New(fault.Internal, op, "%s: %w", name, err)
+			}
+			g.Devices = append(g.Devices, hypervisor.Device{Address: address, Request: d.Request, Provider: d.Provider})
+		}
+		guests = append(guests, g)
+	}
+	return guests, nil
+}
+
+// write puts the file there whole or not at all.
+func (h *Hypervisor) write(g hypervisor.Guest) error {
+	f := file{ID: g.ID, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB}
+	for _, d := range g.Devices {
+		f.Devices = append(f.Devices, fileDevice{Address: d.Address.String(), Request: d.Request, Provider: d.Provider})
+	}
+	data, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fault.Wrap(fault.Internal, "fake.Build", err)
+	}
+	fresh := h.path(g.ID) + ".new"
+	err = os.WriteFile(fresh, data, 0o600)
+	if err == nil {
+		err = os.Rename(fresh, h.path(g.ID))
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "fake.Build", "%w", err)
+	}
+	return nil
+}
+
+func byAddress(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) }
+
+func addresses(g hypervisor.Guest) []pci.Address {
+	var out []pci.Address
+	for _, d := range g.Devices {
+		out = append(out, d.Address)
+	}
+	return out
+}

@@ -1,0 +1,139 @@
+// Package hypervisortest is the contract of package hypervisor as tests, which every driver passes.
+package hypervisortest
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// Run tests a driver. Open gives the driver of one host, and called again for the same test a second time the
+// driver of that same host after a restart; the host has no guest at first, and lets the devices
+// 0000:3b:00.1 to 0000:3b:00.7 be given away.
+func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	t.Run("capacity is more than nothing", func(t *testing.T) {
+		c, err := open(t).Capacity(t.Context())
+		if err != nil || c.VCPUs <= 0 || c.MemoryMB <= 0 || c.DiskGB <= 0 {
+			t.Errorf("%+v %v", c, err)
+		}
+	})
+	t.Run("building twice is building once", func(t *testing.T) {
+		h := open(t)
+		g := Guest("a", 1, 2)
+		for range 2 {
+			must(t, h.Build(t.Context(), g))
+		}
+		has(t, h, g)
+	})
+	t.Run("guests survive a restart, with their devices", func(t *testing.T) {
+		a, b := Guest("a", 1), Guest("b")
+		h := open(t)
+		must(t, h.Build(t.Context(), b))
+		must(t, h.Build(t.Context(), a))
+		again := open(t)
+		has(t, again, a, b)
+		must(t, again.Build(t.Context(), a))
+		has(t, again, a, b)
+	})
+	t.Run("destroying twice is destroying once", func(t *testing.T) {
+		h := open(t)
+		must(t, h.Build(t.Context(), Guest("a", 1)))
+		must(t, h.Build(t.Context(), Guest("b", 2)))
+		for range 2 {
+			must(t, h.Destroy(t.Context(), ID("a")))
+		}
+		has(t, h, Guest("b", 2))
+	})
+	t.Run("destroying gives the devices back", func(t *testing.T) {
+		h := open(t)
+		must(t, h.Build(t.Context(), Guest("a", 1)))
+		must(t, h.Destroy(t.Context(), ID("a")))
+		must(t, h.Build(t.Context(), Guest("b", 1)))
+		has(t, h, Guest("b", 1))
+	})
+	t.Run("a device has one holder", func(t *testing.T) { oneHolder(t, open(t)) })
+	t.Run("a guest with other devices is a conflict", func(t *testing.T) {
+		h := open(t)
+		must(t, h.Build(t.Context(), Guest("a", 1)))
+		if err := h.Build(t.Context(), Guest("a", 2)); !fault.Is(err, fault.Conflict) {
+			t.Errorf("built: %v", err)
+		}
+		has(t, h, Guest("a", 1))
+	})
+	t.Run("many at once, one gets it", func(t *testing.T) { race(t, open(t)) })
+	t.Run("an ended context is unavailable and changes nothing", func(t *testing.T) {
+		h := open(t)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := h.Build(ended, Guest("a", 1)); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("built: %v", err)
+		}
+		has(t, h)
+	})
+}
+
+func oneHolder(t *testing.T, h hypervisor.Hypervisor) {
+	must(t, h.Build(t.Context(), Guest("a", 1, 2)))
+	err := h.Build(t.Context(), Guest("b", 2, 3))
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "0000:3b:00.2") {
+		t.Errorf("built, or the device is not named: %v", err)
+	}
+	must(t, h.Destroy(t.Context(), ID("b")))
+	has(t, h, Guest("a", 1, 2))
+	must(t, h.Build(t.Context(), Guest("b", 3)))
+}
+
+func race(t *testing.T, h hypervisor.Hypervisor) {
+	var wg sync.WaitGroup
+	built := make(chan string, 8)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "0", "1"} {
+		wg.Go(func() {
+			switch err := h.Build(t.Context(), Guest(name, 1)); {
+			case err == nil:
+				built <- name
+			case !fault.Is(err, fault.Conflict):
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(built) != 1 {
+		t.Fatalf("%d guests were given the same device", len(built))
+	}
+	has(t, h, Guest(<-built, 1))
+}
+
+// ID is a guest's id for a hexadecimal digit.
+func ID(digit string) string {
+	return strings.NewReplacer("x", digit).Replace("xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx")
+}
+
+// Guest is a small guest named by a hexadecimal digit with the functions 0000:3b:00.<f> as its devices.
+func Guest(digit string, functions ...uint8) hypervisor.Guest {
+	g := hypervisor.Guest{ID: ID(digit), Name: "guest " + digit, VCPUs: 2, MemoryMB: 512, DiskGB: 10}
+	for _, f := range functions {
+		g.Devices = append(g.Devices, hypervisor.Device{Address: pci.Address{Bus: 0x3b, Func: f}, Request: "r", Provider: "p"})
+	}
+	return g
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func has(t *testing.T, h hypervisor.Hypervisor, want ...hypervisor.Guest) {
+	t.Helper()
+	got, err := h.Guests(t.Context())
+	if err != nil || !(len(got) == 0 && len(want) == 0 || reflect.DeepEqual(got, want)) {
+		t.Errorf("guests %+v %v\nwant %+v", got, err, want)
+	}
+}
