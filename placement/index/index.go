@@ -1,0 +1,236 @@
+// Package index holds every provider tree with its usage in memory, as one immutable value: the Snapshot.
+//
+// The server keeps the newest snapshot behind one atomic pointer. Readers take it and never wait; a writer that
+// has committed to the database reads the trees it touched again and swaps in what Replace gives. A snapshot
+// only suggests: what it says may be stale, and SQL decides.
+//
+// Classes, traits and aggregates have small dense numbers here, and a provider is a Node with sorted lists of
+// them: no map per provider. A number once given stays for the life of the snapshot's line; Build starts afresh.
+//
+// Rows are kept as they come. A provider whose parent is not among the rows of its tree (a database in the middle
+// of a change, or a broken one) stands in the tree without a parent instead of being an error: it can still be
+// shown, and a claim on it is decided by SQL. The same holds for a tree whose root row is missing. Of two rows
+// with one ID the later one counts.
+package index
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Sharing is the trait of providers that lend their inventory to every tree with a provider in one of their
+// aggregates.
+const Sharing resource.Trait = "MISC_SHARES_VIA_AGGREGATE"
+
+// Row is one provider with all it offers and how many units of each class are taken.
+type Row struct {
+	provider.Provider
+	Used resource.Amounts
+}
+
+// Snapshot is the fleet at one moment. It never changes; the zero value is an empty fleet. What it hands out is
+// shared and must not be written to, except rows, which are made afresh at each call.
+type Snapshot struct {
+	trees   sorted[*Tree]       // by the ID of the root
+	owner   sorted[provider.ID] // provider → root of its tree
+	sharers sorted[provider.ID] // providers that share → root of their tree
+
+	classes    numbers[resource.Class]
+	traits     numbers[resource.Trait]
+	aggregates numbers[resource.AggregateID]
+
+	byClass, byTrait, byMember postings
+}
+
+// Place is a provider in its tree.
+type Place struct {
+	Tree *Tree
+	At   int // the position in Tree.Nodes
+}
+
+// Node is the provider itself.
+func (p Place) Node() *Node { return &p.Tree.Nodes[p.At] }
+
+// Build makes a snapshot of all rows. The tree of a row is its Root; a row without one is its own root. The cost is
+// that of sorting the rows.
+func Build(rows []Row) *Snapshot {
+	s := &Snapshot{}
+	s.learn(rows)
+	byRoot := map[provider.ID][]Row{}
+	for _, r := range latest(rows) {
+		root := r.Root
+		if root == "" {
+			root = r.ID
+		}
+		byRoot[root] = append(byRoot[root], r)
+	}
+	var places []Place
+	for _, root := range slices.Sorted(maps.Keys(byRoot)) {
+		t := s.plant(root, byRoot[root])
+		s.trees.append(root, t)
+		s.byClass.append(t.Classes, root)
+		s.byTrait.append(t.Traits, root)
+		s.byMember.append(t.Aggregates, root)
+		for i := range t.Nodes {
+			places = append(places, Place{t, i})
+		}
+	}
+	slices.SortFunc(places, func(a, b Place) int { return order(a.Node().ID, b.Node().ID) })
+	for _, p := range places {
+		s.owner.append(p.Node().ID, p.Tree.Root)
+		if p.Node().Shares() {
+			s.sharers.append(p.Node().ID, p.Tree.Root)
+		}
+	}
+	return s
+}
+
+// latest drops all but the last row of each ID.
+func latest(rows []Row) []Row {
+	last := make(map[provider.ID]int, len(rows))
+	for i, r := range rows {
+		last[r.ID] = i
+	}
+	if len(last) == len(rows) {
+		return rows
+	}
+	out := make([]Row, 0, len(last))
+	for i, r := range rows {
+		if last[r.ID] == i {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Replace gives a snapshot in which the tree of this root is these rows and all else is as before; without rows the
+// tree is gone. Providers that moved between two trees take two calls, one for each tree, in either order. The cost
+// is that of the tree and of a few pages, not of the fleet.
+func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
+	next := *s
+	old, fresh := s.Lookup(root), &Tree{Root: root}
+	if old == nil {
+		old = &Tree{Root: root}
+	}
+	if len(rows) > 0 {
+		next.learn(rows)
+		fresh = next.plant(root, latest(rows))
+		next.trees = s.trees.set(root, fresh)
+	} else {
+		next.trees = s.trees.remove(root)
+	}
+	next.byClass = s.byClass.move(root, old.Classes, fresh.Classes)
+	next.byTrait = s.byTrait.move(root, old.Traits, fresh.Traits)
+	next.byMember = s.byMember.move(root, old.Aggregates, fresh.Aggregates)
+	next.disown(old, fresh)
+	next.adopt(fresh)
+	return &next
+}
+
+// disown forgets the providers that the tree has lost, except those that another tree has taken since.
+func (s *Snapshot) disown(old, fresh *Tree) {
+	kept := make(map[provider.ID]bool, len(fresh.Nodes))
+	for i := range fresh.Nodes {
+		kept[fresh.Nodes[i].ID] = true
+	}
+	for i := range old.Nodes {
+		id := old.Nodes[i].ID
+		if root, _ := s.owner.get(id); root == old.Root && !kept[id] {
+			s.owner = s.owner.remove(id)
+			s.sharers = s.sharers.remove(id)
+		}
+	}
+}
+
+// adopt enters the providers of a tree where that is news.
+func (s *Snapshot) adopt(t *Tree) {
+	for i := range t.Nodes {
+		id := t.Nodes[i].ID
+		if root, known := s.owner.get(id); !known || root != t.Root {
+			s.owner = s.owner.set(id, t.Root)
+		}
+		root, sharing := s.sharers.get(id)
+		switch {
+		case t.Nodes[i].Shares() && root != t.Root:
+			s.sharers = s.sharers.set(id, t.Root)
+		case sharing && !t.Nodes[i].Shares():
+			s.sharers = s.sharers.remove(id)
+		}
+	}
+}
+
+// Len counts the trees.
+func (s *Snapshot) Len() int { return s.trees.size }
+
+// Providers counts the providers.
+func (s *Snapshot) Providers() int { return s.owner.size }
+
+// Row gives one provider.
+func (s *Snapshot) Row(id provider.ID) (Row, bool) {
+	p, ok := s.Find(id)
+	if !ok {
+		return Row{}, false
+	}
+	return s.row(p.Tree, p.At), true
+}
+
+// Tree gives the providers of the tree with this root, parents before children; none when there is no such tree.
+func (s *Snapshot) Tree(root provider.ID) []Row {
+	t := s.Lookup(root)
+	if t == nil {
+		return nil
+	}
+	rows := make([]Row, len(t.Nodes))
+	for i := range t.Nodes {
+		rows[i] = s.row(t, i)
+	}
+	return rows
+}
+
+// Find gives the place of a provider.
+func (s *Snapshot) Find(id provider.ID) (Place, bool) {
+	t := s.Lookup(s.RootOf(id))
+	if t == nil {
+		return Place{}, false
+	}
+	at := t.Find(id)
+	return Place{t, at}, at >= 0
+}
+
+// RootOf gives the root of the tree that holds a provider, or nothing when there is no such provider.
+func (s *Snapshot) RootOf(id provider.ID) provider.ID {
+	root, _ := s.owner.get(id)
+	return root
+}
+
+// Lookup gives the tree of a root, or nil.
+func (s *Snapshot) Lookup(root provider.ID) *Tree {
+	t, _ := s.trees.get(root)
+	return t
+}
+
+// Roots walks the roots of all trees in the order of their IDs.
+func (s *Snapshot) Roots() iter.Seq[provider.ID] {
+	return func(yield func(provider.ID) bool) {
+		for root := range s.trees.all() {
+			if !yield(root) {
+				return
+			}
+		}
+	}
+}
+
+// Trees walks all trees in the order of the IDs of their roots.
+func (s *Snapshot) Trees() iter.Seq[*Tree] {
+	return func(yield func(*Tree) bool) {
+		for _, t := range s.trees.all() {
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package index
+
+import (
+	"iter"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Class gives the number of a class, or Unknown.
+func (s *Snapshot) Class(c resource.Class) No { return s.classes.of(c) }
+
+// Trait gives the number of a trait, or Unknown.
+func (s *Snapshot) Trait(t resource.Trait) No { return s.traits.of(t) }
+
+// Aggregate gives the number of an aggregate, or Unknown.
+func (s *Snapshot) Aggregate(a resource.AggregateID) No { return s.aggregates.of(a) }
+
+// Set is a set of trees, by root, walked in the order of the IDs.
+type Set struct {
+	snapshot *Snapshot
+	roots    sorted[struct{}]
+}
+
+// Len counts the trees of the set.
+func (s Set) Len() int { return s.roots.size }
+
+// All walks the trees of the set.
+func (s Set) All() iter.Seq[*Tree] {
+	return func(yield func(*Tree) bool) {
+		for root := range s.roots.all() {
+			if !yield(s.snapshot.Lookup(root)) {
+				return
+			}
+		}
+	}
+}
+
+// Offering is the trees in which some provider has inventory of the class.
+func (s *Snapshot) Offering(class No) Set { return Set{s, s.byClass.of(class)} }
+
+// Having is the trees in which some provider has the trait.
+func (s *Snapshot) Having(trait No) Set { return Set{s, s.byTrait.of(trait)} }
+
+// Joined is the trees in which some provider is a member of the aggregate.
+func (s *Snapshot) Joined(aggregate No) Set { return Set{s, s.byMember.of(aggregate)} }
+
+// Members lists the providers in an aggregate, tree by tree.
+func (s *Snapshot) Members(aggregate resource.AggregateID) []provider.ID {
+	var out []provider.ID
+	no := s.Aggregate(aggregate)
+	for t := range s.Joined(no).All() {
+		for i := range t.Nodes {
+			if t.Nodes[i].In(no) {
+				out = append(out, t.Nodes[i].ID)
+			}
+		}
+	}
+	return out
+}
+
+// Sharers walks the providers that lend their inventory (the Sharing trait, and a member of an aggregate), in the order of their IDs.
+func (s *Snapshot) Sharers() iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for id := range s.sharers.all() {
+			if p, ok := s.Find(id); ok && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// SharersOf walks the sharing providers that are members of one aggregate.
+func (s *Snapshot) SharersOf(aggregate No) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for p := range s.Sharers() {
+			if p.Node().In(aggregate) && !yield(p) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package index
+
+import (
+	"maps"
+	"slices"
+)
+
+// No is the dense number of a class, a trait or an aggregate within a line of snapshots.
+type No uint32
+
+// Unknown is the number of a name that no provider has ever had; no list contains it.
+const Unknown No = 1<<32 - 1
+
+// numbers gives names numbers, in the order in which they are learnt. A value never changes; learn gives a larger one.
+type numbers[N ~string] struct {
+	names  []N
+	byName map[N]No
+}
+
+// learn knows these names too. Names are never forgotten: there are few, and their numbers stand in other snapshots.
+func (n numbers[N]) learn(names map[N]struct{}) numbers[N] {
+	maps.DeleteFunc(names, func(name N, _ struct{}) bool { _, known := n.byName[name]; return known })
+	if len(names) == 0 {
+		return n
+	}
+	out := numbers[N]{names: slices.Clone(n.names), byName: make(map[N]No, len(n.byName)+len(names))}
+	maps.Copy(out.byName, n.byName)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		out.byName[name] = No(len(out.names))
+		out.names = append(out.names, name)
+	}
+	return out
+}
+
+func (n numbers[N]) of(name N) No {
+	if no, ok := n.byName[name]; ok {
+		return no
+	}
+	return Unknown
+}
+
+// has looks up a number in a sorted list.
+func has(list []No, n No) bool {
+	if len(list) > 16 {
+		_, found := slices.BinarySearch(list, n)
+		return found
+	}
+	return slices.Contains(list, n)
+}

@@ -1,0 +1,232 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Tree is one provider tree: parents before their children, siblings by name, the root first. What has no parent among the
+// nodes, though it is not the root, stands at the end.
+type Tree struct {
+	Root       provider.ID
+	Nodes      []Node
+	Classes    []No // all that some node offers, sorted
+	Traits     []No // all that some node has, sorted
+	Aggregates []No // all that some node is a member of, sorted
+}
+
+// Node is one provider of a tree.
+type Node struct {
+	ID         provider.ID
+	Name       string
+	Parent     int32 // the position of the parent in the tree, or -1
+	End        int32 // the position after its last descendant: its subtree is Nodes[i:End]
+	Generation int
+	Stocks     []Stock     // sorted by class
+	Traits     []No        // sorted
+	Aggregates []No        // sorted
+	lost       provider.ID // the parent that is not in the tree
+	shares     bool
+}
+
+// Stock is the inventory of one class on one provider, and what is taken of it.
+type Stock struct {
+	Class     No
+	Inventory resource.Inventory // the zero value when the provider has usage of the class but no inventory
+	Used      int
+	Room      int // the largest amount that can still be had: within capacity and max_unit
+}
+
+// Offered says whether the provider has inventory of the class at all.
+func (s Stock) Offered() bool { return s.Inventory != resource.Inventory{} }
+
+// Fits says whether amount more units can be had. It is Inventory.Fits, but safe for a step_size of 0.
+func (s Stock) Fits(amount int) bool {
+	return amount <= s.Room && amount >= s.Inventory.MinUnit &&
+		(s.Inventory.StepSize < 2 || amount%s.Inventory.StepSize == 0)
+}
+
+// Stock finds what the node has of a class.
+func (n *Node) Stock(class No) (Stock, bool) {
+	for i := range n.Stocks {
+		if n.Stocks[i].Class == class {
+			return n.Stocks[i], true
+		}
+	}
+	return Stock{}, false
+}
+
+// HasTrait says whether the node has the trait.
+func (n *Node) HasTrait(t No) bool { return has(n.Traits, t) }
+
+// In says whether the node is a member of the aggregate.
+func (n *Node) In(aggregate No) bool { return has(n.Aggregates, aggregate) }
+
+// Shares says whether the node lends its inventory through its aggregates.
+func (n *Node) Shares() bool { return n.shares && len(n.Aggregates) > 0 }
+
+// Top is the node of the root, or nil when its row is missing.
+func (t *Tree) Top() *Node {
+	if len(t.Nodes) > 0 && t.Nodes[0].ID == t.Root {
+		return &t.Nodes[0]
+	}
+	return nil
+}
+
+// Has says whether some node offers the class.
+func (t *Tree) Has(class No) bool { return has(t.Classes, class) }
+
+// Find gives the position of a provider, or -1.
+func (t *Tree) Find(id provider.ID) int {
+	return slices.IndexFunc(t.Nodes, func(n Node) bool { return n.ID == id })
+}
+
+// learn gives numbers to all names in the rows.
+func (s *Snapshot) learn(rows []Row) {
+	classes, traits, aggregates := map[resource.Class]struct{}{}, map[resource.Trait]struct{}{}, map[resource.AggregateID]struct{}{}
+	for _, r := range rows {
+		for c := range r.Inventories {
+			classes[c] = struct{}{}
+		}
+		for c := range r.Used {
+			classes[c] = struct{}{}
+		}
+		for _, t := range r.Traits {
+			traits[t] = struct{}{}
+		}
+		for _, a := range r.Aggregates {
+			aggregates[a] = struct{}{}
+		}
+	}
+	s.classes, s.traits, s.aggregates = s.classes.learn(classes), s.traits.learn(traits), s.aggregates.learn(aggregates)
+}
+
+// plant makes a tree of rows whose names are learnt and whose IDs differ.
+func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
+	rows = slices.SortedFunc(slices.Values(rows), func(a, b Row) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), order(a.ID, b.ID))
+	})
+	inside := make(map[provider.ID]bool, len(rows))
+	children := map[provider.ID][]int{}
+	for i, r := range rows {
+		inside[r.ID] = true
+		children[r.Parent] = append(children[r.Parent], i)
+	}
+	t := &Tree{Root: root, Nodes: make([]Node, 0, len(rows))}
+	planted := make([]bool, len(rows))
+	var walk func(i int, parent int32)
+	walk = func(i int, parent int32) {
+		if planted[i] {
+			return // a ring of parents
+		}
+		planted[i] = true
+		at := len(t.Nodes)
+		t.Nodes = append(t.Nodes, s.node(rows[i], parent))
+		for _, c := range children[rows[i].ID] {
+			walk(c, int32(at))
+		}
+		t.Nodes[at].End = int32(len(t.Nodes))
+	}
+	tops := []func(Row) bool{
+		func(r Row) bool { return r.ID == root },
+		func(r Row) bool { return r.Parent == "" || !inside[r.Parent] },
+		func(Row) bool { return true },
+	}
+	for _, top := range tops {
+		for i, r := range rows {
+			if top(r) {
+				walk(i, -1)
+			}
+		}
+	}
+	t.sum()
+	return t
+}
+
+// node makes one row compact.
+func (s *Snapshot) node(r Row, parent int32) Node {
+	n := Node{ID: r.ID, Name: r.Name, Parent: parent, Generation: r.Generation}
+	if parent < 0 {
+		n.lost = r.Parent
+	}
+	for c, inv := range r.Inventories {
+		n.Stocks = append(n.Stocks, Stock{
+			Class: s.classes.of(c), Inventory: inv, Used: r.Used[c], Room: min(inv.Capacity()-r.Used[c], inv.MaxUnit),
+		})
+	}
+	for c, used := range r.Used {
+		if _, offered := r.Inventories[c]; !offered {
+			n.Stocks = append(n.Stocks, Stock{Class: s.classes.of(c), Used: used, Room: -used})
+		}
+	}
+	slices.SortFunc(n.Stocks, func(a, b Stock) int { return cmp.Compare(a.Class, b.Class) })
+	n.Traits = numbered(s.traits, r.Traits)
+	n.Aggregates = numbered(s.aggregates, r.Aggregates)
+	n.shares = slices.Contains(r.Traits, Sharing)
+	return n
+}
+
+func numbered[N ~string](known numbers[N], names []N) []No {
+	if len(names) == 0 {
+		return nil
+	}
+	out := make([]No, len(names))
+	for i, name := range names {
+		out[i] = known.of(name)
+	}
+	slices.Sort(out)
+	return slices.Clip(slices.Compact(out))
+}
+
+// sum gathers what the nodes have between them.
+func (t *Tree) sum() {
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		for _, st := range n.Stocks {
+			if st.Offered() {
+				t.Classes = append(t.Classes, st.Class)
+			}
+		}
+		t.Traits = append(t.Traits, n.Traits...)
+		t.Aggregates = append(t.Aggregates, n.Aggregates...)
+	}
+	for _, list := range []*[]No{&t.Classes, &t.Traits, &t.Aggregates} {
+		slices.Sort(*list)
+		*list = slices.Clip(slices.Compact(*list))
+	}
+}
+
+// row makes the row of a node again.
+func (s *Snapshot) row(t *Tree, at int) Row {
+	n := &t.Nodes[at]
+	r := Row{Provider: provider.Provider{ID: n.ID, Name: n.Name, Parent: n.lost, Root: t.Root, Generation: n.Generation}}
+	if n.Parent >= 0 {
+		r.Parent = t.Nodes[n.Parent].ID
+	}
+	r.Inventories = make(map[resource.Class]resource.Inventory, len(n.Stocks))
+	r.Used = resource.Amounts{}
+	for _, st := range n.Stocks {
+		if st.Offered() {
+			r.Inventories[s.classes.names[st.Class]] = st.Inventory
+		}
+		if st.Used != 0 {
+			r.Used[s.classes.names[st.Class]] = st.Used
+		}
+	}
+	r.Traits = named(s.traits, n.Traits)
+	r.Aggregates = named(s.aggregates, n.Aggregates)
+	return r
+}
+
+func named[N ~string](known numbers[N], list []No) []N {
+	var out []N
+	for _, no := range list {
+		out = append(out, known.names[no])
+	}
+	slices.Sort(out)
+	return out
+}
