@@ -1,0 +1,121 @@
+package heal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Check judges a plan by its outcome, not by how it was made: none may touch what is not the agent's, drop
+// inventory that is held, or lose a consumer's share. A plan with one objection is thrown away whole.
+func Check(p Plan, actual provider.Tree, uses Uses, marks Marks) []Objection {
+	c := checker{actual: actual, after: Apply(p, actual), uses: uses, marks: marks}
+	for _, s := range p.Steps {
+		c.step(s)
+	}
+	for _, before := range actual.Providers {
+		after, exists := c.after.ByID(before.ID)
+		c.shares(before, after, exists)
+		if exists {
+			c.foreign(before, after)
+		}
+	}
+	return c.objections
+}
+
+type checker struct {
+	actual, after provider.Tree
+	uses          Uses
+	marks         Marks
+	objections    []Objection
+}
+
+func (c *checker) object(p provider.Provider, class resource.Class, consumers []resource.ConsumerID, format string, args ...any) {
+	c.objections = append(c.objections, Objection{Provider: p.ID, Name: p.Name, Class: class, Consumers: consumers,
+		Text: "the plan is refused: " + fmt.Sprintf(format, args...)})
+}
+
+// owns says whether the agent of this tree may touch the provider at all.
+func (c *checker) owns(p provider.Provider) bool {
+	root, _ := c.actual.Root()
+	if p.ID == root.ID || p.HasTrait(Managed) {
+		return true
+	}
+	address, ok := strings.CutPrefix(p.Name, root.Name+"_")
+	_, err := pci.ParseAddress(address)
+	return ok && err == nil
+}
+
+func (c *checker) step(s Step) {
+	if s.Op == CreateClass || s.Op == CreateTrait {
+		return
+	}
+	p, exists := c.actual.ByID(s.Provider)
+	switch {
+	case s.Op == CreateProvider:
+		if _, taken := c.actual.ByName(s.Name); taken || exists {
+			c.object(p, "", nil, "it creates %s, which exists", s.Name)
+		}
+	case !exists:
+		if other, _ := c.after.ByID(s.Provider); other.ID == "" {
+			c.object(p, "", nil, "it touches %s (%s), which is not in the tree", s.Name, s.Provider)
+		}
+	case !c.owns(p):
+		c.object(p, "", nil, "it touches %s, which is not this agent's", p.Name)
+	case s.Generation != p.Generation:
+		c.object(p, "", nil, "it was made for generation %d of %s, which is at %d", s.Generation, p.Name, p.Generation)
+	}
+}
+
+// shares looks after those who hold something.
+func (c *checker) shares(before, after provider.Provider, exists bool) {
+	for _, class := range slices.Sorted(maps.Keys(before.Inventories)) {
+		holders, used := c.uses.holders(before.ID, class)
+		if len(holders) == 0 {
+			continue
+		}
+		was, is := before.Inventories[class], after.Inventories[class]
+		switch {
+		case !exists:
+			c.object(before, class, holders, "it deletes %s, and %s", before.Name, heldBy(holders))
+		case is.Total == 0:
+			c.object(before, class, holders, "it drops %s of %s, and %s", class, before.Name, heldBy(holders))
+		case before.Parent != "" && is.Total < was.Total && is.Total < used:
+			c.object(before, class, holders, "it leaves %d %s of %s, and %s", is.Total, class, before.Name, heldBy(holders))
+		}
+	}
+}
+
+// foreign looks after what others put on the agent's own providers.
+func (c *checker) foreign(before, after provider.Provider) {
+	ours := map[resource.Class]bool{}
+	for _, class := range c.marks[before.ID].Classes {
+		ours[class] = true
+	}
+	if before.Parent == "" {
+		for _, class := range rootClasses {
+			ours[class] = true
+		}
+	} else if _, remembered := c.marks[before.ID]; !remembered && before.HasTrait(Managed) && len(before.Inventories) == 1 {
+		ours[slices.Collect(maps.Keys(before.Inventories))[0]] = true
+	}
+	for _, class := range slices.Sorted(maps.Keys(before.Inventories)) {
+		was, is := before.Inventories[class], after.Inventories[class]
+		if is.Total == 0 && !ours[class] {
+			c.object(before, class, nil, "it takes %s from %s, which others put there", class, before.Name)
+		}
+		if is.Total > 0 && is.Reserved < min(was.Reserved, is.Total) {
+			c.object(before, class, nil, "it lowers the reserved %s of %s from %d to %d", class, before.Name, was.Reserved, is.Reserved)
+		}
+	}
+	for _, t := range before.Traits {
+		if !after.HasTrait(t) && !slices.Contains(c.marks[before.ID].Traits, t) {
+			c.object(before, "", nil, "it takes the trait %s from %s, which others put there", t, before.Name)
+		}
+	}
+}

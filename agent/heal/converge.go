@@ -1,0 +1,212 @@
+package heal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// converge plans what one provider needs: traits before inventories, so that nothing is offered without its qualities.
+func (m *maker) converge(want, have provider.Provider) {
+	owned := m.owned(want, have)
+	inventories, ok := m.inventories(want, have, owned)
+	if !ok {
+		// The device stays as its holder took it, traits included.
+		m.plan.Marks[have.ID] = Mark{Classes: sorted(owned, have.Inventories), Traits: m.marks[have.ID].Traits}
+		return
+	}
+	m.plan.Marks[have.ID] = Mark{Classes: sorted(owned, inventories), Traits: unique(want.Traits)}
+	traits := mergeTraits(want.Traits, have.Traits, m.marks[have.ID].Traits)
+	if !slices.Equal(traits, unique(have.Traits)) {
+		for _, t := range traits {
+			m.name(CreateTrait, string(t))
+		}
+		m.plan.Steps = append(m.plan.Steps, Step{Op: PutTraits, Provider: have.ID, Name: have.Name, Generation: have.Generation,
+			Traits: traits, Change: traitChange(have.Traits, traits)})
+	}
+	if !maps.Equal(inventories, have.Inventories) {
+		for _, c := range slices.Sorted(maps.Keys(inventories)) {
+			m.name(CreateClass, string(c))
+		}
+		m.plan.Steps = append(m.plan.Steps, Step{Op: PutInventories, Provider: have.ID, Name: have.Name, Generation: have.Generation,
+			Inventories: inventories, Change: inventoryChange(have.Inventories, inventories)})
+	}
+}
+
+// owned says which classes of a provider are the agent's to change and to take away.
+func (m *maker) owned(want, have provider.Provider) map[resource.Class]bool {
+	owned := map[resource.Class]bool{}
+	for c := range want.Inventories {
+		owned[c] = true
+	}
+	for _, c := range m.marks[have.ID].Classes {
+		owned[c] = true
+	}
+	if want.Parent == "" {
+		for _, c := range rootClasses {
+			owned[c] = true
+		}
+		return owned
+	}
+	// A provider that an agent without memory finds (its journal is gone, or Nova was here before) has one class
+	// when nobody added to it: the device's.
+	if _, remembered := m.marks[have.ID]; !remembered && have.HasTrait(Managed) && len(have.Inventories) == 1 {
+		for c := range have.Inventories {
+			owned[c] = true
+		}
+	}
+	return owned
+}
+
+// inventories is what the provider shall have. Not ok: a held device would have to change its class, and the
+// provider stays as it is.
+func (m *maker) inventories(want, have provider.Provider, owned map[resource.Class]bool) (result map[resource.Class]resource.Inventory, ok bool) {
+	root := want.Parent == ""
+	result = map[resource.Class]resource.Inventory{}
+	maps.Copy(result, have.Inventories)
+	for _, class := range slices.Sorted(maps.Keys(have.Inventories)) {
+		if !owned[class] || want.Inventories[class].Total > 0 {
+			continue
+		}
+		holders, _ := m.holders(have.ID, class)
+		if len(holders) == 0 {
+			delete(result, class)
+			continue
+		}
+		m.object(have, class, holders, "the host no longer reports it")
+		if !root {
+			return nil, false
+		}
+	}
+	for _, class := range slices.Sorted(maps.Keys(want.Inventories)) {
+		next := want.Inventories[class]
+		if next.Total <= 0 {
+			continue // Placement knows no inventory of nothing
+		}
+		before, exists := have.Inventories[class]
+		if exists && !root {
+			next = m.holdTotal(have, class, before, next)
+		}
+		if exists {
+			next.Reserved = min(max(next.Reserved, before.Reserved), next.Total)
+		}
+		if exists && root {
+			next.AllocationRatio = before.AllocationRatio
+		}
+		result[class] = next
+	}
+	return result, true
+}
+
+// holdTotal does not let the total of a device class sink below what is held: a device that vanished under its
+// guest is still the guest's (2.7 of what Nova does, and "observation never frees").
+func (m *maker) holdTotal(have provider.Provider, class resource.Class, before, next resource.Inventory) resource.Inventory {
+	holders, used := m.holders(have.ID, class)
+	total := min(before.Total, used)
+	if total <= next.Total {
+		return next
+	}
+	m.object(have, class, holders, fmt.Sprintf("only %d of them can still be offered", next.Total))
+	next.Total, next.MaxUnit = total, max(next.MaxUnit, total)
+	return next
+}
+
+// remove plans the end of a provider whose device is gone, unless somebody holds something of it.
+func (m *maker) remove(have provider.Provider) {
+	held := false
+	for _, class := range slices.Sorted(maps.Keys(have.Inventories)) {
+		if holders, _ := m.holders(have.ID, class); len(holders) > 0 {
+			held = true
+			m.object(have, class, holders, "the host no longer offers the device")
+		}
+	}
+	for _, child := range m.actual.Children(have.ID) {
+		if !slices.Contains(m.gone, child.ID) {
+			held = true
+			m.plan.Objections = append(m.plan.Objections, Objection{Provider: have.ID, Name: have.Name,
+				Text: fmt.Sprintf("%s stays: the host no longer offers the device, but the provider %s lies under it", have.Name, child.Name)})
+		}
+	}
+	if held {
+		if mark, remembered := m.marks[have.ID]; remembered {
+			m.plan.Marks[have.ID] = mark
+		}
+		return
+	}
+	m.gone = append(m.gone, have.ID)
+	m.plan.Steps = append(m.plan.Steps, Step{Op: DeleteProvider, Provider: have.ID, Name: have.Name, Generation: have.Generation,
+		Change: "the host no longer offers the device"})
+}
+
+// holders lists who holds a class of a provider, in order, and how much that is together.
+func (m *maker) holders(id provider.ID, class resource.Class) (consumers []resource.ConsumerID, used int) {
+	return m.uses.holders(id, class)
+}
+
+func (u Uses) holders(id provider.ID, class resource.Class) (consumers []resource.ConsumerID, used int) {
+	for consumer, amounts := range u[id] {
+		if amounts[class] > 0 {
+			consumers = append(consumers, consumer)
+			used += amounts[class]
+		}
+	}
+	slices.Sort(consumers)
+	return consumers, used
+}
+
+func (m *maker) object(p provider.Provider, class resource.Class, holders []resource.ConsumerID, why string) {
+	m.plan.Objections = append(m.plan.Objections, Objection{Provider: p.ID, Name: p.Name, Class: class, Consumers: holders,
+		Text: fmt.Sprintf("%s keeps its %s: %s, but %s", p.Name, class, why, heldBy(holders))})
+}
+
+// heldBy is half a sentence; a long list is cut.
+func heldBy(consumers []resource.ConsumerID) string {
+	const most = 5
+	list := make([]string, 0, most+1)
+	for i, c := range consumers {
+		if i == most {
+			list = append(list, fmt.Sprintf("%d others", len(consumers)-most))
+			break
+		}
+		list = append(list, string(c))
+	}
+	verb := "holds"
+	if len(consumers) > 1 {
+		verb = "hold"
+	}
+	return strings.Join(list, ", ") + " " + verb + " of it"
+}
+
+// name plans the creation of a custom class or trait that nothing in the tree proves to exist.
+func (m *maker) name(op Op, name string) {
+	if m.known[name] || !strings.HasPrefix(name, "CUSTOM_") {
+		return
+	}
+	m.known[name] = true
+	m.names = append(m.names, Step{Op: op, Name: name})
+}
+
+// mergeTraits adds what is wanted, takes away what was ours, and leaves the rest.
+func mergeTraits(want, have, ours []resource.Trait) []resource.Trait {
+	kept := slices.DeleteFunc(slices.Clone(have), func(t resource.Trait) bool { return slices.Contains(ours, t) })
+	return unique(append(kept, want...))
+}
+
+func unique(traits []resource.Trait) []resource.Trait {
+	return slices.Compact(slices.Sorted(slices.Values(traits)))
+}
+
+// sorted lists the classes of an inventory that are owned.
+func sorted(owned map[resource.Class]bool, inventories map[resource.Class]resource.Inventory) []resource.Class {
+	var out []resource.Class
+	for _, c := range slices.Sorted(maps.Keys(inventories)) {
+		if owned[c] {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+// Package heal finds the way from the provider tree that Placement has to the tree that a host ought to report.
+//
+// Make plans and cannot act; Check judges a plan without knowing how it was made; the loop carries a
+// plan out whole or throws it away. A host where nothing changed has an empty plan.
+//
+// The agent touches only what it owns: the root's VCPU, MEMORY_MB and DISK_GB, and children that bear the
+// trait COMPUTE_MANAGED_PCI_DEVICE (or that carry the name of a device the host has, which is how a child
+// looks whose creation was cut short). What others put there stays: other classes and traits, a
+// reserved amount, the root's allocation ratio. What the agent put there before, and may take
+// away again, it knows from its Marks.
+package heal
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Managed is the trait that marks a provider as a PCI device which an agent reports (spec 002, "Modeling PCI devices
+// in Placement").
+const Managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
+
+// Uses says who holds what of each provider. It must be complete for each provider that a plan touches; a
+// plan that is empty without any uses is empty with them.
+type Uses map[provider.ID]map[resource.ConsumerID]resource.Amounts
+
+// Mark is what the agent put on a provider.
+type Mark struct {
+	Classes []resource.Class // sorted
+	Traits  []resource.Trait // sorted
+}
+
+// Marks is what the agent put on each provider, as far as it remembers.
+type Marks map[provider.ID]Mark
+
+// rootClasses are the agent's own on the root.
+var rootClasses = [...]resource.Class{"VCPU", "MEMORY_MB", "DISK_GB"}
+
+// Make plans the smallest set of steps from actual to desired. Providers are the same when their names are; ids
+// of new ones come from desired, or from newID when it has none. What cannot be done without taking something
+// from a consumer is no step but an objection of the plan. The fault is Invalid when desired is no tree of one
+// root, and Conflict when actual is the tree of somebody else.
+func Make(desired, actual provider.Tree, uses Uses, marks Marks, newID func() provider.ID) (Plan, error) {
+	m := maker{actual: actual, uses: uses, marks: marks, ids: map[provider.ID]provider.ID{}, known: names(actual)}
+	m.plan.Marks = Marks{}
+	desired, unnamed := named(desired)
+	if err := m.refuse(desired); err != nil {
+		return Plan{}, err
+	}
+	wanted := map[string]bool{}
+	for _, want := range desired.Providers {
+		wanted[want.Name] = true
+		have, exists := actual.ByName(want.Name)
+		if !exists {
+			have = m.create(want, unnamed[want.ID], newID)
+		}
+		m.ids[want.ID] = have.ID
+		m.converge(want, have)
+	}
+	// Children before parents, so that a parent may go with its children.
+	providers := actual.Sorted().Providers
+	for _, have := range slices.Backward(providers) {
+		if have.HasTrait(Managed) && have.Parent != "" && !wanted[have.Name] {
+			m.remove(have)
+		}
+	}
+	m.plan.Steps = slices.Concat(m.names, m.plan.Steps)
+	return m.plan, nil
+}
+
+type maker struct {
+	actual provider.Tree
+	uses   Uses
+	marks  Marks
+	ids    map[provider.ID]provider.ID // of desired → as Placement has or will have it
+	known  map[string]bool             // custom classes and traits that exist for certain
+	names  []Step                      // that create custom classes and traits
+	gone   []provider.ID               // planned to be deleted
+	plan   Plan
+}
+
+// names are the custom names that a tree uses.
+func names(t provider.Tree) map[string]bool {
+	known := map[string]bool{}
+	for _, p := range t.Providers {
+		for c := range p.Inventories {
+			known[string(c)] = true
+		}
+		for _, tr := range p.Traits {
+			known[string(tr)] = true
+		}
+	}
+	return known
+}
+
+func (m *maker) refuse(desired provider.Tree) error {
+	const op = "heal.Make"
+	root, ok := desired.Root()
+	if !ok {
+		return fault.New(fault.Invalid, op, "the tree to report has no root")
+	}
+	byName, byID := map[string]bool{}, map[provider.ID]bool{}
+	for i, p := range desired.Providers {
+		if byName[p.Name] || (byID[p.ID]) {
+			return fault.New(fault.Invalid, op, "the tree to report has two providers %s", p.Name)
+		}
+		if i > 0 && !byID[p.Parent] {
+			return fault.New(fault.Invalid, op, "the tree to report has a provider %s whose parent %q is not in it", p.Name, p.Parent)
+		}
+		byName[p.Name], byID[p.ID] = true, true
+	}
+	have, ok := m.actual.Root()
+	if ok && have.Name != root.Name {
+		return fault.New(fault.Conflict, op, "the provider %s lies in the tree of %s (%s); this host reports only a tree of its own",
+			root.Name, have.Name, have.ID)
+	}
+	if !ok && len(m.actual.Providers) > 0 {
+		return fault.New(fault.Conflict, op, "the tree that Placement has for %s has no root", root.Name)
+	}
+	return nil
+}
+
+// named gives providers without an id their name as one, for the tree's own order, and says which they are.
+func named(t provider.Tree) (provider.Tree, map[provider.ID]bool) {
+	unnamed := map[provider.ID]bool{}
+	list := slices.Clone(t.Providers)
+	for i := range list {
+		if list[i].ID == "" {
+			list[i].ID = provider.ID(list[i].Name)
+			unnamed[list[i].ID] = true
+		}
+	}
+	return provider.Tree{Providers: list}.Sorted(), unnamed
+}
+
+func (m *maker) create(want provider.Provider, unnamed bool, newID func() provider.ID) provider.Provider {
+	p := provider.Provider{ID: want.ID, Name: want.Name, Parent: m.ids[want.Parent]}
+	if unnamed {
+		p.ID = newID()
+	}
+	change := "a root"
+	if want.Parent != "" {
+		change = "under " + m.nameOf(p.Parent)
+	}
+	m.plan.Steps = append(m.plan.Steps, Step{Op: CreateProvider, Provider: p.ID, Name: p.Name, Parent: p.Parent, Change: change})
+	return p
+}
+
+func (m *maker) nameOf(id provider.ID) string {
+	if p, ok := m.actual.ByID(id); ok {
+		return p.Name
+	}
+	for _, s := range m.plan.Steps {
+		if s.Op == CreateProvider && s.Provider == id {
+			return s.Name
+		}
+	}
+	return string(id)
+}

@@ -1,0 +1,156 @@
+package heal
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Op is what a step does, in words that people read.
+type Op string
+
+// The steps. Each may be repeated: a name that exists is created already, a provider that is gone is deleted already.
+const (
+	CreateClass    Op = "create class"
+	CreateTrait    Op = "create trait"
+	CreateProvider Op = "create provider"
+	PutTraits      Op = "put traits"
+	PutInventories Op = "put inventories"
+	DeleteProvider Op = "delete provider"
+)
+
+// Step is one call to Placement.
+type Step struct {
+	Op       Op
+	Name     string      // of the class, the trait or the provider
+	Provider provider.ID // not for classes and traits
+	Parent   provider.ID // CreateProvider: empty for a root
+	// Generation is the provider's as it was seen, 0 for one that the plan creates. When an earlier step of the
+	// plan wrote to the same provider, the generation that this write returned takes its place.
+	Generation  int
+	Traits      []resource.Trait                      // PutTraits: all that the provider shall have
+	Inventories map[resource.Class]resource.Inventory // PutInventories: likewise
+	Change      string                                // what is different afterwards, for people
+}
+
+// String prints the step on one line.
+func (s Step) String() string {
+	return strings.TrimRight(fmt.Sprintf("%-15s  %s  %s", s.Op, s.Name, s.Change), " ")
+}
+
+// Plan is the whole way from what is to what ought to be.
+type Plan struct {
+	Steps      []Step
+	Objections []Objection // what ought to be done and cannot be
+	Marks      Marks       // what is the agent's own once the plan is carried out
+}
+
+// Empty says whether there is nothing to do; there may still be objections.
+func (p Plan) Empty() bool { return len(p.Steps) == 0 }
+
+// Print writes the plan for people, one step a line.
+func (p Plan) Print(w io.Writer) error {
+	var b strings.Builder
+	if p.Empty() {
+		b.WriteString("nothing to do\n")
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintln(&b, s)
+	}
+	for _, o := range p.Objections {
+		fmt.Fprintf(&b, "%-15s  %s\n", "cannot", o)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Objection is why something must not be done, as a value with a sentence in it.
+type Objection struct {
+	Provider  provider.ID
+	Name      string                // of the provider
+	Class     resource.Class        // that is held, if that is the reason
+	Consumers []resource.ConsumerID // who hold it
+	Text      string
+}
+
+// String is the sentence.
+func (o Objection) String() string { return o.Text }
+
+// Apply gives the tree as it is after the plan, when nobody else writes to it.
+func Apply(p Plan, actual provider.Tree) provider.Tree {
+	list := slices.Clone(actual.Providers)
+	find := func(id provider.ID) *provider.Provider {
+		i := slices.IndexFunc(list, func(p provider.Provider) bool { return p.ID == id })
+		if i < 0 {
+			return &provider.Provider{} // a step on nothing changes nothing
+		}
+		return &list[i]
+	}
+	for _, s := range p.Steps {
+		switch s.Op {
+		case CreateProvider:
+			root := s.Provider
+			if s.Parent != "" {
+				root = find(s.Parent).Root
+			}
+			list = append(list, provider.Provider{ID: s.Provider, Name: s.Name, Parent: s.Parent, Root: root})
+		case PutTraits:
+			at := find(s.Provider)
+			at.Traits, at.Generation = slices.Clone(s.Traits), at.Generation+1
+		case PutInventories:
+			at := find(s.Provider)
+			at.Inventories, at.Generation = maps.Clone(s.Inventories), at.Generation+1
+		case DeleteProvider:
+			list = slices.DeleteFunc(list, func(p provider.Provider) bool { return p.ID == s.Provider })
+		}
+	}
+	return provider.Tree{Providers: list}.Sorted()
+}
+
+// traitChange prints `+A -B`.
+func traitChange(before, after []resource.Trait) string {
+	var parts []string
+	for _, t := range after {
+		if !slices.Contains(before, t) {
+			parts = append(parts, "+"+string(t))
+		}
+	}
+	for _, t := range unique(before) {
+		if !slices.Contains(after, t) {
+			parts = append(parts, "-"+string(t))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// inventoryChange prints `VCPU 4 → 8, DISK_GB 10 → none`.
+func inventoryChange(before, after map[resource.Class]resource.Inventory) string {
+	classes := map[resource.Class]bool{}
+	for c := range before {
+		classes[c] = true
+	}
+	for c := range after {
+		classes[c] = true
+	}
+	var parts []string
+	for _, c := range slices.Sorted(maps.Keys(classes)) {
+		was, had := before[c]
+		is, has := after[c]
+		switch {
+		case !had:
+			parts = append(parts, fmt.Sprintf("%s %d", c, is.Total))
+		case !has:
+			parts = append(parts, fmt.Sprintf("%s %d → none", c, was.Total))
+		case was.Total != is.Total:
+			parts = append(parts, fmt.Sprintf("%s %d → %d", c, was.Total, is.Total))
+		case was != is:
+			parts = append(parts, fmt.Sprintf("%s %d in other shares or another reserve", c, is.Total))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
