@@ -1,0 +1,259 @@
+// Package device is the state machine of a host's PCI devices: who holds which, which are free, and which are not to be
+// had because their PF or one of their VFs is held.
+//
+//	            Claim                Allocate
+//	available ─────────▶ claimed ─────────────▶ allocated        of a relative: unclaimable, then unavailable
+//	    ▲                   │                       │
+//	    └───────────────────┴───────── Free ────────┘            gone and free: removed, no longer in the set
+//
+// Only what cannot be derived is kept: who holds a device. That a device is unclaimable or unavailable follows from its
+// relatives, so nothing can be forgotten when they are freed. A Set is a value: its verbs answer with another Set, so
+// that a step which could not be journalled is simply not taken. The package is pure.
+package device
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// State is the state of a device in Nova's words.
+type State string
+
+// The states.
+const (
+	Available   State = "available"   // free
+	Claimed     State = "claimed"     // held by a server whose guest is being built
+	Allocated   State = "allocated"   // held by a server whose guest runs
+	Unclaimable State = "unclaimable" // free itself, but its PF or one of its VFs is claimed
+	Unavailable State = "unavailable" // free itself, but its PF or one of its VFs is allocated
+	Removed     State = "removed"     // gone from the host or from device_spec, and no longer in the set
+)
+
+// Offer is a device that device_spec offers.
+type Offer struct {
+	Device   pci.Device
+	Provider resource.ProviderID // that counts it in Placement, or "" while it is not there
+	Name     string              // of that provider, or ""
+	Class    resource.Class
+	Traits   []resource.Trait // sorted
+	ForPorts bool             // only network ports may have it; no claim of an alias is given it
+}
+
+// same says whether two offers are the same to who holds one of them: a new driver or network name is not news.
+func (o Offer) same(p Offer) bool {
+	return o.Device.Vendor == p.Device.Vendor && o.Device.Product == p.Device.Product && o.Device.Type == p.Device.Type &&
+		o.Device.Holder() == p.Device.Holder() && o.Class == p.Class &&
+		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
+}
+
+// Claim is one device in a holder's hand. A claim that comes from a journal need only name Device.Address, Holder, Request,
+// Provider and State; the rest is then learnt from the device's offer.
+type Claim struct {
+	Offer
+	Holder  resource.ConsumerID
+	Request string // request_id of the PCI request that it serves
+	State   State  // Claimed or Allocated
+}
+
+// Entry is one device of a Set as people and the host report see it.
+type Entry struct {
+	Offer         // while it is held: as it was when it was claimed
+	State   State // never Removed
+	Holder  resource.ConsumerID
+	Request string
+	Gone    bool // no longer on the host or in device_spec; it leaves the set when it is freed
+}
+
+// Change is what a verb did to one device.
+type Change struct {
+	Address pci.Address
+	Was     State // "" for a new device
+	Now     State
+	Why     string // a sentence, or "" when the states say it all
+}
+
+// String prints the change for a log.
+func (c Change) String() string {
+	was := c.Was
+	if was == "" {
+		was = "new"
+	}
+	text := fmt.Sprintf("%s: %s, now %s", c.Address, was, c.Now)
+	if c.Was == c.Now {
+		text = fmt.Sprintf("%s: %s", c.Address, c.Now)
+	}
+	if c.Why != "" {
+		text += ": " + c.Why
+	}
+	return text
+}
+
+// Set is all devices that a host offers or that somebody holds. The zero value is empty.
+type Set struct {
+	entries map[pci.Address]entry
+}
+
+// entry is what the set keeps of a device.
+type entry struct {
+	offer     Offer
+	fresh     *Offer // what the host says now, while a holder keeps the device as it was claimed
+	holder    resource.ConsumerID
+	request   string
+	allocated bool
+	gone      bool
+}
+
+func (e entry) held() bool { return e.holder != "" }
+
+// New is the set of a host on which nobody holds anything.
+func New(offers []Offer) Set {
+	s, _ := Set{}.Sync(offers)
+	return s
+}
+
+// Restore is the set after a restart: what the host offers now and what the journal says is held. A claim on a device that is no
+// longer offered is kept, as a device that is gone. Internal when the claims contradict each other: one device with two
+// holders, or a PF beside one of its VFs.
+func Restore(offers []Offer, claims []Claim) (Set, error) {
+	const op = "device.Restore"
+	s := New(offers)
+	for _, c := range claims {
+		now, offered := s.entries[c.Device.Address]
+		if now.held() {
+			return Set{}, fault.New(fault.Internal, op, "the journal gives %s to both %s and %s; see which guest has it and mend the journal",
+				c.Device.Address, now.holder, c.Holder)
+		}
+		if c.Holder == "" {
+			return Set{}, fault.New(fault.Internal, op, "the journal has a claim on %s that nobody holds", c.Device.Address)
+		}
+		e := entry{offer: c.Offer, holder: c.Holder, request: c.Request, allocated: c.State == Allocated, gone: true}
+		if offered {
+			e = e.offered(now.offer)
+		}
+		s.entries[c.Device.Address] = e
+	}
+	for address, e := range s.entries {
+		if by, blocked := s.blocker(address); blocked && e.held() {
+			return Set{}, fault.New(fault.Internal, op, "the journal gives %s to %s and %s to %s, but one is the PF of the other; see which guest runs and mend the journal",
+				address, e.holder, by, s.entries[by].holder)
+		}
+	}
+	return s, nil
+}
+
+// offered is the entry of a device that the host offers now.
+func (e entry) offered(now Offer) entry {
+	e.gone, e.fresh = false, nil
+	if e.held() && e.offer.Class != "" && !e.offer.same(now) {
+		e.fresh = &now
+		return e
+	}
+	if e.held() && e.offer.Provider != "" {
+		now.Provider = e.offer.Provider
+	}
+	e.offer = now
+	return e
+}
+
+// Len counts the devices.
+func (s Set) Len() int { return len(s.entries) }
+
+// At finds a device.
+func (s Set) At(address pci.Address) (Entry, bool) {
+	e, found := s.entries[address]
+	if !found {
+		return Entry{}, false
+	}
+	return Entry{Offer: e.offer, State: s.state(address), Holder: e.holder, Request: e.request, Gone: e.gone}, true
+}
+
+// Entries lists all devices by address.
+func (s Set) Entries() []Entry {
+	list := make([]Entry, 0, len(s.entries))
+	for _, address := range s.addresses() {
+		e, _ := s.At(address)
+		list = append(list, e)
+	}
+	return list
+}
+
+// Claims lists what is held, by address: what the journal must know, and what the tree must not lose.
+func (s Set) Claims() []Claim {
+	var list []Claim
+	for _, e := range s.Entries() {
+		if e.Holder != "" {
+			list = append(list, Claim{Offer: e.Offer, Holder: e.Holder, Request: e.Request, State: e.State})
+		}
+	}
+	return list
+}
+
+// Held lists what one holder has, by address.
+func (s Set) Held(holder resource.ConsumerID) []Claim {
+	return slices.DeleteFunc(s.Claims(), func(c Claim) bool { return c.Holder != holder })
+}
+
+// Holders lists who holds something, sorted.
+func (s Set) Holders() []resource.ConsumerID {
+	var list []resource.ConsumerID
+	for _, c := range s.Claims() {
+		list = append(list, c.Holder)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func (s Set) addresses() []pci.Address {
+	return slices.SortedFunc(maps.Keys(s.entries), pci.Address.Compare)
+}
+
+func (s Set) clone() Set {
+	out := make(map[pci.Address]entry, len(s.entries)+1)
+	maps.Copy(out, s.entries)
+	return Set{entries: out}
+}
+
+// state derives the state of a device that is in the set.
+func (s Set) state(address pci.Address) State {
+	e := s.entries[address]
+	switch {
+	case e.held() && e.allocated:
+		return Allocated
+	case e.held():
+		return Claimed
+	}
+	switch by, blocked := s.blocker(address); {
+	case !blocked:
+		return Available
+	case s.entries[by].allocated:
+		return Unavailable
+	default:
+		return Unclaimable
+	}
+}
+
+// blocker is the held PF of a VF or a held VF of a PF, of several an allocated one, and of those the first.
+func (s Set) blocker(address pci.Address) (by pci.Address, blocked bool) {
+	d := s.entries[address].offer.Device
+	switch {
+	case d.Parent != nil:
+		return *d.Parent, s.entries[*d.Parent].held()
+	case d.Type == pci.Plain:
+		return by, false
+	}
+	for other, e := range s.entries {
+		if !e.held() || e.offer.Device.Parent == nil || *e.offer.Device.Parent != address {
+			continue
+		}
+		first := s.entries[by]
+		if !blocked || e.allocated && !first.allocated || e.allocated == first.allocated && other.Compare(by) < 0 {
+			by, blocked = other, true
+		}
+	}
+	return by, blocked
+}

@@ -1,0 +1,252 @@
+package survey
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// group is what one device provider counts: a plain device, a PF, or the VFs of a PF.
+type group struct {
+	name string
+	self *match         // the plain device or PF, if it is offered
+	vfs  []match        // by address
+	held []device.Claim // held, but no longer offered for Placement to count
+}
+
+// checkRules refuses what no device can make good.
+func (f Facts) checkRules() error {
+	for _, r := range f.Rules {
+		// "If the [pci]report_in_placement is set to True and the [pci]device_spec has any entry with devname tag then
+		// the nova-compute service will refuse to start." (spec 002)
+		if f.Report && r.Devname != "" {
+			return invalid("%s offers devices by devname %q, which [pci] report_in_placement does not allow; write their address instead",
+				where(r), r.Devname)
+		}
+		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
+			return invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r))
+		}
+	}
+	return nil
+}
+
+// groups sorts the offered devices and the held ones by provider, and refuses what one provider cannot say.
+func (f Facts) groups(found []match) ([]group, error) {
+	byName := map[string]*group{}
+	at := func(name string) *group {
+		if byName[name] == nil {
+			byName[name] = &group{name: name}
+		}
+		return byName[name]
+	}
+	offered := map[pci.Address]match{}
+	for _, m := range found {
+		offered[m.offer.Device.Address] = m
+		g := at(m.offer.Device.Holder().ProviderName(f.Host))
+		if m.offer.Device.Type == pci.Virtual {
+			g.vfs = append(g.vfs, m)
+		} else {
+			g.self = &m
+		}
+	}
+	for _, c := range f.Held {
+		m, there := offered[c.Device.Address]
+		if !there || !m.reported() {
+			g := at(f.nameOf(c))
+			g.held = append(g.held, c)
+			continue
+		}
+		if err := f.checkClass(m, c); err != nil {
+			return nil, err
+		}
+	}
+	var list []group
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if err := byName[name].check(); err != nil {
+			return nil, err
+		}
+		list = append(list, *byName[name])
+	}
+	return list, nil
+}
+
+// checkClass refuses another class for a device that is held, as its claim remembers it or as Placement has it: "If the device is
+// allocated then changing the resource_class would result in removing of existing allocations which is rejected by
+// placement and therefore the compute service will refuse to start." (spec 002)
+func (f Facts) checkClass(m match, c device.Claim) error {
+	class := m.offer.Class
+	was := c.Class
+	if old, there := f.Actual.ByID(c.Provider); there && c.Provider != "" && len(old.Inventories) > 0 {
+		if _, same := old.Inventories[class]; !same {
+			was = slices.Sorted(maps.Keys(old.Inventories))[0]
+		}
+	}
+	if was == "" || was == class {
+		return nil
+	}
+	return invalid("%s has class %s, but server %s holds the device as %s; give it that class until the server is gone", m, class, c.Holder, was)
+}
+
+// nameOf is the name of the provider that counts a held device.
+func (f Facts) nameOf(c device.Claim) string {
+	if p, there := f.Actual.ByID(c.Provider); there && c.Provider != "" {
+		return p.Name
+	}
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.Device.Holder().ProviderName(f.Host)
+}
+
+// check refuses what one provider cannot say.
+func (g group) check() error {
+	if err := g.checkFamily(); err != nil {
+		return err
+	}
+	counted := g.counted()
+	for _, m := range counted {
+		if m.offer.Device.Type == pci.Virtual && m.rule.Tags.OneTimeUse == pci.Yes {
+			return invalid("%s says one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away", m)
+		}
+		first := counted[0]
+		// "traits cannot vary per VF device under the same parent PF"; "different resource_class names for different VFs under the
+		// same parent PF … Such configuration will be rejected." (spec 002)
+		if m.offer.Class != first.offer.Class {
+			return invalid("%s has class %s and %s has class %s, but VFs of one PF need one class; give both rules the same resource_class",
+				m, m.offer.Class, first, first.offer.Class)
+		}
+		if !slices.Equal(m.offer.Traits, first.offer.Traits) {
+			return invalid("%s has the traits [%s] and %s has [%s], but VFs of one PF need the same traits; give both rules the same",
+				m, text(m.offer.Traits), first, text(first.offer.Traits))
+		}
+	}
+	return nil
+}
+
+// checkFamily refuses a PF beside its VFs: "Listing both the parent PF device and any of this children VF devices at the same time
+// will not be support if [pci]report_in_placement is enabled." (spec 002). When neither is reported it is the ports' affair.
+func (g group) checkFamily() error {
+	if g.self != nil && len(g.vfs) > 0 && len(g.counted()) > 0 {
+		names := make([]string, len(g.vfs))
+		for i, m := range g.vfs {
+			names[i] = m.offer.Device.Address.String()
+		}
+		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; add product_id to the rule that means too much",
+			g.self, few(names), where(g.vfs[0].rule))
+	}
+	// A device that was switched from PF to VFs, or back, while a guest holds it.
+	for _, c := range g.held {
+		own := c.Device.Address
+		switch {
+		case len(g.vfs) > 0 && g.vfs[0].reported() && own == g.vfs[0].offer.Device.Holder():
+			return invalid("%s is offered, but server %s holds its PF %s; offer the PF and not its VFs until the server is gone",
+				g.vfs[0], c.Holder, own)
+		case g.self != nil && g.self.reported() && own != g.self.offer.Device.Address:
+			return invalid("the PF %s is offered, but server %s holds its VF %s; offer the VFs and not the PF until the server is gone",
+				g.self, c.Holder, own)
+		}
+	}
+	return nil
+}
+
+// counted lists the offered devices that the provider counts.
+func (g group) counted() []match {
+	var list []match
+	if g.self != nil {
+		list = append(list, *g.self)
+	}
+	list = append(list, g.vfs...)
+	return slices.DeleteFunc(list, func(m match) bool { return !m.reported() })
+}
+
+// provider is the group as Placement ought to have it, or nil when it counts nothing.
+func (f Facts) provider(g group) (*provider.Provider, []Note) {
+	counted := g.counted()
+	if len(counted) == 0 && len(g.held) == 0 {
+		return nil, nil
+	}
+	p := &provider.Provider{ID: f.id(g.name), Name: g.name, Parent: f.Root, Root: f.Root,
+		Inventories: map[resource.Class]resource.Inventory{}}
+	old, _ := f.Actual.ByID(p.ID)
+	if len(counted) > 0 {
+		p.Traits = counted[0].offer.Traits
+		p.Inventories[counted[0].offer.Class] = resource.Whole(len(counted))
+	} else {
+		p.Traits = old.Traits // what is said of the devices is no longer known; it stays
+	}
+	p.Traits = union(p.Traits, ManagedPCI, OwnerNova)
+	notes := f.keep(p, g, old)
+	f.burn(p, g)
+	return p, notes
+}
+
+// keep adds the devices that are held but no longer offered, so that their usage is not lost: a class is as large as
+// what is there and what is held. Where the claim does not know its class, Placement does.
+func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note {
+	var notes []Note
+	for _, c := range g.held {
+		class := c.Class
+		if class == "" && len(old.Inventories) == 1 {
+			class = slices.Collect(maps.Keys(old.Inventories))[0]
+		}
+		what := string(class)
+		if class == "" {
+			what = "all its inventories"
+			for class, inv := range old.Inventories {
+				if _, set := p.Inventories[class]; !set {
+					p.Inventories[class] = inv
+				}
+			}
+		} else {
+			p.Inventories[class] = resource.Whole(p.Inventories[class].Total + 1)
+		}
+		if len(g.counted()) == 0 {
+			p.Traits = union(p.Traits, c.Traits...)
+		}
+		notes = append(notes, Note{c.Device.Address.String(), fmt.Sprintf(
+			"is held by server %s, though the host or device_spec no longer offers it; %s keeps %s until the server is gone", c.Holder, p.Name, what)})
+	}
+	return notes
+}
+
+// burn reserves a device for one-time use as soon as somebody holds it. Nobody but a person lowers the reservation again.
+func (f Facts) burn(p *provider.Provider, g group) {
+	if g.self == nil || g.self.rule.Tags.OneTimeUse != pci.Yes {
+		return
+	}
+	for _, c := range f.Held {
+		if c.Device.Address == g.self.offer.Device.Address {
+			inv := p.Inventories[g.self.offer.Class]
+			inv.Reserved = inv.Total
+			p.Inventories[g.self.offer.Class] = inv
+		}
+	}
+}
+
+func text(traits []resource.Trait) string {
+	words := make([]string, len(traits))
+	for i, t := range traits {
+		words[i] = string(t)
+	}
+	return strings.Join(words, " ")
+}
+
+// few joins words, the first four and how many more there are.
+func few(words []string) string {
+	const most = 4
+	if len(words) <= most {
+		return strings.Join(words, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), len(words)-most)
+}
+
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Invalid, "survey.Desired", format, args...)
+}

@@ -1,0 +1,222 @@
+// Package survey works out what an agent ought to report to Placement: its host, and one provider for each PCI device that
+// device_spec offers.
+//
+//	facts ─▶ Offers  ─▶ the devices offered, with class, traits and provider     (the device set, the host report)
+//	      └▶ Desired ─▶ the tree, and notes on what a person should know         (heal makes the plan)
+//
+//	cmp1  VCPU MEMORY_MB DISK_GB
+//	├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 4     a PF whose four VFs are offered
+//	└─ cmp1_0000:82:00.0  CUSTOM_GPU 1               a plain device
+//
+// A configuration that cannot be reported is refused whole, with a sentence that names addresses and rules. What a guest
+// holds is never lost from the tree, even if the device or its rule is gone: observation frees no allocation. The package
+// is pure.
+package survey
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// The traits that the survey itself puts on providers.
+const (
+	ManagedPCI     resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE" // on each device provider: how its agent knows it again
+	OwnerNova      resource.Trait = "OWNER_NOVA"                 // on each provider of the tree
+	LiveMigratable resource.Trait = "HW_PCI_LIVE_MIGRATABLE"     // live_migratable of the rule is true
+	OneTimeUse     resource.Trait = "HW_PCI_ONE_TIME_USE"        // one_time_use of the rule is true
+)
+
+// Facts are all that the survey looks at.
+type Facts struct {
+	Host     string           // hypervisor hostname: the name of the root provider, and the start of the others'
+	Root     provider.ID      // of the root provider
+	VCPU     Share            // host threads
+	MemoryMB Share            // MiB
+	DiskGB   Share            // GiB
+	Traits   []resource.Trait // of the root: what the hypervisor can
+	Devices  []pci.Device     // of the whole host, offered or not
+	Rules    pci.Rules
+	Report   bool           // [pci] report_in_placement
+	Held     []device.Claim // what guests hold
+	Actual   provider.Tree  // as Placement has it; may be empty. From it come the IDs of providers that exist
+}
+
+// Share is what the root offers of one class. A total of 0 or less is not offered.
+type Share struct {
+	Total    int
+	Reserved int     // kept for the host itself
+	Ratio    float64 // allocation_ratio; 0 means 1
+}
+
+// Note is something that a person should know about the host, though it stops nothing.
+type Note struct {
+	About    string // an address or a provider's name
+	Sentence string
+}
+
+// String prints the note as a sentence.
+func (n Note) String() string { return n.About + ": " + n.Sentence }
+
+// ProviderID is the ID of a device provider that does not exist yet. It follows from the root and the name, so that a step
+// of creation may be repeated.
+func ProviderID(root provider.ID, name string) provider.ID { return nameUUID(root, name) }
+
+// Desired is the tree that Placement ought to have of the host: the root, and under it a provider for each device or PF,
+// with IDs from Facts.Actual where it has the name. Without Report it is the root alone.
+//
+// Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different classes or traits;
+// devname; one_time_use on VFs or without Report; another class for a device that is held.
+func Desired(f Facts) (provider.Tree, []Note, error) {
+	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(), Traits: union(f.Traits, OwnerNova)}
+	tree := provider.Tree{Providers: []provider.Provider{root}}
+	if err := f.checkRules(); err != nil {
+		return provider.Tree{}, nil, err
+	}
+	found, notes := f.match()
+	if !f.Report {
+		return tree, notes, nil
+	}
+	groups, err := f.groups(found)
+	if err != nil {
+		return provider.Tree{}, nil, err
+	}
+	for _, g := range groups {
+		p, more := f.provider(g)
+		notes = append(notes, more...)
+		if p != nil {
+			tree.Providers = append(tree.Providers, *p)
+		}
+	}
+	return tree.Sorted(), notes, nil
+}
+
+// Offers lists the devices that device_spec offers, by address, each with its class, its traits and, when it is reported, the
+// provider that counts it.
+func Offers(f Facts) []device.Offer {
+	found, _ := f.match()
+	list := make([]device.Offer, 0, len(found))
+	for _, m := range found {
+		list = append(list, m.offer)
+	}
+	return list
+}
+
+// CheckSwitch refuses to stop reporting: "Once [pci]report_to_placement is enabled for a compute host it cannot be disabled any
+// more" (spec 002, "Upgrade impact"). Before Actual is known there is nothing to refuse.
+func CheckSwitch(f Facts) error {
+	if f.Report {
+		return nil
+	}
+	for _, p := range f.Actual.Providers {
+		if p.HasTrait(ManagedPCI) {
+			return fault.New(fault.Invalid, "survey.CheckSwitch",
+				"[pci] report_in_placement is off, but Placement has the device provider %s of this host; it cannot be switched off once it was on, switch it on again",
+				p.Name)
+		}
+	}
+	return nil
+}
+
+// inventories is what the root offers.
+func (f Facts) inventories() map[resource.Class]resource.Inventory {
+	out := map[resource.Class]resource.Inventory{}
+	for class, share := range map[resource.Class]Share{"VCPU": f.VCPU, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB} {
+		if share.Total <= 0 {
+			continue
+		}
+		inv := resource.Whole(share.Total)
+		inv.Reserved = share.Reserved
+		if share.Ratio != 0 {
+			inv.AllocationRatio = share.Ratio
+		}
+		out[class] = inv
+	}
+	return out
+}
+
+// match is one offered device with the rule that offers it.
+type match struct {
+	offer device.Offer
+	rule  pci.Rule
+}
+
+// reported says whether Placement counts the device.
+func (m match) reported() bool { return !m.offer.ForPorts }
+
+// String names device and rule for a sentence.
+func (m match) String() string {
+	return fmt.Sprintf("%s (%s)", m.offer.Device.Address, where(m.rule))
+}
+
+// where names a rule for a sentence: its place if that is known, and its text.
+func where(r pci.Rule) string {
+	if r.At != "" {
+		return fmt.Sprintf("device_spec at %s, %s", r.At, r)
+	}
+	return fmt.Sprintf("device_spec %s", r)
+}
+
+// match finds the offered devices, by address. Bridges are no guest's to have.
+func (f Facts) match() ([]match, []Note) {
+	devices := slices.SortedFunc(slices.Values(f.Devices), func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
+	index := make(map[pci.Address]*pci.Device, len(devices))
+	for i := range devices {
+		index[devices[i].Address] = &devices[i]
+	}
+	var found []match
+	var notes []Note
+	for _, d := range devices {
+		var parent *pci.Device
+		if d.Parent != nil {
+			parent = index[*d.Parent]
+		}
+		rule, matched := f.Rules.First(d, parent)
+		if !matched {
+			continue
+		}
+		if d.IsBridge() {
+			if exact, ok := rule.Address.Exact(); ok && exact == d.Address {
+				notes = append(notes, Note{d.Address.String(), fmt.Sprintf("is a bridge and not offered, though %s names it", where(rule))})
+			}
+			continue
+		}
+		found = append(found, match{f.offer(d, rule), rule})
+	}
+	return found, notes
+}
+
+func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
+	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.ForPorts()}
+	if rule.Tags.LiveMigratable == pci.Yes {
+		o.Traits = union(o.Traits, LiveMigratable)
+	}
+	if rule.Tags.OneTimeUse == pci.Yes {
+		o.Traits = union(o.Traits, OneTimeUse)
+	}
+	if f.Report && !o.ForPorts {
+		o.Name = d.Holder().ProviderName(f.Host)
+		o.Provider = f.id(o.Name)
+	}
+	return o
+}
+
+// id is the ID of a device provider by its name.
+func (f Facts) id(name string) provider.ID {
+	if p, there := f.Actual.ByName(name); there {
+		return p.ID
+	}
+	return ProviderID(f.Root, name)
+}
+
+// union is a sorted set of traits.
+func union(traits []resource.Trait, more ...resource.Trait) []resource.Trait {
+	all := append(slices.Clone(traits), more...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
