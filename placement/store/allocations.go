@@ -2,22 +2,14 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
 )
-
-// Claim is what one consumer shall hold from now on, in place of whatever it held.
-type Claim struct {
-	Consumer     resource.ConsumerID
-	Allocation   resource.Allocation // amounts are 1 or more; empty: the consumer lets everything go
-	Guarded      bool                // microversion 1.28: Generation must be the consumer's
-	Generation   *int                // nil: the consumer must not exist yet
-	Project      string              // empty (before microversion 1.8): the project and user of incomplete consumers
-	User         string
-	ConsumerType string // empty (before microversion 1.38) or "unknown": stays as it is
-}
 
 // Held is what a consumer holds. Without any allocation only Consumer is set, as the API shows no more.
 type Held struct {
@@ -47,28 +39,98 @@ type ProviderAllocations struct {
 }
 
 // ConsumerAllocations reads what a consumer holds; an unknown consumer holds nothing, which is no fault.
-func (s *Store) ConsumerAllocations(ctx context.Context, consumer resource.ConsumerID) (Held, error) {
-	return Held{}, s.pending("ConsumerAllocations")
+func (s *Store) ConsumerAllocations(ctx context.Context, consumer resource.ConsumerID) (held Held, err error) {
+	err = s.read(ctx, "ConsumerAllocations", func(tx *sqldb.Tx) error {
+		held = Held{Consumer: consumer, Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}}
+		return each(ctx, tx, "SELECT p.uuid, COALESCE(p.generation, 0), k.name, a.used, a.created_at, a.updated_at, "+
+			"c.generation, j.external_id, u.external_id, COALESCE(t.name, '"+unknownType+"') "+
+			"FROM allocations a JOIN resource_providers p ON p.id = a.resource_provider_id JOIN resource_classes k ON k.id = a.resource_class_id "+
+			"JOIN consumers c ON c.uuid = a.consumer_id JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id "+
+			"LEFT JOIN consumer_types t ON t.id = c.consumer_type_id WHERE a.consumer_id = ?", []any{consumer}, func(rows *sql.Rows) error {
+			var id provider.ID
+			var generation, used int
+			var class resource.Class
+			var at stamps
+			err := rows.Scan(&id, &generation, &class, &used, &at.created, &at.updated, &held.Generation, &held.Project, &held.User, &held.ConsumerType)
+			if held.Allocation[id] == nil {
+				held.Allocation[id] = resource.Amounts{}
+			}
+			held.Allocation[id][class], held.Generations[id] = used, generation
+			held.Modified = newer(held.Modified, at.modified())
+			return err
+		})
+	})
+	return held, err
+}
+
+func newer(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // ProviderAllocations reads who holds something on a provider; NotFound.
-func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (ProviderAllocations, error) {
-	return ProviderAllocations{}, s.pending("ProviderAllocations")
-}
-
-// PutAllocations makes all these consumers hold what their claims say, or changes nothing: PUT and POST /allocations.
-//
-// Consumers, projects, users and consumer types appear when first named; a consumer that holds nothing disappears.
-// The generations of consumers and of the providers named in claims rise; so do those of providers that an empty claim
-// lets go, but not of providers that a claim leaves for others.
-// Invalid: no such provider or class; Conflict placement.concurrent_update: a consumer has another generation, or too many
-// others wrote at once; Conflict without a code: no inventory, or it does not fit, with the sentence why.
-func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (Change, error) {
-	return Change{}, s.pending("PutAllocations")
+func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all ProviderAllocations, err error) {
+	err = s.read(ctx, "ProviderAllocations", func(tx *sqldb.Tx) error {
+		p, err := findProvider(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		all = ProviderAllocations{Generation: p.Generation, Shares: map[resource.ConsumerID]ProviderShare{}}
+		return each(ctx, tx, "SELECT a.consumer_id, k.name, a.used, a.created_at, a.updated_at, c.generation, j.external_id, u.external_id "+
+			"FROM allocations a JOIN resource_classes k ON k.id = a.resource_class_id JOIN consumers c ON c.uuid = a.consumer_id "+
+			"JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id WHERE a.resource_provider_id = ?", []any{p.id}, func(rows *sql.Rows) error {
+			var consumer resource.ConsumerID
+			var share ProviderShare
+			var class resource.Class
+			var used int
+			var at stamps
+			err := rows.Scan(&consumer, &class, &used, &at.created, &at.updated, &share.Generation, &share.Project, &share.User)
+			if share.Amounts = all.Shares[consumer].Amounts; share.Amounts == nil {
+				share.Amounts = resource.Amounts{}
+			}
+			share.Amounts[class] = used
+			all.Shares[consumer] = share
+			all.Modified = newer(all.Modified, at.modified())
+			return err
+		})
+	})
+	return all, err
 }
 
 // DeleteAllocations lets a consumer hold nothing any more, whatever its generation is, and removes it. No generation of a
 // provider rises. NotFound: it holds nothing.
-func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (Change, error) {
-	return Change{}, s.pending("DeleteAllocations")
+func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (change Change, err error) {
+	err = s.write(ctx, "DeleteAllocations", func(tx *sqldb.Tx) error {
+		held, err := providersOf(ctx, tx, []resource.ConsumerID{consumer})
+		if err != nil {
+			return err
+		}
+		if len(held) == 0 {
+			return fault.New(fault.NotFound, "", "the consumer %s has no allocations", consumer)
+		}
+		change = Change{Roots: roots(held[consumer]...)}
+		if _, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "DELETE FROM consumers WHERE uuid = ? AND NOT EXISTS (SELECT 1 FROM allocations a WHERE a.consumer_id = consumers.uuid)", consumer)
+		return err
+	})
+	return change, err
+}
+
+// providersOf reads on which providers consumers hold something.
+func providersOf(ctx context.Context, tx *sqldb.Tx, consumers []resource.ConsumerID) (map[resource.ConsumerID][]providerRow, error) {
+	found := map[resource.ConsumerID][]providerRow{}
+	err := eachOf(ctx, tx, "SELECT DISTINCT a.consumer_id, p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
+		"JOIN resource_providers p ON p.id = a.resource_provider_id JOIN resource_providers r ON r.id = p.root_provider_id "+
+		"WHERE a.consumer_id IN (%)", consumers, func(rows *sql.Rows) error {
+		var consumer resource.ConsumerID
+		var p providerRow
+		err := rows.Scan(&consumer, &p.id, &p.ID, &p.Generation, &p.Root)
+		found[consumer] = append(found[consumer], p)
+		return err
+	})
+	return found, err
 }

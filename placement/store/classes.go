@@ -2,9 +2,15 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
 )
 
 // Class is a resource class that Placement knows.
@@ -14,30 +20,176 @@ type Class struct {
 }
 
 // Classes lists all resource classes: the standard ones in their own order, then the custom ones as they came.
-func (s *Store) Classes(ctx context.Context) ([]Class, error) { return nil, s.pending("Classes") }
+func (s *Store) Classes(ctx context.Context) (list []Class, err error) {
+	err = s.read(ctx, "Classes", func(tx *sqldb.Tx) error {
+		rows, err := findClasses(ctx, tx, "1 = 1")
+		list = make([]Class, len(rows))
+		for i, row := range rows {
+			list[i] = row.Class
+		}
+		return err
+	})
+	return list, err
+}
 
 // Class reads one resource class; NotFound.
-func (s *Store) Class(ctx context.Context, name resource.Class) (Class, error) {
-	return Class{}, s.pending("Class")
+func (s *Store) Class(ctx context.Context, name resource.Class) (found Class, err error) {
+	err = s.read(ctx, "Class", func(tx *sqldb.Tx) error {
+		row, err := findClass(ctx, tx, name)
+		found = row.Class
+		return err
+	})
+	return found, err
+}
+
+type classRow struct {
+	Class
+	id int64
+}
+
+func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []classRow, err error) {
+	err = each(ctx, tx, "SELECT id, name, created_at, updated_at FROM resource_classes WHERE "+where+" ORDER BY id", args, func(rows *sql.Rows) error {
+		var c classRow
+		var at stamps
+		err := rows.Scan(&c.id, &c.Name, &at.created, &at.updated)
+		c.Modified = at.modified()
+		list = append(list, c)
+		return err
+	})
+	return list, err
+}
+
+// findClass reads the class that a request names in its path.
+func findClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow, error) {
+	list, err := findClasses(ctx, tx, "name = ?", name)
+	if err != nil {
+		return classRow{}, err
+	}
+	if len(list) == 0 {
+		return classRow{}, fault.New(fault.NotFound, "", "there is no resource class %s", name)
+	}
+	return list[0], nil
+}
+
+// classNumbers finds the numbers of the classes that a request names in its body. Invalid: some do not exist.
+func classNumbers(ctx context.Context, tx *sqldb.Tx, classes []resource.Class) (map[resource.Class]int64, error) {
+	found := make(map[resource.Class]int64, len(classes))
+	err := eachOf(ctx, tx, "SELECT id, name FROM resource_classes WHERE name IN (%)", classes, func(rows *sql.Rows) error {
+		var id int64
+		var name resource.Class
+		err := rows.Scan(&id, &name)
+		found[name] = id
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, unknown("resource class", classes, found)
+}
+
+// unknown is the fault for names of a body that were not found; nil when all were.
+func unknown[N ~string, V any](what string, names []N, found map[N]V) error {
+	var missing []string
+	for _, name := range names {
+		if _, ok := found[name]; !ok {
+			missing = append(missing, string(name))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return fault.New(fault.Invalid, "", "there is no %s %s", what, strings.Join(slices.Compact(missing), ", "))
 }
 
 // CreateClass adds a custom class; Conflict: it exists. The caller has judged the name.
 func (s *Store) CreateClass(ctx context.Context, name resource.Class) error {
-	return s.pending("CreateClass")
+	created, err := s.ensureClass(ctx, "CreateClass", name)
+	if err == nil && !created {
+		return fault.New(fault.Conflict, "placement.store.CreateClass", "the resource class %s exists already", name)
+	}
+	return err
 }
 
 // EnsureClass adds a custom class unless it is there; created says which. The caller has judged the name.
 func (s *Store) EnsureClass(ctx context.Context, name resource.Class) (created bool, err error) {
-	return false, s.pending("EnsureClass")
+	return s.ensureClass(ctx, "EnsureClass", name)
+}
+
+func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class) (created bool, err error) {
+	if _, err := s.Class(ctx, name); !fault.Is(err, fault.NotFound) {
+		return false, err // it is there, the usual case, or unreadable
+	}
+	err = s.write(ctx, op, func(tx *sqldb.Tx) error {
+		created = false
+		_, err := findClass(ctx, tx, name)
+		if !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		var highest int64
+		if err := tx.QueryRow(ctx, "SELECT COALESCE(MAX(id), 0) FROM resource_classes").Scan(&highest); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)",
+			s.now(), max(highest+1, firstCustomClass), name)
+		created = err == nil
+		return again(err)
+	})
+	return created, err
+}
+
+// findCustomClass reads the class that a request will change. NotFound; Invalid: a standard one.
+func findCustomClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow, error) {
+	class, err := findClass(ctx, tx, name)
+	if err == nil && class.id < firstCustomClass {
+		err = fault.New(fault.Invalid, "", "%s is a standard resource class, which stays as it is", name)
+	}
+	return class, err
 }
 
 // RenameClass is PUT before microversion 1.7. NotFound; Invalid: a standard class; Conflict: the new name is taken.
 // The roots of all trees with inventories of the class are in Change.
-func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (Change, error) {
-	return Change{}, s.pending("RenameClass")
+func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (change Change, err error) {
+	err = s.write(ctx, "RenameClass", func(tx *sqldb.Tx) error {
+		class, err := findCustomClass(ctx, tx, from)
+		if err != nil {
+			return err
+		}
+		change = Change{Roots: []provider.ID{}}
+		err = each(ctx, tx, "SELECT DISTINCT r.uuid FROM inventories i JOIN resource_providers p ON p.id = i.resource_provider_id "+
+			"JOIN resource_providers r ON r.id = p.root_provider_id WHERE i.resource_class_id = ? ORDER BY r.uuid", []any{class.id}, func(rows *sql.Rows) error {
+			var root provider.ID
+			err := rows.Scan(&root)
+			change.Roots = append(change.Roots, root)
+			return err
+		})
+		if err != nil || from == to {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE resource_classes SET name = ?, updated_at = ? WHERE id = ?", to, s.now(), class.id)
+		if sqldb.IsDuplicate(err) {
+			return fault.New(fault.Conflict, "", "the resource class %s exists already", to)
+		}
+		return err
+	})
+	return change, err
 }
 
 // DeleteClass removes a custom class. NotFound; Invalid: a standard one; Conflict: a provider has inventory of it.
 func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
-	return s.pending("DeleteClass")
+	return s.write(ctx, "DeleteClass", func(tx *sqldb.Tx) error {
+		class, err := findCustomClass(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		var uses int
+		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM inventories WHERE resource_class_id = ?", class.id).Scan(&uses); err != nil {
+			return err
+		}
+		if uses > 0 {
+			return fault.New(fault.Conflict, "", "the resource class %s is in use: %d providers have inventory of it", name, uses)
+		}
+		_, err = tx.Exec(ctx, "DELETE FROM resource_classes WHERE id = ?", class.id)
+		return err
+	})
 }

@@ -2,10 +2,16 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
 )
 
 // Inventories is what one provider has, at one generation.
@@ -16,8 +22,24 @@ type Inventories struct {
 }
 
 // Inventories reads what a provider has; NotFound.
-func (s *Store) Inventories(ctx context.Context, id provider.ID) (Inventories, error) {
-	return Inventories{}, s.pending("Inventories")
+func (s *Store) Inventories(ctx context.Context, id provider.ID) (all Inventories, err error) {
+	err = s.read(ctx, "Inventories", func(tx *sqldb.Tx) error {
+		p, err := findProvider(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		all = Inventories{Generation: p.Generation, Classes: map[resource.Class]resource.Inventory{}, Modified: map[resource.Class]time.Time{}}
+		return each(ctx, tx, "SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, i.created_at, i.updated_at "+
+			"FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id WHERE i.resource_provider_id = ?", []any{p.id}, func(rows *sql.Rows) error {
+			var class resource.Class
+			var i resource.Inventory
+			var at stamps
+			err := rows.Scan(&class, &i.Total, &i.Reserved, &i.MinUnit, &i.MaxUnit, &i.StepSize, &i.AllocationRatio, &at.created, &at.updated)
+			all.Classes[class], all.Modified[class] = i, at.modified()
+			return err
+		})
+	})
+	return all, err
 }
 
 // ReplaceInventories makes the provider have exactly these, and raises its generation, also when nothing changes.
@@ -25,29 +47,188 @@ func (s *Store) Inventories(ctx context.Context, id provider.ID) (Inventories, e
 // NotFound; Invalid: an unknown class; Conflict placement.concurrent_update: another generation;
 // Conflict placement.inventory.inuse: a class that would go has allocations.
 func (s *Store) ReplaceInventories(ctx context.Context, id provider.ID, generation int, all map[resource.Class]resource.Inventory) (Change, error) {
-	return Change{}, s.pending("ReplaceInventories")
+	return s.writeInventories(ctx, "ReplaceInventories", id, func(tx *sqldb.Tx, p providerRow) error {
+		if err := p.expect(generation); err != nil {
+			return err
+		}
+		rest, err := s.setInventories(ctx, tx, p, all)
+		if err != nil {
+			return err
+		}
+		return dropInventories(ctx, tx, p, rest)
+	})
+}
+
+// writeInventories runs one change of a provider's inventories and raises its generation.
+func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID, fn func(tx *sqldb.Tx, p providerRow) error) (change Change, err error) {
+	err = s.write(ctx, op, func(tx *sqldb.Tx) error {
+		if err := hold(ctx, tx, id); err != nil {
+			return err
+		}
+		p, err := findProvider(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := fn(tx, p); err != nil {
+			return err
+		}
+		change, err = s.raised(ctx, tx, p)
+		return err
+	})
+	return change, err
+}
+
+// setInventories adds and updates all of these, and tells the classes that the provider has besides.
+func (s *Store) setInventories(ctx context.Context, tx *sqldb.Tx, p providerRow, all map[resource.Class]resource.Inventory) (rest map[resource.Class]int64, err error) {
+	have, err := inventoryNumbers(ctx, tx, p)
+	if err != nil {
+		return nil, err
+	}
+	classes := slices.Sorted(maps.Keys(all))
+	numbers, err := classNumbers(ctx, tx, classes)
+	if err != nil {
+		return nil, err
+	}
+	var more [][]any
+	for _, class := range classes {
+		if _, ok := have[class]; !ok {
+			more = append(more, s.inventoryRow(p, numbers[class], all[class]))
+		} else if _, err := s.updateInventory(ctx, tx, p, numbers[class], all[class]); err != nil {
+			return nil, err
+		}
+		delete(have, class)
+	}
+	return have, again(insert(ctx, tx, "inventories", inventoryColumns, more))
+}
+
+const inventoryColumns = "created_at, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio"
+
+func (s *Store) inventoryRow(p providerRow, class int64, i resource.Inventory) []any {
+	return []any{s.now(), p.id, class, i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio}
+}
+
+// updateInventory changes one inventory; false when the provider has none of this class.
+func (s *Store) updateInventory(ctx context.Context, tx *sqldb.Tx, p providerRow, class int64, i resource.Inventory) (bool, error) {
+	result, err := tx.Exec(ctx, "UPDATE inventories SET total = ?, reserved = ?, min_unit = ?, max_unit = ?, step_size = ?, allocation_ratio = ?, updated_at = ? "+
+		"WHERE resource_provider_id = ? AND resource_class_id = ?",
+		i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio, s.now(), p.id, class)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// inventoryNumbers finds the numbers of the classes that a provider has inventory of.
+func inventoryNumbers(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[resource.Class]int64, error) {
+	found := map[resource.Class]int64{}
+	err := each(ctx, tx, "SELECT c.id, c.name FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id WHERE i.resource_provider_id = ?",
+		[]any{p.id}, func(rows *sql.Rows) error {
+			var id int64
+			var class resource.Class
+			err := rows.Scan(&id, &class)
+			found[class] = id
+			return err
+		})
+	return found, err
+}
+
+// dropInventories takes classes away from a provider. Conflict placement.inventory.inuse: some have allocations.
+func dropInventories(ctx context.Context, tx *sqldb.Tx, p providerRow, classes map[resource.Class]int64) error {
+	if len(classes) == 0 {
+		return nil
+	}
+	numbers := slices.Sorted(maps.Values(classes))
+	these := " WHERE resource_provider_id = ? AND resource_class_id IN (" + marks(len(numbers)) + ")"
+	values := append([]any{p.id}, anys(numbers)...)
+	used := map[int64]bool{}
+	err := each(ctx, tx, "SELECT DISTINCT resource_class_id FROM allocations"+these, values, func(rows *sql.Rows) error {
+		var class int64
+		err := rows.Scan(&class)
+		used[class] = true
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(used) > 0 {
+		var list []string
+		for class, number := range classes {
+			if used[number] {
+				list = append(list, string(class))
+			}
+		}
+		slices.Sort(list)
+		return fault.New(fault.Conflict, "", "the inventory of %s on the resource provider %s is in use and cannot go", strings.Join(list, ", "), p.ID).
+			WithCode(codeInventory)
+	}
+	_, err = tx.Exec(ctx, "DELETE FROM inventories"+these, values...)
+	return err
 }
 
 // AddInventory gives the provider one class more and raises its generation, whatever it is.
 // NotFound; Invalid: an unknown class; Conflict placement.concurrent_update: it has the class already.
 func (s *Store) AddInventory(ctx context.Context, id provider.ID, class resource.Class, inv resource.Inventory) (Change, error) {
-	return Change{}, s.pending("AddInventory")
+	return s.writeInventories(ctx, "AddInventory", id, func(tx *sqldb.Tx, p providerRow) error {
+		numbers, err := classNumbers(ctx, tx, []resource.Class{class})
+		if err != nil {
+			return err
+		}
+		err = insert(ctx, tx, "inventories", inventoryColumns, [][]any{s.inventoryRow(p, numbers[class], inv)})
+		if sqldb.IsDuplicate(err) {
+			return concurrent("the resource provider %s has an inventory of %s already", p.ID, class)
+		}
+		return err
+	})
 }
 
 // UpdateInventory changes one class and raises the generation. NotFound: no such provider or class;
 // Invalid: the provider has none of this class; Conflict placement.concurrent_update: another generation.
 func (s *Store) UpdateInventory(ctx context.Context, id provider.ID, generation int, class resource.Class, inv resource.Inventory) (Change, error) {
-	return Change{}, s.pending("UpdateInventory")
+	return s.writeInventories(ctx, "UpdateInventory", id, func(tx *sqldb.Tx, p providerRow) error {
+		if err := p.expect(generation); err != nil {
+			return err
+		}
+		c, err := findClass(ctx, tx, class)
+		if err != nil {
+			return err
+		}
+		found, err := s.updateInventory(ctx, tx, p, c.id, inv)
+		if err == nil && !found {
+			err = fault.New(fault.Invalid, "", "the resource provider %s has no inventory of %s", p.ID, class)
+		}
+		return err
+	})
 }
 
 // DeleteInventory takes one class away and raises the generation, whatever it is. NotFound: no such provider, class or
 // inventory; Conflict placement.concurrent_update (the original's code here, not inventory.inuse): it has allocations.
 func (s *Store) DeleteInventory(ctx context.Context, id provider.ID, class resource.Class) (Change, error) {
-	return Change{}, s.pending("DeleteInventory")
+	return s.writeInventories(ctx, "DeleteInventory", id, func(tx *sqldb.Tx, p providerRow) error {
+		have, err := inventoryNumbers(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		number, ok := have[class]
+		if !ok {
+			return fault.New(fault.NotFound, "", "the resource provider %s has no inventory of %s", p.ID, class)
+		}
+		err = dropInventories(ctx, tx, p, map[resource.Class]int64{class: number})
+		if fault.CodeOf(err) == codeInventory {
+			return concurrent("%s", fault.TextOf(err))
+		}
+		return err
+	})
 }
 
 // DeleteInventories takes all classes away and raises the generation, whatever it is.
 // NotFound; Conflict placement.inventory.inuse: at least one has allocations.
 func (s *Store) DeleteInventories(ctx context.Context, id provider.ID) (Change, error) {
-	return Change{}, s.pending("DeleteInventories")
+	return s.writeInventories(ctx, "DeleteInventories", id, func(tx *sqldb.Tx, p providerRow) error {
+		all, err := inventoryNumbers(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		return dropInventories(ctx, tx, p, all)
+	})
 }

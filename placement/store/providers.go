@@ -1,11 +1,18 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
 )
 
 // Provider is one provider as the list shows it: without inventories, traits and aggregates.
@@ -23,38 +30,150 @@ type Filter struct {
 	NotMemberOf []resource.AggregateID   // a member of none of these
 }
 
-// Update is what a provider shall be called and, when Move is set, under whom it shall lie.
-type Update struct {
-	Name   string
-	Move   bool        // Parent is meant, also when it is empty
-	Parent provider.ID // empty: the provider becomes a root
-	Free   bool        // microversion 1.37: a provider that has a parent may get another one, or none
+// Providers lists the providers that pass the filter, oldest first.
+func (s *Store) Providers(ctx context.Context, filter Filter) (list []Provider, err error) {
+	err = s.read(ctx, "Providers", func(tx *sqldb.Tx) error {
+		where, args := filter.where()
+		rows, err := findProviders(ctx, tx, where, args...)
+		list = make([]Provider, len(rows))
+		for i, row := range rows {
+			list[i] = row.Provider
+		}
+		return err
+	})
+	return list, err
 }
 
-// Providers lists the providers that pass the filter, oldest first.
-func (s *Store) Providers(ctx context.Context, filter Filter) ([]Provider, error) {
-	return nil, s.pending("Providers")
+// where spells the filter for a provider p.
+func (f Filter) where() (where string, args []any) {
+	const memberOf = "p.id IN (SELECT m.resource_provider_id FROM resource_provider_aggregates m " +
+		"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE a.uuid IN (%))"
+	terms := []string{"1 = 1"}
+	add := func(term string, values ...any) {
+		terms = append(terms, strings.Replace(term, "%", marks(len(values)), 1))
+		args = append(args, values...)
+	}
+	if f.Name != "" {
+		add("p.name = ?", f.Name)
+	}
+	if f.ID != "" {
+		add("p.uuid = ?", f.ID)
+	}
+	if f.InTree != "" {
+		add("p.root_provider_id = (SELECT t.root_provider_id FROM resource_providers t WHERE t.uuid = ?)", f.InTree)
+	}
+	for _, set := range f.MemberOf {
+		if len(set) == 0 {
+			add("1 = 0")
+			continue
+		}
+		add(memberOf, anys(set)...)
+	}
+	if len(f.NotMemberOf) > 0 {
+		add("NOT "+memberOf, anys(f.NotMemberOf)...)
+	}
+	return strings.Join(terms, " AND "), args
 }
 
 // Provider reads one provider; NotFound.
-func (s *Store) Provider(ctx context.Context, id provider.ID) (Provider, error) {
-	return Provider{}, s.pending("Provider")
+func (s *Store) Provider(ctx context.Context, id provider.ID) (found Provider, err error) {
+	err = s.read(ctx, "Provider", func(tx *sqldb.Tx) error {
+		row, err := findProvider(ctx, tx, id)
+		found = row.Provider
+		return err
+	})
+	return found, err
 }
 
-// CreateProvider adds a provider of generation 0; an empty parent makes a root.
-// Conflict placement.duplicate_name: the ID or the name is taken. Invalid: the parent does not exist or is the provider itself.
-func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (Provider, Change, error) {
-	return Provider{}, Change{}, s.pending("CreateProvider")
+// providerRow is a provider with its numbers in the database.
+type providerRow struct {
+	Provider
+	id, root int64
+	parent   sql.NullInt64
 }
 
-// UpdateProvider renames and moves a provider with all that lies under it; its generation stays.
-// NotFound; Conflict placement.duplicate_name; Invalid: the parent does not exist, would make a loop, or Free is needed.
-func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (Provider, Change, error) {
-	return Provider{}, Change{}, s.pending("UpdateProvider")
+func (p providerRow) guard() guarded { return guarded{p.id, p.Generation} }
+
+// findProviders reads the providers p of a condition, oldest first.
+func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []providerRow, err error) {
+	err = each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.created_at, p.updated_at, r.id, r.uuid, q.id, COALESCE(q.uuid, '') "+
+		"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id "+
+		"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id WHERE "+where+" ORDER BY p.id", args, func(rows *sql.Rows) error {
+		var p providerRow
+		var at stamps
+		err := rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &at.created, &at.updated, &p.root, &p.Root, &p.parent, &p.Parent)
+		p.Modified = at.modified()
+		list = append(list, p)
+		return err
+	})
+	return list, err
 }
 
-// DeleteProvider removes a provider with its inventories, traits and aggregate memberships. NotFound; Conflict
-// placement.resource_provider.inuse (allocations) or placement.resource_provider.cannot_delete_parent (children).
-func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (Change, error) {
-	return Change{}, s.pending("DeleteProvider")
+// findProvider reads the provider that a request names in its path.
+func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow, error) {
+	list, err := findProviders(ctx, tx, "p.uuid = ?", id)
+	if err != nil {
+		return providerRow{}, err
+	}
+	if len(list) == 0 {
+		return providerRow{}, fault.New(fault.NotFound, "", "there is no resource provider %s", id)
+	}
+	return list[0], nil
+}
+
+// findProvidersOf reads the providers that a request names in its body, by ID; those that do not exist are left out.
+func findProvidersOf(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (map[provider.ID]providerRow, error) {
+	found := make(map[provider.ID]providerRow, len(ids))
+	for part := range chunks(ids) {
+		list, err := findProviders(ctx, tx, "p.uuid IN ("+marks(len(part))+")", anys(part)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list {
+			found[p.ID] = p
+		}
+	}
+	return found, nil
+}
+
+// expect compares a provider's generation with the one that the caller saw.
+func (p providerRow) expect(generation int) error {
+	if p.Generation == generation {
+		return nil
+	}
+	return concurrent("the resource provider %s has generation %d now, not %d: read it again", p.ID, p.Generation, generation)
+}
+
+// raise adds to the generations of providers, each unless somebody else did since it was read; then the write starts afresh.
+func (s *Store) raise(ctx context.Context, tx *sqldb.Tx, by int, rows ...guarded) error {
+	slices.SortFunc(rows, func(a, b guarded) int { return cmp.Compare(a.id, b.id) })
+	all, err := guardedExec(ctx, tx, "UPDATE resource_providers SET generation = generation + ?, updated_at = ? WHERE", []any{by, s.now()}, rows)
+	if err == nil && !all {
+		return sqldb.Retry(concurrent("a resource provider changed at the same moment: read it again"))
+	}
+	return err
+}
+
+// raised raises one provider by one and says so.
+func (s *Store) raised(ctx context.Context, tx *sqldb.Tx, p providerRow) (Change, error) {
+	return Change{Roots: []provider.ID{p.Root}, Generation: p.Generation + 1}, s.raise(ctx, tx, 1, p.guard())
+}
+
+// hold makes writers of these providers take turns where writers run side by side, before a transaction reads anything:
+// the first wins, the others see what it did (MariaDB) or start afresh (PostgreSQL). On SQLite writers take turns anyway.
+func hold(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
+	if tx.Dialect == sqldb.SQLite {
+		return nil
+	}
+	ids = slices.Sorted(slices.Values(ids))
+	return execOf(ctx, tx, "UPDATE resource_providers SET generation = generation WHERE uuid IN (%)", ids)
+}
+
+// roots lists the roots of providers, each once, sorted.
+func roots(list ...providerRow) []provider.ID {
+	set := map[provider.ID]bool{}
+	for _, p := range list {
+		set[p.Root] = true
+	}
+	return slices.Sorted(maps.Keys(set))
 }

@@ -2,9 +2,12 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"slices"
 
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
 )
 
 // Row is a provider with all that it offers, and what of it is taken.
@@ -14,9 +17,130 @@ type Row struct {
 }
 
 // Rows reads the whole database at one moment.
-func (s *Store) Rows(ctx context.Context) ([]Row, error) { return nil, s.pending("Rows") }
+func (s *Store) Rows(ctx context.Context) (rows []Row, err error) {
+	err = s.read(ctx, "Rows", func(tx *sqldb.Tx) error {
+		rows, err = readRows(ctx, tx, "")
+		return err
+	})
+	return rows, err
+}
 
 // TreeRows reads the tree whose root this is, at one moment; nothing when it is no root (any more).
-func (s *Store) TreeRows(ctx context.Context, root provider.ID) ([]Row, error) {
-	return nil, s.pending("TreeRows")
+func (s *Store) TreeRows(ctx context.Context, root provider.ID) (rows []Row, err error) {
+	err = s.read(ctx, "TreeRows", func(tx *sqldb.Tx) error {
+		rows, err = readRows(ctx, tx, "JOIN resource_providers r ON r.id = p.root_provider_id WHERE r.uuid = ?", root)
+		return err
+	})
+	return rows, err
+}
+
+// forest is the providers being read, by their number in the database.
+type forest struct {
+	ctx  context.Context
+	tx   *sqldb.Tx
+	tail string // which providers: what follows `resource_providers p`
+	args []any
+
+	rows []Row
+	at   map[int64]*Row
+}
+
+// readRows reads the providers p that tail selects, whole trees.
+func readRows(ctx context.Context, tx *sqldb.Tx, tail string, args ...any) ([]Row, error) {
+	f := forest{ctx: ctx, tx: tx, tail: tail, args: args, at: map[int64]*Row{}}
+	for _, step := range []func() error{f.readProviders, f.readInventories, f.readTraits, f.readAggregates, f.readUsed} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	for i := range f.rows {
+		slices.Sort(f.rows[i].Traits)
+		slices.Sort(f.rows[i].Aggregates)
+	}
+	return f.rows, nil
+}
+
+func (f *forest) readProviders() error {
+	type link struct {
+		id           int64
+		parent, root sql.NullInt64
+	}
+	var links []link
+	err := each(f.ctx, f.tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.parent_provider_id, p.root_provider_id FROM resource_providers p "+
+		f.tail, f.args, func(rows *sql.Rows) error {
+		var l link
+		var r Row
+		err := rows.Scan(&l.id, &r.ID, &r.Name, &r.Generation, &l.parent, &l.root)
+		r.Inventories, r.Used = map[resource.Class]resource.Inventory{}, resource.Amounts{}
+		links, f.rows = append(links, l), append(f.rows, r)
+		return err
+	})
+	for i, l := range links { // only now: f.rows moves while it grows
+		f.at[l.id] = &f.rows[i]
+	}
+	for i, l := range links {
+		f.rows[i].Root = f.rows[i].ID // a provider of an older release without a root
+		if root := f.at[l.root.Int64]; l.root.Valid && root != nil {
+			f.rows[i].Root = root.ID
+		}
+		if parent := f.at[l.parent.Int64]; l.parent.Valid && parent != nil {
+			f.rows[i].Parent = parent.ID
+		}
+	}
+	return err
+}
+
+// more reads what hangs on the providers: columns of a table x, joined with what else, whose first column names the provider.
+func (f *forest) more(columns, from, group string, scan func(rows *sql.Rows) (id int64, add func(*Row), err error)) error {
+	query := "SELECT x.resource_provider_id, " + columns + " FROM " + from
+	if f.tail != "" {
+		query += " JOIN resource_providers p ON p.id = x.resource_provider_id " + f.tail
+	}
+	return each(f.ctx, f.tx, query+group, f.args, func(rows *sql.Rows) error {
+		id, add, err := scan(rows)
+		if row := f.at[id]; err == nil && row != nil {
+			add(row)
+		}
+		return err
+	})
+}
+
+func (f *forest) readInventories() error {
+	return f.more("c.name, x.total, x.reserved, x.min_unit, x.max_unit, x.step_size, x.allocation_ratio",
+		"inventories x JOIN resource_classes c ON c.id = x.resource_class_id", "",
+		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
+			var class resource.Class
+			var i resource.Inventory
+			err = rows.Scan(&id, &class, &i.Total, &i.Reserved, &i.MinUnit, &i.MaxUnit, &i.StepSize, &i.AllocationRatio)
+			return id, func(r *Row) { r.Inventories[class] = i }, err
+		})
+}
+
+func (f *forest) readTraits() error {
+	return f.more("t.name", "resource_provider_traits x JOIN traits t ON t.id = x.trait_id", "",
+		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
+			var trait resource.Trait
+			err = rows.Scan(&id, &trait)
+			return id, func(r *Row) { r.Traits = append(r.Traits, trait) }, err
+		})
+}
+
+func (f *forest) readAggregates() error {
+	return f.more("a.uuid", "resource_provider_aggregates x JOIN placement_aggregates a ON a.id = x.aggregate_id", "",
+		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
+			var aggregate resource.AggregateID
+			err = rows.Scan(&id, &aggregate)
+			return id, func(r *Row) { r.Aggregates = append(r.Aggregates, aggregate) }, err
+		})
+}
+
+func (f *forest) readUsed() error {
+	return f.more("c.name, SUM(x.used)", "allocations x JOIN resource_classes c ON c.id = x.resource_class_id",
+		" GROUP BY x.resource_provider_id, c.name",
+		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
+			var class resource.Class
+			var used int
+			err = rows.Scan(&id, &class, &used)
+			return id, func(r *Row) { r.Used[class] = used }, err
+		})
 }

@@ -50,9 +50,37 @@ type Change struct {
 // package does not know is refused with the fault Unavailable, untouched.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	s := &Store{Now: time.Now, IncompleteProject: incompleteOwner, IncompleteUser: incompleteOwner, db: db}
-	return s, s.pending("Open")
+	err := s.read(ctx, "Open", func(tx *sqldb.Tx) error {
+		_, err := check(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Sync creates the schema on an empty database, adds the standard resource classes and traits that are missing, and
 // completes what older releases left behind: providers without a root, allocations without a consumer. It may be repeated.
-func (s *Store) Sync(ctx context.Context) error { return s.pending("Sync") }
+// The fault is the one of Open, or what the database said.
+func (s *Store) Sync(ctx context.Context) error {
+	return s.write(ctx, "Sync", func(tx *sqldb.Tx) error {
+		empty, err := check(ctx, tx)
+		if err == nil && empty {
+			err = create(ctx, tx)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.addClasses(ctx, tx); err != nil {
+			return err
+		}
+		if err := s.addTraits(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id WHERE root_provider_id IS NULL"); err != nil {
+			return err
+		}
+		return s.addConsumers(ctx, tx)
+	})
+}

@@ -2,10 +2,15 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
 )
 
 // Trait is a trait that Placement knows.
@@ -28,37 +33,223 @@ type ProviderTraits struct {
 }
 
 // Traits lists the traits that pass the filter, by name. Names that do not exist are left out.
-func (s *Store) Traits(ctx context.Context, filter TraitFilter) ([]Trait, error) {
-	return nil, s.pending("Traits")
+func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, err error) {
+	err = s.read(ctx, "Traits", func(tx *sqldb.Tx) error {
+		rows, err := findTraits(ctx, tx, filter.where(), anys(filter.In)...)
+		list = traitsOf(rows)
+		return err
+	})
+	list = slices.DeleteFunc(list, func(t Trait) bool { return !strings.HasPrefix(string(t.Name), filter.Prefix) })
+	return list, err
+}
+
+// where spells the filter for a trait t, but for the prefix: LIKE means something else in every dialect.
+func (f TraitFilter) where() string {
+	where := "1 = 1"
+	if f.In != nil {
+		where = "1 = 0"
+		if len(f.In) > 0 {
+			where = "t.name IN (" + marks(len(f.In)) + ")"
+		}
+	}
+	if f.Associated != nil {
+		not := ""
+		if !*f.Associated {
+			not = "NOT "
+		}
+		where += " AND " + not + "EXISTS (SELECT 1 FROM resource_provider_traits x WHERE x.trait_id = t.id)"
+	}
+	return where
+}
+
+type traitRow struct {
+	Trait
+	id int64
+}
+
+// findTraits reads the traits t of a condition, by name.
+func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []traitRow, err error) {
+	err = each(ctx, tx, "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "+where, args, func(rows *sql.Rows) error {
+		var t traitRow
+		var at stamps
+		err := rows.Scan(&t.id, &t.Name, &at.created, &at.updated)
+		t.Modified = at.modified()
+		list = append(list, t)
+		return err
+	})
+	slices.SortFunc(list, func(a, b traitRow) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return list, err
+}
+
+// findTrait reads the trait that a request names in its path.
+func findTrait(ctx context.Context, tx *sqldb.Tx, name resource.Trait) (traitRow, error) {
+	list, err := findTraits(ctx, tx, "t.name = ?", name)
+	if err != nil {
+		return traitRow{}, err
+	}
+	if len(list) == 0 {
+		return traitRow{}, fault.New(fault.NotFound, "", "there is no trait %s", name)
+	}
+	return list[0], nil
+}
+
+// findTraitsOf reads the traits of a provider.
+func findTraitsOf(ctx context.Context, tx *sqldb.Tx, p providerRow) ([]traitRow, error) {
+	return findTraits(ctx, tx, "t.id IN (SELECT x.trait_id FROM resource_provider_traits x WHERE x.resource_provider_id = ?)", p.id)
+}
+
+func traitsOf(rows []traitRow) []Trait {
+	list := make([]Trait, len(rows))
+	for i, row := range rows {
+		list[i] = row.Trait
+	}
+	return list
 }
 
 // Trait reads one trait; NotFound.
-func (s *Store) Trait(ctx context.Context, name resource.Trait) (Trait, error) {
-	return Trait{}, s.pending("Trait")
+func (s *Store) Trait(ctx context.Context, name resource.Trait) (found Trait, err error) {
+	err = s.read(ctx, "Trait", func(tx *sqldb.Tx) error {
+		row, err := findTrait(ctx, tx, name)
+		found = row.Trait
+		return err
+	})
+	return found, err
 }
 
 // EnsureTrait adds a custom trait unless it is there; created says which. The caller has judged the name.
 func (s *Store) EnsureTrait(ctx context.Context, name resource.Trait) (trait Trait, created bool, err error) {
-	return Trait{}, false, s.pending("EnsureTrait")
+	if trait, err = s.Trait(ctx, name); !fault.Is(err, fault.NotFound) {
+		return trait, false, err // it is there, the usual case, or unreadable
+	}
+	err = s.write(ctx, "EnsureTrait", func(tx *sqldb.Tx) error {
+		created = false
+		row, err := findTrait(ctx, tx, name)
+		if fault.Is(err, fault.NotFound) {
+			row.Trait = Trait{Name: name, Modified: s.now()}
+			_, err = tx.Exec(ctx, "INSERT INTO traits (created_at, name) VALUES (?, ?)", row.Modified, name)
+			created = err == nil
+		}
+		trait = row.Trait
+		return again(err)
+	})
+	return trait, created, err
 }
 
 // DeleteTrait removes a custom trait. NotFound; Invalid: a standard one; Conflict: a provider has it.
 func (s *Store) DeleteTrait(ctx context.Context, name resource.Trait) error {
-	return s.pending("DeleteTrait")
+	return s.write(ctx, "DeleteTrait", func(tx *sqldb.Tx) error {
+		trait, err := findTrait(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(string(name), "CUSTOM_") {
+			return fault.New(fault.Invalid, "", "%s is a standard trait, which stays", name)
+		}
+		var uses int
+		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM resource_provider_traits WHERE trait_id = ?", trait.id).Scan(&uses); err != nil {
+			return err
+		}
+		if uses > 0 {
+			return fault.New(fault.Conflict, "", "the trait %s is in use: %d providers have it", name, uses)
+		}
+		_, err = tx.Exec(ctx, "DELETE FROM traits WHERE id = ?", trait.id)
+		return err
+	})
 }
 
 // ProviderTraits reads the traits of a provider; NotFound.
-func (s *Store) ProviderTraits(ctx context.Context, id provider.ID) (ProviderTraits, error) {
-	return ProviderTraits{}, s.pending("ProviderTraits")
+func (s *Store) ProviderTraits(ctx context.Context, id provider.ID) (all ProviderTraits, err error) {
+	err = s.read(ctx, "ProviderTraits", func(tx *sqldb.Tx) error {
+		p, err := findProvider(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		rows, err := findTraitsOf(ctx, tx, p)
+		all = ProviderTraits{Generation: p.Generation, Traits: traitsOf(rows)}
+		return err
+	})
+	return all, err
 }
 
 // ReplaceTraits makes the provider have exactly these; its generation rises when that changes anything.
 // NotFound; Invalid: an unknown trait; Conflict placement.concurrent_update: another generation.
-func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (ProviderTraits, Change, error) {
-	return ProviderTraits{}, Change{}, s.pending("ReplaceTraits")
+func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (now ProviderTraits, change Change, err error) {
+	err = s.write(ctx, "ReplaceTraits", func(tx *sqldb.Tx) error {
+		p, err := findProvider(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := p.expect(generation); err != nil {
+			return err
+		}
+		var want []traitRow
+		for part := range chunks(traits) {
+			rows, err := findTraits(ctx, tx, "t.name IN ("+marks(len(part))+")", anys(part)...)
+			if err != nil {
+				return err
+			}
+			want = append(want, rows...)
+		}
+		found := make(map[resource.Trait]bool, len(want))
+		for _, t := range want {
+			found[t.Name] = true
+		}
+		if err := unknown("trait", traits, found); err != nil {
+			return err
+		}
+		change, err = s.setTraits(ctx, tx, p, want)
+		now = ProviderTraits{Generation: change.Generation, Traits: traitsOf(want)}
+		return err
+	})
+	return now, change, err
 }
 
 // ClearTraits takes all traits away, whatever the generation is; it rises when there were any. NotFound.
-func (s *Store) ClearTraits(ctx context.Context, id provider.ID) (Change, error) {
-	return Change{}, s.pending("ClearTraits")
+func (s *Store) ClearTraits(ctx context.Context, id provider.ID) (change Change, err error) {
+	err = s.write(ctx, "ClearTraits", func(tx *sqldb.Tx) error {
+		p, err := findProvider(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		change, err = s.setTraits(ctx, tx, p, nil)
+		return err
+	})
+	return change, err
+}
+
+func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want []traitRow) (Change, error) {
+	have, err := findTraitsOf(ctx, tx, p)
+	if err != nil {
+		return Change{}, err
+	}
+	wanted, had := map[int64]bool{}, map[int64]bool{}
+	var less []int64
+	var more [][]any
+	for _, t := range want {
+		wanted[t.id] = true
+	}
+	for _, t := range have {
+		had[t.id] = true
+		if !wanted[t.id] {
+			less = append(less, t.id)
+		}
+	}
+	for _, t := range want {
+		if !had[t.id] {
+			more = append(more, []any{s.now(), t.id, p.id})
+		}
+	}
+	if len(less) == 0 && len(more) == 0 {
+		return Change{Roots: roots(p), Generation: p.Generation}, nil
+	}
+	for part := range chunks(less) {
+		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_traits WHERE resource_provider_id = ? AND trait_id IN ("+marks(len(part))+")",
+			append([]any{p.id}, anys(part)...)...); err != nil {
+			return Change{}, err
+		}
+	}
+	if err := insert(ctx, tx, "resource_provider_traits", "created_at, trait_id, resource_provider_id", more); err != nil {
+		return Change{}, again(err)
+	}
+	return s.raised(ctx, tx, p)
 }

@@ -1,0 +1,269 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
+)
+
+// Claim is what one consumer shall hold from now on, in place of whatever it held.
+type Claim struct {
+	Consumer     resource.ConsumerID
+	Allocation   resource.Allocation // amounts are 1 or more; empty: the consumer lets everything go
+	Guarded      bool                // microversion 1.28: Generation must be the consumer's
+	Generation   *int                // nil: the consumer must not exist yet
+	Project      string              // empty (before microversion 1.8): the project and user of incomplete consumers
+	User         string
+	ConsumerType string // empty (before microversion 1.38) or "unknown": stays as it is
+}
+
+// PutAllocations makes all these consumers hold what their claims say, or changes nothing: PUT and POST /allocations.
+//
+// Consumers, projects, users and consumer types appear when first named; a consumer that holds nothing disappears.
+// The generations of consumers and of the providers named in claims rise; so do those of providers that an empty claim
+// lets go, but not of providers that a claim leaves for others.
+// Invalid: no such provider or class; Conflict placement.concurrent_update: a consumer has another generation, or too many
+// others wrote at once; Conflict without a code: no inventory, or it does not fit, with the sentence why.
+func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Change, err error) {
+	claims, err = s.prepare(claims)
+	if err != nil {
+		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
+	}
+	err = s.write(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
+		if err := hold(ctx, tx, named(claims)...); err != nil {
+			return err
+		}
+		done, err := s.settle(ctx, tx, claims)
+		if err != nil {
+			return err
+		}
+		change = Change{Roots: done.roots}
+		return s.raise(ctx, tx, 1, slices.Collect(maps.Values(done.touched))...)
+	})
+	return change, err
+}
+
+// prepare brings claims into order, without what says nothing, and with owners.
+func (s *Store) prepare(claims []Claim) ([]Claim, error) {
+	claims = slices.SortedFunc(slices.Values(claims), func(a, b Claim) int { return strings.Compare(string(a.Consumer), string(b.Consumer)) })
+	for i := range claims {
+		c := &claims[i]
+		if i > 0 && c.Consumer == claims[i-1].Consumer {
+			return nil, fault.New(fault.Invalid, "", "the consumer %s is named twice", c.Consumer)
+		}
+		if c.Project == "" {
+			c.Project, c.User = s.IncompleteProject, s.IncompleteUser
+		}
+		if c.ConsumerType == unknownType {
+			c.ConsumerType = ""
+		}
+		all := resource.Allocation{}
+		for id, amounts := range c.Allocation {
+			for class, n := range amounts {
+				if n < 1 {
+					return nil, fault.New(fault.Invalid, "", "the consumer %s asks for %d of %s on %s: an amount is 1 or more", c.Consumer, n, class, id)
+				}
+			}
+			if len(amounts) > 0 {
+				all[id] = amounts
+			}
+		}
+		c.Allocation = all
+	}
+	return claims, nil
+}
+
+// named lists the providers that claims name.
+func named(claims []Claim) []provider.ID {
+	var list []provider.ID
+	for _, c := range claims {
+		list = slices.AppendSeq(list, maps.Keys(c.Allocation))
+	}
+	return set(list)
+}
+
+// settled is what settle did. The generations of the providers touched are still to be raised.
+type settled struct {
+	touched map[provider.ID]guarded
+	roots   []provider.ID // touched or left
+}
+
+// settle replaces what consumers hold, after all checks.
+func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done settled, err error) {
+	ids := make([]resource.ConsumerID, len(claims))
+	for i, c := range claims {
+		ids[i] = c.Consumer
+	}
+	known, err := findConsumers(ctx, tx, ids)
+	if err != nil {
+		return done, err
+	}
+	if err := compare(claims, known); err != nil {
+		return done, err
+	}
+	left, err := providersOf(ctx, tx, ids)
+	if err != nil {
+		return done, err
+	}
+	want, err := findWanted(ctx, tx, claims)
+	if err != nil {
+		return done, err
+	}
+	if len(left) > 0 {
+		if err := execOf(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
+			return done, err
+		}
+	}
+	if err := want.fit(ctx, tx, claims); err != nil {
+		return done, err
+	}
+	if err := s.writeConsumers(ctx, tx, claims, known); err != nil {
+		return done, err
+	}
+	if err := insert(ctx, tx, "allocations", "created_at, resource_provider_id, consumer_id, resource_class_id, used", s.allocationRows(claims, want)); err != nil {
+		return done, err
+	}
+	return summary(claims, want, left), nil
+}
+
+func summary(claims []Claim, want wanted, left map[resource.ConsumerID][]providerRow) settled {
+	done := settled{touched: map[provider.ID]guarded{}}
+	all := slices.Collect(maps.Values(want.providers))
+	for id, p := range want.providers {
+		done.touched[id] = p.guard()
+	}
+	for _, claim := range claims {
+		all = append(all, left[claim.Consumer]...)
+		for _, p := range left[claim.Consumer] {
+			if len(claim.Allocation) == 0 {
+				done.touched[p.ID] = p.guard()
+			}
+		}
+	}
+	done.roots = roots(all...)
+	return done
+}
+
+// compare holds the consumers against what the callers saw.
+func compare(claims []Claim, known map[resource.ConsumerID]consumerRow) error {
+	for _, claim := range claims {
+		now, exists := known[claim.Consumer]
+		switch {
+		case !claim.Guarded:
+		case !exists && claim.Generation != nil:
+			return concurrent("the consumer %s does not exist, its generation is null, not %d: read it again", claim.Consumer, *claim.Generation)
+		case exists && claim.Generation == nil:
+			return concurrent("the consumer %s exists with generation %d, not null: read it again", claim.Consumer, now.generation)
+		case exists && now.generation != *claim.Generation:
+			return concurrent("the consumer %s has generation %d now, not %d: read it again", claim.Consumer, now.generation, *claim.Generation)
+		}
+	}
+	return nil
+}
+
+// wanted is what claims name, with its numbers in the database.
+type wanted struct {
+	providers map[provider.ID]providerRow
+	classes   map[resource.Class]int64
+}
+
+func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (want wanted, err error) {
+	ids := named(claims)
+	if want.providers, err = findProvidersOf(ctx, tx, ids); err != nil {
+		return want, err
+	}
+	if err := unknown("resource provider", ids, want.providers); err != nil {
+		return want, err
+	}
+	var classes []resource.Class
+	for _, c := range claims {
+		for _, amounts := range c.Allocation {
+			classes = slices.AppendSeq(classes, maps.Keys(amounts))
+		}
+	}
+	want.classes, err = classNumbers(ctx, tx, set(classes))
+	return want, err
+}
+
+// room is one inventory and what is taken of it.
+type room struct {
+	resource.Inventory
+	used int
+}
+
+// spot is one class on one provider, by their numbers.
+type spot struct{ provider, class int64 }
+
+// rooms reads the inventories of the providers wanted, and what is taken of them.
+func (want wanted) rooms(ctx context.Context, tx *sqldb.Tx) (map[spot]*room, error) {
+	var ids []int64
+	for _, p := range want.providers {
+		ids = append(ids, p.id)
+	}
+	found := map[spot]*room{}
+	err := eachOf(ctx, tx, "SELECT resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio "+
+		"FROM inventories WHERE resource_provider_id IN (%)", ids, func(rows *sql.Rows) error {
+		var at spot
+		var r room
+		err := rows.Scan(&at.provider, &at.class, &r.Total, &r.Reserved, &r.MinUnit, &r.MaxUnit, &r.StepSize, &r.AllocationRatio)
+		found[at] = &r
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = eachOf(ctx, tx, "SELECT resource_provider_id, resource_class_id, SUM(used) FROM allocations WHERE resource_provider_id IN (%) "+
+		"GROUP BY resource_provider_id, resource_class_id", ids, func(rows *sql.Rows) error {
+		var at spot
+		var used int
+		err := rows.Scan(&at.provider, &at.class, &used)
+		if r := found[at]; r != nil {
+			r.used = used
+		}
+		return err
+	})
+	return found, err
+}
+
+// fit judges the claims, one after the other as if each were already granted when the next comes.
+func (want wanted) fit(ctx context.Context, tx *sqldb.Tx, claims []Claim) error {
+	rooms, err := want.rooms(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, claim := range claims {
+		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {
+			p, amounts := want.providers[id], claim.Allocation[id]
+			for _, class := range amounts.Sorted() {
+				r := rooms[spot{p.id, want.classes[class]}]
+				if r == nil {
+					return fault.New(fault.Conflict, "", "the resource provider %s (%s) has no inventory of %s", p.Name, id, class)
+				}
+				if no := r.Refuse(r.used, amounts[class]); no != "" {
+					return fault.New(fault.Conflict, "", "%s on the resource provider %s (%s): consumer %s %s", class, p.Name, id, claim.Consumer, no)
+				}
+				r.used += amounts[class]
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) allocationRows(claims []Claim, want wanted) (rows [][]any) {
+	for _, claim := range claims {
+		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {
+			amounts := claim.Allocation[id]
+			for _, class := range amounts.Sorted() {
+				rows = append(rows, []any{s.now(), want.providers[id].id, claim.Consumer, want.classes[class], amounts[class]})
+			}
+		}
+	}
+	return rows
+}

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// batch is how many values one statement carries at most, well below what any database allows.
+const batch = 500
+
+// write runs fn in one transaction. fn may run several times, so it must set results afresh each time.
+func (s *Store) write(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
+	return fault.Wrap("", "placement.store."+op, s.db.Write(ctx, fn))
+}
+
+// read runs fn on one snapshot; it may run several times, too.
+func (s *Store) read(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
+	return fault.Wrap("", "placement.store."+op, s.db.Read(ctx, fn))
+}
+
+// now is the moment that a write records, as the database can hold it.
+func (s *Store) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
+
+// marks gives n placeholders for IN (…).
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// anys gives a list of any type to a statement.
+func anys[T any](list []T) []any {
+	all := make([]any, 0, len(list))
+	for _, v := range list {
+		all = append(all, v)
+	}
+	return all
+}
+
+// each calls scan for every row of a query.
+func each(ctx context.Context, tx *sqldb.Tx, query string, args []any, scan func(rows *sql.Rows) error) error {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// eachOf is each for a query with one `IN (…)`, written `IN (%)`, over a list of any length.
+func eachOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T, scan func(rows *sql.Rows) error) error {
+	for part := range chunks(list) {
+		if err := each(ctx, tx, strings.Replace(query, "%", marks(len(part)), 1), anys(part), scan); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// execOf is eachOf for a statement without rows.
+func execOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) error {
+	for part := range chunks(list) {
+		if _, err := tx.Exec(ctx, strings.Replace(query, "%", marks(len(part)), 1), anys(part)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insert writes rows of as many values as columns names.
+func insert(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]any) error {
+	for part := range chunks(rows) {
+		var values []any
+		for _, row := range part {
+			values = append(values, row...)
+		}
+		one := "(" + marks(len(part[0])) + "), "
+		query := "INSERT INTO " + table + " (" + columns + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, len(part)), ", ")
+		if _, err := tx.Exec(ctx, query, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guarded is a row that may change only while it has this generation.
+type guarded struct {
+	id         int64
+	generation int
+}
+
+// guardedExec runs a statement that ends in WHERE on these rows, and reports whether all of them still had their generations.
+func guardedExec(ctx context.Context, tx *sqldb.Tx, statement string, first []any, rows []guarded) (bool, error) {
+	for part := range chunks(rows) {
+		values := append([]any(nil), first...)
+		for _, row := range part {
+			values = append(values, row.id, row.generation)
+		}
+		terms := strings.TrimSuffix(strings.Repeat("(id = ? AND generation = ?) OR ", len(part)), " OR ")
+		result, err := tx.Exec(ctx, statement+" "+terms, values...)
+		if err != nil {
+			return false, err
+		}
+		if n, err := result.RowsAffected(); err != nil || n != int64(len(part)) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// chunks is slices.Chunk of a size that fits one statement.
+func chunks[T any](list []T) func(yield func([]T) bool) {
+	return func(yield func([]T) bool) {
+		for len(list) > 0 {
+			n := min(batch, len(list))
+			if !yield(list[:n:n]) {
+				return
+			}
+			list = list[n:]
+		}
+	}
+}
+
+// stamps is the two timestamps of a row; scan into both.
+type stamps struct{ created, updated sql.NullTime }
+
+// modified is the moment of the last change.
+func (m stamps) modified() time.Time {
+	if m.updated.Valid {
+		return m.updated.Time.UTC()
+	}
+	return m.created.Time.UTC() // the zero time when there is none
+}
+
+// concurrent is the fault of a write that came too late.
+func concurrent(format string, args ...any) error {
+	return fault.New(fault.Conflict, "", format, args...).WithCode(codeConcurrent)
+}

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// The revisions of OpenStack Placement's schema that this package serves. It creates the first; the second, of later
+// releases, only drops indexes that unique constraints made redundant.
+const (
+	revision         = "422ece571366" // consumer types; Placement 6.0 and later
+	revisionNoDouble = "a082b8bb98d0"
+)
+
+//go:embed schema.sql
+var schemaSQL string
+
+//go:embed standard/classes.txt
+var standardClasses string
+
+//go:embed standard/traits.txt
+var standardTraits string
+
+// names reads an embedded list: one name per line, comments begin with #.
+func names(text string) []string {
+	var list []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// check finds out whether the database is empty, and refuses one that is neither empty nor of a known revision.
+func check(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
+	query := map[sqldb.Dialect]string{
+		sqldb.SQLite:     "SELECT name FROM sqlite_master WHERE type = 'table'",
+		sqldb.MySQL:      "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
+		sqldb.PostgreSQL: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
+	}[tx.Dialect]
+	var tables []string
+	err = each(ctx, tx, query, nil, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		tables = append(tables, name)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	versioned := slices.Contains(tables, "alembic_version")
+	if !versioned && !slices.Contains(tables, "allocations") {
+		return true, nil
+	}
+	found := "no revision at all"
+	if versioned {
+		var got string
+		switch err := tx.QueryRow(ctx, "SELECT version_num FROM alembic_version").Scan(&got); {
+		case err == nil && (got == revision || got == revisionNoDouble):
+			return false, nil
+		case err != nil && err != sql.ErrNoRows:
+			return false, err
+		case err == nil:
+			found = "revision " + got
+		}
+	}
+	return false, fault.New(fault.Unavailable, "", "the database has tables of OpenStack Placement at %s, Berth serves revisions %s and %s: "+
+		"bring it there with `placement-manage db sync`, or give Berth an empty database", found, revision, revisionNoDouble)
+}
+
+// create makes the tables on an empty database.
+func create(ctx context.Context, tx *sqldb.Tx) error {
+	for _, statement := range statements(tx.Dialect) {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", strings.SplitN(statement, "(", 2)[0], err)
+		}
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO alembic_version (version_num) VALUES (?)", revision)
+	return err
+}
+
+// statements spells schema.sql in a dialect.
+func statements(dialect sqldb.Dialect) []string {
+	words := map[sqldb.Dialect][]string{
+		sqldb.SQLite:     {"{id}", "INTEGER NOT NULL", "{moment}", "DATETIME"},
+		sqldb.MySQL:      {"{id}", "INTEGER NOT NULL AUTO_INCREMENT", "{moment}", "DATETIME"},
+		sqldb.PostgreSQL: {"{id}", "SERIAL NOT NULL", "{moment}", "TIMESTAMP WITHOUT TIME ZONE"},
+	}[dialect]
+	var list []string
+	for statement := range strings.SplitSeq(strings.NewReplacer(words...).Replace(schemaSQL), ";") {
+		if statement = strings.TrimSpace(statement); statement != "" {
+			list = append(list, statement)
+		}
+	}
+	return list
+}
+
+// addClasses adds the standard classes that are missing, each with its position as id.
+func (s *Store) addClasses(ctx context.Context, tx *sqldb.Tx) error {
+	known, err := known(ctx, tx, "resource_classes")
+	if err != nil {
+		return err
+	}
+	for i, name := range names(standardClasses) {
+		if known[name] {
+			continue
+		}
+		// MySQL takes an inserted 0 for "the next number", but not an updated one.
+		if _, err := tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)", s.now(), nonZero(i), name); err != nil {
+			return again(err)
+		}
+		if i == 0 {
+			if _, err := tx.Exec(ctx, "UPDATE resource_classes SET id = 0 WHERE id = ?", nonZero(i)); err != nil {
+				return again(err)
+			}
+		}
+	}
+	return nil
+}
+
+// nonZero is a number for the first class until it gets its own.
+func nonZero(i int) int {
+	if i == 0 {
+		return -1
+	}
+	return i
+}
+
+// addTraits adds the standard traits that are missing.
+func (s *Store) addTraits(ctx context.Context, tx *sqldb.Tx) error {
+	known, err := known(ctx, tx, "traits")
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	for _, name := range names(standardTraits) {
+		if !known[name] {
+			rows = append(rows, []any{s.now(), name})
+		}
+	}
+	return again(insert(ctx, tx, "traits", "created_at, name", rows))
+}
+
+// known reads the names of a table.
+func known(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, error) {
+	all := map[string]bool{}
+	err := each(ctx, tx, "SELECT name FROM "+table, nil, func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		all[name] = true
+		return err
+	})
+	return all, err
+}
+
+// again asks for a fresh start when somebody else inserted the same row first.
+func again(err error) error {
+	if sqldb.IsDuplicate(err) {
+		return sqldb.Retry(err)
+	}
+	return err
+}
+
+// addConsumers gives a consumer, of the incomplete project and user, to allocations of releases that knew no consumers.
+func (s *Store) addConsumers(ctx context.Context, tx *sqldb.Tx) error {
+	var missing []string
+	err := each(ctx, tx, "SELECT DISTINCT a.consumer_id FROM allocations a LEFT JOIN consumers c ON c.uuid = a.consumer_id "+
+		"WHERE c.id IS NULL", nil, func(rows *sql.Rows) error {
+		var consumer string
+		err := rows.Scan(&consumer)
+		missing = append(missing, consumer)
+		return err
+	})
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	projects, err := s.ensure(ctx, tx, projectTable, s.IncompleteProject)
+	if err != nil {
+		return err
+	}
+	users, err := s.ensure(ctx, tx, userTable, s.IncompleteUser)
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	for _, consumer := range missing {
+		rows = append(rows, []any{s.now(), consumer, projects[s.IncompleteProject], users[s.IncompleteUser], 0})
+	}
+	return again(insert(ctx, tx, "consumers", "created_at, uuid, project_id, user_id, generation", rows))
+}

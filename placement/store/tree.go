@@ -1,0 +1,232 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/sqldb"
+)
+
+// Update is what a provider shall be called and, when Move is set, under whom it shall lie.
+type Update struct {
+	Name   string
+	Move   bool        // Parent is meant, also when it is empty
+	Parent provider.ID // empty: the provider becomes a root
+	Free   bool        // microversion 1.37: a provider that has a parent may get another one, or none
+}
+
+// CreateProvider adds a provider of generation 0; an empty parent makes a root.
+// Conflict placement.duplicate_name: the ID or the name is taken. Invalid: the parent does not exist or is the provider itself.
+func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (made Provider, change Change, err error) {
+	err = s.write(ctx, "CreateProvider", func(tx *sqldb.Tx) error {
+		if err := s.insertProvider(ctx, tx, id, name, parent); err != nil {
+			return err
+		}
+		row, err := findProvider(ctx, tx, id)
+		made, change = row.Provider, Change{Roots: roots(row), Generation: row.Generation}
+		return err
+	})
+	return made, change, err
+}
+
+func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID, name string, parent provider.ID) error {
+	var parentRow, rootRow sql.NullInt64
+	if parent != "" {
+		if parent == id {
+			return fault.New(fault.Invalid, "", "the resource provider %s cannot be its own parent", id)
+		}
+		if err := hold(ctx, tx, parent); err != nil {
+			return err
+		}
+		p, err := findParent(ctx, tx, parent)
+		if err != nil {
+			return err
+		}
+		parentRow, rootRow = sql.NullInt64{Int64: p.id, Valid: true}, sql.NullInt64{Int64: p.root, Valid: true}
+	}
+	number, err := tx.Insert(ctx, "INSERT INTO resource_providers (created_at, uuid, name, generation, root_provider_id, parent_provider_id) "+
+		"VALUES (?, ?, ?, 0, ?, ?)", s.now(), id, name, rootRow, parentRow)
+	if sqldb.IsDuplicate(err) {
+		return duplicate(name, id)
+	}
+	if err == nil && parent == "" {
+		_, err = tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id, updated_at = ? WHERE id = ?", s.now(), number)
+	}
+	return err
+}
+
+func duplicate(name string, id provider.ID) error {
+	return fault.New(fault.Conflict, "", "a resource provider with the name %q or the ID %s exists already", name, id).WithCode(codeDuplicate)
+}
+
+// findParent reads the provider that a request names as parent.
+func findParent(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow, error) {
+	p, err := findProvider(ctx, tx, id)
+	if fault.Is(err, fault.NotFound) {
+		return p, fault.New(fault.Invalid, "", "the parent, resource provider %s, does not exist", id)
+	}
+	return p, err
+}
+
+// UpdateProvider renames and moves a provider with all that lies under it; its generation stays.
+// NotFound; Conflict placement.duplicate_name; Invalid: the parent does not exist, would make a loop, or Free is needed.
+func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (now Provider, change Change, err error) {
+	err = s.write(ctx, "UpdateProvider", func(tx *sqldb.Tx) error {
+		if to.Move {
+			if err := holdTrees(ctx, tx, id, to.Parent); err != nil {
+				return err
+			}
+		}
+		before, err := findProvider(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := s.rename(ctx, tx, before, to.Name); err != nil {
+			return err
+		}
+		if to.Move {
+			if err := s.move(ctx, tx, before, to.Parent, to.Free); err != nil {
+				return err
+			}
+		}
+		after, err := findProvider(ctx, tx, id)
+		now, change = after.Provider, Change{Roots: roots(before, after), Generation: after.Generation}
+		return err
+	})
+	return now, change, err
+}
+
+// holdTrees makes moves take turns where writers run side by side: two of them together could make a loop. It also waits for
+// those who are adding a child to the provider that moves or to its new parent.
+func holdTrees(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
+	if tx.Dialect == sqldb.SQLite {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, "UPDATE alembic_version SET version_num = version_num"); err != nil { // a row that always is there
+		return err
+	}
+	return hold(ctx, tx, ids...)
+}
+
+func (s *Store) rename(ctx context.Context, tx *sqldb.Tx, p providerRow, name string) error {
+	if name == p.Name {
+		return nil
+	}
+	_, err := tx.Exec(ctx, "UPDATE resource_providers SET name = ?, updated_at = ? WHERE id = ?", name, s.now(), p.id)
+	if sqldb.IsDuplicate(err) {
+		return duplicate(name, p.ID)
+	}
+	return err
+}
+
+// move puts p with its subtree under another parent, or under none.
+func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent provider.ID, free bool) error {
+	if parent == p.Parent {
+		return nil
+	}
+	if p.parent.Valid && !free {
+		return fault.New(fault.Invalid, "", "the resource provider %s has a parent; giving it another one, or none, needs microversion 1.37", p.ID)
+	}
+	subtree, err := subtree(ctx, tx, p)
+	if err != nil {
+		return err
+	}
+	root, under := p.id, sql.NullInt64{}
+	if parent != "" {
+		to, err := findParent(ctx, tx, parent)
+		if err != nil {
+			return err
+		}
+		if subtree[to.id] {
+			return fault.New(fault.Invalid, "", "the resource provider %s cannot lie under %s, which is or lies under itself: a loop", p.ID, parent)
+		}
+		root, under = to.root, sql.NullInt64{Int64: to.id, Valid: true}
+	}
+	if _, err := tx.Exec(ctx, "UPDATE resource_providers SET parent_provider_id = ?, updated_at = ? WHERE id = ?", under, s.now(), p.id); err != nil {
+		return err
+	}
+	ids := make([]int64, 0, len(subtree))
+	for id := range subtree {
+		ids = append(ids, id)
+	}
+	for part := range chunks(ids) {
+		_, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = ?, updated_at = ? WHERE id IN ("+marks(len(part))+")",
+			append([]any{root, s.now()}, anys(part)...)...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subtree gives the numbers of p and of all that lies under it.
+func subtree(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[int64]bool, error) {
+	query := "SELECT id, parent_provider_id FROM resource_providers WHERE root_provider_id = ? AND parent_provider_id IS NOT NULL"
+	if tx.Dialect == sqldb.MySQL {
+		query += " FOR UPDATE" // sees children that others added since this transaction began
+	}
+	children := map[int64][]int64{}
+	err := each(ctx, tx, query, []any{p.root}, func(rows *sql.Rows) error {
+		var id, parent int64
+		err := rows.Scan(&id, &parent)
+		children[parent] = append(children[parent], id)
+		return err
+	})
+	found := map[int64]bool{p.id: true}
+	for next := []int64{p.id}; len(next) > 0; next = next[1:] {
+		for _, child := range children[next[0]] {
+			if !found[child] {
+				found[child] = true
+				next = append(next, child)
+			}
+		}
+	}
+	return found, err
+}
+
+// DeleteProvider removes a provider with its inventories, traits and aggregate memberships. NotFound; Conflict
+// placement.resource_provider.inuse (allocations) or placement.resource_provider.cannot_delete_parent (children).
+func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (change Change, err error) {
+	err = s.write(ctx, "DeleteProvider", func(tx *sqldb.Tx) error {
+		if err := hold(ctx, tx, id); err != nil {
+			return err
+		}
+		p, err := findProvider(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		change = Change{Roots: roots(p)}
+		return deleteProvider(ctx, tx, p)
+	})
+	return change, err
+}
+
+func deleteProvider(ctx context.Context, tx *sqldb.Tx, p providerRow) error {
+	var children, allocations int
+	err := tx.QueryRow(ctx, "SELECT (SELECT COUNT(*) FROM resource_providers WHERE parent_provider_id = ?), "+
+		"(SELECT COUNT(*) FROM allocations WHERE resource_provider_id = ?)", p.id, p.id).Scan(&children, &allocations)
+	switch {
+	case err != nil:
+		return err
+	case children > 0:
+		return fault.New(fault.Conflict, "", "the resource provider %s has %d children: delete them first", p.ID, children).WithCode(codeParent)
+	case allocations > 0:
+		return fault.New(fault.Conflict, "", "the resource provider %s is in use: it has %d allocations", p.ID, allocations).WithCode(codeInUse)
+	}
+	for _, table := range []string{"inventories", "resource_provider_aggregates", "resource_provider_traits"} {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE resource_provider_id = ?", p.id); err != nil {
+			return err
+		}
+	}
+	// A root refers to itself, which a foreign key may count as a child.
+	if _, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = NULL WHERE id = ?", p.id); err != nil {
+		return err
+	}
+	gone, err := guardedExec(ctx, tx, "DELETE FROM resource_providers WHERE", nil, []guarded{p.guard()})
+	if err == nil && !gone {
+		return sqldb.Retry(concurrent("the resource provider %s changed at the same moment: read it again", p.ID))
+	}
+	return err
+}
