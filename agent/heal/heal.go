@@ -38,14 +38,19 @@ type Marks map[provider.ID]Mark
 // rootClasses are the agent's own on the root.
 var rootClasses = [...]resource.Class{"VCPU", "MEMORY_MB", "DISK_GB"}
 
-// Make plans the smallest set of steps from actual to desired. Providers are the same when their names are; ids
-// of new ones come from desired, or from newID when it has none. What cannot be done without taking something
-// from a consumer is no step but an objection of the plan. The fault is Invalid when desired is no tree of one
-// root, and Conflict when actual is the tree of somebody else.
-func Make(desired, actual provider.Tree, uses Uses, marks Marks, newID func() provider.ID) (Plan, error) {
+// Make plans the smallest set of steps from actual to desired. Providers are the same when their names are; new
+// ones get their id from desired. What cannot be done without taking something from a consumer is no step but an
+// objection of the plan. The fault is Invalid when desired is no tree of one root, and Conflict when
+// actual is the tree of somebody else.
+func Make(desired, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 	m := maker{actual: actual, uses: uses, marks: marks, ids: map[provider.ID]provider.ID{}, known: names(actual)}
 	m.plan.Marks = Marks{}
-	desired, unnamed := named(desired)
+	for _, p := range desired.Providers {
+		if p.ID == "" {
+			return Plan{}, fault.New(fault.Invalid, "heal.Make", "the tree to report has a provider %s without an id", p.Name)
+		}
+	}
+	desired = desired.Sorted()
 	if err := m.refuse(desired); err != nil {
 		return Plan{}, err
 	}
@@ -54,7 +59,7 @@ func Make(desired, actual provider.Tree, uses Uses, marks Marks, newID func() pr
 		wanted[want.Name] = true
 		have, exists := actual.ByName(want.Name)
 		if !exists {
-			have = m.create(want, unnamed[want.ID], newID)
+			have = m.create(want)
 		}
 		m.ids[want.ID] = have.ID
 		m.converge(want, have)
@@ -103,7 +108,7 @@ func (m *maker) refuse(desired provider.Tree) error {
 	}
 	byName, byID := map[string]bool{}, map[provider.ID]bool{}
 	for i, p := range desired.Providers {
-		if byName[p.Name] || (byID[p.ID]) {
+		if byName[p.Name] || byID[p.ID] {
 			return fault.New(fault.Invalid, op, "the tree to report has two providers %s", p.Name)
 		}
 		if i > 0 && !byID[p.Parent] {
@@ -122,24 +127,8 @@ func (m *maker) refuse(desired provider.Tree) error {
 	return nil
 }
 
-// named gives providers without an id their name as one, for the tree's own order, and says which they are.
-func named(t provider.Tree) (provider.Tree, map[provider.ID]bool) {
-	unnamed := map[provider.ID]bool{}
-	list := slices.Clone(t.Providers)
-	for i := range list {
-		if list[i].ID == "" {
-			list[i].ID = provider.ID(list[i].Name)
-			unnamed[list[i].ID] = true
-		}
-	}
-	return provider.Tree{Providers: list}.Sorted(), unnamed
-}
-
-func (m *maker) create(want provider.Provider, unnamed bool, newID func() provider.ID) provider.Provider {
+func (m *maker) create(want provider.Provider) provider.Provider {
 	p := provider.Provider{ID: want.ID, Name: want.Name, Parent: m.ids[want.Parent]}
-	if unnamed {
-		p.ID = newID()
-	}
 	change := "a root"
 	if want.Parent != "" {
 		change = "under " + m.nameOf(p.Parent)

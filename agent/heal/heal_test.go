@@ -41,12 +41,6 @@ func pf(bus string, i inv, extra ...resource.Trait) provider.Provider {
 	return provider.Provider{ID: provider.ID(bus), Name: name, Generation: 7, Inventories: i, Traits: unique(append(extra, Managed))}
 }
 
-// ids gives n1, n2, …
-func ids() func() provider.ID {
-	n := 0
-	return func() provider.ID { n++; return provider.ID(fmt.Sprintf("n%d", n)) }
-}
-
 func uses(t ...any) Uses {
 	out := Uses{}
 	for i := 0; i < len(t); i += 4 {
@@ -165,7 +159,7 @@ cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but
 		{name: "nothing is no inventory", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 0))), actual: tree(host, pf("3b", nil)), want: "nothing to do\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plan, err := Make(c.desired, c.actual, c.uses, c.marks, ids())
+			plan, err := Make(c.desired, c.actual, c.uses, c.marks)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +179,7 @@ cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but
 
 func TestReservedIsKeptAndNeverAboveTheTotal(t *testing.T) {
 	actual := tree(host, pf("3b", with(stock("CUSTOM_NIC", 4), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 3 })))
-	plan, err := Make(tree(host, pf("3b", stock("CUSTOM_NIC", 2))), actual, nil, nil, ids())
+	plan, err := Make(tree(host, pf("3b", stock("CUSTOM_NIC", 2))), actual, nil, nil)
 	if err != nil || len(plan.Steps) != 1 {
 		t.Fatalf("%+v %v", plan, err)
 	}
@@ -197,24 +191,26 @@ func TestReservedIsKeptAndNeverAboveTheTotal(t *testing.T) {
 	}
 }
 
-func TestMakeGivesNewIDsAndHangsChildrenUnderTheRealRoot(t *testing.T) {
+func TestMakeHangsChildrenUnderTheRealRoot(t *testing.T) {
 	desired := tree(host, pf("3b", stock("CUSTOM_NIC", 1)))
-	desired.Providers[0].ID, desired.Providers[1].ID, desired.Providers[1].Parent = "local", "", "local"
-	plan, err := Make(desired, tree(host), nil, nil, ids())
+	desired.Providers[0].ID, desired.Providers[1].Parent = "forgotten", "forgotten"
+	plan, err := Make(desired, tree(host), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(plan.Steps, func(s Step) bool { return s.Op == CreateProvider })
-	if s := plan.Steps[i]; s.Provider != "n1" || s.Parent != "H" {
+	if s := plan.Steps[i]; s.Provider != "3b" || s.Parent != "H" {
 		t.Errorf("%+v", s)
 	}
-	if want := (Mark{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed)}); !reflect.DeepEqual(plan.Marks["n1"], want) {
+	if want := (Mark{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed)}); !reflect.DeepEqual(plan.Marks["3b"], want) {
 		t.Errorf("marks %+v", plan.Marks)
 	}
 }
 
 func TestMakeRefuses(t *testing.T) {
 	child := provider.Provider{ID: "x", Name: "x", Parent: "nobody"}
+	nameless := tree(host)
+	nameless.Providers[0].ID = ""
 	other := tree(host)
 	other.Providers[0].Name = "another host"
 	for name, c := range map[string]struct {
@@ -223,11 +219,12 @@ func TestMakeRefuses(t *testing.T) {
 	}{
 		"no root":          {provider.Tree{}, tree(host), fault.Invalid},
 		"an orphan":        {provider.Tree{Providers: append(tree(host).Providers, child)}, tree(host), fault.Invalid},
+		"no id":            {nameless, tree(host), fault.Invalid},
 		"twins":            {tree(host, pf("3b", nil), pf("3b", nil)), tree(host), fault.Invalid},
 		"a foreign tree":   {tree(host), other, fault.Conflict},
 		"a tree of no one": {tree(host), provider.Tree{Providers: []provider.Provider{child}}, fault.Conflict},
 	} {
-		if plan, err := Make(c.desired, c.actual, nil, nil, ids()); !fault.Is(err, c.kind) {
+		if plan, err := Make(c.desired, c.actual, nil, nil); !fault.Is(err, c.kind) {
 			t.Errorf("%s: %v %+v", name, err, plan)
 		}
 	}

@@ -94,7 +94,7 @@ func TestPlansConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := anyDesired(t)
 		actual, used, marks := anyActual(t)
-		plan, err := Make(desired, actual, used, marks, ids())
+		plan, err := Make(desired, actual, used, marks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,14 +102,14 @@ func TestPlansConverge(t *testing.T) {
 			t.Fatalf("the check refuses %+v: %v", plan, bad)
 		}
 		after := Apply(plan, actual)
-		again, err := Make(desired, after, used, plan.Marks, ids())
+		again, err := Make(desired, after, used, plan.Marks)
 		if err != nil || !again.Empty() {
 			t.Fatalf("not quiet afterwards: %+v %v", again, err)
 		}
 		if !reflect.DeepEqual(again.Objections, plan.Objections) && len(again.Objections) > len(plan.Objections) {
 			t.Fatalf("new objections afterwards: %v, before %v", again.Objections, plan.Objections)
 		}
-		blind, err := Make(desired, actual, nil, marks, ids())
+		blind, err := Make(desired, actual, nil, marks)
 		if err != nil || (blind.Empty() && !plan.Empty()) {
 			t.Fatalf("uses add steps: %+v, without them %+v %v", plan, blind, err)
 		}
