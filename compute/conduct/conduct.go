@@ -4,14 +4,27 @@ package conduct
 
 import (
 	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/saga"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
+)
+
+const (
+	silence    = 3 * time.Minute  // agents report at least once a minute
+	candidates = 1000             // how many Placement is asked for at most, Nova's [scheduler] max_placement_results
+	claimTries = 5                // how often a claim is written anew because a generation had moved
+	purgeEvery = 10 * time.Minute // how often deleted servers are forgotten
+	keepFor    = 24 * time.Hour   // how long a deleted server can be asked about
+	keepMost   = 1000             // how many deleted servers are kept at most
 )
 
 // Placement is what conduct needs of a Placement service; *placement.Client is one.
@@ -22,40 +35,107 @@ type Placement interface {
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
 }
 
-// Store is what conduct needs of the database; *store.Store is one.
+// Store is what conduct needs of the database; *store.Store is one. A server that does not exist is fault.NotFound.
 type Store interface {
+	saga.Records[lifecycle.Server]
 	Create(ctx context.Context, server lifecycle.Server) error
-	Read(ctx context.Context, id string) (lifecycle.Server, error)
-	Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error)
-	Unfinished(ctx context.Context, after string, limit int) ([]string, error)
 	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
 	Purge(ctx context.Context, before time.Time, keep int) error
 }
 
-var _ Store = (*store.Store)(nil)
-
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
 type Conductor struct {
+	Log *slog.Logger // where to say what nobody is told otherwise; never nil
+
 	store     Store
 	placement Placement
+	runner    *saga.Runner[lifecycle.Server, lifecycle.Event, lifecycle.Step]
+	started   time.Time // no agent could report to us before
+
+	now   func() time.Time
+	pause func(ctx context.Context, attempt int) // before a claim is written anew
 }
 
 // New makes a conductor. It does nothing by itself before Run.
 func New(store Store, placement Placement) *Conductor {
-	return &Conductor{store: store, placement: placement}
+	c := &Conductor{Log: slog.Default(), store: store, placement: placement, started: time.Now(), now: time.Now, pause: pause}
+	c.runner = saga.New(store, saga.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
+		Next:    lifecycle.Next,
+		Steps:   lifecycle.Server.Steps,
+		Perform: c.perform,
+		Stumbled: func(step lifecycle.Step, err error) lifecycle.Event {
+			return lifecycle.Stumbled{Step: step, Reason: fault.TextOf(err)}
+		},
+		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
+	}, 0)
+	return c
+}
+
+// pause waits 5 to 15 ms, and as much more with each attempt.
+func pause(ctx context.Context, attempt int) {
+	const unit = 10 * time.Millisecond
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(attempt) * (unit/2 + rand.N(unit))):
+	}
 }
 
 // Run resumes every server that was on its way and works until ctx ends; then it returns nil.
-func (c *Conductor) Run(ctx context.Context) error { return nil }
+func (c *Conductor) Run(ctx context.Context) error {
+	var purging sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer purging.Wait()
+	defer cancel()
+	purging.Go(func() { c.purge(ctx) })
+	return fault.Wrap(fault.Unavailable, "conduct.Run", c.runner.Run(ctx))
+}
+
+// purge forgets deleted servers from time to time.
+func (c *Conductor) purge(ctx context.Context) {
+	tick := time.NewTicker(purgeEvery)
+	defer tick.Stop()
+	for {
+		if err := c.store.Purge(ctx, c.now().Add(-keepFor), keepMost); err != nil && ctx.Err() == nil {
+			c.Log.Warn("cannot forget deleted servers now, will try again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
 
 // Create begins the life of a server and returns it as stored, in BUILD. fault.Conflict when its id is taken.
 func (c *Conductor) Create(ctx context.Context, server lifecycle.Server) (lifecycle.Server, error) {
+	server, _ = lifecycle.Next(server, lifecycle.Created{}, c.now())
+	if err := c.store.Create(ctx, server); err != nil {
+		return lifecycle.Server{}, err
+	}
+	server.Revision = 1
+	c.runner.Wake(server.ID)
 	return server, nil
 }
 
 // Delete begins the end of a server. Asking again is no error; fault.NotFound when there is none or it is deleted already.
-func (c *Conductor) Delete(ctx context.Context, id string) error { return nil }
+func (c *Conductor) Delete(ctx context.Context, id string) error {
+	server, err := c.store.Read(ctx, id)
+	if err != nil {
+		return err
+	}
+	if server.State == lifecycle.Deleted {
+		return fault.New(fault.NotFound, "conduct.Delete", "server %s is deleted already", id)
+	}
+	_, err = c.runner.Tell(ctx, id, lifecycle.DeleteRequested{})
+	return err
+}
 
 // Guest takes in what an agent tells of a server: one of the lifecycle.Guest… events. A server that is unknown or
 // no longer on that host is no error: the agent learns from its assignments.
-func (c *Conductor) Guest(ctx context.Context, id string, event lifecycle.Event) error { return nil }
+func (c *Conductor) Guest(ctx context.Context, id string, event lifecycle.Event) error {
+	_, err := c.runner.Tell(ctx, id, event)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}

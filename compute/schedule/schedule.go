@@ -31,9 +31,13 @@ type Host struct {
 // State is where a device is in its life on the host, as its agent sees it.
 type State string
 
-// Available is the one state in which a device can be given to a server. The other words (claimed, allocated,
-// unavailable, unclaimable, removed) are the agent's own.
-const Available State = "available"
+// The states that matter here: only an available device can be given to a server, and those of a server are claimed and
+// then allocated. The other words (unavailable, unclaimable, removed) are the agent's own.
+const (
+	Available State = "available"
+	Claimed   State = "claimed"
+	Allocated State = "allocated"
+)
 
 // Device is one device of a report.
 type Device struct {

@@ -1,0 +1,184 @@
+package conduct
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// perform does one step. An error means that it is to be done again later.
+func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
+	switch step {
+	case lifecycle.Schedule:
+		return c.schedule(ctx, s)
+	case lifecycle.Claim:
+		return c.claim(ctx, s)
+	case lifecycle.Release:
+		return c.release(ctx, s)
+	}
+	return nil, fault.New(fault.Internal, "conduct.perform", "nobody knows how to %q", step)
+}
+
+// schedule asks Placement and chooses.
+func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	ask := s.Ask
+	ask.Limit = candidates
+	got, err := c.placement.Candidates(ctx, ask)
+	switch fault.KindOf(err) {
+	case "":
+	case fault.Unavailable:
+		return nil, err
+	case fault.Invalid, fault.NotFound: // such as a resource class that no host has ever reported
+		return lifecycle.NothingFits{Reason: "Placement does not accept the question: " + fault.TextOf(err)}, nil
+	default:
+		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: "Placement gives no candidates: " + fault.TextOf(err)}, nil
+	}
+	if len(got.List) == 0 {
+		reason := got.Reason
+		if reason == "" {
+			reason = fmt.Sprintf("Placement knows no host that has %s left together", ask.Total())
+		}
+		return lifecycle.NothingFits{Reason: reason}, nil
+	}
+	picture, err := c.picture(ctx, got)
+	if err != nil {
+		return nil, err
+	}
+	picture.Excluded = s.Excluded
+	choices, refusals := schedule.Choose(picture, s.Requests, seed(s))
+	why := schedule.Summarise(refusals)
+	if len(choices) == 0 {
+		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why}, nil
+	}
+	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why}, nil
+}
+
+// seed is the chance of one round of one server: another for each server, and the same when the round is repeated.
+func seed(s lifecycle.Server) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %d", s.ID, s.Round)
+	return h.Sum64()
+}
+
+// picture puts the candidates together with what the agents have reported.
+func (c *Conductor) picture(ctx context.Context, got placement.Candidates) (schedule.Picture, error) {
+	roots := map[provider.ID]bool{}
+	for _, candidate := range got.List {
+		for id := range candidate.Allocation {
+			roots[rootOf(got, id)] = true
+		}
+	}
+	hosts, err := c.store.Reports(ctx, slices.Sorted(maps.Keys(roots)))
+	if err != nil {
+		return schedule.Picture{}, err
+	}
+	for id, host := range hosts {
+		if host.Seen.Before(c.started) {
+			host.Seen = c.started // silence counts from when there was somebody to report to
+		}
+		host.Load = load(got.Summaries[id])
+		hosts[id] = host
+	}
+	p := schedule.Picture{Hosts: hosts, Now: c.now(), Silence: silence}
+	for _, candidate := range got.List {
+		p.Candidates = append(p.Candidates, schedule.Candidate{
+			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})
+	}
+	return p, nil
+}
+
+func rootOf(got placement.Candidates, id provider.ID) provider.ID {
+	if summary, ok := got.Summaries[id]; ok && summary.Root != "" {
+		return summary.Root
+	}
+	return id
+}
+
+// hostOf is the root of the candidate's host. A candidate with sharing providers touches several trees; the host is
+// the one that has an agent.
+func hostOf(got placement.Candidates, candidate placement.Candidate, hosts map[provider.ID]schedule.Host) provider.ID {
+	var first provider.ID
+	for _, id := range slices.Sorted(maps.Keys(candidate.Allocation)) {
+		root := rootOf(got, id)
+		if _, ok := hosts[root]; ok {
+			return root
+		}
+		if first == "" {
+			first = root
+		}
+	}
+	return first
+}
+
+// load is the largest share of a class that is taken on a provider, 0 to 1.
+func load(s placement.Summary) float64 {
+	most := 0.0
+	for _, of := range s.Resources {
+		if of.Capacity > 0 {
+			most = max(most, float64(of.Used)/float64(of.Capacity))
+		}
+	}
+	return min(most, 1)
+}
+
+// claim writes the first choice as the server's allocation. It looks first: after a crash, or an answer that was lost, the
+// claim may be there already; and what else the server holds is from an earlier claim of ours and is replaced.
+func (c *Conductor) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	choice, consumer := s.Choices[0], resource.ConsumerID(s.ID)
+	var held placement.Held
+	var err error
+	for attempt := range claimTries {
+		if attempt > 0 {
+			c.pause(ctx, attempt)
+		}
+		if held, err = c.placement.Allocation(ctx, consumer); err != nil {
+			return claimFailed(s, err)
+		}
+		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
+			return lifecycle.Claimed{Try: s.Try}, nil
+		}
+		err = c.placement.PutAllocation(ctx, consumer, placement.Held{
+			Allocation: choice.Allocation, Mappings: choice.Mappings, Generation: held.Generation,
+			Project: s.Project, User: s.User, ConsumerType: "INSTANCE",
+		})
+		if err == nil {
+			return lifecycle.Claimed{Try: s.Try}, nil
+		}
+		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
+			break
+		}
+	}
+	if len(held.Allocation) > 0 { // a lost claim promises that nothing is held
+		if err := c.placement.DeleteAllocation(ctx, consumer); err != nil {
+			return nil, err
+		}
+	}
+	return claimFailed(s, err)
+}
+
+func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
+	switch fault.KindOf(err) {
+	case fault.Unavailable:
+		return nil, err
+	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound: // taken, or the provider is no more
+		return lifecycle.ClaimLost{Try: s.Try, Reason: fault.TextOf(err)}, nil
+	}
+	return lifecycle.Refused{Step: lifecycle.Claim, Reason: "Placement does not take the claim: " + fault.TextOf(err)}, nil
+}
+
+// release gives back all that the server holds. Whatever is in the way, it is tried again: nothing may be left behind.
+func (c *Conductor) release(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	if err := c.placement.DeleteAllocation(ctx, resource.ConsumerID(s.ID)); err != nil {
+		return nil, err
+	}
+	return lifecycle.Released{}, nil
+}

@@ -1,0 +1,209 @@
+package flavor
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// The extra specs that are read here. All others are kept, shown, and mean nothing to Berth.
+const (
+	aliasSpec    = "pci_passthrough:alias"
+	affinitySpec = "hw:pci_numa_affinity_policy"
+	policySpec   = "group_policy"
+)
+
+// Options are the switches of the cloud.
+type Options struct {
+	PCIInPlacement bool // [filter_scheduler] pci_in_placement: ask Placement for devices
+}
+
+// Ask makes the question to Placement and the device requests of a server of this flavor. newID makes the request ids: UUIDs.
+//
+// The unsuffixed group has VCPU, MEMORY_MB and DISK_GB (root, ephemeral and swap, rounded up), unless an extra spec
+// `resources…:CLASS` names the class itself. `resources:`/`trait:` change the unsuffixed group, `resourcesS:`/`traitS:` make group
+// S. Each device of `pci_passthrough:alias` becomes a group of its own, with the suffix "<request_id>-<index>" (spec
+// 002, "Scheduling"); with PCIInPlacement off there are requests only. group_policy is "none" where it is needed and not said.
+//
+// What makes no sense is a fault of kind Invalid that names the extra spec: Nova logs it and goes on without.
+func Ask(f Flavor, aliases pci.Aliases, o Options, newID func() string) (resource.Ask, []pci.Request, error) {
+	groups := groups{}
+	if err := groups.read(f.ExtraSpecs); err != nil {
+		return resource.Ask{}, nil, err
+	}
+	groups.defaults(f)
+	ask, err := groups.ask()
+	if err != nil {
+		return resource.Ask{}, nil, err
+	}
+	requests, err := requests(f, aliases, newID)
+	if err != nil {
+		return resource.Ask{}, nil, err
+	}
+	if o.PCIInPlacement {
+		ask.Groups = append(ask.Groups, deviceGroups(requests)...)
+	}
+	if len(ask.Groups) == 0 {
+		return resource.Ask{}, nil, invalid("flavor %s asks for nothing at all", f.Name)
+	}
+	ask.GroupPolicy, err = groupPolicy(f.ExtraSpecs, ask.Suffixed())
+	return ask, requests, err
+}
+
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Invalid, "flavor.Ask", format, args...)
+}
+
+// requests makes one request for each `alias:count`. A NUMA policy of the flavor is stronger than the alias'.
+func requests(f Flavor, aliases pci.Aliases, newID func() string) ([]pci.Request, error) {
+	list, err := aliases.Requests(f.ExtraSpecs[aliasSpec], newID)
+	if err != nil {
+		return nil, err
+	}
+	text, said := f.ExtraSpecs[affinitySpec]
+	if !said {
+		return list, nil
+	}
+	policy := pci.Policy(text)
+	if !slices.Contains([]pci.Policy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}, policy) {
+		return nil, invalid("extra spec %s is %q; write required, legacy, preferred or socket", affinitySpec, text)
+	}
+	for i := range list {
+		list[i].Policy = policy
+	}
+	return list, nil
+}
+
+// deviceGroups makes one group for each device, so that each can come from a provider of its own.
+func deviceGroups(requests []pci.Request) []resource.Group {
+	var list []resource.Group
+	for _, r := range requests {
+		for i := range r.Count {
+			g := resource.Group{Suffix: r.GroupSuffix(i), Resources: resource.Amounts{r.Want.Class: 1}, Forbidden: slices.Clone(r.Want.Forbidden)}
+			for _, t := range r.Want.Required {
+				g.Required = append(g.Required, []resource.Trait{t})
+			}
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// groupPolicy is what the flavor says. Placement wants it said with two suffixed groups or more; then "none", the
+// freer one, is what a flavor that does not say it means.
+func groupPolicy(specs map[string]string, suffixed int) (resource.Policy, error) {
+	text, said := specs[policySpec]
+	policy := resource.Policy(text)
+	switch {
+	case said && policy != resource.PolicyNone && policy != resource.PolicyIsolate:
+		return "", invalid("extra spec %s is %q; write none or isolate", policySpec, text)
+	case said:
+		return policy, nil
+	case suffixed >= 2:
+		return resource.PolicyNone, nil
+	}
+	return resource.PolicyUnset, nil
+}
+
+// groups are the flavor's own groups by suffix.
+type groups map[string]*group
+
+type group struct {
+	amounts             resource.Amounts // zeros included: they say that the class is not wanted
+	required, forbidden []resource.Trait
+	spec                string // an extra spec that named it, for the sentence
+}
+
+var groupSpec = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{0,64}):(.*)$`)
+
+// read takes in the extra specs that make groups.
+func (gs groups) read(specs map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(specs)) {
+		m := groupSpec.FindStringSubmatch(key)
+		if m == nil {
+			continue
+		}
+		g := gs.named(m[2], key)
+		var err error
+		if m[1] == "resources" {
+			err = g.readAmount(key, resource.Class(m[3]), specs[key])
+		} else {
+			err = g.readTrait(key, resource.Trait(m[3]), specs[key])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (gs groups) named(suffix, spec string) *group {
+	if gs[suffix] == nil {
+		gs[suffix] = &group{amounts: resource.Amounts{}, spec: spec}
+	}
+	return gs[suffix]
+}
+
+func (g *group) readAmount(key string, class resource.Class, text string) error {
+	if !resource.IsStandardClass(class) && !resource.IsCustom(string(class)) {
+		return invalid("extra spec %s: %q is no resource class; a class of your own begins with CUSTOM_", key, class)
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n > resource.MaxAmount {
+		return invalid("extra spec %s is %q; write a whole number from 0 to %d", key, text, resource.MaxAmount)
+	}
+	g.amounts[class] = int(n)
+	return nil
+}
+
+func (g *group) readTrait(key string, trait resource.Trait, text string) error {
+	if !resource.IsStandardTrait(trait) && !resource.IsCustom(string(trait)) {
+		return invalid("extra spec %s: %q is no trait; a trait of your own begins with CUSTOM_", key, trait)
+	}
+	switch text {
+	case "required":
+		g.required = append(g.required, trait)
+	case "forbidden":
+		g.forbidden = append(g.forbidden, trait)
+	default:
+		return invalid("extra spec %s is %q; write required or forbidden", key, text)
+	}
+	return nil
+}
+
+// defaults adds what the flavor has, to the unsuffixed group, but for classes that some group names.
+func (gs groups) defaults(f Flavor) {
+	own := resource.Amounts{"VCPU": f.VCPUs, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB + f.Ephemeral + (f.Swap+1023)/1024}
+	for _, g := range gs {
+		for class := range g.amounts {
+			delete(own, class)
+		}
+	}
+	maps.Copy(gs.named("", "").amounts, own)
+}
+
+// ask writes the groups down: the unsuffixed one first, then by suffix.
+func (gs groups) ask() (resource.Ask, error) {
+	var ask resource.Ask
+	for _, suffix := range slices.Sorted(maps.Keys(gs)) {
+		g := gs[suffix]
+		maps.DeleteFunc(g.amounts, func(_ resource.Class, n int) bool { return n == 0 })
+		if len(g.amounts) == 0 {
+			if len(g.required)+len(g.forbidden) > 0 {
+				return resource.Ask{}, invalid("extra spec %s belongs to a group that asks for no resources; add resources%s:<CLASS>", g.spec, suffix)
+			}
+			continue
+		}
+		out := resource.Group{Suffix: suffix, Resources: g.amounts, Forbidden: g.forbidden}
+		for _, t := range g.required {
+			out.Required = append(out.Required, []resource.Trait{t})
+		}
+		ask.Groups = append(ask.Groups, out)
+	}
+	return ask, nil
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// FlavorFilter says which flavors to list, by id.
+type FlavorFilter struct {
+	All     bool   // also those that are not public
+	MinDisk int    // GiB
+	MinRAM  int    // MiB
+	Marker  string // id of the last flavor of the page before; fault Invalid when it does not exist
+	Limit   int    // 0 or more than MaxPage: MaxPage
+}
+
+const flavorColumns = `id, name, description, vcpus, memory_mb, disk_gb, ephemeral_gb, swap_mb, rxtx_factor, is_public, is_disabled`
+
+// CreateFlavor stores a new flavor. fault.Conflict when its id or name is taken.
+func (s *Store) CreateFlavor(ctx context.Context, f flavor.Flavor) error {
+	const op = "CreateFlavor"
+	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO compute_flavors (`+flavorColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			f.ID, f.Name, f.Description, f.VCPUs, f.MemoryMB, f.DiskGB, f.Ephemeral, f.Swap, f.RXTXFactor, bit(f.Public), bit(f.Disabled))
+		if sqldb.IsDuplicate(err) {
+			return fault.New(fault.Conflict, op, "there is a flavor with the id %q or the name %q already", f.ID, f.Name)
+		}
+		if err != nil {
+			return err
+		}
+		return putSpecs(ctx, tx, f.ID, f.ExtraSpecs)
+	}))
+}
+
+// Flavor reads a flavor by id; fault.NotFound.
+func (s *Store) Flavor(ctx context.Context, id string) (flavor.Flavor, error) {
+	var f flavor.Flavor
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		f, err = scanFlavor(tx.QueryRow(ctx, `SELECT `+flavorColumns+` FROM compute_flavors WHERE id = ?`, id))
+		if errors.Is(err, sql.ErrNoRows) {
+			return noFlavor(id)
+		}
+		if err != nil {
+			return err
+		}
+		one := map[string]*flavor.Flavor{f.ID: &f}
+		return readSpecs(ctx, tx, one)
+	})
+	return f, wrap("Flavor", err)
+}
+
+// Flavors lists flavors.
+func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flavor, error) {
+	const op = "Flavors"
+	var list []flavor.Flavor
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		list = nil
+		var w where
+		w.and("disk_gb >= ?", filter.MinDisk)
+		w.and("memory_mb >= ?", filter.MinRAM)
+		if !filter.All {
+			w.and("is_public = 1")
+		}
+		if filter.Marker != "" {
+			var there string
+			err := tx.QueryRow(ctx, `SELECT id FROM compute_flavors WHERE id = ?`, filter.Marker).Scan(&there)
+			if errors.Is(err, sql.ErrNoRows) {
+				return fault.New(fault.Invalid, op, "the marker %q is no flavor", filter.Marker)
+			}
+			if err != nil {
+				return err
+			}
+			w.and("id > ?", filter.Marker)
+		}
+		rows, err := tx.Query(ctx, `SELECT `+flavorColumns+` FROM compute_flavors`+w.sql()+` ORDER BY id LIMIT ?`,
+			append(w.args, page(filter.Limit))...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			f, err := scanFlavor(rows)
+			if err != nil {
+				return err
+			}
+			list = append(list, f)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		byID := map[string]*flavor.Flavor{}
+		for i := range list {
+			byID[list[i].ID] = &list[i]
+		}
+		return readSpecs(ctx, tx, byID)
+	})
+	return list, wrap(op, err)
+}
+
+// DescribeFlavor changes the description; fault.NotFound.
+func (s *Store) DescribeFlavor(ctx context.Context, id, description string) error {
+	return wrap("DescribeFlavor", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET description = ? WHERE id = ?`, description, id)
+		return one(done, err, noFlavor(id))
+	}))
+}
+
+// DeleteFlavor removes a flavor; fault.NotFound. Servers keep their copy.
+func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
+	return wrap("DeleteFlavor", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		done, err := tx.Exec(ctx, `DELETE FROM compute_flavors WHERE id = ?`, id)
+		if err := one(done, err, noFlavor(id)); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ?`, id)
+		return err
+	}))
+}
+
+// SetExtraSpecs adds or overwrites extra specs; fault.NotFound when there is no such flavor.
+func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error {
+	return wrap("SetExtraSpecs", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		// The flavor's row is written so that it cannot be deleted meanwhile.
+		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET name = name WHERE id = ?`, id)
+		if err := one(done, err, noFlavor(id)); err != nil {
+			return err
+		}
+		return putSpecs(ctx, tx, id, specs)
+	}))
+}
+
+// DeleteExtraSpec removes one extra spec; fault.NotFound when the flavor or the spec does not exist.
+func (s *Store) DeleteExtraSpec(ctx context.Context, id, key string) error {
+	const op = "DeleteExtraSpec"
+	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		done, err := tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ? AND spec = ?`, id, key)
+		return one(done, err, fault.New(fault.NotFound, op, "flavor %s has no extra spec %q", id, key))
+	}))
+}
+
+func noFlavor(id string) error {
+	return fault.New(fault.NotFound, "", "there is no flavor %s", id)
+}
+
+// one turns a statement that met no row into the given fault.
+func one(done sql.Result, err error, none error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return none
+}
+
+func putSpecs(ctx context.Context, tx *sqldb.Tx, id string, specs map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(specs)) {
+		if err := tx.Upsert(ctx, "compute_flavor_specs", []string{"flavor_id", "spec"}, []string{"content"}, id, key, specs[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSpecs fills in the extra specs of flavors.
+func readSpecs(ctx context.Context, tx *sqldb.Tx, flavors map[string]*flavor.Flavor) error {
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(flavors)), chunk) {
+		condition, args := in("flavor_id", ids)
+		rows, err := tx.Query(ctx, `SELECT flavor_id, spec, content FROM compute_flavor_specs WHERE `+condition, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id, key, content string
+			if err := rows.Scan(&id, &key, &content); err != nil {
+				return err
+			}
+			flavors[id].ExtraSpecs[key] = content
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type scanner interface{ Scan(into ...any) error }
+
+func scanFlavor(row scanner) (flavor.Flavor, error) {
+	f := flavor.Flavor{ExtraSpecs: map[string]string{}}
+	var public, disabled int
+	err := row.Scan(&f.ID, &f.Name, &f.Description, &f.VCPUs, &f.MemoryMB, &f.DiskGB, &f.Ephemeral, &f.Swap, &f.RXTXFactor, &public, &disabled)
+	f.Public, f.Disabled = public == 1, disabled == 1
+	return f, err
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

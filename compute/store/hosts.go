@@ -1,0 +1,263 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/sqldb"
+)
+
+// Assignments are the servers that shall be on a host, by id.
+type Assignments struct {
+	Revision int64 // grows with each change; 0 for a host that never had a server
+	Servers  []lifecycle.Server
+}
+
+// PutReport stores the last report of a host; Guests and Load are not part of it. Seen is the caller's to set.
+func (s *Store) PutReport(ctx context.Context, host schedule.Host) error {
+	const op = "PutReport"
+	seen := host.Seen
+	host.Guests, host.Load, host.Seen = nil, 0, time.Time{}
+	report, err := json.Marshal(host)
+	if err != nil {
+		return fault.New(fault.Internal, op, "cannot write the report of %s: %w", host.Name, err)
+	}
+	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if err := meet(ctx, tx, host.Name); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
+			string(host.Provider), moment(seen), string(report), host.Name)
+		return err
+	}))
+}
+
+// Hosts lists the reports of all hosts, by name, without Guests and Load.
+func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
+	var list []schedule.Host
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		list, err = readHosts(ctx, tx, ` ORDER BY name`)
+		return err
+	})
+	return list, wrap("Hosts", err)
+}
+
+// Host reads the report of one host by name, without Guests and Load; fault.NotFound.
+func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
+	var list []schedule.Host
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		list, err = readHosts(ctx, tx, ` WHERE name = ?`, name)
+		return err
+	})
+	if err == nil && len(list) == 0 {
+		err = fault.New(fault.NotFound, "", "no agent has reported for host %s", name)
+	}
+	if err != nil {
+		return schedule.Host{}, wrap("Host", err)
+	}
+	return list[0], nil
+}
+
+// Reports reads the reports of the hosts with these root providers and the guests with devices placed on them, for
+// the scheduler. A device whose holder is known to be no longer there counts as available whatever the report says:
+// the report is older than what the agent told of the guest.
+func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
+	out := map[provider.ID]schedule.Host{}
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		clear(out)
+		for some := range slices.Chunk(roots, chunk) {
+			condition, args := in("provider", some)
+			hosts, err := readHosts(ctx, tx, ` WHERE `+condition, args...)
+			if err != nil {
+				return err
+			}
+			if err := addGuests(ctx, tx, hosts); err != nil {
+				return err
+			}
+			for _, h := range hosts {
+				out[h.Provider] = h
+			}
+		}
+		return nil
+	})
+	return out, wrap("Reports", err)
+}
+
+// addGuests fills in the guests and corrects the devices of those that have left.
+func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
+	if len(hosts) == 0 {
+		return nil
+	}
+	index := map[string]int{}
+	holders := map[string]bool{}
+	for i, h := range hosts {
+		index[h.Name] = i
+		for _, d := range h.Devices {
+			if d.Holder != "" {
+				holders[d.Holder] = true
+			}
+		}
+	}
+	condition, args := in("placed", slices.Sorted(maps.Keys(index)))
+	servers, err := readServers(ctx, tx, ` WHERE devices > 0 AND `+condition+` ORDER BY id`, args...)
+	if err != nil {
+		return err
+	}
+	for _, server := range servers {
+		h := &hosts[index[server.Placed()]]
+		h.Guests = append(h.Guests, schedule.Guest{ID: server.ID, Requests: server.Requests, Devices: server.Devices})
+	}
+	placed, err := placedAt(ctx, tx, slices.Sorted(maps.Keys(holders)))
+	if err != nil {
+		return err
+	}
+	for i := range hosts {
+		for j, d := range hosts[i].Devices {
+			at, known := placed[d.Holder]
+			if known && at != hosts[i].Name && (d.State == schedule.Claimed || d.State == schedule.Allocated) {
+				hosts[i].Devices[j].State, hosts[i].Devices[j].Holder = schedule.Available, ""
+			}
+		}
+	}
+	return nil
+}
+
+// placedAt says on which host each of these servers is placed, "" for none. One that is unknown is missing.
+func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]string, error) {
+	out := map[string]string{}
+	for some := range slices.Chunk(ids, chunk) {
+		condition, args := in("id", some)
+		rows, err := tx.Query(ctx, `SELECT id, placed FROM compute_servers WHERE `+condition, args...)
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id, placed string
+			if err := rows.Scan(&id, &placed); err != nil {
+				return nil, err
+			}
+			out[id] = placed
+		}
+		if err := rows.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Assignments reads what shall be on a host.
+func (s *Store) Assignments(ctx context.Context, host string) (Assignments, error) {
+	var out Assignments
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		out = Assignments{}
+		rows, err := tx.Query(ctx, `SELECT revision FROM compute_hosts WHERE name = ?`, host)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			if err := rows.Scan(&out.Revision); err != nil {
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		servers, err := readServers(ctx, tx, ` WHERE placed = ? ORDER BY id`, host)
+		out.Servers = slices.DeleteFunc(servers, func(s lifecycle.Server) bool { return s.Assignment() != host })
+		return err
+	})
+	return out, wrap("Assignments", err)
+}
+
+// Follow gives a channel that receives after each change of a host's assignments in this process; several changes may
+// come as one. stop ends it.
+func (s *Store) Follow(host string) (changed <-chan struct{}, stop func()) {
+	ch := make(chan struct{}, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.followers[host] == nil {
+		s.followers[host] = map[chan struct{}]bool{}
+	}
+	s.followers[host][ch] = true
+	return ch, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.followers[host], ch)
+		if len(s.followers[host]) == 0 {
+			delete(s.followers, host)
+		}
+	}
+}
+
+// tell wakes those who follow the hosts.
+func (s *Store) tell(hosts ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, host := range hosts {
+		for ch := range s.followers[host] {
+			select {
+			case ch <- struct{}{}:
+			default: // it has been told and has not looked yet
+			}
+		}
+	}
+}
+
+// meet makes the row of a host exist.
+func meet(ctx context.Context, tx *sqldb.Tx, host string) error {
+	_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_hosts (name, provider, revision, seen, report) VALUES (?, '', 0, 0, '')`, host)
+	return err
+}
+
+// raise counts up the revision of each host's assignments. An empty name is nobody.
+func raise(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
+	for _, host := range hosts {
+		if host == "" {
+			continue
+		}
+		if err := meet(ctx, tx, host); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision + 1 WHERE name = ?`, host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readHosts reads the reports of the rows that the rest of the statement finds. A host without a report is none.
+func readHosts(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]schedule.Host, error) {
+	rows, err := tx.Query(ctx, `SELECT report, seen FROM compute_hosts`+rest, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []schedule.Host
+	for rows.Next() {
+		var report []byte
+		var seen int64
+		if err := rows.Scan(&report, &seen); err != nil {
+			return nil, err
+		}
+		if len(report) == 0 {
+			continue
+		}
+		var host schedule.Host
+		if err := json.Unmarshal(report, &host); err != nil {
+			return nil, fault.New(fault.Internal, "", "a host's report in the database cannot be read: %w", err)
+		}
+		host.Seen = time.UnixMicro(seen).UTC()
+		list = append(list, host)
+	}
+	return list, rows.Err()
+}

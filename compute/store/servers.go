@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// ServerFilter says which servers to list, newest first.
+type ServerFilter struct {
+	Project string    // empty: of all projects
+	User    string    // exactly
+	Name    string    // a part of the name
+	Host    string    // exactly
+	Status  string    // BUILD, ACTIVE, ERROR or DELETED
+	Flavor  string    // id
+	Deleted bool      // list the deleted ones, and only them
+	Since   time.Time // changed at or after this, the deleted ones included
+	Marker  string    // id of the last server of the page before; fault Invalid when it does not exist
+	Limit   int       // 0 or more than MaxPage: MaxPage
+}
+
+// Create stores a new server with revision 1; fault.Conflict when its id is taken.
+func (s *Store) Create(ctx context.Context, server lifecycle.Server) error {
+	const op = "Create"
+	server.Revision = 1
+	record, err := json.Marshal(server)
+	if err != nil {
+		return fault.New(fault.Internal, op, "cannot write server %s: %w", server.ID, err)
+	}
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO compute_servers (name, project, user_id, flavor, state, status, due, host, placed,
+			devices, created, updated, ended, revision, record, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			append(columns(server, record), server.ID)...)
+		if sqldb.IsDuplicate(err) {
+			return fault.New(fault.Conflict, op, "there is a server %s already", server.ID)
+		}
+		if err != nil {
+			return err
+		}
+		return raise(ctx, tx, server.Assignment())
+	})
+	if err == nil {
+		s.tell(server.Assignment())
+	}
+	return wrap(op, err)
+}
+
+// Read reads a server by id, a deleted one too; fault.NotFound.
+func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
+	var server lifecycle.Server
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		server, err = readServer(ctx, tx, id)
+		return err
+	})
+	return server, wrap("Read", err)
+}
+
+// Change stores what next makes of a server, in one transaction with reading it; fault.NotFound. next may run more than
+// once. A server that next leaves as it is, is not written.
+func (s *Store) Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error) {
+	const op = "Change"
+	var after lifecycle.Server
+	var touched []string
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		before, err := readServer(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		after = next(before)
+		after.ID, after.Revision = before.ID, before.Revision
+		if reflect.DeepEqual(before, after) {
+			touched = nil
+			return nil
+		}
+		after.Revision++
+		record, err := json.Marshal(after)
+		if err != nil {
+			return fault.New(fault.Internal, op, "cannot write server %s: %w", id, err)
+		}
+		done, err := tx.Exec(ctx, `UPDATE compute_servers SET name = ?, project = ?, user_id = ?, flavor = ?, state = ?, status = ?,
+			due = ?, host = ?, placed = ?, devices = ?, created = ?, updated = ?, ended = ?, revision = ?, record = ?
+			WHERE id = ? AND revision = ?`, append(columns(after, record), id, before.Revision)...)
+		// The snapshot may be older than the row; then another run sees the row as it is.
+		if err := one(done, err, sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))); err != nil {
+			return err
+		}
+		touched = assignmentsTouched(before, after)
+		return raise(ctx, tx, touched...)
+	})
+	if err != nil {
+		return lifecycle.Server{}, wrap(op, err)
+	}
+	s.tell(touched...)
+	return after, nil
+}
+
+// columns are the values of a server's row but its id, in the order of the statements.
+func columns(s lifecycle.Server, record []byte) []any {
+	devices := 0
+	for _, r := range s.Requests {
+		devices += r.Count
+	}
+	return []any{s.Name, s.Project, s.User, s.Flavor.ID, string(s.State), s.Status(), bit(len(s.Steps()) > 0), s.Host, s.Placed(),
+		devices, moment(s.Created), moment(s.Updated), moment(s.Ended), s.Revision, string(record)}
+}
+
+// assignmentsTouched lists the hosts whose assignments are not the same after the change.
+func assignmentsTouched(before, after lifecycle.Server) []string {
+	if before.Assignment() == after.Assignment() && before.Name == after.Name &&
+		reflect.DeepEqual(before.Requests, after.Requests) && reflect.DeepEqual(before.Flavor, after.Flavor) {
+		return nil
+	}
+	hosts := []string{before.Assignment(), after.Assignment()}
+	slices.Sort(hosts) // two transactions that lock the same rows do so in the same order
+	return slices.DeleteFunc(slices.Compact(hosts), func(host string) bool { return host == "" })
+}
+
+// Servers lists servers.
+func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server, error) {
+	const op = "Servers"
+	var list []lifecycle.Server
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		w := f.where()
+		if f.Marker != "" {
+			var created int64
+			err := tx.QueryRow(ctx, `SELECT created FROM compute_servers WHERE id = ?`, f.Marker).Scan(&created)
+			if errors.Is(err, sql.ErrNoRows) {
+				return fault.New(fault.Invalid, op, "the marker %q is no server", f.Marker)
+			}
+			if err != nil {
+				return err
+			}
+			w.and("(created < ? OR (created = ? AND id < ?))", created, created, f.Marker)
+		}
+		var err error
+		list, err = readServers(ctx, tx, w.sql()+` ORDER BY created DESC, id DESC LIMIT ?`, append(w.args, page(f.Limit))...)
+		return err
+	})
+	return list, wrap(op, err)
+}
+
+func (f ServerFilter) where() *where {
+	w := &where{}
+	for _, c := range []struct{ column, value string }{
+		{"project", f.Project}, {"user_id", f.User}, {"host", f.Host}, {"status", f.Status}, {"flavor", f.Flavor},
+	} {
+		if c.value != "" {
+			w.and(c.column+" = ?", c.value)
+		}
+	}
+	if f.Name != "" {
+		w.and("name LIKE ? ESCAPE '!'", like(f.Name))
+	}
+	if !f.Since.IsZero() {
+		w.and("updated >= ?", moment(f.Since))
+	}
+	switch {
+	case f.Deleted:
+		w.and("ended > 0")
+	case f.Since.IsZero() && f.Status != "DELETED":
+		w.and("ended = 0")
+	}
+	return w
+}
+
+// Unfinished lists, by id, servers after the given id that have steps to be done.
+func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]string, error) {
+	var ids []string
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		ids = nil
+		rows, err := tx.Query(ctx, `SELECT id FROM compute_servers WHERE due = 1 AND id > ? ORDER BY id LIMIT ?`, after, page(limit))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	return ids, wrap("Unfinished", err)
+}
+
+// Purge forgets deleted servers: those that ended before the given time, and all but the newest keep.
+func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
+	return wrap("Purge", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE ended > 0 AND ended < ?`, moment(before)); err != nil {
+			return err
+		}
+		var ended int64
+		var id string
+		err := tx.QueryRow(ctx, `SELECT ended, id FROM compute_servers WHERE ended > 0 ORDER BY ended DESC, id DESC LIMIT 1 OFFSET ?`, keep).
+			Scan(&ended, &id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM compute_servers WHERE ended > 0 AND (ended < ? OR (ended = ? AND id <= ?))`, ended, ended, id)
+		return err
+	}))
+}
+
+func readServer(ctx context.Context, tx *sqldb.Tx, id string) (lifecycle.Server, error) {
+	list, err := readServers(ctx, tx, ` WHERE id = ?`, id)
+	if err != nil {
+		return lifecycle.Server{}, err
+	}
+	if len(list) == 0 {
+		return lifecycle.Server{}, fault.New(fault.NotFound, "", "there is no server %s", id)
+	}
+	return list[0], nil
+}
+
+// readServers reads the records of the rows that the rest of the statement finds.
+func readServers(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]lifecycle.Server, error) {
+	rows, err := tx.Query(ctx, `SELECT record FROM compute_servers`+rest, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []lifecycle.Server
+	for rows.Next() {
+		var record []byte
+		if err := rows.Scan(&record); err != nil {
+			return nil, err
+		}
+		var server lifecycle.Server
+		if err := json.Unmarshal(record, &server); err != nil {
+			return nil, fault.New(fault.Internal, "", "a server's record in the database cannot be read: %w", err)
+		}
+		list = append(list, server)
+	}
+	return list, rows.Err()
+}
