@@ -1,0 +1,287 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
+)
+
+// patience is how long one step may take before the tour gives up: an emulated machine is slow.
+const patience = 2 * time.Minute
+
+const flavorName = "with-a-device"
+
+// first makes the flavor and one server, and tells what was decided.
+func (t *tour) first() error {
+	t.title("A flavor asks for a device by alias; a server is made from it.")
+	f, err := t.Compute.CreateFlavor(t.ctx, compute.CreateFlavor{Name: flavorName, VCPUs: 1, RAM: 64})
+	if err != nil {
+		return err
+	}
+	specs := map[string]string{"pci_passthrough:alias": Alias + ":1"}
+	if err := t.Compute.SetExtraSpecs(t.ctx, f.ID, specs); err != nil {
+		return err
+	}
+	t.say("flavor %s: 1 VCPU, 64 MiB, pci_passthrough:alias=%s:1", flavorName, Alias)
+	made, err := t.Compute.CreateServer(t.ctx, compute.CreateServer{Name: "first", Flavor: f.ID})
+	if err != nil {
+		return err
+	}
+	done, err := t.settled(made.ID)
+	if err != nil {
+		return err
+	}
+	why, err := t.Compute.Why(t.ctx, made.ID)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if err := cli.PrintWhy(&b, why); err != nil {
+		return err
+	}
+	t.say("%s", b.String())
+	if done.Status != "ACTIVE" {
+		return fail("the first server ought to be ACTIVE and is %s: %s", done.Status, faultText(done))
+	}
+	if len(why.Devices) != 1 {
+		return fail("the first server ought to hold one device and holds %d", len(why.Devices))
+	}
+	return nil
+}
+
+// settled waits until a server is on its way no more.
+func (t *tour) settled(id string) (s compute.Server, err error) {
+	err = t.until("server "+id+" to be ACTIVE or ERROR", func() (bool, error) {
+		s, err = t.Compute.Server(t.ctx, id)
+		return err == nil && s.Status != "BUILD", err
+	})
+	return s, err
+}
+
+// until asks again and again until it holds, an error comes or patience ends.
+func (t *tour) until(what string, holds func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	for {
+		ok, err := holds()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fail("waited %s for %s in vain", patience, what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func faultText(s compute.Server) string {
+	if s.Fault == nil {
+		return "no fault is given"
+	}
+	return s.Fault.Message
+}
+
+// race makes left+3 servers at once when left devices are left.
+func (t *tour) race(left int) error {
+	const over = 3
+	t.title("A race: %d devices are left, %d servers are created at once.", left, left+over)
+	f, err := t.Compute.Flavor(t.ctx, flavorName)
+	if err != nil {
+		return err
+	}
+	ids, err := t.createAtOnce(f.ID, left+over)
+	if err != nil {
+		return err
+	}
+	var active, failed []compute.Server
+	for _, id := range ids {
+		s, err := t.settled(id)
+		if err != nil {
+			return err
+		}
+		if s.Status == "ACTIVE" {
+			active = append(active, s)
+		} else {
+			failed = append(failed, s)
+		}
+	}
+	for _, s := range failed {
+		t.say("%s %s: %s", s.Name, s.Status, faultText(s))
+		if s.Fault == nil || len(strings.Fields(s.Fault.Message)) < 6 {
+			return fail("%s failed and does not say why in words", s.Name)
+		}
+	}
+	held, err := t.holders()
+	if err != nil {
+		return err
+	}
+	t.say("%d are ACTIVE, each with a device of its own; %d failed and said why.", len(active), len(failed))
+	if len(active) != left || len(failed) != over {
+		return fail("%d servers ought to be ACTIVE and %d in ERROR; there are %d and %d", left, over, len(active), len(failed))
+	}
+	for _, s := range active {
+		if len(held[s.ID]) != 1 {
+			return fail("%s ought to hold one device and holds %v", s.Name, held[s.ID])
+		}
+	}
+	return nil
+}
+
+// createAtOnce asks for n servers from as many clients at the same moment.
+func (t *tour) createAtOnce(flavorID string, n int) ([]string, error) {
+	ids, errs := make([]string, n), make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			made, err := t.Compute.CreateServer(t.ctx, compute.CreateServer{Name: fmt.Sprintf("racer-%d", i+1), Flavor: flavorID})
+			ids[i], errs[i] = made.ID, err
+		})
+	}
+	close(start)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// holders lists the devices of each server as the host reports them.
+func (t *tour) holders() (map[string][]string, error) {
+	devices, err := t.Hosts.Devices(t.ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := map[string][]string{}
+	for _, d := range devices {
+		if d.Holder != "" {
+			held[d.Holder] = append(held[d.Holder], d.Address)
+		}
+	}
+	return held, nil
+}
+
+// restart stops the agent and starts it again, and compares the world before and after.
+func (t *tour) restart() error {
+	t.title("The agent is stopped and started again.")
+	before, err := t.picture()
+	if err != nil {
+		return err
+	}
+	if err := t.StopAgent(); err != nil {
+		return err
+	}
+	if err := t.StartAgent(); err != nil {
+		return err
+	}
+	text, empty, err := t.Plan(t.ctx)
+	if err != nil {
+		return err
+	}
+	t.say("its plan: %s", strings.TrimSpace(text))
+	if !empty {
+		return fail("the plan of a quiet host ought to be empty")
+	}
+	after, err := t.picture()
+	if err != nil {
+		return err
+	}
+	if before != after {
+		return fail("the restart changed the world: before\n%s\nafter\n%s", before, after)
+	}
+	t.say("Nothing was claimed twice and nothing was freed: the same devices have the same holders, Placement the same usages.")
+	return nil
+}
+
+// picture is who holds what, by the host and by Placement, as a text to compare.
+func (t *tour) picture() (string, error) {
+	devices, err := t.Hosts.Devices(t.ctx)
+	if err != nil {
+		return "", err
+	}
+	tree, used, err := t.wholeTree()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, d := range devices {
+		fmt.Fprintf(&b, "%s %s %s\n", d.Address, d.State, d.Holder)
+	}
+	for _, p := range tree.Providers {
+		held, err := t.Placement.ProviderAllocations(t.ctx, p.ID)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%s generation %d used %s\n", p.Name, p.Generation, used[p.ID])
+		for _, consumer := range sortedConsumers(held) {
+			fmt.Fprintf(&b, "  %s\n", consumer)
+		}
+	}
+	return b.String(), nil
+}
+
+func sortedConsumers[K ~string, V fmt.Stringer](held map[K]V) []string {
+	lines := []string{}
+	for consumer, amounts := range held {
+		lines = append(lines, string(consumer)+" "+amounts.String())
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// end deletes all servers and holds the emptiness against both ledgers.
+func (t *tour) end() error {
+	t.title("The servers are deleted.")
+	list, err := t.Compute.Servers(t.ctx, compute.ListServers{AllProjects: true})
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if err := t.Compute.DeleteServer(t.ctx, s.ID); err != nil {
+			return err
+		}
+	}
+	for _, s := range list {
+		err := t.until("server "+s.Name+" to be gone", func() (bool, error) {
+			_, err := t.Compute.Server(t.ctx, s.ID)
+			if fault.Is(err, fault.NotFound) {
+				return true, nil
+			}
+			return false, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var busy []host.Device
+	err = t.until("every device to be reported free", func() (bool, error) {
+		devices, err := t.Hosts.Devices(t.ctx)
+		busy = slices.DeleteFunc(devices, func(d host.Device) bool { return d.Holder == "" && d.State == "available" })
+		return len(busy) == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %v", err, busy)
+	}
+	_, used, err := t.wholeTree()
+	if err != nil {
+		return err
+	}
+	devices, all := totals(used)
+	t.say("%d servers are gone, every device is free again, Placement's usages are %d.", len(list), all)
+	if all != 0 {
+		return fail("usages ought to be zero; %d devices and %d units in all are still counted", devices, all)
+	}
+	return nil
+}

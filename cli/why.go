@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
+)
+
+// ServerWhyCmd tells what was decided about a server.
+type ServerWhyCmd struct {
+	Server string `arg:"" help:"Name or id; a deleted server only by id."`
+}
+
+// Run prints the decisions.
+func (c *ServerWhyCmd) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	why, err := findWhy(ctx, g.compute(), c.Server)
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.print(why, nil, nil)
+	}
+	return PrintWhy(g.stdout(), why)
+}
+
+// findWhy asks by id first: a deleted server has no other name.
+func findWhy(ctx context.Context, client *compute.Client, name string) (compute.Why, error) {
+	why, err := client.Why(ctx, name)
+	if !fault.Is(err, fault.NotFound) {
+		return why, err
+	}
+	s, err := client.Server(ctx, name)
+	if err != nil {
+		return compute.Why{}, err
+	}
+	return client.Why(ctx, s.ID)
+}
+
+// PrintWhy writes the decisions for people: the question, the choice, the devices, and the trail.
+func PrintWhy(w io.Writer, why compute.Why) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s) is %s: flavor %s", why.Name, why.ID, why.Status, why.Flavor)
+	if why.Host != "" {
+		fmt.Fprintf(&b, ", host %s", why.Host)
+	}
+	b.WriteString("\nrequest groups:\n")
+	for _, g := range why.Groups {
+		fmt.Fprintf(&b, "  %q wants %s", g.Suffix, amountsText(g.Resources))
+		for _, t := range g.Required {
+			fmt.Fprintf(&b, ", with %s", t)
+		}
+		for _, t := range g.Forbidden {
+			fmt.Fprintf(&b, ", without %s", t)
+		}
+		b.WriteString("\n")
+	}
+	if c := why.Choice; c != nil {
+		fmt.Fprintf(&b, "chosen on %s:\n", c.Host)
+		for _, id := range sortedKeys(c.Allocation) {
+			fmt.Fprintf(&b, "  %s from provider %s\n", amountsText(c.Allocation[id]), id)
+		}
+	}
+	for _, d := range why.Devices {
+		fmt.Fprintf(&b, "device %s serves request %s\n", d.Address, d.RequestID)
+	}
+	if why.Fault != "" {
+		fmt.Fprintf(&b, "fault: %s\n", why.Fault)
+	}
+	if why.Details != "" {
+		fmt.Fprintf(&b, "  %s\n", why.Details)
+	}
+	b.WriteString("what happened:\n")
+	for _, m := range why.Trail {
+		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("15:04:05.000"), m.Text)
+		if m.Times > 1 {
+			fmt.Fprintf(&b, " (%d times)", m.Times)
+		}
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func amountsText(amounts map[string]int) string {
+	parts := []string{}
+	for _, class := range sortedKeys(amounts) {
+		parts = append(parts, fmt.Sprintf("%s:%d", class, amounts[class]))
+	}
+	if len(parts) == 0 {
+		return "nothing countable"
+	}
+	return strings.Join(parts, ",")
+}

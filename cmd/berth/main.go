@@ -1,0 +1,81 @@
+// Command berth is all of Berth in one binary: the services, the agent, and the commands for people.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
+)
+
+// grammar is the command line. Commands for people live in cli; those below start houses.
+type grammar struct {
+	cli.Globals
+	cli.Commands
+
+	Demo      demoCmd      `cmd:"" help:"Take the tour: a small cloud on this machine, in a temporary directory."`
+	Up        upCmd        `cmd:"" help:"Run the whole cloud (placement, compute and agent) as a daemon with durable state."`
+	Placement placementCmd `cmd:"" help:"Run placement alone."`
+	Compute   computeCmd   `cmd:"" help:"Run compute alone."`
+	Agent     agentCmd     `cmd:"" help:"Run the agent of this host alone, or see what it would do."`
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// Exit statuses: what was asked failed, and the command line makes no sense.
+const (
+	statusFailed = 1
+	statusUsage  = 2
+)
+
+// run is main with its world as arguments.
+func run(args []string, stdout, stderr io.Writer) int {
+	var g grammar
+	g.Stdout = stdout
+	status, exited := 0, false
+	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),
+		kong.Description("OpenStack Placement done again, exact and fast, with the agent and the scheduler that give servers real devices."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(func(code int) { status, exited = code, true }))
+	if err != nil {
+		fmt.Fprintln(stderr, "berth:", err)
+		return statusFailed
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited { // --help has been printed
+		return status
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "berth: %s; `berth --help` shows the commands\n", err)
+		return statusUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	parsed.Bind(&g.Globals, streams{stdout, stderr})
+	if err := parsed.Run(); err != nil {
+		fmt.Fprintln(stderr, "berth:", sentence(err))
+		return statusFailed
+	}
+	return 0
+}
+
+// streams are where a daemon writes: its tale and its log.
+type streams struct{ out, log io.Writer }
+
+// sentence is what a person reads of an error: a fault's own words, without the places it passed through.
+func sentence(err error) string {
+	if fault.Is(err, fault.Internal) {
+		return err.Error()
+	}
+	return fault.TextOf(err)
+}

@@ -1,0 +1,166 @@
+// Package cloud is the assembly: it puts the houses together, each from its own rooms, and connects them over their contracts. It holds
+// no logic. `berth up`, `berth demo`, the services alone and the tests all start what stands here.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/identity"
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/conduct"
+	computeserver "github.com/openberth/berth/compute/server"
+	computestore "github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/server"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/sqldb"
+)
+
+// serviceToken is what the houses say of themselves to each other while there is only noauth2.
+const serviceToken = "admin:service"
+
+// House is a running service: its API, and what ends it.
+type House struct {
+	Handler http.Handler
+	Close   func() error
+}
+
+// NoAuth2 checks that the settings ask for the one way of authentication that is there. missing is what an unset option means.
+func (s Settings) NoAuth2(missing string) error {
+	auth, at := s.Auth, s.AuthAt
+	if auth == "" {
+		auth, at = missing, "auth_strategy is not set, so "+missing
+	}
+	if auth == "noauth2" {
+		return nil
+	}
+	return fault.New(fault.Invalid, "cloud.NoAuth2", "%s: [api] auth_strategy = %s: Berth cannot ask Keystone yet; set auth_strategy = noauth2 and listen on loopback only", at, auth)
+}
+
+// OpenPlacement starts the placement house on a database, which it brings up to date first.
+func OpenPlacement(ctx context.Context, url string, log *slog.Logger) (*House, error) {
+	db, err := sqldb.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	srv, err := func() (*server.Server, error) {
+		s, err := store.Open(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.Sync(ctx); err != nil {
+			return nil, err
+		}
+		return server.New(ctx, s, server.Options{Auth: server.NoAuth2, Log: log.With("house", "placement")})
+	}()
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &House{Handler: srv, Close: db.Close}, nil
+}
+
+// OpenCompute starts the compute house on a database of its own and resumes what was on its way. road leads to Placement.
+func OpenCompute(ctx context.Context, url, placementURL string, road *http.Client, s Settings, log *slog.Logger) (*House, error) {
+	db, err := sqldb.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	st, err := computestore.Open(ctx, db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	log = log.With("house", "compute")
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	conductor := conduct.New(st, api.NewClient(placementURL, road, serviceToken))
+	h := computeserver.New(computeserver.Options{})
+	var work sync.WaitGroup
+	var failed error
+	work.Go(func() { failed = conductor.Run(running) })
+	return &House{Handler: h, Close: sync.OnceValue(func() error {
+		stop()
+		work.Wait()
+		return errors.Join(failed, db.Close())
+	})}, nil
+}
+
+// Cloud is all houses in one process, connected in memory.
+type Cloud struct {
+	Settings  Settings
+	Dir       string
+	Placement *House
+	Compute   *House
+	log       *slog.Logger
+
+	mu    sync.Mutex
+	agent *runningAgent // nil while stopped
+}
+
+// Up starts placement, compute and the agent with their state under dir.
+func Up(ctx context.Context, s Settings, dir string, log *slog.Logger) (*Cloud, error) {
+	if err := s.NoAuth2("noauth2"); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fault.New(fault.Unavailable, "cloud.Up", "cannot make the data directory: %w", err)
+	}
+	c := &Cloud{Settings: s, Dir: dir, log: log}
+	var err error
+	if c.Placement, err = OpenPlacement(ctx, s.PlacementURL(dir), log); err != nil {
+		return nil, err
+	}
+	if c.Compute, err = OpenCompute(ctx, s.ComputeURL(dir), "http://placement", rest.InMemory(c.Placement.Handler), s, log); err != nil {
+		return nil, errors.Join(err, c.Placement.Close())
+	}
+	if err := c.StartAgent(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// PlacementURL is the database of placement: the one that the files name, else an SQLite file under dir.
+func (s Settings) PlacementURL(dir string) string {
+	if s.PlacementDB != "" {
+		return s.PlacementDB
+	}
+	return sqliteURL(dir, "placement.db")
+}
+
+// ComputeURL is the database of compute: the one that the files name, else an SQLite file under dir.
+func (s Settings) ComputeURL(dir string) string {
+	if s.ComputeDB != "" {
+		return s.ComputeDB
+	}
+	return sqliteURL(dir, "compute.db")
+}
+
+// sqliteURL is SQLAlchemy's form: three slashes and the path.
+func sqliteURL(dir, name string) string { return "sqlite:///" + filepath.Join(dir, name) }
+
+// PlacementClient is a client of the placement house over memory.
+func (c *Cloud) PlacementClient() *api.Client {
+	return api.NewClient("http://placement", rest.InMemory(c.Placement.Handler), serviceToken)
+}
+
+// HostClient is a client of the host API over memory.
+func (c *Cloud) HostClient() host.Client {
+	return hostClient("http://compute", rest.InMemory(c.Compute.Handler))
+}
+
+func hostClient(base string, road *http.Client) host.Client {
+	return host.Client{REST: &rest.Client{Base: base, HTTP: road, Headers: map[string]string{"X-Auth-Token": serviceToken}}}
+}
+
+// Close ends the agent, compute and placement, in this order.
+func (c *Cloud) Close() error {
+	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Placement.Close())
+}
+
+var _ = identity.NoAuth2

@@ -1,0 +1,183 @@
+package cloud
+
+import (
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// Settings are what the configuration files say, read and checked. Names are OpenStack's; Berth's own stand in [berth].
+type Settings struct {
+	Debug   bool   // [DEFAULT] debug
+	Host    string // [DEFAULT] host: the hypervisor hostname; default the machine's own name
+	Auth    string // [api] auth_strategy: noauth2 or keystone; "" when the files do not say
+	AuthAt  string // where auth_strategy stands, for errors
+	Rules   pci.Rules
+	Aliases pci.Aliases
+
+	ReportInPlacement bool // [pci] report_in_placement
+	PCIInPlacement    bool // [filter_scheduler] pci_in_placement
+
+	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "" when the files do not say
+	ComputeDB   string // [database] connection: compute's own tables; "" when the files do not say
+
+	MaxAttempts         int // [scheduler] max_attempts
+	MaxPlacementResults int // [scheduler] max_placement_results
+
+	Sysfs    string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
+	Capacity hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
+	Rescan   time.Duration       // [berth] rescan_interval, seconds in the file
+}
+
+var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}}
+
+// Known lists every option that Berth reads. Others are warned about.
+func Known() []config.Name {
+	return []config.Name{
+		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "host"},
+		{Group: "api", Option: "auth_strategy"},
+		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
+		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
+		{Group: "filter_scheduler", Option: "pci_in_placement"},
+		{Group: "scheduler", Option: "max_attempts"}, {Group: "scheduler", Option: "max_placement_results"},
+		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
+		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
+		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
+	}
+}
+
+// ReadSettings reads the files. A wrong value is a fault of kind Invalid that names file, line, option and the offending
+// text; an option that nobody reads, or a deprecated one, is a warning in the log.
+func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
+	cfg, err := config.Load(files...)
+	if err != nil {
+		return Settings{}, err
+	}
+	for _, e := range cfg.Unknown(Known()) {
+		log.Warn("an option that Berth does not know is left unread", "at", e.Place(), "group", e.Group, "option", e.Option)
+	}
+	var s Settings
+	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readPCI, s.readOwn} {
+		if err := read(cfg, log); err != nil {
+			return Settings{}, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return fault.New(fault.Internal, "cloud.ReadSettings", "this machine does not tell its name: %w", err)
+	}
+	if s.Debug, err = cfg.Bool("DEFAULT", "debug", false); err != nil {
+		return err
+	}
+	if s.Host, err = cfg.String("DEFAULT", "host", name, nil); err != nil {
+		return err
+	}
+	if e, ok := cfg.Get("DEFAULT", "host"); ok && (s.Host == "" || len(s.Host) > 155 || strings.ContainsAny(s.Host, "/ \t\n")) {
+		return e.Fault("cloud.ReadSettings", "it names the host's providers: 1 to 155 characters without blanks and slashes")
+	}
+	if s.Auth, err = cfg.String("api", "auth_strategy", "", []string{"noauth2", "keystone"}); err != nil {
+		return err
+	}
+	if e, ok := cfg.Get("api", "auth_strategy"); ok {
+		s.AuthAt = e.Place()
+	}
+	if s.PlacementDB, err = readURL(cfg, "placement_database"); err != nil {
+		return err
+	}
+	if s.ComputeDB, err = readURL(cfg, "database"); err != nil {
+		return err
+	}
+	if s.MaxAttempts, err = cfg.Int("scheduler", "max_attempts", 3, 1, 100); err != nil {
+		return err
+	}
+	s.MaxPlacementResults, err = cfg.Int("scheduler", "max_placement_results", 1000, 1, 100000)
+	return err
+}
+
+// readURL reads a database URL and looks at its form only; the password in it is never shown.
+func readURL(cfg *config.Config, group string) (string, error) {
+	e, ok := cfg.Get(group, "connection")
+	if !ok {
+		return "", nil
+	}
+	if err := e.Check("cloud.ReadSettings"); err != nil {
+		return "", err
+	}
+	if u, err := url.Parse(e.Value); err != nil || u.Scheme == "" {
+		e.Value = "…"
+		return "", e.Fault("cloud.ReadSettings", "it is no database URL; write it as sqlite:////path/placement.db")
+	}
+	return e.Value, nil
+}
+
+func (s *Settings) readPCI(cfg *config.Config, log *slog.Logger) (err error) {
+	const op = "cloud.ReadSettings"
+	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
+		return err
+	}
+	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
+		return err
+	}
+	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
+		if e.Option != "device_spec" {
+			log.Warn("a deprecated option; call it [pci] device_spec", "at", e.Place(), "option", e.Option)
+		}
+		if err := e.Check(op); err != nil {
+			return err
+		}
+		rules, err := pci.ParseSpecs(e.Value)
+		if err != nil {
+			return e.Fault(op, "%s", fault.TextOf(err))
+		}
+		s.Rules = append(s.Rules, rules...)
+	}
+	s.Aliases = pci.Aliases{}
+	for _, e := range cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
+		if err := e.Check(op); err != nil {
+			return err
+		}
+		if err := s.Aliases.Add(e.Value, s.PCIInPlacement); err != nil {
+			return e.Fault(op, "%s", fault.TextOf(err))
+		}
+	}
+	return nil
+}
+
+func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
+	if s.Sysfs, err = cfg.String("berth", "sysfs", "/sys", nil); err != nil {
+		return err
+	}
+	if e, ok := cfg.Get("berth", "sysfs"); ok {
+		if _, err := os.Stat(s.Sysfs); err != nil {
+			return e.Fault("cloud.ReadSettings", "cannot look at it: %s; name a directory shaped like /sys, or a captured machine", err)
+		}
+		if s.Sysfs, err = filepath.Abs(s.Sysfs); err != nil {
+			return e.Fault("cloud.ReadSettings", "%s", err)
+		}
+	}
+	seconds, err := cfg.Int("berth", "rescan_interval", 60, 1, 86400)
+	if err != nil {
+		return err
+	}
+	s.Rescan = time.Duration(seconds) * time.Second
+	if s.Capacity.VCPUs, err = cfg.Int("berth", "fake_vcpus", 64, 1, 1<<20); err != nil {
+		return err
+	}
+	if s.Capacity.MemoryMB, err = cfg.Int("berth", "fake_memory_mb", 262144, 1, 1<<30); err != nil {
+		return err
+	}
+	s.Capacity.DiskGB, err = cfg.Int("berth", "fake_disk_gb", 4096, 1, 1<<30)
+	return err
+}
