@@ -1,0 +1,64 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+)
+
+// Entry is one value with the place it has in a file.
+type Entry struct {
+	File   string
+	Line   int    // of the option's name, from 1
+	Group  string // as written in the file
+	Option string
+	Value  string // continuation lines are joined by "\n"
+
+	dangling string // why a reference in Value could not be replaced
+}
+
+// named reports whether the entry stands under this name.
+func (e Entry) named(name Name) bool {
+	return e.Option == name.Option && groupKey(e.Group) == groupKey(name.Group)
+}
+
+// Place is where the entry stands: "berth.conf:12".
+func (e Entry) Place() string { return fmt.Sprintf("%s:%d", e.File, e.Line) }
+
+// Fault makes an Invalid fault about the entry: its place, its name, its text and then what is wrong with it and what to do:
+//
+//	berth.conf:12: [pci] device_spec = {"vendor_id": "8o86"}: vendor_id is no hexadecimal number; write four digits such as 8086
+//
+// Long text is cut; passwords are hidden.
+func (e Entry) Fault(op, format string, args ...any) error {
+	about := fmt.Sprintf("%s: [%s] %s = %s: ", e.Place(), e.Group, e.Option, e.shown())
+	return fault.New(fault.Invalid, op, strings.ReplaceAll(about, "%", "%%")+format, args...)
+}
+
+// Check returns a fault when the value refers to an option that does not exist or to itself; Value then still has the reference.
+func (e Entry) Check(op string) error {
+	if e.dangling == "" {
+		return nil
+	}
+	return e.Fault(op, "%s", e.dangling)
+}
+
+// shown is the value for a message: one line, not too long, without secrets.
+func (e Entry) shown() string {
+	const longest = 160
+	if e.Value == "" {
+		return `""`
+	}
+	if regexp.MustCompile(`(?i)password|passwd|secret|token|private_key`).MatchString(e.Option) {
+		return "***"
+	}
+	// scheme://user:password@host, where the password may hold any letter but @ and blanks
+	text := regexp.MustCompile(`(://[^:/@\s]*):[^@\s]*@`).ReplaceAllString(e.Value, "$1:***@")
+	text = strings.Join(strings.Fields(text), " ")
+	if letters := []rune(text); len(letters) > longest {
+		text = string(letters[:longest]) + "…"
+	}
+	return text
+}

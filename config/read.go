@@ -1,0 +1,125 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bool reads 1, yes, on or true as true and 0, no, off or false as false, in any case; def when the option is not set.
+func (c *Config) Bool(group, option string, def bool, deprecated ...Name) (bool, error) {
+	return read(c, "config.Bool", Name{group, option}, deprecated, def, func(text string) (bool, string) {
+		switch strings.ToLower(text) {
+		case "1", "yes", "on", "true":
+			return true, ""
+		case "0", "no", "off", "false":
+			return false, ""
+		}
+		return false, "is neither true nor false; write true or false (also yes and no, on and off, 1 and 0)"
+	})
+}
+
+// Int reads a whole number from least to most, both included; def when the option is not set or empty.
+func (c *Config) Int(group, option string, def, least, most int, deprecated ...Name) (int, error) {
+	return read(c, "config.Int", Name{group, option}, deprecated, def, func(text string) (int, string) {
+		text = digits(strings.TrimFunc(text, isSpace))
+		if text == "" {
+			return def, ""
+		}
+		number, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, "is no whole number; write one " + span(least, most, math.MinInt, math.MaxInt)
+		}
+		if number < least || number > most {
+			return 0, "is out of bounds; write a whole number " + span(least, most, math.MinInt, math.MaxInt)
+		}
+		return number, ""
+	})
+}
+
+// Float reads a number from least to most, both included; def when the option is not set or empty.
+// Use math.Inf for no bound; the value itself is always finite.
+func (c *Config) Float(group, option string, def, least, most float64, deprecated ...Name) (float64, error) {
+	return read(c, "config.Float", Name{group, option}, deprecated, def, func(text string) (float64, string) {
+		text = digits(strings.TrimFunc(text, isSpace))
+		if text == "" {
+			return def, ""
+		}
+		number, err := strconv.ParseFloat(text, 64)
+		if err != nil || strings.ContainsAny(text, "xX") || math.IsInf(number, 0) || math.IsNaN(number) {
+			return 0, "is no number; write one " + span(least, most, math.Inf(-1), math.Inf(1))
+		}
+		if number < least || number > most {
+			return 0, "is out of bounds; write a number " + span(least, most, math.Inf(-1), math.Inf(1))
+		}
+		return number, ""
+	})
+}
+
+// String reads a text that is one of choices, or any when there are none; def when the option is not set.
+func (c *Config) String(group, option, def string, choices []string, deprecated ...Name) (string, error) {
+	return read(c, "config.String", Name{group, option}, deprecated, def, func(text string) (string, string) {
+		if len(choices) > 0 && !slices.Contains(choices, text) {
+			return "", "is unknown here; write one of " + strings.Join(choices, ", ")
+		}
+		return text, ""
+	})
+}
+
+// Strings reads a list of texts with commas between them, without the blanks around each; def when the option is not set.
+func (c *Config) Strings(group, option string, def []string, deprecated ...Name) ([]string, error) {
+	return read(c, "config.Strings", Name{group, option}, deprecated, def, func(text string) ([]string, string) {
+		text = strings.TrimRight(strings.TrimFunc(text, isSpace), ",")
+		if text == "" {
+			return nil, ""
+		}
+		list := strings.Split(text, ",")
+		for i := range list {
+			list[i] = strings.TrimFunc(list[i], isSpace)
+		}
+		return list, ""
+	})
+}
+
+// read finds an option's value and converts it; what convert finds wrong becomes a fault with the value's place.
+func read[T any](c *Config, op string, name Name, deprecated []Name, def T, convert func(string) (T, string)) (T, error) {
+	entry, found := c.Get(name.Group, name.Option, deprecated...)
+	if !found {
+		return def, nil
+	}
+	if err := entry.Check(op); err != nil {
+		return def, err
+	}
+	value, wrong := convert(entry.Value)
+	if wrong != "" {
+		return def, entry.Fault(op, "%s", wrong)
+	}
+	return value, nil
+}
+
+// digits takes out the single underscores that Python allows between two digits of a number.
+func digits(text string) string {
+	isDigit := func(i int) bool { return i >= 0 && i < len(text) && text[i] >= '0' && text[i] <= '9' }
+	var out strings.Builder
+	for i := range len(text) {
+		if text[i] != '_' || !isDigit(i-1) || !isDigit(i+1) {
+			out.WriteByte(text[i])
+		}
+	}
+	return out.String()
+}
+
+// span says in words which numbers are allowed; a bound at its extreme is none.
+func span[T int | float64](least, most, lowest, highest T) string {
+	switch {
+	case least == lowest && most == highest:
+		return "such as 7"
+	case most == highest:
+		return fmt.Sprintf("of at least %v", least)
+	case least == lowest:
+		return fmt.Sprintf("of at most %v", most)
+	}
+	return fmt.Sprintf("from %v to %v", least, most)
+}
