@@ -149,7 +149,7 @@ type Created struct {
 	Links          []Link              `json:"links"`
 	DiskConfig     string              `json:"OS-DCF:diskConfig"`
 	SecurityGroups []map[string]string `json:"security_groups"`
-	AdminPass      string              `json:"adminPass"`
+	AdminPass      string              `json:"adminPass,omitempty"` // another service gives one
 	Reservation    string              `json:"-"`
 }
 

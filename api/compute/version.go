@@ -68,6 +68,9 @@ func Effects() []Effect {
 // String prints the version as the headers have it: "2.61".
 func (v Version) String() string { return "2." + strconv.Itoa(int(v)) }
 
+// Has reports whether an effect that came with since holds at this version.
+func (v Version) Has(since Version) bool { return v >= since }
+
 // NotServed is the code of the fault that Negotiate returns for a version outside of Min to Max: 406 at the edge.
 const NotServed = "berth.version_not_served"
 

@@ -1,0 +1,293 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+// call is one request on its way through an action.
+type call struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	who     identity.Identity
+	version compute.Version
+	project string // the project id in the path, or empty
+}
+
+// endpoint answers on one path: it settles version, caller and method, and tells the error of the action.
+func (s *server) endpoint(m methods) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{w: w, r: r, version: compute.Min}
+		c.project, _ = r.Context().Value(projectKey{}).(string)
+		if err := s.run(c, m); err != nil {
+			s.tell(c, err)
+		}
+	})
+}
+
+func (s *server) run(c *call, m methods) error {
+	if strings.HasPrefix(c.r.URL.Path, "/v2.1") {
+		version, err := compute.Negotiate(c.r.Header)
+		c.version = version
+		c.sayVersion()
+		if err != nil {
+			return err
+		}
+	}
+	fallback, open := m[public]
+	if !open {
+		who, err := s.Authenticate(c.r)
+		if err != nil {
+			return unauthorized(err)
+		}
+		c.who = who
+		if c.project != "" && c.project != who.Project {
+			return fault.New(fault.Invalid, "", "the path is that of project %q, the token that of project %q", c.project, who.Project)
+		}
+	}
+	method := c.r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	switch do := m[method]; {
+	case do != nil:
+		return do(c)
+	case fallback != nil:
+		return fallback(c)
+	}
+	return c.wrongMethod(m)
+}
+
+// sayVersion says on every answer which version it is in, and that another would be another answer.
+func (c *call) sayVersion() {
+	h := c.w.Header()
+	h.Set(compute.VersionHeader, compute.Service+" "+c.version.String())
+	h.Set(compute.LegacyVersionHeader, c.version.String())
+	h.Set("Vary", compute.VersionHeader+", "+compute.LegacyVersionHeader)
+}
+
+func (c *call) wrongMethod(m methods) error {
+	allowed := slices.Sorted(maps.Keys(m))
+	allowed = slices.DeleteFunc(allowed, func(name string) bool { return name == public })
+	if slices.Contains(allowed, http.MethodGet) {
+		allowed = append(allowed, http.MethodHead)
+	}
+	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return status(http.StatusMethodNotAllowed, fault.NotFound, "%s cannot be done on %s; what can be done is in the header Allow", c.r.Method, c.r.URL.Path)
+}
+
+func unknownPath(c *call) error {
+	return fault.New(fault.NotFound, "", "there is nothing at %s", c.r.URL.Path)
+}
+
+// admin lets only admins through.
+func admin(do action) action {
+	return func(c *call) error {
+		if !c.who.IsAdmin() {
+			return fault.New(fault.Forbidden, "", "%s %s needs the role admin, which %s does not have", c.r.Method, c.r.URL.Path, c.who.User)
+		}
+		return do(c)
+	}
+}
+
+// service lets agents and other services through, and admins.
+func service(do action) action {
+	return func(c *call) error {
+		if !c.who.IsAdmin() && !c.who.Has("service") {
+			return fault.New(fault.Forbidden, "", "%s %s needs the role service or admin, and %s has neither", c.r.Method, c.r.URL.Path, c.who.User)
+		}
+		return do(c)
+	}
+}
+
+// answer sends a body.
+func (c *call) answer(status int, body any) error {
+	rest.WriteJSON(c.w, status, body)
+	return nil
+}
+
+// empty sends a status alone.
+func (c *call) empty(status int) error {
+	c.w.WriteHeader(status)
+	return nil
+}
+
+// The most that a request body may have, in bytes. A report of a large host has thousands of devices.
+const (
+	maxBody   = 1 << 20
+	maxReport = rest.MaxBody
+)
+
+// read takes the request's body, JSON of at most limit bytes.
+func (c *call) read(limit int64, into any) error {
+	if ct := c.r.Header.Get("Content-Type"); ct != "" {
+		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
+			return status(http.StatusUnsupportedMediaType, fault.Invalid, "the body is of type %q; send application/json", ct)
+		}
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return status(http.StatusRequestEntityTooLarge, fault.Invalid, "the body is larger than %d bytes", limit)
+	}
+	if err != nil {
+		return fault.New(fault.Invalid, "", "the body broke off: %w", err)
+	}
+	if len(data) == 0 {
+		return fault.New(fault.Invalid, "", "Malformed request body: it is empty, and should be JSON")
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fault.New(fault.Invalid, "", "Malformed request body: %w", err)
+	}
+	return nil
+}
+
+// maxLimit is the longest page of a list.
+const maxLimit = 1000
+
+// page reads limit and marker.
+func (c *call) page(q url.Values) (limit int, marker string, err error) {
+	limit = maxLimit
+	if text := q.Get("limit"); q.Has("limit") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return 0, "", fault.New(fault.Invalid, "", "limit must be a whole number from 0 on; it is %q", text)
+		}
+		limit = min(n, maxLimit)
+	}
+	return limit, q.Get("marker"), nil
+}
+
+// statusError is an error whose HTTP status its Kind does not tell.
+type statusError struct {
+	code int
+	error
+}
+
+// Unwrap gives the fault.
+func (e *statusError) Unwrap() error { return e.error }
+
+func status(code int, kind fault.Kind, format string, args ...any) error {
+	return &statusError{code, fault.New(kind, "", format, args...)}
+}
+
+func unauthorized(err error) error {
+	if fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Invalid) {
+		return &statusError{http.StatusUnauthorized, err}
+	}
+	return err
+}
+
+// codeOf is the HTTP status of an error.
+func codeOf(err error) int {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.code
+	}
+	if fault.CodeOf(err) == compute.NotServed {
+		return http.StatusNotAcceptable
+	}
+	switch fault.KindOf(err) {
+	case fault.Invalid:
+		return http.StatusBadRequest
+	case fault.NotFound:
+		return http.StatusNotFound
+	case fault.Conflict, fault.NoCapacity:
+		return http.StatusConflict
+	case fault.Forbidden:
+		return http.StatusForbidden
+	case fault.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// wordOf is the key of the Compute API's error body.
+func wordOf(code int) string {
+	switch code {
+	case http.StatusBadRequest:
+		return "badRequest"
+	case http.StatusUnauthorized:
+		return "unauthorized"
+	case http.StatusForbidden:
+		return "forbidden"
+	case http.StatusNotFound:
+		return "itemNotFound"
+	case http.StatusMethodNotAllowed:
+		return "badMethod"
+	case http.StatusConflict:
+		return "conflictingRequest"
+	case http.StatusRequestEntityTooLarge:
+		return "overLimit"
+	case http.StatusUnsupportedMediaType:
+		return "badMediaType"
+	case http.StatusServiceUnavailable:
+		return "serviceUnavailable"
+	}
+	return "computeFault"
+}
+
+// tell answers with an error. What is Berth's own fault goes to the log in full; the client gets the name of the request.
+func (s *server) tell(c *call, err error) {
+	code, message := codeOf(err), fault.TextOf(err)
+	id := c.w.Header().Get("X-Compute-Request-Id")
+	if code >= http.StatusInternalServerError && c.r.Context().Err() == nil {
+		s.Log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "request", id, "error", err)
+	}
+	if code == http.StatusInternalServerError {
+		message = "Berth failed at this request. Its log says why, under " + id + "."
+	}
+	writeError(c.w, code, message)
+}
+
+func writeError(w http.ResponseWriter, code int, message string) {
+	rest.WriteJSON(w, code, map[string]any{wordOf(code): map[string]any{"code": code, "message": message}})
+}
+
+// writer knows whether an answer has begun.
+type writer struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader notes that the answer begins.
+func (w *writer) WriteHeader(code int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write notes that the answer begins.
+func (w *writer) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// recovered ends a request whose handler panicked: with a 500, or, when the answer has begun, by breaking it off.
+func (s *server) recovered(w *writer, r *http.Request, id string) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler {
+		s.Log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "request", id, "panic", p, "stack", string(debug.Stack()))
+	}
+	if w.begun || p == http.ErrAbortHandler {
+		panic(http.ErrAbortHandler)
+	}
+	writeError(w, http.StatusInternalServerError, "Berth failed at this request. Its log says why, under "+id+".")
+}

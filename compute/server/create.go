@@ -1,0 +1,259 @@
+package server
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// mostServers is how many servers one request may ask for: as many as an id has room to number.
+const mostServers = 1 << 12
+
+// unservedKeys are keys of the API that Berth refuses unless they are empty.
+func unservedKeys(v compute.Version) map[string]string {
+	keys := map[string]string{
+		"adminPass":               "there is no way to give a guest a password",
+		"accessIPv4":              "Berth has no network service",
+		"accessIPv6":              "Berth has no network service",
+		"block_device_mapping":    "Berth has no volumes",
+		"block_device_mapping_v2": "Berth has no volumes",
+		"config_drive":            "guests get no configuration drive",
+		"key_name":                "Berth keeps no key pairs",
+		"user_data":               "guests get no user data",
+	}
+	if !v.Has(compute.NoPersonality) {
+		keys["personality"] = "files cannot be injected into guests"
+	}
+	return keys
+}
+
+// order is what a request to create servers wants.
+type order struct {
+	server      lifecycle.Server // but for its id, name and what its flavor asks for
+	flavor      string
+	min, max    int
+	reservation bool // answer with the reservation instead of the first server
+}
+
+// createServers is POST /v2.1/servers. It answers once the servers are recorded; they are then in BUILD.
+func (s *server) createServers(c *call) error {
+	want, err := c.readOrder()
+	if err != nil {
+		return err
+	}
+	f, err := s.visibleFlavor(c.r.Context(), c, want.flavor)
+	if fault.Is(err, fault.NotFound) {
+		return fault.New(fault.Invalid, "", "Invalid input for server.flavorRef: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.Disabled {
+		return fault.New(fault.Invalid, "", "flavor %s is disabled: no new servers are made from it", f.Name)
+	}
+	want.server.Flavor = f
+	made, err := s.create(c.r.Context(), want)
+	if err != nil {
+		return err
+	}
+	if want.reservation {
+		reservation, _ := origin(made.ID)
+		return c.answer(http.StatusAccepted, map[string]string{"reservation_id": reservation})
+	}
+	links := c.links("servers", made.ID)
+	c.w.Header().Set("Location", links[0].HRef)
+	return c.answer(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
+		DiskConfig: "MANUAL", SecurityGroups: []map[string]string{}}})
+}
+
+// create records all servers of an order and returns the first. When one cannot be recorded, those before it are taken back.
+func (s *server) create(ctx context.Context, want order) (first lifecycle.Server, err error) {
+	reservation := random()
+	var made []string
+	for i := range want.max {
+		one := want.server
+		one.ID = serverID(reservation, i)
+		if want.max > 1 {
+			one.Name += "-" + strconv.Itoa(i+1)
+		}
+		if one.Ask, one.Requests, err = s.ask(one.Flavor); err == nil {
+			one, err = s.Conductor.Create(ctx, one)
+		}
+		if err != nil {
+			break
+		}
+		made = append(made, one.ID)
+		if i == 0 {
+			first = one
+		}
+	}
+	if err == nil {
+		return first, nil
+	}
+	for _, id := range made {
+		if undo := s.Conductor.Delete(context.WithoutCancel(ctx), id); undo != nil {
+			s.Log.Error("a server of a request that failed cannot be taken back", "server", id, "error", undo)
+		}
+	}
+	return lifecycle.Server{}, err
+}
+
+// readOrder reads the body.
+func (c *call) readOrder() (want order, err error) {
+	o, others, err := c.wrapped("server")
+	if err != nil {
+		return want, err
+	}
+	for _, key := range []string{"os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"} {
+		if hints, ok := others[key]; ok && string(hints) != "{}" && !isNull(hints) {
+			return want, fault.New(fault.Invalid, "", "Berth has no scheduler hints yet; leave %s out", key)
+		}
+		delete(others, key)
+	}
+	if err := only("server", others); err != nil {
+		return want, err
+	}
+	want.server = lifecycle.Server{Project: c.who.Project, User: c.who.User, Name: o.nameText("name"), Image: o.image(),
+		Metadata: o.metadata(), Zone: o.zone()}
+	want.flavor, _ = o.scalar("flavorRef", true, "the id of a flavor")
+	want.flavor = want.flavor[strings.LastIndexByte(want.flavor, '/')+1:] // it may be the flavor's link
+	want.min = o.number("min_count", false, 1, 1, mostServers)
+	want.max = o.number("max_count", false, want.min, 1, mostServers)
+	if want.min > want.max {
+		o.wrong("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
+	}
+	want.reservation = o.flag("return_reservation_id", false)
+	o.networks(c.version)
+	o.securityGroups()
+	if c.version.Has(compute.ServerDescription) {
+		want.server.Description, _ = o.text("description", 0, 255)
+	}
+	if c.version.Has(compute.TagsAtCreation) {
+		want.server.Tags = o.tags()
+	}
+	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
+		o.wrong("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+	}
+	return want, o.end(unservedKeys(c.version))
+}
+
+// image takes imageRef: a UUID, alone or at the end of a link; or nothing. Berth keeps it and does not look for the image.
+func (o *object) image() string {
+	ref, _ := o.text("imageRef", 0, 1024)
+	ref = ref[strings.LastIndexByte(ref, '/')+1:]
+	if ref == "" {
+		return ""
+	}
+	id, err := uuid.Parse(ref)
+	if err != nil {
+		o.wrong("imageRef", "%q is no UUID of an image", clip(ref))
+	}
+	return id.String()
+}
+
+func (o *object) metadata() map[string]string {
+	var m map[string]string
+	if !o.take("metadata", false, &m, "an object of texts") {
+		return nil
+	}
+	for key, value := range m {
+		if key == "" || len(key) > 255 || len(value) > 255 {
+			o.wrong("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", clip(key))
+		}
+	}
+	if len(m) > 128 {
+		o.wrong("metadata", "it has %d items; 128 are the most", len(m))
+	}
+	return m
+}
+
+// zone takes availability_zone. There is one, called as OpenStack calls its only one.
+func (o *object) zone() string {
+	const only = "nova"
+	zone, ok := o.text("availability_zone", 0, 255)
+	if ok && zone != "" && zone != only {
+		o.wrong("availability_zone", "there is no zone %q; Berth has the one zone %q", clip(zone), only)
+	}
+	return only
+}
+
+// networks takes networks: none and auto come to the same, no network, and so does an empty list before 2.37.
+func (o *object) networks(v compute.Version) {
+	raw, given := o.keys["networks"]
+	delete(o.keys, "networks")
+	var word string
+	isWord := json.Unmarshal(raw, &word) == nil && !isNull(raw)
+	switch {
+	case !given && v.Has(compute.NetworksRequired):
+		o.wrong("networks", "it is missing, and required since %s; give \"none\" or \"auto\"", compute.NetworksRequired)
+	case !given, v.Has(compute.NetworksRequired) && isWord && (word == compute.NetworksNone || word == compute.NetworksAuto):
+	case !v.Has(compute.NetworksRequired) && slices.Contains([]string{"[]", "null"}, string(raw)):
+	case isWord && !v.Has(compute.NetworksRequired):
+		o.wrong("networks", "the words none and auto are understood since %s, and this request is in %s", compute.NetworksRequired, v)
+	default:
+		o.wrong("networks", "Berth has no network service yet, so it can only be \"none\" or \"auto\", not %s", clip(string(raw)))
+	}
+}
+
+// securityGroups takes security_groups: without networks there is nothing that the group `default`, which everyone has, could filter.
+func (o *object) securityGroups() {
+	var groups []struct{ Name string }
+	o.take("security_groups", false, &groups, "a list of objects with the key name")
+	for _, g := range groups {
+		if g.Name != "default" {
+			o.wrong("security_groups", "Berth has no network service yet, so there is no group %q", clip(g.Name))
+		}
+	}
+}
+
+var tagText = regexp.MustCompile(`^[^,/]{1,60}$`)
+
+func (o *object) tags() []string {
+	var tags []string
+	o.take("tags", false, &tags, "a list of texts")
+	slices.Sort(tags)
+	tags = slices.Compact(tags)
+	if len(tags) > 50 {
+		o.wrong("tags", "there are %d; 50 are the most", len(tags))
+	}
+	for _, tag := range tags {
+		if !tagText.MatchString(tag) {
+			o.wrong("tags", "%q is none: a tag has 1 to 60 characters, without comma and slash", clip(tag))
+		}
+	}
+	return tags
+}
+
+// serverID makes the id of the i-th server of a request: a UUID of version 8 (RFC 9562), whose first 48 bits are
+// the request's and whose next 12 count its servers; the rest is chance. So reservation_id and launch_index need no column.
+func serverID(reservation [16]byte, i int) string {
+	id := uuid.UUID(random())
+	copy(id[:6], reservation[:6])
+	id[6] = 0x80 | byte(i>>8)
+	id[7] = byte(i)
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// origin reads the reservation and the launch index back from a server's id.
+func origin(id string) (reservation string, index int) {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return "", 0
+	}
+	if u.Version() == 8 {
+		index = int(u[6]&0x0f)<<8 | int(u[7])
+	}
+	return "r-" + hex.EncodeToString(u[:6]), index
+}

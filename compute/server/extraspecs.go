@@ -1,0 +1,106 @@
+package server
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// listExtraSpecs is GET /v2.1/flavors/{id}/os-extra_specs.
+func (s *server) listExtraSpecs(c *call) error {
+	f, err := s.visibleFlavor(c.r.Context(), c, c.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, map[string]any{"extra_specs": filled(f.ExtraSpecs)})
+}
+
+// createExtraSpecs is POST /v2.1/flavors/{id}/os-extra_specs: it adds and overwrites.
+func (s *server) createExtraSpecs(c *call) error {
+	o, others, err := c.wrapped("extra_specs")
+	if err != nil {
+		return err
+	}
+	if err := only("extra_specs", others); err != nil {
+		return err
+	}
+	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return map[string]any{"extra_specs": specs} })
+}
+
+// putExtraSpec is PUT /v2.1/flavors/{id}/os-extra_specs/{key}; its body is an object with this key alone.
+func (s *server) putExtraSpec(c *call) error {
+	o := &object{name: "extra_specs"}
+	if err := c.read(maxBody, &o.keys); err != nil {
+		return err
+	}
+	key := c.r.PathValue("key")
+	if _, ok := o.keys[key]; !ok || len(o.keys) != 1 {
+		return fault.New(fault.Invalid, "", "the body must be an object with the one key %q, that of the path", key)
+	}
+	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return specs })
+}
+
+// The keys that the Compute API allows.
+var specKey = regexp.MustCompile(`^[a-zA-Z0-9_:. -]{1,255}$`)
+
+func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) any) error {
+	specs := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(o.keys)) {
+		if !specKey.MatchString(key) {
+			o.wrong(clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
+		}
+		specs[key], _ = o.scalar(key, true, "a text or a number")
+		if len(specs[key]) > 255 {
+			o.wrong(key, "it has %d bytes; 255 are the most", len(specs[key]))
+		}
+	}
+	if o.err != nil {
+		return o.err
+	}
+	f, err := s.visibleFlavor(c.r.Context(), c, c.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	f.ExtraSpecs = maps.Clone(filled(f.ExtraSpecs))
+	maps.Copy(f.ExtraSpecs, specs)
+	if _, _, err := s.ask(f); err != nil { // no server could be made from it
+		return err
+	}
+	if err := s.Store.SetExtraSpecs(c.r.Context(), f.ID, specs); err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, body(specs))
+}
+
+// ask is what a server of this flavor asks of Placement. Its error says which extra spec makes no sense.
+func (s *server) ask(f flavor.Flavor) (resource.Ask, []pci.Request, error) {
+	return flavor.Ask(f, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
+}
+
+// showExtraSpec is GET /v2.1/flavors/{id}/os-extra_specs/{key}.
+func (s *server) showExtraSpec(c *call) error {
+	f, err := s.visibleFlavor(c.r.Context(), c, c.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	key := c.r.PathValue("key")
+	value, ok := f.ExtraSpecs[key]
+	if !ok {
+		return fault.New(fault.NotFound, "", "Flavor %s has no extra specs with key %s.", f.ID, key)
+	}
+	return c.answer(http.StatusOK, map[string]string{key: value})
+}
+
+// deleteExtraSpec is DELETE /v2.1/flavors/{id}/os-extra_specs/{key}.
+func (s *server) deleteExtraSpec(c *call) error {
+	if err := s.Store.DeleteExtraSpec(c.r.Context(), c.r.PathValue("id"), c.r.PathValue("key")); err != nil {
+		return err
+	}
+	return c.empty(http.StatusOK)
+}

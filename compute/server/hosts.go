@@ -1,0 +1,180 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// putReport is PUT /berth/v1/hosts/{host}: the report replaces the one before it, whole.
+func (s *server) putReport(c *call) error {
+	var report host.Report
+	if err := c.read(maxReport, &report); err != nil {
+		return err
+	}
+	if name := c.r.PathValue("host"); report.Host != name {
+		return fault.New(fault.Invalid, "", "the path names host %q, the report host %q", name, report.Host)
+	}
+	known, err := readReport(report)
+	if err != nil {
+		return err
+	}
+	known.Seen = s.Now()
+	if err := s.Store.PutReport(c.r.Context(), known); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+// readReport turns a report into what compute knows of a host.
+func readReport(r host.Report) (schedule.Host, error) {
+	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace}
+	if _, err := uuid.Parse(r.Provider); err != nil {
+		return h, fault.New(fault.Invalid, "", "provider must be the UUID of the host's root provider; it is %q", clip(r.Provider))
+	}
+	seen := map[pci.Address]bool{}
+	for _, d := range r.Devices {
+		device, err := readDevice(r.Host, d)
+		if err != nil {
+			return h, fault.New(fault.Invalid, "", "device %q: %w", clip(d.Address), err)
+		}
+		if seen[device.Address] {
+			return h, fault.New(fault.Invalid, "", "device %s is in the report twice", device.Address)
+		}
+		seen[device.Address] = true
+		h.Devices = append(h.Devices, device)
+	}
+	return h, nil
+}
+
+func readDevice(name string, d host.Device) (out schedule.Device, err error) {
+	if d.Host != "" && d.Host != name {
+		return out, fault.New(fault.Invalid, "", "it is on host %q, the report is of host %q", d.Host, name)
+	}
+	out = schedule.Device{Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type), NUMANode: d.NUMANode,
+		Driver: d.Driver, IOMMUGroup: d.IOMMUGroup}, ResourceClass: resource.Class(d.ResourceClass), Provider: provider.ID(d.Provider),
+		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID}
+	for _, t := range d.Traits {
+		out.Traits = append(out.Traits, resource.Trait(t))
+	}
+	if out.Address, err = pci.ParseAddress(d.Address); err != nil {
+		return out, err
+	}
+	switch out.Type {
+	case pci.Plain, pci.Physical, pci.Virtual:
+	default:
+		return out, fault.New(fault.Invalid, "", "dev_type is %q; it is one of %s, %s, %s", d.Type, pci.Plain, pci.Physical, pci.Virtual)
+	}
+	if d.State == "" {
+		return out, fault.New(fault.Invalid, "", "state is missing")
+	}
+	if d.Parent != "" {
+		parent, err := pci.ParseAddress(d.Parent)
+		if err != nil {
+			return out, err
+		}
+		out.Parent = &parent
+	}
+	return out, nil
+}
+
+// listHosts is GET /berth/v1/hosts.
+func (s *server) listHosts(c *call) error {
+	hosts, err := s.Store.Hosts(c.r.Context())
+	if err != nil {
+		return err
+	}
+	reports := make([]host.Report, 0, len(hosts))
+	for _, h := range hosts {
+		conditions := h.Conditions
+		if conditions == nil {
+			conditions = []string{}
+		}
+		reports = append(reports, host.Report{Host: h.Name, Provider: string(h.Provider), Devices: writeDevices(h),
+			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen})
+	}
+	return c.answer(http.StatusOK, map[string]any{"hosts": reports})
+}
+
+// listDevices is GET /berth/v1/devices.
+func (s *server) listDevices(c *call) error {
+	hosts, err := s.Store.Hosts(c.r.Context())
+	if err != nil {
+		return err
+	}
+	devices := []host.Device{}
+	for _, h := range hosts {
+		devices = append(devices, writeDevices(h)...)
+	}
+	return c.answer(http.StatusOK, map[string]any{"devices": devices})
+}
+
+func writeDevices(h schedule.Host) []host.Device {
+	out := make([]host.Device, 0, len(h.Devices))
+	for _, d := range h.Devices {
+		w := host.Device{Host: h.Name, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product, Type: string(d.Type),
+			NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(d.ResourceClass),
+			Traits: texts(d.Traits), Provider: string(d.Provider), State: string(d.State), Holder: d.Holder, RequestID: d.RequestID}
+		if d.Parent != nil {
+			w.Parent = d.Parent.String()
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// texts turns words into texts; the list is never null.
+func texts[T ~string](words []T) []string {
+	out := make([]string, 0, len(words))
+	for _, w := range words {
+		out = append(out, string(w))
+	}
+	return out
+}
+
+// putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: what became of a server. It may come twice. It is
+// recorded also when the agent does not wait for the answer.
+func (s *server) putGuest(c *call) error {
+	var guest host.Guest
+	if err := c.read(maxBody, &guest); err != nil {
+		return err
+	}
+	event, err := readGuest(c.r.PathValue("host"), guest)
+	if err != nil {
+		return err
+	}
+	if err := s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), event); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+func readGuest(name string, g host.Guest) (lifecycle.Event, error) {
+	var devices []schedule.Picked
+	for _, d := range g.Devices {
+		if _, err := pci.ParseAddress(d.Address); err != nil {
+			return nil, err
+		}
+		devices = append(devices, schedule.Picked{RequestID: d.RequestID, Address: d.Address, Provider: provider.ID(d.Provider)})
+	}
+	switch g.Phase {
+	case host.Claimed:
+		return lifecycle.GuestClaimed{Host: name, Devices: devices}, nil
+	case host.Running:
+		return lifecycle.GuestRunning{Host: name, Devices: devices}, nil
+	case host.Failed:
+		return lifecycle.GuestFailed{Host: name, Message: g.Message}, nil
+	case host.Gone:
+		return lifecycle.GuestGone{Host: name}, nil
+	}
+	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Failed, host.Gone)
+}

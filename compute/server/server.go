@@ -1,0 +1,168 @@
+// Package server answers over HTTP for the compute house: the Compute API of api/compute, and the host API of api/host.
+//
+// Handlers read requests, ask the store and the conductor, and write answers; they decide nothing about servers. Each
+// resource has its file. What all requests share is in this one (the table of paths, New) and in call.go (who
+// asks, at which microversion, and how an error is told).
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/pci"
+)
+
+// Store is what the handlers need of the database; *store.Store is one, and says which faults it returns.
+type Store interface {
+	CreateFlavor(ctx context.Context, f flavor.Flavor) error
+	Flavor(ctx context.Context, id string) (flavor.Flavor, error)
+	Flavors(ctx context.Context, f store.FlavorFilter) ([]flavor.Flavor, error)
+	DescribeFlavor(ctx context.Context, id, description string) error
+	DeleteFlavor(ctx context.Context, id string) error
+	SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error
+	DeleteExtraSpec(ctx context.Context, id, key string) error
+
+	Read(ctx context.Context, id string) (lifecycle.Server, error)
+	Servers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
+
+	PutReport(ctx context.Context, host schedule.Host) error
+	Hosts(ctx context.Context) ([]schedule.Host, error)
+	Assignments(ctx context.Context, host string) (store.Assignments, error)
+	Follow(host string) (changed <-chan struct{}, stop func())
+}
+
+// Conductor carries out what users and agents ask; *conduct.Conductor is one, and says which faults it returns.
+type Conductor interface {
+	Create(ctx context.Context, server lifecycle.Server) (lifecycle.Server, error)
+	Delete(ctx context.Context, id string) error
+	Guest(ctx context.Context, id string, event lifecycle.Event) error
+}
+
+var _ Store = (*store.Store)(nil)
+
+// Options are what a server needs. Store and Conductor must be set; the others have defaults.
+type Options struct {
+	Store          Store
+	Conductor      Conductor
+	Aliases        pci.Aliases            // [pci] alias
+	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
+	Authenticate   identity.Authenticator // identity.NoAuth2
+	Log            *slog.Logger           // slog.Default()
+	Stop           <-chan struct{}        // closed at shutdown, ends the streams of assignments; nil: never
+	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
+	Now            func() time.Time       // time.Now
+	NewID          func() string          // a random UUID
+}
+
+type server struct {
+	Options
+	mux *http.ServeMux
+}
+
+// New makes the handler. It starts nothing.
+func New(o Options) http.Handler {
+	if o.Authenticate == nil {
+		o.Authenticate = identity.NoAuth2
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = host.Heartbeat / 2
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = uuid.NewString
+	}
+	s := &server{Options: o, mux: http.NewServeMux()}
+	for path, methods := range s.routes() {
+		s.mux.Handle(path, s.endpoint(methods))
+	}
+	return s
+}
+
+// action answers one method on one path. The error it returns is told to the client in the API's own body.
+type action func(*call) error
+
+// methods are the actions on one path, by HTTP method.
+type methods map[string]action
+
+// public marks paths that answer to nobody in particular.
+const public = "public"
+
+// routes is every path there is. {…} stands for one segment.
+func (s *server) routes() map[string]methods {
+	return map[string]methods{
+		"/":         {public: unknownPath},
+		"/{$}":      {public: nil, http.MethodGet: showVersions},
+		"/v2.1":     {public: nil, http.MethodGet: showVersion},
+		"/v2.1/{$}": {public: nil, http.MethodGet: showVersion},
+
+		"/v2.1/servers":        {http.MethodGet: s.listServers, http.MethodPost: s.createServers},
+		"/v2.1/servers/detail": {http.MethodGet: s.detailServers},
+		"/v2.1/servers/{id}":   {http.MethodGet: s.showServer, http.MethodDelete: s.deleteServer},
+
+		"/v2.1/flavors":        {http.MethodGet: s.listFlavors, http.MethodPost: admin(s.createFlavor)},
+		"/v2.1/flavors/detail": {http.MethodGet: s.detailFlavors},
+		"/v2.1/flavors/{id}": {http.MethodGet: s.showFlavor, http.MethodPut: admin(s.describeFlavor),
+			http.MethodDelete: admin(s.deleteFlavor)},
+		"/v2.1/flavors/{id}/os-extra_specs": {http.MethodGet: s.listExtraSpecs, http.MethodPost: admin(s.createExtraSpecs)},
+		"/v2.1/flavors/{id}/os-extra_specs/{key}": {http.MethodGet: s.showExtraSpec, http.MethodPut: admin(s.putExtraSpec),
+			http.MethodDelete: admin(s.deleteExtraSpec)},
+
+		"/berth/v1/servers/{id}/why":             {http.MethodGet: s.why},
+		"/berth/v1/hosts":                        {http.MethodGet: service(s.listHosts)},
+		"/berth/v1/hosts/{host}":                 {http.MethodPut: service(s.putReport)},
+		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: service(s.watch)},
+		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: service(s.putGuest)},
+		"/berth/v1/devices":                      {http.MethodGet: service(s.listDevices)},
+	}
+}
+
+// ServeHTTP names the request, takes the old project id out of its path, and never lets a panic reach the client.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := "req-" + uuid.NewString()
+	w.Header().Set("X-Compute-Request-Id", id)
+	w.Header().Set("X-Openstack-Request-Id", id)
+	out := &writer{ResponseWriter: w}
+	defer s.recovered(out, r, id)
+	s.mux.ServeHTTP(out, withoutProject(r))
+}
+
+// projectKey is where withoutProject keeps the segment that it took out.
+type projectKey struct{}
+
+// withoutProject turns /v2.1/{project_id}/servers/… into /v2.1/servers/…: until 2.18 the API had the project in its paths.
+func withoutProject(r *http.Request) *http.Request {
+	rest, ok := strings.CutPrefix(r.URL.Path, "/v2.1/")
+	project, tail, two := strings.Cut(rest, "/")
+	resource, _, _ := strings.Cut(tail, "/")
+	if !ok || !two || isResource(project) || !isResource(resource) {
+		return r
+	}
+	r = r.Clone(context.WithValue(r.Context(), projectKey{}, project))
+	r.URL.Path, r.URL.RawPath = "/v2.1/"+tail, ""
+	return r
+}
+
+func isResource(segment string) bool { return segment == "servers" || segment == "flavors" }
+
+// random fills a UUID's worth of bytes with chance.
+func random() (b [16]byte) {
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return b
+}

@@ -1,0 +1,266 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+)
+
+// listServers is GET /v2.1/servers.
+func (s *server) listServers(c *call) error {
+	return s.servers(c, func(list []lifecycle.Server) (any, error) {
+		refs := make([]compute.Ref, 0, len(list))
+		for _, one := range list {
+			refs = append(refs, compute.Ref{ID: one.ID, Name: one.Name, Links: c.links("servers", one.ID)})
+		}
+		return refs, nil
+	})
+}
+
+// detailServers is GET /v2.1/servers/detail.
+func (s *server) detailServers(c *call) error {
+	return s.servers(c, func(list []lifecycle.Server) (any, error) {
+		hosts, err := s.hostStates(c.r.Context(), c)
+		if err != nil {
+			return nil, err
+		}
+		views := make([]compute.Server, 0, len(list))
+		for _, one := range list {
+			views = append(views, c.server(one, hosts))
+		}
+		return views, nil
+	})
+}
+
+func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) error {
+	q := c.r.URL.Query()
+	limit, marker, err := c.page(q)
+	if err != nil {
+		return err
+	}
+	w, err := c.wanted(q)
+	if err != nil {
+		return err
+	}
+	var found []lifecycle.Server
+	if !w.none {
+		w.filter.Marker = marker
+		found, err = collect(limit, func(limit int, last *lifecycle.Server) ([]lifecycle.Server, error) {
+			w.filter.Limit = limit
+			if last != nil {
+				w.filter.Marker = last.ID
+			}
+			return s.Store.Servers(c.r.Context(), w.filter)
+		}, w.keeps)
+		if err != nil {
+			return err
+		}
+	}
+	list, err := view(found)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"servers": list}
+	if len(found) > 0 {
+		if next := c.more(limit, len(found), found[len(found)-1].ID); next != nil {
+			body["servers_links"] = next
+		}
+	}
+	return c.answer(http.StatusOK, body)
+}
+
+// wanted is which servers a list is about: what the database can filter, and what is left to do by hand.
+type wanted struct {
+	filter      store.ServerFilter
+	name        *regexp.Regexp // nil for any
+	reservation string
+	none        bool // a filter that nothing can meet
+}
+
+func (w wanted) keeps(s lifecycle.Server) bool {
+	if w.name != nil && !w.name.MatchString(s.Name) {
+		return false
+	}
+	reservation, _ := origin(s.ID)
+	return w.reservation == "" || w.reservation == reservation
+}
+
+// unserved are filters and orders of the API that Berth does not have. To ignore them would answer with the wrong servers.
+var unserved = []string{"ip", "ip6", "image", "tags", "tags-any", "not-tags", "not-tags-any", "changes-before", "locked", "key_name",
+	"config_drive", "availability_zone", "vm_state", "task_state", "power_state", "uuid"}
+
+// wanted reads the filters of a list. As in OpenStack, those that are for admins only are ignored for others.
+func (c *call) wanted(q url.Values) (w wanted, err error) {
+	for _, key := range unserved {
+		if q.Get(key) != "" {
+			return w, fault.New(fault.Invalid, "", "Berth cannot filter servers by %s yet; leave it out", key)
+		}
+	}
+	if key, dir := q.Get("sort_key"), q.Get("sort_dir"); key != "" && key != "created_at" || dir != "" && dir != "desc" {
+		return w, fault.New(fault.Invalid, "", "Berth lists servers by created_at, newest first (desc), and has no other order yet")
+	}
+	w.filter = store.ServerFilter{Project: c.who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
+	w.reservation = q.Get("reservation_id")
+	if w.name, err = nameFilter(q.Get("name")); err != nil {
+		return w, err
+	}
+	if w.name != nil {
+		w.filter.Name = literal(w.name)
+	}
+	if text := q.Get("changes-since"); text != "" {
+		if w.filter.Since, err = parseTime(text); err != nil {
+			return w, err
+		}
+	}
+	if err := c.wantedStatus(&w, q.Get("status")); err != nil {
+		return w, err
+	}
+	return w, c.wantedByAdmin(&w, q)
+}
+
+func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
+	all := false
+	if q.Has("all_tenants") {
+		value, known := truth(q.Get("all_tenants"))
+		if !known && q.Get("all_tenants") != "" {
+			return fault.New(fault.Invalid, "", "all_tenants must be true or false; it is %q", q.Get("all_tenants"))
+		}
+		all = value || !known
+	}
+	if !c.who.IsAdmin() {
+		if all {
+			return fault.New(fault.Forbidden, "", "all_tenants needs the role admin, which %s does not have", c.who.User)
+		}
+		return nil
+	}
+	w.filter.Host = q.Get("host")
+	if all {
+		w.filter.Project = ""
+	}
+	for _, key := range []string{"project_id", "tenant_id"} {
+		if project := q.Get(key); project != "" {
+			w.filter.Project = project
+		}
+	}
+	if text := q.Get("deleted"); text != "" {
+		deleted, known := truth(text)
+		if !known {
+			return fault.New(fault.Invalid, "", "deleted must be true or false; it is %q", text)
+		}
+		w.filter.Deleted = w.filter.Deleted || deleted
+	}
+	return nil
+}
+
+// The statuses of the Compute API; Berth's servers are in four of them.
+var statuses = map[string]bool{"ACTIVE": true, "BUILD": true, "ERROR": true, "DELETED": true,
+	"HARD_REBOOT": false, "MIGRATING": false, "PASSWORD": false, "PAUSED": false, "REBOOT": false, "REBUILD": false, "RESCUE": false,
+	"RESIZE": false, "REVERT_RESIZE": false, "SHELVED": false, "SHELVED_OFFLOADED": false, "SHUTOFF": false, "SOFT_DELETED": false,
+	"SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": false}
+
+func (c *call) wantedStatus(w *wanted, text string) error {
+	if text == "" {
+		return nil
+	}
+	status := strings.ToUpper(text)
+	ours, known := statuses[status]
+	if !known && c.version.Has(compute.StatusChecked) {
+		return fault.New(fault.Invalid, "", "%q is no status of a server; ACTIVE, BUILD and ERROR are some", text)
+	}
+	if status == "DELETED" && !c.who.IsAdmin() {
+		return fault.New(fault.Forbidden, "", "only admins may list deleted servers")
+	}
+	w.filter.Status, w.none, w.filter.Deleted = status, !ours, status == "DELETED"
+	return nil
+}
+
+// nameFilter reads the filter by name: a regular expression, which is matched anywhere.
+func nameFilter(text string) (*regexp.Regexp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "", "the filter name is no regular expression: %w", err)
+	}
+	return re, nil
+}
+
+// literal is a text that every match contains, for the database to look for; empty when there is none to be seen.
+func literal(re *regexp.Regexp) string {
+	tree, err := syntax.Parse(re.String(), syntax.Perl)
+	if err != nil {
+		return ""
+	}
+	return longest(tree.Simplify())
+}
+
+func longest(re *syntax.Regexp) string {
+	best := ""
+	switch re.Op {
+	case syntax.OpLiteral:
+		if re.Flags&syntax.FoldCase == 0 {
+			best = string(re.Rune)
+		}
+	case syntax.OpConcat, syntax.OpCapture, syntax.OpPlus:
+		for _, sub := range re.Sub {
+			if found := longest(sub); len(found) > len(best) {
+				best = found
+			}
+		}
+	}
+	return best
+}
+
+func parseTime(text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fault.New(fault.Invalid, "", "%q is no time; write it as 2026-01-31T13:30:00Z", text)
+}
+
+// visibleServer reads a server that the caller may know of; a deleted one only for why.
+func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) {
+	id := c.r.PathValue("id")
+	found, err := s.Store.Read(c.r.Context(), id)
+	hidden := err == nil && (found.Project != c.who.Project && !c.who.IsAdmin() || found.State == lifecycle.Deleted && !deleted)
+	if hidden || fault.Is(err, fault.NotFound) {
+		return lifecycle.Server{}, fault.New(fault.NotFound, "", "Instance %s could not be found.", id)
+	}
+	return found, err
+}
+
+// showServer is GET /v2.1/servers/{id}.
+func (s *server) showServer(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	hosts, err := s.hostStates(c.r.Context(), c)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, map[string]any{"server": c.server(found, hosts)})
+}
+
+// deleteServer is DELETE /v2.1/servers/{id}. It answers as soon as the wish is recorded.
+func (s *server) deleteServer(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}

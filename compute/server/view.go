@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/lifecycle"
+)
+
+// silence is how long after its last report a host counts as DOWN. An agent reports at least once a minute.
+const silence = 3 * time.Minute
+
+// hostStates says of each host that has reported whether it is UP or DOWN, when the caller may see it; else it is nil.
+func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, error) {
+	if !c.version.Has(compute.HostStatus) || !c.who.IsAdmin() {
+		return nil, nil
+	}
+	hosts, err := s.Store.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states := map[string]string{}
+	for _, h := range hosts {
+		states[h.Name] = "UP"
+		if s.Now().Sub(h.Seen) > silence {
+			states[h.Name] = "DOWN"
+		}
+	}
+	return states, nil
+}
+
+// server is the view of a server at the version of the call, and as the caller may see it.
+func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Server {
+	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
+		Metadata: filled(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
+		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: map[string]any{},
+		Links: c.links("servers", s.ID), DiskConfig: "MANUAL", Zone: s.Zone, KeyName: orNull(s.KeyName),
+		VMState: s.VMState(), TaskState: orNull(s.TaskState()), LaunchedAt: micros(s.Launched), TerminatedAt: micros(s.Ended),
+		Volumes: []any{}}
+	if s.Image != "" {
+		v.Image = compute.ImageRef{ID: s.Image, Links: c.links("images", s.Image)[1:]}
+	}
+	switch v.Status {
+	case "ACTIVE":
+		v.PowerState = 1
+		v.Progress = new(int)
+	case "BUILD", "DELETED":
+		v.Progress = new(int)
+	}
+	if s.Fault != nil && (v.Status == "ERROR" || v.Status == "DELETED") {
+		v.Fault = &compute.ServerFault{Code: s.Fault.Code, Message: s.Fault.Message, Created: compute.Time{Time: s.Fault.Created}}
+		if c.who.IsAdmin() {
+			v.Fault.Details = s.Fault.Details
+		}
+	}
+	c.addLater(&v, s, hosts)
+	return v
+}
+
+// addLater adds what the version and the caller's role show beyond 2.1.
+func (c *call) addLater(v *compute.Server, s lifecycle.Server, hosts map[string]string) {
+	if c.who.IsAdmin() {
+		v.Place = &compute.Place{Host: orNull(s.Host), Hypervisor: orNull(s.Host), InstanceName: s.ID}
+		if c.version.Has(compute.ExtendedAttributes) {
+			reservation, index := origin(s.ID)
+			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s)}
+		}
+		if c.version.Has(compute.HostStatus) {
+			state, known := hosts[s.Host]
+			if !known && s.Host != "" {
+				state = "UNKNOWN"
+			}
+			v.HostStatus = &state
+		}
+	}
+	if c.version.Has(compute.Locked) {
+		v.Locked = new(bool)
+	}
+	if c.version.Has(compute.ServerDescription) {
+		v.Described = &compute.Described{Description: orNull(s.Description)}
+	}
+	if c.version.Has(compute.Tags) {
+		v.Tags = slices.Clone(s.Tags)
+		if v.Tags == nil {
+			v.Tags = []string{}
+		}
+	}
+}
+
+func (c *call) serverFlavor(s lifecycle.Server) compute.ServerFlavor {
+	f := s.Flavor
+	if !c.version.Has(compute.EmbeddedFlavor) {
+		return compute.ServerFlavor{ID: f.ID, Links: c.links("flavors", f.ID)[1:]}
+	}
+	return compute.ServerFlavor{FlavorValues: &compute.FlavorValues{VCPUs: f.VCPUs, RAM: f.MemoryMB, Disk: f.DiskGB,
+		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: filled(f.ExtraSpecs)}}
+}
+
+// hostID tells a user which of his servers share a host, and not which host it is: a hash of project and host.
+func hostID(s lifecycle.Server) string {
+	if s.Host == "" {
+		return ""
+	}
+	sum := sha256.Sum224([]byte(s.Project + s.Host))
+	return hex.EncodeToString(sum[:])
+}
+
+// micros prints a time of OS-SRV-USG; a zero one is null.
+func micros(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	return orNull(t.UTC().Format("2006-01-02T15:04:05.000000"))
+}
+
+var noHostname = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// hostname is the server's name as a host name: what cannot stand in one becomes a hyphen, and at most 63 characters stay.
+func hostname(s lifecycle.Server) string {
+	name := strings.Trim(noHostname.ReplaceAllString(strings.ToLower(s.Name), "-"), "-.")
+	if name == "" {
+		name = "server-" + s.ID
+	}
+	return strings.TrimRight(name[:min(len(name), 63)], "-.")
+}

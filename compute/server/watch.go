@@ -1,0 +1,114 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// watch is GET /berth/v1/hosts/{host}/assignments?since=R: a stream of what shall be on the host, one line at each
+// change, and again after each Heartbeat of silence. The first line comes at once unless R is the present
+// revision. A revision that was never given, from another life of the database, is not the present one. The
+// stream ends when the client goes, at shutdown, and when the database does not answer: the agent connects anew.
+func (s *server) watch(c *call) error {
+	since, err := sinceRevision(c)
+	if err != nil {
+		return err
+	}
+	name := c.r.PathValue("host")
+	changed, stop := s.Store.Follow(name) // before reading, so that no change falls in between
+	defer stop()
+	now, err := s.Store.Assignments(c.r.Context(), name)
+	if err != nil {
+		return err
+	}
+	stream := http.NewResponseController(c.w)
+	c.w.Header().Set("Content-Type", "application/x-ndjson")
+	c.w.WriteHeader(http.StatusOK)
+	if err := stream.Flush(); err != nil {
+		return nil // the client has gone; there is nobody to tell
+	}
+	beat := time.NewTimer(s.Heartbeat)
+	defer beat.Stop()
+	for due := since != now.Revision; ; due = true {
+		if due {
+			if err := writeLine(c.w, stream, name, now); err != nil {
+				return nil
+			}
+			beat.Reset(s.Heartbeat)
+		}
+		for repeat := false; !repeat; {
+			select {
+			case <-c.r.Context().Done():
+				return nil
+			case <-s.Stop:
+				return nil
+			case <-beat.C:
+				repeat = true
+			case <-changed:
+			}
+			next, err := s.Store.Assignments(c.r.Context(), name)
+			if err != nil {
+				s.Log.Warn("the stream of assignments ends", "host", name, "error", err)
+				return nil
+			}
+			repeat = repeat || next.Revision != now.Revision
+			now = next
+		}
+	}
+}
+
+func sinceRevision(c *call) (int64, error) {
+	text := c.r.URL.Query().Get("since")
+	if text == "" {
+		text = "0"
+	}
+	since, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || since < 0 {
+		return 0, fault.New(fault.Invalid, "", "since must be the revision of a line, or 0; it is %q", clip(text))
+	}
+	if since == 0 {
+		since = -1 // from the start: also a host that never had a server is told so at once
+	}
+	return since, nil
+}
+
+func writeLine(w http.ResponseWriter, stream *http.ResponseController, name string, a store.Assignments) error {
+	line := host.Assignments{Revision: a.Revision, Servers: make([]host.Server, 0, len(a.Servers))}
+	for _, s := range a.Servers {
+		line.Servers = append(line.Servers, writeAssigned(s))
+	}
+	data, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	// A server's write timeout is meant for answers that end; here each line has its own. A road without deadlines needs none.
+	_ = stream.SetWriteDeadline(time.Now().Add(3 * host.Heartbeat))
+	if _, err := w.Write(append(data, '\n')); err != nil {
+		return err
+	}
+	return stream.Flush()
+}
+
+// writeAssigned is a server as its agent needs it.
+func writeAssigned(s lifecycle.Server) host.Server {
+	out := host.Server{ID: s.ID, Name: s.Name, VCPUs: s.Flavor.VCPUs, MemoryMB: s.Flavor.MemoryMB, DiskGB: s.Flavor.DiskGB,
+		Requests: make([]host.Request, 0, len(s.Requests))}
+	for _, r := range s.Requests {
+		out.Requests = append(out.Requests, writeRequest(r))
+	}
+	return out
+}
+
+func writeRequest(r pci.Request) host.Request {
+	return host.Request{ID: r.ID, Alias: r.Alias, Count: r.Count, VendorID: r.Want.Vendor, ProductID: r.Want.Product,
+		Type: string(r.Want.Type), Class: string(r.Want.Class), Required: texts(r.Want.Required), Forbidden: texts(r.Want.Forbidden),
+		Policy: string(r.Policy), Providers: texts(r.Providers)}
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/resource"
+)
+
+// why is GET /berth/v1/servers/{id}/why.
+func (s *server) why(c *call) error {
+	found, err := s.visibleServer(c, true)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, map[string]any{"why": explain(found)})
+}
+
+// explain writes down what a server's record says of its decisions.
+func explain(s lifecycle.Server) compute.Why {
+	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: string(s.State), Host: s.Host, Flavor: s.Flavor.Name,
+		Query: placement.AskQuery(s.Ask).Encode(), Rounds: s.Round, Tries: s.Try, Excluded: filled(s.Excluded),
+		Groups: []compute.WhyGroup{}, Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, Trail: []compute.WhyMark{}}
+	for _, g := range s.Ask.Groups {
+		w.Groups = append(w.Groups, explainGroup(g))
+	}
+	for _, r := range s.Requests {
+		w.Requests = append(w.Requests, compute.WhyRequest{ID: r.ID, Alias: r.Alias, Count: r.Count, Policy: string(r.Policy),
+			Providers: texts(r.Providers)})
+	}
+	if len(s.Choices) > 0 {
+		w.Choice, w.Others = explainChoice(s.Choices[0]), len(s.Choices)-1
+	}
+	for _, d := range s.Devices {
+		w.Devices = append(w.Devices, compute.WhyDevice{RequestID: d.RequestID, Address: d.Address, Provider: string(d.Provider)})
+	}
+	if s.Fault != nil {
+		w.Fault, w.Details = s.Fault.Message, s.Fault.Details
+	}
+	for _, m := range s.Trail {
+		w.Trail = append(w.Trail, compute.WhyMark{At: m.At, Text: m.Text, Times: m.Times})
+	}
+	return w
+}
+
+func explainGroup(g resource.Group) compute.WhyGroup {
+	out := compute.WhyGroup{Suffix: g.Suffix, Resources: amounts(g.Resources), Required: []string{}, Forbidden: texts(g.Forbidden)}
+	for _, any := range g.Required {
+		text := strings.Join(texts(any), ",")
+		if len(any) > 1 {
+			text = "in:" + text
+		}
+		out.Required = append(out.Required, text)
+	}
+	return out
+}
+
+func explainChoice(c schedule.Choice) *compute.WhyChoice {
+	out := &compute.WhyChoice{Host: c.Host, Root: string(c.Root), Allocation: map[string]map[string]int{}, Mappings: map[string][]string{}}
+	for id, a := range c.Allocation {
+		out.Allocation[string(id)] = amounts(a)
+	}
+	for suffix, providers := range c.Mappings {
+		out.Mappings[suffix] = texts(providers)
+	}
+	return out
+}
+
+func amounts(a resource.Amounts) map[string]int {
+	out := map[string]int{}
+	for class, n := range a {
+		out[string(class)] = n
+	}
+	return out
+}
