@@ -1,0 +1,159 @@
+package server
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+func (c *call) consumer() resource.ConsumerID { return resource.ConsumerID(c.values["uuid"]) }
+
+func (c *call) showAllocations() error {
+	held, err := c.server.store.ConsumerAllocations(c.ctx(), c.consumer())
+	if err != nil {
+		return err
+	}
+	shares := make(map[provider.ID]api.ShareDoc, len(held.Allocation))
+	for id, amounts := range held.Allocation {
+		generation := held.Generations[id]
+		shares[id] = api.ShareDoc{Resources: amounts, Generation: &generation}
+	}
+	d := doc{"allocations": shares}
+	if len(shares) > 0 {
+		if c.version >= sinceAllocationOwner {
+			d["project_id"], d["user_id"] = held.Project, held.User
+		}
+		if c.version >= sinceConsumerGuard {
+			d["consumer_generation"] = held.Generation
+		}
+		if c.version >= sinceConsumerTypes {
+			d["consumer_type"] = held.ConsumerType
+		}
+	}
+	c.modified(held.Modified)
+	return c.json(http.StatusOK, d)
+}
+
+func (c *call) providerAllocations() error {
+	all, err := c.server.store.ProviderAllocations(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	shares := make(map[resource.ConsumerID]doc, len(all.Shares))
+	for id, share := range all.Shares {
+		shares[id] = doc{"resources": share.Amounts}
+		if c.version >= sinceConsumerGuard {
+			shares[id]["consumer_generation"] = share.Generation
+		}
+	}
+	c.modified(all.Modified)
+	return c.json(http.StatusOK, doc{"resource_provider_generation": all.Generation, "allocations": shares})
+}
+
+// claim is what a document asks for one consumer.
+func (c *call) claim(id resource.ConsumerID, d api.AllocationsDoc) store.Claim {
+	return store.Claim{Consumer: id, Allocation: d.Held().Allocation, Guarded: c.version >= sinceConsumerGuard, Generation: d.Generation,
+		Project: d.Project, User: d.User, ConsumerType: d.ConsumerType}
+}
+
+// claims lists what documents ask, by consumer.
+func (c *call) claims(docs map[resource.ConsumerID]api.AllocationsDoc) []store.Claim {
+	var list []store.Claim
+	for _, id := range slices.Sorted(maps.Keys(docs)) {
+		list = append(list, c.claim(id, docs[id]))
+	}
+	return list
+}
+
+func (c *call) putAllocations() error {
+	id, ok := api.CanonicalUUID(c.values["uuid"])
+	if !ok {
+		return fault.New(fault.Invalid, "placement.server", "Malformed consumer_uuid: %s", c.values["uuid"])
+	}
+	in, err := c.readAllocations()
+	if err != nil {
+		return err
+	}
+	return c.put(c.claim(resource.ConsumerID(id), in))
+}
+
+// readAllocations reads the body of PUT /allocations/{consumer}, which was a list in the first microversions.
+func (c *call) readAllocations() (api.AllocationsDoc, error) {
+	if c.version > lastListShapedAllocate {
+		var in api.AllocationsDoc
+		err := c.read(api.BodyAllocation, &in)
+		return in, err
+	}
+	var list struct {
+		Allocations []struct {
+			Provider  struct{ UUID provider.ID } `json:"resource_provider"`
+			Resources resource.Amounts           `json:"resources"`
+		} `json:"allocations"`
+		Project string `json:"project_id"`
+		User    string `json:"user_id"`
+	}
+	err := c.read(api.BodyAllocation, &list)
+	in := api.AllocationsDoc{Allocations: map[provider.ID]api.ShareDoc{}, Project: list.Project, User: list.User}
+	for _, share := range list.Allocations {
+		in.Allocations[share.Provider.UUID] = api.ShareDoc{Resources: share.Resources}
+	}
+	return in, err
+}
+
+func (c *call) postAllocations() error {
+	var in map[resource.ConsumerID]api.AllocationsDoc
+	if err := c.read(api.BodyAllocations, &in); err != nil {
+		return err
+	}
+	return c.put(c.claims(in)...)
+}
+
+// put carries claims out and answers.
+func (c *call) put(claims ...store.Claim) error {
+	change, err := c.server.store.PutAllocations(c.ctx(), claims...)
+	if err != nil {
+		c.refused(err, claims, nil)
+		return err
+	}
+	c.refresh(change)
+	return c.none(http.StatusNoContent)
+}
+
+// refused reads the trees again that a refused write is about: the index, which suggested it, may be behind.
+func (c *call) refused(err error, claims []store.Claim, more []provider.ID) {
+	if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NoCapacity) {
+		return
+	}
+	ids := more
+	for _, claim := range claims {
+		ids = slices.AppendSeq(ids, maps.Keys(claim.Allocation))
+	}
+	slices.Sort(ids)
+	var roots []provider.ID
+	snapshot := c.server.index.now()
+	for _, id := range slices.Compact(ids) {
+		if row, ok := snapshot.Row(id); ok {
+			roots = append(roots, cmp.Or(row.Root, row.ID))
+		}
+		if p, err := c.server.store.Provider(c.ctx(), id); err == nil {
+			roots = append(roots, p.Root) // another one when somebody else has moved the provider
+		}
+	}
+	c.refreshRoots(roots)
+}
+
+func (c *call) deleteAllocations() error {
+	change, err := c.server.store.DeleteAllocations(c.ctx(), c.consumer())
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	return c.none(http.StatusNoContent)
+}

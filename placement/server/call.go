@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+	"unicode/utf8"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+// call is one request on its way through the server.
+type call struct {
+	server     *Server
+	w          http.ResponseWriter
+	r          *http.Request
+	id         string // openstack-request-id
+	began      time.Time
+	caller     Caller
+	version    api.Version
+	negotiated bool              // version is what the client asked for
+	values     map[string]string // of the path's variables
+	status     int               // as sent; 0: nothing was sent
+	size       int
+}
+
+// doc is an answer whose shape depends on the microversion.
+type doc = map[string]any
+
+func (c *call) ctx() context.Context { return c.r.Context() }
+
+// provider is the provider that the path names.
+func (c *call) provider() provider.ID { return provider.ID(c.values["uuid"]) }
+
+// query reads the query string.
+func (c *call) query() (url.Values, error) {
+	q, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %w", err)
+	}
+	for key, values := range q {
+		for _, text := range append(values, key) {
+			if !utf8.ValidString(text) {
+				return nil, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %q is not UTF-8", text)
+			}
+		}
+	}
+	return q, nil
+}
+
+// read reads the request's body into a document.
+func (c *call) read(body api.Body, into any) error {
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.server.opts.MaxBody))
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return status(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", over.Limit)
+	}
+	if err != nil {
+		return fault.New(fault.Invalid, "placement.server", "the request body broke off: %w", err)
+	}
+	return c.server.bodies.Read(body, c.version, data, into)
+}
+
+// modified sets the headers that say how old an answer is, in microversions that have them. The zero time is now.
+func (c *call) modified(at time.Time) {
+	if c.version < sinceCacheHeaders {
+		return
+	}
+	if at.IsZero() {
+		at = c.server.now()
+	}
+	c.w.Header().Set("Last-Modified", at.UTC().Format(http.TimeFormat))
+	c.w.Header().Set("Cache-Control", "no-cache")
+}
+
+// json answers with a document.
+func (c *call) json(status int, document any) error {
+	data, err := json.Marshal(document)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "placement.server", err)
+	}
+	c.send(status, data)
+	return nil
+}
+
+// none answers without a body.
+func (c *call) none(status int) error {
+	c.send(status, nil)
+	return nil
+}
+
+// send writes the answer. It is the only place that does.
+func (c *call) send(status int, body []byte) {
+	h := c.w.Header()
+	h.Set("Openstack-Request-Id", c.id)
+	h.Set("X-Openstack-Request-Id", c.id)
+	if c.negotiated {
+		h.Set(api.VersionHeader, c.version.Header())
+		h.Set("Vary", "openstack-api-version")
+	}
+	if body != nil {
+		h.Set("Content-Type", "application/json")
+	}
+	c.status, c.size = status, len(body)
+	c.w.WriteHeader(status)
+	if len(body) > 0 {
+		// The client may have gone; there is nobody left to tell.
+		_, _ = c.w.Write(body)
+	}
+}
+
+// report logs the request once it is answered.
+func (c *call) report() {
+	version := "-"
+	if c.negotiated {
+		version = c.version.String()
+	}
+	c.server.log.LogAttrs(context.WithoutCancel(c.ctx()), slog.LevelInfo, "request",
+		slog.String("request_id", c.id), slog.String("method", c.r.Method), slog.String("uri", c.r.URL.RequestURI()),
+		slog.Int("status", c.status), slog.Int("len", c.size), slog.String("microversion", version),
+		slog.String("user", c.caller.User), slog.Duration("took", c.server.now().Sub(c.began)))
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/resource"
+)
+
+func classPath(name resource.Class) string { return "/resource_classes/" + string(name) }
+
+func classDoc(name resource.Class) doc {
+	return doc{"name": name, "links": []api.Link{{Rel: "self", Href: classPath(name)}}}
+}
+
+func (c *call) class() resource.Class { return resource.Class(c.values["name"]) }
+
+func (c *call) listClasses() error {
+	list, err := c.server.store.Classes(c.ctx())
+	if err != nil {
+		return err
+	}
+	docs := make([]doc, len(list))
+	for i, class := range list {
+		docs[i] = classDoc(class.Name)
+	}
+	c.modified(newest(list, func(class store.Class) time.Time { return class.Modified }))
+	return c.json(http.StatusOK, doc{"resource_classes": docs})
+}
+
+func (c *call) showClass() error {
+	class, err := c.server.store.Class(c.ctx(), c.class())
+	if err != nil {
+		return err
+	}
+	c.modified(class.Modified)
+	return c.json(http.StatusOK, classDoc(class.Name))
+}
+
+func (c *call) createClass() error {
+	var in struct {
+		Name resource.Class `json:"name"`
+	}
+	if err := c.read(api.BodyClass, &in); err != nil {
+		return err
+	}
+	if err := c.server.store.CreateClass(c.ctx(), in.Name); err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", classPath(in.Name))
+	return c.none(http.StatusCreated)
+}
+
+// putClass makes a class exist, or renames it in the first microversions.
+func (c *call) putClass() error {
+	if c.version <= lastClassRename {
+		return c.renameClass()
+	}
+	name := c.class()
+	if !resource.IsCustom(string(name)) {
+		return fault.New(fault.Invalid, "placement.server", "The resource class %q is invalid: a class that can be made is CUSTOM_ and then A-Z, 0-9 and _, 255 characters at most", name)
+	}
+	created, err := c.server.store.EnsureClass(c.ctx(), name)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", classPath(name))
+	return c.none(madeStatus(created))
+}
+
+func (c *call) renameClass() error {
+	if err := c.wantJSON(); err != nil {
+		return err
+	}
+	var in struct {
+		Name resource.Class `json:"name"`
+	}
+	if err := c.read(api.BodyClass, &in); err != nil {
+		return err
+	}
+	change, err := c.server.store.RenameClass(c.ctx(), c.class(), in.Name)
+	if err != nil {
+		return err
+	}
+	c.server.names.forget(c.class(), "")
+	c.refresh(change)
+	return c.json(http.StatusOK, classDoc(in.Name))
+}
+
+func (c *call) deleteClass() error {
+	if err := c.server.store.DeleteClass(c.ctx(), c.class()); err != nil {
+		return err
+	}
+	c.server.names.forget(c.class(), "")
+	return c.none(http.StatusNoContent)
+}

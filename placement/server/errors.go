@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+)
+
+// refusal is an answer with an error status that no kind of fault stands for.
+type refusal struct {
+	status int
+	detail string
+	doc    any  // the whole body in place of an ErrorsDoc; nil: none
+	range_ bool // tell which microversions there are
+}
+
+// Error is the sentence of the answer.
+func (r *refusal) Error() string { return r.detail }
+
+func status(code int, format string, args ...any) error {
+	return &refusal{status: code, detail: fmt.Sprintf(format, args...)}
+}
+
+// statusOf is the HTTP status of a fault.
+func statusOf(err error) int {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.status
+	}
+	switch fault.KindOf(err) {
+	case fault.Invalid:
+		return http.StatusBadRequest
+	case fault.NotFound:
+		return http.StatusNotFound
+	case fault.Conflict, fault.NoCapacity:
+		return http.StatusConflict
+	case fault.Forbidden:
+		return http.StatusForbidden
+	case fault.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers with an error. Faults of ours are logged with all they say, and the client is told the request id only.
+func (c *call) fail(err error, logged bool) {
+	if c.status != 0 {
+		return // the answer has begun
+	}
+	code := statusOf(err)
+	entry := api.ErrorDoc{Status: code, Title: http.StatusText(code), Detail: fault.TextOf(err), RequestID: c.id}
+	if code >= http.StatusInternalServerError {
+		gone := errors.Is(err, context.Canceled) && c.ctx().Err() != nil
+		if !logged && !gone {
+			c.server.log.Error("a request failed", "request_id", c.id, "method", c.r.Method, "uri", c.r.URL.RequestURI(), "error", err)
+		}
+		entry.Detail = "The service failed; its log tells more under " + c.id + "."
+	}
+	if c.negotiated && c.version >= sinceErrorCodes {
+		entry.Code = fault.CodeOf(err)
+		if entry.Code == "" {
+			entry.Code = api.CodeUndefined
+		}
+	}
+	var body any = api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		if r.range_ {
+			entry.MinVersion, entry.MaxVersion = api.Oldest.String(), api.Latest.String()
+			body = api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}
+		}
+		if r.doc != nil {
+			body = r.doc
+		}
+	}
+	h := c.w.Header()
+	for _, name := range []string{"Last-Modified", "Cache-Control", "Location"} {
+		h.Del(name)
+	}
+	if err := c.json(code, body); err != nil {
+		c.none(code)
+	}
+}
+
+// badVersion refuses a request whose microversion is none, or none of ours.
+func (c *call) badVersion(err error) error {
+	if fault.CodeOf(err) != api.CodeVersion {
+		return status(http.StatusBadRequest, "%s", fault.TextOf(err))
+	}
+	return &refusal{status: http.StatusNotAcceptable, detail: fault.TextOf(err), range_: true}
+}
+
+// unauthorized refuses a request without a caller. The body is that of OpenStack's noauth2, which is no ErrorsDoc.
+func (c *call) unauthorized(err error) error {
+	if !fault.Is(err, fault.Forbidden) {
+		return err
+	}
+	text := fault.TextOf(err)
+	return &refusal{status: http.StatusUnauthorized, detail: text,
+		doc: doc{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}}
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// inventoryDoc is one inventory by itself, with the generation of its provider.
+type inventoryDoc struct {
+	api.InventoryDoc
+	Generation int `json:"resource_provider_generation"`
+}
+
+func (c *call) sendInventories(generation int, all map[resource.Class]resource.Inventory) error {
+	out := api.InventoriesDoc{Generation: generation, Inventories: make(map[resource.Class]api.InventoryDoc, len(all))}
+	for class, inv := range all {
+		out.Inventories[class] = api.NewInventoryDoc(inv)
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func (c *call) listInventories() error {
+	all, err := c.server.store.Inventories(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	var at time.Time
+	for _, t := range all.Modified {
+		if t.After(at) {
+			at = t
+		}
+	}
+	c.modified(at)
+	if len(all.Classes) == 0 {
+		c.w.Header().Del("Last-Modified") // as in the original: nothing has no age
+	}
+	return c.sendInventories(all.Generation, all.Classes)
+}
+
+func (c *call) showInventory() error {
+	all, err := c.server.store.Inventories(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	class := resource.Class(c.values["class"])
+	inv, ok := all.Classes[class]
+	if !ok {
+		return fault.New(fault.NotFound, "placement.server", "No inventory of class %s for %s", class, c.provider())
+	}
+	c.modified(all.Modified[class])
+	return c.json(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), all.Generation})
+}
+
+// judge refuses an inventory that holds more back than it has.
+func (c *call) judge(class resource.Class, inv resource.Inventory) error {
+	left := inv.Capacity()
+	if left < 0 || left == 0 && c.version < sinceFullReserve {
+		return fault.New(fault.Invalid, "placement.server", "Invalid inventory for '%s' on resource provider '%s': reserved is %d of a total of %d, at an allocation ratio of %g",
+			class, c.provider(), inv.Reserved, inv.Total, inv.AllocationRatio)
+	}
+	return nil
+}
+
+func (c *call) createInventory() error {
+	var in struct {
+		api.InventoryDoc
+		Class resource.Class `json:"resource_class"`
+	}
+	if err := c.readExisting(api.BodyNewInventory, &in); err != nil {
+		return err
+	}
+	inv := in.Inventory()
+	if err := c.judge(in.Class, inv); err != nil {
+		return err
+	}
+	change, err := c.server.store.AddInventory(c.ctx(), c.provider(), in.Class, inv)
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	c.w.Header().Set("Location", providerPath(c.provider())+"/inventories/"+string(in.Class))
+	c.modified(time.Time{})
+	return c.json(http.StatusCreated, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
+}
+
+func (c *call) replaceInventories() error {
+	var in api.InventoriesDoc
+	if err := c.readExisting(api.BodyInventories, &in); err != nil {
+		return err
+	}
+	all := make(map[resource.Class]resource.Inventory, len(in.Inventories))
+	for class, d := range in.Inventories {
+		all[class] = d.Inventory()
+	}
+	if err := c.judgeAll(in.Generation, all); err != nil {
+		return err
+	}
+	change, err := c.server.store.ReplaceInventories(c.ctx(), c.provider(), in.Generation, all)
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	c.modified(time.Time{})
+	if len(all) == 0 {
+		c.w.Header().Del("Last-Modified")
+	}
+	return c.sendInventories(change.Generation, all)
+}
+
+// judgeAll judges inventories. That the generation has moved, or the provider is gone, comes before that they are wrong.
+func (c *call) judgeAll(generation int, all map[resource.Class]resource.Inventory) error {
+	for class, inv := range all {
+		wrong := c.judge(class, inv)
+		if wrong == nil {
+			continue
+		}
+		p, err := c.server.store.Provider(c.ctx(), c.provider())
+		if err != nil {
+			return err
+		}
+		if p.Generation != generation {
+			return fault.New(fault.Conflict, "placement.server", "resource provider generation conflict: it is %d, and %d was given", p.Generation, generation).WithCode(api.CodeConcurrentUpdate)
+		}
+		return wrong
+	}
+	return nil
+}
+
+func (c *call) updateInventory() error {
+	var in inventoryDoc
+	if err := c.readExisting(api.BodyInventory, &in); err != nil {
+		return err
+	}
+	class, inv := resource.Class(c.values["class"]), in.Inventory()
+	if err := c.judgeAll(in.Generation, map[resource.Class]resource.Inventory{class: inv}); err != nil {
+		return err
+	}
+	change, err := c.server.store.UpdateInventory(c.ctx(), c.provider(), in.Generation, class, inv)
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	c.modified(time.Time{})
+	return c.json(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
+}
+
+func (c *call) deleteInventory() error {
+	change, err := c.server.store.DeleteInventory(c.ctx(), c.provider(), resource.Class(c.values["class"]))
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	return c.none(http.StatusNoContent)
+}
+
+func (c *call) deleteInventories() error {
+	change, err := c.server.store.DeleteInventories(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	return c.none(http.StatusNoContent)
+}

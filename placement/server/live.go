@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/provider"
+)
+
+// refreshTime is how long a refresh may take. It goes on when the client that caused it has gone.
+const refreshTime = 30 * time.Second
+
+// live is the index: the newest snapshot, and the one road on which trees are read again.
+//
+// Refreshes go one after the other, and each reads the database after it got its turn, so an older read never replaces a
+// newer one. Who waits for a turn shares the next refresh with all others who wait.
+type live struct {
+	store    *store.Store
+	snapshot atomic.Pointer[index.Snapshot]
+
+	turn chan struct{} // holds one token while a refresh is going on
+
+	mu   sync.Mutex
+	next *batch // what the next refresh reads; nil: nothing yet
+}
+
+// batch is what one refresh reads, and how it went.
+type batch struct {
+	all   bool // the whole database
+	roots map[provider.ID]bool
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+func newLive(s *store.Store) *live {
+	l := &live{store: s, turn: make(chan struct{}, 1)}
+	l.snapshot.Store(index.Build(nil))
+	return l
+}
+
+// now is the newest snapshot.
+func (l *live) now() *index.Snapshot { return l.snapshot.Load() }
+
+// reload reads the whole database again.
+func (l *live) reload(ctx context.Context) error { return l.join(ctx, true, nil) }
+
+// refresh reads these trees again, after whatever the caller has committed. When it fails the trees are kept for the next
+// refresh, whoever causes it.
+func (l *live) refresh(ctx context.Context, roots ...provider.ID) error {
+	if len(roots) == 0 {
+		return nil
+	}
+	return l.join(ctx, false, roots)
+}
+
+// join adds to the next refresh, and waits until it is done or does it.
+func (l *live) join(ctx context.Context, all bool, roots []provider.ID) error {
+	mine := l.add(all, roots)
+	select {
+	case l.turn <- struct{}{}:
+		l.run(ctx)
+		<-l.turn
+	case <-mine.done:
+	}
+	<-mine.done // closed by now: by run, or by the refresh before it
+	return mine.err
+}
+
+func (l *live) add(all bool, roots []provider.ID) *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		l.next = &batch{roots: map[provider.ID]bool{}, done: make(chan struct{})}
+	}
+	l.next.all = l.next.all || all
+	for _, root := range roots {
+		l.next.roots[root] = true
+	}
+	return l.next
+}
+
+// run carries out the next refresh, if there is any. The caller holds the turn.
+func (l *live) run(ctx context.Context) {
+	l.mu.Lock()
+	b := l.next
+	l.next = nil
+	l.mu.Unlock()
+	if b == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
+	defer cancel()
+	if b.err = l.load(ctx, b); b.err != nil {
+		l.add(b.all, slices.Collect(maps.Keys(b.roots)))
+	}
+	close(b.done)
+}
+
+// load reads what a batch names and swaps the snapshot, once.
+func (l *live) load(ctx context.Context, b *batch) error {
+	if b.all {
+		rows, err := l.store.Rows(ctx)
+		if err == nil {
+			l.snapshot.Store(index.Build(indexRows(rows)))
+		}
+		return err
+	}
+	s := l.snapshot.Load()
+	for _, root := range slices.Sorted(maps.Keys(b.roots)) {
+		rows, err := l.store.TreeRows(ctx, root)
+		if err != nil {
+			return err
+		}
+		s = s.Replace(root, indexRows(rows))
+	}
+	l.snapshot.Store(s)
+	return nil
+}
+
+// behind says whether a refresh failed and its trees wait to be read again.
+func (l *live) behind() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next != nil
+}
+
+func indexRows(rows []store.Row) []index.Row {
+	out := make([]index.Row, len(rows))
+	for i, r := range rows {
+		out[i] = index.Row(r)
+	}
+	return out
+}
+
+// refresh reads the trees of a change again, so that whoever hears of the write finds it in the index. The write stands in
+// any case: a refresh that fails is logged, and the next candidates wait for its repetition.
+func (c *call) refresh(change store.Change) { c.refreshRoots(change.Roots) }
+
+func (c *call) refreshRoots(roots []provider.ID) {
+	if err := c.server.index.refresh(c.ctx(), roots...); err != nil {
+		c.server.log.Warn("the index is behind the database", "request_id", c.id, "trees", roots, "error", err)
+	}
+}
+
+// fresh is a snapshot in which no refresh is owed.
+func (c *call) fresh() (*index.Snapshot, error) {
+	if c.server.index.behind() {
+		if err := c.server.index.join(c.ctx(), false, nil); err != nil {
+			return nil, err
+		}
+	}
+	return c.server.index.now(), nil
+}

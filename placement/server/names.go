@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/resource"
+)
+
+// names remembers which resource classes and traits exist, so that a query need not ask the database about each. A name
+// that is not known here is looked for there: somebody else may have added it.
+type names struct {
+	store *store.Store
+
+	mu      sync.RWMutex
+	classes map[resource.Class]bool
+	traits  map[resource.Trait]bool
+}
+
+func newNames(s *store.Store) *names {
+	return &names{store: s, classes: map[resource.Class]bool{}, traits: map[resource.Trait]bool{}}
+}
+
+// forget is for a name that is gone, or may be.
+func (n *names) forget(class resource.Class, trait resource.Trait) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.classes, class)
+	delete(n.traits, trait)
+}
+
+// check refuses a query that names a class or a trait which does not exist.
+func (n *names) check(ctx context.Context, groups []resource.Group, more ...[]resource.Trait) error {
+	var traits []resource.Trait
+	for _, list := range more {
+		traits = append(traits, list...)
+	}
+	for _, g := range groups {
+		for _, class := range g.Resources.Sorted() {
+			if err := n.class(ctx, class); err != nil {
+				return err
+			}
+		}
+		for _, any := range g.Required {
+			traits = append(traits, any...)
+		}
+		traits = append(traits, g.Forbidden...)
+	}
+	return n.all(ctx, traits)
+}
+
+func (n *names) class(ctx context.Context, name resource.Class) error {
+	n.mu.RLock()
+	known := n.classes[name]
+	n.mu.RUnlock()
+	if known {
+		return nil
+	}
+	switch _, err := n.store.Class(ctx, name); {
+	case fault.Is(err, fault.NotFound):
+		return fault.New(fault.Invalid, "placement.server", "Invalid resource class in resources parameter: No such resource class %s.", name)
+	case err != nil:
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.classes[name] = true
+	return nil
+}
+
+func (n *names) all(ctx context.Context, traits []resource.Trait) error {
+	var ask []resource.Trait
+	n.mu.RLock()
+	for _, t := range traits {
+		if !n.traits[t] {
+			ask = append(ask, t)
+		}
+	}
+	n.mu.RUnlock()
+	if len(ask) == 0 {
+		return nil
+	}
+	found, err := n.store.Traits(ctx, store.TraitFilter{In: ask})
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, t := range found {
+		n.traits[t.Name] = true
+	}
+	var missing []string
+	for _, t := range ask {
+		if !n.traits[t] {
+			missing = append(missing, string(t))
+		}
+	}
+	if len(missing) > 0 {
+		return fault.New(fault.Invalid, "placement.server", "No such trait(s): %s.", strings.Join(missing, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+func providerPath(id provider.ID) string { return "/resource_providers/" + string(id) }
+
+// providerDoc shapes a provider for the call's microversion.
+func (c *call) providerDoc(p store.Provider) doc {
+	self := providerPath(p.ID)
+	links := []api.Link{{Rel: "self", Href: self}}
+	for _, l := range []struct {
+		rel   string
+		since api.Version
+	}{
+		{"inventories", 0}, {"usages", 0}, {"aggregates", sinceAggregatesLink}, {"traits", sinceTraitsLink}, {"allocations", sinceAllocationsLink},
+	} {
+		if c.version >= l.since {
+			links = append(links, api.Link{Rel: l.rel, Href: self + "/" + l.rel})
+		}
+	}
+	d := doc{"uuid": p.ID, "name": p.Name, "generation": p.Generation, "links": links}
+	if c.version >= sinceNesting {
+		d["parent_provider_uuid"], d["root_provider_uuid"] = nullable(p.Parent), p.Root
+	}
+	return d
+}
+
+// nullable writes the empty text as null.
+func nullable[T ~string](text T) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// newest is the latest of several moments; none of them is the zero time, which is sent as now.
+func newest[T any](list []T, at func(T) time.Time) (out time.Time) {
+	for _, item := range list {
+		if t := at(item); t.After(out) {
+			out = t
+		}
+	}
+	return out
+}
+
+func (c *call) listProviders() error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	q, err := api.ParseProviderQuery(c.version, values)
+	if err != nil {
+		return err
+	}
+	if err := c.server.names.check(c.ctx(), []resource.Group{q.Group}); err != nil {
+		return err
+	}
+	list, err := c.server.store.Providers(c.ctx(), store.Filter{Name: q.Name, ID: q.ID, InTree: q.Group.InTree,
+		MemberOf: q.Group.MemberOf, NotMemberOf: q.Group.NotMemberOf})
+	if err != nil {
+		return err
+	}
+	if len(q.Group.Resources)+len(q.Group.Required)+len(q.Group.Forbidden) > 0 {
+		snapshot := c.server.index.now()
+		list = slices.DeleteFunc(list, func(p store.Provider) bool {
+			row, ok := snapshot.Row(p.ID)
+			return !ok || !meets(row, q.Group)
+		})
+	}
+	docs := make([]doc, len(list))
+	for i, p := range list {
+		docs[i] = c.providerDoc(p)
+	}
+	c.modified(newest(list, func(p store.Provider) time.Time { return p.Modified }))
+	return c.json(http.StatusOK, doc{"resource_providers": docs})
+}
+
+// meets says whether a provider has, alone, what a query of providers wants of it.
+func meets(row index.Row, g resource.Group) bool {
+	for class, amount := range g.Resources {
+		inv, ok := row.Inventories[class]
+		if !ok || !inv.Fits(row.Used[class], amount) {
+			return false
+		}
+	}
+	for _, any := range g.Required {
+		if !slices.ContainsFunc(any, row.HasTrait) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(g.Forbidden, row.HasTrait)
+}
+
+func (c *call) createProvider() error {
+	var in api.NewProvider
+	if err := c.read(api.BodyNewProvider, &in); err != nil {
+		return err
+	}
+	id := string(in.UUID)
+	if id == "" {
+		id = c.server.newID()
+	} else if canonical, ok := api.CanonicalUUID(id); ok {
+		id = canonical
+	}
+	if in.Name == "" {
+		return fault.New(fault.Invalid, "placement.server", "Unable to create resource provider %s: a name is required", id)
+	}
+	p, change, err := c.server.store.CreateProvider(c.ctx(), provider.ID(id), in.Name, text(in.Parent))
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	c.w.Header().Set("Location", providerPath(p.ID))
+	if c.version < sinceCreatedBody {
+		return c.none(http.StatusCreated)
+	}
+	c.modified(p.Modified)
+	return c.json(http.StatusOK, c.providerDoc(p))
+}
+
+// text is what a pointer points to, or nothing.
+func text[T ~string](p *T) T {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func (c *call) showProvider() error {
+	p, err := c.server.store.Provider(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	c.modified(p.Modified)
+	return c.json(http.StatusOK, c.providerDoc(p))
+}
+
+func (c *call) updateProvider() error {
+	var in map[string]*string // that the parent is left out and that it is null differ
+	if err := c.readExisting(api.BodyProvider, &in); err != nil {
+		return err
+	}
+	parent, move := in["parent_provider_uuid"]
+	to := store.Update{Name: text(in["name"]), Move: move, Parent: provider.ID(text(parent)), Free: c.version >= sinceReparenting}
+	p, change, err := c.server.store.UpdateProvider(c.ctx(), c.provider(), to)
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	c.modified(p.Modified)
+	return c.json(http.StatusOK, c.providerDoc(p))
+}
+
+// readExisting reads the body of a request about a provider. That the provider does not exist comes before that the body
+// is wrong.
+func (c *call) readExisting(body api.Body, into any) error {
+	err := c.read(body, into)
+	if err == nil || statusOf(err) != http.StatusBadRequest {
+		return err
+	}
+	if _, missing := c.server.store.Provider(c.ctx(), c.provider()); missing != nil {
+		return missing
+	}
+	return err
+}
+
+func (c *call) deleteProvider() error {
+	change, err := c.server.store.DeleteProvider(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	return c.none(http.StatusNoContent)
+}

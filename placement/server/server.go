@@ -1,0 +1,154 @@
+// Package server is Placement's HTTP API: the handlers, and the live index that candidates are found in.
+//
+//	request ─▶ ServeHTTP: id, limits, who asks, microversion, route ─▶ handler ─┬─▶ store   (every read and write but one)
+//	                                                                            └─▶ index   (candidates)
+//	                                          a write's trees ◀── store ────────────┘ ▲
+//	                                                  └── read again, replaced ───────┘ before the write is answered
+//
+// SQL decides, the index suggests. What differs between microversions stands in since.go and in the route table.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/store"
+)
+
+// MaxHeader is how large the header of a request may be, in bytes: for http.Server's MaxHeaderBytes. The server itself
+// refuses a request line that is longer.
+const MaxHeader = 64 << 10
+
+// defaultMaxCandidates bounds an answer when Options do not.
+const defaultMaxCandidates = 100_000
+
+// Options are what the server may be told. The zero value is complete but for Auth.
+type Options struct {
+	Auth                Authenticator // who is asking; nil lets nobody in but to the version document
+	Log                 *slog.Logger  // nil: slog.Default()
+	RandomizeCandidates bool          // [placement] randomize_allocation_candidates: the order of candidates is left to chance
+	BreadthFirst        bool          // [placement] allocation_candidates_generation_strategy = breadth-first: a candidate from each host in turn
+	MaxCandidates       int           // how many candidates are looked at for one answer; 0: 100,000
+	MaxBody             int64         // the largest request body in bytes; 0: rest.MaxBody
+}
+
+// Server is the API's http.Handler. It is safe for concurrent use.
+type Server struct {
+	store  *store.Store
+	opts   Options
+	log    *slog.Logger
+	bodies *api.Bodies
+	routes []route
+	index  *live
+	names  *names
+
+	now     func() time.Time
+	newID   func() string // the UUID of a provider that was made without one
+	shuffle func(int, func(i, j int))
+}
+
+// New makes a server on a store whose schema is in place, and reads the whole database into the index.
+func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
+	bodies, err := api.NewBodies()
+	if err != nil {
+		return nil, err
+	}
+	if opts.Auth == nil {
+		opts.Auth = nobody
+	}
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	if opts.MaxCandidates <= 0 {
+		opts.MaxCandidates = defaultMaxCandidates
+	}
+	if opts.MaxBody <= 0 {
+		opts.MaxBody = rest.MaxBody
+	}
+	srv := &Server{
+		store: s, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
+		now: time.Now, newID: uuid.NewString, shuffle: shuffle,
+	}
+	if err := srv.Reload(ctx); err != nil {
+		return nil, fault.Wrap("", "placement.server.New", err)
+	}
+	return srv, nil
+}
+
+// Reload reads the whole database into the index: for a database that others write to as well.
+func (s *Server) Reload(ctx context.Context) error { return s.index.reload(ctx) }
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now()}
+	defer c.report()
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.log.Error("a handler panicked", "request_id", c.id, "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			c.fail(fault.New(fault.Internal, "placement.server", "unexpected"), true)
+		}
+	}()
+	s.log.Debug("request begins", "request_id", c.id, "method", r.Method, "uri", r.URL.RequestURI(), "from", r.RemoteAddr)
+	if err := s.serve(c); err != nil {
+		c.fail(err, false)
+	}
+}
+
+// serve takes a request through everything that comes before its handler, in the order of the original.
+func (s *Server) serve(c *call) error {
+	if len(c.r.URL.RequestURI()) > MaxHeader {
+		return status(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxHeader)
+	}
+	path := c.r.URL.Path
+	if path != "/" && path != "" {
+		caller, err := s.opts.Auth(c.r)
+		if err != nil {
+			return c.unauthorized(err)
+		}
+		c.caller = caller
+	}
+	version, err := api.RequestVersion(c.r.Header)
+	if err != nil {
+		return c.badVersion(err)
+	}
+	c.version, c.negotiated = version, true
+	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
+		return status(http.StatusBadRequest, "content-type header required when content-length > 0")
+	}
+	found, values := s.match(path)
+	if found == nil {
+		return status(http.StatusNotFound, "The resource could not be found.")
+	}
+	v, ok := found.verbs[c.r.Method]
+	if !ok {
+		return notAllowed(c, found)
+	}
+	if err := v.admit(c, found); err != nil {
+		return err
+	}
+	c.values = values
+	return v.handle(c)
+}
+
+// match finds the route of a path, and the values of its variables.
+func (s *Server) match(path string) (*route, map[string]string) {
+	parts := strings.Split(path, "/")
+	for i := range s.routes {
+		if values, ok := s.routes[i].match(parts); ok {
+			return &s.routes[i], values
+		}
+	}
+	return nil, nil
+}

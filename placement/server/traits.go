@@ -1,0 +1,146 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/resource"
+)
+
+func traitNames(list []store.Trait) []resource.Trait {
+	out := make([]resource.Trait, len(list))
+	for i, t := range list {
+		out[i] = t.Name
+	}
+	return out
+}
+
+func traitModified(t store.Trait) time.Time { return t.Modified }
+
+func (c *call) listTraits() error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	var filter store.TraitFilter
+	for key, values := range q {
+		last := values[len(values)-1]
+		switch key {
+		case "name":
+			err = filterNames(&filter, last)
+		case "associated":
+			yes := strings.EqualFold(last, "true")
+			if !yes && !strings.EqualFold(last, "false") {
+				err = fault.New(fault.Invalid, "placement.server", "associated is %q, it can be true or false", last)
+			}
+			filter.Associated = &yes
+		default:
+			err = fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: there is no parameter %q", key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	list, err := c.server.store.Traits(c.ctx(), filter)
+	if err != nil {
+		return err
+	}
+	c.modified(newest(list, traitModified))
+	return c.json(http.StatusOK, doc{"traits": traitNames(list)})
+}
+
+// filterNames reads `in:A,B` or `startswith:A`. Any other word before the colon selects all, as in the original.
+func filterNames(filter *store.TraitFilter, value string) error {
+	op, list, ok := strings.Cut(value, ":")
+	switch {
+	case !ok:
+		return fault.New(fault.Invalid, "placement.server", "name is %q; it is written as in:NAME,NAME or as startswith:PREFIX", value)
+	case op == "in":
+		filter.In = []resource.Trait{}
+		for name := range strings.SplitSeq(list, ",") {
+			filter.In = append(filter.In, resource.Trait(name))
+		}
+	case op == "startswith":
+		filter.Prefix = list
+	}
+	return nil
+}
+
+func (c *call) showTrait() error {
+	t, err := c.server.store.Trait(c.ctx(), resource.Trait(c.values["name"]))
+	if err != nil {
+		return err
+	}
+	c.modified(t.Modified)
+	return c.none(http.StatusNoContent)
+}
+
+func (c *call) putTrait() error {
+	name := c.values["name"]
+	if !resource.IsCustom(name) {
+		return fault.New(fault.Invalid, "placement.server", "The trait %q is invalid: a trait that can be made is CUSTOM_ and then A-Z, 0-9 and _, 255 characters at most", name)
+	}
+	t, created, err := c.server.store.EnsureTrait(c.ctx(), resource.Trait(name))
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", "/traits/"+name)
+	c.modified(t.Modified)
+	return c.none(madeStatus(created))
+}
+
+// madeStatus is the status of a PUT that makes something exist.
+func madeStatus(created bool) int {
+	if created {
+		return http.StatusCreated
+	}
+	return http.StatusNoContent
+}
+
+func (c *call) deleteTrait() error {
+	name := resource.Trait(c.values["name"])
+	if err := c.server.store.DeleteTrait(c.ctx(), name); err != nil {
+		return err
+	}
+	c.server.names.forget("", name)
+	return c.none(http.StatusNoContent)
+}
+
+func (c *call) sendProviderTraits(generation int, list []store.Trait) error {
+	c.modified(newest(list, traitModified))
+	return c.json(http.StatusOK, api.ProviderTraitsDoc{Generation: generation, Traits: traitNames(list)})
+}
+
+func (c *call) listProviderTraits() error {
+	all, err := c.server.store.ProviderTraits(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	return c.sendProviderTraits(all.Generation, all.Traits)
+}
+
+func (c *call) replaceTraits() error {
+	var in api.ProviderTraitsDoc
+	if err := c.read(api.BodyTraits, &in); err != nil {
+		return err
+	}
+	all, change, err := c.server.store.ReplaceTraits(c.ctx(), c.provider(), in.Generation, in.Traits)
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	return c.sendProviderTraits(all.Generation, all.Traits)
+}
+
+func (c *call) clearTraits() error {
+	change, err := c.server.store.ClearTraits(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	c.refresh(change)
+	return c.none(http.StatusNoContent)
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/resource"
+)
+
+func (c *call) providerUsages() error {
+	all, err := c.server.store.ProviderUsages(c.ctx(), c.provider())
+	if err != nil {
+		return err
+	}
+	c.modified(time.Time{})
+	return c.json(http.StatusOK, api.UsagesDoc{Generation: all.Generation, Usages: all.Used})
+}
+
+// totalUsages is GET /usages: what the consumers of a project hold.
+func (c *call) totalUsages() error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	filter, err := c.usageFilter(q)
+	if err != nil {
+		return err
+	}
+	list, err := c.server.store.Usages(c.ctx(), filter)
+	if err != nil {
+		return err
+	}
+	c.modified(time.Time{})
+	if c.version < sinceConsumerTypes {
+		sum := resource.Amounts{}
+		for _, u := range list {
+			for class, n := range u.Used {
+				sum[class] += n
+			}
+		}
+		return c.json(http.StatusOK, doc{"usages": sum})
+	}
+	byType := make(map[string]doc, len(list))
+	for _, u := range list {
+		d := doc{"consumer_count": u.Consumers}
+		for class, n := range u.Used {
+			d[string(class)] = n
+		}
+		byType[u.ConsumerType] = d
+	}
+	return c.json(http.StatusOK, doc{"usages": byType})
+}
+
+// consumerTypeWord is what consumer_type may be in a query. The original's pattern ends the word `all` nowhere.
+var consumerTypeWord = regexp.MustCompile(`^[A-Z0-9_]+$|^all|^unknown$`)
+
+// usageFilter reads the query of GET /usages.
+func (c *call) usageFilter(q url.Values) (store.UsageFilter, error) {
+	filter := store.UsageFilter{ConsumerType: "all"}
+	if c.version >= sinceConsumerTypes {
+		filter.ConsumerType = ""
+	}
+	for key, values := range q {
+		last := values[len(values)-1]
+		switch {
+		case key == "project_id":
+			filter.Project = last
+		case key == "user_id":
+			filter.User = last
+		case key == "consumer_type" && c.version >= sinceConsumerTypes && consumerTypeWord.MatchString(last):
+			filter.ConsumerType = last
+		default:
+			return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %s=%q is none at microversion %s", key, last, c.version)
+		}
+		if last == "" || len([]rune(last)) > 255 {
+			return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %s has 1 to 255 characters", key)
+		}
+	}
+	if filter.Project == "" {
+		return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: project_id is required")
+	}
+	return filter, nil
+}

@@ -1,0 +1,18 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+)
+
+// versions is GET /: the version document, for everybody.
+func (c *call) versions() error {
+	c.modified(time.Time{})
+	return c.json(http.StatusOK, doc{"versions": []doc{{
+		"id": "v" + api.Oldest.String(), "status": "CURRENT",
+		"min_version": api.Oldest.String(), "max_version": api.Latest.String(),
+		"links": []api.Link{{Rel: "self", Href: ""}},
+	}}})
+}
