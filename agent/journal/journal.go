@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -117,7 +118,7 @@ func (j *Journal) State() State {
 func (j *Journal) Identity() (id Identity, ok bool) { return j.State().Identity() }
 
 // Claims lists all claims, by server and address.
-func (j *Journal) Claims() []Claim { return j.State().Claims() }
+func (j *Journal) Claims() []device.Claim { return j.State().Claims() }
 
 // SetIdentity writes down who the host is, so that a restart keeps its provider.
 func (j *Journal) SetIdentity(id Identity) error {
@@ -125,8 +126,8 @@ func (j *Journal) SetIdentity(id Identity) error {
 }
 
 // Put writes down that this host has taken a server on, with all the devices claimed for it (perhaps none); what
-// was written of the server before is replaced. The claims' own Server is not looked at.
-func (j *Journal) Put(server string, claims []Claim) error {
+// was written of the server before is replaced. The claims' own holder is not looked at.
+func (j *Journal) Put(server string, claims []device.Claim) error {
 	return j.write(entry{Kind: kindServer, Server: server, Claims: toWire(claims)})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
@@ -30,23 +31,26 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-func claim(server, request, address string) Claim {
+func claim(server, request, address string) device.Claim {
 	a, err := pci.ParseAddress(address)
 	if err != nil {
 		panic(err)
 	}
-	return Claim{Server: server, Request: request, Address: a, Provider: "p-" + resource.ProviderID(address), Phase: Claimed}
+	pf := pci.Address{Domain: a.Domain, Bus: a.Bus}
+	return device.Claim{Holder: resource.ConsumerID(server), Request: request, State: device.Claimed, Offer: device.Offer{
+		Device:   pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: pci.NoGroup},
+		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC", Traits: []resource.Trait{"CUSTOM_A"}}}
 }
 
 // fill writes a bit of everything and returns what the journal should say.
 func fill(t *testing.T, j *Journal) State {
 	t.Helper()
 	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111"}))
-	ok(t, j.Put("s1", []Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")}))
+	ok(t, j.Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")}))
 	ok(t, j.Put("s2", nil))
-	ok(t, j.Put("s3", []Claim{claim("s3", "r3", "0000:3b:00.2")}))
+	ok(t, j.Put("s3", []device.Claim{claim("s3", "r3", "0000:3b:00.2")}))
 	ok(t, j.Leave("s3"))
-	ok(t, j.Put("s4", []Claim{claim("s4", "r4", "0000:3b:00.3")}))
+	ok(t, j.Put("s4", []device.Claim{claim("s4", "r4", "0000:3b:00.3")}))
 	ok(t, j.Remove("s4"))
 	ok(t, j.SetMark("pf", Mark{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}}))
 	ok(t, j.SetMark("gone", Mark{Traits: []resource.Trait{"CUSTOM_B"}}))
@@ -61,13 +65,16 @@ func TestReopenSaysTheSame(t *testing.T) {
 		t.Error("a new journal has an identity")
 	}
 	want := fill(t, j)
+	if got, _ := want.Of("s1"); !reflect.DeepEqual(got[0], claim("s1", "r1", "0000:3b:00.1")) {
+		t.Errorf("a claim comes back as %+v", got[0])
+	}
 	if got := want.Servers(); !reflect.DeepEqual(got, []string{"s1", "s2"}) {
 		t.Errorf("servers %v", got)
 	}
 	if got := want.Left(); !reflect.DeepEqual(got, []string{"s3"}) {
 		t.Errorf("left %v", got)
 	}
-	if got := want.Claims(); len(got) != 2 || got[0].Address.String() != "0000:3b:00.1" || got[1].Server != "s1" {
+	if got := want.Claims(); len(got) != 2 || got[0].Device.Address.String() != "0000:3b:00.1" || got[1].Holder != "s1" {
 		t.Errorf("claims %v", got)
 	}
 	if claims, has := want.Of("s2"); !has || claims != nil {
@@ -157,7 +164,7 @@ func writeAfterCrash(t *testing.T, data []byte, want State) {
 func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	source := t.TempDir()
 	j := open(t, source)
-	ok(t, j.Put("s1", []Claim{claim("s1", "r1", "0000:3b:00.1")}))
+	ok(t, j.Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1")}))
 	ok(t, j.Put("s2", nil))
 	ok(t, j.Put("s3", nil))
 	path := filepath.Join(source, fileName)
@@ -214,7 +221,7 @@ func TestCompaction(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	for range slack + 50 {
-		ok(t, j.Put("s1", []Claim{claim("s1", "r", "0000:00:01.0")}))
+		ok(t, j.Put("s1", []device.Claim{claim("s1", "r", "0000:00:01.0")}))
 	}
 	data, err := os.ReadFile(filepath.Join(dir, fileName))
 	ok(t, err)
@@ -254,7 +261,7 @@ func TestUnreadableDirectoryIsNamed(t *testing.T) {
 
 // Whatever a file holds, reading it ends without panic, and what was read can be written and read again.
 func FuzzParse(f *testing.F) {
-	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]Claim{claim("s", "r", "0000:3b:00.1")})}.line()
+	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r", "0000:3b:00.1")})}.line()
 	header, _ := entry{Kind: kindFormat, Version: version}.line()
 	f.Add([]byte{})
 	f.Add(append(bytes.Clone(header), line...))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -37,38 +38,54 @@ type entry struct {
 	Traits   []resource.Trait `json:"traits,omitempty"`
 }
 
+// wireClaim is a device as it was when it was claimed: should it vanish, what is known of it is here.
 type wireClaim struct {
-	Request  string      `json:"request"`
-	Address  wireAddress `json:"address"`
-	Provider provider.ID `json:"provider,omitempty"`
-	Phase    Phase       `json:"phase"`
+	Request  string           `json:"request"`
+	State    device.State     `json:"state"`
+	Address  address          `json:"address"`
+	Vendor   string           `json:"vendor_id,omitempty"`
+	Product  string           `json:"product_id,omitempty"`
+	Type     pci.Type         `json:"dev_type,omitempty"`
+	Parent   *address         `json:"parent,omitempty"`
+	NUMANode int              `json:"numa_node"`
+	Group    int              `json:"iommu_group"`
+	Provider provider.ID      `json:"provider,omitempty"`
+	Name     string           `json:"provider_name,omitempty"`
+	Class    resource.Class   `json:"resource_class,omitempty"`
+	Traits   []resource.Trait `json:"traits,omitempty"`
 }
 
-// wireAddress gives an address its text form; the word itself does not serialise.
-type wireAddress pci.Address
+// address gives a PCI address its text form; the word itself does not serialise.
+type address pci.Address
 
 // MarshalText prints the address.
-func (a wireAddress) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
+func (a address) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
 
 // UnmarshalText parses an address.
-func (a *wireAddress) UnmarshalText(text []byte) error {
-	address, err := pci.ParseAddress(string(text))
-	*a = wireAddress(address)
+func (a *address) UnmarshalText(text []byte) error {
+	parsed, err := pci.ParseAddress(string(text))
+	*a = address(parsed)
 	return err
 }
 
-func toWire(claims []Claim) []wireClaim {
+func toWire(claims []device.Claim) []wireClaim {
 	out := make([]wireClaim, len(claims))
 	for i, c := range claims {
-		out[i] = wireClaim{Request: c.Request, Address: wireAddress(c.Address), Provider: c.Provider, Phase: c.Phase}
+		d := c.Device
+		out[i] = wireClaim{Request: c.Request, State: c.State, Address: address(d.Address), Vendor: d.Vendor, Product: d.Product, Type: d.Type,
+			Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
+			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits}
 	}
 	return out
 }
 
-func fromWire(server string, wire []wireClaim) []Claim {
-	var out []Claim
+func fromWire(server string, wire []wireClaim) []device.Claim {
+	var out []device.Claim
 	for _, w := range wire {
-		out = append(out, Claim{Server: server, Request: w.Request, Address: pci.Address(w.Address), Provider: w.Provider, Phase: w.Phase})
+		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
+			Parent: (*pci.Address)(w.Parent), NUMANode: w.NUMANode, IOMMUGroup: w.Group}
+		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits}
+		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request, State: w.State})
 	}
 	sortClaims(out)
 	return out

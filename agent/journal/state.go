@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -14,24 +14,6 @@ import (
 type Identity struct {
 	Host     string      // the hypervisor hostname, and the name of the root provider
 	Provider provider.ID // of the root provider
-}
-
-// Phase is how far a claim is.
-type Phase string
-
-// A claim is made before the guest is built, and becomes an allocation when the guest runs.
-const (
-	Claimed   Phase = "claimed"
-	Allocated Phase = "allocated"
-)
-
-// Claim is one device given to a server.
-type Claim struct {
-	Server   string // UUID
-	Request  string // request_id of the PCI request that the device serves
-	Address  pci.Address
-	Provider provider.ID // the provider that counts the device; empty when Placement was not asked
-	Phase    Phase
 }
 
 // Mark is what this agent has put on a provider and may therefore take away again: what others added stays.
@@ -45,8 +27,8 @@ func (m Mark) empty() bool { return len(m.Classes) == 0 && len(m.Traits) == 0 }
 // State is what a journal says. It does not change.
 type State struct {
 	identity Identity
-	servers  map[string][]Claim // taken on; nil claims are a server without devices
-	left     map[string]bool    // gone, but compute has not confirmed it
+	servers  map[string][]device.Claim // taken on; nil claims are a server without devices
+	left     map[string]bool           // gone, but compute has not confirmed it
 	marks    map[provider.ID]Mark
 }
 
@@ -60,14 +42,14 @@ func (s State) Servers() []string { return slices.Sorted(maps.Keys(s.servers)) }
 func (s State) Left() []string { return slices.Sorted(maps.Keys(s.left)) }
 
 // Of lists the claims of one server, by address; ok is false when the host has not taken it on.
-func (s State) Of(server string) (claims []Claim, ok bool) {
+func (s State) Of(server string) (claims []device.Claim, ok bool) {
 	claims, ok = s.servers[server]
 	return slices.Clone(claims), ok
 }
 
 // Claims lists all claims, by server and address.
-func (s State) Claims() []Claim {
-	var all []Claim
+func (s State) Claims() []device.Claim {
+	var all []device.Claim
 	for _, server := range s.Servers() {
 		all = append(all, s.servers[server]...)
 	}
@@ -143,8 +125,8 @@ func (s State) entries() []entry {
 // size is how many lines the state needs.
 func (s State) size() int { return len(s.entries()) }
 
-func sortClaims(claims []Claim) {
-	slices.SortFunc(claims, func(a, b Claim) int {
-		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Request, b.Request))
+func sortClaims(claims []device.Claim) {
+	slices.SortFunc(claims, func(a, b device.Claim) int {
+		return cmp.Or(a.Device.Address.Compare(b.Device.Address), cmp.Compare(a.Request, b.Request))
 	})
 }
