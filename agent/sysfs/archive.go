@@ -1,0 +1,169 @@
+package sysfs
+
+import (
+	_ "embed"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"testing/fstest" // MapFS: the one file system in memory that has symlinks
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/openberth/berth/fault"
+)
+
+// arrow parts the name of a symlink from its target in the name of an entry.
+const arrow = " -> "
+
+// What Capture keeps of a device. It keeps more than Read needs, so that an old capture can answer new questions.
+var (
+	keptFiles = []string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "numa_node",
+		"sriov_totalvfs", "sriov_numvfs", "sriov_vf_device"}
+	keptLinks = []string{"driver", "iommu_group", "physfn"}
+)
+
+//go:embed sample.txtar
+var sample []byte
+
+// Sample is a captured machine with two NVMe PFs of four VFs each on two NUMA nodes, a NIC and a plain device: what a tour shows
+// on a machine that has no PCI devices to offer.
+func Sample() (fs.FS, error) { return Load(sample) }
+
+// Capture keeps the PCI part of a machine as a text archive in the txtar format: a file is an entry named by its path under /sys,
+// a symlink an entry named "path -> target" without content. MAC addresses are written as zeros; nothing else in it
+// names the machine. Load is the inverse.
+func Capture(fsys fs.FS) ([]byte, error) {
+	c := capture{fsys: fsys}
+	c.archive.Comment = []byte("The PCI part of /sys: files by their path, symlinks as \"path -> target\".\n")
+	entries, err := fs.ReadDir(fsys, deviceDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.Unavailable, "sysfs.Capture", "cannot list PCI devices: %w", err)
+	}
+	real := make([]string, len(entries))
+	for i, entry := range entries {
+		real[i] = path.Join(deviceDir, entry.Name())
+		if target := c.link(real[i]); target != "" {
+			real[i] = path.Join(deviceDir, target)
+		}
+	}
+	for _, dir := range real {
+		c.device(dir)
+	}
+	if nodes, err := fs.ReadDir(fsys, nodeDir); err == nil {
+		for _, node := range nodes {
+			if _, isNode := nodeNumber(node.Name()); isNode {
+				c.file(path.Join(nodeDir, node.Name(), "cpulist"))
+			}
+		}
+	}
+	return txtar.Format(&c.archive), nil
+}
+
+// capture collects an archive. What cannot be read is left out, as on a host where it is not there.
+type capture struct {
+	fsys    fs.FS
+	archive txtar.Archive
+}
+
+func (c *capture) add(name, data string) {
+	if data != "" && !strings.HasSuffix(data, "\n") {
+		data += "\n"
+	}
+	c.archive.Files = append(c.archive.Files, txtar.File{Name: name, Data: []byte(data)})
+}
+
+func (c *capture) file(name string) {
+	if data, err := fs.ReadFile(c.fsys, name); err == nil && !strings.Contains(string(data), "\n-- ") {
+		c.add(name, string(data))
+	}
+}
+
+func (c *capture) link(name string) (target string) {
+	target, err := fs.ReadLink(c.fsys, name)
+	if err != nil {
+		return ""
+	}
+	c.add(name+arrow+target, "")
+	return target
+}
+
+func (c *capture) device(dir string) {
+	for _, file := range keptFiles {
+		c.file(path.Join(dir, file))
+	}
+	for _, link := range keptLinks {
+		c.link(path.Join(dir, link))
+	}
+	entries, err := fs.ReadDir(c.fsys, dir)
+	if err != nil {
+		return
+	}
+	c.net(dir)
+	for _, entry := range entries {
+		switch name := entry.Name(); {
+		case strings.HasPrefix(name, "virtfn"):
+			c.link(path.Join(dir, name))
+		case strings.HasPrefix(name, "virtio") && entry.IsDir():
+			c.net(path.Join(dir, name))
+		}
+	}
+}
+
+func (c *capture) net(dir string) {
+	entries, err := fs.ReadDir(c.fsys, path.Join(dir, "net"))
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		c.add(path.Join(dir, "net", entry.Name(), "address"), "00:00:00:00:00:00")
+	}
+}
+
+// Load makes a file system of a captured machine. Invalid when an entry is there twice or inside another one, or when
+// a symlink has content, leaves /sys, or leads through another symlink, which none of the kernel's does here.
+func Load(archive []byte) (fs.FS, error) {
+	fsys := fstest.MapFS{}
+	for _, file := range txtar.Parse(archive).Files {
+		name, target, isLink := strings.Cut(file.Name, arrow)
+		if !fs.ValidPath(name) || name == "." {
+			return nil, invalid("archive entry %q is no path under /sys", file.Name)
+		}
+		if _, twice := fsys[name]; twice {
+			return nil, invalid("archive entry %q is there twice", name)
+		}
+		fsys[name] = &fstest.MapFile{Data: file.Data, Mode: 0o444}
+		if isLink {
+			if len(file.Data) > 0 {
+				return nil, invalid("archive entry %q is a symlink and has content", file.Name)
+			}
+			fsys[name] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
+		}
+	}
+	for name, file := range fsys {
+		if above, inside := entryAbove(fsys, path.Dir(name)); inside {
+			return nil, invalid("archive entry %q lies inside %q, which is no directory", name, above)
+		}
+		if file.Mode.Type() != fs.ModeSymlink {
+			continue
+		}
+		target := path.Join(path.Dir(name), string(file.Data))
+		if path.IsAbs(string(file.Data)) || !fs.ValidPath(target) || target == "." {
+			return nil, invalid("archive symlink %q leads to %q, outside /sys", name, file.Data)
+		}
+		if above, inside := entryAbove(fsys, target); inside && fsys[above].Mode.Type() == fs.ModeSymlink {
+			return nil, invalid("archive symlink %q leads through the symlink %q", name, above)
+		}
+	}
+	return fsys, nil
+}
+
+// entryAbove finds the entry that a path names, or one that it would have to lie inside.
+func entryAbove(fsys fstest.MapFS, name string) (above string, found bool) {
+	for ; name != "."; name = path.Dir(name) {
+		if _, found := fsys[name]; found {
+			return name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,136 @@
+package sysfs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// parseDevice understands what readDevice read. An error means that nobody could say what the device is; a doubt is about one
+// property, which is then unknown.
+func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) {
+	if d.Address, err = pci.ParseAddress(name); err != nil {
+		return d, nil, err
+	}
+	if d.Vendor, err = parseID("vendor", r.vendor); err != nil {
+		return d, nil, err
+	}
+	if d.Product, err = parseID("device", r.device); err != nil {
+		return d, nil, err
+	}
+	class, err := strconv.ParseUint(strings.TrimPrefix(r.class, "0x"), 16, 24)
+	if err != nil {
+		return d, nil, invalid("class %q is not a number such as 0x020000", r.class)
+	}
+	d.Class = uint32(class)
+	if err := parseKind(&d, r); err != nil {
+		return d, nil, err
+	}
+
+	doubt := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
+	d.NUMANode, d.IOMMUGroup = pci.NoNUMA, pci.NoGroup
+	if r.numaNode != "" {
+		if n, err := strconv.ParseInt(r.numaNode, 10, 32); err != nil || n < -1 {
+			doubt("numa_node %q is no number of a node; the node is taken as unknown", r.numaNode)
+		} else {
+			d.NUMANode = int(n) // -1 when the firmware names none: pci.NoNUMA
+		}
+	}
+	if r.group != "" {
+		if n, err := strconv.ParseUint(r.group, 10, 31); err != nil {
+			doubt("iommu_group %q is no number; the group is taken as unknown", r.group)
+		} else {
+			d.IOMMUGroup = int(n)
+		}
+	}
+	if r.numVFs != "" {
+		if n, err := strconv.ParseUint(r.numVFs, 10, 16); err != nil {
+			doubt("sriov_numvfs %q is no number", r.numVFs)
+		} else {
+			d.NumVFs = int(n)
+		}
+	}
+	d.Driver = r.driver
+	d.Net = slices.Sorted(slices.Values(r.net))
+	return d, doubts, nil
+}
+
+// parseKind finds the type: what has a physfn is a VF, what can have VFs is a PF.
+func parseKind(d *pci.Device, r raw) error {
+	d.Type = pci.Plain
+	if r.physfn != "" {
+		parent, err := pci.ParseAddress(r.physfn)
+		if err != nil {
+			return invalid("physfn leads to %q, which is no PCI address", r.physfn)
+		}
+		if parent == d.Address {
+			return invalid("physfn leads to the device itself")
+		}
+		d.Type, d.Parent = pci.Virtual, &parent
+		return nil
+	}
+	if r.totalVFs == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(r.totalVFs, 10, 16)
+	if err != nil {
+		return invalid("sriov_totalvfs %q is no number, so that nobody knows whether it is a PF", r.totalVFs)
+	}
+	if n > 0 {
+		d.Type, d.TotalVFs = pci.Physical, int(n)
+	}
+	return nil
+}
+
+// parseID understands a vendor or device number, four hexadecimal digits after 0x.
+func parseID(file, text string) (string, error) {
+	digits, prefixed := strings.CutPrefix(strings.ToLower(text), "0x")
+	if _, err := strconv.ParseUint(digits, 16, 16); err != nil || !prefixed || len(digits) != 4 {
+		return "", invalid("%s %q is not a number such as 0x8086", file, text)
+	}
+	return digits, nil
+}
+
+func nodeNumber(name string) (int, bool) {
+	digits, isNode := strings.CutPrefix(name, "node")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return int(n), isNode && err == nil
+}
+
+// maxCPU is more than any kernel counts (CONFIG_NR_CPUS is at most 8192 on x86).
+const maxCPU = 1 << 16
+
+// ParseCPUList understands the kernel's list format, such as "0-3,8". The numbers come out rising, each once.
+func ParseCPUList(text string) ([]int, error) {
+	var cpus []int
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		first, err1 := strconv.ParseUint(from, 10, 32)
+		last, err2 := strconv.ParseUint(to, 10, 32)
+		if err1 != nil || err2 != nil || first > last || last >= maxCPU {
+			return nil, invalid("CPU list %q: %q is no number or range such as 0-3", text, part)
+		}
+		if len(cpus) > maxCPU {
+			return nil, invalid("CPU list %q names CPUs again and again", text[:32])
+		}
+		for n := first; n <= last; n++ {
+			cpus = append(cpus, int(n))
+		}
+	}
+	slices.Sort(cpus)
+	return slices.Compact(cpus), nil
+}
+
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Invalid, "sysfs", format, args...)
+}

@@ -1,0 +1,231 @@
+// Package sysfs reads the PCI devices and NUMA nodes of a host from /sys, or from anything shaped like it.
+//
+//	bus/pci/devices/<address>/{vendor,device,class,numa_node,sriov_totalvfs,sriov_numvfs}   files
+//	bus/pci/devices/<address>/{driver,iommu_group,physfn}                                   symlinks
+//	bus/pci/devices/<address>/net, …/virtio<n>/net                                          names of interfaces
+//	devices/system/node/node<n>/cpulist                                                     CPUs of a NUMA node
+//
+// This file reads; parse.go understands what was read; archive.go keeps a machine as text. On a running host everything may
+// vanish while it is read, so one device that cannot be read never loses the others: it becomes a Problem.
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// Where things lie under /sys.
+const (
+	deviceDir = "bus/pci/devices"
+	nodeDir   = "devices/system/node"
+)
+
+// Facts are what was read.
+type Facts struct {
+	Devices  []pci.Device // by address
+	Nodes    []Node       // by number
+	Problems []Problem    // what could not be read or understood, by name
+}
+
+// Node is a NUMA node.
+type Node struct {
+	ID   int
+	CPUs []int // numbers of its host threads, rising; a node of memory alone has none
+}
+
+// Problem is a sentence about one device or NUMA node.
+type Problem struct {
+	Name     string // as in the directory: an address, or such as node0
+	Sentence string
+}
+
+// String prints the problem as a sentence.
+func (p Problem) String() string { return p.Name + ": " + p.Sentence }
+
+// Read reads a machine. The root of fsys is /sys: os.DirFS("/sys"), or what Load gives. fsys must be an fs.ReadLinkFS. A machine
+// without PCI has no devices. Unavailable when the list of devices cannot be read.
+func Read(fsys fs.FS) (Facts, error) {
+	const op = "sysfs.Read"
+	if _, ok := fsys.(fs.ReadLinkFS); !ok {
+		return Facts{}, fault.New(fault.Internal, op, "a %T cannot read symlinks, of which /sys is made", fsys)
+	}
+	entries, err := fs.ReadDir(fsys, deviceDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Facts{}, fault.New(fault.Unavailable, op, "cannot list PCI devices: %w", err)
+	}
+	var facts Facts
+	listed := make(map[string]bool, len(entries))
+	for _, entry := range entries {
+		listed[entry.Name()] = true
+	}
+	for _, entry := range entries {
+		facts.device(fsys, entry.Name(), listed)
+	}
+	if err := facts.nodes(fsys); err != nil {
+		return Facts{}, fault.New(fault.Unavailable, op, "cannot list NUMA nodes: %w", err)
+	}
+	slices.SortFunc(facts.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
+	return facts, nil
+}
+
+func (f *Facts) problem(name, format string, args ...any) {
+	f.Problems = append(f.Problems, Problem{Name: name, Sentence: fmt.Sprintf(format, args...)})
+}
+
+// device adds one device, or the problem with it.
+func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool) {
+	r, err := readDevice(fsys, path.Join(deviceDir, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.problem(name, "vanished while it was read (%v)", err)
+		return
+	case err != nil:
+		f.problem(name, "cannot be read: %v", err)
+		return
+	}
+	d, doubts, err := parseDevice(name, r)
+	if err != nil {
+		f.problem(name, "is left out: %s", fault.TextOf(err))
+		return
+	}
+	for _, doubt := range doubts {
+		f.problem(name, "%s", doubt)
+	}
+	if d.Parent != nil && !listed[r.physfn] {
+		f.problem(name, "is a VF of %s, which is not there", r.physfn)
+	}
+	f.Devices = append(f.Devices, d)
+}
+
+// raw is what the files of one device say, "" for a file that is not there.
+type raw struct {
+	vendor, device, class, numaNode string
+	totalVFs, numVFs                string
+	driver, group, physfn           string // last elements of what the symlinks point to
+	net                             []string
+}
+
+// readDevice reads as few files as will do: a VF has no VFs of its own, and what has no totalVFs has no numVFs.
+func readDevice(fsys fs.FS, dir string) (r raw, err error) {
+	for _, file := range []struct {
+		name string
+		to   *string
+	}{{"vendor", &r.vendor}, {"device", &r.device}, {"class", &r.class}} {
+		data, err := fs.ReadFile(fsys, path.Join(dir, file.name))
+		if err != nil {
+			return r, err
+		}
+		*file.to = strings.TrimSpace(string(data))
+	}
+	for _, link := range []struct {
+		name string
+		to   *string
+	}{{"physfn", &r.physfn}, {"driver", &r.driver}, {"iommu_group", &r.group}} {
+		if *link.to, err = readLink(fsys, path.Join(dir, link.name)); err != nil {
+			return r, err
+		}
+	}
+	if r.numaNode, err = readOptional(fsys, path.Join(dir, "numa_node")); err != nil {
+		return r, err
+	}
+	if r.physfn == "" {
+		if r.totalVFs, err = readOptional(fsys, path.Join(dir, "sriov_totalvfs")); err != nil {
+			return r, err
+		}
+	}
+	if r.totalVFs != "" {
+		if r.numVFs, err = readOptional(fsys, path.Join(dir, "sriov_numvfs")); err != nil {
+			return r, err
+		}
+	}
+	r.net, err = readNet(fsys, dir, r.driver == "virtio-pci")
+	return r, err
+}
+
+// readNet lists the network interfaces of a device. Those of a virtio device lie under the virtio device that it carries.
+func readNet(fsys fs.FS, dir string, virtio bool) ([]string, error) {
+	if virtio {
+		name, err := virtioName(fsys, dir)
+		if name == "" || err != nil {
+			return nil, err
+		}
+		dir = path.Join(dir, name)
+	}
+	entries, err := fs.ReadDir(fsys, path.Join(dir, "net"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names, nil
+}
+
+// virtioName is the name of the virtio device that a PCI device carries, such as virtio2, or "".
+func virtioName(fsys fs.FS, dir string) (string, error) {
+	entries, err := fs.ReadDir(fsys, dir)
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), "virtio") {
+			return entry.Name(), nil
+		}
+	}
+	return "", nil
+}
+
+func readOptional(fsys fs.FS, name string) (string, error) {
+	data, err := fs.ReadFile(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(data)), err
+}
+
+// readLink gives the last element of what a symlink points to, or "" when it is not there.
+func readLink(fsys fs.FS, name string) (string, error) {
+	target, err := fs.ReadLink(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return path.Base(target), nil
+}
+
+// nodes adds the NUMA nodes. A kernel without NUMA has none.
+func (f *Facts) nodes(fsys fs.FS) error {
+	entries, err := fs.ReadDir(fsys, nodeDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		id, isNode := nodeNumber(entry.Name())
+		if !isNode {
+			continue
+		}
+		text, err := readOptional(fsys, path.Join(nodeDir, entry.Name(), "cpulist"))
+		if err != nil {
+			f.problem(entry.Name(), "cannot be read: %v", err)
+			continue
+		}
+		cpus, err := ParseCPUList(text)
+		if err != nil {
+			f.problem(entry.Name(), "is left out: %s", fault.TextOf(err))
+			continue
+		}
+		f.Nodes = append(f.Nodes, Node{ID: id, CPUs: cpus})
+	}
+	slices.SortFunc(f.Nodes, func(a, b Node) int { return a.ID - b.ID })
+	return nil
+}
