@@ -1,0 +1,158 @@
+package flavor_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// ids counts instead of drawing lots.
+func ids() func() string {
+	n := 0
+	return func() string { n++; return fmt.Sprintf("R%d", n) }
+}
+
+func aliases(t *testing.T) pci.Aliases {
+	t.Helper()
+	as, err := pci.ParseAliases(true,
+		`{"name": "nic", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF"}`,
+		`{"name": "gpu", "resource_class": "gpu", "traits": "fast,!old"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return as
+}
+
+// show writes an ask down, a group a line.
+func show(a resource.Ask) string {
+	var b strings.Builder
+	for _, g := range a.Groups {
+		fmt.Fprintf(&b, "[%s] %s", g.Suffix, g.Resources)
+		for _, r := range g.Required {
+			fmt.Fprintf(&b, " +%s", r[0])
+		}
+		for _, f := range g.Forbidden {
+			fmt.Fprintf(&b, " -%s", f)
+		}
+		b.WriteString("\n")
+	}
+	if a.GroupPolicy != "" {
+		fmt.Fprintf(&b, "policy %s\n", a.GroupPolicy)
+	}
+	return b.String()
+}
+
+func TestAsk(t *testing.T) {
+	small := flavor.Flavor{Name: "small", VCPUs: 2, MemoryMB: 2048, DiskGB: 20}
+	for _, c := range []struct {
+		name   string
+		flavor flavor.Flavor
+		specs  map[string]string
+		off    bool
+		want   string
+	}{
+		{name: "plain", want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n"},
+		{name: "zero amounts are not asked", flavor: flavor.Flavor{VCPUs: 1, MemoryMB: 64}, want: "[] MEMORY_MB:64,VCPU:1\n"},
+		{name: "swap and the second disk count, rounded up", flavor: flavor.Flavor{VCPUs: 1, MemoryMB: 64, DiskGB: 1, Ephemeral: 2, Swap: 1025},
+			want: "[] DISK_GB:5,MEMORY_MB:64,VCPU:1\n"},
+		{name: "overrides", specs: map[string]string{"resources:VCPU": "0", "resources:PCPU": "2", "trait:HW_CPU_X86_AVX": "required", "trait:CUSTOM_SLOW": "forbidden"},
+			want: "[] DISK_GB:20,MEMORY_MB:2048,PCPU:2 +HW_CPU_X86_AVX -CUSTOM_SLOW\n"},
+		// A class named by any group of the flavor is not asked for once more in the unsuffixed one.
+		{name: "suffixed group", specs: map[string]string{"resources1:VCPU": "2", "trait1:CUSTOM_X": "required"},
+			want: "[] DISK_GB:20,MEMORY_MB:2048\n[1] VCPU:2 +CUSTOM_X\n"},
+		{name: "policy filled in for two suffixed groups", specs: map[string]string{"resources1:CUSTOM_A": "1", "resources_B:CUSTOM_A": "1"},
+			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[1] CUSTOM_A:1\n[_B] CUSTOM_A:1\npolicy none\n"},
+		{name: "policy said", specs: map[string]string{"pci_passthrough:alias": "nic:1", "group_policy": "isolate"},
+			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[R1-0] CUSTOM_PCI_8086_1515:1\npolicy isolate\n"},
+		// spec 002: "a single request object is split into multiple RequestGroup objects", "request_id-<index>", index from 0.
+		{name: "a group for each device", specs: map[string]string{"pci_passthrough:alias": "nic:2, gpu:1"},
+			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[R1-0] CUSTOM_PCI_8086_1515:1\n[R1-1] CUSTOM_PCI_8086_1515:1\n" +
+				"[R2-0] CUSTOM_GPU:1 +CUSTOM_FAST -CUSTOM_OLD\npolicy none\n"},
+		{name: "pci_in_placement off", specs: map[string]string{"pci_passthrough:alias": "nic:2"}, off: true,
+			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n"},
+		{name: "devices only", flavor: flavor.Flavor{Name: "bare"}, specs: map[string]string{"pci_passthrough:alias": "nic:1"},
+			want: "[R1-0] CUSTOM_PCI_8086_1515:1\n"},
+		{name: "other extra specs mean nothing", specs: map[string]string{"hw:cpu_policy": "shared", "resource": "x"},
+			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := c.flavor
+			if f.VCPUs == 0 && f.Name == "" {
+				f = small
+			}
+			f.ExtraSpecs = c.specs
+			ask, requests, err := flavor.Ask(f, aliases(t), flavor.Options{PCIInPlacement: !c.off}, ids())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := show(ask); got != c.want {
+				t.Errorf("got\n%swant\n%s", got, c.want)
+			}
+			if _, asked := c.specs["pci_passthrough:alias"]; asked != (len(requests) > 0) {
+				t.Errorf("requests: %v", requests)
+			}
+		})
+	}
+}
+
+func TestRequests(t *testing.T) {
+	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:2,nic:1", "hw:pci_numa_affinity_policy": "required"}}
+	_, requests, err := flavor.Ask(f, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(requests) != 2 || requests[0].ID != "R1" || requests[0].Count != 2 || requests[1].ID != "R2" || requests[1].Count != 1 {
+		t.Fatalf("one request for each occurrence, in order: %+v", requests)
+	}
+	for _, r := range requests {
+		if r.Policy != pci.Required || r.Want.Type != pci.Virtual || r.Want.Product != "1515" || r.Providers != nil {
+			t.Errorf("request %+v", r)
+		}
+	}
+}
+
+func TestAskRefuses(t *testing.T) {
+	for _, c := range []struct{ key, value, says string }{
+		{"pci_passthrough:alias", "fpga:1", `"fpga"`},
+		{"pci_passthrough:alias", "nic", `"nic"`},
+		{"pci_passthrough:alias", "nic:0", `"0"`},
+		{"resources:VCPU", "many", "resources:VCPU"},
+		{"resources:VCPU", "-1", "resources:VCPU"},
+		{"resources:VCPU", "2147483648", "2147483647"},
+		{"resources:vcpu", "1", `"vcpu"`},
+		{"trait:HW_CPU_X86_AVX", "yes", "required or forbidden"},
+		{"trait:NOT_A_TRAIT", "required", `"NOT_A_TRAIT"`},
+		{"trait1:CUSTOM_X", "required", "resources1:"},
+		{"traits:HW_CPU_X86_AVX", "required", "resourcess:"}, // meant was trait:; as it stands, it is a group called s
+		{"group_policy", "both", "none or isolate"},
+		{"hw:pci_numa_affinity_policy", "near", "preferred"},
+	} {
+		t.Run(c.key+"="+c.value, func(t *testing.T) {
+			f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{c.key: c.value}}
+			_, _, err := flavor.Ask(f, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says) {
+				t.Errorf("got %v, want an invalid that says %s", err, c.says)
+			}
+		})
+	}
+	_, _, err := flavor.Ask(flavor.Flavor{Name: "nothing"}, nil, flavor.Options{}, ids())
+	if !fault.Is(err, fault.Invalid) {
+		t.Errorf("a flavor of nothing: %v", err)
+	}
+}
+
+// The known names are part of the sentence, so that a mistyped alias can be mended without asking the operator.
+func TestUnknownAliasNamesTheKnown(t *testing.T) {
+	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "xyz:1"}}
+	_, _, err := flavor.Ask(f, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+	for _, name := range []string{"nic", "gpu"} {
+		if !strings.Contains(fault.TextOf(err), name) {
+			t.Errorf("%v does not name %s", err, name)
+		}
+	}
+}
