@@ -7,7 +7,8 @@
 //
 // Three things differ from oslo.config, because Berth does not register its options before it reads them:
 // a reference is replaced by the text in the files, not by the converted value; a reference to an option that
-// no file sets is an error where oslo.config takes the option's default; and NaN and infinity are no numbers.
+// no file sets is an error, also inside of a value referred to, where oslo.config takes a default; and NaN and
+// infinity are no numbers.
 package config
 
 import (
