@@ -1,0 +1,213 @@
+package pci
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+func TestParseAlias(t *testing.T) {
+	for text, want := range map[string]Alias{
+		`{"name":" QuickAssist ","vendor_id":"8086","product_id":"0443"}`: {Name: "QuickAssist", Policy: Legacy,
+			Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}},
+		// "If a request comes from an alias that does not have a resource_class associated with it, then it will be defaulted to
+		// CUSTOM_PCI_<vendor_id>_<product_id>." (spec 002)
+		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required","live_migratable":"yes"}`: {Name: "a",
+			Policy: Required, LiveMigratable: Yes, Want: Want{Vendor: "de12", Product: "12af", Type: Virtual, Class: "CUSTOM_PCI_DE12_12AF"}},
+		// "When the resource_class is specified, the vendor_id and product_id tags will no longer be required." (spec 002)
+		`{"name":"a","resource_class":"gpu","traits":"foo, bar,CUSTOM_BLUE"}`: {Name: "a", Policy: Legacy,
+			Want: Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_BAR", "CUSTOM_BLUE", "CUSTOM_FOO"}}},
+		// "Also trait names in traits can be prefixed with ! to express a forbidden trait." (spec 002)
+		`{"name":"a","resource_class":"PGPU","vendor_id":"10de","traits":"!slow,hw_gpu_api_vulkan,! old"}`: {Name: "a", Policy: Legacy,
+			Want: Want{Vendor: "10de", Class: "PGPU", Required: []resource.Trait{"HW_GPU_API_VULKAN"}, Forbidden: []resource.Trait{"CUSTOM_OLD", "CUSTOM_SLOW"}}},
+		`{"name":"a","resource_class":"x","capability_type":"pci","live_migratable":false}`: {Name: "a", Policy: Legacy, LiveMigratable: No,
+			Want: Want{Class: "CUSTOM_X"}},
+	} {
+		got, err := ParseAlias(text)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s\n got %+v %v\nwant %+v", text, got, err, want)
+		}
+		again, err := ParseAlias(got.String())
+		if err != nil || !reflect.DeepEqual(again, got) {
+			t.Errorf("%s prints as %s, which is %+v %v", text, got, again, err)
+		}
+	}
+	for _, policy := range policies {
+		a, err := ParseAlias(`{"name":"a","resource_class":"x","numa_policy":"` + policy + `"}`)
+		if err != nil || string(a.Policy) != policy {
+			t.Errorf("%s: %v %v", policy, a, err)
+		}
+	}
+}
+
+func TestParseAliasRefuses(t *testing.T) {
+	const ids = `"vendor_id":"8086","product_id":"0443"`
+	for text, says := range map[string][]string{
+		``:                           {"empty"},
+		`{`:                          {"not JSON"},
+		`[{"name":"a",` + ids + `}]`: {"array", "once more"},
+		`"a"`:                        {"object"},
+		`{` + ids + `}`:              {"no name"},
+		`{"name":" ",` + ids + `}`:   {"no name"},
+		`{"name":5,` + ids + `}`:     {"name", "5"},
+		`{"name":"a:b",` + ids + `}`: {"a:b", "colon"},
+		`{"name":"a,b",` + ids + `}`: {"a,b", "comma"},
+		`{"name":"` + strings.Repeat("n", 257) + `",` + ids + `}`: {"257"},
+		`{"name":"a"}`:                    {`"a"`, "resource_class", "vendor_id and product_id"},
+		`{"name":"a","vendor_id":"8086"}`: {`"a"`, "product_id"},
+		`{"name":"a","vendor_id":"0x8086","product_id":"0443"}`: {"vendor_id", "0x8086", "four"},
+		`{"name":"a","vendor_id":"8086","product_id":"g111"}`:   {"product_id", "g111"},
+		`{"name":"a","vendor_id":"8086","product_id":"*"}`:      {"product_id", `"*"`},
+		`{"name":"a",` + ids + `,"device_type":"vdpa"}`:         {"device_type", "vdpa", "type-PCI, type-PF, type-VF"},
+		`{"name":"a",` + ids + `,"device_type":"type-vf"}`:      {"device_type", "type-vf", "type-"},
+		`{"name":"a",` + ids + `,"device_type":""}`:             {"device_type"},
+		`{"name":"a",` + ids + `,"numa_policy":"derp"}`:         {"numa_policy", "derp", "legacy"},
+		`{"name":"a",` + ids + `,"numa_policy":"prefered"}`:     {"prefered", `did you mean "preferred"`},
+		`{"name":"a",` + ids + `,"capability_type":"usb"}`:      {"capability_type", "usb"},
+		`{"name":"a",` + ids + `,"live_migratable":"maybe"}`:    {"live_migratable", "maybe"},
+		`{"name":"a",` + ids + `,"trait":"x"}`:                  {`"trait"`, `"traits"`},
+		`{"name":"a",` + ids + `,"traits":"x,!X"}`:              {"x,!X", "requires and forbids", "CUSTOM_X"},
+		`{"name":"a",` + ids + `,"traits":"!"}`:                 {"traits", "empty"},
+		`{"name":"a",` + ids + `,"resource_class":"vcpu"}`:      {"vcpu", "count devices"},
+		`{"name":"a",` + ids + `,` + ids + `}`:                  {"vendor_id", "twice"},
+	} {
+		a, err := ParseAlias(text)
+		if err == nil {
+			t.Errorf("%s is taken as %v", text, a)
+			continue
+		}
+		for _, word := range says {
+			if sentence := fault.TextOf(err); !strings.Contains(sentence, word) || !strings.HasPrefix(sentence, "alias") {
+				t.Errorf("%s: %q does not say %q", text, sentence, word)
+			}
+		}
+	}
+}
+
+func TestAliases(t *testing.T) {
+	const byIDs, byClass = `{"name":"a","vendor_id":"8086","product_id":"0443"}`, `{"name":"b","resource_class":"gpu"}`
+	as, err := ParseAliases(true, byIDs, byClass)
+	if err != nil || len(as) != 2 || as["b"].Want.Class != "CUSTOM_GPU" {
+		t.Errorf("%v %v", as, err)
+	}
+	if _, err := ParseAliases(false, byIDs); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		inPlacement bool
+		texts       []string
+		says        []string
+	}{
+		{false, []string{byIDs, byClass}, []string{"number 2", `"b"`, "pci_in_placement is off"}},
+		{true, []string{byIDs, byIDs}, []string{"number 2", `"a"`, "twice", "resource_class"}},
+		{true, []string{byClass, `{"name":"c"}`}, []string{"number 2", `"c"`}},
+	} {
+		as, err := ParseAliases(c.inPlacement, c.texts...)
+		if err == nil || as != nil {
+			t.Errorf("%v is taken as %v", c.texts, as)
+		}
+		for _, word := range c.says {
+			if !strings.Contains(fault.TextOf(err), word) {
+				t.Errorf("%v: %q does not say %q", c.texts, fault.TextOf(err), word)
+			}
+		}
+	}
+}
+
+func TestParseFlavorAliases(t *testing.T) {
+	for text, want := range map[string][]AliasCount{
+		"gpu:1":                          {{"gpu", 1}},
+		" Cirrus Logic : 4, IntelNIC: 3": {{"Cirrus Logic", 4}, {"IntelNIC", 3}},
+		"a:1,a:2":                        {{"a", 1}, {"a", 2}},
+		fmt.Sprintf("a:%d", MaxCount):    {{"a", MaxCount}},
+	} {
+		if got, err := ParseFlavorAliases(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "a", "a:", ":1", "a:0", "a:-1", "a:+1", "a:1.5", "a:1:2", "a:1,", ",a:1", "a:x", "a:257", "a:99999999999999999999"} {
+		got, err := ParseFlavorAliases(text)
+		if err == nil || !strings.Contains(fault.TextOf(err), "pci_passthrough:alias") {
+			t.Errorf("%q: %v %v", text, got, err)
+		}
+	}
+}
+
+func TestRequests(t *testing.T) {
+	as, err := ParseAliases(true, `{"name":"gpu","resource_class":"gpu","traits":"fast"}`, `{"name":"nic","resource_class":"nic","numa_policy":"socket"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	newID := func() string { n++; return fmt.Sprint("id", n) }
+	got, err := as.Requests(" nic : 2,gpu:1,nic:1", newID)
+	want := []Request{
+		{ID: "id1", Alias: "nic", Count: 2, Want: Want{Class: "CUSTOM_NIC"}, Policy: Socket},
+		{ID: "id2", Alias: "gpu", Count: 1, Want: Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_FAST"}}, Policy: Legacy},
+		{ID: "id3", Alias: "nic", Count: 1, Want: Want{Class: "CUSTOM_NIC"}, Policy: Socket},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v %v", got, err)
+	}
+	if got, err := as.Requests(" ", newID); err != nil || got != nil {
+		t.Errorf("%v %v", got, err)
+	}
+	_, err = as.Requests("gpo:1", newID)
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), `did you mean "gpu"?`) {
+		t.Error(err)
+	}
+	if _, err := as.Requests("gpu", newID); err == nil {
+		t.Error("a count is needed")
+	}
+}
+
+func FuzzParseAlias(f *testing.F) {
+	for _, seed := range []string{`{"name":"a","vendor_id":"8086","product_id":"0443"}`, `{"name":" é ","resource_class":"x","traits":"a,!b","numa_policy":"socket"}`,
+		`{"name":"a","resource_class":"pgpu","vendor_id":"10DE","device_type":"type-PF","live_migratable":"n","capability_type":"pci"}`, `[]`, `{"name":"\u0000\"","resource_class":"a"}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := ParseAlias(text)
+		if err != nil {
+			if fault.TextOf(err) == "" || !fault.Is(err, fault.Invalid) {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		again, err := ParseAlias(a.String())
+		if err != nil || !reflect.DeepEqual(again, a) {
+			t.Errorf("%q prints as %s, which is read as %+v %v", text, a, again, err)
+		}
+		if a.Want.Class == "" || a.Policy == "" {
+			t.Errorf("%q: %+v", text, a)
+		}
+	})
+}
+
+func FuzzParseFlavorAliases(f *testing.F) {
+	for _, seed := range []string{"a:1", "a:1,b:2", " a : 007 ", "a:1,", ":", "é:256"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := ParseFlavorAliases(text)
+		if err != nil {
+			return
+		}
+		var parts []string
+		for _, c := range list {
+			if c.Count < 1 || c.Name == "" {
+				t.Errorf("%q: %v", text, c)
+			}
+			parts = append(parts, c.String())
+		}
+		again, err := ParseFlavorAliases(strings.Join(parts, ","))
+		if err != nil || !slices.Equal(again, list) {
+			t.Errorf("%q: %v, then %v %v", text, list, again, err)
+		}
+	})
+}
