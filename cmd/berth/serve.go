@@ -67,8 +67,8 @@ func serveOn(ctx context.Context, log *slog.Logger, on map[net.Listener]http.Han
 
 type upCmd struct {
 	files
-	ListenPlacement string `help:"Address of the Placement API." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
-	ListenCompute   string `help:"Address of the Compute API." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
+	ListenPlacement string `help:"Address of the Placement API." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
+	ListenCompute   string `help:"Address of the Compute API." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 }
 
 // Run runs the cloud until it is interrupted.

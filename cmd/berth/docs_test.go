@@ -1,0 +1,112 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+const root = "../.."
+
+// The operator's guide is followed literally: its sh blocks, in order, in one fresh directory.
+func TestOperatorsGuide(t *testing.T) {
+	guide := read(t, "docs/operator.md")
+	dir := t.TempDir()
+	script := "set -eux\n"
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(guide, -1) {
+		script += block[1]
+	}
+	if strings.Count(script, "berth ") < 15 {
+		t.Fatal("the guide has lost its commands")
+	}
+	sample := read(t, "agent/sysfs/sample.txtar")
+	if err := os.WriteFile(filepath.Join(dir, "machine.txtar"), []byte(sample), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "berth")); err != nil {
+		t.Fatal(err)
+	}
+	placement, compute := freePort(t), freePort(t)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"),
+		"BERTH_LISTEN_PLACEMENT="+placement, "BERTH_LISTEN_COMPUTE="+compute,
+		"BERTH_PLACEMENT_URL=http://"+placement, "BERTH_COMPUTE_URL=http://"+compute)
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
+	}
+	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("following the guide does not show %q:\n%s", want, text)
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Every berth command that a document shows is one that the command line understands.
+func TestCommandsInDocuments(t *testing.T) {
+	shown := 0
+	for _, doc := range []string{"README.md", "docs/operator.md", "CONTRIBUTING.md"} {
+		for line := range strings.Lines(read(t, doc)) {
+			match := regexp.MustCompile(`^(?:    )?berth ([^>#|&]+)`).FindStringSubmatch(line)
+			if match == nil {
+				continue
+			}
+			shown++
+			var g grammar
+			parser, err := kong.New(&g, kong.Exit(func(int) {}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := strings.Fields(match[1])
+			for i, arg := range args {
+				// Files of the guide do not lie here; any existing one will do.
+				if strings.HasSuffix(arg, ".conf") {
+					args[i] = "main.go"
+				}
+			}
+			if _, err := parser.Parse(args); err != nil {
+				t.Errorf("%s: %s: %v", doc, strings.TrimSpace(line), err)
+			}
+		}
+	}
+	if shown < 15 {
+		t.Errorf("only %d commands found: the documents or this test have changed their form", shown)
+	}
+}
