@@ -80,3 +80,31 @@ func usageText(s placement.Summary) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// explain prints why there are no candidates: the reason, the funnel, what cannot hold together, and who came closest.
+func (g *Globals) explain(e placement.Explanation) error {
+	if g.Output == "json" {
+		return g.print(e, nil, nil)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", cmp.Or(e.Reason, "there are candidates"))
+	if len(e.Funnel) > 0 {
+		b.WriteString("hosts left after each clause:\n")
+	}
+	for _, s := range e.Funnel {
+		fmt.Fprintf(&b, "  %6d  %s\n", s.Left, s.Clause)
+	}
+	if len(e.Minimal) > 0 {
+		fmt.Fprintf(&b, "these cannot hold together:\n  %s\n", strings.Join(e.Minimal, "\n  "))
+	}
+	if len(e.Nearest) > 0 {
+		b.WriteString("nearest misses:\n")
+	}
+	for _, m := range e.Nearest {
+		for _, d := range m.Deficits {
+			fmt.Fprintf(&b, "  %s: %s: asks %d, %d of %d free (%s)\n", m.Host, d.Class, d.Asks, d.Free, d.Of, d.Cause)
+		}
+	}
+	_, err := fmt.Fprint(g.stdout(), b.String())
+	return err
+}

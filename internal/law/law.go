@@ -68,6 +68,7 @@ func Rows() []Row {
 		{Package: "agent/sysfs", Room: Adapter, Imports: words, Outside: []string{"golang.org/x/tools"}},
 		{Package: "agent/journal", Room: Adapter, Imports: with(words, "agent/device"), Outside: []string{"golang.org/x/sys"}},
 		{Package: "agent/hypervisor", Room: Adapter, Imports: words},
+		{Package: "agent/hypervisor/hypervisortest", Room: Workshop, Imports: with(words, "agent/hypervisor")},
 		{Package: "agent/hypervisor/fake", Room: Adapter, Imports: with(words, "agent/hypervisor")},
 		{Package: "agent/loop", Room: Server, Imports: with(contracts, "agent/…"), Outside: []string{"github.com/google/uuid"}},
 
@@ -80,11 +81,11 @@ func Rows() []Row {
 		{Package: "compute/store", Room: Adapter, Imports: with(words, "compute/flavor", "compute/schedule", "compute/lifecycle", "sqldb")},
 		{Package: "compute/server", Room: Server, Imports: with(contracts, "compute/…"), Outside: []string{"github.com/google/uuid"}},
 
-		{Package: "cli", Room: Door, Imports: with(contracts, "cli/…"), Outside: []string{"github.com/jedib0t/go-pretty/v6", "github.com/jaypipes/pcidb", "github.com/google/uuid"}},
-		{Package: "cli/demo", Room: Door, Imports: with(contracts, "cli/…")},
+		{Package: "cli", Room: Door, Imports: contracts, Outside: []string{"github.com/jedib0t/go-pretty/v6", "github.com/jaypipes/pcidb", "github.com/google/uuid"}},
+		{Package: "cli/demo", Room: Door, Imports: with(contracts, "cli")},
 
 		{Package: "internal/cloud", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
-		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong"}},
+		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong", "golang.org/x/sync"}},
 
 		{Package: "internal/law", Room: Workshop},
 		{Package: "internal/lab", Room: Workshop, Imports: []string{"fault"}},
