@@ -5,16 +5,14 @@ import (
 	"database/sql"
 	"slices"
 
+	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
-// Row is a provider with all that it offers, and what of it is taken.
-type Row struct {
-	provider.Provider
-	Used resource.Amounts
-}
+// Row is a row of the index: a provider with all that it offers, and what of it is taken.
+type Row = index.Row
 
 // Rows reads the whole database at one moment.
 func (s *Store) Rows(ctx context.Context) (rows []Row, err error) {

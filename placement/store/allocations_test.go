@@ -1,0 +1,340 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
+)
+
+func testClaims(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	host(t, s, 2, 1)
+	host(t, s, 3, 0)
+	c := claim(500, 1, 2)
+	c.Allocation[id(2)] = resource.Amounts{"VCPU": 1, "MEMORY_MB": 5}
+	change, err := s.PutAllocations(ctx, c)
+	ok(t, err)
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}})
+	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2), generation(t, s, 3)}, []int{2, 2, 1})
+	held, err := s.ConsumerAllocations(ctx, consumer(500))
+	ok(t, err)
+	equal(t, "held", held.Allocation, c.Allocation)
+	equal(t, "owner", []any{held.Project, held.User, held.ConsumerType, held.Generation, held.Generations, held.Modified.IsZero()},
+		[]any{"project", "user", "INSTANCE", 1, map[provider.ID]int{id(1): 2, id(2): 2}, false})
+	shares, err := s.ProviderAllocations(ctx, id(2))
+	ok(t, err)
+	equal(t, "shares", []any{shares.Generation, shares.Shares}, []any{2, map[resource.ConsumerID]ProviderShare{
+		consumer(500): {Amounts: resource.Amounts{"VCPU": 1, "MEMORY_MB": 5}, Generation: 1, Project: "project", User: "user"}}})
+
+	// To another tree, other owner and type: the provider that is left keeps its generation.
+	c = claim(500, 3, 10).seen(1)
+	c.Project, c.User, c.ConsumerType = "project2", "user2", "MIGRATION"
+	change, err = s.PutAllocations(ctx, c)
+	ok(t, err)
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(3)}})
+	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2), generation(t, s, 3)}, []int{2, 2, 2})
+	held, err = s.ConsumerAllocations(ctx, consumer(500))
+	ok(t, err)
+	equal(t, "held", []any{held.Allocation, held.Project, held.User, held.ConsumerType, held.Generation}, []any{c.Allocation, "project2", "user2", "MIGRATION", 2})
+
+	// The same again fits although the provider is full: what the consumer held is free for it.
+	c = claim(500, 3, 10).seen(2)
+	c.ConsumerType = ""
+	ok(t, putOne(ctx, s, c))
+	held, err = s.ConsumerAllocations(ctx, consumer(500))
+	ok(t, err)
+	equal(t, "held", []any{held.Project, held.ConsumerType, held.Generation}, []any{"project", "MIGRATION", 3})
+
+	// Nothing: the consumer goes, the generation of the provider that it frees rises.
+	c = claim(500, 3, 1).seen(3)
+	c.Allocation = nil
+	change, err = s.PutAllocations(ctx, c)
+	ok(t, err)
+	equal(t, "change", []any{change.Roots, generation(t, s, 3)}, []any{[]provider.ID{id(3)}, 4})
+	held, err = s.ConsumerAllocations(ctx, consumer(500))
+	ok(t, err)
+	equal(t, "held", held, Held{Consumer: consumer(500), Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}})
+	ok(t, putOne(ctx, s, claim(500, 3, 1))) // null again
+
+	change, err = s.DeleteAllocations(ctx, consumer(500))
+	ok(t, err)
+	equal(t, "change", []any{change.Roots, generation(t, s, 3)}, []any{[]provider.ID{id(3)}, 5})
+	_, err = s.DeleteAllocations(ctx, consumer(500))
+	refused(t, err, fault.NotFound, "", string(consumer(500)))
+	ok(t, putOne(ctx, s, claim(500, 3, 1))) // null again
+}
+
+func testRefusals(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	ok(t, putOne(ctx, s, claim(500, 1, 7)))
+	_, err := s.AddInventory(ctx, id(1), "DISK_GB", resource.Inventory{Total: 100, MinUnit: 10, MaxUnit: 50, StepSize: 10, AllocationRatio: 1})
+	ok(t, err)
+	before := dump(t, s)
+	for _, c := range []struct {
+		on    provider.ID
+		class resource.Class
+		n     int
+		kind  fault.Kind
+		word  string
+	}{
+		{id(1), "VCPU", 4, fault.Conflict, "asks 4, 3 of 10 free"},
+		{id(1), "DISK_GB", 5, fault.Conflict, "smallest share is 10"},
+		{id(1), "DISK_GB", 60, fault.Conflict, "largest share is 50"},
+		{id(1), "DISK_GB", 15, fault.Conflict, "steps of 10"},
+		{id(1), "VGPU", 1, fault.Conflict, "no inventory of VGPU"},
+		{id(9), "VCPU", 1, fault.Invalid, "no resource provider " + string(id(9))},
+		{id(1), "CUSTOM_NO", 1, fault.Invalid, "no resource class CUSTOM_NO"},
+		{id(1), "VCPU", 0, fault.Invalid, "1 or more"},
+	} {
+		ask := claim(501, 1, 1)
+		ask.Project, ask.Allocation = "other", resource.Allocation{c.on: {c.class: c.n}}
+		refused(t, putOne(ctx, s, ask), c.kind, "", c.word)
+	}
+	_, err = s.PutAllocations(ctx, claim(501, 1, 2), claim(502, 1, 2))
+	refused(t, err, fault.Conflict, "", "asks 2, 1 of 10 free")
+	_, err = s.PutAllocations(ctx, claim(501, 1, 1), claim(501, 1, 2))
+	refused(t, err, fault.Invalid, "", "twice")
+	equal(t, "what refusals left behind", diff(before, dump(t, s)), []string(nil))
+}
+
+func testGuards(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	refused(t, putOne(ctx, s, claim(500, 1, 1).seen(0)), fault.Conflict, codeConcurrent, "null, not 0")
+	ok(t, putOne(ctx, s, claim(500, 1, 1)))
+	refused(t, putOne(ctx, s, claim(500, 1, 1)), fault.Conflict, codeConcurrent, "generation 1, not null")
+	refused(t, putOne(ctx, s, claim(500, 1, 1).seen(2)), fault.Conflict, codeConcurrent, "generation 1 now, not 2")
+	old := claim(500, 1, 3) // before 1.28 nobody asks; before 1.8 nobody is named
+	old.Guarded, old.Project, old.User, old.ConsumerType = false, "", "", ""
+	ok(t, putOne(ctx, s, old))
+	held, err := s.ConsumerAllocations(ctx, consumer(500))
+	ok(t, err)
+	equal(t, "held", []any{held.Generation, held.Project, held.User, held.ConsumerType}, []any{2, incompleteOwner, incompleteOwner, "INSTANCE"})
+	nothing := claim(501, 1, 1) // of a consumer that never was
+	nothing.Allocation = nil
+	before := dump(t, s)
+	ok(t, putOne(ctx, s, nothing))
+	equal(t, "nothing for nobody", diff(before, dump(t, s)), []string(nil))
+}
+
+// testManyConsumers moves what one consumer holds to another in one step, as a migration does, where there is no room for both.
+func testManyConsumers(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	host(t, s, 2, 0)
+	ok(t, putOne(ctx, s, claim(500, 1, 10)))
+	change, err := s.PutAllocations(ctx, claim(501, 1, 10), claim(500, 2, 10).seen(1))
+	ok(t, err)
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(2)}})
+	gone := claim(501, 1, 10).seen(1)
+	gone.Allocation = nil
+	_, err = s.PutAllocations(ctx, gone, claim(500, 1, 10).seen(2))
+	ok(t, err)
+	used, err := s.ProviderUsages(ctx, id(1))
+	ok(t, err)
+	equal(t, "used", used, ProviderUsages{Generation: 4, Used: resource.Amounts{"VCPU": 10, "MEMORY_MB": 0}})
+
+	var many []Claim
+	for n := range 1200 { // more than one statement holds
+		c := claim(10000+n, 2, 1)
+		c.Allocation = resource.Allocation{id(3): {"VCPU": 1}}
+		many = append(many, c)
+	}
+	host(t, s, 3, 0)
+	_, err = s.ReplaceInventories(ctx, id(3), 1, inventory{"VCPU": {Total: 1200, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}})
+	ok(t, err)
+	_, err = s.PutAllocations(ctx, many...)
+	ok(t, err)
+	used, err = s.ProviderUsages(ctx, id(3))
+	ok(t, err)
+	equal(t, "used", used, ProviderUsages{Generation: 3, Used: resource.Amounts{"VCPU": 1200}})
+}
+
+func testReshape(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	host(t, s, 2, 1)
+	host(t, s, 3, 1)
+	ok(t, putOne(ctx, s, claim(500, 1, 4)))
+	ok(t, putOne(ctx, s, claim(501, 1, 6)))
+	toChildren := []Claim{claim(500, 2, 4).seen(1), claim(501, 3, 6).seen(1)}
+	all := map[provider.ID]NewInventories{id(1): {2, inventory{"MEMORY_MB": resource.Whole(9)}}, id(2): {1, inventory{"VCPU": resource.Whole(4)}}}
+
+	before := dump(t, s)
+	_, err := s.Reshape(ctx, all, toChildren)
+	refused(t, err, fault.Conflict, codeConcurrent, "generation 3 now, not 2")
+	all[id(1)] = NewInventories{3, all[id(1)].Classes}
+	_, err = s.Reshape(ctx, all, toChildren[:1])
+	refused(t, err, fault.Conflict, codeInventory, "VCPU")
+	_, err = s.Reshape(ctx, all, []Claim{claim(500, 2, 4).seen(1), claim(501, 2, 6).seen(1)})
+	refused(t, err, fault.Conflict, "", "largest share is 4")
+	_, err = s.Reshape(ctx, map[provider.ID]NewInventories{id(9): {}}, nil)
+	refused(t, err, fault.Invalid, codeNoProvider, string(id(9)))
+	_, err = s.Reshape(ctx, map[provider.ID]NewInventories{id(1): {3, inventory{"CUSTOM_NO": resource.Whole(9)}}}, nil)
+	refused(t, err, fault.Invalid, "", "CUSTOM_NO")
+	_, err = s.Reshape(ctx, all, []Claim{claim(500, 9, 4).seen(1)})
+	refused(t, err, fault.Invalid, "", string(id(9)))
+	_, err = s.Reshape(ctx, all, []Claim{claim(500, 2, 4)})
+	refused(t, err, fault.Conflict, codeConcurrent, "not null")
+	equal(t, "what refusals left behind", diff(before, dump(t, s)), []string(nil))
+
+	change, err := s.Reshape(ctx, all, toChildren)
+	ok(t, err)
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}})
+	// 1: new inventories, the end. 2: these and a claim. 3: a claim only.
+	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2), generation(t, s, 3)}, []int{5, 4, 2})
+	rows, err := s.TreeRows(ctx, id(1))
+	ok(t, err)
+	for _, r := range rows {
+		want := map[provider.ID]string{id(1): "map[]", id(2): "VCPU:4", id(3): "VCPU:6"}[r.ID]
+		if got := r.Used.String(); got != strings.TrimPrefix(want, "map[]") {
+			t.Errorf("%s uses %s, want %s", r.Name, got, want)
+		}
+	}
+	equal(t, "inventory of the root", must(s.Inventories(ctx, id(1))).Classes, inventory{"MEMORY_MB": resource.Whole(9)})
+	_, err = s.Reshape(ctx, map[provider.ID]NewInventories{id(1): {5, nil}}, nil)
+	ok(t, err)
+	equal(t, "generation", generation(t, s, 1), 6)
+}
+
+func testUsages(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	a, b, c := claim(500, 1, 1), claim(501, 1, 2), claim(502, 1, 3)
+	a.Allocation[id(1)]["MEMORY_MB"] = 7
+	b.ConsumerType, c.User, c.ConsumerType = "", "user2", "MIGRATION"
+	_, err := s.PutAllocations(ctx, a, b, c)
+	ok(t, err)
+	for _, u := range []struct {
+		filter UsageFilter
+		want   string
+	}{
+		{UsageFilter{Project: "project"}, "[{INSTANCE 1 MEMORY_MB:7,VCPU:1} {MIGRATION 1 VCPU:3} {unknown 1 VCPU:2}]"},
+		{UsageFilter{Project: "project", ConsumerType: "all"}, "[{all 3 MEMORY_MB:7,VCPU:6}]"},
+		{UsageFilter{Project: "project", ConsumerType: "unknown"}, "[{unknown 1 VCPU:2}]"},
+		{UsageFilter{Project: "project", ConsumerType: "MIGRATION"}, "[{MIGRATION 1 VCPU:3}]"},
+		{UsageFilter{Project: "project", User: "user", ConsumerType: "all"}, "[{all 2 MEMORY_MB:7,VCPU:3}]"},
+		{UsageFilter{Project: "nobody", ConsumerType: "all"}, "[]"},
+	} {
+		list, err := s.Usages(ctx, u.filter)
+		ok(t, err)
+		equal(t, "usages", fmt.Sprint(list), u.want)
+	}
+}
+
+func testRows(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	host(t, s, 2, 1)
+	host(t, s, 3, 0)
+	_, _, err := s.ReplaceTraits(ctx, id(2), 1, []resource.Trait{"HW_NIC_SRIOV", "COMPUTE_NODE"})
+	ok(t, err)
+	_, err = s.ReplaceAggregates(ctx, id(3), nil, []resource.AggregateID{aggregate(901), aggregate(900)})
+	ok(t, err)
+	_, err = s.PutAllocations(ctx, claim(500, 2, 1), claim(501, 2, 2))
+	ok(t, err)
+	rows, err := s.Rows(ctx)
+	ok(t, err)
+	plenty := inventory{"VCPU": resource.Whole(10), "MEMORY_MB": resource.Whole(100)}
+	want := []Row{
+		{Provider: provider.Provider{ID: id(1), Name: "p1", Root: id(1), Generation: 1, Inventories: plenty}},
+		{Provider: provider.Provider{ID: id(2), Name: "p2", Parent: id(1), Root: id(1), Generation: 3, Inventories: plenty,
+			Traits: []resource.Trait{"COMPUTE_NODE", "HW_NIC_SRIOV"}}, Used: resource.Amounts{"VCPU": 3}},
+		{Provider: provider.Provider{ID: id(3), Name: "p3", Root: id(3), Generation: 1, Inventories: plenty,
+			Aggregates: []resource.AggregateID{aggregate(900), aggregate(901)}}},
+	}
+	equal(t, "rows", rows, want)
+	for root, part := range map[int][]Row{1: want[:2], 3: want[2:], 2: nil, 9: nil} {
+		rows, err := s.TreeRows(ctx, id(root))
+		ok(t, err)
+		equal(t, "tree", rows, part)
+	}
+}
+
+// race lets 32 consumers claim one unit each of a provider that has 10, through any of these stores.
+func race(t *testing.T, stores ...*Store) {
+	s := stores[0]
+	host(t, s, 1, 0)
+	errs := make([]error, 32)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			for range 10 { // as a client does when it is told to
+				errs[i] = putOne(t.Context(), stores[i%len(stores)], claim(500+i, 1, 1))
+				if fault.CodeOf(errs[i]) != codeConcurrent {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+		} else {
+			refused(t, err, fault.Conflict, "", "asks 1, 0 of 10 free")
+		}
+	}
+	used, err := s.ProviderUsages(t.Context(), id(1))
+	ok(t, err)
+	equal(t, "won and used", []any{won, used}, []any{10, ProviderUsages{Generation: 11, Used: resource.Amounts{"VCPU": 10, "MEMORY_MB": 0}}})
+	var consumers int
+	ok(t, s.db.Read(t.Context(), func(tx *sqldb.Tx) error {
+		return tx.QueryRow(t.Context(), "SELECT COUNT(*) FROM consumers").Scan(&consumers)
+	}))
+	equal(t, "consumers", consumers, 10)
+}
+
+func testRace(t *testing.T, s *Store) { race(t, s) }
+
+// testDiff names every row that one call changes, and nothing else may change.
+func testDiff(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	step := func(what string, change func() error, want ...string) {
+		t.Helper()
+		before := dump(t, s)
+		ok(t, change())
+		if got := diff(before, dump(t, s)); strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Fatalf("%s:\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	p := func(generation int) string {
+		return fmt.Sprintf("resource_providers c u id=1 uuid=%s name=p1 generation=%d root_provider_id=1", id(1), generation)
+	}
+	step("claim", func() error { return putOne(ctx, s, claim(500, 1, 2)) },
+		"+ allocations c id=1 resource_provider_id=1 consumer_id="+string(id(500))+" resource_class_id=0 used=2",
+		"+ consumer_types c id=1 name=INSTANCE",
+		"+ consumers c u id=1 uuid="+string(id(500))+" project_id=1 user_id=1 generation=1 consumer_type_id=1",
+		"+ projects c id=1 external_id=project", "- "+p(1), "+ "+p(2), "+ users c id=1 external_id=user")
+	step("free", func() error { _, err := s.DeleteAllocations(ctx, consumer(500)); return err },
+		"- allocations c id=1 resource_provider_id=1 consumer_id="+string(id(500))+" resource_class_id=0 used=2",
+		"- consumers c u id=1 uuid="+string(id(500))+" project_id=1 user_id=1 generation=1 consumer_type_id=1")
+	step("trait", func() error {
+		_, _, err := s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{resource.Trait(names(standardTraits)[2])})
+		return err
+	}, "+ resource_provider_traits c trait_id=3 resource_provider_id=1", "- "+p(2), "+ "+p(3))
+	inv := "inventories c%s id=%d resource_provider_id=1 resource_class_id=%d total=%d reserved=0 min_unit=1 max_unit=%[4]d step_size=1 allocation_ratio=1"
+	step("inventories", func() error {
+		_, err := s.ReplaceInventories(ctx, id(1), 3, inventory{"VCPU": resource.Whole(3), "DISK_GB": resource.Whole(7)})
+		return err
+	}, "- "+fmt.Sprintf(inv, "", 1, 1, 100), "- "+fmt.Sprintf(inv, "", 2, 0, 10), "+ "+fmt.Sprintf(inv, "", 3, 2, 7),
+		"+ "+fmt.Sprintf(inv, " u", 2, 0, 3), "- "+p(3), "+ "+p(4))
+	two := id(2)
+	step("child", func() error { _, _, err := s.CreateProvider(ctx, two, "p2", id(1)); return err },
+		"+ resource_providers c id=2 uuid="+string(two)+" name=p2 generation=0 root_provider_id=1 parent_provider_id=1")
+	step("move", func() error {
+		_, _, err := s.UpdateProvider(ctx, two, Update{Name: "p2", Move: true, Free: true})
+		return err
+	}, "- resource_providers c id=2 uuid="+string(two)+" name=p2 generation=0 root_provider_id=1 parent_provider_id=1",
+		"+ resource_providers c u id=2 uuid="+string(two)+" name=p2 generation=0 root_provider_id=2")
+}

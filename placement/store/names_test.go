@@ -1,0 +1,109 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+func traitNames(list []Trait) (all []resource.Trait) {
+	for _, t := range list {
+		all = append(all, t.Name)
+	}
+	return all
+}
+
+func testTraits(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	for _, want := range []bool{true, false} {
+		made, created, err := s.EnsureTrait(ctx, "CUSTOM_B")
+		ok(t, err)
+		equal(t, "created", []any{made.Name, created}, []any{"CUSTOM_B", want})
+	}
+	_, _, err := s.EnsureTrait(ctx, "CUSTOM_A_100%")
+	ok(t, err)
+	now, change, err := s.ReplaceTraits(ctx, id(1), 1, []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_B"})
+	ok(t, err)
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Generation: 2})
+	equal(t, "traits", traitNames(now.Traits), "[CUSTOM_B HW_NIC_SRIOV]")
+	_, change, err = s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{"CUSTOM_B", "HW_NIC_SRIOV"})
+	ok(t, err)
+	equal(t, "generation when nothing changes", change.Generation, 2)
+	_, _, err = s.ReplaceTraits(ctx, id(1), 1, nil)
+	refused(t, err, fault.Conflict, codeConcurrent, "generation 2")
+	_, _, err = s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{"CUSTOM_NO", "CUSTOM_B"})
+	refused(t, err, fault.Invalid, "", "no trait CUSTOM_NO")
+	refused(t, s.DeleteTrait(ctx, "CUSTOM_B"), fault.Conflict, "", "in use")
+	refused(t, s.DeleteTrait(ctx, "HW_NIC_SRIOV"), fault.Invalid, "", "standard")
+	refused(t, s.DeleteTrait(ctx, "CUSTOM_NO"), fault.NotFound, "", "CUSTOM_NO")
+	_, err = s.Trait(ctx, "CUSTOM_NO")
+	refused(t, err, fault.NotFound, "", "CUSTOM_NO")
+
+	yes, no := true, false
+	for _, c := range []struct {
+		filter TraitFilter
+		want   string
+	}{
+		{TraitFilter{Prefix: "CUSTOM_"}, "[CUSTOM_A_100% CUSTOM_B]"},
+		{TraitFilter{Prefix: "CUSTOM__"}, "[]"}, // no pattern
+		{TraitFilter{Prefix: "CUSTOM_", Associated: &no}, "[CUSTOM_A_100%]"},
+		{TraitFilter{Associated: &yes}, "[CUSTOM_B HW_NIC_SRIOV]"},
+		{TraitFilter{In: []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_NO"}}, "[HW_NIC_SRIOV]"},
+		{TraitFilter{In: []resource.Trait{}}, "[]"},
+	} {
+		list, err := s.Traits(ctx, c.filter)
+		ok(t, err)
+		equal(t, "filter", traitNames(list), c.want)
+	}
+
+	for _, want := range []int{3, 3} {
+		change, err = s.ClearTraits(ctx, id(1))
+		ok(t, err)
+		equal(t, "generation", change.Generation, want)
+	}
+	ok(t, s.DeleteTrait(ctx, "CUSTOM_B"))
+	all, err := s.ProviderTraits(ctx, id(1))
+	ok(t, err)
+	equal(t, "traits", []int{len(all.Traits), all.Generation}, []int{0, 3})
+}
+
+func testClasses(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	ok(t, s.CreateClass(ctx, "CUSTOM_A"))
+	refused(t, s.CreateClass(ctx, "CUSTOM_A"), fault.Conflict, "", "CUSTOM_A")
+	for _, want := range []bool{true, false} {
+		created, err := s.EnsureClass(ctx, "CUSTOM_B")
+		ok(t, err)
+		equal(t, "created", created, want)
+	}
+	if rows := dump(t, s); !rows["resource_classes c id=10000 name=CUSTOM_A"] || !rows["resource_classes c id=10001 name=CUSTOM_B"] {
+		t.Error("custom classes are numbered from 10000")
+	}
+	_, err := s.AddInventory(ctx, id(1), "CUSTOM_B", resource.Whole(1))
+	ok(t, err)
+	refused(t, s.DeleteClass(ctx, "CUSTOM_B"), fault.Conflict, "", "in use")
+	refused(t, s.DeleteClass(ctx, "VCPU"), fault.Invalid, "", "standard")
+	refused(t, s.DeleteClass(ctx, "CUSTOM_NO"), fault.NotFound, "", "CUSTOM_NO")
+	_, err = s.RenameClass(ctx, "CUSTOM_B", "CUSTOM_A")
+	refused(t, err, fault.Conflict, "", "CUSTOM_A")
+	_, err = s.RenameClass(ctx, "VCPU", "CUSTOM_C")
+	refused(t, err, fault.Invalid, "", "standard")
+	change, err := s.RenameClass(ctx, "CUSTOM_B", "CUSTOM_C")
+	ok(t, err)
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}})
+	all, err := s.Inventories(ctx, id(1))
+	ok(t, err)
+	equal(t, "renamed", all.Classes["CUSTOM_C"], resource.Whole(1))
+	ok(t, s.DeleteClass(ctx, "CUSTOM_A"))
+	_, err = s.Class(ctx, "CUSTOM_A")
+	refused(t, err, fault.NotFound, "", "CUSTOM_A")
+	c, err := s.Class(ctx, "CUSTOM_C")
+	ok(t, err)
+	if c.Modified.IsZero() {
+		t.Error("no time")
+	}
+}

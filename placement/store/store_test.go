@@ -1,0 +1,268 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
+)
+
+// tables in an order in which they can be dropped.
+var tables = []string{"alembic_version", "allocations", "inventories", "resource_provider_aggregates", "placement_aggregates",
+	"resource_provider_traits", "consumers", "consumer_types", "projects", "users", "traits", "resource_classes", "resource_providers"}
+
+// databases are the kinds the suite runs on: SQLite, and the servers whose URLs the environment gives.
+// What the database of a server holds is dropped.
+func databases(t *testing.T) map[string]func(t *testing.T) string {
+	t.Helper()
+	all := map[string]func(t *testing.T) string{
+		"SQLite": func(t *testing.T) string { return "sqlite:///" + filepath.Join(t.TempDir(), "placement.db") },
+	}
+	for _, name := range []string{"BERTH_TEST_MARIADB", "BERTH_TEST_POSTGRESQL"} {
+		if url := os.Getenv(name); url != "" {
+			all[name] = func(t *testing.T) string {
+				db := openDB(t, url)
+				ok(t, db.Write(t.Context(), func(tx *sqldb.Tx) error {
+					for _, table := range tables {
+						if _, err := tx.Exec(t.Context(), "DROP TABLE IF EXISTS "+table); err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+				return url
+			}
+		}
+	}
+	return all
+}
+
+// TestStore is the suite that every database must pass.
+func TestStore(t *testing.T) {
+	suite := map[string]func(t *testing.T, s *Store){
+		"standards": testStandards, "providers": testProviders, "filters": testFilters, "move": testMove, "deleteProvider": testDeleteProvider,
+		"inventories": testInventories, "traits": testTraits, "classes": testClasses, "aggregates": testAggregates,
+		"claims": testClaims, "refusals": testRefusals, "guards": testGuards, "manyConsumers": testManyConsumers, "reshape": testReshape,
+		"usages": testUsages, "incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
+		"moveRace": testMoveRace,
+	}
+	for name, url := range databases(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, part := range slices.Sorted(maps.Keys(suite)) {
+				t.Run(part, func(t *testing.T) { suite[part](t, openStore(t, url(t))) })
+			}
+			t.Run("raceTogether", func(t *testing.T) { // as two Berths on one database do
+				url := url(t)
+				race(t, openStore(t, url), openStore(t, url))
+			})
+		})
+	}
+}
+
+func openDB(t *testing.T, url string) *sqldb.DB {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), url)
+	ok(t, err)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func openStore(t *testing.T, url string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), openDB(t, url))
+	ok(t, err)
+	ok(t, s.Sync(t.Context()))
+	return s
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must gives the first of two results, and stops when the second is an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
+		t.Fatalf("%s:\n got %s\nwant %s", what, g, w)
+	}
+}
+
+// refused checks that err is a fault of a kind, with a code, whose sentence holds a word.
+func refused(t *testing.T, err error, kind fault.Kind, code, word string) {
+	t.Helper()
+	if !fault.Is(err, kind) || fault.CodeOf(err) != code || !strings.Contains(fault.TextOf(err), word) {
+		t.Fatalf("got %q %q: %v\nwant %q %q with %q", fault.KindOf(err), fault.CodeOf(err), err, kind, code, word)
+	}
+}
+
+// id makes a UUID of a number: providers below 100, aggregates from 900, consumers from 500.
+func id(n int) provider.ID { return provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)) }
+
+func consumer(n int) resource.ConsumerID { return resource.ConsumerID(id(n)) }
+
+func aggregate(n int) resource.AggregateID { return resource.AggregateID(id(n)) }
+
+type inventory = map[resource.Class]resource.Inventory
+
+// host makes provider n with 10 VCPU and 100 MEMORY_MB, at generation 1.
+func host(t *testing.T, s *Store, n, parent int) {
+	t.Helper()
+	var under provider.ID
+	if parent > 0 {
+		under = id(parent)
+	}
+	_, _, err := s.CreateProvider(t.Context(), id(n), fmt.Sprint("p", n), under)
+	ok(t, err)
+	_, err = s.ReplaceInventories(t.Context(), id(n), 0, inventory{"VCPU": resource.Whole(10), "MEMORY_MB": resource.Whole(100)})
+	ok(t, err)
+}
+
+func generation(t *testing.T, s *Store, n int) int {
+	t.Helper()
+	p, err := s.Provider(t.Context(), id(n))
+	ok(t, err)
+	return p.Generation
+}
+
+// claim asks for VCPU on one provider for consumer n.
+func claim(n, on, amount int) Claim {
+	return Claim{Consumer: consumer(n), Allocation: resource.Allocation{id(on): {"VCPU": amount}}, Guarded: true,
+		Project: "project", User: "user", ConsumerType: "INSTANCE"}
+}
+
+func (c Claim) seen(generation int) Claim {
+	c.Generation = &generation
+	return c
+}
+
+// dump writes every row of every table without its timestamps: c and u say which of them are set.
+func dump(t *testing.T, s *Store) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	ok(t, s.db.Read(t.Context(), func(tx *sqldb.Tx) error {
+		for _, table := range tables {
+			rows, err := tx.Query(t.Context(), "SELECT * FROM "+table)
+			if err != nil {
+				return err
+			}
+			columns := must(rows.Columns())
+			for rows.Next() {
+				values := make([]any, len(columns))
+				for i := range values {
+					values[i] = new(any)
+				}
+				if err := rows.Scan(values...); err != nil {
+					return err
+				}
+				all[table+line(columns, values)] = true
+			}
+			if err := rows.Err(); err != nil {
+				return err
+			}
+			rows.Close()
+		}
+		return nil
+	}))
+	return all
+}
+
+func line(columns []string, values []any) string {
+	var b strings.Builder
+	for i, column := range columns {
+		value := *values[i].(*any)
+		if raw, ok := value.([]byte); ok {
+			value = string(raw)
+		}
+		switch {
+		case value == nil:
+		case column == "created_at" || column == "updated_at":
+			b.WriteString(" " + column[:1])
+		default:
+			fmt.Fprintf(&b, " %s=%v", column, value)
+		}
+	}
+	return b.String()
+}
+
+// diff gives the rows that went (-) and came (+) between two dumps, sorted.
+func diff(before, after map[string]bool) (list []string) {
+	for row := range before {
+		if !after[row] {
+			list = append(list, "- "+row)
+		}
+	}
+	for row := range after {
+		if !before[row] {
+			list = append(list, "+ "+row)
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(a[2:]+a[:1], b[2:]+b[:1]) })
+	return list
+}
+
+func testStandards(t *testing.T, s *Store) {
+	before := dump(t, s)
+	ok(t, s.Sync(t.Context()))
+	equal(t, "a second Sync", diff(before, dump(t, s)), []string(nil))
+	classes, err := s.Classes(t.Context())
+	ok(t, err)
+	for i, name := range names(standardClasses) {
+		if string(classes[i].Name) != name || !before[fmt.Sprintf("resource_classes c id=%d name=%s", i, name)] {
+			t.Errorf("class %d is %v, want %s with that number", i, classes[i], name)
+		}
+	}
+	traits, err := s.Traits(t.Context(), TraitFilter{})
+	ok(t, err)
+	equal(t, "traits and classes", []int{len(traits), len(classes)}, []int{len(names(standardTraits)), 21})
+	if age := time.Since(traits[0].Modified); age < 0 || age > time.Hour {
+		t.Errorf("a trait made just now is %v old", age)
+	}
+}
+
+// testIncomplete: what releases before consumers and roots left behind is completed at the start.
+func testIncomplete(t *testing.T, s *Store) {
+	host(t, s, 1, 0)
+	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(t.Context(), "UPDATE resource_providers SET root_provider_id = NULL")
+		if err == nil {
+			err = insert(t.Context(), tx, "allocations", "resource_provider_id, consumer_id, resource_class_id, used",
+				[][]any{{1, consumer(500), 0, 2}, {1, consumer(500), 1, 3}})
+		}
+		return err
+	}))
+	ok(t, s.Sync(t.Context()))
+	held, err := s.ConsumerAllocations(t.Context(), consumer(500))
+	ok(t, err)
+	equal(t, "held", held.Allocation, resource.Allocation{id(1): {"VCPU": 2, "MEMORY_MB": 3}})
+	equal(t, "owner", []any{held.Project, held.User, held.ConsumerType, held.Generation}, []any{incompleteOwner, incompleteOwner, unknownType, 0})
+	ok(t, putOne(t.Context(), s, claim(500, 1, 1).seen(0)))
+}
+
+func putOne(ctx context.Context, s *Store, c Claim) error {
+	_, err := s.PutAllocations(ctx, c)
+	return err
+}
