@@ -1,4 +1,21 @@
 // Package candidate answers what could be had: the candidates for an ask, lazily and exactly, or why there are none.
+//
+// The candidates are those of OpenStack Placement at microversion 1.39, as a set: no more, no fewer. Each class of the
+// unsuffixed group comes from one provider of the tree, or from a sharing provider that has an aggregate in common with
+// any provider of the tree; its providers have the required traits between them, and none of the forbidden ones on any of
+// them; an aggregate of the root holds for the whole tree. A suffixed group comes from one provider, which by itself has
+// all that the group names. What several groups take from one provider must fit together, also within max_unit.
+//
+// Some rules are less known, and honoured because callers may have come to depend on them:
+//   - A group without resources needs a required trait or a member_of to be met at all, and in_tree does not bind it.
+//   - in_tree keeps an unsuffixed group from sharing providers of other trees, but not a suffixed group that
+//     a sharing provider meets from being combined with another tree.
+//   - A sharing provider serves an unsuffixed group with member_of in other trees only if it is a member itself.
+//
+// In two cases the original's answer depends on chance (the order of its database's internal numbers), and this package
+// gives what the rules say. An unsuffixed group met by sharing providers alone is combined with the suffixed groups of every tree
+// they serve, not of one of them. Where the unsuffixed group and a suffixed one take the same class from one provider under a policy
+// other than none, amounts are added once.
 package candidate
 
 import (
@@ -17,12 +34,118 @@ type Candidate struct {
 }
 
 // All gives every candidate for the ask, each once, host by host in the order of the roots' IDs, at most ask.Limit
-// (0: no limit). Nothing is computed before it is asked for.
+// (0: no limit). Nothing is computed before it is asked for, and nothing is kept.
 func All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
-	return func(yield func(Candidate) bool) {}
+	return func(yield func(Candidate) bool) {
+		p := compile(s, ask)
+		h := newHost(p)
+		w := newWalk(h)
+		given := 0
+		for t := range p.trees() {
+			if !h.fill(t) {
+				continue
+			}
+			for w.begin(); w.next(); {
+				if !w.first() {
+					continue
+				}
+				if given++; !yield(w.candidate()) || given == p.limit {
+					return
+				}
+			}
+		}
+	}
 }
 
-// Spread gives the same candidates as All, but in turn: one from each host, then a second from each, and so on.
+// Spread gives the same candidates as All, but in turn: one from each host, then a second from each, and so on. It keeps
+// the state of each host that it has begun with.
 func Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
-	return func(yield func(Candidate) bool) {}
+	return func(yield func(Candidate) bool) {
+		p := compile(s, ask)
+		given := 0
+		give := func(w *walk) (more, wanted bool) {
+			for w.next() {
+				if w.first() {
+					given++
+					return true, yield(w.candidate()) && given != p.limit
+				}
+			}
+			return false, true
+		}
+		var waiting []*walk
+		for t := range p.trees() {
+			h := newHost(p)
+			if !h.fill(t) {
+				continue
+			}
+			w := newWalk(h)
+			more, wanted := give(w)
+			if !wanted {
+				return
+			}
+			if more {
+				waiting = append(waiting, w)
+			}
+		}
+		for len(waiting) > 0 {
+			left := waiting[:0]
+			for _, w := range waiting {
+				more, wanted := give(w)
+				if !wanted {
+					return
+				}
+				if more {
+					left = append(left, w)
+				}
+			}
+			waiting = left
+		}
+	}
+}
+
+// trees walks the trees that can be anchors, as far as the index tells without looking into them.
+func (p *plan) trees() iter.Seq[*index.Tree] {
+	if p.nothing {
+		return func(func(*index.Tree) bool) {}
+	}
+	best, few := p.snapshot.Trees(), p.snapshot.Len()
+	narrow := func(set index.Set) {
+		if set.Len() < few {
+			best, few = set.All(), set.Len()
+		}
+	}
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		if p.lendable(i) {
+			continue
+		}
+		if k.inTree && len(k.needs) > 0 {
+			t := p.snapshot.Lookup(k.tree)
+			return func(yield func(*index.Tree) bool) { yield(t) }
+		}
+		for _, n := range k.needs {
+			narrow(p.snapshot.Offering(n.number))
+		}
+		for _, set := range k.required {
+			if len(set) == 1 {
+				narrow(p.snapshot.Having(set[0]))
+			}
+		}
+	}
+	for _, trait := range p.required {
+		narrow(p.snapshot.Having(trait))
+	}
+	return best
+}
+
+// lendable says whether a sharing provider can serve the kind in other trees.
+func (p *plan) lendable(kind int) bool {
+	for _, s := range p.sharers {
+		for _, k := range s.kinds {
+			if k == kind {
+				return true
+			}
+		}
+	}
+	return false
 }

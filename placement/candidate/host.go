@@ -1,0 +1,219 @@
+package candidate
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/placement/index"
+)
+
+// sharer is a provider that lends its inventory to other trees.
+type sharer struct {
+	index.Place
+	kinds []int // what it can serve in another tree, as far as that tree does not matter
+}
+
+// lend finds the sharing providers that can serve any kind in other trees.
+func (p *plan) lend() {
+	p.lenders = map[index.No][]int{}
+	for place := range p.snapshot.Sharers() {
+		var kinds []int
+		for i := range p.kinds {
+			if k := &p.kinds[i]; !(k.spread && k.inTree) && k.fits(place.Node()) && k.suits(place) {
+				kinds = append(kinds, i)
+			}
+		}
+		if kinds == nil {
+			continue
+		}
+		for _, a := range place.Node().Aggregates {
+			p.lenders[a] = append(p.lenders[a], len(p.sharers))
+		}
+		p.sharers = append(p.sharers, sharer{place, kinds})
+	}
+}
+
+// fits says whether the node has room for one item of the kind.
+func (k *kind) fits(n *index.Node) bool {
+	for _, need := range k.needs {
+		st, ok := n.Stock(need.number)
+		if !ok || !st.Fits(need.amount) {
+			return false
+		}
+	}
+	return true
+}
+
+// suits says whether a provider has the traits, aggregates and tree of the kind by itself.
+func (k *kind) suits(at index.Place) bool {
+	n := at.Node()
+	if k.inTree && len(k.needs) > 0 && at.Tree.Root != k.tree {
+		return false
+	}
+	return k.qualifies(n) && inAll(n, k.within) && !inAny(n, k.without)
+}
+
+// suitsTree is suits for the unsuffixed group in its own tree: what the root is a member of holds for the whole tree.
+func (k *kind) suitsTree(at index.Place) bool {
+	n, top := at.Node(), at.Tree.Top()
+	if k.inTree && at.Tree.Root != k.tree || !k.qualifies(n) {
+		return false
+	}
+	member := inAll(n, k.within) || top != nil && inAll(top, k.within)
+	return member && !inAny(n, k.without) && !inAny(top, k.without)
+}
+
+func (k *kind) qualifies(n *index.Node) bool {
+	for _, set := range k.required {
+		if !slices.ContainsFunc(set, n.HasTrait) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(k.banned, n.HasTrait)
+}
+
+func inAll(n *index.Node, sets [][]index.No) bool {
+	for _, set := range sets {
+		if !slices.ContainsFunc(set, n.In) {
+			return false
+		}
+	}
+	return true
+}
+
+func inAny(n *index.Node, set []index.No) bool { return n != nil && slices.ContainsFunc(set, n.In) }
+
+// anchors says whether a tree may be the anchor of candidates: root_required.
+func (p *plan) anchors(t *index.Tree) bool {
+	if len(p.required)+len(p.banned) == 0 {
+		return true
+	}
+	top := t.Top()
+	if top == nil {
+		return false
+	}
+	for _, trait := range p.required {
+		if !top.HasTrait(trait) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(p.banned, top.HasTrait)
+}
+
+// host is the plan on one tree: what can go where.
+type host struct {
+	*plan
+	tree    *index.Tree
+	spots   []spot
+	room    []int     // by spot and class: the largest amount that can be had
+	domains [][]int32 // by kind: the spots that can take an item of it when nothing else is there, ascending
+	lent    []int     // positions in plan.sharers: those connected with the tree
+	parts   []part
+	stuck   int // the position of the part that has no solution, or -1
+}
+
+// spot is a provider that can take an item: of the tree itself, in tree order, then sharing ones of other trees.
+type spot struct {
+	index.Place
+	foreign bool
+}
+
+// part decides about one section on one host. It keeps a witness, a way to place all its items, so that there is a
+// solution at any time between a solve and the next that says true.
+type part interface {
+	reset(h *host)           // starts afresh on what the host has
+	solve() bool             // finds a first witness
+	force(item, at int) bool // fixes an item on a spot of its domain if that leaves a solution
+	release(item, at int)    // undoes a force; the last one first
+}
+
+// newHost makes an empty host, to be filled with one tree after the other.
+func newHost(p *plan) *host {
+	h := &host{plan: p, domains: make([][]int32, len(p.kinds))}
+	for i := range p.parts {
+		if p.parts[i].exact {
+			h.parts = append(h.parts, newFlow(p, &p.parts[i]))
+		} else {
+			h.parts = append(h.parts, newSearch(p, &p.parts[i]))
+		}
+	}
+	return h
+}
+
+// fill puts the plan on a tree and says whether there is any candidate.
+func (h *host) fill(t *index.Tree) bool {
+	h.stuck = -1
+	if h.nothing || !h.anchors(t) || !h.survey(t) {
+		return false
+	}
+	for i, part := range h.parts {
+		part.reset(h)
+		if !part.solve() {
+			h.stuck = i
+			return false
+		}
+	}
+	return true
+}
+
+// survey finds the spots and the domains; it says whether no domain is empty.
+func (h *host) survey(t *index.Tree) bool {
+	h.tree, h.spots, h.room = t, h.spots[:0], h.room[:0]
+	for k := range h.domains {
+		h.domains[k] = h.domains[k][:0]
+	}
+	h.borrow()
+	if len(h.lent) == 0 && slices.ContainsFunc(h.classes, func(c index.No) bool { return !t.Has(c) }) {
+		return false
+	}
+	for i := range t.Nodes {
+		at, taken := index.Place{Tree: t, At: i}, false
+		for k := range h.kinds {
+			kind := &h.kinds[k]
+			if kind.fits(at.Node()) && (kind.spread && kind.suitsTree(at) || !kind.spread && kind.suits(at)) {
+				h.admit(k, spot{Place: at}, &taken)
+			}
+		}
+	}
+	for _, l := range h.lent {
+		taken := false
+		for _, k := range h.sharers[l].kinds {
+			if !(h.kinds[k].spread && inAny(t.Top(), h.kinds[k].without)) {
+				h.admit(k, spot{h.sharers[l].Place, true}, &taken)
+			}
+		}
+	}
+	return !slices.ContainsFunc(h.domains, func(d []int32) bool { return len(d) == 0 })
+}
+
+// borrow finds the sharing providers of other trees that are connected with this one through an aggregate.
+func (h *host) borrow() {
+	h.lent = h.lent[:0]
+	if len(h.sharers) == 0 {
+		return
+	}
+	for _, a := range h.tree.Aggregates {
+		for _, l := range h.lenders[a] {
+			if h.sharers[l].Tree != h.tree {
+				h.lent = append(h.lent, l)
+			}
+		}
+	}
+	slices.Sort(h.lent)
+	h.lent = slices.Compact(h.lent)
+}
+
+// admit enters a spot into the domain of a kind; the first time, into the spots too.
+func (h *host) admit(k int, s spot, taken *bool) {
+	if !*taken {
+		*taken = true
+		h.spots = append(h.spots, s)
+		for _, class := range h.classes {
+			st, _ := s.Node().Stock(class)
+			h.room = append(h.room, max(st.Room, 0))
+		}
+	}
+	h.domains[k] = append(h.domains[k], int32(len(h.spots)-1))
+}
+
+// left is how much of a class can be had on a spot.
+func (h *host) left(at, class int) int { return h.room[at*len(h.classes)+class] }
