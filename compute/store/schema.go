@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/sqldb"
@@ -15,10 +17,10 @@ const versions = "compute_versions"
 // Moments are whole microseconds since 1970 in UTC, 0 for none, the same on every dialect.
 func steps() []sqldb.Step {
 	return []sqldb.Step{
-		sqldb.Statements("flavors", `CREATE TABLE IF NOT EXISTS compute_flavors (
+		table("compute_flavors", `
 			id VARCHAR(255) NOT NULL PRIMARY KEY,
 			name VARCHAR(255) NOT NULL UNIQUE,
-			description VARCHAR(2000) NOT NULL,
+			description TEXT NOT NULL,
 			vcpus INTEGER NOT NULL,
 			memory_mb INTEGER NOT NULL,
 			disk_gb INTEGER NOT NULL,
@@ -26,59 +28,61 @@ func steps() []sqldb.Step {
 			swap_mb INTEGER NOT NULL,
 			rxtx_factor DOUBLE PRECISION NOT NULL,
 			is_public INTEGER NOT NULL,
-			is_disabled INTEGER NOT NULL)`),
-		sqldb.Statements("extra specs", `CREATE TABLE IF NOT EXISTS compute_flavor_specs (
+			is_disabled INTEGER NOT NULL`),
+		table("compute_flavor_specs", `
 			flavor_id VARCHAR(255) NOT NULL,
 			spec VARCHAR(255) NOT NULL,
-			content VARCHAR(4000) NOT NULL,
-			PRIMARY KEY (flavor_id, spec))`),
-		{Name: "servers", Run: createServers},
-		sqldb.Statements("servers by host", `CREATE INDEX compute_servers_placed ON compute_servers (placed)`),
-		sqldb.Statements("servers by what is due", `CREATE INDEX compute_servers_due ON compute_servers (due, id)`),
-		sqldb.Statements("servers by age", `CREATE INDEX compute_servers_created ON compute_servers (created, id)`),
-		sqldb.Statements("servers by end", `CREATE INDEX compute_servers_ended ON compute_servers (ended, id)`),
-		{Name: "hosts", Run: createHosts},
-		sqldb.Statements("hosts by provider", `CREATE INDEX compute_hosts_provider ON compute_hosts (provider)`),
+			content TEXT NOT NULL,
+			PRIMARY KEY (flavor_id, spec)`),
+		table("compute_servers", `
+			id VARCHAR(64) NOT NULL PRIMARY KEY,
+			name VARCHAR(255) NOT NULL,
+			project VARCHAR(255) NOT NULL,
+			user_id VARCHAR(255) NOT NULL,
+			flavor VARCHAR(255) NOT NULL,
+			state VARCHAR(32) NOT NULL,
+			status VARCHAR(32) NOT NULL,
+			due INTEGER NOT NULL,
+			host VARCHAR(255) NOT NULL,
+			placed VARCHAR(255) NOT NULL,
+			devices INTEGER NOT NULL,
+			created BIGINT NOT NULL,
+			updated BIGINT NOT NULL,
+			ended BIGINT NOT NULL,
+			revision BIGINT NOT NULL,
+			record LARGE NOT NULL`, "placed", "due, id", "created, id", "ended, id"),
+		table("compute_hosts", `
+			name VARCHAR(255) NOT NULL PRIMARY KEY,
+			provider VARCHAR(64) NOT NULL,
+			revision BIGINT NOT NULL,
+			seen BIGINT NOT NULL,
+			report LARGE NOT NULL`, "provider"),
 	}
 }
 
-// text is the type of a column without a limit that a record could reach; MySQL's TEXT ends at 64 KiB.
-func text(d sqldb.Dialect) string {
-	if d == sqldb.MySQL {
-		return "MEDIUMTEXT"
-	}
-	return "TEXT"
-}
-
-func createServers(ctx context.Context, tx *sqldb.Tx) error {
-	_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS compute_servers (
-		id VARCHAR(64) NOT NULL PRIMARY KEY,
-		name VARCHAR(255) NOT NULL,
-		project VARCHAR(255) NOT NULL,
-		user_id VARCHAR(255) NOT NULL,
-		flavor VARCHAR(255) NOT NULL,
-		state VARCHAR(32) NOT NULL,
-		status VARCHAR(32) NOT NULL,
-		due INTEGER NOT NULL,
-		host VARCHAR(255) NOT NULL,
-		placed VARCHAR(255) NOT NULL,
-		devices INTEGER NOT NULL,
-		created BIGINT NOT NULL,
-		updated BIGINT NOT NULL,
-		ended BIGINT NOT NULL,
-		revision BIGINT NOT NULL,
-		record `+text(tx.Dialect)+` NOT NULL)`)
-	return err
-}
-
-func createHosts(ctx context.Context, tx *sqldb.Tx) error {
-	_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS compute_hosts (
-		name VARCHAR(255) NOT NULL PRIMARY KEY,
-		provider VARCHAR(64) NOT NULL,
-		revision BIGINT NOT NULL,
-		seen BIGINT NOT NULL,
-		report `+text(tx.Dialect)+` NOT NULL)`)
-	return err
+// table makes a step that creates a table and its indexes. It may run again after having been cut short anywhere.
+// LARGE is text that no record outgrows: MySQL's TEXT ends at 64 KiB. MySQL knows no CREATE INDEX IF NOT EXISTS, so there
+// they are part of the table; and there names are told apart by every bit, as on the others.
+func table(name, columns string, indexes ...string) sqldb.Step {
+	return sqldb.Step{Name: name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
+		if tx.Dialect == sqldb.MySQL {
+			inside := strings.ReplaceAll(columns, "LARGE", "MEDIUMTEXT")
+			for i, on := range indexes {
+				inside += fmt.Sprintf(", INDEX %s_%d (%s)", name, i+1, on)
+			}
+			_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" ("+inside+") CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+			return err
+		}
+		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" ("+strings.ReplaceAll(columns, "LARGE", "TEXT")+")"); err != nil {
+			return err
+		}
+		for i, on := range indexes {
+			if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s_%d ON %s (%s)", name, i+1, name, on)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // moment is a time as a column has it.
