@@ -1,0 +1,100 @@
+package sysfs
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// What is captured reads as the machine did, and is captured again as the same text.
+func TestCapture(t *testing.T) {
+	for _, name := range []string{"sample", "virtio", "odd"} {
+		fsys := machine(t, name)
+		text, err := Capture(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := Load(text)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, text)
+		}
+		if got, want := read(t, loaded), read(t, fsys); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n got %v\nwant %v", name, got, want)
+		}
+		again, err := Capture(loaded)
+		if err != nil || !bytes.Equal(again, text) {
+			t.Errorf("%s: captured again it is %v\n%s\nwas\n%s", name, err, again, text)
+		}
+	}
+}
+
+// Nothing in a capture tells whose machine it was.
+func TestCaptureHidesAddresses(t *testing.T) {
+	fsys := fstest.MapFS{
+		"bus/pci/devices/0000:01:00.0/vendor":           {Data: []byte("0x8086\n")},
+		"bus/pci/devices/0000:01:00.0/net/eth0/address": {Data: []byte("52:54:00:12:34:56\n")},
+		"bus/pci/devices/0000:01:00.0/vpd":              {Data: []byte("serial 12345")},
+	}
+	text, err := Capture(fsys)
+	if err != nil || strings.Contains(string(text), "52:54") || strings.Contains(string(text), "12345") || !strings.Contains(string(text), "eth0") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	for text, says := range map[string]string{
+		"-- /a --\n":                     "no path",
+		"-- ../a --\n":                   "no path",
+		"-- . --\n":                      "no path",
+		"-- a --\n-- a --\n":             "twice",
+		"-- a --\n-- a -> b --\n":        "twice",
+		"-- a -> b --\nx\n":              "has content",
+		"-- a --\n-- a/b --\n":           "no directory",
+		"-- a -> c --\n-- a/b --\n":      "no directory",
+		"-- a -> /b --\n":                "outside",
+		"-- a -> ../b --\n":              "outside",
+		"-- a/b -> .. --\n":              "outside",
+		"-- a -> a --\n":                 "through the symlink",
+		"-- a -> b --\n-- b -> a --\n":   "through the symlink",
+		"-- a -> b/c --\n-- b -> d --\n": "through the symlink",
+	} {
+		if fsys, err := Load([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v %v, want %q", text, fsys, err, says)
+		}
+	}
+	if _, err := Load(nil); err != nil {
+		t.Errorf("an empty machine: %v", err)
+	}
+}
+
+// Whatever an archive holds, it is refused or can be read to the end.
+func FuzzLoad(f *testing.F) {
+	f.Add("-- bus/pci/devices/0000:00:00.0/vendor --\n0x8086\n-- bus/pci/devices/0000:00:00.0/device --\n0x1\n")
+	f.Add("-- bus/pci/devices/0000:01:00.1 -> ../../../d --\n-- d/vendor --\n0x8086\n-- d/device --\n0x1515\n-- d/class --\n0x020000\n-- d/physfn -> ../0000:01:00.0 --\n")
+	f.Add("-- a -> a --\n")
+	f.Add("-- devices/system/node/node0/cpulist --\n0-3\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		fsys, err := Load([]byte(text))
+		if err != nil {
+			return
+		}
+		facts, err := Read(fsys)
+		if err != nil {
+			return
+		}
+		for _, d := range facts.Devices {
+			if d.Vendor == "" || d.Product == "" || d.Type == "" {
+				t.Errorf("%#v", d)
+			}
+		}
+		captured, err := Capture(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(captured); err != nil {
+			t.Errorf("captured, but not loaded again: %v\n%s", err, captured)
+		}
+	})
+}

@@ -1,0 +1,309 @@
+package sysfs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// machine is a captured machine of testdata, or the sample.
+func machine(t testing.TB, name string) fs.FS {
+	t.Helper()
+	data := sample
+	if name != "sample" {
+		var err error
+		if data, err = os.ReadFile(filepath.Join("testdata", name+".txtar")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fsys, err := Load(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fsys
+}
+
+func read(t testing.TB, fsys fs.FS) Facts {
+	t.Helper()
+	facts, err := Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return facts
+}
+
+func (f Facts) at(t *testing.T, address string) pci.Device {
+	t.Helper()
+	for _, d := range f.Devices {
+		if d.Address.String() == address {
+			return d
+		}
+	}
+	t.Fatalf("no device %s", address)
+	return pci.Device{}
+}
+
+func TestReadSample(t *testing.T) {
+	fsys, err := Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := read(t, fsys)
+	if len(facts.Problems) > 0 || len(facts.Devices) != 21 {
+		t.Errorf("%d devices, problems %v", len(facts.Devices), facts.Problems)
+	}
+	if want := []Node{{0, []int{0, 1}}, {1, []int{2, 3}}}; !reflect.DeepEqual(facts.Nodes, want) {
+		t.Errorf("nodes %v", facts.Nodes)
+	}
+	pf := pci.Address{Bus: 0x21}
+	for _, want := range []pci.Device{
+		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme", IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4},
+		{Address: pci.Address{Bus: 0x21, Func: 3}, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: 17},
+		{Address: pci.Address{Bus: 0x22}, Vendor: "8086", Product: "10d3", Class: 0x020000, Type: pci.Plain, NUMANode: 1, Driver: "e1000e", IOMMUGroup: 8, Net: []string{"eth0"}},
+		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 3},
+	} {
+		if got := facts.at(t, want.Address.String()); !reflect.DeepEqual(got, want) {
+			t.Errorf("\n got %#v\nwant %#v", got, want)
+		}
+	}
+	types := map[pci.Type]int{}
+	for _, d := range facts.Devices {
+		types[d.Type]++
+	}
+	if types[pci.Physical] != 2 || types[pci.Virtual] != 8 {
+		t.Errorf("%v", types)
+	}
+}
+
+func TestReadVirtio(t *testing.T) {
+	facts := read(t, machine(t, "virtio"))
+	nic := facts.at(t, "0000:00:03.0")
+	if nic.Driver != "virtio-pci" || !reflect.DeepEqual(nic.Net, []string{"eth0"}) || nic.IOMMUGroup != pci.NoGroup {
+		t.Errorf("%#v", nic)
+	}
+	if len(facts.Devices) != 6 || !facts.Devices[0].IsBridge() || len(facts.Problems) > 0 {
+		t.Errorf("%v %v", facts.Devices, facts.Problems)
+	}
+}
+
+// One unreadable device never loses the others, and is reported.
+func TestReadOdd(t *testing.T) {
+	facts := read(t, machine(t, "odd"))
+	var devices, problems []string
+	for _, d := range facts.Devices {
+		devices = append(devices, fmt.Sprintf("%v numa %d net %v", d, d.NUMANode, d.Net))
+	}
+	for _, p := range facts.Problems {
+		problems = append(problems, p.String())
+	}
+	for what, lists := range map[string][2][]string{
+		"devices": {devices, {
+			"0000:01:00.0 10de:20b0 type-PCI numa -1 net []",
+			"0000:02:10.0 8086:1515 type-VF numa -1 net []", // its PF cannot be understood, but it can
+			"0000:03:10.0 8086:1515 type-VF numa -1 net []",
+			"0000:06:00.0 8086:1528 type-PCI numa 0 net [enp6s0f0 enp6s0f1]",
+			"10000:e1:00.0 8086:0b60 type-PCI numa 1 net []",
+		}},
+		"problems": {problems, {
+			`0000:02:00.0: is left out: vendor "garbage" is not a number such as 0x8086`,
+			`0000:03:10.0: numa_node "first" is no number of a node; the node is taken as unknown`,
+			`0000:03:10.0: iommu_group "none" is no number; the group is taken as unknown`,
+			`0000:03:10.0: is a VF of 0000:03:00.0, which is not there`,
+			`0000:04:00.0: is left out: physfn leads to "nowhere", which is no PCI address`,
+			`0000:05:00.0: is left out: sriov_totalvfs "many" is no number, so that nobody knows whether it is a PF`,
+			`0000:07:00.0: vanished while it was read (open bus/pci/devices/0000:07:00.0/vendor: file does not exist)`,
+			`slot7: is left out: "slot7" is no PCI address; write it as DDDD:BB:SS.F, for example 0000:3b:00.1`,
+			`node2: is left out: CPU list "x": "x" is no number or range such as 0-3`,
+		}},
+	} {
+		if got, want := strings.Join(lists[0], "\n"), strings.Join(lists[1], "\n"); got != want {
+			t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
+		}
+	}
+	if want := []Node{{0, []int{0, 1, 4}}, {1, nil}}; !reflect.DeepEqual(facts.Nodes, want) {
+		t.Errorf("nodes %v", facts.Nodes)
+	}
+}
+
+// faulty is a file system in which some names fail, and which counts what is asked of it.
+type faulty struct {
+	fstest.MapFS
+	fail  map[string]error // by the end of the name
+	calls *int
+}
+
+func (f faulty) check(op, name string) error {
+	*f.calls++
+	for end, err := range f.fail {
+		if strings.HasSuffix(name, end) {
+			return &fs.PathError{Op: op, Path: name, Err: err}
+		}
+	}
+	return nil
+}
+
+func (f faulty) Open(name string) (fs.File, error) {
+	if err := f.check("open", name); err != nil {
+		return nil, err
+	}
+	return f.MapFS.Open(name)
+}
+
+func (f faulty) ReadFile(name string) ([]byte, error) {
+	if err := f.check("read", name); err != nil {
+		return nil, err
+	}
+	return f.MapFS.ReadFile(name)
+}
+
+func (f faulty) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := f.check("readdir", name); err != nil {
+		return nil, err
+	}
+	return f.MapFS.ReadDir(name)
+}
+
+func (f faulty) ReadLink(name string) (string, error) {
+	if err := f.check("readlink", name); err != nil {
+		return "", err
+	}
+	return f.MapFS.ReadLink(name)
+}
+
+// Whichever file of a device cannot be read, and whenever the device vanishes, the others are there as before.
+func TestReadWithFaults(t *testing.T) {
+	whole := machine(t, "sample").(fstest.MapFS)
+	others := read(t, whole)
+	const name = "0000:21:00.0"
+	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node", "sriov_totalvfs", "sriov_numvfs", "net"} {
+		calls := 0
+		facts := read(t, faulty{whole, map[string]error{name + "/" + file: fs.ErrPermission}, &calls})
+		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || facts.Problems[0].Name != name {
+			t.Errorf("%s: %d devices, problems %v", file, len(facts.Devices), facts.Problems)
+			continue
+		}
+		if s := facts.Problems[0].Sentence; !strings.Contains(s, file) || !strings.Contains(s, "permission denied") {
+			t.Errorf("%s: %q", file, s)
+		}
+	}
+	calls := 0
+	facts := read(t, faulty{whole, map[string]error{name + "/device": fs.ErrNotExist}, &calls})
+	if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || !strings.Contains(facts.Problems[0].Sentence, "vanished") {
+		t.Errorf("%v", facts.Problems)
+	}
+	facts = read(t, faulty{whole, map[string]error{"node1/cpulist": fs.ErrPermission}, &calls})
+	if len(facts.Nodes) != 1 || len(facts.Problems) != 1 || facts.Problems[0].Name != "node1" {
+		t.Errorf("%v %v", facts.Nodes, facts.Problems)
+	}
+	for dir, kind := range map[string]fault.Kind{deviceDir: fault.Unavailable, nodeDir: fault.Unavailable} {
+		if _, err := Read(faulty{whole, map[string]error{dir: fs.ErrPermission}, &calls}); !fault.Is(err, kind) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// Reading stays fast because little is asked: at most ten questions for a device without virtio, plus the lists and nodes.
+func TestReadAsksLittle(t *testing.T) {
+	whole, calls := machine(t, "sample").(fstest.MapFS), 0
+	facts := read(t, faulty{MapFS: whole, calls: &calls})
+	if most := 10*len(facts.Devices) + 2 + len(facts.Nodes); calls > most {
+		t.Errorf("%d calls for %d devices, want at most %d", calls, len(facts.Devices), most)
+	}
+}
+
+func TestReadWithoutPCI(t *testing.T) {
+	facts, err := Read(fstest.MapFS{})
+	if err != nil || !reflect.DeepEqual(facts, Facts{}) {
+		t.Errorf("%v %v", facts, err)
+	}
+	if _, err := Read(struct{ fs.FS }{fstest.MapFS{}}); !fault.Is(err, fault.Internal) {
+		t.Errorf("a file system without symlinks: %v", err)
+	}
+}
+
+// A real directory with real symlinks reads as the archive does.
+func TestReadDirectory(t *testing.T) {
+	fsys := machine(t, "sample")
+	dir := t.TempDir()
+	for name, file := range fsys.(fstest.MapFS) {
+		unpack(t, dir, name, file)
+	}
+	if got, want := read(t, os.DirFS(dir)), read(t, fsys); !reflect.DeepEqual(got, want) {
+		t.Errorf("\n got %v\nwant %v", got, want)
+	}
+}
+
+func unpack(t testing.TB, dir, name string, file *fstest.MapFile) {
+	t.Helper()
+	name = filepath.Join(dir, filepath.FromSlash(name))
+	err := os.MkdirAll(filepath.Dir(name), 0o755)
+	if err == nil && file.Mode.Type() == fs.ModeSymlink {
+		err = os.Symlink(string(file.Data), name)
+	} else if err == nil {
+		err = os.WriteFile(name, file.Data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestParseCPUList(t *testing.T) {
+	for text, want := range map[string][]int{"": nil, "0": {0}, "0-3,8": {0, 1, 2, 3, 8}, "8,0-1,1": {0, 1, 8}} {
+		if got, err := ParseCPUList(text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v %v", text, got, err)
+		}
+	}
+	for _, text := range []string{",", "1-", "-1", "3-1", "x", "0-65536", "0-4294967295", strings.Repeat("0-65535,", 100) + "1", " 1"} {
+		if got, err := ParseCPUList(text); err == nil {
+			t.Errorf("%q: %d CPUs", text, len(got))
+		}
+	}
+}
+
+func FuzzParseCPUList(f *testing.F) {
+	for _, seed := range []string{"", "0-3,8", "1-", "0-65535,0-65535"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		cpus, err := ParseCPUList(text)
+		if err != nil {
+			return
+		}
+		for i := 1; i < len(cpus); i++ {
+			if cpus[i-1] >= cpus[i] {
+				t.Fatalf("%q: %v", text, cpus)
+			}
+		}
+	})
+}
+
+// BenchmarkRead500 reads a directory of 500 devices; the aim is less than 50 ms.
+func BenchmarkRead500(b *testing.B) {
+	dir := b.TempDir()
+	text := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
+	link := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s), Mode: fs.ModeSymlink} }
+	for i := range 500 {
+		a := pci.Address{Bus: uint8(i / 32), Slot: uint8(i % 32)}.String()
+		at := "devices/pci0000:00/" + a
+		for name, file := range map[string]*fstest.MapFile{
+			deviceDir + "/" + a: link("../../../" + at), at + "/vendor": text("0x8086"), at + "/device": text("0x1515"), at + "/class": text("0x020000"),
+			at + "/numa_node": text("0"), at + "/driver": link("../../../bus/pci/drivers/ixgbevf"), at + "/iommu_group": link("../../../kernel/iommu_groups/1"),
+		} {
+			unpack(b, dir, name, file)
+		}
+	}
+	fsys := os.DirFS(dir)
+	for b.Loop() {
+		if facts := read(b, fsys); len(facts.Devices) != 500 {
+			b.Fatal(len(facts.Devices))
+		}
+	}
+}
