@@ -79,7 +79,9 @@ func (c *demoCmd) devices(out io.Writer) (sample bool, devices []pci.Device, err
 		reason = err.Error()
 	}
 	fmt.Fprintf(out, "This machine's own devices cannot be used (%s): this tour uses a CAPTURED machine instead, not this one.\n", reason)
-	devices, err = readDevices(sysfs.Sample())
+	if fsys, err = cloud.OpenSysfs(cloud.SampleSysfs); err == nil {
+		devices, err = readDevices(fsys)
+	}
 	return true, devices, err
 }
 

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conduct"
@@ -80,7 +79,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	log = log.With("house", "compute")
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	conductor := conduct.New(st, api.NewClient(placementURL, road, serviceToken))
-	h := computeserver.New(computeserver.Options{})
+	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement, Log: log, Stop: running.Done()})
 	var work sync.WaitGroup
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })
@@ -162,5 +161,3 @@ func hostClient(base string, road *http.Client) host.Client {
 func (c *Cloud) Close() error {
 	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Placement.Close())
 }
-
-var _ = identity.NoAuth2

@@ -29,9 +29,6 @@ type Settings struct {
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "" when the files do not say
 	ComputeDB   string // [database] connection: compute's own tables; "" when the files do not say
 
-	MaxAttempts         int // [scheduler] max_attempts
-	MaxPlacementResults int // [scheduler] max_placement_results
-
 	Sysfs    string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
 	Rescan   time.Duration       // [berth] rescan_interval, seconds in the file
@@ -47,7 +44,6 @@ func Known() []config.Name {
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
 		{Group: "filter_scheduler", Option: "pci_in_placement"},
-		{Group: "scheduler", Option: "max_attempts"}, {Group: "scheduler", Option: "max_placement_results"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
@@ -96,13 +92,7 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 	if s.PlacementDB, err = readURL(cfg, "placement_database"); err != nil {
 		return err
 	}
-	if s.ComputeDB, err = readURL(cfg, "database"); err != nil {
-		return err
-	}
-	if s.MaxAttempts, err = cfg.Int("scheduler", "max_attempts", 3, 1, 100); err != nil {
-		return err
-	}
-	s.MaxPlacementResults, err = cfg.Int("scheduler", "max_placement_results", 1000, 1, 100000)
+	s.ComputeDB, err = readURL(cfg, "database")
 	return err
 }
 
