@@ -147,7 +147,7 @@ func parseKey(v Version, q url.Values, key string, groups map[string]*resource.G
 	case keyMemberOf:
 		g.MemberOf, g.NotMemberOf, err = parseMemberOf(v, key, values)
 	case keyInTree:
-		g.InTree, err = parseInTree(last)
+		g.InTree, err = parseUUID(key, strings.TrimSpace(last))
 	}
 	return err
 }

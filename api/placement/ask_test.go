@@ -232,7 +232,7 @@ func TestParseProviderQuery(t *testing.T) {
 		v     Version
 		query string
 	}{
-		{39, "uuid=" + strings.ReplaceAll(uuidA, "-", "")}, {39, "in_tree=x"}, {39, "limit=1"}, {39, "resources1=VCPU:1"},
+		{39, "uuid=" + uuidA[1:]}, {39, "in_tree=x"}, {39, "limit=1"}, {39, "resources1=VCPU:1"},
 		{13, "in_tree=" + uuidA}, {17, "required=A"}, {3, "resources=VCPU:1"}, {2, "member_of=" + uuidA}, {39, "required=in:A,!B"},
 	} {
 		q, err := url.ParseQuery(c.query)

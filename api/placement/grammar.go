@@ -124,12 +124,11 @@ func parseMemberOf(v Version, key string, values []string) (member [][]resource.
 	return member, not, nil
 }
 
-func parseInTree(value string) (provider.ID, error) {
-	id := strings.TrimSpace(value)
-	if !IsUUID(id) {
-		return "", invalid("Invalid query string parameters: in_tree takes a UUID, and %q is none", value)
+func parseUUID(key, value string) (provider.ID, error) {
+	if !IsUUID(value) {
+		return "", invalid("Invalid query string parameters: %s takes a UUID, and %q is none", key, value)
 	}
-	return provider.ID(id), nil
+	return provider.ID(value), nil
 }
 
 // IsUUID says whether Placement takes a text for a UUID: 32 hexadecimal digits, whether or not there are hyphens, braces or

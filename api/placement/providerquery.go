@@ -36,9 +36,9 @@ func ParseProviderQuery(v Version, q url.Values) (ProviderQuery, error) {
 		case "name":
 			out.Name = last
 		case "uuid":
-			out.ID, err = parseHyphened(key, last)
+			out.ID, err = parseUUID(key, last)
 		case keyInTree:
-			out.Group.InTree, err = parseHyphened(key, last)
+			out.Group.InTree, err = parseUUID(key, last)
 		case keyResources:
 			out.Group.Resources, err = parseResources(last)
 		case keyRequired:
@@ -51,12 +51,4 @@ func ParseProviderQuery(v Version, q url.Values) (ProviderQuery, error) {
 		}
 	}
 	return out, nil
-}
-
-// parseHyphened reads a UUID with its four hyphens: this query is stricter than that of candidates.
-func parseHyphened(key, text string) (provider.ID, error) {
-	if !IsUUID(text) || len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
-		return "", invalid("Invalid query string parameters: %s is %q, which is no UUID", key, text)
-	}
-	return provider.ID(text), nil
 }

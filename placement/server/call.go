@@ -79,6 +79,15 @@ func (c *call) modified(at time.Time) {
 	c.w.Header().Set("Cache-Control", "no-cache")
 }
 
+// location names what was made. The original gives a whole URL, of the host as the client calls it.
+func (c *call) location(path string) {
+	scheme := "http"
+	if c.r.TLS != nil {
+		scheme = "https"
+	}
+	c.w.Header().Set("Location", scheme+"://"+c.r.Host+path)
+}
+
 // json answers with a document.
 func (c *call) json(status int, document any) error {
 	data, err := json.Marshal(document)

@@ -50,7 +50,7 @@ func (c *call) createClass() error {
 	if err := c.server.store.CreateClass(c.ctx(), in.Name); err != nil {
 		return err
 	}
-	c.w.Header().Set("Location", classPath(in.Name))
+	c.location(classPath(in.Name))
 	return c.none(http.StatusCreated)
 }
 
@@ -67,7 +67,7 @@ func (c *call) putClass() error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Location", classPath(name))
+	c.location(classPath(name))
 	return c.none(madeStatus(created))
 }
 

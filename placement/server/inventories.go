@@ -82,7 +82,7 @@ func (c *call) createInventory() error {
 		return err
 	}
 	c.refresh(change)
-	c.w.Header().Set("Location", providerPath(c.provider())+"/inventories/"+string(in.Class))
+	c.location(providerPath(c.provider()) + "/inventories/" + string(in.Class))
 	c.modified(time.Time{})
 	return c.json(http.StatusCreated, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
 }

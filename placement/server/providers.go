@@ -121,7 +121,7 @@ func (c *call) createProvider() error {
 		return err
 	}
 	c.refresh(change)
-	c.w.Header().Set("Location", providerPath(p.ID))
+	c.location(providerPath(p.ID))
 	if c.version < sinceCreatedBody {
 		return c.none(http.StatusCreated)
 	}

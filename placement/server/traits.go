@@ -88,7 +88,7 @@ func (c *call) putTrait() error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Location", "/traits/"+name)
+	c.location("/traits/" + name)
 	c.modified(t.Modified)
 	return c.none(madeStatus(created))
 }
