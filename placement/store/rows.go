@@ -14,7 +14,7 @@ import (
 // Row is a row of the index: a provider with all that it offers, and what of it is taken.
 type Row = index.Row
 
-// Rows reads the whole database at one moment.
+// Rows reads the whole database at one moment, oldest provider first.
 func (s *Store) Rows(ctx context.Context) (rows []Row, err error) {
 	err = s.read(ctx, "Rows", func(tx *sqldb.Tx) error {
 		rows, err = readRows(ctx, tx, "")
@@ -65,7 +65,7 @@ func (f *forest) readProviders() error {
 	}
 	var links []link
 	err := each(f.ctx, f.tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.parent_provider_id, p.root_provider_id FROM resource_providers p "+
-		f.tail, f.args, func(rows *sql.Rows) error {
+		f.tail+" ORDER BY p.id", f.args, func(rows *sql.Rows) error {
 		var l link
 		var r Row
 		err := rows.Scan(&l.id, &r.ID, &r.Name, &r.Generation, &l.parent, &l.root)
