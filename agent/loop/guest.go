@@ -1,0 +1,339 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+const (
+	buildTries = 5               // how often a guest is built for a hypervisor that does not answer
+	patience   = 2 * time.Minute // how long a server waits for others to give its devices back
+)
+
+// raise makes a server run that shall be here, or tells that it cannot. A fault means: not yet, again later.
+func (a *Agent) raise(ctx context.Context, want host.Server, j *job, attempts int) error {
+	if message, doomed := a.isDoomed(want); doomed {
+		return a.giveUp(ctx, want, message)
+	}
+	if a.runs(want.ID) {
+		return a.confirm(ctx, want)
+	}
+	refusal, err := a.verify(ctx, want)
+	if err != nil {
+		return err
+	}
+	if refusal != "" {
+		return a.giveUp(ctx, want, refusal)
+	}
+	picked, refusal, err := a.claim(ctx, want, j)
+	if err != nil {
+		return err
+	}
+	if refusal != "" {
+		return a.giveUp(ctx, want, refusal)
+	}
+	if err := a.tell(ctx, want.ID, host.Guest{Phase: host.Claimed, Devices: picks(picked)}); err != nil {
+		a.log.Debug("compute was not told of a claim; it will be told of the guest", "server", want.ID, "error", err)
+	}
+	switch err := a.build(ctx, want, picked); {
+	case err == nil:
+		return a.confirm(ctx, want)
+	case ctx.Err() != nil || fault.Is(err, fault.Unavailable) && attempts < buildTries-1:
+		return err // the claims stay; the next try goes on with them
+	default:
+		return a.giveUp(ctx, want, "the guest cannot be built: "+fault.TextOf(err))
+	}
+}
+
+// fell makes a server go that shall not be here. Compute hears of the free devices before it hears that the server is
+// gone, or it would offer them to nobody for a moment.
+func (a *Agent) fell(ctx context.Context, id string) error {
+	if err := a.release(ctx, id); err != nil {
+		return err
+	}
+	if err := a.reportNow(ctx); err != nil {
+		return err
+	}
+	if err := a.tell(ctx, id, host.Guest{Phase: host.Gone}); err != nil {
+		return err
+	}
+	return a.journal.Remove(id)
+}
+
+// giveUp leaves nothing of a server that cannot run here, and tells compute why.
+func (a *Agent) giveUp(ctx context.Context, want host.Server, message string) error {
+	a.mu.Lock()
+	a.doomed[want.ID] = fate{want: want, message: message}
+	a.mu.Unlock()
+	if err := a.release(ctx, want.ID); err != nil {
+		return err
+	}
+	if err := a.reportNow(ctx); err != nil {
+		return err
+	}
+	if err := a.tell(ctx, want.ID, host.Guest{Phase: host.Failed, Message: message}); err != nil {
+		return err
+	}
+	a.log.Warn("a server cannot run here", "server", want.ID, "why", message)
+	if err := a.journal.Remove(want.ID); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.doomed, want.ID)
+	a.acked[want.ID] = fate{want: want, phase: host.Failed}
+	return nil
+}
+
+// isDoomed says whether it is decided already that this server cannot run here, and only compute has not heard it.
+func (a *Agent) isDoomed(want host.Server) (message string, doomed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f, found := a.doomed[want.ID]
+	if found && !reflect.DeepEqual(f.want, want) {
+		delete(a.doomed, want.ID) // compute wants something else now
+		return "", false
+	}
+	return f.message, found
+}
+
+func (a *Agent) runs(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, runs := a.guests[id]
+	return runs
+}
+
+// verify asks Placement whether the server holds what its assignment says: the allocation is the claim. The refusal is a
+// sentence; a fault means that Placement could not say.
+func (a *Agent) verify(ctx context.Context, want host.Server) (refusal string, err error) {
+	held, err := a.o.Placement.Allocation(ctx, resource.ConsumerID(want.ID))
+	if err != nil {
+		return "", fault.Wrap("", "loop.verify", err)
+	}
+	a.mu.Lock()
+	tree := a.tree
+	a.mu.Unlock()
+	here := false
+	for id := range held.Allocation {
+		if _, ours := tree.ByID(id); ours {
+			here = true
+		}
+	}
+	if !here {
+		return fmt.Sprintf("Placement has no allocation of server %s on %s", want.ID, a.o.Host), nil
+	}
+	needs := resource.Allocation{}
+	for _, r := range want.Requests {
+		for _, p := range r.Providers {
+			id := resource.ProviderID(p)
+			if needs[id] == nil {
+				needs[id] = resource.Amounts{}
+			}
+			needs[id][resource.Class(r.Class)]++
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(needs)) {
+		for _, class := range needs[id].Sorted() {
+			if has := held.Allocation[id][class]; has < needs[id][class] {
+				return fmt.Sprintf("server %s is assigned %d %s of provider %s, but its allocation in Placement has %d", want.ID, needs[id][class], class, id, has), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back first. When
+// there is nothing to pick because others have not yet left, the answer is a fault: again later.
+func (a *Agent) claim(ctx context.Context, want host.Server, j *job) (picked []device.Claim, refusal string, err error) {
+	picked, refused, err := a.tryClaim(want)
+	if err == nil && refused != "" && a.holds(want.ID) {
+		if err := a.release(ctx, want.ID); err != nil {
+			return nil, "", err
+		}
+		picked, refused, err = a.tryClaim(want)
+	}
+	if err != nil || refused == "" {
+		return picked, "", err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if j.waits.IsZero() {
+		j.waits = a.o.Now()
+	}
+	if leaving := a.leaving(); len(leaving) > 0 && a.o.Now().Sub(j.waits) < patience {
+		return nil, "", fault.New(fault.Unavailable, "loop.claim", "%s; waiting for %s to leave", refused, strings.Join(leaving, ", "))
+	}
+	return nil, string(refused), nil
+}
+
+// tryClaim is all or nothing, on disk before it is true.
+func (a *Agent) tryClaim(want host.Server) ([]device.Claim, device.Refusal, error) {
+	holder := resource.ConsumerID(want.ID)
+	requests, err := readRequests(want.Requests)
+	if err != nil {
+		return nil, device.Refusal(fault.TextOf(err)), nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	set, picked, refusal := a.set.ClaimAll(holder, requests)
+	if refusal == "" && len(set.Held(holder)) > len(picked) {
+		refusal = "it holds devices that are no longer asked for"
+	}
+	if refusal != "" {
+		return nil, refusal, nil
+	}
+	if written, taken := a.journal.State().Of(want.ID); !taken || !sameClaims(written, picked) {
+		if err := a.journal.Put(want.ID, picked); err != nil {
+			return nil, "", err
+		}
+	}
+	if len(picked) > 0 {
+		a.touch()
+	}
+	if slices.ContainsFunc(picked, func(c device.Claim) bool { return slices.Contains(c.Traits, survey.OneTimeUse) }) {
+		poke(a.look) // it is reserved from now on
+	}
+	a.set = set
+	return picked, "", nil
+}
+
+// holds says whether the server has devices.
+func (a *Agent) holds(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.set.Held(resource.ConsumerID(id))) > 0
+}
+
+// leaving lists who holds devices and is about to give them back. a.mu is held.
+func (a *Agent) leaving() []string {
+	var list []string
+	for _, h := range a.set.Holders() {
+		_, wanted := a.line.servers[string(h)]
+		if _, doomed := a.doomed[string(h)]; doomed || !wanted {
+			list = append(list, string(h))
+		}
+	}
+	return list
+}
+
+// build makes the guest run.
+func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Claim) error {
+	g := hypervisor.Guest{ID: want.ID, Name: want.Name, VCPUs: want.VCPUs, MemoryMB: want.MemoryMB, DiskGB: want.DiskGB}
+	for _, c := range picked {
+		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider})
+	}
+	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
+	if err := a.o.Hypervisor.Build(ctx, g); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.guests[g.ID] = g
+	a.moves++
+	a.log.Info("the guest runs", "server", g.ID, "devices", len(g.Devices))
+	return nil
+}
+
+// confirm writes down that the guest runs with its devices, and tells compute.
+func (a *Agent) confirm(ctx context.Context, want host.Server) error {
+	holder := resource.ConsumerID(want.ID)
+	a.mu.Lock()
+	set, changes := a.set.Allocate(holder)
+	held := set.Held(holder)
+	if written, _ := a.journal.State().Of(want.ID); !sameClaims(written, held) {
+		if err := a.journal.Put(want.ID, held); err != nil {
+			a.mu.Unlock()
+			return err
+		}
+	}
+	a.set = set
+	if len(changes) > 0 {
+		a.touch()
+	}
+	a.mu.Unlock()
+	if err := a.tell(ctx, want.ID, host.Guest{Phase: host.Running, Devices: picks(held)}); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.acked[want.ID] = fate{want: want, phase: host.Running}
+	return nil
+}
+
+// release destroys the guest, frees its devices, and writes that down, in this order. What never began needs no end.
+func (a *Agent) release(ctx context.Context, id string) error {
+	a.mu.Lock()
+	_, runs := a.guests[id]
+	state := a.journal.State()
+	_, taken := state.Of(id)
+	a.mu.Unlock()
+	if !runs && !taken {
+		return nil
+	}
+	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
+		return fault.Wrap("", "hypervisor.Destroy", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.guests, id)
+	a.moves++
+	set, changes := a.set.Free(resource.ConsumerID(id))
+	if err := a.journal.Leave(id); err != nil {
+		return err
+	}
+	a.set = set
+	delete(a.acked, id)
+	if len(changes) > 0 {
+		a.touch()
+		a.hurry()
+	}
+	for _, c := range changes {
+		if c.Now == device.Removed {
+			poke(a.look) // its provider kept it until now
+		}
+	}
+	a.log.Info("nothing of the server is left here", "server", id, "devices", len(changes))
+	return nil
+}
+
+// reportNow returns when compute knows the devices as they are, or will not hear of them. A fault means that it does not answer.
+func (a *Agent) reportNow(ctx context.Context) error {
+	a.mu.Lock()
+	version := a.version
+	a.mu.Unlock()
+	err := a.deliver(ctx, version)
+	if err != nil && !fault.Is(err, fault.Unavailable) {
+		a.log.Warn("compute does not take the report as it is", "error", err)
+		return nil // what became of the server can be said all the same
+	}
+	return err
+}
+
+// tell says what became of a server; nil means that compute has taken it in.
+func (a *Agent) tell(ctx context.Context, id string, g host.Guest) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return fault.Wrap("", "loop.tell", a.o.Compute.PutGuest(ctx, a.o.Host, id, g))
+}
+
+// picks are claims in the words of the contract with compute.
+func picks(claims []device.Claim) []host.Picked {
+	var out []host.Picked
+	for _, c := range claims {
+		out = append(out, host.Picked{RequestID: c.Request, Address: c.Device.Address.String(), Provider: string(c.Provider)})
+	}
+	return out
+}

@@ -1,0 +1,258 @@
+// Package loop is the running agent of one host: it observes, plans, reports, and makes the guests what compute says
+// they shall be.
+//
+//	/sys, hypervisor ─▶ sync ─▶ Placement        at the start, each minute, and when something held is freed that is gone
+//	             devices │ ─▶ report ─▶ compute  at each change of a device, and at least once a minute
+//	compute ─▶ watch ─▶ work ─▶ raise or fell    one goroutine for each server that is not as it shall be
+//	                     └─▶ journal, hypervisor, ─▶ what became of the guest ─▶ compute
+//
+// Nobody commands the agent. A line of assignments is the whole truth about the host; the agent compares it with its
+// journal and its guests and converges, one idempotent step after the other, so that it may be killed
+// between any two of them. A device is claimed in the journal before its guest is built, and freed
+// after its guest is destroyed. What is observed never frees a claim; only a line without its server does.
+//
+// The package wires and repeats. What to report is decided by survey, what to write by heal, which device by device.
+package loop
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Reader is how the agent sees the provider tree; *placement.Client is one. NotFound: there is no such provider.
+type Reader interface {
+	ProviderByName(ctx context.Context, name string) (provider.Provider, error)
+	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
+}
+
+// Writer is how the agent changes its tree. Conflict: somebody else was faster.
+type Writer interface {
+	EnsureClass(ctx context.Context, class resource.Class) error
+	EnsureTrait(ctx context.Context, trait resource.Trait) error
+	CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error)
+	DeleteProvider(ctx context.Context, id provider.ID) error
+	PutInventories(ctx context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error)
+	PutTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error)
+}
+
+// Placement is all that the agent needs of Placement; *placement.Client is one. Unavailable: it does not answer now.
+type Placement interface {
+	Reader
+	Writer
+	// Allocation is what a server holds; empty when it holds nothing.
+	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.Held, error)
+}
+
+// Options are what an agent is made of. Those without a default must be set.
+type Options struct {
+	Host              string    // hypervisor hostname, and the name of the root provider
+	Sys               fs.FS     // shaped like /sys
+	Rules             pci.Rules // [pci] device_spec
+	ReportInPlacement bool      // [pci] report_in_placement
+	Placement         Placement
+	Compute           host.Client
+	Hypervisor        hypervisor.Hypervisor
+	Dir               string // of the journal
+
+	Log      *slog.Logger     // nil: slog.Default()
+	Rescan   time.Duration    // how often to look at the host; 0: one minute, which is what compute expects at least
+	Parallel int              // how many guests are built at once; 0: 8
+	NewID    func() string    // UUIDs; nil: random ones
+	Now      func() time.Time // nil: time.Now
+	Jitter   func() float64   // 0 to 1; nil: random
+}
+
+// Agent is one host's agent.
+type Agent struct {
+	o   Options
+	log *slog.Logger
+
+	changed chan struct{} // there is something to report
+	wake    chan struct{} // there may be work
+	look    chan struct{} // sync now, do not wait for the next time
+
+	report sync.Mutex // held while a report is on its way, so that a newer one never comes before an older one
+
+	mu         sync.Mutex       // guards all below
+	journal    *journal.Journal // nil while the agent does not run
+	root       provider.ID      // empty until known
+	tree       provider.Tree    // as Placement had it last
+	set        device.Set
+	restored   bool
+	scanned    []pci.Device                // of the last look, for devices that cannot be read now
+	guests     map[string]hypervisor.Guest // that exist, by server
+	moves      int                         // counts what was built and destroyed
+	conditions map[string][]string         // sentences by where they come from
+	version    int                         // counts changes of what is reported
+	delivered  int                         // the version that compute has; -1 for none
+	line       line
+	jobs       map[string]*job
+	raising    int // how many jobs raise guests now
+	acked      map[string]fate
+	doomed     map[string]fate
+}
+
+// line is the last truth that compute told.
+type line struct {
+	heard    bool
+	revision int64
+	servers  map[string]host.Server
+}
+
+// fate is what became of a server as it was wanted.
+type fate struct {
+	want    host.Server
+	phase   host.Phase
+	message string
+}
+
+// New makes an agent. It touches nothing before Run. The fault is Invalid and names what is missing.
+func New(o Options) (*Agent, error) {
+	for what, missing := range map[string]bool{
+		"the host's name": o.Host == "", "a /sys": o.Sys == nil, "a Placement client": o.Placement == nil,
+		"a compute client": o.Compute.REST == nil, "a hypervisor": o.Hypervisor == nil, "a directory for the journal": o.Dir == "",
+	} {
+		if missing {
+			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", what)
+		}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Rescan <= 0 {
+		o.Rescan = time.Minute
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 8
+	}
+	if o.NewID == nil {
+		o.NewID = uuid.NewString
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Jitter == nil {
+		o.Jitter = rand.Float64
+	}
+	return &Agent{
+		o: o, log: o.Log.With("host", o.Host),
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1,
+		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
+	}, nil
+}
+
+// Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs once.
+// Faults: Conflict when another agent has the journal; Invalid when what the configuration says cannot be
+// reported; those of the hypervisor and of Placement, but not Unavailable, which is waited out.
+func (a *Agent) Run(ctx context.Context) error {
+	j, err := journal.Open(a.o.Dir)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.journal = j
+	a.mu.Unlock()
+	defer a.stop()
+	if err := a.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var all sync.WaitGroup
+	for _, part := range []func(context.Context){a.reports, a.rescan, a.watch, a.work} {
+		all.Go(func() { part(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+// stop closes the journal. Nothing of the agent runs any more.
+func (a *Agent) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.journal.Close(); err != nil {
+		a.log.Warn("cannot close the journal", "error", err)
+	}
+	a.journal, a.restored = nil, false
+}
+
+// poke fills a channel of one place.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// touch says that what is reported has changed. a.mu is held.
+func (a *Agent) touch() {
+	a.version++
+	poke(a.changed)
+}
+
+// condition sets the sentences that come from one source. a.mu is held.
+func (a *Agent) condition(source string, sentences ...string) {
+	if slices.Equal(a.conditions[source], sentences) {
+		return
+	}
+	for _, s := range sentences {
+		a.log.Warn(s, "about", source)
+	}
+	a.conditions[source] = sentences
+	if len(sentences) == 0 {
+		delete(a.conditions, source)
+	}
+	a.touch()
+}
+
+// setCondition is condition for those who do not hold a.mu.
+func (a *Agent) setCondition(source string, sentences ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.condition(source, sentences...)
+}
+
+// callTime is how long compute has for an answer that is no stream.
+const callTime = 30 * time.Second
+
+// backoff is how long to wait after so many failures: from 200 ms, doubling, to 15 s, and half of it at random.
+func (a *Agent) backoff(failures int) time.Duration {
+	const first, most = 200 * time.Millisecond, 15 * time.Second
+	wait := most
+	if failures < 7 {
+		wait = min(most, first<<max(failures-1, 0))
+	}
+	return wait/2 + time.Duration(a.o.Jitter()*float64(wait/2))
+}
+
+// sleep waits, and says whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,110 @@
+package loop
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/resource"
+)
+
+// Report is what the agent tells compute of the host now.
+func (a *Agent) Report() host.Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, _ := a.snapshot()
+	return r
+}
+
+// snapshot is the report and its version. a.mu is held.
+func (a *Agent) snapshot() (host.Report, int) {
+	r := host.Report{Host: a.o.Host, Provider: string(a.root), Devices: []host.Device{}, Conditions: []string{}, InPlace: a.o.ReportInPlacement}
+	for _, source := range slices.Sorted(maps.Keys(a.conditions)) {
+		r.Conditions = append(r.Conditions, a.conditions[source]...)
+	}
+	for _, e := range a.set.Entries() {
+		d := e.Device
+		if d.Type == "" {
+			r.Conditions = append(r.Conditions, d.Address.String()+": server "+string(e.Holder)+" holds it, but nothing else is known of it")
+			continue
+		}
+		out := host.Device{
+			Host: a.o.Host, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product, Type: string(d.Type),
+			NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(e.Class), Traits: texts(e.Traits),
+			Provider: string(e.Provider), State: string(e.State), Holder: string(e.Holder), RequestID: e.Request,
+		}
+		if d.Parent != nil {
+			out.Parent = d.Parent.String()
+		}
+		r.Devices = append(r.Devices, out)
+	}
+	return r, a.version
+}
+
+// reports tells compute of each change, and of nothing at least as often as the host is looked at.
+func (a *Agent) reports(ctx context.Context) {
+	failures := 0
+	for a.nextReport(ctx, failures) {
+		a.mu.Lock()
+		version := a.version
+		a.mu.Unlock()
+		if err := a.deliver(ctx, version); err == nil {
+			failures = 0
+		} else if failures++; ctx.Err() == nil {
+			a.log.Warn("compute does not take the report, will try again", "error", err)
+		}
+	}
+}
+
+// nextReport waits until there is something to report, or for the time after a failure; changes do not hurry a compute
+// that does not answer. It says whether ctx is still alive.
+func (a *Agent) nextReport(ctx context.Context, failures int) bool {
+	if failures > 0 {
+		return sleep(ctx, a.backoff(failures))
+	}
+	timer := time.NewTimer(a.o.Rescan)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-a.changed:
+	case <-timer.C:
+		a.mu.Lock()
+		a.version++ // a sign of life
+		a.mu.Unlock()
+	}
+	return true
+}
+
+// deliver returns when compute has a report that is at least of this version. Who comes while one is on its way waits, and
+// finds that the next one says all.
+func (a *Agent) deliver(ctx context.Context, version int) error {
+	a.report.Lock()
+	defer a.report.Unlock()
+	a.mu.Lock()
+	done := a.delivered >= version
+	r, now := a.snapshot()
+	a.mu.Unlock()
+	if done {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	if err := a.o.Compute.PutReport(ctx, r); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.delivered = now
+	a.mu.Unlock()
+	return nil
+}
+
+func texts(traits []resource.Trait) []string {
+	out := make([]string, 0, len(traits))
+	for _, t := range traits {
+		out = append(out, string(t))
+	}
+	return out
+}

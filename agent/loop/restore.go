@@ -1,0 +1,82 @@
+package loop
+
+import (
+	"fmt"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// restore puts together who holds what after a restart: what guests run with is true, and what the journal has claimed
+// for guests not yet built is kept. Sentences tell where the two contradict each other.
+func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []string, error) {
+	var claims []device.Claim
+	var doubts []string
+	holder := map[pci.Address]resource.ConsumerID{}
+	add := func(c device.Claim, source string) {
+		address := c.Device.Address
+		if by, taken := holder[address]; taken {
+			if by != c.Holder {
+				doubts = append(doubts, fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", address, source, c.Holder, by))
+			}
+			return
+		}
+		holder[address] = c.Holder
+		claims = append(claims, c)
+	}
+	for _, g := range guests {
+		journalled, _ := state.Of(g.ID)
+		for _, d := range g.Devices {
+			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.Address}, Provider: d.Provider}, Holder: resource.ConsumerID(g.ID), Request: d.Request}
+			for _, j := range journalled {
+				if j.Device.Address == d.Address {
+					c = j
+				}
+			}
+			c.State = device.Allocated
+			add(c, "the hypervisor")
+		}
+	}
+	for _, c := range state.Claims() {
+		add(c, "the journal")
+	}
+	set, err := device.Restore(offers, claims)
+	return set, doubts, err
+}
+
+// restoreGuests takes in the host as it was found at the start, and writes down what the journal did not know. a.mu is held.
+func (a *Agent) restoreGuests(s sight) error {
+	set, doubts, err := restore(s.offers, a.journal.State(), s.guests)
+	if err != nil {
+		return err
+	}
+	for _, g := range s.guests {
+		a.guests[g.ID] = g
+		held := set.Held(resource.ConsumerID(g.ID))
+		if written, _ := a.journal.State().Of(g.ID); !sameClaims(written, held) {
+			a.log.Info("a guest runs with devices that the journal did not know", "server", g.ID, "devices", len(held))
+			if err := a.journal.Put(g.ID, held); err != nil {
+				return err
+			}
+		}
+	}
+	a.set, a.restored = set, true
+	a.condition("restore", doubts...)
+	return nil
+}
+
+// sameClaims compares what the journal must know.
+func sameClaims(a, b []device.Claim) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Device.Address != b[i].Device.Address || a[i].Request != b[i].Request || a[i].Provider != b[i].Provider || a[i].State != b[i].State {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,211 @@
+package loop
+
+import (
+	"context"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/sysfs"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// sight is one look at the host and at what Placement has of it. Looking changes nothing.
+type sight struct {
+	facts    survey.Facts // without Held
+	offers   []device.Offer
+	guests   []hypervisor.Guest
+	problems []string // of the host
+	identity journal.Identity
+	adopted  string // a sentence, when Placement has another root than the journal says
+}
+
+// see looks. root is the root provider when it is known already.
+func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) (sight, error) {
+	var s sight
+	devices, problems, err := a.scan()
+	if err != nil {
+		return s, err
+	}
+	s.problems = problems
+	if s.guests, err = a.o.Hypervisor.Guests(ctx); err != nil {
+		return s, fault.Wrap("", "hypervisor.Guests", err)
+	}
+	capacity, err := a.o.Hypervisor.Capacity(ctx)
+	if err != nil {
+		return s, fault.Wrap("", "hypervisor.Capacity", err)
+	}
+	var tree provider.Tree
+	if root != "" {
+		tree, err = a.readTree(ctx, root)
+		if err != nil {
+			return s, err
+		}
+	}
+	s.identity = journal.Identity{Host: a.o.Host, Provider: root}
+	if len(tree.Providers) == 0 { // at the start, or somebody has taken the root away
+		if s.identity, s.adopted, err = a.identify(ctx, state); err != nil {
+			return s, err
+		}
+		if tree, err = a.readTree(ctx, s.identity.Provider); err != nil {
+			return s, err
+		}
+	}
+	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
+		VCPU: survey.Share{Total: capacity.VCPUs}, MemoryMB: survey.Share{Total: capacity.MemoryMB}, DiskGB: survey.Share{Total: capacity.DiskGB}}
+	s.offers = survey.Offers(s.facts)
+	return s, survey.CheckSwitch(s.facts)
+}
+
+// scan reads the devices. One that is there but cannot be read is taken as it was when it could.
+func (a *Agent) scan() ([]pci.Device, []string, error) {
+	machine, err := sysfs.Read(a.o.Sys)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.mu.Lock()
+	last := a.scanned
+	a.mu.Unlock()
+	devices := slices.Clone(machine.Devices)
+	var problems []string
+	for _, p := range machine.Problems {
+		problems = append(problems, p.String())
+		address, err := pci.ParseAddress(p.Name)
+		if err != nil {
+			continue
+		}
+		at := func(d pci.Device) bool { return d.Address == address }
+		if i := slices.IndexFunc(last, at); i >= 0 && !slices.ContainsFunc(devices, at) {
+			devices = append(devices, last[i])
+		}
+	}
+	return devices, problems, nil
+}
+
+// readTree is empty when there is no such provider.
+func (a *Agent) readTree(ctx context.Context, id provider.ID) (provider.Tree, error) {
+	tree, err := a.o.Placement.Tree(ctx, id)
+	if fault.Is(err, fault.NotFound) {
+		return provider.Tree{}, nil
+	}
+	return tree, err
+}
+
+// identify finds out which provider is the host's root. What Placement has under the host's name wins, because
+// allocations hang on it; else the journal's, so that a restart keeps it; else a new one.
+func (a *Agent) identify(ctx context.Context, state journal.State) (id journal.Identity, adopted string, err error) {
+	const op = "loop.identify"
+	known, written := state.Identity()
+	if written && known.Host != a.o.Host {
+		return id, "", fault.New(fault.Invalid, op, "the journal in %s is that of host %q, but this host is called %q; give each host its own directory, or its old name back",
+			a.o.Dir, known.Host, a.o.Host)
+	}
+	id = journal.Identity{Host: a.o.Host, Provider: known.Provider}
+	found, err := a.o.Placement.ProviderByName(ctx, a.o.Host)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		if !written {
+			id.Provider = provider.ID(a.o.NewID())
+			return id, "", nil
+		}
+		return id, "", a.refuseOtherName(ctx, known.Provider)
+	case err != nil:
+		return id, "", err
+	case found.Parent != "":
+		return id, "", fault.New(fault.Invalid, op, "Placement has a provider %q (%s), but it lies under %s; a host's provider must be a root. Rename it, or give this host another name",
+			a.o.Host, found.ID, found.Parent)
+	case written && found.ID != known.Provider:
+		adopted = "Placement has this host as provider " + string(found.ID) + ", the journal had it as " + string(known.Provider) +
+			"; the agent goes on with Placement's, on which the allocations are"
+	}
+	id.Provider = found.ID
+	return id, adopted, nil
+}
+
+// refuseOtherName refuses to go on when the root provider of the journal is there under another name.
+func (a *Agent) refuseOtherName(ctx context.Context, id provider.ID) error {
+	tree, err := a.readTree(ctx, id)
+	if err != nil {
+		return err
+	}
+	if p, there := tree.ByID(id); there && p.Name != a.o.Host {
+		return fault.New(fault.Invalid, "loop.identify", "Placement has this host's provider %s under the name %q, not %q; rename the provider or the host",
+			id, p.Name, a.o.Host)
+	}
+	return nil
+}
+
+// plan finds the way from what was seen to what ought to be. Who holds what is read only of the providers that a plan
+// made without that knowledge touches: on a quiet host nobody is asked.
+func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, marks heal.Marks) (heal.Plan, heal.Uses, []survey.Note, error) {
+	facts := s.facts
+	facts.Held = held
+	desired, notes, err := survey.Desired(facts)
+	if err != nil {
+		return heal.Plan{}, nil, nil, err
+	}
+	plan, err := heal.Make(desired, facts.Actual, nil, marks)
+	if err != nil || plan.Empty() {
+		return plan, nil, notes, err
+	}
+	uses := heal.Uses{}
+	for _, step := range plan.Steps {
+		if _, there := facts.Actual.ByID(step.Provider); !there || uses[step.Provider] != nil {
+			continue
+		}
+		who, err := a.o.Placement.ProviderAllocations(ctx, step.Provider)
+		if err != nil {
+			return heal.Plan{}, nil, nil, err
+		}
+		if uses[step.Provider] = who; who == nil {
+			uses[step.Provider] = map[resource.ConsumerID]resource.Amounts{}
+		}
+	}
+	plan, err = heal.Make(desired, facts.Actual, uses, marks)
+	return plan, uses, notes, err
+}
+
+// Plan is what the agent would do to Placement now: a dry run of the very code that does it. It works on an agent that
+// runs and on one that does not, and changes nothing. The objections of heal.Check are among the plan's.
+func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
+	a.mu.Lock()
+	j, root, set, restored := a.journal, a.root, a.set, a.restored
+	a.mu.Unlock()
+	var state journal.State
+	var err error
+	if j != nil {
+		state = j.State()
+	} else if state, err = journal.Read(a.o.Dir); err != nil {
+		return heal.Plan{}, err
+	}
+	s, err := a.see(ctx, state, root)
+	if err != nil {
+		return heal.Plan{}, err
+	}
+	if restored {
+		set, _ = set.Sync(s.offers)
+	} else if set, _, err = restore(s.offers, state, s.guests); err != nil {
+		return heal.Plan{}, err
+	}
+	marks := marksOf(state)
+	plan, uses, _, err := a.plan(ctx, s, set.Claims(), marks)
+	if err != nil {
+		return heal.Plan{}, err
+	}
+	plan.Objections = append(plan.Objections, heal.Check(plan, s.facts.Actual, uses, marks)...)
+	return plan, nil
+}
+
+func marksOf(state journal.State) heal.Marks {
+	marks := heal.Marks{}
+	for id, m := range state.Marks() {
+		marks[id] = heal.Mark{Classes: m.Classes, Traits: m.Traits}
+	}
+	return marks
+}

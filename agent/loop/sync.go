@@ -1,0 +1,241 @@
+package loop
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// planTries is how often a plan is thrown away because somebody else wrote to the tree, before the agent waits.
+const planTries = 5
+
+// start syncs for the first time. It waits for a Placement or a hypervisor that does not answer; anything else that is
+// wrong now refuses the start, but for a race with others, which later syncs go on with.
+func (a *Agent) start(ctx context.Context) error {
+	for failures := 1; ; failures++ {
+		err := a.sync(ctx)
+		if err == nil {
+			return nil
+		}
+		a.mu.Lock()
+		restored := a.restored
+		a.mu.Unlock()
+		if restored && fault.Is(err, fault.Conflict) {
+			poke(a.look)
+			return nil
+		}
+		if !fault.Is(err, fault.Unavailable) {
+			return err
+		}
+		a.log.Warn("cannot start yet, will try again", "error", err)
+		if !sleep(ctx, a.backoff(failures)) {
+			return err
+		}
+	}
+}
+
+// rescan syncs again and again.
+func (a *Agent) rescan(ctx context.Context) {
+	failures := 0
+	for {
+		wait := a.o.Rescan
+		if failures > 0 {
+			wait = min(wait, 10*a.backoff(failures))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-a.look:
+			timer.Stop()
+		case <-timer.C:
+		}
+		failures++
+		if a.sync(ctx) == nil {
+			failures = 0
+		}
+	}
+}
+
+// sync makes Placement's tree what it ought to be: observe, plan, check, execute. When somebody else wrote meanwhile, the plan
+// is thrown away and all begins anew. What is wrong becomes a condition; the fault is also returned.
+func (a *Agent) sync(ctx context.Context) error {
+	var err error
+	for try := range planTries {
+		if try > 0 {
+			a.log.Info("somebody else wrote to the tree, observing again", "error", err)
+			if !sleep(ctx, a.backoff(try)) {
+				return err
+			}
+		}
+		if err = a.syncOnce(ctx); !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NotFound) {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		a.setCondition("sync", "the host cannot be reported as it is: "+fault.TextOf(err))
+		return err
+	}
+	a.setCondition("sync")
+	return nil
+}
+
+func (a *Agent) syncOnce(ctx context.Context) error {
+	a.mu.Lock()
+	j, root, moves := a.journal, a.root, a.moves
+	a.mu.Unlock()
+	s, err := a.see(ctx, j.State(), root)
+	if err != nil {
+		return err
+	}
+	if err := a.take(s, moves); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	held := a.set.Claims()
+	a.mu.Unlock()
+	marks := marksOf(j.State())
+	plan, uses, notes, err := a.plan(ctx, s, held, marks)
+	if err != nil {
+		return err
+	}
+	var sentences []string
+	for _, n := range notes {
+		sentences = append(sentences, n.String())
+	}
+	objections := heal.Check(plan, s.facts.Actual, uses, marks)
+	for _, o := range slices.Concat(plan.Objections, objections) {
+		sentences = append(sentences, o.String())
+	}
+	a.setCondition("plan", sentences...)
+	if len(objections) > 0 {
+		return nil // the plan is thrown away whole; its sentences are in the report
+	}
+	return a.execute(ctx, s.facts.Actual, plan, marks)
+}
+
+// take believes what was seen. Guests are believed only when none was built or destroyed meanwhile.
+func (a *Agent) take(s sight, moves int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if known, _ := a.journal.Identity(); known != s.identity {
+		if err := a.journal.SetIdentity(s.identity); err != nil {
+			return err
+		}
+	}
+	if s.adopted != "" {
+		a.condition("identity", s.adopted)
+	}
+	a.root, a.tree, a.scanned = s.identity.Provider, s.facts.Actual, s.facts.Devices
+	a.condition("host", s.problems...)
+	if !a.restored {
+		if err := a.restoreGuests(s); err != nil {
+			return err
+		}
+		a.touch()
+		return nil
+	}
+	set, changes := a.set.Sync(s.offers)
+	for _, c := range changes {
+		a.log.Info("device", "change", c.String())
+	}
+	a.set = set
+	a.touch() // also when nothing changed: compute wants to hear at least once a minute
+	if moves == a.moves {
+		a.guests = map[string]hypervisor.Guest{}
+		for _, g := range s.guests {
+			a.guests[g.ID] = g
+		}
+		poke(a.wake)
+	}
+	return nil
+}
+
+// execute carries a plan out, whole, or stops at the first fault: the next plan begins from what is there then.
+func (a *Agent) execute(ctx context.Context, actual provider.Tree, plan heal.Plan, marks heal.Marks) error {
+	// What is about to be put there is remembered first, or a crash would make it somebody else's.
+	if err := a.mark(plan.Marks, marks); err != nil {
+		return err
+	}
+	generations := map[provider.ID]int{}
+	for _, s := range plan.Steps {
+		a.log.Info("placement", "step", s.String())
+		if err := a.step(ctx, s, generations); err != nil {
+			return fault.Wrap("", string(s.Op)+" "+s.Name, err)
+		}
+	}
+	a.mu.Lock()
+	a.tree = heal.Apply(plan, actual)
+	a.mu.Unlock()
+	return a.mark(plan.Marks, nil)
+}
+
+func (a *Agent) step(ctx context.Context, s heal.Step, generations map[provider.ID]int) error {
+	generation, written := generations[s.Provider]
+	if !written {
+		generation = s.Generation
+	}
+	var err error
+	switch p := a.o.Placement; s.Op {
+	case heal.CreateClass:
+		return p.EnsureClass(ctx, resource.Class(s.Name))
+	case heal.CreateTrait:
+		return p.EnsureTrait(ctx, resource.Trait(s.Name))
+	case heal.CreateProvider:
+		var made provider.Provider
+		made, err = p.CreateProvider(ctx, s.Provider, s.Name, s.Parent)
+		generations[s.Provider] = made.Generation
+	case heal.PutTraits:
+		generations[s.Provider], err = p.PutTraits(ctx, s.Provider, generation, s.Traits)
+	case heal.PutInventories:
+		generations[s.Provider], err = p.PutInventories(ctx, s.Provider, generation, s.Inventories)
+	case heal.DeleteProvider:
+		if err = p.DeleteProvider(ctx, s.Provider); fault.Is(err, fault.NotFound) {
+			err = nil
+		}
+	default:
+		err = fault.New(fault.Internal, "loop.step", "nobody knows how to %q", s.Op)
+	}
+	return err
+}
+
+// mark writes down what is the agent's own: what it now puts on providers, and with before what it has put there until now.
+func (a *Agent) mark(now, before heal.Marks) error {
+	written := a.journal.State().Marks()
+	for id, m := range now {
+		old := before[id]
+		want := journal.Mark{Classes: union(m.Classes, old.Classes), Traits: union(m.Traits, old.Traits)}
+		if slices.Equal(want.Classes, written[id].Classes) && slices.Equal(want.Traits, written[id].Traits) {
+			continue
+		}
+		if err := a.journal.SetMark(id, want); err != nil {
+			return err
+		}
+	}
+	if before != nil {
+		return nil
+	}
+	for id := range written {
+		if _, still := now[id]; !still {
+			if err := a.journal.SetMark(id, journal.Mark{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func union[T ~string](a, b []T) []T {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}

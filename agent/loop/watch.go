@@ -1,0 +1,78 @@
+package loop
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+)
+
+// watch follows the assignments, and connects anew when the stream ends or falls silent.
+func (a *Agent) watch(ctx context.Context) {
+	var since int64
+	failures := 0
+	for ctx.Err() == nil {
+		err := a.follow(ctx, since, func(l host.Assignments) {
+			failures, since = 0, l.Revision
+			a.hear(l)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		failures++
+		a.log.Info("the stream of assignments ended, connecting anew", "error", err)
+		if !sleep(ctx, a.backoff(failures)) {
+			return
+		}
+	}
+}
+
+// follow reads one stream until it ends or nothing was heard for three heartbeats.
+func (a *Agent) follow(ctx context.Context, since int64, got func(host.Assignments)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(3*host.Heartbeat, cancel)
+	defer silence.Stop()
+	return a.o.Compute.Watch(ctx, a.o.Host, since, func(l host.Assignments) error {
+		silence.Reset(3 * host.Heartbeat)
+		got(l)
+		return nil
+	})
+}
+
+// hear takes in a line: from now on it is the truth.
+func (a *Agent) hear(l host.Assignments) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.line.heard && l.Revision < a.line.revision {
+		a.log.Warn("compute went back in time, as after a restored database; its word counts all the same", "from", a.line.revision, "to", l.Revision)
+	}
+	next := line{heard: true, revision: l.Revision, servers: make(map[string]host.Server, len(l.Servers))}
+	for _, s := range l.Servers {
+		next.servers[s.ID] = s
+	}
+	for id, j := range a.jobs {
+		was, wanted := a.line.servers[id]
+		is, still := next.servers[id]
+		if wanted == still && reflect.DeepEqual(was, is) {
+			continue
+		}
+		j.attempts, j.retry = 0, time.Time{}
+		if j.cancel != nil {
+			j.cancel() // what it works for is no longer so
+		}
+	}
+	for id := range a.acked {
+		if _, still := next.servers[id]; !still {
+			delete(a.acked, id)
+		}
+	}
+	for id := range a.doomed {
+		if _, still := next.servers[id]; !still {
+			delete(a.doomed, id)
+		}
+	}
+	a.line = next
+	poke(a.wake)
+}

@@ -1,0 +1,161 @@
+package loop
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// loud is after how many failures a server's trouble becomes a condition of the host.
+const loud = 3
+
+// job is the way of one server to where it shall be.
+type job struct {
+	cancel   context.CancelFunc // ends the goroutine at work on it; nil when there is none
+	attempts int                // that failed
+	retry    time.Time          // not before
+	waits    time.Time          // since when it waits for others to leave
+}
+
+// work starts a goroutine for each server that is not where it shall be, until ctx ends and all of them have ended.
+func (a *Agent) work(ctx context.Context) {
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	for {
+		wait := a.dispatch(ctx, &workers)
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-a.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// dispatch starts what can be started, those first that free something, and says when to look again at the latest.
+func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now, wait := a.o.Now(), a.o.Rescan
+	raise, fell := a.due()
+	a.forget(raise, fell)
+	for _, id := range slices.Concat(fell, raise) {
+		j := a.jobs[id]
+		if j == nil {
+			j = &job{}
+			a.jobs[id] = j
+		}
+		if j.cancel != nil {
+			continue
+		}
+		if until := j.retry.Sub(now); until > 0 {
+			wait = min(wait, until)
+			continue
+		}
+		want, wanted := a.line.servers[id]
+		if wanted && a.raising >= a.o.Parallel {
+			continue // the end of another wakes us
+		}
+		own, cancel := context.WithCancel(ctx)
+		j.cancel = cancel
+		attempts := j.attempts
+		if wanted {
+			a.raising++
+		}
+		workers.Go(func() {
+			var err error
+			if wanted {
+				err = a.raise(own, want, j, attempts)
+			} else {
+				err = a.fell(own, id)
+			}
+			outdated := own.Err() != nil
+			cancel()
+			a.finish(id, j, wanted, outdated, err)
+		})
+	}
+	return wait
+}
+
+// due lists the servers that are not where they shall be, by id. Before compute has spoken, none is. a.mu is held.
+func (a *Agent) due() (raise, fell []string) {
+	if !a.line.heard {
+		return nil, nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {
+		if !a.settled(a.line.servers[id]) {
+			raise = append(raise, id)
+		}
+	}
+	here := map[string]bool{}
+	state := a.journal.State()
+	for _, id := range slices.Concat(state.Servers(), state.Left(), slices.Collect(maps.Keys(a.guests))) {
+		if _, wanted := a.line.servers[id]; !wanted {
+			here[id] = true
+		}
+	}
+	return raise, slices.Sorted(maps.Keys(here))
+}
+
+// settled says whether compute knows the end of what it wants. a.mu is held.
+func (a *Agent) settled(want host.Server) bool {
+	f, known := a.acked[want.ID]
+	if !known {
+		return false
+	}
+	if f.phase == host.Failed {
+		return reflect.DeepEqual(f.want, want)
+	}
+	_, runs := a.guests[want.ID]
+	return runs
+}
+
+// forget drops the jobs of servers that need none any more. a.mu is held.
+func (a *Agent) forget(due ...[]string) {
+	all := slices.Concat(due...)
+	for id, j := range a.jobs {
+		if j.cancel == nil && !slices.Contains(all, id) {
+			delete(a.jobs, id)
+			a.condition("server " + id)
+		}
+	}
+}
+
+// finish notes how a job ended. An outdated one was ended by a line that says something else, or by the agent's own end.
+func (a *Agent) finish(id string, j *job, wanted, outdated bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer poke(a.wake)
+	j.cancel = nil
+	if wanted {
+		a.raising--
+	}
+	if err == nil || outdated {
+		return // dispatch sees whether there is more to do
+	}
+	j.attempts++
+	j.retry = a.o.Now().Add(a.backoff(j.attempts))
+	a.log.Info("a server is not yet where it shall be, will try again", "server", id, "attempts", j.attempts, "error", err)
+	if j.attempts >= loud {
+		a.condition("server "+id, "server "+id+": "+fault.TextOf(err))
+	}
+}
+
+// hurry lets the servers that wait for devices try at once. a.mu is held.
+func (a *Agent) hurry() {
+	for _, j := range a.jobs {
+		if !j.waits.IsZero() {
+			j.retry = time.Time{}
+		}
+	}
+	poke(a.wake)
+}
