@@ -95,7 +95,8 @@ var (
 
 // ParseAsk reads the query of GET /allocation_candidates as this microversion understands it. Its faults are of kind
 // Invalid; their code is empty or one of CodeQuery…. That classes and traits exist is for the server to see.
-// Groups are sorted by suffix. As in the original, of a repeated parameter that takes no repetition one value counts.
+// Groups are sorted by suffix. As in the original, of a parameter that takes no repetition one value counts: the first of
+// limit and group_policy, the last of resources and in_tree.
 func ParseAsk(v Version, q url.Values) (resource.Ask, error) {
 	var ask resource.Ask
 	groups := map[string]*resource.Group{}
@@ -139,15 +140,19 @@ func parseKey(v Version, q url.Values, key string, groups map[string]*resource.G
 		groups[part[2]] = g
 	}
 	var err error
-	switch last := values[len(values)-1]; part[1] {
-	case keyResources:
-		g.Resources, err = parseResources(last)
+	switch part[1] {
 	case keyRequired:
 		g.Required, g.Forbidden, err = parseRequired(v, values)
 	case keyMemberOf:
 		g.MemberOf, g.NotMemberOf, err = parseMemberOf(v, key, values)
+	case keyResources: // all have to be right, the last one counts
+		for i := 0; i < len(values) && err == nil; i++ {
+			g.Resources, err = parseResources(values[i])
+		}
 	case keyInTree:
-		g.InTree, err = parseUUID(key, strings.TrimSpace(last))
+		for i := 0; i < len(values) && err == nil; i++ {
+			g.InTree, err = parseUUID(key, strings.TrimSpace(values[i]))
+		}
 	}
 	return err
 }
@@ -156,11 +161,17 @@ func parseKey(v Version, q url.Values, key string, groups map[string]*resource.G
 func parseWide(ask *resource.Ask, key string, values []string) error {
 	switch key {
 	case keyLimit:
-		return parseLimit(ask, values[0])
+		for _, value := range slices.Backward(values) { // all have to be right, the first one counts
+			if err := parseLimit(ask, value); err != nil {
+				return err
+			}
+		}
 	case keyGroupPolicy:
-		ask.GroupPolicy = resource.Policy(values[0])
-		if ask.GroupPolicy != resource.PolicyNone && ask.GroupPolicy != resource.PolicyIsolate {
-			return invalid("Invalid query string parameters: group_policy is %q, it can be none or isolate", values[0])
+		for _, value := range slices.Backward(values) {
+			ask.GroupPolicy = resource.Policy(value)
+			if ask.GroupPolicy != resource.PolicyNone && ask.GroupPolicy != resource.PolicyIsolate {
+				return invalid("Invalid query string parameters: group_policy is %q, it can be none or isolate", value)
+			}
 		}
 	case keyRootRequired:
 		if len(values) > 1 {
