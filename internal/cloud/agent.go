@@ -123,16 +123,6 @@ func (c *Cloud) StopAgent() error {
 	return r.err
 }
 
-// AgentEnded is closed when the agent that runs now has ended by itself; nil when none runs.
-func (c *Cloud) AgentEnded() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.agent == nil {
-		return nil
-	}
-	return c.agent.ended
-}
-
 // Plan is what the agent would change in Placement now, in words, and whether that is nothing.
 func (c *Cloud) Plan(ctx context.Context) (text string, empty bool, err error) {
 	c.mu.Lock()
