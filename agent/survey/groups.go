@@ -138,7 +138,7 @@ func (g group) checkFamily() error {
 		for i, m := range g.vfs {
 			names[i] = m.offer.Device.Address.String()
 		}
-		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; add product_id to the rule that means too much",
+		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; narrow the rules, by product_id or by the functions in the address",
 			g.self, few(names), where(g.vfs[0].rule))
 	}
 	// A device that was switched from PF to VFs, or back, while a guest holds it.

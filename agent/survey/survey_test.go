@@ -1,0 +1,403 @@
+package survey
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/sysfs"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+const root provider.ID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+
+// The host of the tests: a PF 81:00.0 with VFs .1 and .2, a PF 82:00.0 without, plain devices 83:00.0 and 10000:0a:00.0, a bridge.
+func devices() []pci.Device {
+	pf := pci.Address{Bus: 0x81}
+	vf := func(function uint8) pci.Device {
+		return pci.Device{Address: pci.Address{Bus: 0x81, Func: function}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, Class: 0x020000}
+	}
+	return []pci.Device{
+		{Address: pci.Address{Bus: 0x80}, Vendor: "8086", Product: "0b00", Type: pci.Plain, Class: 0x060400},
+		{Address: pf, Vendor: "8086", Product: "1528", Type: pci.Physical, Class: 0x020000, TotalVFs: 2, NumVFs: 2, Net: []string{"ens1"}},
+		vf(1), vf(2),
+		{Address: pci.Address{Bus: 0x82}, Vendor: "8086", Product: "1528", Type: pci.Physical, Class: 0x020000, TotalVFs: 2},
+		{Address: pci.Address{Bus: 0x83}, Vendor: "10de", Product: "20b0", Type: pci.Plain, Class: 0x030200},
+		{Address: pci.Address{Domain: 0x10000, Bus: 0x0a}, Vendor: "10de", Product: "20b0", Type: pci.Plain, Class: 0x030200},
+	}
+}
+
+// facts has these rules; each is placed at a line of its own.
+func facts(t *testing.T, rules ...string) Facts {
+	t.Helper()
+	f := Facts{Host: "cmp1", Root: root, Report: true, Devices: devices(), VCPU: Share{Total: 8, Ratio: 4}, MemoryMB: Share{Total: 1024, Reserved: 512}}
+	for i, text := range rules {
+		list, err := pci.ParseSpecs(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list {
+			r.At = fmt.Sprintf("nova.conf:%d", i+1)
+			f.Rules = append(f.Rules, r)
+		}
+	}
+	return f
+}
+
+// claim is what the device set says of an offered device in a holder's hand.
+func (f Facts) claim(t *testing.T, address pci.Address) device.Claim {
+	t.Helper()
+	for _, o := range Offers(f) {
+		if o.Device.Address == address {
+			return device.Claim{Offer: o, Holder: "s1", Request: "r1", State: device.Allocated}
+		}
+	}
+	t.Fatalf("%s is not offered", address)
+	return device.Claim{}
+}
+
+// picture prints a tree, the notes and the fault, whichever there are.
+func picture(f Facts) string {
+	tree, notes, err := Desired(f)
+	if err != nil {
+		return fault.TextOf(err)
+	}
+	var b strings.Builder
+	if err := tree.Print(&b, nil); err != nil {
+		return err.Error()
+	}
+	for _, n := range notes {
+		fmt.Fprintln(&b, n)
+	}
+	return b.String()
+}
+
+func expect(t *testing.T, f Facts, lines ...string) {
+	t.Helper()
+	if got, want := strings.TrimSpace(picture(f)), strings.Join(lines, "\n"); got != want {
+		t.Errorf("\n%s\nwant\n%s", got, want)
+	}
+}
+
+const (
+	rootLine = "cmp1  MEMORY_MB 0/512 (512 reserved)  VCPU 0/32  [OWNER_NOVA]"
+)
+
+var (
+	vf1  = pci.Address{Bus: 0x81, Func: 1}
+	vf2  = pci.Address{Bus: 0x81, Func: 2}
+	pf81 = pci.Address{Bus: 0x81}
+	pf82 = pci.Address{Bus: 0x82}
+	gpu  = pci.Address{Bus: 0x83}
+)
+
+func TestDesired(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules []string
+		want  []string
+	}{
+		"nothing is offered without rules": {nil, []string{rootLine}},
+		// "Each PCI device of type type-PCI and type-PF will be modeled as a Placement resource provider (RP) with the name
+		// <hypervisor_hostname>_<pci_address>." "an inventory of 1 is reported … with the generated CUSTOM_PCI_<vendor_id>_<product_id>"
+		"plain devices": {[]string{`{"vendor_id":"10de"}`}, []string{rootLine,
+			"├─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
+			"└─ cmp1_10000:0A:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
+		// "The PF RP will be created even if the type-PF device is not matching any device_spec entry but in that case, only VF inventory
+		// will exist on the RP." "the total resource inventory of VFs will be the total number of matching VF devices"
+		"VFs are counted on their PF": {[]string{`{"product_id":"1515"}`}, []string{rootLine,
+			"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
+		"only those that match": {[]string{`{"address":"0000:81:00.2"}`}, []string{rootLine,
+			"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
+		"a PF by its address and product": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`}, []string{rootLine,
+			"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1528 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
+		// "an inventory of 1 is reported of the resource_class specified in the matching device_spec entry"; "Each PCI device RP will have
+		// traits reported according to the traits tag"
+		"class and traits": {[]string{`{"address":"0000:83:00.0","resource_class":"gpu","traits":"b,a","one_time_use":true}`,
+			`{"product_id":"1515","live_migratable":"yes"}`}, []string{rootLine,
+			"├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE HW_PCI_LIVE_MIGRATABLE OWNER_NOVA]",
+			"└─ cmp1_0000:83:00.0  CUSTOM_GPU 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A CUSTOM_B HW_PCI_ONE_TIME_USE OWNER_NOVA]"}},
+		// "Devices that have a physical_network tag will not be reported in Placement at this time"
+		"network devices": {[]string{`{"product_id":"1515","physical_network":"p"}`, `{"product_id":"1528","physical_network":null}`}, []string{rootLine}},
+		"the first rule counts": {[]string{`{"vendor_id":"10de","physical_network":"p"}`, `{}`}, []string{
+			"the PF 0000:81:00.0 (device_spec at nova.conf:2, {}) and of its VFs 0000:81:00.1, 0000:81:00.2 (device_spec at nova.conf:2, {}) are both offered, but only one kind can be; narrow the rules, by product_id or by the functions in the address"}},
+		"a bridge is no guest's": {[]string{`{"address":"80:00.0"}`, `{"address":"0000:80:00.0"}`}, []string{rootLine}},
+		"a bridge by its own address": {[]string{`{"address":"0000:80:00.0"}`}, []string{rootLine,
+			`0000:80:00.0: is a bridge and not offered, though device_spec at nova.conf:1, {"address": "0000:80:00.0"} names it`}},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, facts(t, c.rules...), c.want...) })
+	}
+}
+
+// What cannot be reported is refused, by sentences that name addresses and rules.
+func TestDesiredRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules []string
+		says  []string
+	}{
+		// "Listing both the parent PF device and any of this children VF devices at the same time will not be support if
+		// [pci]report_in_placement is enabled."
+		"PF and VFs by one rule":   {[]string{`{"address":"0000:81:00.0"}`}, []string{"PF 0000:81:00.0", "VFs 0000:81:00.1, 0000:81:00.2", "nova.conf:1", "product_id"}},
+		"PF and one VF":            {[]string{`{"product_id":"1528"}`, `{"address":"0000:81:00.2"}`}, []string{"PF 0000:81:00.0", "nova.conf:1", "VFs 0000:81:00.2", "nova.conf:2"}},
+		"a PF and VFs of networks": {[]string{`{"product_id":"1528"}`, `{"product_id":"1515","physical_network":"p"}`}, []string{"PF 0000:81:00.0", `"physical_network": "p"`}},
+		// "While it would possible to support defining different resource_class names for different VFs under the same parent PF, this is
+		// considered bad practice and unnecessary complexity. Such configuration will be rejected."
+		"classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`, `{"address":"0000:81:00.2","resource_class":"vf2"}`},
+			[]string{"0000:81:00.2", "nova.conf:2", "CUSTOM_VF2", "0000:81:00.1", "nova.conf:1", "CUSTOM_VF1", "one class"}},
+		// "defining different traits for different VFs under the same PF is a configuration error and will be rejected"
+		"traits":          {[]string{`{"address":"0000:81:00.1","traits":"foo"}`, `{"product_id":"1515","traits":"bar"}`}, []string{"0000:81:00.1", "[CUSTOM_FOO]", "0000:81:00.2", "[CUSTOM_BAR]", "same traits"}},
+		"live_migratable": {[]string{`{"address":"0000:81:00.1","live_migratable":true}`, `{"product_id":"1515"}`}, []string{"HW_PCI_LIVE_MIGRATABLE", "[]"}},
+		// "If the [pci]report_in_placement is set to True and the [pci]device_spec has any entry with devname tag then the nova-compute
+		// service will refuse to start."
+		"devname":      {[]string{`{"vendor_id":"10de"}`, `{"devname":"nowhere"}`}, []string{`devname "nowhere"`, "nova.conf:2", "address"}},
+		"one_time_use": {[]string{`{"product_id":"1515","one_time_use":true}`}, []string{"0000:81:00.1", "nova.conf:1", "one_time_use"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := facts(t, c.rules...)
+			tree, _, err := Desired(f)
+			if !fault.Is(err, fault.Invalid) || len(tree.Providers) > 0 {
+				t.Fatalf("taken: %v %v", tree, err)
+			}
+			for _, word := range c.says {
+				if !strings.Contains(fault.TextOf(err), word) {
+					t.Errorf("%q does not say %q", fault.TextOf(err), word)
+				}
+			}
+		})
+	}
+}
+
+// Traits in another order are the same traits, and devices of different PFs may differ.
+func TestDesiredAccepts(t *testing.T) {
+	f := facts(t, `{"address":"0000:81:00.1","traits":"a,b"}`, `{"product_id":"1515","traits":"b,a"}`, `{"address":"0000:82:00.0","traits":"c","resource_class":"x"}`)
+	expect(t, f, rootLine,
+		"├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A CUSTOM_B OWNER_NOVA]",
+		"└─ cmp1_0000:82:00.0  CUSTOM_X 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_C OWNER_NOVA]")
+}
+
+// Without report_in_placement there is the root alone, and what only reporting refuses is allowed.
+func TestDesiredWithoutReport(t *testing.T) {
+	f := facts(t, `{"devname":"ens1"}`, `{}`)
+	f.Report = false
+	expect(t, f, rootLine)
+	if offers := Offers(f); len(offers) != 6 || offers[0].Name != "" || offers[0].Provider != "" {
+		t.Errorf("%+v", offers)
+	}
+	f = facts(t, `{"address":"0000:83:00.0","one_time_use":"yes"}`)
+	f.Report = false
+	if got := picture(f); !strings.Contains(got, "one_time_use, which needs [pci] report_in_placement") {
+		t.Error(got)
+	}
+}
+
+func TestRootInventories(t *testing.T) {
+	f := facts(t)
+	f.DiskGB, f.Traits = Share{Total: 100, Reserved: 1, Ratio: 1.5}, []resource.Trait{"HW_CPU_X86_AVX", "COMPUTE_NODE"}
+	tree, _, err := Desired(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := provider.Provider{ID: root, Root: root, Name: "cmp1", Traits: []resource.Trait{"COMPUTE_NODE", "HW_CPU_X86_AVX", "OWNER_NOVA"},
+		Inventories: map[resource.Class]resource.Inventory{
+			"VCPU":      {Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 4},
+			"MEMORY_MB": {Total: 1024, Reserved: 512, MinUnit: 1, MaxUnit: 1024, StepSize: 1, AllocationRatio: 1},
+			"DISK_GB":   {Total: 100, Reserved: 1, MinUnit: 1, MaxUnit: 100, StepSize: 1, AllocationRatio: 1.5},
+		}}
+	if !reflect.DeepEqual(tree.Providers, []provider.Provider{want}) {
+		t.Errorf("%+v", tree.Providers)
+	}
+}
+
+// A provider is a child of the root, as large as what it counts, with the ID that Placement knows or one that follows from its name.
+func TestProviders(t *testing.T) {
+	f := facts(t, `{"product_id":"1515"}`)
+	id := ProviderID(root, "cmp1_0000:81:00.0")
+	want := provider.Provider{ID: id, Name: "cmp1_0000:81:00.0", Parent: root, Root: root,
+		Traits: []resource.Trait{ManagedPCI, OwnerNova}, Inventories: map[resource.Class]resource.Inventory{
+			"CUSTOM_PCI_8086_1515": {Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}}}
+	check := func(want provider.Provider) {
+		t.Helper()
+		tree, _, err := Desired(f)
+		if got, _ := tree.ByName(want.Name); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v %v\nwant %+v", got, err, want)
+		}
+		for _, o := range Offers(f) {
+			if o.Provider != want.ID || o.Name != want.Name || o.Class != "CUSTOM_PCI_8086_1515" {
+				t.Errorf("%+v", o)
+			}
+		}
+	}
+	check(want)
+	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"}, {ID: "known", Name: "cmp1_0000:81:00.0", Parent: root}}}
+	want.ID = "known"
+	check(want)
+}
+
+func TestProviderIDIsVersion5(t *testing.T) {
+	if got := ProviderID(root, "python.org"); got != "886313e1-3b8a-5372-9b90-0c9aee199e5d" {
+		t.Error(got)
+	}
+	if ProviderID("a", "n") == ProviderID("b", "n") || ProviderID(root, "a") == ProviderID(root, "b") {
+		t.Error("two providers have one ID")
+	}
+}
+
+// What a guest holds is never lost from the tree.
+func TestHeld(t *testing.T) {
+	gone := func(f Facts, addresses ...pci.Address) Facts {
+		f.Devices = slices.DeleteFunc(f.Devices, func(d pci.Device) bool { return slices.Contains(addresses, d.Address) })
+		return f
+	}
+	held := func(f Facts, addresses ...pci.Address) Facts {
+		for _, a := range addresses {
+			f.Held = append(f.Held, f.claim(t, a))
+		}
+		return f
+	}
+	note := func(address, name, class string) string {
+		return address + ": is held by server s1, though the host or device_spec no longer offers it; " + name + " keeps " + class + " until the server is gone"
+	}
+
+	f := held(facts(t, `{"product_id":"1515","traits":"a"}`), vf1)
+	two := "└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]"
+	one := strings.Replace(two, "0/2", "0/1", 1)
+	expect(t, f, rootLine, two)
+	expect(t, gone(f, vf1), rootLine, two, note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
+	f = held(facts(t, `{"product_id":"1515","traits":"a"}`), vf1)
+	expect(t, gone(f, vf1, vf2), rootLine, one, note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
+	// All rules are gone: the held VF stays, the free one goes.
+	f.Rules = nil
+	f.Devices = devices()
+	expect(t, f, rootLine, one, note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
+	// The rule makes a network device of it.
+	f.Rules = facts(t, `{"product_id":"1515","physical_network":"p"}`).Rules
+	expect(t, f, rootLine, one, note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
+
+	// A plain device.
+	f = held(facts(t, `{"address":"0000:83:00.0","resource_class":"gpu"}`), gpu)
+	expect(t, gone(f, gpu), rootLine, "└─ cmp1_0000:83:00.0  CUSTOM_GPU 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]", note("0000:83:00.0", "cmp1_0000:83:00.0", "CUSTOM_GPU"))
+
+	// A journal that remembers only address and provider: Placement knows the rest.
+	f = facts(t)
+	f.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: vf1}, Provider: "known"}, Holder: "s1"}}
+	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"}, {ID: "known", Name: "cmp1_0000:81:00.0", Parent: root,
+		Traits: []resource.Trait{"CUSTOM_A"}, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(2)}}}}
+	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_VF 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]", note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_VF"))
+	f.Actual.Providers[1].Inventories["CUSTOM_OTHER"] = resource.Whole(3)
+	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_OTHER 0/3  CUSTOM_VF 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]",
+		note("0000:81:00.1", "cmp1_0000:81:00.0", "all its inventories"))
+}
+
+// "If the device is allocated then changing the resource_class would result in removing of existing allocations which is rejected
+// by placement and therefore the compute service will refuse to start." The same holds for PF and VFs in place of each other.
+func TestHeldIsNotReconfigured(t *testing.T) {
+	const vfs, pfs = `{"product_id":"1515"}`, `{"address":"0000:81:00.0","product_id":"1528"}`
+	hold := func(address pci.Address, before string, now ...string) Facts {
+		f := facts(t, before)
+		c := f.claim(t, address)
+		f = facts(t, now...)
+		f.Held = []device.Claim{c}
+		return f
+	}
+	classChanged := hold(gpu, `{"vendor_id":"10de"}`, `{"vendor_id":"10de","resource_class":"gpu"}`)
+	journalled := classChanged
+	journalled.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: gpu}, Provider: "known", Class: "CUSTOM_GPU"}, Holder: "s1"}}
+	journalled.Actual = provider.Tree{Providers: []provider.Provider{{ID: "known", Name: "cmp1_0000:83:00.0", Inventories: map[resource.Class]resource.Inventory{
+		"CUSTOM_PCI_10DE_20B0": resource.Whole(1)}}}}
+	for name, c := range map[string]struct {
+		f    Facts
+		says []string
+	}{
+		"class":                   {classChanged, []string{"0000:83:00.0", "nova.conf:1", "CUSTOM_GPU", "server s1", "CUSTOM_PCI_10DE_20B0"}},
+		"class, as Placement has": {journalled, []string{"0000:83:00.0", "CUSTOM_GPU", "server s1", "CUSTOM_PCI_10DE_20B0"}},
+		"PF to VFs":               {hold(pf81, pfs, vfs), []string{"0000:81:00.1", "server s1 holds its PF 0000:81:00.0"}},
+		"VFs to PF":               {hold(vf2, vfs, pfs), []string{"PF 0000:81:00.0", "server s1 holds its VF 0000:81:00.2"}},
+	} {
+		_, _, err := Desired(c.f)
+		for _, word := range c.says {
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), word) {
+				t.Errorf("%s: %v does not say %q", name, err, word)
+			}
+		}
+	}
+	// Traits of a held device may change.
+	expect(t, hold(gpu, `{"address":"0000:83:00.0"}`, `{"address":"0000:83:00.0","traits":"new"}`), rootLine,
+		"└─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_NEW OWNER_NOVA]")
+}
+
+// A device for one-time use is reserved as soon as somebody holds it.
+func TestOneTimeUse(t *testing.T) {
+	f := facts(t, `{"address":"0000:82:00.0","one_time_use":true}`)
+	line := "└─ cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/%s  [COMPUTE_MANAGED_PCI_DEVICE HW_PCI_ONE_TIME_USE OWNER_NOVA]"
+	expect(t, f, rootLine, fmt.Sprintf(line, "1"))
+	f.Held = []device.Claim{f.claim(t, pf82)}
+	expect(t, f, rootLine, fmt.Sprintf(line, "0 (1 reserved)"))
+}
+
+// "Once [pci]report_to_placement is enabled for a compute host it cannot be disabled any more."
+func TestCheckSwitch(t *testing.T) {
+	f := facts(t, `{"product_id":"1515"}`)
+	var err error
+	if f.Actual, _, err = Desired(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckSwitch(f); err != nil {
+		t.Error(err)
+	}
+	f.Report = false
+	if err := CheckSwitch(f); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "cmp1_0000:81:00.0") {
+		t.Error(err)
+	}
+	f.Actual.Providers = f.Actual.Providers[:1]
+	if err := CheckSwitch(f); err != nil {
+		t.Error(err)
+	}
+}
+
+// A tree that was reported is desired unchanged, and the order in which devices are found does not matter.
+func TestDesiredIsStable(t *testing.T) {
+	f := facts(t, `{"product_id":"1515"}`, `{"vendor_id":"10de"}`)
+	f.Held = []device.Claim{f.claim(t, vf1), f.claim(t, gpu)}
+	want, _, err := Desired(f)
+	if err != nil || len(want.Providers) != 4 {
+		t.Fatal(want, err)
+	}
+	f.Actual = want
+	if again, _, err := Desired(f); err != nil || !reflect.DeepEqual(again, want) {
+		t.Errorf("%v %v", again, err)
+	}
+	slices.Reverse(f.Devices)
+	slices.Reverse(f.Held)
+	if again, _, err := Desired(f); err != nil || !reflect.DeepEqual(again, want) {
+		t.Errorf("%v %v", again, err)
+	}
+}
+
+// The captured machine: two PFs whose four VFs each are offered. All functions have one product, so the address tells them apart.
+func TestLab(t *testing.T) {
+	fsys, err := sysfs.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, err := sysfs.Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := facts(t, `{"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"passthrough"}`)
+	f.Devices = machine.Devices
+	expect(t, f, rootLine,
+		"├─ cmp1_0000:11:00.0  CUSTOM_PASSTHROUGH 0/4  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
+		"└─ cmp1_0000:21:00.0  CUSTOM_PASSTHROUGH 0/4  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]")
+	if offers := Offers(f); len(offers) != 8 || offers[7].Device.NUMANode != 1 || offers[7].Name != "cmp1_0000:21:00.0" {
+		t.Errorf("%v", offers)
+	}
+	f.Rules = facts(t, `{"vendor_id":"1b36","product_id":"0010"}`).Rules
+	if got := picture(f); !strings.Contains(got, "functions in the address") {
+		t.Error(got)
+	}
+}
