@@ -54,9 +54,9 @@ type Ref struct {
 // Client speaks the newest microversion that Berth serves, so an older service answers with a fault of kind Invalid.
 type Client struct{ REST *rest.Client }
 
-// NewClient makes a client of the service at base (such as "http://127.0.0.1:8774"); http nil means a plain one.
-func NewClient(base string, http *http.Client, token string) *Client {
-	return &Client{REST: &rest.Client{Base: strings.TrimRight(base, "/"), HTTP: http, Headers: map[string]string{
+// NewClient makes a client of the service at base (such as "http://127.0.0.1:8774"); client nil means a plain one.
+func NewClient(base string, client *http.Client, token string) *Client {
+	return &Client{REST: &rest.Client{Base: strings.TrimRight(base, "/"), HTTP: client, Headers: map[string]string{
 		"X-Auth-Token":      token,
 		VersionHeader:       Service + " " + Max.String(),
 		LegacyVersionHeader: Max.String(),

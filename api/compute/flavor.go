@@ -84,8 +84,8 @@ func (c *Client) Flavor(ctx context.Context, idOrName string) (Flavor, error) {
 		Flavor Flavor `json:"flavor"`
 	}
 	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/flavors/"+url.PathEscape(idOrName), nil, &out)
-	if err == nil || !fault.Is(err, fault.NotFound) {
-		return out.Flavor, err
+	if err == nil && out.Flavor.ID != "" || err != nil && !fault.Is(err, fault.NotFound) {
+		return out.Flavor, err // a name such as "detail" leads to an answer that is no flavor
 	}
 	all, err := c.Flavors(ctx)
 	if err != nil {
@@ -127,6 +127,9 @@ func (c *Client) ExtraSpecs(ctx context.Context, id string) (map[string]string, 
 
 // SetExtraSpecs adds or changes extra specs of a flavor; the others stay.
 func (c *Client) SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error {
+	if specs == nil {
+		specs = map[string]string{}
+	}
 	_, err := c.REST.Do(ctx, http.MethodPost, extraSpecs(id), map[string]any{"extra_specs": specs}, nil)
 	return err
 }

@@ -225,8 +225,8 @@ func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
 		Server Server `json:"server"`
 	}
 	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/servers/"+url.PathEscape(idOrName), nil, &out)
-	if err == nil || !fault.Is(err, fault.NotFound) {
-		return out.Server, err
+	if err == nil && out.Server.ID != "" || err != nil && !fault.Is(err, fault.NotFound) {
+		return out.Server, err // a name such as "detail" leads to an answer that is no server
 	}
 	named, err := c.Servers(ctx, ListServers{Name: "^" + regexp.QuoteMeta(idOrName) + "$", AllProjects: true})
 	if fault.Is(err, fault.Forbidden) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Why is what was decided about a server: what it asks for, what was chosen, and what happened on the way. Deleted
-// servers have one too, as long as they are remembered.
+// servers have one too, as long as they are remembered. Users who are not admin are not told of hosts, providers, devices and the trail.
 type Why struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`

@@ -101,6 +101,10 @@ func (o *object) scalar(key string, must bool, want string) (string, bool) {
 	if json.Unmarshal(raw, &text) == nil {
 		return text, true
 	}
+	if raw[0] == '{' || raw[0] == '[' {
+		o.wrong(key, "it is %s, and should be %s", clip(string(raw)), want)
+		return "", false
+	}
 	return string(raw), true
 }
 

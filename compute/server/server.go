@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -148,14 +149,22 @@ type projectKey struct{}
 
 // withoutProject turns /v2.1/{project_id}/servers/… into /v2.1/servers/…: until 2.18 the API had the project in its paths.
 func withoutProject(r *http.Request) *http.Request {
-	rest, ok := strings.CutPrefix(r.URL.Path, "/v2.1/")
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/v2.1/")
 	project, tail, two := strings.Cut(rest, "/")
 	resource, _, _ := strings.Cut(tail, "/")
 	if !ok || !two || isResource(project) || !isResource(resource) {
 		return r
 	}
+	short, err := r.URL.Parse("/v2.1/" + tail)
+	if err != nil {
+		return r
+	}
+	if project, err = url.PathUnescape(project); err != nil {
+		return r
+	}
+	short.RawQuery = r.URL.RawQuery
 	r = r.Clone(context.WithValue(r.Context(), projectKey{}, project))
-	r.URL.Path, r.URL.RawPath = "/v2.1/"+tail, ""
+	r.URL = short
 	return r
 }
 

@@ -40,9 +40,12 @@ func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Serve
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
 		Metadata: filled(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
 		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: map[string]any{},
-		Links: c.links("servers", s.ID), DiskConfig: "MANUAL", Zone: s.Zone, KeyName: orNull(s.KeyName),
+		Links: c.links("servers", s.ID), DiskConfig: "MANUAL", KeyName: orNull(s.KeyName),
 		VMState: s.VMState(), TaskState: orNull(s.TaskState()), LaunchedAt: micros(s.Launched), TerminatedAt: micros(s.Ended),
 		Volumes: []any{}}
+	if s.Host != "" {
+		v.Zone = s.Zone // of the host
+	}
 	if s.Image != "" {
 		v.Image = compute.ImageRef{ID: s.Image, Links: c.links("images", s.Image)[1:]}
 	}

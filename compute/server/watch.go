@@ -32,8 +32,8 @@ func (s *server) watch(c *call) error {
 	stream := http.NewResponseController(c.w)
 	c.w.Header().Set("Content-Type", "application/x-ndjson")
 	c.w.WriteHeader(http.StatusOK)
-	if err := stream.Flush(); err != nil {
-		return nil // the client has gone; there is nobody to tell
+	if err := stream.Flush(); err != nil || c.r.Method == http.MethodHead {
+		return nil // the client has gone, and there is nobody to tell; or it does not want the lines
 	}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()

@@ -17,7 +17,21 @@ func (s *server) why(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, map[string]any{"why": explain(found)})
+	w := explain(found)
+	if !c.who.IsAdmin() {
+		w = withoutPlaces(w)
+	}
+	return c.answer(http.StatusOK, map[string]any{"why": w})
+}
+
+// withoutPlaces leaves out what would tell a user about hosts and their devices; the Compute API hides them too.
+func withoutPlaces(w compute.Why) compute.Why {
+	w.Host, w.Choice, w.Details = "", nil, ""
+	w.Excluded, w.Devices, w.Trail = map[string]string{}, []compute.WhyDevice{}, []compute.WhyMark{}
+	for i := range w.Requests {
+		w.Requests[i].Providers = []string{}
+	}
+	return w
 }
 
 // explain writes down what a server's record says of its decisions.

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// report is a host with a PF, its VF and a plain device.
+func report(name string) host.Report {
+	return host.Report{Host: name, Provider: string(rootID), Conditions: []string{"0000:3c:00.0: cannot be read"}, InPlace: true, Devices: []host.Device{
+		{Host: name, Address: "0000:3b:00.0", VendorID: "8086", ProductID: "154d", Type: "type-PF", NUMANode: 0, Driver: "ixgbe", IOMMUGroup: 12,
+			ResourceClass: "CUSTOM_NIC", Traits: []string{"CUSTOM_FAST", "HW_NIC_SRIOV"}, Provider: string(deviceID), State: "unavailable"},
+		{Host: name, Address: "0000:3b:10.1", VendorID: "8086", ProductID: "1515", Type: "type-VF", Parent: "0000:3b:00.0", NUMANode: 0, IOMMUGroup: 40,
+			ResourceClass: "CUSTOM_NIC", Traits: []string{}, Provider: string(deviceID), State: "allocated", Holder: "server-1", RequestID: "request-1"},
+		{Host: name, Address: "10000:00:02.0", VendorID: "10de", ProductID: "1db4", Type: "type-PCI", NUMANode: -1, IOMMUGroup: -1,
+			ResourceClass: "CUSTOM_PCI_10DE_1DB4", Traits: []string{}, State: "available"},
+	}}
+}
+
+func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
+	moment := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	h, ctx := startWith(t, func(o *Options) { o.Now = func() time.Time { return moment } }), t.Context()
+	first := report("host1")
+	for _, r := range []host.Report{report("host2"), first, first} { // the same twice
+		if err := h.hosts.PutReport(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []host.Report{first, report("host2")}
+	want[0].Seen, want[1].Seen = moment, moment
+	if got, err := h.hosts.Hosts(ctx); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("\n got %+v\nwant %+v (%v)", got, want, err)
+	}
+	devices, err := h.hosts.Devices(ctx)
+	if err != nil || len(devices) != 6 || !reflect.DeepEqual(devices[:3], first.Devices) {
+		t.Errorf("%+v %v", devices, err)
+	}
+	if err := h.hosts.PutReport(ctx, host.Report{Host: "host1", Provider: string(rootID)}); err != nil {
+		t.Fatal(err)
+	}
+	r := h.ask("GET", "/berth/v1/hosts", "", "X-Auth-Token", "admin")
+	if !strings.Contains(r.text, `"devices":[],"conditions":[]`) {
+		t.Errorf("an empty list is not written as one: %s", r.text)
+	}
+	if devices, err := h.hosts.Devices(ctx); err != nil || len(devices) != 3 {
+		t.Errorf("%+v %v", devices, err)
+	}
+}
+
+func TestReportsThatMakeNoSenseAreRefused(t *testing.T) {
+	h := start(t)
+	for says, spoil := range map[string]func(*host.Report){
+		`host "host1", the report host "other"`: func(r *host.Report) { r.Host = "other" },
+		"UUID of the host's root":               func(r *host.Report) { r.Provider = "root" },
+		`"3b:00.0" is no PCI address`:           func(r *host.Report) { r.Devices[0].Address = "3b:00.0" },
+		`"x" is no PCI address`:                 func(r *host.Report) { r.Devices[1].Parent = "x" },
+		"twice":                                 func(r *host.Report) { r.Devices[1].Address = r.Devices[0].Address },
+		`dev_type is "PF"`:                      func(r *host.Report) { r.Devices[0].Type = "PF" },
+		"state is missing":                      func(r *host.Report) { r.Devices[0].State = "" },
+		`it is on host "host2"`:                 func(r *host.Report) { r.Devices[2].Host = "host2" },
+	} {
+		bad := report("host1")
+		spoil(&bad)
+		body, err := json.Marshal(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := h.ask("PUT", "/berth/v1/hosts/host1", string(body), "X-Auth-Token", "admin")
+		if message, _ := r.dig("badRequest/message").(string); r.status != 400 || !strings.Contains(message, says) {
+			t.Errorf("%s: %d %s", says, r.status, r.text)
+		}
+	}
+	if hosts, err := h.hosts.Hosts(t.Context()); err != nil || len(hosts) != 0 {
+		t.Errorf("%+v %v", hosts, err)
+	}
+}
+
+func TestWhatBecameOfAGuest(t *testing.T) {
+	h, ctx := start(t), t.Context()
+	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
+	id := h.server(h.admin, "s", "gpu")
+	h.place(id, "host1")
+	record, err := h.store.Read(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	picked := []host.Picked{{RequestID: record.Requests[0].ID, Address: "0000:3b:00.0", Provider: string(deviceID)}}
+	status := func(want string) {
+		t.Helper()
+		if s, err := h.admin.Server(ctx, id); err != nil || s.Status != want {
+			t.Errorf("%s, want %s (%v)", s.Status, want, err)
+		}
+	}
+	for _, step := range []struct {
+		host   string
+		guest  host.Guest
+		status string
+	}{
+		{"host2", host.Guest{Phase: host.Running}, "BUILD"}, // it is not there
+		{"host1", host.Guest{Phase: host.Claimed, Devices: picked}, "BUILD"},
+		{"host1", host.Guest{Phase: host.Running, Devices: picked}, "ACTIVE"},
+		{"host1", host.Guest{Phase: host.Running, Devices: picked}, "ACTIVE"},
+	} {
+		if err := h.hosts.PutGuest(ctx, step.host, id, step.guest); err != nil {
+			t.Fatal(err)
+		}
+		status(step.status)
+	}
+	if why, err := h.admin.Why(ctx, id); err != nil || len(why.Devices) != 1 || why.Devices[0].Address != "0000:3b:00.0" {
+		t.Errorf("%+v %v", why.Devices, err)
+	}
+	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: "asleep"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "asleep") {
+		t.Errorf("%v", err)
+	}
+	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Running, Devices: []host.Picked{{Address: "x"}}}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,293 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
+)
+
+const (
+	rootID   = provider.ID("11111111-1111-4111-8111-111111111111")
+	deviceID = provider.ID("22222222-2222-4222-8222-222222222222")
+	imageID  = "33333333-3333-4333-8333-333333333333"
+)
+
+// lives is a conductor without a Placement: it tells the state machine what it hears, and the test tells it the rest.
+type lives struct {
+	store *store.Store
+
+	mu    sync.Mutex
+	left  int // how many more Creates succeed; below 0: all
+	fails error
+}
+
+// Create stores the server in BUILD.
+func (l *lives) Create(ctx context.Context, s lifecycle.Server) (lifecycle.Server, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.left == 0 {
+		return s, l.fails
+	}
+	l.left--
+	s, _ = lifecycle.Next(s, lifecycle.Created{}, time.Now())
+	return s, l.store.Create(ctx, s)
+}
+
+// Delete records the wish.
+func (l *lives) Delete(ctx context.Context, id string) error {
+	return l.Guest(ctx, id, lifecycle.DeleteRequested{})
+}
+
+// Guest records an event.
+func (l *lives) Guest(ctx context.Context, id string, e lifecycle.Event) error {
+	_, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
+		s, _ = lifecycle.Next(s, e, time.Now())
+		return s
+	})
+	return err
+}
+
+// house is a server on a database of its own, and clients of it.
+type house struct {
+	*testing.T
+	store *store.Store
+	lives *lives
+	log   *bytes.Buffer // what it logged; look at it when no request runs
+	url   string
+	admin *compute.Client
+	hosts host.Client
+}
+
+func start(t *testing.T) *house { return startWith(t, func(*Options) {}) }
+
+func startWith(t *testing.T, change func(*Options)) *house {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "compute.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	st, err := store.Open(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aliases, err := pci.ParseAliases(true, `{"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{T: t, store: st, lives: &lives{store: st, left: -1}, log: &bytes.Buffer{}}
+	o := Options{Store: st, Conductor: h.lives, Aliases: aliases, PCIInPlacement: true, Log: slog.New(slog.NewTextHandler(h.log, nil))}
+	change(&o)
+	web := httptest.NewServer(New(o))
+	t.Cleanup(web.Close)
+	h.url = web.URL
+	h.admin = h.client("admin")
+	h.hosts = host.Client{REST: &rest.Client{Base: h.url, HTTP: &http.Client{}, Headers: map[string]string{"X-Auth-Token": "agent:service", "X-Roles": "service"}}}
+	return h
+}
+
+func (h *house) client(token string) *compute.Client {
+	return compute.NewClient(h.url, &http.Client{}, token)
+}
+
+// reply is what came back for a raw request.
+type reply struct {
+	status int
+	header http.Header
+	text   string
+	body   map[string]any // nil when the text is no JSON object
+}
+
+// ask sends a raw request as user ann of project p1, unless the headers (pairs of name and value) say otherwise.
+func (h *house) ask(method, path, body string, headers ...string) reply {
+	h.Helper()
+	req, err := http.NewRequestWithContext(h.Context(), method, h.url+path, strings.NewReader(body))
+	if err != nil {
+		h.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", "ann:p1")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.Fatal(err)
+	}
+	r := reply{status: resp.StatusCode, header: resp.Header, text: string(data)}
+	if len(data) > 0 && data[0] == '{' {
+		if err := json.Unmarshal(data, &r.body); err != nil {
+			h.Fatalf("%s %s: %v in %s", method, path, err, data)
+		}
+	}
+	return r
+}
+
+// at asks as admin in a microversion.
+func (h *house) at(version, method, path, body string) reply {
+	h.Helper()
+	return h.ask(method, path, body, "X-Auth-Token", "admin", "OpenStack-API-Version", "compute "+version)
+}
+
+// flavor makes a flavor whose id is its name.
+func (h *house) flavor(name string, specs map[string]string) {
+	h.Helper()
+	if _, err := h.admin.CreateFlavor(h.Context(), compute.CreateFlavor{ID: name, Name: name, VCPUs: 2, RAM: 512, Disk: 3}); err != nil {
+		h.Fatal(err)
+	}
+	if err := h.admin.SetExtraSpecs(h.Context(), name, specs); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// server makes a server of a flavor and returns its id.
+func (h *house) server(c *compute.Client, name, flavor string) string {
+	h.Helper()
+	made, err := c.CreateServer(h.Context(), compute.CreateServer{Name: name, Flavor: flavor})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return made.ID
+}
+
+// place lets the claim of a server succeed on a host, so that it is assigned there.
+func (h *house) place(id, hostname string) {
+	h.Helper()
+	s, err := h.store.Read(h.Context(), id)
+	if err != nil {
+		h.Fatal(err)
+	}
+	choice := schedule.Choice{Host: hostname, Root: rootID, Allocation: resource.Allocation{rootID: {"VCPU": 2}}, Mappings: map[string][]provider.ID{"": {rootID}}}
+	for _, r := range s.Requests {
+		for i := range r.Count {
+			choice.Mappings[r.GroupSuffix(i)] = []provider.ID{deviceID}
+			choice.Allocation[deviceID] = resource.Amounts{r.Want.Class: 1}
+		}
+	}
+	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{choice}, Candidates: 2, Refused: "1 host: too small"})
+	if s, err = h.store.Read(h.Context(), id); err != nil {
+		h.Fatal(err)
+	}
+	h.tell(id, lifecycle.Claimed{Try: s.Try})
+}
+
+func (h *house) tell(id string, e lifecycle.Event) {
+	h.Helper()
+	if err := h.lives.Guest(h.Context(), id, e); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// dig walks into a body: "server.flavor.id", "servers.0.name".
+func (r reply) dig(path string) any {
+	var v any = r.body
+	for key := range strings.SplitSeq(path, "/") {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[key]
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(key, &i); err != nil || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func TestFiftyServersAtOnce(t *testing.T) {
+	h := start(t)
+	h.flavor("small", nil)
+	var work sync.WaitGroup
+	for i := range 50 {
+		work.Go(func() {
+			if _, err := h.admin.CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprint("s", i), Flavor: "small"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	list, err := h.admin.Servers(t.Context(), compute.ListServers{Status: "BUILD"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, s := range list {
+		names[s.Name] = true
+	}
+	if len(list) != 50 || len(names) != 50 {
+		t.Fatalf("%d servers with %d names", len(list), len(names))
+	}
+}
+
+func TestFaultsOfTheHouseAreLoggedAndNotTold(t *testing.T) {
+	h := start(t)
+	h.flavor("small", nil)
+	h.lives.left, h.lives.fails = 0, fault.New(fault.Internal, "lives.Create", "the secret is 42")
+	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
+	id := r.header.Get("X-Compute-Request-Id")
+	if r.status != 500 || r.dig("computeFault/code") != 500.0 || strings.Contains(r.text, "42") || !strings.Contains(r.text, id) {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if log := h.log.String(); !strings.Contains(log, "the secret is 42") || !strings.Contains(log, id) {
+		t.Errorf("log: %s", log)
+	}
+	h.lives.fails = fault.New(fault.Unavailable, "sqldb.Write", "the database is busy")
+	if r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`); r.status != 503 || r.dig("serviceUnavailable/message") != "the database is busy" {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
+// panics is a conductor with a mistake in it.
+type panics struct{ Conductor }
+
+// Create panics.
+func (panics) Create(context.Context, lifecycle.Server) (lifecycle.Server, error) { panic("a mistake") }
+
+func TestAPanicIsA500AndTheNextRequestIsServed(t *testing.T) {
+	h := startWith(t, func(o *Options) { o.Conductor = panics{o.Conductor} })
+	h.flavor("small", nil)
+	r := h.ask("POST", "/v2.1/servers", `{"server": {"name": "a", "flavorRef": "small"}}`)
+	if r.status != 500 || r.dig("computeFault/code") != 500.0 {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if log := h.log.String(); !strings.Contains(log, "a mistake") || !strings.Contains(log, "server_test.go") {
+		t.Errorf("the log does not say what panicked and where: %s", log)
+	}
+	if r := h.ask("GET", "/v2.1/servers", ""); r.status != 200 {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+)
+
+// lines starts a watch and gives what it hears; the channel closes when the stream ends, and err says why.
+func lines(ctx context.Context, c host.Client, name string, since int64) (heard <-chan host.Assignments, err func() error) {
+	ch := make(chan host.Assignments, 100)
+	var ended error
+	go func() {
+		defer close(ch)
+		ended = c.Watch(ctx, name, since, func(a host.Assignments) error {
+			ch <- a
+			return nil
+		})
+	}()
+	return ch, func() error { return ended }
+}
+
+// next waits for a line that the test is sure of.
+func next(t *testing.T, heard <-chan host.Assignments) host.Assignments {
+	t.Helper()
+	select {
+	case a, ok := <-heard:
+		if !ok {
+			t.Fatal("the stream ended")
+		}
+		return a
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing came")
+	}
+	return host.Assignments{}
+}
+
+func TestAHostHearsOfItsServers(t *testing.T) {
+	stop := make(chan struct{})
+	h := startWith(t, func(o *Options) { o.Heartbeat, o.Stop = time.Hour, stop })
+	h.flavor("gpu", map[string]string{"pci_passthrough:alias": "gpu:1"})
+	heard, ended := lines(t.Context(), h.hosts, "host1", 0)
+	if a := next(t, heard); a.Revision != 0 || a.Servers == nil || len(a.Servers) != 0 {
+		t.Fatalf("%+v", a)
+	}
+	id := h.server(h.admin, "s", "gpu")
+	h.place(id, "host1")
+	a := next(t, heard)
+	if len(a.Servers) != 1 || a.Revision < 1 {
+		t.Fatalf("%+v", a)
+	}
+	s := a.Servers[0]
+	if s.ID != id || s.Name != "s" || s.VCPUs != 2 || s.MemoryMB != 512 || s.DiskGB != 3 || len(s.Requests) != 1 {
+		t.Fatalf("%+v", s)
+	}
+	r := s.Requests[0]
+	if r.Alias != "gpu" || r.Count != 1 || r.VendorID != "10de" || r.ProductID != "1db4" || r.Class != "CUSTOM_PCI_10DE_1DB4" || r.Policy != "legacy" ||
+		len(r.Providers) != 1 || r.Providers[0] != string(deviceID) || r.ID == "" {
+		t.Fatalf("%+v", r)
+	}
+	other := h.server(h.admin, "other", "gpu")
+	h.place(other, "host2") // of no interest here
+	h.tell(id, lifecycle.GuestRunning{Host: "host1", Devices: []schedule.Picked{{RequestID: r.ID, Address: "0000:3b:00.0"}}})
+	if err := h.admin.DeleteServer(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if gone := next(t, heard); gone.Revision <= a.Revision || len(gone.Servers) != 0 {
+		t.Fatalf("%+v", gone)
+	}
+	close(stop)
+	if _, more := <-heard; more {
+		t.Error("a line after the end")
+	}
+	if err := ended(); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAWatchGoesOnWhereItWas(t *testing.T) {
+	h := startWith(t, func(o *Options) { o.Heartbeat = time.Hour })
+	h.flavor("small", nil)
+	h.place(h.server(h.admin, "a", "small"), "host1")
+	now, err := h.store.Assignments(t.Context(), "host1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, since := range map[string]int64{"the start": 0, "an old revision": now.Revision - 1, "another life": now.Revision + 1000} {
+		heard, _ := lines(t.Context(), h.hosts, "host1", since)
+		if a := next(t, heard); a.Revision != now.Revision || len(a.Servers) != 1 {
+			t.Errorf("since %s: %+v", name, a)
+		}
+	}
+	heard, _ := lines(t.Context(), h.hosts, "host1", now.Revision)
+	h.place(h.server(h.admin, "b", "small"), "host1")
+	if a := next(t, heard); a.Revision <= now.Revision || len(a.Servers) != 2 {
+		t.Errorf("since the present: %+v", a)
+	}
+	if r := h.ask("GET", "/berth/v1/hosts/host1/assignments?since=x", "", "X-Auth-Token", "admin"); r.status != 400 {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
+// onlyAssignments is a store that has nothing but the assignments of one host.
+type onlyAssignments struct {
+	Store
+	mu       sync.Mutex
+	revision int64
+	err      error
+	changed  chan struct{}
+	stopped  chan struct{}
+}
+
+// Assignments gives the present revision.
+func (s *onlyAssignments) Assignments(context.Context, string) (store.Assignments, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store.Assignments{Revision: s.revision}, s.err
+}
+
+// Follow notes when it is stopped.
+func (s *onlyAssignments) Follow(string) (<-chan struct{}, func()) {
+	return s.changed, func() { close(s.stopped) }
+}
+
+func (s *onlyAssignments) set(revision int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision, s.err = revision, err
+}
+
+func startBeating() (*onlyAssignments, host.Client) {
+	st := &onlyAssignments{revision: 7, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
+	h := New(Options{Store: st, Heartbeat: host.Heartbeat, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return st, host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(h), Headers: map[string]string{"X-Auth-Token": "admin"}}}
+}
+
+func TestTheHeartOfAWatchBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, c := startBeating()
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		heard, ended := lines(ctx, c, "host1", 7)
+		expect := func(revision int64, after time.Duration) {
+			t.Helper()
+			if a := <-heard; a.Revision != revision || time.Since(begun) != after {
+				t.Errorf("revision %d after %s, want %d after %s", a.Revision, time.Since(begun), revision, after)
+			}
+		}
+		expect(7, host.Heartbeat)
+		expect(7, 2*host.Heartbeat)
+		time.Sleep(host.Heartbeat / 2)
+		st.changed <- struct{}{} // of something that came back to what it was
+		synctest.Wait()
+		st.set(8, nil)
+		st.changed <- struct{}{}
+		expect(8, 5*host.Heartbeat/2)
+		expect(8, 7*host.Heartbeat/2) // silence is counted from the last line
+		st.set(9, nil)                // by another process: nobody is told
+		expect(9, 9*host.Heartbeat/2)
+		cancel()
+		for range heard {
+			t.Error("a line after the end")
+		}
+		<-st.stopped
+		if err := ended(); err == nil {
+			t.Error("a watch ended without an error")
+		}
+	})
+}
+
+func TestAWatchEndsWhenTheDatabaseDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, c := startBeating()
+		heard, ended := lines(t.Context(), c, "host1", 0)
+		if a := <-heard; a.Revision != 7 {
+			t.Errorf("%+v", a)
+		}
+		st.set(0, fault.New(fault.Unavailable, "store", "down"))
+		for range heard {
+			t.Error("a line without a database")
+		}
+		<-st.stopped
+		if err := ended(); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%v", err)
+		}
+	})
+}
