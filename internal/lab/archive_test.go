@@ -87,35 +87,19 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// shows reports whether berth's printed provider tree has this provider with this total of a custom resource class: on the
-// provider's own line, or on one of the lines after it that name no other provider. The total is the first number after the class.
-func shows(output, name string, total int) bool {
-	own := regexp.MustCompile(regexp.QuoteMeta(name) + `(?:[^.\w]|$)`)
-	inventory := regexp.MustCompile(`\bCUSTOM_\w+[^\w\n]+(?:total[^\w\n]+)?` + strconv.Itoa(total) + `\b`)
-	inside := false
-	for line := range strings.Lines(output) {
-		if own.MatchString(line) {
-			inside = true
-		} else if strings.Contains(line, "lab_0000:") {
-			inside = false
-		}
-		if inside && inventory.MatchString(line) {
-			return true
-		}
-	}
-	return false
+// shows reports whether berth's printed provider tree has this provider with this capacity of a custom resource class.
+func shows(output, name string, capacity int) bool {
+	return regexp.MustCompile(`(?m)` + regexp.QuoteMeta(name) + `\s+CUSTOM_\w+ \d+/` + strconv.Itoa(capacity) + `\b`).MatchString(output)
 }
 
 func TestShows(t *testing.T) {
 	const name = "lab_0000:11:00.0"
 	for printed, want := range map[string]bool{
-		"lab\n  lab_0000:11:00.0  CUSTOM_PASSTHROUGH  4  0\n":                                true,
-		"lab\n  lab_0000:11:00.0\n    CUSTOM_PASSTHROUGH: total 4, used 0\n":                 true,
-		"├─ lab_0000:11:00.0 (3c0f)\n│  inventory CUSTOM_PCI_1B36_0010 total=4 reserved=0\n": true,
-		"lab_0000:11:00.0  CUSTOM_PASSTHROUGH  1  4\n":                                       false,
-		"lab_0000:11:00.0  CUSTOM_PASSTHROUGH  40\n":                                         false,
-		"lab_0000:11:00.0\nlab_0000:21:00.0  CUSTOM_PASSTHROUGH  4\n":                        false,
-		"lab_0000:11:00.01  CUSTOM_PASSTHROUGH  4\n":                                         false,
+		"├─ lab_0000:11:00.0  CUSTOM_PASSTHROUGH 0/4  [A B]\n":               true,
+		"├─ lab_0000:11:00.0  CUSTOM_PASSTHROUGH 4/1\n":                      false,
+		"├─ lab_0000:11:00.0  CUSTOM_PASSTHROUGH 0/40\n":                     false,
+		"├─ lab_0000:11:00.0\n└─ lab_0000:21:00.0  CUSTOM_PASSTHROUGH 0/4\n": false,
+		"├─ lab_0000:11:00.01  CUSTOM_PASSTHROUGH 0/4\n":                     false,
 		"lab\n": false,
 	} {
 		if got := shows(printed, name, 4); got != want {
