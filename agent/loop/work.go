@@ -140,6 +140,7 @@ func (a *Agent) finish(id string, j *job, wanted, outdated bool, err error) {
 		a.raising--
 	}
 	if err == nil || outdated {
+		j.attempts, j.waits = 0, time.Time{}
 		return // dispatch sees whether there is more to do
 	}
 	j.attempts++

@@ -1,0 +1,136 @@
+package loop
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// story runs a test in its own time; it fails when a goroutine outlives it.
+func story(t *testing.T, name string, tell func(t *testing.T, w *world)) {
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { tell(t, newWorld(t)) })
+	})
+}
+
+// begin starts an agent and waits for its first report.
+func (w *world) begin() (*Agent, func() error) {
+	w.t.Helper()
+	w.office.mu.Lock()
+	before := w.office.reports
+	w.office.mu.Unlock()
+	a, stop := w.start()
+	w.until("a report", func() bool {
+		w.office.mu.Lock()
+		defer w.office.mu.Unlock()
+		return w.office.reports > before
+	})
+	return a, stop
+}
+
+func TestLife(t *testing.T) {
+	story(t, "from an empty Placement to running guests and back", func(t *testing.T, w *world) {
+		a, stop := w.begin()
+		if p := w.provider(name1); p.Inventories[class].Total != 2 || !p.HasTrait("COMPUTE_MANAGED_PCI_DEVICE") || p.Parent != rootID {
+			t.Errorf("%+v", p)
+		}
+		if p := w.provider("cmp1"); p.ID != rootID || p.Inventories["VCPU"].Total != 64 {
+			t.Errorf("%+v", p)
+		}
+		r := a.Report()
+		if len(r.Devices) != 4 || r.Devices[0].Provider != string(w.provider(name1).ID) || r.Devices[0].State != "available" || r.Provider != rootID || !r.InPlace || r.Devices[0].NUMANode != 1 {
+			t.Errorf("%+v", r)
+		}
+		w.office.assign(w.want("s1", name1, name2), w.want("s2", name1), w.want("s3"))
+		w.untilPhase(host.Running, "s1", "s2", "s3")
+		g := w.office.guest("s1")
+		if len(g.Devices) != 2 || g.Devices[0].Address != "0000:3b:00.1" || g.Devices[1].Address != "0000:5e:00.1" || g.Devices[0].RequestID != "r-s1" ||
+			g.Devices[1].Provider != string(w.provider(name2).ID) {
+			t.Errorf("%+v", g)
+		}
+		w.consistent("s1", "s2", "s3")
+		w.office.assign(w.want("s3"))
+		w.untilPhase(host.Gone, "s1", "s2")
+		must(t, stop())
+		w.consistent("s3")
+		if len(w.holders()) != 0 {
+			t.Errorf("still held: %v", w.holders())
+		}
+	})
+	story(t, "compute hears of free devices before it hears that a server is gone", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		must(t, stop())
+		said := strings.Join(w.office.said, ",")
+		if !strings.Contains(said[strings.Index(said, "s1 running"):strings.Index(said, "s1 gone")], "report free=4") {
+			t.Error(said)
+		}
+	})
+	story(t, "a restart changes nothing and says again what runs", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.office.assign(w.want("s1", name1, name2))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		writes, holders := w.writes(), w.holders()
+		w.guests.Fail = func(_ context.Context, operation, guest string) error {
+			if operation == "build" || operation == "destroy" {
+				t.Errorf("%s %s after the restart", operation, guest)
+			}
+			return nil
+		}
+		w.office.told = nil
+		w.office.told = map[string]host.Guest{}
+		a, stop := w.begin()
+		w.untilPhase(host.Running, "s1")
+		plan, err := a.Plan(t.Context())
+		if err != nil || !plan.Empty() || len(plan.Objections) > 0 {
+			t.Errorf("%+v %v", plan, err)
+		}
+		time.Sleep(5 * time.Minute)
+		must(t, stop())
+		if w.writes() != writes {
+			t.Errorf("%d more writes to Placement", w.writes()-writes)
+		}
+		if got := w.holders(); got["0000:3b:00.1"] != "s1" || len(got) != len(holders) {
+			t.Errorf("%v, before %v", got, holders)
+		}
+	})
+	story(t, "a quiet host reports at least once a minute", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		time.Sleep(time.Second)
+		w.office.mu.Lock()
+		before := w.office.reports
+		w.office.mu.Unlock()
+		time.Sleep(10*time.Minute + time.Second)
+		must(t, stop())
+		if n := w.office.reports - before; n < 10 || n > 25 {
+			t.Errorf("%d reports in ten minutes", n)
+		}
+	})
+}
+
+func TestNewSaysWhatIsMissing(t *testing.T) {
+	if _, err := New(Options{}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("%v", err)
+	}
+	w := newWorld(t)
+	w.options.Dir = ""
+	if _, err := New(w.options); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "journal") {
+		t.Errorf("%v", err)
+	}
+}
