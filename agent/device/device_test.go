@@ -131,6 +131,10 @@ func TestClaimByClassAlone(t *testing.T) {
 	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "81:00.1" {
 		t.Errorf("%v %s", picked, refusal)
 	}
+	r = pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{"A"}, Want: pci.Want{Class: "CUSTOM_SEEN_BY_PLACEMENT"}}
+	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "81:00.1" {
+		t.Errorf("%v %s", picked, refusal)
+	}
 }
 
 func TestClaimAllIsAllOrNothing(t *testing.T) {

@@ -325,6 +325,13 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 			}
 		}
 	}
+	// What is offered to network ports now is no rival in Placement.
+	note := "is held by server s1, though the host or device_spec no longer offers it; cmp1_0000:81:00.0 keeps"
+	for _, f := range []Facts{hold(pf81, pfs, `{"product_id":"1515","physical_network":"p"}`), hold(vf2, vfs, `{"product_id":"1528","physical_network":"p"}`)} {
+		if got := picture(f); !strings.Contains(got, note) {
+			t.Error(got)
+		}
+	}
 	// Traits of a held device may change.
 	expect(t, hold(gpu, `{"address":"0000:83:00.0"}`, `{"address":"0000:83:00.0","traits":"new"}`), rootLine,
 		"└─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_NEW OWNER_NOVA]")
