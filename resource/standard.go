@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// The standard classes in the order of os-resource-classes, which gives them their ids in Placement's database.
+// The standard classes in the order of os-resource-classes 1.1.0, which gives them their ids in Placement's database.
 //
 //go:embed os_resource_classes.txt
 var classNames string
 
-// The standard traits of os-traits 2.9, sorted, and of its later releases the two that Nova reports for PCI
-// devices (HW_PCI_LIVE_MIGRATABLE, HW_PCI_ONE_TIME_USE).
+// The standard traits of os-traits 3.9.0, sorted; a superset of those of every earlier release.
 //
 //go:embed os_traits.txt
 var traitNames string

@@ -29,7 +29,7 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 		inner.Body = http.NoBody
 	}
 	reader, writer := io.Pipe()
-	context.AfterFunc(req.Context(), func() { reader.CloseWithError(req.Context().Err()) })
+	context.AfterFunc(req.Context(), func() { writer.CloseWithError(req.Context().Err()) })
 	w := &memoryWriter{header: http.Header{}, pipe: writer, ready: make(chan struct{})}
 	go w.serve(m.handler, inner)
 	select {

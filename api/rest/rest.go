@@ -7,6 +7,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,7 +162,7 @@ func StatusOf(err error) *Status {
 // {"badRequest": {"code": …, "message": …}}, and anything else as plain text.
 func readStatus(method, path string, a Answer) *Status {
 	s := &Status{Method: method, Path: path, Code: a.Status, Title: http.StatusText(a.Status),
-		RequestID: a.Header.Get("Openstack-Request-Id")}
+		RequestID: cmp.Or(a.Header.Get("Openstack-Request-Id"), a.Header.Get("X-Openstack-Request-Id"))}
 	var placement struct {
 		Errors []struct{ Title, Detail, Code string }
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// kill -9 in the middle of 50 creates, several times, then in the middle of their deletes: afterwards every server is
+// kill -9 in the middle of 50 creates, then of 25 more, then of all deletes: afterwards every server is
 // ACTIVE or ERROR, no device has two holders, and Placement's usages are what the servers hold.
 func TestKilledInTheMiddle(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4} {
@@ -25,7 +25,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 }
 
 func killed(t *testing.T, chance *rand.Rand) {
-	const creates, pfs, vfs = 50, 5, 8 // ten more servers than devices
+	const pfs, vfs = 5, 8
 	path, dir := conf(t, machine(t, pfs, vfs)), t.TempDir()
 	d := up(t, path, dir)
 	f, err := d.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64})
@@ -35,23 +35,10 @@ func killed(t *testing.T, chance *rand.Rand) {
 	if err := d.compute().SetExtraSpecs(t.Context(), f.ID, map[string]string{"pci_passthrough:alias": "vf:1"}); err != nil {
 		t.Fatal(err)
 	}
-	for kill := range 3 {
-		var clients sync.WaitGroup
-		for i := range creates / 3 {
-			clients.Go(func() {
-				// A create that the kill cut off has failed for its client; whether the server exists is what is tested.
-				_, _ = d.compute().CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprintf("s-%d-%d", kill, i), Flavor: f.ID})
-			})
-		}
-		time.Sleep(time.Duration(chance.Int64N(int64(400 * time.Millisecond))))
+	for round, creates := range []int{50, 25} {
+		storm(t, d, f.ID, fmt.Sprintf("s-%d", round), creates, chance.IntN(creates), time.Duration(chance.Int64N(int64(50*time.Millisecond))))
 		d.kill()
-		clients.Wait()
 		d = up(t, path, dir)
-	}
-	for i := range creates % 3 {
-		if _, err := d.compute().CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprintf("last-%d", i), Flavor: f.ID}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	settled(t, d)
 	whole(t, d, dir, pfs*vfs)
@@ -74,6 +61,31 @@ func killed(t *testing.T, chance *rand.Rand) {
 	})
 	whole(t, d, dir, pfs*vfs)
 	d.stop(t)
+}
+
+// storm asks for servers from as many clients at once. It returns a while after so many of them were acknowledged, with the
+// others on their way.
+func storm(t *testing.T, d *daemon, flavorID, name string, creates, acknowledged int, while time.Duration) {
+	t.Helper()
+	acks, client := make(chan struct{}, creates), d.compute()
+	var clients sync.WaitGroup
+	for i := range creates {
+		clients.Go(func() {
+			// A create that the kill cut off has failed for its client; whether the server exists is what is tested.
+			if _, err := client.CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprintf("%s-%d", name, i), Flavor: flavorID}); err == nil {
+				acks <- struct{}{}
+			}
+		})
+	}
+	t.Cleanup(clients.Wait)
+	for range acknowledged {
+		select {
+		case <-acks:
+		case <-time.After(time.Minute):
+			t.Fatalf("fewer than %d creates were acknowledged\n%s", acknowledged, d.log)
+		}
+	}
+	time.Sleep(while)
 }
 
 // settled waits until no server is on its way.

@@ -84,6 +84,8 @@ func Rows() []Row {
 		{Package: "cli", Room: Door, Imports: contracts, Outside: []string{"github.com/jedib0t/go-pretty/v6", "github.com/jaypipes/pcidb", "github.com/google/uuid"}},
 		{Package: "cli/demo", Room: Door, Imports: with(contracts, "cli")},
 
+		{Package: "conformance", Room: Reference},
+
 		{Package: "internal/cloud", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
 		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong", "golang.org/x/sync"}},
 

@@ -320,7 +320,7 @@ func testDiff(t *testing.T, s *Store) {
 		"- allocations c id=1 resource_provider_id=1 consumer_id="+string(id(500))+" resource_class_id=0 used=2",
 		"- consumers c u id=1 uuid="+string(id(500))+" project_id=1 user_id=1 generation=1 consumer_type_id=1")
 	step("trait", func() error {
-		_, _, err := s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{resource.Trait(names(standardTraits)[2])})
+		_, _, err := s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{resource.StandardTraits()[2]})
 		return err
 	}, "+ resource_provider_traits c trait_id=3 resource_provider_id=1", "- "+p(2), "+ "+p(3))
 	inv := "inventories c%s id=%d resource_provider_id=1 resource_class_id=%d total=%d reserved=0 min_unit=1 max_unit=%[4]d step_size=1 allocation_ratio=1"

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -21,23 +22,6 @@ const (
 
 //go:embed schema.sql
 var schemaSQL string
-
-//go:embed standard/classes.txt
-var standardClasses string
-
-//go:embed standard/traits.txt
-var standardTraits string
-
-// names reads an embedded list: one name per line, comments begin with #.
-func names(text string) []string {
-	var list []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			list = append(list, line)
-		}
-	}
-	return list
-}
 
 // check finds out whether the database is empty, and refuses one that is neither empty nor of a known revision.
 func check(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
@@ -109,12 +93,12 @@ func (s *Store) addClasses(ctx context.Context, tx *sqldb.Tx) error {
 	if err != nil {
 		return err
 	}
-	for i, name := range names(standardClasses) {
-		if known[name] {
+	for i, name := range resource.StandardClasses() {
+		if known[string(name)] {
 			continue
 		}
 		// MySQL takes an inserted 0 for "the next number", but not an updated one.
-		if _, err := tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)", s.now(), nonZero(i), name); err != nil {
+		if _, err := tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)", s.now(), nonZero(i), string(name)); err != nil {
 			return again(err)
 		}
 		if i == 0 {
@@ -141,9 +125,9 @@ func (s *Store) addTraits(ctx context.Context, tx *sqldb.Tx) error {
 		return err
 	}
 	var rows [][]any
-	for _, name := range names(standardTraits) {
-		if !known[name] {
-			rows = append(rows, []any{s.now(), name})
+	for _, name := range resource.StandardTraits() {
+		if !known[string(name)] {
+			rows = append(rows, []any{s.now(), string(name)})
 		}
 	}
 	return again(insert(ctx, tx, "traits", "created_at, name", rows))

@@ -85,7 +85,7 @@ func TestOriginalIsServed(t *testing.T) {
 	ok(t, s.Sync(ctx))
 	traits, err := s.Traits(ctx, TraitFilter{})
 	ok(t, err)
-	equal(t, "traits", len(traits), len(names(standardTraits))+1)
+	equal(t, "traits", len(traits), len(resource.StandardTraits())+1)
 
 	rows, err := s.Rows(ctx)
 	ok(t, err)

@@ -230,14 +230,14 @@ func testStandards(t *testing.T, s *Store) {
 	equal(t, "a second Sync", diff(before, dump(t, s)), []string(nil))
 	classes, err := s.Classes(t.Context())
 	ok(t, err)
-	for i, name := range names(standardClasses) {
-		if string(classes[i].Name) != name || !before[fmt.Sprintf("resource_classes c id=%d name=%s", i, name)] {
+	for i, name := range resource.StandardClasses() {
+		if classes[i].Name != name || !before[fmt.Sprintf("resource_classes c id=%d name=%s", i, name)] {
 			t.Errorf("class %d is %v, want %s with that number", i, classes[i], name)
 		}
 	}
 	traits, err := s.Traits(t.Context(), TraitFilter{})
 	ok(t, err)
-	equal(t, "traits and classes", []int{len(traits), len(classes)}, []int{len(names(standardTraits)), 21})
+	equal(t, "traits and classes", []int{len(traits), len(classes)}, []int{len(resource.StandardTraits()), 21})
 	if age := time.Since(traits[0].Modified); age < 0 || age > time.Hour {
 		t.Errorf("a trait made just now is %v old", age)
 	}
