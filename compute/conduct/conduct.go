@@ -109,11 +109,12 @@ func (c *Conductor) purge(ctx context.Context) {
 // Create begins the life of a server and returns it as stored, in BUILD. fault.Conflict when its id is taken.
 func (c *Conductor) Create(ctx context.Context, server lifecycle.Server) (lifecycle.Server, error) {
 	server, _ = lifecycle.Next(server, lifecycle.Created{}, c.now())
-	if err := c.store.Create(ctx, server); err != nil {
+	err := c.store.Create(ctx, server)
+	c.runner.Wake(server.ID) // with an error too: it may be that only the answer was lost
+	if err != nil {
 		return lifecycle.Server{}, err
 	}
 	server.Revision = 1
-	c.runner.Wake(server.ID)
 	return server, nil
 }
 

@@ -91,8 +91,8 @@ func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 // are performed. It may come at any time, also while a step of the record is being performed.
 func (r *Runner[R, E, S]) Tell(ctx context.Context, key string, event E) (R, error) {
 	record, err := r.change(ctx, key, event)
-	if err == nil && len(r.machine.Steps(record)) > 0 {
-		r.Wake(key)
+	if err != nil || len(r.machine.Steps(record)) > 0 {
+		r.Wake(key) // with an error too: it may be that only the answer was lost
 	}
 	return record, err
 }
