@@ -6,15 +6,17 @@ import "slices"
 // over their spots if each asked only the smallest amount; are there units enough at all; with the policy to isolate, are there
 // providers enough. It may say yes where the answer is no, never the other way round.
 type bound struct {
-	flow   transport
-	kinds  []int // as in the section
-	left   []int // by row: how many items are to be placed
-	open   [][]int32
-	common [][]int // by class of the section: the classes that all kinds asking it ask
+	flow    transport
+	kinds   []int // as in the section
+	left    []int // by row: how many items are to be placed
+	open    [][]int32
+	common  [][]int // by class of the section: the classes that all kinds asking it ask
+	bundles *bundles
 }
 
 func newBound(p *plan, s *section) bound {
-	b := bound{kinds: s.kinds, left: make([]int, len(s.kinds)), open: make([][]int32, len(s.kinds))}
+	b := bound{kinds: s.kinds, left: make([]int, len(s.kinds)), open: make([][]int32, len(s.kinds)),
+		bundles: newBundles(p, s)}
 	for _, c := range s.classes {
 		var common []int
 		for _, other := range s.classes {
@@ -51,11 +53,11 @@ func (b *bound) holds(s *search) bool {
 			return false
 		}
 	}
-	if !s.plan.isolate {
-		return true
-	}
 	suffixed := func(k *kind) bool { return !k.spread }
-	return b.count(s, suffixed, func(int32) int { return 1 })
+	if s.plan.isolate && !b.count(s, suffixed, func(int32) int { return 1 }) {
+		return false
+	}
+	return b.bundles.holds(s)
 }
 
 // look finds what is left and where it could go; it says whether each kind has somewhere to go.

@@ -35,8 +35,7 @@ func (p *plan) lend() {
 // fits says whether the node has room for one item of the kind.
 func (k *kind) fits(n *index.Node) bool {
 	for _, need := range k.needs {
-		st, ok := n.Stock(need.number)
-		if !ok || !st.Fits(need.amount) {
+		if st := n.Stock(need.number); st == nil || !st.Fits(need.amount) {
 			return false
 		}
 	}
@@ -208,8 +207,11 @@ func (h *host) admit(k int, s spot, taken *bool) {
 		*taken = true
 		h.spots = append(h.spots, s)
 		for _, class := range h.classes {
-			st, _ := s.Node().Stock(class)
-			h.room = append(h.room, max(st.Room, 0))
+			room := 0
+			if st := s.Node().Stock(class); st != nil {
+				room = max(st.Room, 0)
+			}
+			h.room = append(h.room, room)
 		}
 	}
 	h.domains[k] = append(h.domains[k], int32(len(h.spots)-1))

@@ -22,6 +22,7 @@ type search struct {
 	witness []int32   // by item
 	alike   []int32   // by spot: the first spot that nothing tells from it
 	failed  map[string]bool
+	careful bool
 	bound   bound
 }
 
@@ -49,6 +50,7 @@ func (s *search) reset(h *host) {
 	s.narrow()
 	s.arrange()
 	s.compare()
+	s.bound.bundles.reset(s)
 }
 
 // arrange orders the items: clause by clause, those with the fewest spots first, then those that ask most.
@@ -56,7 +58,10 @@ func (s *search) arrange() {
 	s.order = append(s.order[:0], s.section.items...)
 	slices.SortStableFunc(s.order, func(a, b int) int {
 		ka, kb := s.kind(a), s.kind(b)
-		if c := slices.Compare(kb.subtrees, ka.subtrees); c != 0 {
+		if c := len(kb.subtrees) - len(ka.subtrees); c != 0 && len(ka.subtrees)*len(kb.subtrees) == 0 {
+			return c
+		}
+		if c := slices.Compare(ka.subtrees, kb.subtrees); c != 0 {
 			return c
 		}
 		if c := len(s.domain(a)) - len(s.domain(b)); c != 0 {
@@ -128,23 +133,24 @@ func (s *search) covered(set int) bool {
 
 func (s *search) solve() bool {
 	clear(s.failed)
-	return s.try(0)
+	s.careful = false
+	return s.bound.holds(s) && s.try(0)
 }
 
-// try places the items from depth on and keeps the first full placement as the witness.
+// try places the items from depth on and keeps the first full placement as the witness. It goes straight on until it
+// fails for the first time; from then on it asks the bound and remembers what failed at each step.
 func (s *search) try(depth int) bool {
 	for depth < len(s.order) && s.fixed[s.order[depth]] {
 		depth++
 	}
-	if !s.bound.holds(s) {
-		return false
-	}
 	if depth == len(s.order) {
+		if !s.complete() {
+			return false
+		}
 		copy(s.witness, s.place)
 		return true
 	}
-	key := s.state(depth)
-	if s.failed[key] {
+	if s.careful && (!s.bound.holds(s) || s.failed[s.state(depth)]) {
 		return false
 	}
 	i := s.order[depth]
@@ -158,8 +164,19 @@ func (s *search) try(depth int) bool {
 			return true
 		}
 	}
-	s.failed[key] = true
+	s.careful = true
+	s.failed[s.state(depth)] = true
 	return false
+}
+
+// complete says whether the providers of the unsuffixed group have all required traits between them, all being placed.
+func (s *search) complete() bool {
+	for set := range s.plan.cover {
+		if s.section.covers && !s.covered(set) {
+			return false
+		}
+	}
+	return true
 }
 
 // repeats says whether one of the spots already tried is just like this one.

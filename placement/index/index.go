@@ -119,46 +119,40 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 	if len(rows) > 0 {
 		next.learn(rows)
 		fresh = next.plant(root, latest(rows))
-		next.trees = s.trees.set(root, fresh)
-	} else {
-		next.trees = s.trees.remove(root)
 	}
+	next.trees = s.trees.edit(func(d *draft[*Tree]) {
+		if len(rows) > 0 {
+			d.put(root, fresh)
+		} else {
+			d.drop(root)
+		}
+	})
 	next.byClass = s.byClass.move(root, old.Classes, fresh.Classes)
 	next.byTrait = s.byTrait.move(root, old.Traits, fresh.Traits)
 	next.byMember = s.byMember.move(root, old.Aggregates, fresh.Aggregates)
-	next.disown(old, fresh)
-	next.adopt(fresh)
+	next.owner = s.owner.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, func(*Node) bool { return true }) })
+	next.sharers = s.sharers.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, (*Node).Shares) })
 	return &next
 }
 
-// disown forgets the providers that the tree has lost, except those that another tree has taken since.
-func (s *Snapshot) disown(old, fresh *Tree) {
+// settle enters the providers of a tree that qualify, where that is news, and forgets those that no longer do; but not those that
+// another tree has taken since.
+func settle(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {
 	kept := make(map[provider.ID]bool, len(fresh.Nodes))
 	for i := range fresh.Nodes {
-		kept[fresh.Nodes[i].ID] = true
+		id := fresh.Nodes[i].ID
+		kept[id] = true
+		switch root, known := d.get(id); {
+		case !qualifies(&fresh.Nodes[i]):
+			d.drop(id)
+		case !known || root != fresh.Root:
+			d.put(id, fresh.Root)
+		}
 	}
 	for i := range old.Nodes {
 		id := old.Nodes[i].ID
-		if root, _ := s.owner.get(id); root == old.Root && !kept[id] {
-			s.owner = s.owner.remove(id)
-			s.sharers = s.sharers.remove(id)
-		}
-	}
-}
-
-// adopt enters the providers of a tree where that is news.
-func (s *Snapshot) adopt(t *Tree) {
-	for i := range t.Nodes {
-		id := t.Nodes[i].ID
-		if root, known := s.owner.get(id); !known || root != t.Root {
-			s.owner = s.owner.set(id, t.Root)
-		}
-		root, sharing := s.sharers.get(id)
-		switch {
-		case t.Nodes[i].Shares() && root != t.Root:
-			s.sharers = s.sharers.set(id, t.Root)
-		case sharing && !t.Nodes[i].Shares():
-			s.sharers = s.sharers.remove(id)
+		if root, _ := d.get(id); root == old.Root && !kept[id] {
+			d.drop(id)
 		}
 	}
 }

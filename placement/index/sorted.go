@@ -58,49 +58,71 @@ func (s *sorted[V]) append(key provider.ID, v V) {
 	s.size++
 }
 
-// set gives a map in which key has the value v.
-func (s sorted[V]) set(key provider.ID, v V) sorted[V] {
-	at, in, found := s.locate(key)
-	if len(s.pages) == 0 {
-		return sorted[V]{pages: []*page[V]{{keys: []provider.ID{key}, vals: []V{v}}}, size: 1}
-	}
-	old := s.pages[at]
-	pages := slices.Clone(s.pages)
-	if found {
-		fresh := &page[V]{keys: old.keys, vals: slices.Clone(old.vals)}
-		fresh.vals[in] = v
-		pages[at] = fresh
-		return sorted[V]{pages: pages, size: s.size}
-	}
-	keys := slices.Insert(slices.Clone(old.keys), in, key)
-	vals := slices.Insert(slices.Clone(old.vals), in, v)
-	if len(keys) <= pageSize {
-		pages[at] = &page[V]{keys, vals}
-		return sorted[V]{pages: pages, size: s.size + 1}
-	}
-	half := len(keys) / 2
-	pages[at] = &page[V]{slices.Clip(keys[:half]), slices.Clip(vals[:half])}
-	pages = slices.Insert(pages, at+1, &page[V]{keys[half:], vals[half:]})
-	return sorted[V]{pages: pages, size: s.size + 1}
+// edit gives a map that is changed by what f puts and drops. The list of pages is copied once, and each page that changes.
+func (s sorted[V]) edit(f func(*draft[V])) sorted[V] {
+	d := &draft[V]{s, false}
+	f(d)
+	return d.sorted
 }
 
-// remove gives a map without key.
-func (s sorted[V]) remove(key provider.ID) sorted[V] {
-	at, in, found := s.locate(key)
+// draft is a map being changed: put and drop work in place, but never on what another map has.
+type draft[V any] struct {
+	sorted[V]
+	own bool // the list of pages is ours
+}
+
+// swap puts other pages in the place of one.
+func (d *draft[V]) swap(at int, pages ...*page[V]) {
+	if !d.own {
+		d.pages, d.own = slices.Clone(d.pages), true
+	}
+	if len(pages) == 1 && at < len(d.pages) {
+		d.pages[at] = pages[0]
+		return
+	}
+	d.pages = slices.Replace(d.pages, at, min(at+1, len(d.pages)), pages...)
+}
+
+// put gives key the value v.
+func (d *draft[V]) put(key provider.ID, v V) {
+	at, in, found := d.locate(key)
+	if len(d.pages) == 0 {
+		d.swap(0, &page[V]{[]provider.ID{key}, []V{v}})
+		d.size++
+		return
+	}
+	old := d.pages[at]
+	if found {
+		fresh := &page[V]{old.keys, slices.Clone(old.vals)}
+		fresh.vals[in] = v
+		d.swap(at, fresh)
+		return
+	}
+	d.size++
+	keys, vals := slices.Insert(slices.Clone(old.keys), in, key), slices.Insert(slices.Clone(old.vals), in, v)
+	if half := len(keys) / 2; len(keys) > pageSize {
+		d.swap(at, &page[V]{slices.Clip(keys[:half]), slices.Clip(vals[:half])}, &page[V]{keys[half:], vals[half:]})
+		return
+	}
+	d.swap(at, &page[V]{keys, vals})
+}
+
+// drop forgets key.
+func (d *draft[V]) drop(key provider.ID) {
+	at, in, found := d.locate(key)
 	if !found {
-		return s
+		return
 	}
-	old := s.pages[at]
-	pages := slices.Clone(s.pages)
+	d.size--
+	old := d.pages[at]
 	if len(old.keys) == 1 {
-		pages = slices.Delete(pages, at, at+1)
-	} else {
-		pages[at] = &page[V]{
-			keys: slices.Delete(slices.Clone(old.keys), in, in+1),
-			vals: slices.Delete(slices.Clone(old.vals), in, in+1),
-		}
+		d.swap(at)
+		return
 	}
-	return sorted[V]{pages: pages, size: s.size - 1}
+	d.swap(at, &page[V]{
+		slices.Delete(slices.Clone(old.keys), in, in+1),
+		slices.Delete(slices.Clone(old.vals), in, in+1),
+	})
 }
 
 // all walks the entries in the order of the keys.
@@ -149,13 +171,13 @@ func (p postings) move(root provider.ID, before, after []No) postings {
 	out := slices.Clone(p)
 	for _, n := range before {
 		if !has(after, n) {
-			out[n] = out[n].remove(root)
+			out[n] = out[n].edit(func(d *draft[struct{}]) { d.drop(root) })
 		}
 	}
 	for _, n := range after {
 		if !has(before, n) {
 			out.reach(n)
-			out[n] = out[n].set(root, struct{}{})
+			out[n] = out[n].edit(func(d *draft[struct{}]) { d.put(root, struct{}{}) })
 		}
 	}
 	return out

@@ -42,22 +42,22 @@ type Stock struct {
 }
 
 // Offered says whether the provider has inventory of the class at all.
-func (s Stock) Offered() bool { return s.Inventory != resource.Inventory{} }
+func (s *Stock) Offered() bool { return s.Inventory != resource.Inventory{} }
 
 // Fits says whether amount more units can be had. It is Inventory.Fits, but safe for a step_size of 0.
-func (s Stock) Fits(amount int) bool {
+func (s *Stock) Fits(amount int) bool {
 	return amount <= s.Room && amount >= s.Inventory.MinUnit &&
 		(s.Inventory.StepSize < 2 || amount%s.Inventory.StepSize == 0)
 }
 
-// Stock finds what the node has of a class.
-func (n *Node) Stock(class No) (Stock, bool) {
+// Stock finds what the node has of a class, or nil.
+func (n *Node) Stock(class No) *Stock {
 	for i := range n.Stocks {
 		if n.Stocks[i].Class == class {
-			return n.Stocks[i], true
+			return &n.Stocks[i]
 		}
 	}
-	return Stock{}, false
+	return nil
 }
 
 // HasTrait says whether the node has the trait.
@@ -107,12 +107,14 @@ func (s *Snapshot) learn(rows []Row) {
 
 // plant makes a tree of rows whose names are learnt and whose IDs differ.
 func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
-	rows = slices.SortedFunc(slices.Values(rows), func(a, b Row) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), order(a.ID, b.ID))
-	})
+	sorted := make([]*Row, len(rows))
+	for i := range rows {
+		sorted[i] = &rows[i]
+	}
+	slices.SortFunc(sorted, func(a, b *Row) int { return cmp.Or(strings.Compare(a.Name, b.Name), order(a.ID, b.ID)) })
 	inside := make(map[provider.ID]bool, len(rows))
-	children := map[provider.ID][]int{}
-	for i, r := range rows {
+	children := make(map[provider.ID][]int, len(rows))
+	for i, r := range sorted {
 		inside[r.ID] = true
 		children[r.Parent] = append(children[r.Parent], i)
 	}
@@ -125,19 +127,19 @@ func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
 		}
 		planted[i] = true
 		at := len(t.Nodes)
-		t.Nodes = append(t.Nodes, s.node(rows[i], parent))
-		for _, c := range children[rows[i].ID] {
+		t.Nodes = append(t.Nodes, s.node(sorted[i], parent))
+		for _, c := range children[sorted[i].ID] {
 			walk(c, int32(at))
 		}
 		t.Nodes[at].End = int32(len(t.Nodes))
 	}
-	tops := []func(Row) bool{
-		func(r Row) bool { return r.ID == root },
-		func(r Row) bool { return r.Parent == "" || !inside[r.Parent] },
-		func(Row) bool { return true },
+	tops := []func(*Row) bool{
+		func(r *Row) bool { return r.ID == root },
+		func(r *Row) bool { return r.Parent == "" || !inside[r.Parent] },
+		func(*Row) bool { return true },
 	}
 	for _, top := range tops {
-		for i, r := range rows {
+		for i, r := range sorted {
 			if top(r) {
 				walk(i, -1)
 			}
@@ -148,8 +150,8 @@ func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
 }
 
 // node makes one row compact.
-func (s *Snapshot) node(r Row, parent int32) Node {
-	n := Node{ID: r.ID, Name: r.Name, Parent: parent, Generation: r.Generation}
+func (s *Snapshot) node(r *Row, parent int32) Node {
+	n := Node{Stocks: make([]Stock, 0, len(r.Inventories)), ID: r.ID, Name: r.Name, Parent: parent, Generation: r.Generation}
 	if parent < 0 {
 		n.lost = r.Parent
 	}
@@ -186,8 +188,8 @@ func numbered[N ~string](known numbers[N], names []N) []No {
 func (t *Tree) sum() {
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		for _, st := range n.Stocks {
-			if st.Offered() {
+		for i := range n.Stocks {
+			if st := &n.Stocks[i]; st.Offered() {
 				t.Classes = append(t.Classes, st.Class)
 			}
 		}
