@@ -14,6 +14,7 @@ import (
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
 
@@ -158,34 +159,23 @@ func (a *Agent) verify(ctx context.Context, want host.Server) (refusal string, e
 // claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back first. When
 // there is nothing to pick because others have not yet left, the answer is a fault: again later.
 func (a *Agent) claim(ctx context.Context, want host.Server, j *job) (picked []device.Claim, refusal string, err error) {
-	picked, refused, err := a.tryClaim(want)
+	requests, err := readRequests(want.Requests)
+	if err != nil {
+		return nil, fault.TextOf(err), nil
+	}
+	picked, refused, err := a.tryClaim(want.ID, requests, j)
 	if err == nil && refused != "" && a.holds(want.ID) {
 		if err := a.release(ctx, want.ID); err != nil {
 			return nil, "", err
 		}
-		picked, refused, err = a.tryClaim(want)
+		picked, refused, err = a.tryClaim(want.ID, requests, j)
 	}
-	if err != nil || refused == "" {
-		return picked, "", err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if j.waits.IsZero() {
-		j.waits = a.o.Now()
-	}
-	if leaving := a.leaving(); len(leaving) > 0 && a.o.Now().Sub(j.waits) < patience {
-		return nil, "", fault.New(fault.Unavailable, "loop.claim", "%s; waiting for %s to leave", refused, strings.Join(leaving, ", "))
-	}
-	return nil, string(refused), nil
+	return picked, string(refused), err
 }
 
 // tryClaim is all or nothing, on disk before it is true.
-func (a *Agent) tryClaim(want host.Server) ([]device.Claim, device.Refusal, error) {
-	holder := resource.ConsumerID(want.ID)
-	requests, err := readRequests(want.Requests)
-	if err != nil {
-		return nil, device.Refusal(fault.TextOf(err)), nil
-	}
+func (a *Agent) tryClaim(id string, requests []pci.Request, j *job) ([]device.Claim, device.Refusal, error) {
+	holder := resource.ConsumerID(id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	set, picked, refusal := a.set.ClaimAll(holder, requests)
@@ -193,10 +183,10 @@ func (a *Agent) tryClaim(want host.Server) ([]device.Claim, device.Refusal, erro
 		refusal = "it holds devices that are no longer asked for"
 	}
 	if refusal != "" {
-		return nil, refusal, nil
+		return nil, refusal, a.waitFor(refusal, j)
 	}
-	if written, taken := a.journal.State().Of(want.ID); !taken || !sameClaims(written, picked) {
-		if err := a.journal.Put(want.ID, picked); err != nil {
+	if written, taken := a.journal.State().Of(id); !taken || !sameClaims(written, picked) {
+		if err := a.journal.Put(id, picked); err != nil {
 			return nil, "", err
 		}
 	}
@@ -208,6 +198,19 @@ func (a *Agent) tryClaim(want host.Server) ([]device.Claim, device.Refusal, erro
 	}
 	a.set = set
 	return picked, "", nil
+}
+
+// waitFor is the fault that a claim must wait, nil when there is nobody to wait for or it has waited for long. Only under the
+// same lock as the claim is it true: a moment later they may have left. a.mu is held.
+func (a *Agent) waitFor(refusal device.Refusal, j *job) error {
+	if j.waits.IsZero() {
+		j.waits = a.o.Now()
+	}
+	leaving := a.leaving()
+	if len(leaving) == 0 || a.o.Now().Sub(j.waits) >= patience {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "loop.claim", "%s; waiting for %s to leave", refusal, strings.Join(leaving, ", "))
 }
 
 // holds says whether the server has devices.

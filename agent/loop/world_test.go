@@ -433,7 +433,7 @@ func (w *world) start() (a *Agent, stop func() error) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	return a, func() error { cancel(); return <-ended }
+	return a, sync.OnceValue(func() error { cancel(); return <-ended })
 }
 
 // until waits, in the time of the test, until something holds.

@@ -1,0 +1,302 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// death kills an agent at one of its calls to the outside: before the call is made, or after it was made and before its
+// answer comes. As each write to the journal lies between two such calls, this is also death around each write.
+type death struct {
+	mu    sync.Mutex
+	calls int
+	at    int // the call to die at; 0: none
+	after bool
+	dead  bool
+	kill  context.CancelFunc
+}
+
+func (d *death) around(do func() error) error {
+	d.mu.Lock()
+	d.calls++
+	now := d.at > 0 && d.calls == d.at
+	if now {
+		d.dead = true
+	}
+	dead, after := d.dead, now && d.after
+	d.mu.Unlock()
+	if !dead {
+		return do()
+	}
+	if now {
+		defer d.kill()
+	}
+	if after {
+		_ = do() // it took place, and nobody hears the answer
+	}
+	return fault.New(fault.Unavailable, "death", "killed")
+}
+
+// through is around for calls with an answer.
+func through[T any](d *death, do func() (T, error)) (out T, err error) {
+	err = d.around(func() (err error) {
+		out, err = do()
+		return err
+	})
+	return out, err
+}
+
+type mortalPlacement struct {
+	p Placement
+	d *death
+}
+
+func (m mortalPlacement) ProviderByName(ctx context.Context, name string) (provider.Provider, error) {
+	return through(m.d, func() (provider.Provider, error) { return m.p.ProviderByName(ctx, name) })
+}
+func (m mortalPlacement) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
+	return through(m.d, func() (provider.Tree, error) { return m.p.Tree(ctx, id) })
+}
+func (m mortalPlacement) ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+	return through(m.d, func() (map[resource.ConsumerID]resource.Amounts, error) { return m.p.ProviderAllocations(ctx, id) })
+}
+func (m mortalPlacement) Allocation(ctx context.Context, c resource.ConsumerID) (placement.Held, error) {
+	return through(m.d, func() (placement.Held, error) { return m.p.Allocation(ctx, c) })
+}
+func (m mortalPlacement) EnsureClass(ctx context.Context, c resource.Class) error {
+	return m.d.around(func() error { return m.p.EnsureClass(ctx, c) })
+}
+func (m mortalPlacement) EnsureTrait(ctx context.Context, t resource.Trait) error {
+	return m.d.around(func() error { return m.p.EnsureTrait(ctx, t) })
+}
+func (m mortalPlacement) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error) {
+	return through(m.d, func() (provider.Provider, error) { return m.p.CreateProvider(ctx, id, name, parent) })
+}
+func (m mortalPlacement) DeleteProvider(ctx context.Context, id provider.ID) error {
+	return m.d.around(func() error { return m.p.DeleteProvider(ctx, id) })
+}
+func (m mortalPlacement) PutInventories(ctx context.Context, id provider.ID, g int, i map[resource.Class]resource.Inventory) (int, error) {
+	return through(m.d, func() (int, error) { return m.p.PutInventories(ctx, id, g, i) })
+}
+func (m mortalPlacement) PutTraits(ctx context.Context, id provider.ID, g int, t []resource.Trait) (int, error) {
+	return through(m.d, func() (int, error) { return m.p.PutTraits(ctx, id, g, t) })
+}
+
+type mortalHypervisor struct {
+	h hypervisor.Hypervisor
+	d *death
+}
+
+func (m mortalHypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
+	return through(m.d, func() (hypervisor.Capacity, error) { return m.h.Capacity(ctx) })
+}
+func (m mortalHypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
+	return through(m.d, func() ([]hypervisor.Guest, error) { return m.h.Guests(ctx) })
+}
+func (m mortalHypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
+	return m.d.around(func() error { return m.h.Build(ctx, g) })
+}
+func (m mortalHypervisor) Destroy(ctx context.Context, id string) error {
+	return m.d.around(func() error { return m.h.Destroy(ctx, id) })
+}
+
+type mortalRoad struct {
+	road http.RoundTripper
+	d    *death
+}
+
+func (m mortalRoad) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := through(m.d, func() (*http.Response, error) {
+		return m.road.RoundTrip(r)
+	})
+	if err != nil {
+		if resp != nil {
+			resp.Body.Close()
+		}
+		return nil, err
+	}
+	return resp, nil
+}
+
+// mortal starts an agent that dies by d.
+func (w *world) mortal(d *death) (ended <-chan error, stop func()) {
+	w.t.Helper()
+	road := rest.InMemory(w.office.handler()).Transport
+	o := w.options
+	o.Placement, o.Hypervisor = mortalPlacement{w.ledger, d}, mortalHypervisor{w.guests, d}
+	o.Compute = host.Client{REST: &rest.Client{Base: "http://compute", HTTP: &http.Client{Transport: mortalRoad{road, d}}}}
+	a, err := New(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	d.kill = cancel
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	return done, cancel
+}
+
+// live runs agents one after the other, the next when one has died, until done holds, and stops the last. deaths gives
+// each its death.
+func (w *world) live(done func() bool, deaths func() *death) {
+	w.t.Helper()
+	ended, stop := w.mortal(deaths())
+	for range 3000 {
+		if done() {
+			break
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				w.t.Fatalf("an agent ended with %v", err)
+			}
+			stop()
+			ended, stop = w.mortal(deaths())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		w.t.Fatal(err)
+	}
+	if !done() {
+		w.t.Fatalf("the world never came to rest; compute was told %v", w.office.said)
+	}
+}
+
+// once is one death, whichever agent it meets.
+func once(at int, after bool) (deaths func() *death, the *death) {
+	the = &death{at: at, after: after}
+	return func() *death {
+		if the.dead {
+			return &death{}
+		}
+		return the
+	}, the
+}
+
+// The same story is told again and again, with a death at each call in turn. In the end the world is always the same.
+func TestDeathAtEachStep(t *testing.T) {
+	const most = 400
+	for _, after := range []bool{false, true} {
+		at, reached := 1, true
+		for ; reached && at < most; at++ {
+			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					deaths, first := once(at, after)
+					tellOfThePassing(t, deaths)
+					reached = first.dead
+				})
+			})
+			if !ok {
+				return
+			}
+		}
+		if at < 30 || at >= most {
+			t.Errorf("the story has %d calls", at)
+		}
+	}
+}
+
+// tellOfThePassing: three servers come, one goes, and another takes its devices.
+func tellOfThePassing(t *testing.T, deaths func() *death) {
+	w := newWorld(t)
+	w.live(func() bool {
+		return w.provider(name1).Inventories[class].Total == 2 && w.provider(name2).Inventories[class].Total == 2
+	}, deaths)
+	w.office.assign(w.want("s1", name1, name1), w.want("s2", name2), w.want("s3"))
+	w.live(func() bool { return w.are(host.Running, "s1", "s2", "s3") }, deaths)
+	w.consistent("s1", "s2", "s3")
+	was := w.holders()["0000:5e:00.1"]
+	w.office.assign(w.want("s2", name2), w.want("s3"), w.want("s4", name1, name1))
+	w.live(func() bool {
+		return w.are(host.Running, "s4") && w.are(host.Gone, "s1") && len(w.journalled().Left()) == 0
+	}, deaths)
+	w.consistent("s2", "s3", "s4")
+	if got := w.holders(); len(got) != 3 || got["0000:5e:00.1"] != was || got["0000:3b:00.1"] != "s4" {
+		t.Errorf("holders %v", got)
+	}
+	if said := strings.Join(w.office.said, ","); strings.Contains(said, "failed") {
+		t.Errorf("a server failed: %s", said)
+	}
+	if n := len(w.ledger.tree.Providers); n != 3 {
+		t.Errorf("%d providers", n)
+	}
+}
+
+func (w *world) are(phase host.Phase, servers ...string) bool {
+	return !slices.ContainsFunc(servers, func(s string) bool { return w.office.phase(s) != phase })
+}
+
+// Servers come and go at random, and agents die at random: in the end each device has at most one holder, the guests are
+// the assignments, and compute knows the end of each.
+func TestRandomDeaths(t *testing.T) {
+	for seed := range uint64(25) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { tellAtRandom(t, rand.New(rand.NewPCG(seed, 7))) })
+		})
+	}
+}
+
+func tellAtRandom(t *testing.T, chance *rand.Rand) {
+	w := newWorld(t)
+	mortal := func() *death { return &death{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0} }
+	w.live(func() bool { return w.provider(name2).Inventories[class].Total == 2 }, func() *death { return &death{} })
+	free := map[string]int{name1: 2, name2: 2} // as Placement's own ledger would have it
+	holds, now, next := map[string][]string{}, map[string]host.Server{}, 0
+	for range 8 {
+		for id := range maps.Clone(now) {
+			if chance.IntN(3) == 0 {
+				for _, p := range holds[id] {
+					free[p]++
+				}
+				delete(now, id)
+			}
+		}
+		for range chance.IntN(4) {
+			id := fmt.Sprintf("s%d", next)
+			next++
+			for _, p := range []string{name1, name2} {
+				if free[p] > 0 && chance.IntN(2) == 0 {
+					free[p]--
+					holds[id] = append(holds[id], p)
+				}
+			}
+			now[id] = w.want(id, holds[id]...)
+		}
+		var line []host.Server
+		for _, id := range slices.Sorted(maps.Keys(now)) {
+			line = append(line, now[id])
+		}
+		w.office.assign(line...)
+		rounds := chance.IntN(10)
+		w.live(func() bool { rounds--; return rounds < 0 }, mortal)
+	}
+	ids := slices.Sorted(maps.Keys(now))
+	w.live(func() bool {
+		return w.are(host.Running, ids...) && len(w.journalled().Left()) == 0 && slices.Equal(w.running(), ids) && slices.Equal(w.journalled().Servers(), ids)
+	}, func() *death { return &death{} })
+	w.consistent(ids...)
+	for id, g := range w.office.told {
+		if g.Phase == host.Failed || (g.Phase != host.Gone && !slices.Contains(ids, id)) {
+			t.Errorf("%s ended %s: %s", id, g.Phase, g.Message)
+		}
+	}
+}
