@@ -1,23 +1,23 @@
 // Package compute is the house that knows what a server needs and where it shall lie. It holds no code itself; this is
 // the walk through its rooms.
 //
-//	         POST /v2.1/servers                      PUT …/guests/{server}
-//	                 │                                        │
-//	 flavor.Ask ◄── server ───────► conduct.Conductor ◄───────┘            who speaks to us
-//	 flavor × aliases                 │       ▲
-//	 → request groups                 │ Tell  │ perform
-//	                                  ▼       │
-//	               store ◄──────── saga.Runner ───────► conduct            what is due, again and again
-//	   record, due, revision          │  ▲                 │
-//	         │                  event │  │ next record     │ GET candidates, PUT and DELETE allocations
-//	         │                        ▼  │                 ▼
-//	         │                   lifecycle.Next        Placement
-//	         │                                             │
-//	         │                   schedule.Choose ◄─────────┘               what could be had → where
-//	         ▼                     ▲
-//	   assignments               reports
-//	         │                     │
-//	         └──────► agent ───────┘                                       what is so
+//	        POST /v2.1/servers                      PUT …/guests/{server}
+//	                │                                        │
+//	flavor.Ask ◄── server ───────► conduct.Conductor ◄───────┘            who speaks to us
+//	flavor × aliases                 │       ▲
+//	→ request groups                 │ Tell  │ perform
+//	                                 ▼       │
+//	              store ◄──────── saga.Runner ───────► conduct            what is due, again and again
+//	  record, due, revision          │  ▲                 │
+//	        │                  event │  │ next record     │ GET candidates, PUT and DELETE allocations
+//	        │                        ▼  │                 ▼
+//	        │                   lifecycle.Next        Placement
+//	        │                                             │
+//	        │                   schedule.Choose ◄─────────┘               what could be had → where
+//	        ▼                     ▲
+//	  assignments               reports
+//	        │                     │
+//	        └──────► agent ───────┘                                       what is so
 //
 // Three of the rooms decide and do nothing. Package flavor turns a flavor and its aliases into request groups, one for each
 // device. Package schedule judges each of Placement's candidates on its host and puts those that stand in order.

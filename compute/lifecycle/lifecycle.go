@@ -24,7 +24,7 @@ const MaxRounds = 5
 // Next gives the server after the event, and what is to be done for it then. now is the time of the event. The
 // server given is not changed.
 func Next(s Server, e Event, now time.Time) (Server, []Step) {
-	next, _ := move(s, e, now)
+	next, _ := move(s, e, now.UTC())
 	return next, next.Steps()
 }
 
