@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// The contract's client against the contract's server: everything the agent does to a tree.
+func TestClientTree(t *testing.T) {
+	w := newWorld(t)
+	c, ctx := w.client(), t.Context()
+	host, nic := grow(t, c, "host", 8, 4)
+	if err := c.EnsureTrait(ctx, "CUSTOM_RED"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EnsureTrait(ctx, "CUSTOM_RED"); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+	generation, err := c.PutTraits(ctx, nic, 1, []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_RED"})
+	if err != nil || generation != 2 {
+		t.Fatalf("%d %v", generation, err)
+	}
+	tree, err := c.Tree(ctx, nic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := provider.Tree{Providers: []provider.Provider{
+		{ID: host, Name: "host", Root: host, Generation: 1, Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8)}},
+		{ID: nic, Name: "host_nic", Parent: host, Root: host, Generation: 2, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(4)},
+			Traits: []resource.Trait{"CUSTOM_RED", "HW_NIC_SRIOV"}},
+	}}
+	if !reflect.DeepEqual(tree, want) {
+		t.Errorf("\n%+v\nwant\n%+v", tree, want)
+	}
+	if p, err := c.ProviderByName(ctx, "host_nic"); err != nil || p.ID != nic || p.Parent != host || p.Root != host {
+		t.Errorf("%+v %v", p, err)
+	}
+	missing := provider.ID(uuid.NewString())
+	for what, err := range map[string]error{
+		"tree":   second(c.Tree(ctx, missing)),
+		"name":   second(c.ProviderByName(ctx, "nobody")),
+		"delete": c.DeleteProvider(ctx, missing),
+		"usages": second(c.Usages(ctx, missing)),
+		"held":   second(c.ProviderAllocations(ctx, missing)),
+	} {
+		if !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s of what is not there: %v", what, err)
+		}
+	}
+	if _, err := c.PutInventories(ctx, nic, 0, nil); !fault.Is(err, fault.Conflict) || fault.CodeOf(err) != api.CodeConcurrentUpdate {
+		t.Errorf("an old generation: %v", err)
+	}
+	if _, err := c.PutTraits(ctx, nic, 2, []resource.Trait{"CUSTOM_UNHEARD"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an unknown trait: %v", err)
+	}
+	if _, err := c.CreateProvider(ctx, missing, "host", ""); fault.CodeOf(err) != api.CodeDuplicateName {
+		t.Errorf("a name twice: %v", err)
+	}
+	if err := c.DeleteProvider(ctx, host); fault.CodeOf(err) != api.CodeProviderCannotDelete {
+		t.Errorf("a parent: %v", err)
+	}
+	if generation, err := c.PutInventories(ctx, nic, 2, nil); err != nil || generation != 3 {
+		t.Errorf("taking all away: %d %v", generation, err)
+	}
+	if err := c.DeleteProvider(ctx, nic); err != nil {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// From a question to a claim, and what becomes of it.
+func TestClientClaim(t *testing.T) {
+	w := newWorld(t)
+	c, ctx := w.client(), t.Context()
+	host, nic := grow(t, c, "host", 8, 4)
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 2}}, {Suffix: "_pci-0", Resources: resource.Amounts{"CUSTOM_VF": 1}}}, Limit: 10}
+	found, err := c.Candidates(ctx, ask)
+	if err != nil || len(found.List) != 1 || found.Reason != "" {
+		t.Fatalf("%+v %v", found, err)
+	}
+	want := api.Candidate{Allocation: resource.Allocation{host: {"VCPU": 2}, nic: {"CUSTOM_VF": 1}}, Mappings: map[string][]provider.ID{"": {host}, "_pci-0": {nic}}}
+	if !reflect.DeepEqual(found.List[0], want) {
+		t.Errorf("%+v, want %+v", found.List[0], want)
+	}
+	summary := api.Summary{Root: host, Parent: host, Resources: map[resource.Class]api.Capacity{"CUSTOM_VF": {Capacity: 4}}, Traits: []resource.Trait{}}
+	if !reflect.DeepEqual(found.Summaries[nic], summary) {
+		t.Errorf("%+v, want %+v", found.Summaries[nic], summary)
+	}
+	id := resource.ConsumerID(uuid.NewString())
+	held, err := c.Allocation(ctx, id)
+	if err != nil || held.Generation != nil || len(held.Allocation) != 0 {
+		t.Fatalf("%+v %v", held, err)
+	}
+	held = api.Held{Allocation: found.List[0].Allocation, Mappings: found.List[0].Mappings, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+	if err := c.PutAllocation(ctx, id, held); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.PutAllocation(ctx, id, held); fault.CodeOf(err) != api.CodeConcurrentUpdate {
+		t.Errorf("as a new consumer again: %v", err)
+	}
+	got, err := c.Allocation(ctx, id)
+	if err != nil || got.Generation == nil || *got.Generation != 1 || !got.Allocation.Equal(held.Allocation) || got.Project != "p" || got.ConsumerType != "INSTANCE" {
+		t.Fatalf("%+v %v", got, err)
+	}
+	holders, err := c.ProviderAllocations(ctx, nic)
+	if err != nil || !reflect.DeepEqual(holders, map[resource.ConsumerID]resource.Amounts{id: {"CUSTOM_VF": 1}}) {
+		t.Errorf("%v %v", holders, err)
+	}
+	testClientReshape(ctx, t, c, host, nic, id, got)
+	if err := c.DeleteAllocation(ctx, id); err != nil {
+		t.Error(err)
+	}
+	if err := c.DeleteAllocation(ctx, id); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+	same(t, w)
+}
+
+// testClientReshape moves VCPU from the host to the NIC's provider, with what the consumer holds.
+func testClientReshape(ctx context.Context, t *testing.T, c *api.Client, host, nic provider.ID, id resource.ConsumerID, held api.Held) {
+	t.Helper()
+	list, err := c.Providers(ctx, map[string][]string{"in_tree": {string(host)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	generation := func(id provider.ID) int {
+		return list[slices.IndexFunc(list, func(p provider.Provider) bool { return p.ID == id })].Generation
+	}
+	held.Allocation = resource.Allocation{nic: {"VCPU": 2, "CUSTOM_VF": 1}}
+	move := api.Reshape{
+		Inventories: map[provider.ID]api.Stock{
+			host: {Generation: generation(host)},
+			nic:  {Generation: generation(nic), Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8), "CUSTOM_VF": resource.Whole(4)}},
+		},
+		Allocations: map[resource.ConsumerID]api.Held{id: held},
+	}
+	if err := c.Reshape(ctx, move); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reshape(ctx, move); fault.CodeOf(err) != api.CodeConcurrentUpdate {
+		t.Errorf("the same again: %v", err)
+	}
+	used, err := c.Usages(ctx, nic)
+	if err != nil || !reflect.DeepEqual(used, resource.Amounts{"VCPU": 2, "CUSTOM_VF": 1}) {
+		t.Errorf("%v %v", used, err)
+	}
+}

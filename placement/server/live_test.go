@@ -1,0 +1,277 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// grow makes a host with VCPU and one NIC under it.
+func grow(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, nic provider.ID) {
+	t.Helper()
+	host, nic = provider.ID(uuid.NewString()), provider.ID(uuid.NewString())
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(c.EnsureClass(t.Context(), "CUSTOM_VF"))
+	_, err := c.CreateProvider(t.Context(), host, name, "")
+	check(err)
+	_, err = c.CreateProvider(t.Context(), nic, name+"_nic", host)
+	check(err)
+	_, err = c.PutInventories(t.Context(), host, 0, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(vcpu)})
+	check(err)
+	_, err = c.PutInventories(t.Context(), nic, 0, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(vfs)})
+	check(err)
+	return host, nic
+}
+
+// same compares the index with the database, whole.
+func same(t *testing.T, w *world) {
+	t.Helper()
+	rows, err := w.store.Rows(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := w.server.index.now()
+	if n := snapshot.Providers(); n != len(rows) {
+		t.Errorf("the index has %d providers, the database %d", n, len(rows))
+	}
+	for _, row := range rows {
+		got, ok := snapshot.Row(row.ID)
+		if want := index.Row(row); !ok || !reflect.DeepEqual(settle(got), settle(want)) {
+			t.Errorf("the index has\n%+v\nthe database\n%+v", settle(got), settle(want))
+		}
+	}
+}
+
+// settle leaves out what two readings may differ in without meaning it: empty and absent lists, usages of zero.
+func settle(r index.Row) index.Row {
+	r.Used = maps.Clone(r.Used)
+	maps.DeleteFunc(r.Used, func(_ resource.Class, n int) bool { return n == 0 })
+	if len(r.Used) == 0 {
+		r.Used = nil
+	}
+	if len(r.Inventories) == 0 {
+		r.Inventories = nil
+	}
+	if len(r.Traits) == 0 {
+		r.Traits = nil
+	}
+	if len(r.Aggregates) == 0 {
+		r.Aggregates = nil
+	}
+	return r
+}
+
+// Ten units are left and 32 clients want one each: ten get one, and the others are told that there is none.
+func TestTheLastTen(t *testing.T) {
+	w := newWorld(t)
+	host, nic := grow(t, w.client(), "host", 4, 10)
+	var got, none atomic.Int32
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for range 32 {
+		all.Go(func() {
+			<-start
+			held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+			id := resource.ConsumerID(uuid.NewString())
+			for range 100 {
+				err := w.client().PutAllocation(t.Context(), id, held)
+				switch {
+				case err == nil:
+					got.Add(1)
+				case fault.Is(err, fault.Conflict) && fault.CodeOf(err) == api.CodeConcurrentUpdate:
+					continue // too many at once: again
+				case fault.Is(err, fault.Conflict) && fault.CodeOf(err) == api.CodeUndefined:
+					none.Add(1)
+				default:
+					t.Error(err)
+				}
+				return
+			}
+			t.Error("no answer after 100 attempts")
+		})
+	}
+	close(start)
+	all.Wait()
+	if got.Load() != 10 || none.Load() != 22 {
+		t.Errorf("%d got one and %d none", got.Load(), none.Load())
+	}
+	used, err := w.client().Usages(t.Context(), nic)
+	if err != nil || used["CUSTOM_VF"] != 10 {
+		t.Errorf("usage %v %v", used, err)
+	}
+	found, err := w.client().Candidates(t.Context(), resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"CUSTOM_VF": 1}, InTree: host}}})
+	if err != nil || len(found.List) != 0 {
+		t.Errorf("candidates after the last one: %+v %v", found, err)
+	}
+	same(t, w)
+}
+
+// Many clients write at random. Each reads its own writes from the index as soon as they are answered, and at the end
+// the index is the database.
+func TestWritersReadTheirWrites(t *testing.T) {
+	w := newWorld(t)
+	const hosts, clients, rounds = 3, 6, 12
+	nics := make([]provider.ID, hosts)
+	for i := range nics {
+		_, nics[i] = grow(t, w.client(), fmt.Sprint("host", i), 4, 40)
+	}
+	var all sync.WaitGroup
+	for n := range clients {
+		all.Go(func() { writer(t, w, rand.New(rand.NewPCG(1, uint64(n))), nics, rounds) })
+	}
+	all.Wait()
+	same(t, w)
+}
+
+// writer claims and lets go, and makes and removes providers of its own.
+func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, rounds int) {
+	c := w.client()
+	for range rounds {
+		id, nic := resource.ConsumerID(uuid.NewString()), nics[chance.IntN(len(nics))]
+		held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}}, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+		for err := c.PutAllocation(t.Context(), id, held); err != nil; err = c.PutAllocation(t.Context(), id, held) {
+			if fault.CodeOf(err) != api.CodeConcurrentUpdate {
+				t.Error(err)
+				return
+			}
+		}
+		if row, _ := w.server.index.now().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
+			t.Errorf("the index does not know of my claim: %+v", row)
+		}
+		if chance.IntN(2) == 0 {
+			if err := c.DeleteAllocation(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		}
+		mine := provider.ID(uuid.NewString())
+		if _, err := c.CreateProvider(t.Context(), mine, string(mine), nic); err != nil {
+			t.Error(err)
+			return
+		}
+		if _, ok := w.server.index.now().Row(mine); !ok {
+			t.Error("the index does not know the provider that I made")
+		}
+		if err := c.DeleteProvider(t.Context(), mine); err != nil {
+			t.Error(err)
+		}
+		if _, ok := w.server.index.now().Row(mine); ok {
+			t.Error("the index knows the provider that I removed")
+		}
+	}
+}
+
+// Somebody else writes to the database: a claim that is refused for it makes the next question right, and Reload all.
+func TestARefusedClaimRefreshes(t *testing.T) {
+	w := newWorld(t)
+	_, nic := grow(t, w.client(), "host", 4, 1)
+	_, other := grow(t, w.client(), "other", 4, 1)
+	elsewhere, err := New(t.Context(), w.store, Options{Auth: NoAuth2, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := func(on provider.ID) string {
+		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"X"}`, on)
+	}
+	foreign := &world{t: t, server: elsewhere, store: w.store}
+	foreign.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(nic))
+	foreign.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(other))
+	count := func() int {
+		var found api.CandidatesDoc
+		if err := json.Unmarshal([]byte(w.want(http.StatusOK, "GET", "/allocation_candidates?resources=CUSTOM_VF:1", "")), &found); err != nil {
+			t.Fatal(err)
+		}
+		return len(found.Requests)
+	}
+	if n := count(); n != 2 {
+		t.Fatalf("%d candidates, want 2 stale ones", n)
+	}
+	w.want(http.StatusConflict, "PUT", "/allocations/"+uuid.NewString(), claim(nic))
+	if n := count(); n != 1 {
+		t.Errorf("%d candidates after the refusal, want 1", n)
+	}
+	if err := w.server.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != 0 {
+		t.Errorf("%d candidates after Reload, want 0", n)
+	}
+	same(t, w)
+}
+
+// A refresh that fails is owed: the next question pays before it is answered.
+func TestAFailedRefreshIsRepeated(t *testing.T) {
+	w := newWorld(t)
+	host, _ := grow(t, w.client(), "host", 4, 1)
+	l := w.server.index
+	broken := &batch{roots: map[provider.ID]bool{host: true}, done: make(chan struct{})}
+	l.mu.Lock()
+	l.next = broken // as run leaves it when the database did not answer
+	l.mu.Unlock()
+	l.snapshot.Store(index.Build(nil))
+	if !l.behind() {
+		t.Fatal("nothing is owed")
+	}
+	if body := w.want(http.StatusOK, "GET", "/allocation_candidates?resources=VCPU:1", ""); len(body) < 100 {
+		t.Errorf("answered from the old snapshot: %s", body)
+	}
+	if l.behind() {
+		t.Error("still owed")
+	}
+	same(t, w)
+}
+
+// The order is left to chance when the operator says so, and the limit then takes from all.
+func TestRandomizedCandidates(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.RandomizeCandidates = true })
+	w.server.shuffle = func(n int, swap func(i, j int)) { // chance, for once, turns the list around
+		for i := range n / 2 {
+			swap(i, n-1-i)
+		}
+	}
+	for i := range 5 {
+		grow(t, w.client(), fmt.Sprint("host", i), 4, 1)
+	}
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}}
+	roots := func() []provider.ID {
+		found, err := w.client().Candidates(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []provider.ID
+		for _, c := range found.List {
+			out = slices.AppendSeq(out, maps.Keys(c.Allocation))
+		}
+		return out
+	}
+	all := roots()
+	ask.Limit = 2
+	if some := roots(); len(all) != 5 || !slices.Equal(some, all[:2]) {
+		t.Errorf("%v of %v", some, all)
+	}
+	w.server.opts.MaxCandidates = 3
+	ask.Limit = 0
+	if some := roots(); len(some) != 3 {
+		t.Errorf("%d candidates of at most 3", len(some))
+	}
+}

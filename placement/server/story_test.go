@@ -1,0 +1,220 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/sqldb"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.story from what the server answers now")
+
+// world is a server on an empty database in a file of its own.
+type world struct {
+	t      *testing.T
+	server *Server
+	store  *store.Store
+}
+
+func newWorld(t *testing.T, change ...func(*Options)) *world {
+	t.Helper()
+	w := &world{t: t}
+	db, err := sqldb.Open(t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if w.store, err = store.Open(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{Auth: NoAuth2, Log: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&opts)
+	}
+	if w.server, err = New(t.Context(), w.store, opts); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// ask sends one request as admin.
+func (w *world) ask(version, method, path, body string, headers ...string) *http.Response {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), method, "http://example.com"+path, strings.NewReader(body))
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set(api.VersionHeader, "placement "+version)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	rec := httptest.NewRecorder()
+	w.server.ServeHTTP(rec, r)
+	return rec.Result()
+}
+
+var variable = regexp.MustCompile(`\$[a-z][a-z0-9]*`)
+
+// expand puts UUIDs in the place of $names. The same name is the same UUID in all stories.
+func expand(text string, names map[string]string) string {
+	return variable.ReplaceAllStringFunc(text, func(name string) string {
+		id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(name)).String()
+		names[id] = name
+		return id
+	})
+}
+
+// tell is an answer as the stories write it: the status and the headers that differ between answers, then the body; of an
+// error the code, for its sentence may change any day.
+func tell(t *testing.T, resp *http.Response, names map[string]string) string {
+	t.Helper()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, resp.StatusCode)
+	for _, name := range []string{"Location", "Allow"} {
+		if v := resp.Header.Get(name); v != "" {
+			fmt.Fprintf(&b, " | %s: %s", strings.ToLower(name), strings.TrimPrefix(v, "http://example.com"))
+		}
+	}
+	if resp.Header.Get("Last-Modified") != "" {
+		fmt.Fprintf(&b, " | last-modified, %s", resp.Header.Get("Cache-Control"))
+	}
+	b.WriteString("\n")
+	var errs api.ErrorsDoc
+	switch {
+	case len(data) == 0:
+	case json.Unmarshal(data, &errs) == nil && len(errs.Errors) > 0:
+		e := errs.Errors[0]
+		if e.Status != resp.StatusCode || e.Title != http.StatusText(e.Status) || e.Detail == "" || e.RequestID != resp.Header.Get("Openstack-Request-Id") {
+			t.Errorf("an error that does not say all: %s", data)
+		}
+		fmt.Fprintf(&b, "error %q\n", e.Code)
+	default:
+		var v any
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.UseNumber()
+		if err := decoder.Decode(&v); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		b.WriteString(pretty(t, v, ""))
+	}
+	out := b.String()
+	for id, name := range names {
+		out = strings.ReplaceAll(out, id, name)
+	}
+	return out
+}
+
+// pretty writes JSON on one line where it is short, and else a member or item a line.
+func pretty(t *testing.T, v any, indent string) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) <= 140 {
+		return string(data)
+	}
+	var parts []string
+	deeper := indent + "  "
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, fmt.Sprintf("%s%q: %s", deeper, name, pretty(t, v[name], deeper)))
+		}
+		return "{\n" + strings.Join(parts, ",\n") + "\n" + indent + "}"
+	case []any:
+		for _, item := range v {
+			parts = append(parts, deeper+pretty(t, item, deeper))
+		}
+		return "[\n" + strings.Join(parts, ",\n") + "\n" + indent + "]"
+	}
+	return string(data)
+}
+
+// TestStories plays testdata/*.story. Each block of a story is a request, `VERSION METHOD PATH [BODY]`, and what the answer
+// was; each story begins with an empty database.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.story")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".story"), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, newWorld(t), string(data))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			was, is := strings.Split(string(data), "\n\n"), strings.Split(got, "\n\n")
+			for i := range max(len(was), len(is)) {
+				if i >= len(was) || i >= len(is) || was[i] != is[i] {
+					t.Fatalf("block %d:\n%s\n--- the story says\n%s", i+1, at(is, i), at(was, i))
+				}
+			}
+		})
+	}
+}
+
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return "(nothing)"
+}
+
+// play sends the requests of a story and writes it anew.
+func play(t *testing.T, w *world, story string) string {
+	t.Helper()
+	names := map[string]string{}
+	var out []string
+	for block := range strings.SplitSeq(strings.TrimRight(story, "\n"), "\n\n") {
+		lines := strings.Split(block, "\n")
+		at := slices.IndexFunc(lines, func(line string) bool { return !strings.HasPrefix(line, "#") })
+		if at < 0 {
+			out = append(out, block)
+			continue
+		}
+		part := append(strings.SplitN(lines[at], " ", 4), "")
+		if len(part) < 4 {
+			t.Fatalf("%q is no request", lines[at])
+		}
+		resp := w.ask(part[0], part[1], expand(part[2], names), expand(part[3], names))
+		out = append(out, strings.Join(lines[:at+1], "\n")+"\n"+strings.TrimRight(tell(t, resp, names), "\n"))
+	}
+	return strings.Join(out, "\n\n") + "\n"
+}
