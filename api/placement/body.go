@@ -2,9 +2,11 @@ package placement
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -111,22 +113,22 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	return nil
 }
 
-// sentence says what is wrong first, and where.
+// sentence says what is wrong, and where: of several mistakes the first by place, so that one body has one sentence.
 func sentence(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return err.Error()
 	}
+	var all []string
 	for _, unit := range invalid.BasicOutput().Errors {
 		if unit.Error != nil && len(unit.Errors) == 0 {
-			where := unit.InstanceLocation
-			if where == "" {
-				where = "/"
-			}
-			return fmt.Sprintf("at %s: %s", where, unit.Error.String())
+			all = append(all, fmt.Sprintf("at %s: %s", cmp.Or(unit.InstanceLocation, "/"), unit.Error.String()))
 		}
 	}
-	return invalid.Error()
+	if len(all) == 0 {
+		return invalid.Error()
+	}
+	return slices.Min(all)
 }
 
 // whole writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them.

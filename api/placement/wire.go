@@ -1,6 +1,9 @@
 package placement
 
 import (
+	"bytes"
+	"encoding/json"
+
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -74,12 +77,25 @@ type ProvidersDoc struct {
 
 // InventoryDoc is one inventory. What is left out of a request has Placement's default.
 type InventoryDoc struct {
-	Total           int      `json:"total"`
-	Reserved        *int     `json:"reserved,omitempty"`
-	MinUnit         *int     `json:"min_unit,omitempty"`
-	MaxUnit         *int     `json:"max_unit,omitempty"`
-	StepSize        *int     `json:"step_size,omitempty"`
-	AllocationRatio *float64 `json:"allocation_ratio,omitempty"`
+	Total           int    `json:"total"`
+	Reserved        *int   `json:"reserved,omitempty"`
+	MinUnit         *int   `json:"min_unit,omitempty"`
+	MaxUnit         *int   `json:"max_unit,omitempty"`
+	StepSize        *int   `json:"step_size,omitempty"`
+	AllocationRatio *Ratio `json:"allocation_ratio,omitempty"`
+}
+
+// Ratio is a number that is written with its point also when it is whole, as the original does and dynamically typed
+// clients tell apart: 1.0.
+type Ratio float64
+
+// MarshalJSON writes the number.
+func (r Ratio) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(float64(r))
+	if err == nil && !bytes.ContainsAny(text, ".e") {
+		text = append(text, ".0"...)
+	}
+	return text, err
 }
 
 // Inventory is the word for the document, with Placement's defaults for what it leaves out.
@@ -89,7 +105,9 @@ func (d InventoryDoc) Inventory() resource.Inventory {
 	set(&inv.MinUnit, d.MinUnit)
 	set(&inv.MaxUnit, d.MaxUnit)
 	set(&inv.StepSize, d.StepSize)
-	set(&inv.AllocationRatio, d.AllocationRatio)
+	if d.AllocationRatio != nil {
+		inv.AllocationRatio = float64(*d.AllocationRatio)
+	}
 	return inv
 }
 
@@ -101,8 +119,9 @@ func set[T any](to *T, from *T) {
 
 // NewInventoryDoc is the document for an inventory, complete.
 func NewInventoryDoc(inv resource.Inventory) InventoryDoc {
+	ratio := Ratio(inv.AllocationRatio)
 	return InventoryDoc{Total: inv.Total, Reserved: &inv.Reserved, MinUnit: &inv.MinUnit, MaxUnit: &inv.MaxUnit,
-		StepSize: &inv.StepSize, AllocationRatio: &inv.AllocationRatio}
+		StepSize: &inv.StepSize, AllocationRatio: &ratio}
 }
 
 // InventoriesDoc is all inventories of a provider, in requests and answers.
