@@ -177,7 +177,7 @@ func (w *world) live(done func() bool, deaths func() *death) {
 		w.t.Fatal(err)
 	}
 	if !done() {
-		w.t.Fatalf("the world never came to rest; compute was told %v", w.office.said)
+		w.t.Fatalf("the world never came to rest; compute was told %s", w.office.heard())
 	}
 }
 
@@ -233,7 +233,7 @@ func tellOfThePassing(t *testing.T, deaths func() *death) {
 	if got := w.holders(); len(got) != 3 || got["0000:5e:00.1"] != was || got["0000:3b:00.1"] != "s4" {
 		t.Errorf("holders %v", got)
 	}
-	if said := strings.Join(w.office.said, ","); strings.Contains(said, "failed") {
+	if said := w.office.heard(); strings.Contains(said, "failed") {
 		t.Errorf("a server failed: %s", said)
 	}
 	if n := len(w.ledger.tree.Providers); n != 3 {
@@ -294,6 +294,8 @@ func tellAtRandom(t *testing.T, chance *rand.Rand) {
 		return w.are(host.Running, ids...) && len(w.journalled().Left()) == 0 && slices.Equal(w.running(), ids) && slices.Equal(w.journalled().Servers(), ids)
 	}, func() *death { return &death{} })
 	w.consistent(ids...)
+	w.office.mu.Lock()
+	defer w.office.mu.Unlock()
 	for id, g := range w.office.told {
 		if g.Phase == host.Failed || (g.Phase != host.Gone && !slices.Contains(ids, id)) {
 			t.Errorf("%s ended %s: %s", id, g.Phase, g.Message)

@@ -126,12 +126,15 @@ type fate struct {
 
 // New makes an agent. It touches nothing before Run. The fault is Invalid and names what is missing.
 func New(o Options) (*Agent, error) {
-	for what, missing := range map[string]bool{
-		"the host's name": o.Host == "", "a /sys": o.Sys == nil, "a Placement client": o.Placement == nil,
-		"a compute client": o.Compute.REST == nil, "a hypervisor": o.Hypervisor == nil, "a directory for the journal": o.Dir == "",
+	for _, need := range []struct {
+		what    string
+		missing bool
+	}{
+		{"the host's name", o.Host == ""}, {"a /sys", o.Sys == nil}, {"a Placement client", o.Placement == nil},
+		{"a compute client", o.Compute.REST == nil}, {"a hypervisor", o.Hypervisor == nil}, {"a directory for the journal", o.Dir == ""},
 	} {
-		if missing {
-			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", what)
+		if need.missing {
+			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", need.what)
 		}
 	}
 	if o.Log == nil {

@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -27,6 +25,14 @@ func (w *world) refusedStart(kind fault.Kind) string {
 		w.t.Fatalf("the start ended with %v, want %s", err, kind)
 	}
 	return err.Error()
+}
+
+// rules sets device_spec for the agents that start from now on.
+func rules(w *world, text string) {
+	w.t.Helper()
+	parsed, err := pci.ParseSpecs(text)
+	must(w.t, err)
+	w.options.Rules = parsed
 }
 
 func contains(t *testing.T, text string, words ...string) {
@@ -160,10 +166,10 @@ func TestBuilding(t *testing.T) {
 		time.Sleep(time.Minute)
 		must(t, stop())
 		w.consistent()
-		if n := strings.Count(strings.Join(w.office.said, ","), "failed"); n != 1 {
+		if n := strings.Count(w.office.heard(), "failed"); n != 1 {
 			t.Errorf("told %d times that it failed", n)
 		}
-		if said := strings.Join(w.office.said, ","); !strings.Contains(said[strings.Index(said, "claimed"):strings.Index(said, "failed")], "report free=4") {
+		if said := w.office.heard(); !strings.Contains(said[strings.Index(said, "claimed"):strings.Index(said, "failed")], "report free=4") {
 			t.Errorf("compute heard of the failure before it heard of the free device: %s", said)
 		}
 	})
@@ -221,6 +227,26 @@ func TestBuilding(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
+	story(t, "a look at the guests that is older than a guest is not believed", func(t *testing.T, w *world) {
+		slow := make(chan struct{})
+		var looks atomic.Int32
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "capacity" && looks.Add(1) == 2 { // asked after the guests
+				<-slow
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		time.Sleep(90 * time.Second)
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		close(slow)
+		time.Sleep(10 * time.Second)
+		must(t, stop())
+		if n := strings.Count(w.office.heard(), "s1 running"); n != 1 {
+			t.Errorf("said %d times that it runs", n)
+		}
+	})
 	story(t, "no more guests are built at once than allowed", func(t *testing.T, w *world) {
 		var now, most atomic.Int32
 		w.options.Parallel = 3
@@ -264,15 +290,13 @@ func TestObservationFreesNothing(t *testing.T) {
 		}
 		must(t, book.Put("s9", claims))
 		must(t, book.Close())
-		w.office.mute = true
+		w.office.silence(true)
 		_, stop = w.begin()
 		time.Sleep(10 * time.Minute)
 		if got := w.journalled().Servers(); !slices.Equal(got, []string{"s9"}) {
 			t.Errorf("the journal has %v", got)
 		}
-		w.office.mu.Lock()
-		w.office.mute = false
-		w.office.mu.Unlock()
+		w.office.silence(false)
 		w.untilPhase(host.Gone, "s9")
 		must(t, stop())
 		w.consistent()
@@ -346,191 +370,6 @@ func TestObservationFreesNothing(t *testing.T) {
 	})
 }
 
-func TestStart(t *testing.T) {
-	story(t, "reporting cannot be switched off", func(t *testing.T, w *world) {
-		_, stop := w.begin()
-		must(t, stop())
-		w.options.ReportInPlacement = false
-		writes := w.writes()
-		contains(t, w.refusedStart(fault.Invalid), "report_in_placement", name1)
-		if w.writes() != writes {
-			t.Error("wrote to Placement all the same")
-		}
-	})
-	story(t, "a host that never reported devices keeps them to itself", func(t *testing.T, w *world) {
-		w.options.ReportInPlacement = false
-		a, stop := w.begin()
-		if n := len(w.ledger.tree.Providers); n != 1 || len(a.Report().Devices) != 4 || a.Report().Devices[0].Provider != "" {
-			t.Errorf("%d providers, report %+v", n, a.Report())
-		}
-		must(t, stop())
-	})
-	story(t, "a configuration that cannot be reported", func(t *testing.T, w *world) {
-		rules, err := pci.ParseSpecs(`{"vendor_id":"8086"}`)
-		must(t, err)
-		w.options.Rules = rules
-		contains(t, w.refusedStart(fault.Invalid), pf1, "0000:3b:00.1")
-		if w.writes() != 0 {
-			t.Errorf("%d writes", w.writes())
-		}
-	})
-	story(t, "a Placement that is not there yet", func(t *testing.T, w *world) {
-		began := time.Now()
-		w.ledger.fail = func(string) error {
-			if time.Since(began) < 2*time.Minute {
-				return fault.New(fault.Unavailable, "test", "connection refused")
-			}
-			return nil
-		}
-		_, stop := w.begin()
-		if time.Since(began) < 2*time.Minute || w.provider(name2).ID == "" {
-			t.Error("began without Placement")
-		}
-		must(t, stop())
-	})
-	story(t, "an end while waiting for Placement is no fault", func(t *testing.T, w *world) {
-		w.ledger.fail = func(string) error { return fault.New(fault.Unavailable, "test", "connection refused") }
-		_, stop := w.start()
-		time.Sleep(time.Minute)
-		must(t, stop())
-	})
-	story(t, "a Placement that forbids", func(t *testing.T, w *world) {
-		w.ledger.fail = func(string) error { return fault.New(fault.Forbidden, "test", "no such token") }
-		contains(t, w.refusedStart(fault.Forbidden), "no such token")
-	})
-	story(t, "two agents", func(t *testing.T, w *world) {
-		_, stop := w.begin()
-		contains(t, w.refusedStart(fault.Conflict), w.options.Dir)
-		must(t, stop())
-	})
-	story(t, "the root that Placement has is adopted", func(t *testing.T, w *world) {
-		w.ledger.tree.Providers = []provider.Provider{{ID: "22222222-2222-4222-8222-222222222222", Name: "cmp1"}}
-		a, stop := w.begin()
-		if got := a.Report().Provider; got != "22222222-2222-4222-8222-222222222222" {
-			t.Error(got)
-		}
-		must(t, stop())
-		w.ledger.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1"}}
-		_, stop = w.begin()
-		contains(t, w.office.conditions(), rootID, "22222222-2222-4222-8222-222222222222")
-		must(t, stop())
-		if id, _ := w.journalled().Identity(); id.Provider != rootID {
-			t.Errorf("%+v", id)
-		}
-	})
-	story(t, "a root that somebody deleted comes back as the same", func(t *testing.T, w *world) {
-		w.options.NewID = func() string { t.Error("a new id"); return "?" }
-		w.ledger.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1"}}
-		_, stop := w.begin()
-		w.ledger.mu.Lock()
-		w.ledger.tree.Providers = nil
-		w.ledger.mu.Unlock()
-		w.until("it is back", func() bool { return w.provider("cmp1").ID == rootID && w.provider(name2).Inventories[class].Total == 2 })
-		must(t, stop())
-	})
-	for name, c := range map[string]struct {
-		identity journal.Identity
-		tree     []provider.Provider
-		words    []string
-	}{
-		"a provider of that name under another": {tree: []provider.Provider{{ID: "x", Name: "rack"}, {ID: rootID, Name: "cmp1", Parent: "x"}}, words: []string{"must be a root"}},
-		"the journal of another host":           {identity: journal.Identity{Host: "cmp2", Provider: rootID}, words: []string{"cmp2", "cmp1"}},
-		"a root under another name": {identity: journal.Identity{Host: "cmp1", Provider: rootID}, tree: []provider.Provider{{ID: rootID, Name: "renamed"}},
-			words: []string{"renamed"}},
-	} {
-		story(t, name, func(t *testing.T, w *world) {
-			if c.identity != (journal.Identity{}) {
-				book, err := journal.Open(w.options.Dir)
-				must(t, err)
-				must(t, book.SetIdentity(c.identity))
-				must(t, book.Close())
-			}
-			w.ledger.tree.Providers = c.tree
-			contains(t, w.refusedStart(fault.Invalid), c.words...)
-			if w.writes() != 0 {
-				t.Errorf("%d writes", w.writes())
-			}
-		})
-	}
-}
-
-func TestPlacementTrouble(t *testing.T) {
-	story(t, "a plan that others spoilt is thrown away and made anew", func(t *testing.T, w *world) {
-		var spoilt atomic.Int32
-		w.ledger.fail = func(call string) error {
-			if call == "PutInventories" && spoilt.Add(1) <= 3 {
-				return fault.New(fault.Conflict, "test", "generation moved")
-			}
-			return nil
-		}
-		_, stop := w.begin()
-		if w.provider(name2).Inventories[class].Total != 2 || w.office.conditions() != "" {
-			t.Errorf("%+v, conditions %q", w.provider(name2), w.office.conditions())
-		}
-		must(t, stop())
-	})
-	story(t, "others who never stop do not keep the agent from serving", func(t *testing.T, w *world) {
-		_, stop := w.begin()
-		must(t, stop())
-		w.machine.add("0000:3b:00.3", "154c", pf1)
-		w.ledger.fail = func(call string) error {
-			if call == "PutInventories" {
-				return fault.New(fault.Conflict, "test", "generation moved")
-			}
-			return nil
-		}
-		_, stop = w.begin()
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "generation moved") })
-		w.office.assign(w.want("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		must(t, stop())
-	})
-	story(t, "no guest is built while Placement cannot say what it holds", func(t *testing.T, w *world) {
-		_, stop := w.begin()
-		var away atomic.Bool
-		away.Store(true)
-		w.ledger.mu.Lock()
-		w.ledger.fail = func(string) error {
-			if away.Load() {
-				return fault.New(fault.Unavailable, "test", "gone fishing")
-			}
-			return nil
-		}
-		w.ledger.mu.Unlock()
-		s1 := host.Server{ID: "s1", Requests: w.want("s1", name1).Requests}
-		w.office.assign(s1)
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "gone fishing") })
-		if len(w.running()) != 0 || w.office.phase("s1") != "" {
-			t.Errorf("guests %v, told %v", w.running(), w.office.phase("s1"))
-		}
-		away.Store(false)
-		w.untilPhase(host.Running, "s1")
-		w.until("no condition", func() bool { return w.office.conditions() == "" })
-		must(t, stop())
-	})
-	story(t, "a dry run writes nothing", func(t *testing.T, w *world) {
-		plan, err := w.agent().Plan(t.Context())
-		must(t, err)
-		if len(plan.Steps) < 6 || w.writes() != 0 {
-			t.Errorf("%+v, %d writes", plan, w.writes())
-		}
-		if _, err := os.Stat(w.options.Dir); err == nil {
-			t.Error("the dry run made a journal")
-		}
-		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
-		w.untilPhase(host.Running, "s1")
-		writes := w.writes()
-		for range 2 { // beside the running agent, and after it
-			plan, err := w.agent().Plan(t.Context())
-			if err != nil || !plan.Empty() || len(plan.Objections) > 0 || w.writes() != writes {
-				t.Errorf("%+v %v", plan, err)
-			}
-			must(t, stop())
-		}
-	})
-}
-
 func TestWatch(t *testing.T) {
 	story(t, "streams that end are opened again", func(t *testing.T, w *world) {
 		_, stop := w.begin()
@@ -541,16 +380,16 @@ func TestWatch(t *testing.T) {
 			w.untilPhase(host.Running, id)
 		}
 		must(t, stop())
-		if w.office.streams != 6 {
-			t.Errorf("%d streams", w.office.streams)
+		if n := w.office.count(&w.office.streams); n != 6 {
+			t.Errorf("%d streams", n)
 		}
 	})
 	story(t, "a silent stream is given up after three heartbeats", func(t *testing.T, w *world) {
-		w.office.mute = true
+		w.office.silence(true)
 		_, stop := w.begin()
 		time.Sleep(10 * host.Heartbeat)
 		must(t, stop())
-		if n := w.office.streams; n < 3 || n > 5 {
+		if n := w.office.count(&w.office.streams); n < 3 || n > 5 {
 			t.Errorf("%d streams in ten heartbeats", n)
 		}
 	})

@@ -379,6 +379,34 @@ func (o *office) guest(server string) host.Guest {
 	return o.told[server]
 }
 
+// heard is all that was said, joined by commas.
+func (o *office) heard() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.said, ",")
+}
+
+// forget forgets what it was told of guests.
+func (o *office) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told = map[string]host.Guest{}
+}
+
+// silence stops or starts the streams' talking.
+func (o *office) silence(mute bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mute = mute
+}
+
+// count gives one of the numbers.
+func (o *office) count(of *int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return *of
+}
+
 func (o *office) conditions() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -445,9 +473,7 @@ func (w *world) until(what string, holds func() bool) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.office.mu.Lock()
-	defer w.office.mu.Unlock()
-	w.t.Fatalf("never: %s; compute was told %v", what, w.office.said)
+	w.t.Fatalf("never: %s; compute was told %s", what, w.office.heard())
 }
 
 func (w *world) untilPhase(phase host.Phase, servers ...string) {

@@ -1,0 +1,258 @@
+package loop
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+)
+
+func TestStart(t *testing.T) {
+	story(t, "reporting cannot be switched off", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		must(t, stop())
+		w.options.ReportInPlacement = false
+		writes := w.writes()
+		contains(t, w.refusedStart(fault.Invalid), "report_in_placement", name1)
+		if w.writes() != writes {
+			t.Error("wrote to Placement all the same")
+		}
+	})
+	story(t, "a host that never reported devices keeps them to itself", func(t *testing.T, w *world) {
+		w.options.ReportInPlacement = false
+		a, stop := w.begin()
+		if n := len(w.ledger.tree.Providers); n != 1 || len(a.Report().Devices) != 4 || a.Report().Devices[0].Provider != "" {
+			t.Errorf("%d providers, report %+v", n, a.Report())
+		}
+		must(t, stop())
+	})
+	story(t, "a configuration that cannot be reported", func(t *testing.T, w *world) {
+		rules(w, `{"vendor_id":"8086"}`)
+		contains(t, w.refusedStart(fault.Invalid), pf1, "0000:3b:00.1")
+		if w.writes() != 0 {
+			t.Errorf("%d writes", w.writes())
+		}
+	})
+	story(t, "a Placement that is not there yet", func(t *testing.T, w *world) {
+		began := time.Now()
+		w.ledger.fail = func(string) error {
+			if time.Since(began) < 2*time.Minute {
+				return fault.New(fault.Unavailable, "test", "connection refused")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		if time.Since(began) < 2*time.Minute || w.provider(name2).ID == "" {
+			t.Error("began without Placement")
+		}
+		must(t, stop())
+	})
+	story(t, "an end while waiting for Placement is no fault", func(t *testing.T, w *world) {
+		w.ledger.fail = func(string) error { return fault.New(fault.Unavailable, "test", "connection refused") }
+		_, stop := w.start()
+		time.Sleep(time.Minute)
+		must(t, stop())
+	})
+	story(t, "a Placement that forbids", func(t *testing.T, w *world) {
+		w.ledger.fail = func(string) error { return fault.New(fault.Forbidden, "test", "no such token") }
+		contains(t, w.refusedStart(fault.Forbidden), "no such token")
+	})
+	story(t, "two agents", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		contains(t, w.refusedStart(fault.Conflict), w.options.Dir)
+		must(t, stop())
+	})
+	story(t, "the root that Placement has is adopted", func(t *testing.T, w *world) {
+		w.ledger.tree.Providers = []provider.Provider{{ID: "22222222-2222-4222-8222-222222222222", Name: "cmp1"}}
+		a, stop := w.begin()
+		if got := a.Report().Provider; got != "22222222-2222-4222-8222-222222222222" {
+			t.Error(got)
+		}
+		must(t, stop())
+		w.ledger.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1"}}
+		_, stop = w.begin()
+		contains(t, w.office.conditions(), rootID, "22222222-2222-4222-8222-222222222222")
+		must(t, stop())
+		if id, _ := w.journalled().Identity(); id.Provider != rootID {
+			t.Errorf("%+v", id)
+		}
+	})
+	story(t, "a root that somebody deleted comes back as the same", func(t *testing.T, w *world) {
+		w.options.NewID = func() string { t.Error("a new id"); return "?" }
+		w.ledger.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1"}}
+		_, stop := w.begin()
+		w.ledger.mu.Lock()
+		w.ledger.tree.Providers = nil
+		w.ledger.mu.Unlock()
+		w.until("it is back", func() bool { return w.provider("cmp1").ID == rootID && w.provider(name2).Inventories[class].Total == 2 })
+		must(t, stop())
+	})
+	for name, c := range map[string]struct {
+		identity journal.Identity
+		tree     []provider.Provider
+		words    []string
+	}{
+		"a provider of that name under another": {tree: []provider.Provider{{ID: "x", Name: "rack"}, {ID: rootID, Name: "cmp1", Parent: "x"}}, words: []string{"must be a root"}},
+		"the journal of another host":           {identity: journal.Identity{Host: "cmp2", Provider: rootID}, words: []string{"cmp2", "cmp1"}},
+		"a root under another name": {identity: journal.Identity{Host: "cmp1", Provider: rootID}, tree: []provider.Provider{{ID: rootID, Name: "renamed"}},
+			words: []string{"renamed"}},
+	} {
+		story(t, name, func(t *testing.T, w *world) {
+			if c.identity != (journal.Identity{}) {
+				book, err := journal.Open(w.options.Dir)
+				must(t, err)
+				must(t, book.SetIdentity(c.identity))
+				must(t, book.Close())
+			}
+			w.ledger.tree.Providers = c.tree
+			contains(t, w.refusedStart(fault.Invalid), c.words...)
+			if w.writes() != 0 {
+				t.Errorf("%d writes", w.writes())
+			}
+		})
+	}
+}
+
+func TestPlacementTrouble(t *testing.T) {
+	story(t, "a plan that others spoilt is thrown away and made anew", func(t *testing.T, w *world) {
+		var spoilt atomic.Int32
+		w.ledger.fail = func(call string) error {
+			if call == "PutInventories" && spoilt.Add(1) <= 3 {
+				return fault.New(fault.Conflict, "test", "generation moved")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		if w.provider(name2).Inventories[class].Total != 2 || w.office.conditions() != "" {
+			t.Errorf("%+v, conditions %q", w.provider(name2), w.office.conditions())
+		}
+		must(t, stop())
+	})
+	story(t, "others who never stop do not keep the agent from serving", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		must(t, stop())
+		w.machine.add("0000:3b:00.3", "154c", pf1)
+		w.ledger.fail = func(call string) error {
+			if call == "PutInventories" {
+				return fault.New(fault.Conflict, "test", "generation moved")
+			}
+			return nil
+		}
+		_, stop = w.begin()
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "generation moved") })
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+	})
+	story(t, "no guest is built while Placement cannot say what it holds", func(t *testing.T, w *world) {
+		var away atomic.Bool
+		w.ledger.fail = func(string) error {
+			if away.Load() {
+				return fault.New(fault.Unavailable, "test", "gone fishing")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		away.Store(true)
+		s1 := host.Server{ID: "s1", Requests: w.want("s1", name1).Requests}
+		w.office.assign(s1)
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "gone fishing") })
+		if len(w.running()) != 0 || w.office.phase("s1") != "" {
+			t.Errorf("guests %v, told %v", w.running(), w.office.phase("s1"))
+		}
+		away.Store(false)
+		w.untilPhase(host.Running, "s1")
+		w.until("no condition", func() bool { return w.office.conditions() == "" })
+		must(t, stop())
+	})
+	story(t, "traits of the configuration come and go, those of others stay", func(t *testing.T, w *world) {
+		for at := 1; at < 20; at++ { // wherever the agent died that put the first ones there
+			rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_OLD"}`)
+			deaths, _ := once(at, true)
+			w.live(func() bool { return w.provider(name2).HasTrait("CUSTOM_OLD") }, deaths)
+			w.ledger.mu.Lock()
+			for i := range w.ledger.tree.Providers {
+				p := &w.ledger.tree.Providers[i]
+				p.Traits = slices.Compact(slices.Sorted(slices.Values(append(p.Traits, "CUSTOM_FOREIGN"))))
+				p.Generation++
+			}
+			w.ledger.mu.Unlock()
+			rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_NEW"}`)
+			_, stop := w.begin()
+			must(t, stop())
+			for _, name := range []string{name1, name2} {
+				if p := w.provider(name); p.HasTrait("CUSTOM_OLD") || !p.HasTrait("CUSTOM_NEW") || !p.HasTrait("CUSTOM_FOREIGN") {
+					t.Fatalf("death at call %d: %s has %v", at, name, p.Traits)
+				}
+			}
+			if p := w.provider("cmp1"); !p.HasTrait("CUSTOM_FOREIGN") {
+				t.Fatalf("the root has %v", p.Traits)
+			}
+			// Back to the beginning, but for what others put there.
+			rules(w, `{"vendor_id":"8086","product_id":"154c"}`)
+			_, stop = w.begin()
+			must(t, stop())
+		}
+	})
+	story(t, "another class for a device: swapped when it is free, refused while it is held", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		must(t, stop())
+		rules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
+		_, stop = w.begin()
+		if p := w.provider(name1); p.Inventories["CUSTOM_NIC"].Total != 2 || len(p.Inventories) != 1 {
+			t.Errorf("%+v", p)
+		}
+		rules(w, `{"vendor_id":"8086","product_id":"154c"}`)
+		must(t, stop())
+		_, stop = w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		rules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
+		contains(t, w.refusedStart(fault.Invalid), "CUSTOM_NIC", "s1", class)
+		w.consistent("s1")
+	})
+	story(t, "a share that others hold of a device class keeps the class", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		must(t, stop())
+		w.want("stranger", name1) // held in Placement by somebody whom this host does not know
+		rules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
+		_, stop = w.begin()
+		contains(t, w.office.conditions(), name1, class, "stranger")
+		if p := w.provider(name1); p.Inventories[class].Total != 2 || len(p.Inventories) != 1 {
+			t.Errorf("%+v", p)
+		}
+		if p := w.provider(name2); p.Inventories["CUSTOM_NIC"].Total != 2 {
+			t.Errorf("the other device was not healed: %+v", p)
+		}
+		must(t, stop())
+	})
+	story(t, "a dry run writes nothing", func(t *testing.T, w *world) {
+		plan, err := w.agent().Plan(t.Context())
+		must(t, err)
+		if len(plan.Steps) < 6 || w.writes() != 0 {
+			t.Errorf("%+v, %d writes", plan, w.writes())
+		}
+		if _, err := os.Stat(w.options.Dir); err == nil {
+			t.Error("the dry run made a journal")
+		}
+		_, stop := w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		writes := w.writes()
+		for range 2 { // beside the running agent, and after it
+			plan, err := w.agent().Plan(t.Context())
+			if err != nil || !plan.Empty() || len(plan.Objections) > 0 || w.writes() != writes {
+				t.Errorf("%+v %v", plan, err)
+			}
+			must(t, stop())
+		}
+	})
+}
