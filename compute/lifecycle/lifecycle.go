@@ -18,7 +18,7 @@ import (
 )
 
 // MaxRounds is how often candidates are asked for on behalf of one server: when all choices of a round were taken by
-// others, or a guest failed on a host. After that the server goes to ERROR.
+// others, none stood, or a guest failed on a host. After that the server goes to ERROR.
 const MaxRounds = 5
 
 // Next gives the server after the event, and what is to be done for it then. now is the time of the event. The
@@ -83,6 +83,9 @@ func scheduling(s Server, e Event, now time.Time) (Server, bool) {
 	case NothingFits:
 		s.Round++
 		s = mark(s, now, fmt.Sprintf("Placement offers %s; nothing fits: %s", count(e.Candidates, "candidate"), e.Reason))
+		if e.Candidates > 0 && s.Round < MaxRounds {
+			return s, true // what was offered may have been taken before it was looked at, and something else be free now
+		}
 		return fail(s, now, Error, e.Reason), true
 	case Refused:
 		if e.Step != Schedule {

@@ -34,7 +34,7 @@ func events(s Server) []Event {
 		Created{}, Released{}, DeleteRequested{},
 		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 3},
 		Chosen{Choices: []schedule.Choice{choice("a"), choice("b")}, Candidates: 2, Refused: "1 host: x"},
-		NothingFits{Candidates: 2, Reason: "2 hosts: full"},
+		NothingFits{Candidates: 2, Reason: "2 hosts: full"}, NothingFits{Reason: "nothing left"},
 		Claimed{Try: s.Try}, Claimed{Try: s.Try - 1}, Claimed{Try: s.Try + 1},
 		ClaimLost{Try: s.Try, Reason: "taken"}, ClaimLost{Try: s.Try - 1, Reason: "taken"},
 	}
@@ -205,6 +205,7 @@ func TestEveryAnswerMovesOn(t *testing.T) {
 		{Scheduling, Chosen{Choices: []schedule.Choice{choice("a")}}},
 		{Scheduling, Chosen{}},
 		{Scheduling, NothingFits{}},
+		{Scheduling, NothingFits{Candidates: 1}},
 		{Scheduling, Refused{Step: Schedule}},
 		{Claiming, Claimed{Try: 1}},
 		{Claiming, ClaimLost{Try: 1}},
@@ -216,7 +217,7 @@ func TestEveryAnswerMovesOn(t *testing.T) {
 		s := fresh()
 		s.State, s.Try, s.Choices = c.state, 1, []schedule.Choice{choice("a"), choice("b")}
 		next, _ := Next(s, c.answer, noon)
-		if next.State == s.State && next.Try == s.Try {
+		if next.State == s.State && next.Try == s.Try && next.Round == s.Round {
 			t.Errorf("%s × %T stays where it is", c.state, c.answer)
 		}
 	}
@@ -256,7 +257,9 @@ func TestTrailTellsTheStory(t *testing.T) {
 		GuestClaimed{Host: "b", Devices: []schedule.Picked{{RequestID: "R", Address: "0000:3b:00.1"}}},
 		GuestFailed{Host: "b", Message: "no hugepages"},
 		Released{},
-		NothingFits{Candidates: 1, Reason: "1 host: the server failed there before"},
+		NothingFits{Candidates: 1, Reason: "1 host: full"},
+		NothingFits{Candidates: 1, Reason: "1 host: full"},
+		NothingFits{Reason: "all are taken"},
 		DeleteRequested{},
 	} {
 		at = at.Add(time.Second)
@@ -281,9 +284,10 @@ func TestTrailTellsTheStory(t *testing.T) {
 		"07 the agent of b picked 0000:3b:00.1 for alias nic",
 		"08 the guest failed on b: no hugepages",
 		"09 holds nothing in Placement",
-		"10 Placement offers 1 candidate; nothing fits: 1 host: the server failed there before",
-		"10 No valid host was found: 1 host: the server failed there before; tried before: b: no hugepages.",
-		"11 deleted",
+		"11 Placement offers 1 candidate; nothing fits: 1 host: full (2 times)",
+		"12 Placement offers 0 candidates; nothing fits: all are taken",
+		"12 No valid host was found: all are taken; tried before: b: no hugepages.",
+		"13 deleted",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
