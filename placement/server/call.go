@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"time"
 	"unicode/utf8"
 
@@ -130,8 +131,16 @@ func (c *call) report() {
 	if c.negotiated {
 		version = c.version.String()
 	}
-	c.server.log.LogAttrs(context.WithoutCancel(c.ctx()), slog.LevelInfo, "request",
+	attrs := []slog.Attr{
 		slog.String("request_id", c.id), slog.String("method", c.r.Method), slog.String("uri", c.r.URL.RequestURI()),
 		slog.Int("status", c.status), slog.Int("len", c.size), slog.String("microversion", version),
-		slog.String("user", c.caller.User), slog.Duration("took", c.server.now().Sub(c.began)))
+		slog.String("user", c.caller.User), slog.Duration("took", c.server.now().Sub(c.began)),
+	}
+	if global := c.r.Header.Get("X-Openstack-Request-Id"); globalID.MatchString(global) {
+		attrs = append(attrs, slog.String("global_request_id", global))
+	}
+	c.server.log.LogAttrs(context.WithoutCancel(c.ctx()), slog.LevelInfo, "request", attrs...)
 }
+
+// globalID is what a client may call its own request, so that it is found in the logs of all services that it led to.
+var globalID = regexp.MustCompile(`^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

@@ -20,6 +20,17 @@ type answerWriter struct {
 	snapshot *index.Snapshot
 	ask      resource.Ask
 	out      []byte
+
+	ids      []provider.ID // scratch: the keys of the map that is being written
+	classes  []resource.Class
+	suffixes []string
+}
+
+// keys lists the keys of a map in order, in a slice that is used again.
+func keys[K ~string, V any](scratch *[]K, m map[K]V) []K {
+	*scratch = slices.AppendSeq((*scratch)[:0], maps.Keys(m))
+	slices.Sort(*scratch)
+	return *scratch
 }
 
 func (w *answerWriter) put(text string) { w.out = append(w.out, text...) }
@@ -49,6 +60,7 @@ func (w *answerWriter) comma(i int) {
 }
 
 func (w *answerWriter) answer(list []candidate.Candidate) []byte {
+	w.out = make([]byte, 0, 256+512*len(list)) // about what a host of two providers takes
 	w.put(`{"allocation_requests":[`)
 	for i, found := range list {
 		w.comma(i)
@@ -71,7 +83,7 @@ func (w *answerWriter) request(found candidate.Candidate) {
 		open, shut = `{"allocations":[`, `]`
 	}
 	w.put(open)
-	for i, id := range slices.Sorted(maps.Keys(found.Allocation)) {
+	for i, id := range keys(&w.ids, found.Allocation) {
 		w.comma(i)
 		if byList {
 			w.put(`{"resource_provider":{"uuid":`)
@@ -93,7 +105,7 @@ func (w *answerWriter) request(found candidate.Candidate) {
 
 func (w *answerWriter) amounts(amounts resource.Amounts) {
 	w.put(`{`)
-	for i, class := range amounts.Sorted() {
+	for i, class := range keys(&w.classes, amounts) {
 		w.comma(i)
 		w.quoted(string(class))
 		w.put(`:`)
@@ -104,7 +116,7 @@ func (w *answerWriter) amounts(amounts resource.Amounts) {
 
 func (w *answerWriter) mappings(mappings map[string][]provider.ID) {
 	w.put(`,"mappings":{`)
-	for i, suffix := range slices.Sorted(maps.Keys(mappings)) {
+	for i, suffix := range keys(&w.suffixes, mappings) {
 		w.comma(i)
 		w.quoted(suffix)
 		w.put(`:[`)
@@ -121,7 +133,7 @@ func (w *answerWriter) summary(row index.Row, asked resource.Amounts) {
 	w.quoted(string(row.ID))
 	w.put(`:{"resources":{`)
 	n := 0
-	for _, class := range slices.Sorted(maps.Keys(row.Inventories)) {
+	for _, class := range keys(&w.classes, row.Inventories) {
 		if _, wanted := asked[class]; !wanted && w.version < sinceSummaryAll {
 			continue
 		}

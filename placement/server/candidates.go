@@ -122,19 +122,18 @@ func (c *call) explain() error {
 		return err
 	}
 	why := candidate.Explain(snapshot, ask)
-	steps := make([]doc, len(why.Funnel))
-	for i, s := range why.Funnel {
-		steps[i] = doc{"clause": s.Clause, "left": s.Left}
+	told := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainStep{}, Minimal: append([]string{}, why.Minimal...), Nearest: []api.ExplainMiss{}}
+	for _, step := range why.Funnel {
+		told.Funnel = append(told.Funnel, api.ExplainStep(step))
 	}
-	nearest := make([]doc, len(why.Nearest))
-	for i, m := range why.Nearest {
-		deficits := make([]doc, len(m.Deficits))
-		for j, d := range m.Deficits {
-			deficits[j] = doc{"resource_class": d.Class, "cause": d.Cause, "asks": d.Asks, "free": d.Free, "of": d.Of}
+	for _, m := range why.Nearest {
+		miss := api.ExplainMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
+		for _, d := range m.Deficits {
+			miss.Deficits = append(miss.Deficits, api.ExplainDeficit{Class: d.Class, Cause: string(d.Cause), Asks: d.Asks, Free: d.Free, Of: d.Of})
 		}
-		nearest[i] = doc{"root_provider_uuid": m.Root, "host": m.Host, "deficits": deficits}
+		told.Nearest = append(told.Nearest, miss)
 	}
-	return c.json(http.StatusOK, doc{"reason": why.Reason, "funnel": steps, "minimal": append([]string{}, why.Minimal...), "nearest": nearest})
+	return c.json(http.StatusOK, told)
 }
 
 // involved lists the providers that the answer has to tell of, by ID: all of the trees that candidates take something from.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
@@ -65,7 +66,6 @@ func (l *live) join(ctx context.Context, all bool, roots []provider.ID) error {
 	select {
 	case l.turn <- struct{}{}:
 		l.run(ctx)
-		<-l.turn
 	case <-mine.done:
 	}
 	<-mine.done // closed by now: by run, or by the refresh before it
@@ -85,8 +85,9 @@ func (l *live) add(all bool, roots []provider.ID) *batch {
 	return l.next
 }
 
-// run carries out the next refresh, if there is any. The caller holds the turn.
+// run carries out the next refresh, if there is any. It holds the turn, and gives it back however it ends.
 func (l *live) run(ctx context.Context) {
+	defer func() { <-l.turn }()
 	l.mu.Lock()
 	b := l.next
 	l.next = nil
@@ -96,10 +97,14 @@ func (l *live) run(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
 	defer cancel()
-	if b.err = l.load(ctx, b); b.err != nil {
-		l.add(b.all, slices.Collect(maps.Keys(b.roots)))
-	}
-	close(b.done)
+	b.err = fault.New(fault.Internal, "placement.server", "the refresh did not end") // if load panics
+	defer func() {
+		if b.err != nil {
+			l.add(b.all, slices.Collect(maps.Keys(b.roots)))
+		}
+		close(b.done)
+	}()
+	b.err = l.load(ctx, b)
 }
 
 // load reads what a batch names and swaps the snapshot, once.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -223,11 +224,17 @@ func TestARefusedClaimRefreshes(t *testing.T) {
 func TestAFailedRefreshIsRepeated(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
-	l := w.server.index
-	broken := &batch{roots: map[provider.ID]bool{host: true}, done: make(chan struct{})}
-	l.mu.Lock()
-	l.next = broken // as run leaves it when the database did not answer
-	l.mu.Unlock()
+	l, whole := w.server.index, w.server.index.store
+	l.store = nil // a refresh panics: the worst that it can do
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		t.Errorf("a refresh without a store ended: %v", l.refresh(t.Context(), host))
+	}()
+	l.store = whole
 	l.snapshot.Store(index.Build(nil))
 	if !l.behind() {
 		t.Fatal("nothing is owed")
@@ -274,4 +281,9 @@ func TestRandomizedCandidates(t *testing.T) {
 	if some := roots(); len(some) != 3 {
 		t.Errorf("%d candidates of at most 3", len(some))
 	}
+}
+
+// quiet fills the slots that New fills, for a server without a store.
+func quiet(s *Server) {
+	s.log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
 }

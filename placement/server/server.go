@@ -6,6 +6,15 @@
 //	                                                  └── read again, replaced ───────┘ before the write is answered
 //
 // SQL decides, the index suggests. What differs between microversions stands in since.go and in the route table.
+//
+// Statuses, bodies, codes and headers are those of OpenStack's own Placement. On purpose it differs in this:
+//   - The sentences of errors are its own, and errors are JSON whatever the client would rather have.
+//   - Vary is sent with every answer that has a microversion. The original leaves it out of some errors.
+//   - Allow is also sent when a method is not there yet at the microversion asked for.
+//   - PUT /resource_providers/{uuid} has Last-Modified also at the first change of a provider.
+//   - A claim that is refused leaves nothing behind. In the original the consumer may stay, with generation 0.
+//   - Amounts are added once when the unsuffixed group and a suffixed one take from one inventory and no policy is given.
+//   - The number of request groups, the length of the request line and the size of bodies have limits.
 package server
 
 import (
