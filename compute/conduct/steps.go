@@ -57,7 +57,8 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 	choices, refusals := schedule.Choose(picture, s.Requests, seed(s))
 	why := schedule.Summarise(refusals)
 	if len(choices) == 0 {
-		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why}, nil
+		// The reports are younger than the candidates: a device may be taken now, and another, not offered then, be free.
+		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why, Again: true}, nil
 	}
 	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why}, nil
 }

@@ -19,6 +19,7 @@ type Chosen struct {
 type NothingFits struct {
 	Candidates int    // how many Placement offered
 	Reason     string // one sentence without its full stop
+	Again      bool   // asking again may help: what was offered may have been taken before it was looked at
 }
 
 // Claimed says that Choices[0] is held: the answer to Claim.

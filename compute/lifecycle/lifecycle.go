@@ -83,8 +83,8 @@ func scheduling(s Server, e Event, now time.Time) (Server, bool) {
 	case NothingFits:
 		s.Round++
 		s = mark(s, now, fmt.Sprintf("Placement offers %s; nothing fits: %s", count(e.Candidates, "candidate"), e.Reason))
-		if e.Candidates > 0 && s.Round < MaxRounds {
-			return s, true // what was offered may have been taken before it was looked at, and something else be free now
+		if e.Again && s.Round < MaxRounds {
+			return s, true // its step is the same, its round another
 		}
 		return fail(s, now, Error, e.Reason), true
 	case Refused:

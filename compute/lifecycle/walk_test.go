@@ -34,7 +34,7 @@ func events(s Server) []Event {
 		Created{}, Released{}, DeleteRequested{},
 		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 3},
 		Chosen{Choices: []schedule.Choice{choice("a"), choice("b")}, Candidates: 2, Refused: "1 host: x"},
-		NothingFits{Candidates: 2, Reason: "2 hosts: full"}, NothingFits{Reason: "nothing left"},
+		NothingFits{Candidates: 2, Reason: "2 hosts: full", Again: true}, NothingFits{Reason: "nothing left"},
 		Claimed{Try: s.Try}, Claimed{Try: s.Try - 1}, Claimed{Try: s.Try + 1},
 		ClaimLost{Try: s.Try, Reason: "taken"}, ClaimLost{Try: s.Try - 1, Reason: "taken"},
 	}
@@ -205,7 +205,7 @@ func TestEveryAnswerMovesOn(t *testing.T) {
 		{Scheduling, Chosen{Choices: []schedule.Choice{choice("a")}}},
 		{Scheduling, Chosen{}},
 		{Scheduling, NothingFits{}},
-		{Scheduling, NothingFits{Candidates: 1}},
+		{Scheduling, NothingFits{Again: true}},
 		{Scheduling, Refused{Step: Schedule}},
 		{Claiming, Claimed{Try: 1}},
 		{Claiming, ClaimLost{Try: 1}},
@@ -257,8 +257,8 @@ func TestTrailTellsTheStory(t *testing.T) {
 		GuestClaimed{Host: "b", Devices: []schedule.Picked{{RequestID: "R", Address: "0000:3b:00.1"}}},
 		GuestFailed{Host: "b", Message: "no hugepages"},
 		Released{},
-		NothingFits{Candidates: 1, Reason: "1 host: full"},
-		NothingFits{Candidates: 1, Reason: "1 host: full"},
+		NothingFits{Candidates: 1, Reason: "1 host: full", Again: true},
+		NothingFits{Candidates: 1, Reason: "1 host: full", Again: true},
 		NothingFits{Reason: "all are taken"},
 		DeleteRequested{},
 	} {
