@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,12 +87,17 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 }
 
 type placementCmd struct {
+	Run placementRunCmd `cmd:"" default:"withargs" help:"Run placement (the default)."`
+	DB  dbCmd           `cmd:"" name:"db" help:"See to placement's database."`
+}
+
+type placementRunCmd struct {
 	files
 	Listen string `help:"Address to listen on." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
 }
 
 // Run runs placement until it is interrupted.
-func (c *placementCmd) Run(ctx context.Context, s streams) (err error) {
+func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	settings, log, err := c.read(s)
 	if err != nil {
 		return err
@@ -99,12 +105,64 @@ func (c *placementCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := settings.NoAuth2("keystone"); err != nil {
 		return err
 	}
-	house, err := cloud.OpenPlacement(ctx, settings.PlacementURL(c.DataDir), log)
+	url, err := settings.PlacementURL(c.DataDir)
+	if err != nil {
+		return err
+	}
+	house, err := cloud.OpenPlacement(ctx, url, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	return serve(ctx, s, log, service{"placement", c.Listen, house.Handler})
+}
+
+type dbCmd struct {
+	Sync    dbSyncCmd    `cmd:"" help:"Create the schema of OpenStack's Placement on an empty database."`
+	Version dbVersionCmd `cmd:"" help:"Print the revision of the database."`
+}
+
+type dbSyncCmd struct{ files }
+
+// Run creates the schema; on a database that has it, nothing is done.
+func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
+	settings, _, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	url, err := settings.PlacementURL(c.DataDir)
+	if err != nil {
+		return err
+	}
+	created, version, err := cloud.SyncPlacement(ctx, url)
+	if err != nil {
+		return err
+	}
+	if !created {
+		_, err = fmt.Fprintf(s.out, "nothing to do: the database is at revision %s\n", version)
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "created the schema at revision %s\n", version)
+	return err
+}
+
+type dbVersionCmd struct{ files }
+
+// Run prints the revision.
+func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
+	settings, _, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	url, err := settings.PlacementURL(c.DataDir)
+	if err != nil {
+		return err
+	}
+	version, err := cloud.PlacementVersion(ctx, url)
+	if err == nil {
+		_, err = fmt.Fprintln(s.out, cmp.Or(version, "the database is empty"))
+	}
+	return err
 }
 
 type computeCmd struct {
@@ -121,7 +179,11 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	if err := settings.NoAuth2("noauth2"); err != nil {
 		return err
 	}
-	house, err := cloud.OpenCompute(ctx, settings.ComputeURL(c.DataDir), g.PlacementURL, nil, settings, log)
+	url, err := settings.ComputeURL(c.DataDir)
+	if err != nil {
+		return err
+	}
+	house, err := cloud.OpenCompute(ctx, url, g.PlacementURL, nil, settings, log)
 	if err != nil {
 		return err
 	}

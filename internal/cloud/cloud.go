@@ -79,6 +79,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	log = log.With("house", "compute")
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	conductor := conduct.New(st, api.NewClient(placementURL, road, serviceToken))
+	conductor.Log = log
 	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement, Log: log, Stop: running.Done()})
 	var work sync.WaitGroup
 	var failed error
@@ -107,15 +108,19 @@ func Up(ctx context.Context, s Settings, dir string, log *slog.Logger) (*Cloud, 
 	if err := s.NoAuth2("noauth2"); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.New(fault.Unavailable, "cloud.Up", "cannot make the data directory: %w", err)
-	}
-	c := &Cloud{Settings: s, Dir: dir, log: log}
-	var err error
-	if c.Placement, err = OpenPlacement(ctx, s.PlacementURL(dir), log); err != nil {
+	placementURL, err := s.PlacementURL(dir)
+	if err != nil {
 		return nil, err
 	}
-	if c.Compute, err = OpenCompute(ctx, s.ComputeURL(dir), "http://placement", rest.InMemory(c.Placement.Handler), s, log); err != nil {
+	computeURL, err := s.ComputeURL(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cloud{Settings: s, Dir: dir, log: log}
+	if c.Placement, err = OpenPlacement(ctx, placementURL, log); err != nil {
+		return nil, err
+	}
+	if c.Compute, err = OpenCompute(ctx, computeURL, "http://placement", rest.InMemory(c.Placement.Handler), s, log); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {
@@ -124,24 +129,25 @@ func Up(ctx context.Context, s Settings, dir string, log *slog.Logger) (*Cloud, 
 	return c, nil
 }
 
-// PlacementURL is the database of placement: the one that the files name, else an SQLite file under dir.
-func (s Settings) PlacementURL(dir string) string {
-	if s.PlacementDB != "" {
-		return s.PlacementDB
-	}
-	return sqliteURL(dir, "placement.db")
+// PlacementURL is the database of placement: the one that the files name, else an SQLite file under dir, which is made.
+func (s Settings) PlacementURL(dir string) (string, error) {
+	return database(s.PlacementDB, dir, "placement.db")
 }
 
-// ComputeURL is the database of compute: the one that the files name, else an SQLite file under dir.
-func (s Settings) ComputeURL(dir string) string {
-	if s.ComputeDB != "" {
-		return s.ComputeDB
-	}
-	return sqliteURL(dir, "compute.db")
+// ComputeURL is the database of compute: the one that the files name, else an SQLite file under dir, which is made.
+func (s Settings) ComputeURL(dir string) (string, error) {
+	return database(s.ComputeDB, dir, "compute.db")
 }
 
-// sqliteURL is SQLAlchemy's form: three slashes and the path.
-func sqliteURL(dir, name string) string { return "sqlite:///" + filepath.Join(dir, name) }
+func database(configured, dir, name string) (string, error) {
+	if configured != "" {
+		return configured, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fault.New(fault.Unavailable, "cloud.database", "cannot make the data directory: %w", err)
+	}
+	return "sqlite:///" + filepath.Join(dir, name), nil // SQLAlchemy's form: three slashes and the path
+}
 
 // PlacementClient is a client of the placement house over memory.
 func (c *Cloud) PlacementClient() *api.Client {

@@ -60,6 +60,31 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	return s, nil
 }
 
+// Create makes the schema on an empty database: exactly what the original's `placement-manage db sync` makes. created is false
+// when it was there already. The fault is the one of Open, or what the database said.
+func (s *Store) Create(ctx context.Context) (created bool, err error) {
+	err = s.write(ctx, "Create", func(tx *sqldb.Tx) error {
+		empty, err := check(ctx, tx)
+		if created = err == nil && empty; created {
+			err = create(ctx, tx)
+		}
+		return err
+	})
+	return created, err
+}
+
+// Version is the Alembic revision of the database; empty for an empty database.
+func (s *Store) Version(ctx context.Context) (version string, err error) {
+	err = s.read(ctx, "Version", func(tx *sqldb.Tx) error {
+		empty, err := check(ctx, tx)
+		if err != nil || empty {
+			return err
+		}
+		return tx.QueryRow(ctx, "SELECT version_num FROM alembic_version").Scan(&version)
+	})
+	return version, err
+}
+
 // Sync creates the schema on an empty database, adds the standard resource classes and traits that are missing, and
 // completes what older releases left behind: providers without a root, allocations without a consumer. It may be repeated.
 // The fault is the one of Open, or what the database said.
