@@ -136,6 +136,10 @@ put inventories  h_0000:3b:00.0  CUSTOM_GPU 1, CUSTOM_NIC 4 → none
 		{name: "a reserve and a ratio that an operator set", desired: tree(with(host, "VCPU", func(i *resource.Inventory) { i.Total, i.MaxUnit = 16, 16 })),
 			actual: tree(with(with(host, "VCPU", func(i *resource.Inventory) { i.AllocationRatio, i.Reserved = 4, 2 }), "DISK_GB", func(i *resource.Inventory) { i.Reserved = 9 })),
 			want:   "\nput inventories  h  VCPU 8 → 16\n"},
+		{name: "a device for one-time use is taken", desired: tree(host, pf("3b", with(stock("CUSTOM_NIC", 1), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 1 }))),
+			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 1))), uses: uses("3b", "s1", "CUSTOM_NIC", 1), want: `
+put inventories  h_0000:3b:00.0  CUSTOM_NIC 1, reserved 0 → 1
+`},
 		{name: "a foreign class and trait on the root", desired: tree(host), actual: func() provider.Tree {
 			t := tree(with(host, "CUSTOM_LICENCE", func(i *resource.Inventory) { *i = resource.Whole(3) }))
 			t.Providers[0].Traits = traits("CUSTOM_RACK_7")

@@ -148,8 +148,10 @@ func inventoryChange(before, after map[resource.Class]resource.Inventory) string
 			parts = append(parts, fmt.Sprintf("%s %d → none", c, was.Total))
 		case was.Total != is.Total:
 			parts = append(parts, fmt.Sprintf("%s %d → %d", c, was.Total, is.Total))
+		case was.Reserved != is.Reserved:
+			parts = append(parts, fmt.Sprintf("%s %d, reserved %d → %d", c, is.Total, was.Reserved, is.Reserved))
 		case was != is:
-			parts = append(parts, fmt.Sprintf("%s %d in other shares or another reserve", c, is.Total))
+			parts = append(parts, fmt.Sprintf("%s %d in other shares", c, is.Total))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -24,13 +24,14 @@ const (
 	lockName = "lock"
 )
 
-// slack is how many superseded lines a file may carry before it is written anew.
-const slack = 1000
+// defaultSlack is how many superseded lines a file may carry before it is written anew.
+const defaultSlack = 1000
 
 // Journal is an open journal. Its methods may be called by many goroutines.
 type Journal struct {
-	dir  string
-	lock *os.File
+	dir   string
+	lock  *os.File
+	slack int // how many superseded lines the file may carry
 
 	mu     sync.Mutex // guards all below
 	state  State
@@ -51,7 +52,7 @@ func Open(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, lock: lock}
+	j := &Journal{dir: dir, lock: lock, slack: defaultSlack}
 	if err := j.load(); err != nil {
 		lock.Close()
 		return nil, err
@@ -166,7 +167,7 @@ func (j *Journal) write(e entry) error {
 	}
 	before := j.state
 	j.state = before.with(e)
-	if j.file == nil || j.lines > j.state.size()+slack {
+	if j.file == nil || j.lines > j.state.size()+j.slack {
 		err = j.replace()
 	} else if err = appendSynced(j.file, line); err == nil {
 		j.lines++

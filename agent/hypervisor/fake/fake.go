@@ -141,12 +141,16 @@ type fileDevice struct {
 
 func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 	const op = "fake.Guests"
-	names, err := filepath.Glob(filepath.Join(h.dir, "*.json"))
+	entries, err := os.ReadDir(h.dir) // sorted
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, op, err)
+		return nil, fault.New(fault.Unavailable, op, "%w", err)
 	}
 	var guests []hypervisor.Guest
-	for _, name := range names { // Glob sorts
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) != ".json" {
+			continue // being written
+		}
+		name := filepath.Join(h.dir, entry.Name())
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fault.New(fault.Unavailable, op, "%w", err)

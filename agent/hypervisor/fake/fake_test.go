@@ -20,7 +20,7 @@ func TestContract(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if dirs[t.Name()] == "" {
-			dirs[t.Name()] = t.TempDir()
+			dirs[t.Name()] = filepath.Join(t.TempDir(), "[odd]*name")
 		}
 		h, err := New(dirs[t.Name()], hypervisor.Capacity{})
 		if err != nil {
