@@ -79,6 +79,7 @@ func Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 				continue
 			}
 			w := newWalk(h)
+			w.begin()
 			more, wanted := give(w)
 			if !wanted {
 				return
@@ -105,7 +106,7 @@ func Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 
 // trees walks the trees that can be anchors, as far as the index tells without looking into them.
 func (p *plan) trees() iter.Seq[*index.Tree] {
-	if p.nothing {
+	if p.nothing != "" || len(p.items) == 0 {
 		return func(func(*index.Tree) bool) {}
 	}
 	best, few := p.snapshot.Trees(), p.snapshot.Len()
@@ -120,8 +121,7 @@ func (p *plan) trees() iter.Seq[*index.Tree] {
 			continue
 		}
 		if k.inTree && len(k.needs) > 0 {
-			t := p.snapshot.Lookup(k.tree)
-			return func(yield func(*index.Tree) bool) { yield(t) }
+			return func(yield func(*index.Tree) bool) { yield(p.snapshot.Lookup(k.tree)) }
 		}
 		for _, n := range k.needs {
 			narrow(p.snapshot.Offering(n.number))

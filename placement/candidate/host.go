@@ -141,9 +141,13 @@ func newHost(p *plan) *host {
 // fill puts the plan on a tree and says whether there is any candidate.
 func (h *host) fill(t *index.Tree) bool {
 	h.stuck = -1
-	if h.nothing || !h.anchors(t) || !h.survey(t) {
-		return false
-	}
+	h.tree = t
+	return h.nothing == "" && h.anchors(t) && h.survey(t) && h.solve()
+}
+
+// solve says whether all parts of a surveyed host have a solution.
+func (h *host) solve() bool {
+	h.stuck = -1
 	for i, part := range h.parts {
 		part.reset(h)
 		if !part.solve() {

@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/openberth/berth/placement/index"
@@ -27,7 +28,7 @@ type plan struct {
 	subtrees [][]int      // same_subtree: the items that must lie under one of their providers; two at least
 	sharers  []sharer
 	lenders  map[index.No][]int // aggregate → positions in sharers
-	nothing  bool               // there is no group, or one that no provider can ever meet
+	nothing  string             // why no provider can ever meet some group, or "" when it is worth looking
 }
 
 // item is what one provider has to give.
@@ -49,6 +50,8 @@ type kind struct {
 	tree     provider.ID // in_tree: the root of the tree
 	subtrees []int       // positions in plan.subtrees
 	items    []int
+	group    resource.Group   // the first of its groups, for words
+	amounts  resource.Amounts // what an item asks
 }
 
 // need is an amount of one class.
@@ -79,7 +82,6 @@ func compile(s *index.Snapshot, ask resource.Ask) *plan {
 		}
 		p.add(g, in)
 	}
-	p.nothing = p.nothing || len(p.items) == 0
 	p.divide()
 	p.lend()
 	return p
@@ -118,6 +120,7 @@ func (p *plan) add(g resource.Group, subtrees []int) {
 		inTree:   g.InTree != "",
 		tree:     p.snapshot.RootOf(g.InTree),
 		subtrees: subtrees,
+		group:    g,
 	}
 	for _, set := range g.Required {
 		k.required = append(k.required, numbers(p.snapshot.Trait, set))
@@ -125,12 +128,12 @@ func (p *plan) add(g resource.Group, subtrees []int) {
 	for _, set := range g.MemberOf {
 		k.within = append(k.within, numbers(p.snapshot.Aggregate, set))
 	}
-	if k.inTree && k.tree == "" {
-		p.nothing = true // the provider is looked up even if nothing depends on it
+	if k.inTree && k.tree == "" { // looked up even if nothing depends on it
+		p.nothing = fmt.Sprintf("in_tree%s names %s, and there is no such provider", g.Suffix, g.InTree)
 	}
 	if !k.spread {
 		if len(g.Resources) == 0 && len(k.required)+len(k.within) == 0 {
-			p.nothing = true // see the package comment
+			p.nothing = fmt.Sprintf("group %s asks neither resources nor a trait or aggregate to be found by", g.Suffix)
 		}
 		k.needs = p.needs(g.Resources)
 		p.enter(g.Suffix, k, g.Resources)
@@ -149,6 +152,9 @@ func (p *plan) add(g resource.Group, subtrees []int) {
 func (p *plan) needs(amounts resource.Amounts) []need {
 	var out []need
 	for _, c := range amounts.Sorted() {
+		if amounts[c] < 1 {
+			p.nothing = fmt.Sprintf("%s:%d asks less than one unit", c, amounts[c])
+		}
 		number := p.snapshot.Class(c)
 		class := slices.Index(p.classes, number)
 		if class < 0 || number == index.Unknown {
@@ -164,6 +170,7 @@ func (p *plan) enter(suffix string, k kind, alone resource.Amounts) {
 	at := slices.IndexFunc(p.kinds, func(o kind) bool { return o.equal(k) })
 	if at < 0 {
 		at = len(p.kinds)
+		k.amounts = alone
 		p.kinds = append(p.kinds, k)
 	}
 	p.kinds[at].items = append(p.kinds[at].items, len(p.items))

@@ -17,6 +17,7 @@ type walk struct {
 	depth   int    // how many items are placed
 	partOf  []part // by item
 	started bool
+	ids     []provider.ID // by spot; the lists of the mappings are cut from it
 }
 
 func newWalk(h *host) *walk {
@@ -30,7 +31,12 @@ func newWalk(h *host) *walk {
 }
 
 // begin starts at the first candidate of the host.
-func (w *walk) begin() { w.depth, w.started = 0, false }
+func (w *walk) begin() {
+	w.depth, w.started, w.ids = 0, false, make([]provider.ID, len(w.host.spots))
+	for at := range w.host.spots {
+		w.ids[at] = w.host.spots[at].Node().ID
+	}
+}
 
 // next goes to the next placement of all items.
 func (w *walk) next() bool {
@@ -136,8 +142,10 @@ func (w *walk) candidate() Candidate {
 	mixed := map[int]resource.Amounts{} // by spot: what several items take together
 	for i, item := range h.items {
 		at := w.spot(i)
-		id := h.spots[at].Node().ID
-		if list := c.Mappings[item.suffix]; !slices.Contains(list, id) {
+		id := w.ids[at]
+		if list, any := c.Mappings[item.suffix]; !any {
+			c.Mappings[item.suffix] = w.ids[at : at+1 : at+1]
+		} else if !slices.Contains(list, id) {
 			c.Mappings[item.suffix] = append(list, id)
 		}
 		if len(item.alone) == 0 {
