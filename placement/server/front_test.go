@@ -175,11 +175,16 @@ func TestNobodyIsLetInWithoutAuth(t *testing.T) {
 // An empty answer says why, and explain says it at length.
 func TestWhyThereIsNothing(t *testing.T) {
 	w := newWorld(t)
-	w.want(200, "POST", "/resource_providers", `{"name":"host"}`)
-	why := candidate.Explain(w.server.index.now(), resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}})
-	resp := w.ask("1.39", "GET", "/allocation_candidates?resources=VCPU:1", "")
-	if got := resp.Header.Get(api.ReasonHeader); got != why.Reason || strings.ContainsAny(got, "\r\n") {
-		t.Errorf("%q, want %q", got, why.Reason)
+	host, _ := grow(t, w.client(), "host", 4, 1)
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
+	why := candidate.Explain(w.server.index.now(), ask)
+	found, err := w.client().Candidates(t.Context(), ask)
+	if err != nil || len(found.List) != 0 || found.Reason != why.Reason || found.Reason == "" {
+		t.Errorf("%+v, %v, want %q", found, err, why.Reason)
+	}
+	long, err := w.client().Explain(t.Context(), ask)
+	if err != nil || long.Reason != why.Reason || len(long.Nearest) == 0 || long.Nearest[0].Root != host || long.Nearest[0].Host != "host" {
+		t.Errorf("%+v, %v, want %+v", long, err, why)
 	}
 	var told struct {
 		Reason  string
@@ -187,7 +192,7 @@ func TestWhyThereIsNothing(t *testing.T) {
 		Minimal []string
 		Nearest []any
 	}
-	resp = w.ask("1.0", "GET", "/berth/v1/explain?resources=VCPU:1", "")
+	resp := w.ask("1.0", "GET", "/berth/v1/explain?resources=VCPU:9", "")
 	if err := json.Unmarshal([]byte(bodyOf(t, resp)), &told); err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%d %v", resp.StatusCode, err)
 	}
