@@ -1,0 +1,87 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
+)
+
+func client(t *testing.T, h http.HandlerFunc) Client {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return Client{REST: &rest.Client{Base: s.URL}}
+}
+
+func TestWatchHandsOverEachLine(t *testing.T) {
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.EscapedPath() != "/berth/v1/hosts/a%2Fb/assignments" || r.URL.Query().Get("since") != "7" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, `{"revision": 8, "servers": []}`+"\n"+`{"revision": 9, "servers": [{"id": "s"}]}`+"\n")
+	})
+	var got []int64
+	err := c.Watch(t.Context(), "a/b", 7, func(a Assignments) error {
+		got = append(got, a.Revision)
+		return nil
+	})
+	// The stream has no end of its own: a server that closes it is one that went away.
+	if !fault.Is(err, fault.Unavailable) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%v", err)
+	}
+	if fmt.Sprint(got) != "[8 9]" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestWatchEndsWithItsReaderAndItsContext(t *testing.T) {
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"revision": 1}`+"\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	enough := errors.New("enough")
+	if err := c.Watch(t.Context(), "h", 0, func(Assignments) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := c.Watch(ctx, "h", 0, func(Assignments) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWatchRefusesNonsenseAndErrors(t *testing.T) {
+	c := client(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "nonsense") })
+	if err := c.Watch(t.Context(), "h", 0, func(Assignments) error { return nil }); !fault.Is(err, fault.Internal) {
+		t.Errorf("%v", err)
+	}
+	c = client(t, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such host", http.StatusNotFound) })
+	if err := c.Watch(t.Context(), "h", 0, func(Assignments) error { return nil }); !fault.Is(err, fault.NotFound) || fault.TextOf(err) != "no such host" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestReportAndGuestGoToTheirPaths(t *testing.T) {
+	var paths []string
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.Method+" "+r.URL.Path)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	if err := c.PutReport(t.Context(), Report{Host: "h"}); err != nil {
+		t.Error(err)
+	}
+	if err := c.PutGuest(t.Context(), "h", "s", Guest{Phase: Gone}); err != nil {
+		t.Error(err)
+	}
+	if fmt.Sprint(paths) != "[PUT /berth/v1/hosts/h PUT /berth/v1/hosts/h/guests/s]" {
+		t.Error(paths)
+	}
+}
