@@ -1,0 +1,266 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Pair is the two servers, and what is held against each other of their answers. One sequence is played on a pair at a time.
+type Pair struct {
+	Original, Berth *Server
+	Rules           Rules
+	Compared        *atomic.Int64 // counts the requests whose answers were compared
+}
+
+// Finding is a request that the two answered differently.
+type Finding struct {
+	Sequence     string
+	Line         int
+	Version      string
+	Ask          Ask
+	Theirs, Ours Answer
+	Diffs        []string
+}
+
+// String tells the finding to people.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s, line %d, at %s\n  request:  %s\n  original: %s\n  berth:    %s\n  - %s",
+		f.Sequence, f.Line, f.Version, f.Ask, f.Theirs, f.Ours, strings.Join(f.Diffs, "\n  - "))
+}
+
+// world is one sequence being played on both servers.
+type world struct {
+	pair     *Pair
+	sequence string
+	name     string               // what UUIDs are made from
+	captured [2]map[string]string // names that the servers chose
+	findings []Finding
+}
+
+// Play plays a sequence, after the world it uses, at a microversion, and says what was answered differently. The world must be empty; see
+// Reset. In a sequence played as Each, every unfixed request is sent at all of the versions, one after the other. An error is a server
+// that does not answer, or a wrong script.
+func (p *Pair) Play(seq Sequence, before []Step, versions ...int) ([]Finding, error) {
+	w := &world{pair: p, sequence: seq.File + ": " + seq.Name, name: fmt.Sprint(seq.File, seq.Name, versions), captured: [2]map[string]string{{}, {}}}
+	for _, step := range before {
+		if err := w.step(step, Latest); err != nil {
+			return w.findings, err
+		}
+	}
+	for _, step := range seq.Steps {
+		at := versions
+		if step.Version != "" && seq.Each {
+			at = versions[len(versions)-1:]
+		}
+		for _, v := range at {
+			if v < step.From || v > step.To {
+				continue
+			}
+			if err := w.step(step, v); err != nil {
+				return w.findings, fmt.Errorf("%s:%d: %w", seq.File, step.Line, err)
+			}
+		}
+	}
+	return w.findings, nil
+}
+
+// step sends one request to both and compares.
+func (w *world) step(step Step, v int) error {
+	var asks [2]Ask
+	var answers [2]Answer
+	version, err := w.both(func(side int, _ *Server) (err error) {
+		asks[side], err = w.ask(side, step, v)
+		return err
+	}, step, v)
+	if err != nil {
+		return err
+	}
+	if _, err = w.both(func(side int, s *Server) (err error) {
+		answers[side], err = send(s.Addr, asks[side])
+		return err
+	}, step, v); err != nil {
+		return err
+	}
+	if step.As != "" {
+		for side := range answers {
+			w.captured[side][step.As] = path.Base(answers[side].Header.Get("Location"))
+		}
+	}
+	for side, s := range w.servers() {
+		answers[side] = w.anonymous(side, s, answers[side])
+	}
+	diffs := w.compare(asks, answers)
+	w.pair.Compared.Add(1)
+	if len(diffs) > 0 {
+		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: version, Ask: asks[0], Theirs: answers[0], Ours: answers[1], Diffs: diffs})
+	}
+	return nil
+}
+
+func (w *world) servers() [2]*Server { return [2]*Server{w.pair.Original, w.pair.Berth} }
+
+// both does something on both servers at the same time. It also says at which version the step is.
+func (w *world) both(do func(side int, s *Server) error, step Step, v int) (version string, err error) {
+	var failed [2]error
+	var wg sync.WaitGroup
+	for side, s := range w.servers() {
+		wg.Go(func() {
+			if err := do(side, s); err != nil {
+				failed[side] = fmt.Errorf("%s: %w", s.Name, err)
+			}
+		})
+	}
+	wg.Wait()
+	version = step.Version
+	if version == "" {
+		version = "1." + strconv.Itoa(v)
+	}
+	return version, errors.Join(failed[:]...)
+}
+
+// ask makes the request of a step for one of the servers.
+func (w *world) ask(side int, step Step, v int) (Ask, error) {
+	lookup := func(name, kind string) (string, error) { return w.lookup(side, name, kind) }
+	a := Ask{HasBody: step.HasBody}
+	var err error
+	if a.Method, err = expand(step.Method, lookup); err != nil {
+		return a, err
+	}
+	if a.Target, err = expand(step.Target, lookup); err != nil {
+		return a, err
+	}
+	if a.Body, err = expand(step.Body, lookup); err != nil {
+		return a, err
+	}
+	given := map[string]bool{}
+	for _, h := range step.Headers {
+		given[strings.ToLower(h.Name)] = true
+		if h.Value == "" {
+			continue
+		}
+		if h.Value, err = expand(h.Value, lookup); err != nil {
+			return a, err
+		}
+		a.Headers = append(a.Headers, h)
+	}
+	usual := []Header{{"X-Auth-Token", "admin"}}
+	if step.HasBody {
+		usual = append(usual, Header{"Content-Type", "application/json"})
+	}
+	switch step.Version {
+	case "none":
+	case "":
+		usual = append(usual, Header{"OpenStack-API-Version", "placement 1." + strconv.Itoa(v)})
+	default:
+		usual = append(usual, Header{"OpenStack-API-Version", "placement " + step.Version})
+	}
+	for _, h := range usual {
+		if !given[strings.ToLower(h.Name)] {
+			a.Headers = append(a.Headers, h)
+		}
+	}
+	return a, nil
+}
+
+// lookup says what stands for a name: a UUID, or the generation that its provider or consumer has now.
+func (w *world) lookup(side int, name, kind string) (string, error) {
+	id, ok := w.captured[side][name]
+	if !ok {
+		id = uuidOf(w.name, name)
+	}
+	s := w.servers()[side]
+	var field, target, missing string
+	switch kind {
+	case "":
+		return id, nil
+	case ".gen":
+		target, field, missing = "/resource_providers/"+id, "generation", "0"
+	case ".cgen":
+		target, field, missing = "/allocations/"+id, "consumer_generation", "null"
+	}
+	doc, _, err := s.admin("GET", target)
+	if err != nil {
+		return "", err
+	}
+	if value, ok := doc[field]; ok {
+		return fmt.Sprint(value), nil
+	}
+	return missing, nil
+}
+
+// anonymous replaces what a server made up by the name it was captured under, and the server's own address.
+func (w *world) anonymous(side int, s *Server, a Answer) Answer {
+	replace := []string{s.Addr, "SERVER"}
+	for name, value := range w.captured[side] {
+		if len(value) > 8 {
+			replace = append(replace, value, "$"+name)
+		}
+	}
+	r := strings.NewReplacer(replace...)
+	a.Body = r.Replace(a.Body)
+	for _, values := range a.Header {
+		for i := range values {
+			values[i] = r.Replace(values[i])
+		}
+	}
+	return a
+}
+
+var limited = regexp.MustCompile(`[?&]limit=[0-9]+`)
+
+// compare holds the answers against each other. Candidates with a limit are held against the original's unlimited answer.
+func (w *world) compare(asks [2]Ask, answers [2]Answer) []string {
+	if strings.HasPrefix(asks[0].Target, "/allocation_candidates?") && limited.MatchString(asks[0].Target) && answers[0].Status == 200 && answers[1].Status == 200 {
+		return w.compareLimited(asks, answers)
+	}
+	return w.pair.Rules.Compare(asks[0], answers[0], answers[1])
+}
+
+func (w *world) compareLimited(asks [2]Ask, answers [2]Answer) []string {
+	diffs, _ := w.pair.Rules.envelope(asks[0], answers[0], answers[1])
+	all := asks[0]
+	all.Target = limited.ReplaceAllString(all.Target, "")
+	if !strings.Contains(all.Target, "?") {
+		all.Target = strings.Replace(all.Target, "&", "?", 1)
+	}
+	whole, err := send(w.pair.Original.Addr, all)
+	if err != nil {
+		return append(diffs, err.Error())
+	}
+	whole = w.anonymous(0, w.pair.Original, whole)
+	return append(diffs, w.pair.Rules.limitedDiffs(all, whole, answers[0], answers[1])...)
+}
+
+// admin asks a server something that is not compared, at the newest microversion.
+func (s *Server) admin(method, target string) (map[string]any, Answer, error) {
+	a := Ask{Method: method, Target: target, Headers: []Header{{"X-Auth-Token", "admin"}, {"OpenStack-API-Version", "placement 1." + strconv.Itoa(Latest)}}}
+	answer, err := send(s.Addr, a)
+	if err != nil {
+		return nil, answer, err
+	}
+	if answer.Body == "" {
+		return nil, answer, nil
+	}
+	doc, err := decode(answer.Body)
+	if err != nil {
+		return nil, answer, fmt.Errorf("%s %s: %w", method, target, err)
+	}
+	m, _ := doc.(map[string]any)
+	return m, answer, nil
+}
+
+// query makes a query string of keys and values, in order.
+func query(pairs ...string) string {
+	var parts []string
+	for i := 0; i < len(pairs); i += 2 {
+		parts = append(parts, pairs[i]+"="+url.QueryEscape(pairs[i+1]))
+	}
+	return strings.Join(parts, "&")
+}

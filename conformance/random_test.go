@@ -1,0 +1,3 @@
+package conformance
+
+import _ "pgregory.net/rapid"

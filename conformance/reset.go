@@ -1,0 +1,99 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Reset empties both worlds through the API: no allocations, providers, custom classes and custom traits are left.
+func (p *Pair) Reset() error {
+	var failed [2]error
+	var wg sync.WaitGroup
+	for side, s := range [2]*Server{p.Original, p.Berth} {
+		wg.Go(func() {
+			if err := s.empty(); err != nil {
+				failed[side] = fmt.Errorf("emptying %s: %w", s.Name, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed[:]...)
+}
+
+func (s *Server) empty() error {
+	doc, _, err := s.admin("GET", "/resource_providers")
+	if err != nil {
+		return err
+	}
+	left := strs(doc, "resource_providers", "uuid")
+	for _, id := range left {
+		doc, _, err := s.admin("GET", "/resource_providers/"+id+"/allocations")
+		if err != nil {
+			return err
+		}
+		consumers, _ := doc["allocations"].(map[string]any)
+		for consumer := range consumers {
+			if _, _, err := s.admin("DELETE", "/allocations/"+consumer); err != nil {
+				return err
+			}
+		}
+	}
+	// Providers come oldest first, but a tree may have been built in any order: leaves go in each round.
+	for len(left) > 0 {
+		var still []string
+		for i := len(left) - 1; i >= 0; i-- {
+			_, answer, err := s.admin("DELETE", "/resource_providers/"+left[i])
+			if err != nil {
+				return err
+			}
+			if answer.Status != 204 {
+				still = append(still, left[i])
+			}
+		}
+		if len(still) == len(left) {
+			return fmt.Errorf("%d providers cannot be deleted", len(still))
+		}
+		left = still
+	}
+	return s.forget()
+}
+
+// forget deletes custom classes and traits.
+func (s *Server) forget() error {
+	doc, _, err := s.admin("GET", "/resource_classes")
+	if err != nil {
+		return err
+	}
+	targets := []string{}
+	for _, name := range strs(doc, "resource_classes", "name") {
+		if strings.HasPrefix(name, "CUSTOM_") {
+			targets = append(targets, "/resource_classes/"+name)
+		}
+	}
+	if doc, _, err = s.admin("GET", "/traits?name=startswith:CUSTOM_"); err != nil {
+		return err
+	}
+	for _, name := range strs(doc, "traits", "") {
+		targets = append(targets, "/traits/"+name)
+	}
+	for _, target := range targets {
+		if _, answer, err := s.admin("DELETE", target); err != nil || answer.Status != 204 {
+			return fmt.Errorf("DELETE %s: %d %s (%v)", target, answer.Status, answer.Body, err)
+		}
+	}
+	return nil
+}
+
+// strs reads a list of texts, or of objects with a text under key.
+func strs(doc map[string]any, list, key string) (out []string) {
+	items, _ := doc[list].([]any)
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			item = m[key]
+		}
+		out = append(out, fmt.Sprint(item))
+	}
+	return out
+}
