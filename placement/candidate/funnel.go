@@ -29,29 +29,34 @@ type stage struct {
 	at     int    // position of the class, kind or section (of the loose plan)
 	clause string // what the hosts left do, after a number: `offer CUSTOM_NIC`
 	lack   string // what no host does, when this stage takes the last: `none offers CUSTOM_GPU`
+	note   string // what to say of a host that has enough and yet fails
 }
 
 // stages lists the steps of the funnel for a plan and its loose form.
 func (p *plan) stages(loose *plan, root string) []stage {
 	var out []stage
+	add := func(r rule, at int, verb, what, note string) {
+		third := strings.TrimSuffix(verb, "e") + "s"
+		if verb == "have" {
+			third = "has"
+		}
+		out = append(out, stage{r, at, verb + " " + what, "none " + third + " " + what, note})
+	}
 	if len(p.required)+len(p.banned) > 0 {
-		out = append(out, stage{rooted, 0, "have a root " + root, "none has a root " + root})
+		add(rooted, 0, "have", "a root "+root, "")
 	}
 	for c := range p.classes {
-		name := p.className(c)
-		out = append(out, stage{offered, c, "offer " + name, "none offers " + name})
+		add(offered, c, "offer", p.className(c), "")
 	}
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		if q := k.qualities(); q != "" || len(k.needs) != 1 {
-			out = append(out, stage{qualified, i, "have " + k.what() + " " + q, "none has " + k.what() + " " + q})
+			add(qualified, i, "have", k.what()+" "+q, "")
 		}
 	}
 	for i := range p.kinds {
-		k := &p.kinds[i]
-		for range min(len(k.needs), 1) {
-			text := fmt.Sprintf("%s free on one provider", k.amounts)
-			out = append(out, stage{free, i, "have " + text, "none has " + text})
+		if k := &p.kinds[i]; len(k.needs) > 0 {
+			add(free, i, "have", k.amounts.String()+" free on one provider", "")
 		}
 	}
 	for i, s := range loose.parts {
@@ -60,14 +65,23 @@ func (p *plan) stages(loose *plan, root string) []stage {
 			if s.covers {
 				text += " on providers that have the required traits between them"
 			}
-			out = append(out, stage{together, i, "have " + text, "none has " + text})
+			add(together, i, "have", text, "")
+		}
+	}
+	var suffixed, bound []int
+	for i := range p.kinds {
+		if !p.kinds[i].spread {
+			suffixed = append(suffixed, i)
+		}
+		if len(p.kinds[i].subtrees) > 0 {
+			bound = append(bound, i)
 		}
 	}
 	if p.isolate {
-		out = append(out, stage{isolated, 0, "have it on separate providers (group_policy=isolate)", "none has it on separate providers (group_policy=isolate)"})
+		add(isolated, 0, "have", "room for "+p.list(suffixed)+" on separate providers", "group_policy=isolate")
 	}
 	if len(p.subtrees) > 0 {
-		out = append(out, stage{subtree, 0, "have it as same_subtree asks", "none has it as same_subtree asks"})
+		add(subtree, 0, "have", "room for "+p.list(bound)+" under one provider as same_subtree asks", "same_subtree")
 	}
 	return out
 }

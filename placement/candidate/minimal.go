@@ -21,11 +21,12 @@ type pieces struct {
 	policy   int
 }
 
-// form is the pieces of groups that ask the same: theirs are left out together.
+// form is the pieces of groups that ask the same: theirs are left out together. The classes of an unsuffixed group are pieces of
+// their own, but not when it requires traits: to leave one out would also leave out the provider that has them.
 type form struct {
 	group    resource.Group
 	suffixes []string
-	amounts  map[resource.Class]int // unsuffixed: by class; suffixed: all together under ""
+	amounts  map[resource.Class]int // by class if each can be left out alone, else all together under ""
 	required []int
 	banned   []int
 	within   []int
@@ -42,7 +43,7 @@ func takeApart(ask resource.Ask) *pieces {
 			continue
 		}
 		f := form{group: g, suffixes: []string{g.Suffix}, amounts: map[resource.Class]int{}}
-		if g.Suffix == "" {
+		if g.Suffix == "" && len(g.Required) == 0 {
 			for _, c := range g.Resources.Sorted() {
 				f.amounts[c] = m.piece()
 			}
@@ -177,6 +178,12 @@ func (m *pieces) policies() []int {
 
 // minimal finds clauses that no host meets together, and of which none can be left out.
 func (x *explainer) minimal() []string {
+	m, keep := x.contradiction()
+	return m.words(keep)
+}
+
+// contradiction leaves out one piece of the ask after the other, as long as no host meets what is left.
+func (x *explainer) contradiction() (*pieces, []bool) {
 	m := takeApart(x.ask)
 	keep := slices.Repeat([]bool{true}, m.count)
 	cores := make([][]bool, len(x.stages))
@@ -193,7 +200,7 @@ func (x *explainer) minimal() []string {
 			keep[at] = true
 		}
 	}
-	return m.words(keep)
+	return m, keep
 }
 
 // feasible says whether some host meets these pieces. For each host it remembers pieces that the host cannot meet
@@ -236,12 +243,19 @@ func (m marker) mark(pieces ...int) {
 	}
 }
 
-// amounts marks what a kind asks, whole also its conditions.
-func (m marker) amounts(k *kind) { m.mark(m.form(k.group.Suffix).amount(k.class())) }
+// amounts marks what a kind asks. Its groups may differ in words, such as two names for one tree.
+func (m marker) amounts(p *plan, k *kind) {
+	for _, i := range k.items {
+		m.mark(m.form(p.items[i].suffix).amount(k.class()))
+	}
+}
 
-func (m marker) whole(k *kind) {
-	m.amounts(k)
-	m.mark(m.form(k.group.Suffix).conditions()...)
+// whole marks what a kind asks with its conditions.
+func (m marker) whole(p *plan, k *kind) {
+	m.amounts(p, k)
+	for _, i := range k.items {
+		m.mark(m.form(p.items[i].suffix).conditions()...)
+	}
 }
 
 // stageCore gives pieces that a host which fails a stage cannot meet together.
@@ -252,12 +266,12 @@ func (x *explainer) stageCore(m *pieces, s stage, keep []bool) []bool {
 		c.mark(slices.Concat(m.required, m.banned)...)
 	case offered:
 		i := slices.IndexFunc(x.plan.kinds, func(k kind) bool { return k.amount(s.at) > 0 })
-		c.amounts(&x.plan.kinds[i])
+		c.amounts(x.plan, &x.plan.kinds[i])
 	case qualified, free:
-		c.whole(&x.plan.kinds[s.at])
+		c.whole(x.plan, &x.plan.kinds[s.at])
 	case together:
 		for _, k := range x.loose.plan.parts[s.at].kinds {
-			c.whole(&x.loose.kinds[k])
+			c.whole(x.loose.plan, &x.loose.kinds[k])
 		}
 	default:
 		copy(c.core, keep)
@@ -278,7 +292,7 @@ func (x *explainer) core(m *pieces, h *host, keep []bool) []bool {
 	default:
 		s := &h.plan.parts[h.stuck]
 		for _, k := range s.kinds {
-			c.whole(&h.kinds[k])
+			c.whole(h.plan, &h.kinds[k])
 		}
 		if h.isolate {
 			c.mark(m.policy)
@@ -298,10 +312,10 @@ func (x *explainer) starved(c marker, h *host) {
 		fits := func(at index.Place) bool { return k.fits(at.Node()) }
 		switch {
 		case !slices.ContainsFunc(around, fits):
-			c.amounts(k)
+			c.amounts(h.plan, k)
 			return
 		case !slices.ContainsFunc(around, func(at index.Place) bool { return fits(at) && k.admits(h.tree, at) }):
-			c.whole(k)
+			c.whole(h.plan, k)
 			return
 		}
 	}

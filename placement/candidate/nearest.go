@@ -33,7 +33,7 @@ func (x *explainer) deficits(t *index.Tree, s stage) []Deficit {
 		return x.crowded(t, x.loose.plan, x.loose.plan.parts[s.at].kinds, "")
 	}
 	x.host.fill(t)
-	return x.crowded(t, x.plan, x.plan.parts[x.host.stuck].kinds, strings.TrimPrefix(s.lack, "none has it "))
+	return x.crowded(t, x.plan, x.plan.parts[x.host.stuck].kinds, s.note)
 }
 
 // short says what a host lacks for one kind: units in all, or else what its best provider lacks for one item.
@@ -142,7 +142,7 @@ func (p *plan) supply(t *index.Tree, around []index.Place, kinds []int, of need)
 			}
 			counted[a] = true
 			st := at.Node().Stock(of.number)
-			d.Free += max(st.Room, 0)
+			d.Free += max(st.Inventory.Capacity()-st.Used, 0)
 			d.Of += st.Inventory.Capacity()
 			whole += int(float64(st.Inventory.Total) * st.Inventory.AllocationRatio)
 		}
