@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// devices makes a host with n devices of one unit under the root, of the classes and traits given, in turn; the first taken of
-// them are held by others.
+// devices makes a host with n devices of one unit under the root, of the classes and traits given, in turn; the first
+// taken of them are held by others.
 func devices(host string, n, taken int, classes []resource.Class, traits []resource.Trait) []index.Row {
 	root := provider.ID(host)
 	rows := []index.Row{{Provider: provider.Provider{ID: root, Name: host, Root: root,

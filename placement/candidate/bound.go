@@ -2,9 +2,9 @@ package candidate
 
 import "slices"
 
-// bound says cheaply that what is left of a search cannot succeed. It counts: for each class, could the items that ask it be spread
-// over their spots if each asked only the smallest amount; are there units enough at all; with the policy to isolate, are there
-// providers enough. It may say yes where the answer is no, never the other way round.
+// bound says cheaply that what is left of a search cannot succeed. It counts: for each class, could the items that
+// ask it be spread over their spots if each asked only the smallest amount; are there units enough at all; with the
+// policy to isolate, are there providers enough. It may say yes where the answer is no, never the other way round.
 type bound struct {
 	flow    transport
 	kinds   []int // as in the section
@@ -90,9 +90,9 @@ func (b *bound) covers(s *search) bool {
 		if s.covered(set) {
 			continue
 		}
-		met := false
+		met, covers := false, func(at int32) bool { return s.covers(at, set) }
 		for row, k := range b.kinds {
-			met = met || s.plan.kinds[k].spread && slices.ContainsFunc(b.open[row], func(at int32) bool { return s.covers(at, set) })
+			met = met || s.plan.kinds[k].spread && slices.ContainsFunc(b.open[row], covers)
 		}
 		if !met {
 			return false

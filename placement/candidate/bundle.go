@@ -123,8 +123,8 @@ func (b *bundles) spread(s *search, class int) bool {
 	return true
 }
 
-// takes limits how many of these bundles a region can take: by each class that all of them ask, and by its providers when each may
-// be taken but once.
+// takes limits how many of these bundles a region can take: by each class that all of them ask, and by its providers
+// when each may be taken but once.
 func (b *bundles) takes(s *search, asking []int, region int32) int {
 	most, smallest := len(asking), len(s.plan.items)
 	for _, n := range asking {

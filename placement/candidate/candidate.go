@@ -1,10 +1,11 @@
 // Package candidate answers what could be had: the candidates for an ask, lazily and exactly, or why there are none.
 //
-// The candidates are those of OpenStack Placement at microversion 1.39, as a set: no more, no fewer. Each class of the
-// unsuffixed group comes from one provider of the tree, or from a sharing provider that has an aggregate in common with
-// any provider of the tree; its providers have the required traits between them, and none of the forbidden ones on any of
-// them; an aggregate of the root holds for the whole tree. A suffixed group comes from one provider, which by itself has
-// all that the group names. What several groups take from one provider must fit together, also within max_unit.
+// The candidates are those of OpenStack Placement at microversion 1.39, as a set: no more, no fewer. Each class of
+// the unsuffixed group comes from one provider of the tree, or from a sharing provider that has an aggregate in
+// common with any provider of the tree; its providers have the required traits between them, and none of the
+// forbidden ones on any of them; an aggregate of the root holds for the whole tree. A suffixed group comes from one
+// provider, which by itself has all that the group names. What several groups take from one provider must fit
+// together, also within max_unit.
 //
 // Some rules are less known, and honoured because callers may have come to depend on them:
 //   - A group without resources needs a required trait or a member_of to be met at all, and in_tree does not bind it.
@@ -12,10 +13,10 @@
 //     a sharing provider meets from being combined with another tree.
 //   - A sharing provider serves an unsuffixed group with member_of in other trees only if it is a member itself.
 //
-// In two cases the original's answer depends on chance (the order of its database's internal numbers), and this package
-// gives what the rules say. An unsuffixed group met by sharing providers alone is combined with the suffixed groups of every tree
-// they serve, not of one of them. Where the unsuffixed group and a suffixed one take the same class from one provider under a policy
-// other than none, amounts are added once.
+// In two cases the original's answer depends on chance (the order of its database's internal numbers), and this
+// package gives what the rules say. An unsuffixed group met by sharing providers alone is combined with the suffixed
+// groups of every tree they serve, not of one of them. Where the unsuffixed group and a suffixed one take the same
+// class from one provider under a policy other than none, amounts are added once.
 package candidate
 
 import (
@@ -57,8 +58,8 @@ func All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 	}
 }
 
-// Spread gives the same candidates as All, but in turn: one from each host, then a second from each, and so on. It keeps
-// the state of each host that it has begun with.
+// Spread gives the same candidates as All, but in turn: one from each host, then a second from each, and so on. It
+// keeps the state of each host that it has begun with.
 func Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
 		p := compile(s, ask)

@@ -180,7 +180,8 @@ func (x *explainer) pass() bool {
 		x.hosts = append(x.hosts, st)
 	}
 	slices.SortStableFunc(x.hosts, func(a, b standing) int {
-		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.lack, b.lack), strings.Compare(hostName(a.tree), hostName(b.tree)))
+		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.lack, b.lack),
+			strings.Compare(hostName(a.tree), hostName(b.tree)), cmp.Compare(a.tree.Root, b.tree.Root))
 	})
 	return true
 }
@@ -243,7 +244,7 @@ func (x *explainer) reason(nearest []Miss) string {
 	}
 	switch {
 	case last.rule == offered && x.snapshot.Offering(x.plan.classes[last.at]).Len() == 0:
-		return "no provider offers " + x.plan.className(last.at)
+		return "no provider offers " + string(x.plan.names[last.at])
 	case last.rule == free && x.taken(left) != "":
 		return x.taken(left) + near
 	case had == "":
@@ -252,7 +253,8 @@ func (x *explainer) reason(nearest []Miss) string {
 	return fmt.Sprintf("%s %s, %s%s", hosts(left), verb(had, left), last.lack, near)
 }
 
-// taken says that all units of the class that is not free anywhere are held, or all reserved; nothing when it is not so.
+// taken says that all units of the class that is not free anywhere are held, or all reserved; nothing when it is not
+// so.
 func (x *explainer) taken(left int) string {
 	var sum standing
 	for _, st := range x.hosts[:left] {

@@ -1,8 +1,8 @@
 package candidate
 
-// transport carries units from rows (kinds of items) to spots that each take a fixed number, whichever row they are of. All units
-// fit if and only if no set of rows has more than the spots of its domains can take (Hall, Gale); augmenting paths find that
-// out. Equal items are one row with a count, so their permutations are never looked at.
+// transport carries units from rows (kinds of items) to spots that each take a fixed number, whichever row they are
+// of. All units fit if and only if no set of rows has more than the spots of its domains can take (Hall, Gale);
+// augmenting paths find that out. Equal items are one row with a count, so their permutations are never looked at.
 type transport struct {
 	domains [][]int32 // by row
 	cap     []int     // by spot: how many units it can take
@@ -41,8 +41,8 @@ func (t *transport) carry(row, n int) bool {
 	return true
 }
 
-// augment finds room for one more unit, moving others where that helps. When it fails, the rows seen are those that compete,
-// and all spots of their domains are full of them.
+// augment finds room for one more unit, moving others where that helps. When it fails, the rows seen are those that
+// compete, and all spots of their domains are full of them.
 func (t *transport) augment(row int) bool {
 	t.seen[row] = true
 	for _, at := range t.domains[row] {

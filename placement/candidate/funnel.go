@@ -22,8 +22,8 @@ const (
 	subtree               // also under one provider each
 )
 
-// stage is one step of the funnel. They come coarse to fine: what is there at all, what is of the right kind, what is free, what
-// is free at once.
+// stage is one step of the funnel. They come coarse to fine: what is there at all, what is of the right kind, what is
+// free, what is free at once.
 type stage struct {
 	rule   rule
 	at     int    // position of the class, kind or section (of the loose plan)
@@ -46,7 +46,7 @@ func (p *plan) stages(loose *plan, root string) []stage {
 		add(rooted, 0, "have", "a root "+root, "")
 	}
 	for c := range p.classes {
-		add(offered, c, "offer", p.className(c), "")
+		add(offered, c, "offer", string(p.names[c]), "")
 	}
 	for i := range p.kinds {
 		k := &p.kinds[i]
@@ -153,14 +153,15 @@ func (x *explainer) starve(st *standing) int {
 	panic("candidate: a host without room for some kind has room for each")
 }
 
-// around lists the providers that could serve a tree if they had what it takes: its own, and the sharing ones connected with it.
+// around lists the providers that could serve a tree if they had what it takes: its own, and the sharing ones
+// connected with it.
 func (x *explainer) around(t *index.Tree) []index.Place {
 	out := make([]index.Place, 0, len(t.Nodes))
 	for i := range t.Nodes {
 		out = append(out, index.Place{Tree: t, At: i})
 	}
 	for _, s := range x.sharers {
-		if s.Tree != t && slices.ContainsFunc(s.Node().Aggregates, func(a index.No) bool { return slices.Contains(t.Aggregates, a) }) {
+		if s.Tree != t && connected(s.Node(), t) {
 			out = append(out, s)
 		}
 	}
@@ -186,18 +187,6 @@ func (k *kind) admits(t *index.Tree, at index.Place) bool {
 		return k.suitsTree(at)
 	}
 	return !k.inTree && k.suits(at) && !inAny(t.Top(), k.without)
-}
-
-// className is the name of an asked class.
-func (p *plan) className(class int) string {
-	for i := range p.kinds {
-		for _, n := range p.kinds[i].needs {
-			if n.class == class {
-				return string(p.kinds[i].amounts.Sorted()[slices.IndexFunc(p.kinds[i].needs, func(o need) bool { return o.class == class })])
-			}
-		}
-	}
-	return "?"
 }
 
 // what names what a kind looks for: its classes.

@@ -205,6 +205,9 @@ func (h *host) borrow() {
 	h.lent = slices.Compact(h.lent)
 }
 
+// connected says whether a provider has an aggregate in common with any provider of the tree.
+func connected(n *index.Node, t *index.Tree) bool { return slices.ContainsFunc(t.Aggregates, n.In) }
+
 // admit enters a spot into the domain of a kind; the first time, into the spots too.
 func (h *host) admit(k int, s spot, taken *bool) {
 	if !*taken {

@@ -21,8 +21,9 @@ type pieces struct {
 	policy   int
 }
 
-// form is the pieces of groups that ask the same: theirs are left out together. The classes of an unsuffixed group are pieces of
-// their own, but not when it requires traits: to leave one out would also leave out the provider that has them.
+// form is the pieces of groups that ask the same: theirs are left out together. The classes of an unsuffixed group
+// are pieces of their own, but not when it requires traits: to leave one out would also leave out the provider that
+// has them.
 type form struct {
 	group    resource.Group
 	suffixes []string
@@ -153,8 +154,8 @@ func (f *form) conditions() []int {
 	return out
 }
 
-// order lists all pieces in the order in which they are tried to be left out: whole groups before their conditions. A group without
-// resources is nothing without its conditions: they are not tried.
+// order lists all pieces in the order in which they are tried to be left out: whole groups before their conditions. A
+// group without resources is nothing without its conditions: they are not tried.
 func (m *pieces) order() []int {
 	var amounts, conditions []int
 	for i := range m.forms {

@@ -14,12 +14,12 @@ func (x *explainer) deficits(t *index.Tree, s stage) []Deficit {
 	case rooted:
 		return []Deficit{{Cause: Excluded, Asks: 1, Note: "its root is not one " + rootWords(x.ask)}}
 	case offered:
-		name := x.plan.className(s.at)
+		name := x.plan.names[s.at]
 		asks := 0
 		for i := range x.plan.kinds {
-			asks += x.plan.kinds[i].amounts[resource.Class(name)] * len(x.plan.kinds[i].items)
+			asks += x.plan.kinds[i].amounts[name] * len(x.plan.kinds[i].items)
 		}
-		return []Deficit{{Class: resource.Class(name), Cause: Absent, Asks: asks}}
+		return []Deficit{{Class: name, Cause: Absent, Asks: asks}}
 	case qualified:
 		k := &x.plan.kinds[s.at]
 		d := Deficit{Cause: Excluded, Asks: max(k.weight(), 1), Note: k.qualities()}
@@ -94,8 +94,8 @@ func shortage(class resource.Class, amount int, st *index.Stock) Deficit {
 	return d
 }
 
-// crowded says what a host lacks for all items of some kinds at once: the classes of which there is too little; or all of them, when it is
-// the way they lie that is wrong.
+// crowded says what a host lacks for all items of some kinds at once: the classes of which there is too little; or
+// all of them, when it is the way they lie that is wrong.
 func (x *explainer) crowded(t *index.Tree, p *plan, kinds []int, note string) []Deficit {
 	var short, enough []Deficit
 	around := x.around(t)
@@ -125,7 +125,8 @@ func (x *explainer) crowded(t *index.Tree, p *plan, kinds []int, note string) []
 	return []Deficit{{Cause: Contended, Asks: len(kinds), Note: note}}
 }
 
-// supply compares what kinds ask of a class with what the providers that admit them have, and says how much more the operator keeps back.
+// supply compares what kinds ask of a class with what the providers that admit them have, and says how much more the
+// operator keeps back.
 func (p *plan) supply(t *index.Tree, around []index.Place, kinds []int, of need) (d Deficit, reserved int) {
 	whole := 0
 	counted := make([]bool, len(around))

@@ -17,6 +17,7 @@ import (
 type plan struct {
 	snapshot *index.Snapshot
 	classes  []index.No // what is asked for; elsewhere in this package a class is a position in this list
+	names    []resource.Class
 	kinds    []kind
 	items    []item
 	parts    []section
@@ -155,13 +156,12 @@ func (p *plan) needs(amounts resource.Amounts) []need {
 		if amounts[c] < 1 {
 			p.nothing = fmt.Sprintf("%s:%d asks less than one unit", c, amounts[c])
 		}
-		number := p.snapshot.Class(c)
-		class := slices.Index(p.classes, number)
-		if class < 0 || number == index.Unknown {
+		class := slices.Index(p.names, c)
+		if class < 0 {
 			class = len(p.classes)
-			p.classes = append(p.classes, number)
+			p.classes, p.names = append(p.classes, p.snapshot.Class(c)), append(p.names, c)
 		}
-		out = append(out, need{class, number, amounts[c]})
+		out = append(out, need{class, p.classes[class], amounts[c]})
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 
 // The worlds are small and quick: try thousands of them, unless the command line says otherwise.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "3000"); err != nil {
+	if err := flag.Set("rapid.checks", "2000"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
@@ -90,8 +90,8 @@ func TestALimitCutsTheSameSequence(t *testing.T) {
 	})
 }
 
-// TestProvidersByOtherNames renames all providers so that their order turns round, and hands in the rows backwards: the answers
-// must be the same by other names.
+// TestProvidersByOtherNames renames all providers so that their order turns round, and hands in the rows backwards:
+// the answers must be the same by other names.
 func TestProvidersByOtherNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := drawWorld(t)
@@ -138,9 +138,10 @@ func rename(c candidate.Candidate, names map[provider.ID]provider.ID) candidate.
 	return out
 }
 
-// TestASmallerAskNeverHasFewerHosts takes something away from an ask: every host that had a candidate still has one. Inventories are
-// plain here, for with min_unit or step_size a smaller amount may be one that is never handed out. Hosts that sharing providers
-// stand for are left out: a candidate of such providers alone counts for one of their trees.
+// TestASmallerAskNeverHasFewerHosts takes something away from an ask: every host that had a candidate still has one.
+// Inventories are plain here, for with min_unit or step_size a smaller amount may be one that is never handed out.
+// Hosts that sharing providers stand for are left out: a candidate of such providers alone counts for one of their
+// trees.
 func TestASmallerAskNeverHasFewerHosts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := drawWorld(t)

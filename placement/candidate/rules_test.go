@@ -8,7 +8,8 @@ import (
 	"github.com/openberth/berth/placement/index"
 )
 
-// rules are the solver's, each with the smallest fleet that shows it. The candidates are in the order in which they come.
+// rules are the solver's, each with the smallest fleet that shows it. The candidates are in the order in which they
+// come.
 var rules = []struct {
 	rule  string
 	world string

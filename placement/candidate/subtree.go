@@ -8,8 +8,9 @@ func (h *host) under(top, at int32) bool {
 	return t.Tree == a.Tree && t.At <= a.At && a.At < int(t.Node().End)
 }
 
-// narrow takes from the domains what the same_subtree clauses rule out from the start: a spot stays only if it lies under a
-// possible top of each clause of its kind. One clause may rule out what another built on, hence the repetition.
+// narrow takes from the domains what the same_subtree clauses rule out from the start: a spot stays only if it lies
+// under a possible top of each clause of its kind. One clause may rule out what another built on, hence the
+// repetition.
 func (s *search) narrow() {
 	for again := true; again; {
 		again = false
@@ -47,8 +48,8 @@ func (s *search) allowed(items []int, i int, at int32) bool {
 	return false
 }
 
-// together says whether the clauses of an item, just placed, can still be met: some spot has all placed items of the clause under it,
-// somewhere for each of the others, and one of either kind upon itself.
+// together says whether the clauses of an item, just placed, can still be met: some spot has all placed items of the
+// clause under it, somewhere for each of the others, and one of either kind upon itself.
 func (s *search) together(i int) bool {
 	for _, clause := range s.kind(i).subtrees {
 		met := false

@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// twin is the stupid twin of the solver: it tries every provider of the fleet for every group under every root and keeps what passes
-// the plain rules. It shares no code with the solver and reads rows, not the index.
+// twin is the stupid twin of the solver: it tries every provider of the fleet for every group under every root and
+// keeps what passes the plain rules. It shares no code with the solver and reads rows, not the index.
 type twin struct {
 	rows map[provider.ID]index.Row
 	ask  resource.Ask

@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// walk goes through the candidates of one host, the last item changing fastest. It never enters a branch without a candidate: each
-// step is taken only if the parts say that the rest can still be placed.
+// walk goes through the candidates of one host, the last item changing fastest. It never enters a branch without a
+// candidate: each step is taken only if the parts say that the rest can still be placed.
 type walk struct {
 	host    *host
 	at      []int  // by item: the position in its domain, or -1
@@ -123,8 +123,7 @@ func (w *walk) reaches(t *index.Tree) bool {
 			}
 			continue
 		}
-		connected := slices.ContainsFunc(place.Node().Aggregates, func(a index.No) bool { return slices.Contains(t.Aggregates, a) })
-		if !connected || k.spread && (k.inTree || !k.suits(place) || inAny(t.Top(), k.without)) {
+		if !connected(place.Node(), t) || k.spread && (k.inTree || !k.suits(place) || inAny(t.Top(), k.without)) {
 			return false
 		}
 	}

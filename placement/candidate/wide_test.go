@@ -63,8 +63,8 @@ func ports(n int) resource.Ask {
 	return ask
 }
 
-// TestCardsThatAreShortOfDifferentThings: every other card has few functions, every other little bandwidth. There is enough of each class
-// in sum; only who counts by card sees that one port is too many.
+// TestCardsThatAreShortOfDifferentThings: every other card has few functions, every other little bandwidth. There is
+// enough of each class in sum; only who counts by card sees that one port is too many.
 func TestCardsThatAreShortOfDifferentThings(t *testing.T) {
 	world := "\ncmp\n"
 	for i := range 12 {

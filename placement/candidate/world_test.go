@@ -74,7 +74,8 @@ func drawSome[N ~string](t *rapid.T, words []N, n int) []N {
 
 // drawAsk makes an ask that the API would let through.
 func drawAsk(t *rapid.T, rows []index.Row) resource.Ask {
-	ask := resource.Ask{GroupPolicy: rapid.SampledFrom([]resource.Policy{resource.PolicyNone, resource.PolicyIsolate}).Draw(t, "policy")}
+	policies := []resource.Policy{resource.PolicyNone, resource.PolicyIsolate}
+	ask := resource.Ask{GroupPolicy: rapid.SampledFrom(policies).Draw(t, "policy")}
 	suffixes := []string{"_A", "_B", "_C", "_D"}[:rapid.IntRange(0, 4).Draw(t, "groups")]
 	if len(suffixes) == 0 || rapid.Bool().Draw(t, "unsuffixed") {
 		ask.Groups = append(ask.Groups, drawGroup(t, "", 2, rows))

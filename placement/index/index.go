@@ -135,8 +135,8 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 	return &next
 }
 
-// settle enters the providers of a tree that qualify, where that is news, and forgets those that no longer do; but not those that
-// another tree has taken since.
+// settle enters the providers of a tree that qualify, where that is news, and forgets those that no longer do; but
+// not those that another tree has taken since.
 func settle(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {
 	kept := make(map[provider.ID]bool, len(fresh.Nodes))
 	for i := range fresh.Nodes {

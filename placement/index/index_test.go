@@ -150,7 +150,8 @@ func TestProvidersMoveBetweenTreesInEitherOrder(t *testing.T) {
 	}
 }
 
-// TestAnyLineOfReplacementsEqualsABuild compares a snapshot that has been through many changes with one built of the same rows.
+// TestAnyLineOfReplacementsEqualsABuild compares a snapshot that has been through many changes with one built of the
+// same rows.
 func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &index.Snapshot{}

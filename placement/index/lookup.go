@@ -59,7 +59,8 @@ func (s *Snapshot) Members(aggregate resource.AggregateID) []provider.ID {
 	return out
 }
 
-// Sharers walks the providers that lend their inventory (the Sharing trait, and a member of an aggregate), in the order of their IDs.
+// Sharers walks the providers that lend their inventory (the Sharing trait, and a member of an aggregate), in the
+// order of their IDs.
 func (s *Snapshot) Sharers() iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for id := range s.sharers.all() {

@@ -11,8 +11,8 @@ import (
 // pageSize is how many entries a page holds at most: a change copies one page and the list of pages.
 const pageSize = 128
 
-// sorted is a map from provider IDs to values, walked in the order of the IDs. Changing one gives another; the two share all pages
-// but one. The zero value is empty.
+// sorted is a map from provider IDs to values, walked in the order of the IDs. Changing one gives another; the two
+// share all pages but one. The zero value is empty.
 type sorted[V any] struct {
 	pages []*page[V]
 	size  int
@@ -58,7 +58,8 @@ func (s *sorted[V]) append(key provider.ID, v V) {
 	s.size++
 }
 
-// edit gives a map that is changed by what f puts and drops. The list of pages is copied once, and each page that changes.
+// edit gives a map that is changed by what f puts and drops. The list of pages is copied once, and each page that
+// changes.
 func (s sorted[V]) edit(f func(*draft[V])) sorted[V] {
 	d := &draft[V]{s, false}
 	f(d)

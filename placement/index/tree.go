@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Tree is one provider tree: parents before their children, siblings by name, the root first. What has no parent among the
-// nodes, though it is not the root, stands at the end.
+// Tree is one provider tree: parents before their children, siblings by name, the root first. What has no parent
+// among the nodes, though it is not the root, stands at the end.
 type Tree struct {
 	Root       provider.ID
 	Nodes      []Node
@@ -87,7 +87,8 @@ func (t *Tree) Find(id provider.ID) int {
 
 // learn gives numbers to all names in the rows.
 func (s *Snapshot) learn(rows []Row) {
-	classes, traits, aggregates := map[resource.Class]struct{}{}, map[resource.Trait]struct{}{}, map[resource.AggregateID]struct{}{}
+	classes, traits := map[resource.Class]struct{}{}, map[resource.Trait]struct{}{}
+	aggregates := map[resource.AggregateID]struct{}{}
 	for _, r := range rows {
 		for c := range r.Inventories {
 			classes[c] = struct{}{}
@@ -151,7 +152,8 @@ func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
 
 // node makes one row compact.
 func (s *Snapshot) node(r *Row, parent int32) Node {
-	n := Node{Stocks: make([]Stock, 0, len(r.Inventories)), ID: r.ID, Name: r.Name, Parent: parent, Generation: r.Generation}
+	n := Node{ID: r.ID, Name: r.Name, Parent: parent, Generation: r.Generation}
+	n.Stocks = make([]Stock, 0, len(r.Inventories))
 	if parent < 0 {
 		n.lost = r.Parent
 	}
