@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/openberth/berth/config"
+)
+
+const group = "oslo_policy"
+
+// Some options stood in [DEFAULT] once.
+func deprecated(option string) []config.Name {
+	return []config.Name{{Group: "DEFAULT", Option: option}}
+}
+
+// Known lists the options that Load reads, for config.Config.Unknown.
+func Known() []config.Name {
+	names := deprecated("policy_file")
+	names = append(names, deprecated("policy_default_rule")...)
+	names = append(names, deprecated("policy_dirs")...)
+	for _, option := range []string{"policy_file", "policy_dirs", "policy_default_rule", "enforce_scope", "enforce_new_defaults", "remote_content_type",
+		"remote_timeout", "remote_ssl_verify_server_crt", "remote_ssl_ca_crt_file", "remote_ssl_client_crt_file", "remote_ssl_client_key_file"} {
+		names = append(names, config.Name{Group: group, Option: option})
+	}
+	return names
+}
+
+// Load makes an Enforcer as [oslo_policy] says. Files with a relative name are looked for in dirs, of which the first
+// that has one counts: the directories of the configuration files, and /etc/<service>. Without policy_file it is
+// policy.yaml, or else policy.json; policy_dirs are policy.d. What does not exist is no error, as in oslo.policy, but a
+// warning when it was named in the configuration; Reload finds it when it comes.
+func Load(c *config.Config, defaults []Rule, dirs ...string) (*Enforcer, error) {
+	opts, err := readOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, option := range []string{"policy_file", "policy_dirs"} {
+		for _, e := range c.All(group, option, deprecated(option)...) {
+			if err := e.Check("policy.Load"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return start(defaults, opts, func() ([]string, []string) { return locate(c, dirs) })
+}
+
+func locate(c *config.Config, dirs []string) (paths, warnings []string) {
+	missing := func(e config.Entry) {
+		warnings = append(warnings, fmt.Sprintf("%s: [%s] %s = %s: it does not exist, so it is as if it were empty", e.Place(), e.Group, e.Option, e.Value))
+	}
+	if e, set := c.Get(group, "policy_file", deprecated("policy_file")...); set {
+		if path, ok := look(e.Value, dirs); ok {
+			paths = append(paths, path)
+		} else {
+			missing(e)
+		}
+	} else if path, ok := look("policy.yaml", dirs); ok {
+		paths = append(paths, path)
+	} else if path, ok := look("policy.json", dirs); ok {
+		paths = append(paths, path)
+	}
+	named := c.All(group, "policy_dirs", deprecated("policy_dirs")...)
+	for _, e := range named {
+		if path, ok := look(e.Value, dirs); ok {
+			paths = append(paths, path)
+		} else {
+			missing(e)
+		}
+	}
+	if path, ok := look("policy.d", dirs); ok && len(named) == 0 {
+		paths = append(paths, path)
+	}
+	return paths, warnings
+}
+
+// look finds a file or directory. Only what certainly does not exist is passed over.
+func look(name string, dirs []string) (string, bool) {
+	if filepath.IsAbs(name) {
+		dirs = []string{""}
+	}
+	for _, dir := range dirs {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+func readOptions(c *config.Config) (o Options, err error) {
+	text := func(into *string, option, def string, choices ...string) {
+		if err == nil {
+			*into, err = c.String(group, option, def, choices)
+		}
+	}
+	truth := func(into *bool, option string) {
+		if err == nil {
+			*into, err = c.Bool(group, option, false)
+		}
+	}
+	truth(&o.EnforceScope, "enforce_scope")
+	truth(&o.EnforceNewDefaults, "enforce_new_defaults")
+	truth(&o.Remote.Verify, "remote_ssl_verify_server_crt")
+	text(&o.Remote.CAFile, "remote_ssl_ca_crt_file", "")
+	text(&o.Remote.CertFile, "remote_ssl_client_crt_file", "")
+	text(&o.Remote.KeyFile, "remote_ssl_client_key_file", "")
+	const form, asJSON = "application/x-www-form-urlencoded", "application/json"
+	var kind string
+	text(&kind, "remote_content_type", form, form, asJSON)
+	o.Remote.JSON = kind == asJSON
+	if err == nil {
+		o.DefaultRule, err = c.String(group, "policy_default_rule", "default", nil, deprecated("policy_default_rule")...)
+	}
+	if err == nil {
+		var seconds float64
+		seconds, err = c.Float(group, "remote_timeout", 60, 0.001, 3600)
+		o.Remote.Timeout = time.Duration(seconds * float64(time.Second))
+	}
+	return o, err
+}

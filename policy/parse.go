@@ -1,0 +1,282 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+const (
+	longestRule = 64 << 10 // bytes
+	deepest     = 200      // parentheses and `not`s inside one another
+)
+
+// Parse reads a rule of oslo.policy's language. The empty text and @ allow all, ! allows nothing; not, and, or (in falling
+// order of precedence, in any case of letters) and parentheses join checks:
+//
+//	role:admin                       the credentials have the role, whatever the case of its letters
+//	rule:owner                       another rule holds
+//	project_id:%(project_id)s        the credentials' project_id is the target's
+//	token.project.domain.id:default  one value deep in the credentials; of lists, any element
+//	'member':%(role.name)s           a literal (text in quotes, a number, True, False, None) is the target's value
+//	http://server/%(name)s           a server says True
+//
+// What oslo.policy logs and denies from then on, or what makes it fail at each request, is an error here.
+func Parse(text string) (Check, error) {
+	if len(text) > longestRule {
+		return Check{}, fmt.Errorf("the rule is longer than %d bytes", longestRule)
+	}
+	if text == "" {
+		return Check{constant(true)}, nil
+	}
+	tokens, err := tokenize(text)
+	if err != nil {
+		return Check{}, err
+	}
+	p := &parser{tokens: tokens}
+	root, err := p.either(0)
+	if err != nil {
+		return Check{}, err
+	}
+	if p.at < len(p.tokens) {
+		return Check{}, fmt.Errorf("%q stands where and, or or the end of the rule should", p.tokens[p.at].text)
+	}
+	return Check{root}, nil
+}
+
+// ParseList reads a rule in the old syntax: a list of alternatives, each of them a check or a list of checks that must all
+// hold. An empty list allows all; a list of nothing but empty alternatives allows nothing.
+func ParseList(list []any) (Check, error) {
+	if len(list) == 0 {
+		return Check{constant(true)}, nil
+	}
+	var alternatives some
+	for _, inner := range list {
+		checks, ok := inner.([]any)
+		if text, isText := inner.(string); isText && text != "" {
+			checks, ok = []any{text}, true
+		}
+		if !ok && inner != nil && inner != "" {
+			return Check{}, fmt.Errorf("%v is neither a check nor a list of checks", inner)
+		}
+		if len(checks) == 0 {
+			continue
+		}
+		var together all
+		for _, one := range checks {
+			text, ok := one.(string)
+			if !ok {
+				return Check{}, fmt.Errorf("%v is no check", one)
+			}
+			n, err := parseCheck(text)
+			if err != nil {
+				return Check{}, err
+			}
+			together = append(together, n)
+		}
+		if len(together) == 1 {
+			alternatives = append(alternatives, together[0])
+		} else {
+			alternatives = append(alternatives, together)
+		}
+	}
+	switch len(alternatives) {
+	case 0:
+		return Check{constant(false)}, nil
+	case 1:
+		return Check{alternatives[0]}, nil
+	}
+	return Check{alternatives}, nil
+}
+
+// token is a word of the language. Its kind is one of ( ) and or not check.
+type token struct {
+	kind, text string
+	check      node
+}
+
+// tokenize splits a rule at blanks, and takes parentheses off the ends of each part: those inside of a part belong to %(key)s.
+func tokenize(text string) (tokens []token, err error) {
+	for _, part := range strings.FieldsFunc(text, isSpace) {
+		inner := strings.TrimLeft(part, "(")
+		for range len(part) - len(inner) {
+			tokens = append(tokens, token{kind: "(", text: "("})
+		}
+		word := strings.TrimRight(inner, ")")
+		switch lower := strings.ToLower(word); {
+		case lower == "and" || lower == "or" || lower == "not":
+			tokens = append(tokens, token{kind: lower, text: word})
+		case word == "":
+		case len(inner) >= 2 && (inner[0] == '"' || inner[0] == '\'') && inner[len(inner)-1] == inner[0]:
+			return nil, fmt.Errorf("%s is text in quotes that is compared with nothing; write %s:%%(key)s", word, word)
+		default:
+			n, err := parseCheck(word)
+			if err != nil {
+				return nil, err
+			}
+			tokens = append(tokens, token{kind: "check", text: word, check: n})
+		}
+		for range len(inner) - len(word) {
+			tokens = append(tokens, token{kind: ")", text: ")"})
+		}
+	}
+	if len(tokens) == 0 {
+		return nil, errors.New(`the rule has nothing but blanks; write "@" to allow all or "!" to allow nothing`)
+	}
+	return tokens, nil
+}
+
+// isSpace is what Python's \s matches.
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+
+// parser goes through the tokens from left to right.
+type parser struct {
+	tokens []token
+	at     int
+}
+
+// take goes past the next token if it is of this kind.
+func (p *parser) take(kind string) bool {
+	if p.at < len(p.tokens) && p.tokens[p.at].kind == kind {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func (p *parser) either(depth int) (node, error) {
+	first, err := p.both(depth)
+	if err != nil {
+		return nil, err
+	}
+	nodes := some{first}
+	for p.take("or") {
+		next, err := p.both(depth)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, next)
+	}
+	if len(nodes) == 1 {
+		return first, nil
+	}
+	return nodes, nil
+}
+
+func (p *parser) both(depth int) (node, error) {
+	first, err := p.single(depth)
+	if err != nil {
+		return nil, err
+	}
+	nodes := all{first}
+	for p.take("and") {
+		next, err := p.single(depth)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, next)
+	}
+	if len(nodes) == 1 {
+		return first, nil
+	}
+	return nodes, nil
+}
+
+func (p *parser) single(depth int) (node, error) {
+	if depth > deepest {
+		return nil, fmt.Errorf("the rule is nested more than %d deep", deepest)
+	}
+	switch {
+	case p.take("not"):
+		inner, err := p.single(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		return negation{inner}, nil
+	case p.take("("):
+		inner, err := p.either(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		if !p.take(")") {
+			return nil, errors.New("a parenthesis is not closed")
+		}
+		return inner, nil
+	case p.take("check"):
+		return p.tokens[p.at-1].check, nil
+	case p.at == len(p.tokens):
+		return nil, errors.New("the rule ends where a check should stand")
+	}
+	return nil, fmt.Errorf("%q stands where a check should", p.tokens[p.at].text)
+}
+
+// parseCheck reads one check: what stands before the first colon says which kind it is.
+func parseCheck(text string) (node, error) {
+	switch text {
+	case "@":
+		return constant(true), nil
+	case "!":
+		return constant(false), nil
+	}
+	kind, match, found := strings.Cut(text, ":")
+	if !found {
+		return nil, fmt.Errorf("%q is no check; write one such as role:admin, rule:name or project_id:%%(project_id)s", text)
+	}
+	if kind == "rule" {
+		return byRule(match), nil
+	}
+	of, err := parseFormat(match)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "role":
+		return byRole{of}, nil
+	case "http", "https":
+		return byRemote{kind, of}, nil
+	}
+	if value, ok := literal(kind); ok {
+		return byLiteral{kind, value, of}, nil
+	}
+	if !nameOfCredential.MatchString(kind) {
+		return nil, fmt.Errorf("%q, before the colon of %q, is neither the name of a credential nor a literal", kind, text)
+	}
+	return byPath{kind, strings.Split(kind, "."), of}, nil
+}
+
+var (
+	nameOfCredential = regexp.MustCompile(`^[\pL_][\pL\pM\pN_-]*(\.[\pL_][\pL\pM\pN_-]*)*$`)
+	wholeNumber      = regexp.MustCompile(`^[+-]?(0+(_?0)*|[1-9](_?[0-9])*)$`)
+	realNumber       = regexp.MustCompile(`^[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][+-]?[0-9]+)?$`)
+)
+
+// literal gives the text of a Python literal as str() prints it: of quoted text without escapes, True, False, None and decimal numbers.
+func literal(kind string) (string, bool) {
+	switch kind {
+	case "True", "False", "None":
+		return kind, true
+	}
+	if n := len(kind); n >= 2 && (kind[0] == '"' || kind[0] == '\'') && kind[n-1] == kind[0] {
+		inner := kind[1 : n-1]
+		return inner, !strings.ContainsAny(inner, "\\\n\r"+kind[:1])
+	}
+	if wholeNumber.MatchString(kind) {
+		digits := strings.ReplaceAll(kind, "_", "")
+		sign := ""
+		if digits[0] == '-' {
+			sign = "-"
+		}
+		if digits = strings.TrimLeft(digits, "+-0"); digits == "" {
+			return "0", true
+		}
+		return sign + digits, true
+	}
+	if realNumber.MatchString(kind) && strings.ContainsAny(kind, ".eE") {
+		number, err := strconv.ParseFloat(kind, 64)
+		return floatText(number), err == nil
+	}
+	return "", false
+}
