@@ -165,11 +165,7 @@ func (r Rules) differ(ask Ask, theirs Answer, diffs []string, want, got any) []s
 		if !ok || !same || r.how(ask, theirs, "body."+key) != more {
 			continue
 		}
-		has := map[string]bool{}
-		for _, v := range fewer {
-			has[inJSON(v)] = true
-		}
-		g[key] = slices.DeleteFunc(list, func(v any) bool { return !has[inJSON(v)] })
+		g[key] = common(fewer, list)
 	}
 	return differ(diffs, "body", want, got)
 }

@@ -19,6 +19,7 @@ var (
 	sweep  = flag.Int("sweep", 1, "play the written sequences at every n-th microversion (and at the newest)")
 	report = flag.String("report", "", "write what was found to this file")
 	berth  = flag.String("berth", os.Getenv("BERTH_CONFORMANCE_BINARY"), "a berth that is built already; default: build it from this tree")
+	checks = flag.Int("checks", 40, "how many random sequences, and how many random worlds")
 	seed   = flag.Uint64("seed", 1, "of the random sequences and worlds; 0: another one each time")
 )
 
@@ -46,6 +47,9 @@ func run(m *testing.M) (code int, err error) {
 		}
 	}
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
+		return 1, err
+	}
+	if err := flag.Set("rapid.checks", fmt.Sprint(*checks)); err != nil {
 		return 1, err
 	}
 	dir, err := scratch()

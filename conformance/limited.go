@@ -44,9 +44,8 @@ func (r Rules) limitedDiffs(ask Ask, wholeAnswer, theirAnswer, ourAnswer Answer)
 			return []string{"body: " + err.Error()}
 		}
 	}
-	if asked := totals(ask.Target); asked != nil && !addsUp(asked, docs[0]) {
-		diffs = r.mend(ask, wholeAnswer, docs[0], docs[2])
-		withoutAmounts(docs[1])
+	if overlaps(ask.Target) {
+		return r.mend(ask, wholeAnswer, docs[0], docs[2]) // the original's unlimited answer is not whole
 	}
 	for i, doc := range docs {
 		var err error

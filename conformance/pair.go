@@ -41,14 +41,19 @@ type world struct {
 	sequence string
 	name     string               // what UUIDs are made from
 	captured [2]map[string]string // names that the servers chose
+	last     int                  // the original's last status
 	findings []Finding
+}
+
+func newWorld(p *Pair, sequence, name string) *world {
+	return &world{pair: p, sequence: sequence, name: name, captured: [2]map[string]string{{}, {}}}
 }
 
 // Play plays a sequence, after the world it uses, at a microversion, and says what was answered differently. The world must be empty; see
 // Reset. In a sequence played as Each, every unfixed request is sent at all of the versions, one after the other. An error is a server
 // that does not answer, or a wrong script.
 func (p *Pair) Play(seq Sequence, before []Step, versions ...int) ([]Finding, error) {
-	w := &world{pair: p, sequence: seq.File + ": " + seq.Name, name: fmt.Sprint(seq.File, seq.Name, versions), captured: [2]map[string]string{{}, {}}}
+	w := newWorld(p, seq.File+": "+seq.Name, fmt.Sprint(seq.File, seq.Name, versions))
 	for _, step := range before {
 		if err := w.step(step, Latest); err != nil {
 			return w.findings, err
@@ -96,6 +101,7 @@ func (w *world) step(step Step, v int) error {
 	for side, s := range w.servers() {
 		answers[side] = w.anonymous(side, s, answers[side])
 	}
+	w.last = answers[0].Status
 	diffs := w.compare(asks, answers)
 	w.pair.Compared.Add(1)
 	if len(diffs) > 0 {

@@ -26,7 +26,7 @@ const (
 type Rule struct {
 	Part    string         // answer (the whole), status, header:<name>, body, or body.<path> with * for any one step
 	How     how            //
-	Request *regexp.Regexp // matches "METHOD target status", where status is the original's; nil: every request
+	Request *regexp.Regexp // matches "METHOD target status media/type", of the original's answer; nil: every request
 	Reason  string
 	part    *regexp.Regexp
 }
@@ -66,8 +66,10 @@ func ParseRules(file, text string) (Rules, error) {
 
 // how finds the rule for a part of an answer.
 func (r Rules) how(ask Ask, theirs Answer, part string) how {
+	media, _, _ := strings.Cut(theirs.Header.Get("Content-Type"), ";")
+	call := strings.Join([]string{ask.Method, ask.Target, strconv.Itoa(theirs.Status), media}, " ")
 	for _, rule := range r {
-		if rule.part.MatchString(part) && (rule.Request == nil || rule.Request.MatchString(ask.Method+" "+ask.Target+" "+strconv.Itoa(theirs.Status))) {
+		if rule.part.MatchString(part) && (rule.Request == nil || rule.Request.MatchString(call)) {
 			return rule.How
 		}
 	}

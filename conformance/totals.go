@@ -4,13 +4,44 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// The original adds up amounts in the wrong place where two groups of one request may lie on the same provider: answering 1 + 1 VCPU it
-// names candidates of 2 + 1 (its merge changes a resource that other candidates share). The rule sums of exceptions.txt is for
-// that: where the original's amounts do not add up to what was asked, amounts are left out of the comparison, and Berth's must add up.
+// The original adds up amounts in the wrong place where the unsuffixed group and a suffixed one ask for the same class: answering 1 + 1
+// VCPU it names candidates of 2 + 1 (its merge changes a resource that other candidates share), and leaves out those whose wrong sum
+// exceeds a capacity. The rule sums of exceptions.txt is for that: of such a query, all of the original's candidates must be among
+// Berth's, amounts apart, and Berth's amounts must add up to what was asked.
+
+// overlaps says whether the unsuffixed group and a suffixed one ask for the same class.
+func overlaps(target string) bool {
+	_, query, _ := strings.Cut(target, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return false
+	}
+	classes := func(list []string) map[string]bool {
+		names := map[string]bool{}
+		for part := range strings.SplitSeq(strings.Join(list, ","), ",") {
+			class, _, _ := strings.Cut(part, ":")
+			names[class] = true
+		}
+		return names
+	}
+	plain := classes(values["resources"])
+	for key, list := range values {
+		if !strings.HasPrefix(key, "resources") || key == "resources" {
+			continue
+		}
+		for class := range classes(list) {
+			if class != "" && plain[class] {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // totals says what a candidates query asks for in all, by class; nil if that cannot be read.
 func totals(target string) map[string]int64 {
@@ -24,12 +55,16 @@ func totals(target string) map[string]int64 {
 		if !strings.HasPrefix(key, "resources") {
 			continue
 		}
+		group := map[string]int64{}
 		for part := range strings.SplitSeq(list[len(list)-1], ",") {
 			class, text, _ := strings.Cut(part, ":")
 			amount, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
 				return nil
 			}
+			group[class] = amount // named twice, the last counts
+		}
+		for class, amount := range group {
 			sums[class] += amount
 		}
 	}
@@ -91,20 +126,43 @@ func withoutAmounts(document any) {
 	})
 }
 
-// mend takes amounts out of both sides' candidates if the original's do not add up. It returns what is wrong with Berth's then.
-func (r Rules) mend(ask Ask, theirs Answer, want, got any) []string {
-	if r.how(ask, theirs, "body.allocation_requests") != sums {
+// mend takes amounts, and what the original leaves out, out of the answers to a query that the original cannot add up. It returns what is
+// wrong with Berth's then.
+func (r Rules) mend(ask Ask, theirs Answer, want, got any) (diffs []string) {
+	if r.how(ask, theirs, "body.allocation_requests") != sums || !overlaps(ask.Target) {
 		return nil
 	}
-	asked := totals(ask.Target)
-	if asked == nil || addsUp(asked, want) {
+	w, _ := want.(map[string]any)
+	g, _ := got.(map[string]any)
+	if w["allocation_requests"] == nil || g["allocation_requests"] == nil {
 		return nil
 	}
-	var diffs []string
-	if !addsUp(asked, got) {
+	if asked := totals(ask.Target); asked != nil && !addsUp(asked, got) {
 		diffs = append(diffs, fmt.Sprintf("body.allocation_requests: amounts do not add up to %v", asked))
 	}
 	withoutAmounts(want)
 	withoutAmounts(got)
+	few, _ := Rules(nil).tidy(ask, theirs, "", w["allocation_requests"]).([]any)
+	many, _ := Rules(nil).tidy(ask, theirs, "", g["allocation_requests"]).([]any)
+	g["allocation_requests"] = common(few, many)
+	fewer, _ := w["provider_summaries"].(map[string]any)
+	summaries, _ := g["provider_summaries"].(map[string]any)
+	for id := range summaries {
+		if _, ok := fewer[id]; !ok {
+			delete(summaries, id)
+		}
+	}
 	return diffs
+}
+
+// common is what of many is in few, at most as often.
+func common(few, many []any) []any {
+	counts := map[string]int{}
+	for _, v := range few {
+		counts[inJSON(v)]++
+	}
+	return slices.DeleteFunc(many, func(v any) bool {
+		counts[inJSON(v)]--
+		return counts[inJSON(v)] < 0
+	})
 }
