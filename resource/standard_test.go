@@ -11,7 +11,7 @@ func TestStandardNames(t *testing.T) {
 	if classes[0] != "VCPU" || classes[1] != "MEMORY_MB" || classes[2] != "DISK_GB" || len(classes) != 21 {
 		t.Errorf("classes have another order than their database ids: %v", classes)
 	}
-	if !slices.IsSorted(traits) || len(slices.Compact(traits)) != 347 {
+	if !slices.IsSorted(traits) || len(slices.Compact(traits)) != 377 {
 		t.Errorf("%d traits", len(traits))
 	}
 	legal := regexp.MustCompile(`^[A-Z0-9_]+$`)
