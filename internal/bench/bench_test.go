@@ -1,0 +1,293 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/internal/cloud"
+)
+
+var (
+	program   = flag.String("berth", "", "a berth that is built already; default: build it from this tree")
+	inProcess = flag.Bool("inprocess", false, "serve from the benchmark's own process, so that -cpuprofile sees the server; memory is then not told")
+	hosts     = flag.Int("hosts", 10000, "how many hosts the fleet has")
+)
+
+// scratch is where databases lie. It is on the disk: what SQLite calls durable is to be durable.
+var scratch string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := 1
+	err := func() (err error) {
+		if scratch, err = os.MkdirTemp("", "berth-bench"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+		if *program == "" && !*inProcess {
+			if *program, err = Build(scratch); err != nil {
+				return err
+			}
+		}
+		code = m.Run()
+		return nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// place makes a directory for one server.
+func place(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp(scratch, "server")
+	must(tb, err)
+	return dir
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// serve starts Berth on a database for as long as the benchmark lasts.
+func serve(tb testing.TB, dir, database string) *Process {
+	tb.Helper()
+	if *inProcess {
+		return serveHere(tb, database)
+	}
+	p, err := StartBerth(*program, dir, database)
+	must(tb, err)
+	tb.Cleanup(func() { must(tb, p.Stop()) })
+	return p
+}
+
+func serveHere(tb testing.TB, database string) *Process {
+	tb.Helper()
+	began := time.Now()
+	ctx, stop := context.WithCancel(context.Background())
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	house, err := cloud.OpenPlacement(ctx, database, log)
+	must(tb, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(tb, err)
+	ended := make(chan error, 1)
+	go func() { ended <- cloud.Serve(ctx, l, house.Handler, log) }()
+	tb.Cleanup(func() {
+		stop()
+		must(tb, errors.Join(<-ended, house.Close()))
+	})
+	return &Process{Addr: l.Addr().String(), Ready: time.Since(began), PID: os.Getpid()}
+}
+
+// ask measures questions from so many clients at the same time.
+func ask(b *testing.B, addr string, clients int, target func(n int) string) {
+	b.Helper()
+	b.ResetTimer()
+	r, err := Run(addr, clients, Times(b.N), Ask(target))
+	b.StopTimer()
+	must(b, err)
+	tell(b, r)
+}
+
+func tell(b *testing.B, r Result) {
+	b.ReportMetric(r.PerSecond(), "req/s")
+	b.ReportMetric(float64(r.Quantile(0.5))/1e6, "p50-ms")
+	b.ReportMetric(float64(r.Quantile(0.99))/1e6, "p99-ms")
+}
+
+func memory(b *testing.B, p *Process) {
+	now, peak, err := p.Resident()
+	must(b, err)
+	b.ReportMetric(float64(now)/(1<<20), "rss-MiB")
+	b.ReportMetric(float64(peak)/(1<<20), "peak-MiB")
+}
+
+// many is the number of candidates for a question.
+func many(tb testing.TB, addr, target string) int {
+	tb.Helper()
+	c := Dial(addr)
+	defer c.Close()
+	var told struct {
+		List []struct{} `json:"allocation_requests"`
+	}
+	must(tb, get(c, target, &told))
+	return len(told.List)
+}
+
+func wantMany(tb testing.TB, addr, target string, want int) {
+	tb.Helper()
+	if got := many(tb, addr, target); got != want {
+		tb.Fatalf("%d candidates for %s, wanted %d", got, target, want)
+	}
+}
+
+const trees = 1000
+
+// BenchmarkNested asks 1000 nested trees at four clients.
+func BenchmarkNested(b *testing.B) {
+	dir := place(b)
+	p := serve(b, dir, SQLite(dir))
+	must(b, Names(p.Addr))
+	_, err := Run(p.Addr, 4, Times(trees), func(c *Conn, _ int) error { return Nested(c) })
+	must(b, err)
+	for _, limit := range []int{0, 10} {
+		want := trees * NestedMany
+		if limit > 0 {
+			want = limit
+		}
+		wantMany(b, p.Addr, NestedQuestion(limit)(7), want)
+		name := "unlimited"
+		if limit > 0 {
+			name = fmt.Sprintf("limit=%d", limit)
+		}
+		b.Run(name, func(b *testing.B) { ask(b, p.Addr, 4, NestedQuestion(limit)) })
+	}
+}
+
+// BenchmarkWide asks hosts with many devices for as many as they have, and for one more; one client.
+func BenchmarkWide(b *testing.B) {
+	dir := place(b)
+	p := serve(b, dir, SQLite(dir))
+	must(b, Names(p.Addr))
+	for _, w := range Wides() {
+		must(b, w.Load(p.Addr))
+	}
+	for _, w := range Wides() {
+		kind := "one-class"
+		if w.mixed {
+			kind = "mixed"
+		}
+		if w.Hosts > 1 {
+			for _, limit := range []int{1000, 0} {
+				b.Run(fmt.Sprintf("%dx%d/4-groups/limit=%d", w.Hosts, w.Devices, limit), func(b *testing.B) {
+					ask(b, p.Addr, 1, w.Question(4, limit))
+				})
+			}
+			continue
+		}
+		for _, groups := range []int{w.Devices, w.Devices + 1} {
+			found := many(b, p.Addr, w.Question(groups, 1000)(3))
+			if groups > w.Devices && found != 0 || groups <= w.Devices && (found == 0 || !w.mixed && found != 1000) {
+				b.Fatalf("%d candidates for %d of %d devices", found, groups, w.Devices)
+			}
+			b.Run(fmt.Sprintf("%s/%dof%d", kind, groups, w.Devices), func(b *testing.B) {
+				ask(b, p.Addr, 1, w.Question(groups, 1000))
+				b.ReportMetric(float64(found), "candidates")
+			})
+		}
+	}
+}
+
+// BenchmarkFleet asks 10,000 hosts of 27 providers each, with claims going on beside.
+func BenchmarkFleet(b *testing.B) {
+	dir := place(b)
+	must(b, standardNames(b, dir))
+	began := time.Now()
+	roots, err := loadFleet(b.Context(), SQLite(dir), *hosts)
+	must(b, err)
+	loaded := time.Since(began)
+	p := serve(b, dir, SQLite(dir))
+	questions := fleetQuestions(roots)
+	for n := range 10 {
+		b.Logf("%6d candidates for %s", many(b, p.Addr, questions(n)), questions(n))
+	}
+	for _, clients := range []int{1, 4} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			done := make(chan struct{})
+			writes := make(chan error, 1)
+			go func() {
+				_, err := Run(p.Addr, 1, func() bool {
+					select {
+					case <-done:
+						return false
+					default:
+						return true
+					}
+				}, fleetClaims(roots, 10*time.Millisecond))
+				writes <- err
+			}()
+			ask(b, p.Addr, clients, questions)
+			close(done)
+			must(b, <-writes)
+			b.ReportMetric(p.Ready.Seconds(), "ready-s")
+			b.ReportMetric(loaded.Seconds(), "load-s")
+			if !*inProcess {
+				memory(b, p)
+			}
+		})
+	}
+}
+
+// BenchmarkWrite loads nested trees from four clients; an operation is one call.
+func BenchmarkWrite(b *testing.B) {
+	dir := place(b)
+	p := serve(b, dir, SQLite(dir))
+	must(b, Names(p.Addr))
+	b.Run("sqlite", func(b *testing.B) {
+		planted := (b.N + NestedCalls - 1) / NestedCalls
+		b.ResetTimer()
+		r, err := Run(p.Addr, 4, Times(planted), func(c *Conn, _ int) error { return Nested(c) })
+		b.StopTimer()
+		must(b, err)
+		b.ReportMetric(r.PerSecond()*NestedCalls, "calls/s")
+	})
+}
+
+// BenchmarkClaim claims and releases from 64 clients; an operation is one durable claim with all that belongs to it.
+func BenchmarkClaim(b *testing.B) {
+	dir := place(b)
+	databases := map[string]string{"sqlite": SQLite(dir)}
+	if url := os.Getenv("BERTH_BENCH_MARIADB"); url != "" {
+		databases["mariadb"] = url
+	}
+	for name, database := range databases {
+		p := serve(b, place(b), database)
+		must(b, Names(p.Addr))
+		halls, err := Halls(p.Addr, 400)
+		must(b, err)
+		ledger := NewLedger(halls)
+		b.Run(name, func(b *testing.B) {
+			b.ResetTimer()
+			r, err := Run(p.Addr, 64, Times(b.N), ledger.Claim)
+			b.StopTimer()
+			must(b, err)
+			granted, refused := ledger.Counted()
+			must(b, ledger.Check(p.Addr))
+			must(b, ledger.Empty(p.Addr))
+			must(b, ledger.Check(p.Addr))
+			b.ReportMetric(float64(granted)/r.Elapsed.Seconds(), "claims/s")
+			b.ReportMetric(float64(refused), "refused")
+			b.ReportMetric(float64(r.Quantile(0.5))/1e6, "p50-ms")
+			b.ReportMetric(float64(r.Quantile(0.99))/1e6, "p99-ms")
+		})
+	}
+}
+
+// standardNames starts a server for a moment, which writes the schema and the standard classes and traits into the database.
+func standardNames(b *testing.B, dir string) error {
+	if *inProcess {
+		house, err := cloud.OpenPlacement(b.Context(), SQLite(dir), slog.New(slog.DiscardHandler))
+		if err != nil {
+			return err
+		}
+		return house.Close()
+	}
+	p, err := StartBerth(*program, dir, SQLite(dir))
+	if err != nil {
+		return err
+	}
+	return p.Stop()
+}

@@ -1,0 +1,182 @@
+package bench
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Process is a server that runs beside the benchmark. It ends when Stop is called, and also when the benchmark dies.
+type Process struct {
+	Addr  string // host:port, once it is known
+	PID   int
+	Ready time.Duration // from its start until it answered
+
+	life  io.Closer
+	cmd   *exec.Cmd
+	log   string
+	lines chan string
+}
+
+// warden starts a program, says its number, and ends it when its own standard input ends.
+const warden = `"$@" </dev/null & p=$!; echo "pid $p"; cat >/dev/null; kill -TERM $p; wait $p`
+
+// Start starts a program with its log in a file.
+func Start(log string, args ...string) (*Process, error) {
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	p := &Process{cmd: exec.Command("sh", append([]string{"-c", warden, "sh"}, args...)...), log: log, lines: make(chan string, 16)}
+	p.cmd.Stderr = out
+	if p.life, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	said, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.lines)
+		for in := bufio.NewScanner(said); in.Scan(); {
+			select {
+			case p.lines <- in.Text():
+			default: // nobody listens any more
+			}
+		}
+	}()
+	line, err := p.says("pid ", 10*time.Second)
+	if err == nil {
+		p.PID, err = strconv.Atoi(line)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}
+
+// says waits for a line with this beginning and returns the rest of it.
+func (p *Process) says(beginning string, patience time.Duration) (string, error) {
+	late := time.After(patience)
+	for {
+		select {
+		case line, more := <-p.lines:
+			if rest, ok := strings.CutPrefix(line, beginning); ok {
+				return rest, nil
+			}
+			if !more {
+				return "", fmt.Errorf("%s ended: %s", p.cmd.Args[4], p.tail())
+			}
+		case <-late:
+			return "", fmt.Errorf("%s did not say %q within %s: %s", p.cmd.Args[4], beginning, patience, p.tail())
+		}
+	}
+}
+
+// tail is the end of the log.
+func (p *Process) tail() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
+
+// Stop ends the server and waits for it.
+func (p *Process) Stop() error {
+	err := p.life.Close()
+	var ended *exec.ExitError
+	if waited := p.cmd.Wait(); waited != nil && !errors.As(waited, &ended) {
+		err = errors.Join(err, waited)
+	}
+	return err
+}
+
+// Resident is the process's memory in bytes: now, and at the most so far.
+func (p *Process) Resident() (now, peak int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		into := map[string]*int{"VmRSS": &now, "VmHWM": &peak}[name]
+		if into == nil {
+			continue
+		}
+		kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+		if err != nil {
+			return 0, 0, fmt.Errorf("/proc/%d/status: %q: %w", p.PID, line, err)
+		}
+		*into = kib << 10
+	}
+	return now, peak, nil
+}
+
+// await asks for the version document until it comes.
+func (p *Process) await(patience time.Duration) error {
+	c := Dial(p.Addr)
+	c.Patience = time.Second
+	defer c.Close()
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		_, err := c.Want(200, "GET", "/", nil)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s does not answer within %s: %w: %s", p.cmd.Args[4], patience, err, p.tail())
+		}
+	}
+}
+
+// Build builds the berth program of the module that contains the working directory.
+func Build(dir string) (program string, err error) {
+	program = filepath.Join(dir, "berth")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "github.com/openberth/berth/cmd/berth")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/berth: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// Configure writes a placement.conf into dir that names a database.
+func Configure(dir, database string) (file string, err error) {
+	file = filepath.Join(dir, "placement.conf")
+	return file, os.WriteFile(file, []byte("[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = "+database+"\n"), 0o600)
+}
+
+// SQLite is the address of an SQLite database in dir.
+func SQLite(dir string) string { return "sqlite:///" + filepath.Join(dir, "placement.db") }
+
+// StartBerth starts `berth placement` on a database, with its log in dir. It returns once the server answers.
+func StartBerth(program, dir, database string) (*Process, error) {
+	file, err := Configure(dir, database)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	p, err := Start(filepath.Join(dir, "berth.log"), program, "placement", "--config-file", file, "--data-dir", dir, "--listen", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	if p.Addr, err = p.says("placement: http://", 5*time.Minute); err == nil {
+		err = p.await(time.Minute)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	p.Ready = time.Since(began)
+	return p, nil
+}
