@@ -47,6 +47,8 @@ func Rows() []Row {
 		{Package: "pci", Room: Word, Imports: []string{"fault", "resource", "provider"}},
 		{Package: "config", Room: Adapter, Imports: []string{"fault"}},
 
+		{Package: "policy", Room: Adapter, Imports: []string{"fault", "config"}, Outside: []string{"go.yaml.in/yaml/v4"}},
+
 		{Package: "api/rest", Room: Contract, Imports: []string{"fault"}},
 		{Package: "api/identity", Room: Contract, Imports: []string{"fault"}},
 		{Package: "api/host", Room: Contract, Imports: with(words, "api/rest")},
@@ -90,6 +92,8 @@ func Rows() []Row {
 		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong", "golang.org/x/sync"}},
 
 		{Package: "internal/law", Room: Workshop},
+		{Package: "internal/bench", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
+		{Package: "internal/databases", Room: Workshop, Imports: []string{"fault"}, Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 		{Package: "internal/lab", Room: Workshop, Imports: []string{"fault"}},
 	}
 }
