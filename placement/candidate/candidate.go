@@ -17,6 +17,13 @@
 // package gives what the rules say. An unsuffixed group met by sharing providers alone is combined with the suffixed
 // groups of every tree they serve, not of one of them. Where the unsuffixed group and a suffixed one take the same
 // class from one provider under a policy other than none, amounts are added once.
+//
+// How it works. The ask is compiled once (plan): equal groups become one kind with a count, and kinds that cannot get
+// in each other's way become sections of their own. For each tree (host) the providers that could serve each kind are
+// found. A section in which a provider takes a fixed number of items is decided by a flow, that is by counting; the
+// rest (different amounts of one class, same_subtree, traits held between providers) by a search that counts before
+// it tries. Both keep a witness, one full placement, while the walk enumerates: it goes only where the rest can still
+// be placed, so that it never searches in vain, and nine groups on eight devices are refused without trying one.
 package candidate
 
 import (

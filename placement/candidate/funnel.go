@@ -150,7 +150,7 @@ func (x *explainer) starve(st *standing) int {
 			return i
 		}
 	}
-	panic("candidate: a host without room for some kind has room for each")
+	return len(x.stages) - 1
 }
 
 // around lists the providers that could serve a tree if they had what it takes: its own, and the sharing ones

@@ -320,7 +320,7 @@ func (x *explainer) starved(c marker, h *host) {
 			return
 		}
 	}
-	panic("candidate: a host without room for some kind has room for each")
+	copy(c.core, c.keep)
 }
 
 // class is the first class that a kind asks, or nothing.
