@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,30 +13,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/openberth/berth/internal/databases"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// database is one kind of database the suite runs on.
-type database struct {
-	name string
-	url  func(t *testing.T) string
-}
-
-// databases are SQLite in a file and in memory, and the servers whose URLs the environment gives: BERTH_TEST_MARIADB
-// and BERTH_TEST_POSTGRESQL (an empty database each; the suite drops its tables).
-func databases() []database {
-	list := []database{
-		{"file", func(t *testing.T) string { return "sqlite:///" + filepath.Join(t.TempDir(), "a b#%é.db") }},
-		{"memory", func(*testing.T) string { return "sqlite://" }},
-	}
-	for _, name := range []string{"BERTH_TEST_MARIADB", "BERTH_TEST_POSTGRESQL"} {
-		if url := os.Getenv(name); url != "" {
-			list = append(list, database{name, func(*testing.T) string { return url }})
-		}
-	}
-	return list
-}
 
 // open gives a database with an empty table `thing`.
 func open(t *testing.T, url string) *DB {
@@ -123,11 +103,22 @@ func TestSuite(t *testing.T) {
 		{"migrate", suiteMigrate},
 		{"starters", suiteStarters},
 	}
-	for _, database := range databases() {
+	suite := func(t *testing.T, fresh func(testing.TB) string) {
 		for _, c := range cases {
-			t.Run(database.name+"/"+c.name, func(t *testing.T) { c.run(t, database.url(t)) })
+			t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
 		}
 	}
+	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		suite(t, fresh)
+		if !strings.HasPrefix(fresh(t), "sqlite") {
+			t.Run("deadlock", func(t *testing.T) { serverDeadlock(t, fresh(t)) })
+			t.Run("killed", func(t *testing.T) { serverKilled(t, fresh(t)) })
+		}
+	})
+	t.Run("memory", func(t *testing.T) { suite(t, func(testing.TB) string { return "sqlite://" }) })
+	t.Run("strange name", func(t *testing.T) {
+		suite(t, func(t testing.TB) string { return "sqlite:///" + filepath.Join(t.TempDir(), "a b#%é.db") })
+	})
 }
 
 func suiteStatements(t *testing.T, url string) {

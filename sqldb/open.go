@@ -124,6 +124,7 @@ func (db *DB) openMySQL(a address) error {
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.DBName = a.user, a.password, a.database
 	c.ParseTime, c.ClientFoundRows, c.InterpolateParams = true, true, true
+	c.Logger = &mysql.NopLogger{} // what it would print comes back as an error as well
 	c.Net, c.Addr = "tcp", net.JoinHostPort(orElse(a.host, "localhost"), strconv.Itoa(orElse(a.port, 3306)))
 	if socket := a.options.Get("unix_socket"); socket != "" {
 		c.Net, c.Addr = "unix", socket

@@ -8,17 +8,6 @@ import (
 	"testing"
 )
 
-// TestServers is what only a database server can do to us. It runs on those that the environment names (see databases).
-func TestServers(t *testing.T) {
-	for _, database := range databases() {
-		if database.name == "file" || database.name == "memory" {
-			continue
-		}
-		t.Run(database.name+"/deadlock", func(t *testing.T) { serverDeadlock(t, database.url(t)) })
-		t.Run(database.name+"/killed", func(t *testing.T) { serverKilled(t, database.url(t)) })
-	}
-}
-
 // serverDeadlock lets two transactions lock two rows crosswise: the server gives one up, Write repeats it, both count.
 func serverDeadlock(t *testing.T, url string) {
 	db, ctx := open(t, url), t.Context()

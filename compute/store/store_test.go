@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -30,31 +31,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// TestStore runs the suite on SQLite, and on the servers whose URLs the environment gives (an empty database each; the
-// suite drops its tables).
+// TestStore runs the suite on every database.
 func TestStore(t *testing.T) {
-	urls := map[string]func(t *testing.T) string{
-		"sqlite": func(t *testing.T) string { return "sqlite:///" + filepath.Join(t.TempDir(), "compute.db") },
-	}
-	for _, name := range []string{"BERTH_TEST_MARIADB", "BERTH_TEST_POSTGRESQL"} {
-		if url := os.Getenv(name); url != "" {
-			urls[name] = func(*testing.T) string { return url }
+	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		for _, c := range []struct {
+			name string
+			run  func(t *testing.T, s *store.Store)
+		}{
+			{"flavors", flavors}, {"extra specs", extraSpecs}, {"a server as it was", roundTrip}, {"changes", changes},
+			{"changes at once", changesAtOnce}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished}, {"purge", purge},
+			{"hosts", hosts}, {"assignments", assignments}, {"follow", follow}, {"reports", reports},
+		} {
+			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}
-	}
-	for name, url := range urls {
-		t.Run(name, func(t *testing.T) {
-			for _, c := range []struct {
-				name string
-				run  func(t *testing.T, s *store.Store)
-			}{
-				{"flavors", flavors}, {"extra specs", extraSpecs}, {"a server as it was", roundTrip}, {"changes", changes},
-				{"changes at once", changesAtOnce}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished}, {"purge", purge},
-				{"hosts", hosts}, {"assignments", assignments}, {"follow", follow}, {"reports", reports},
-			} {
-				t.Run(c.name, func(t *testing.T) { c.run(t, open(t, url(t))) })
-			}
-		})
-	}
+	})
 }
 
 func open(t *testing.T, url string) *store.Store {
@@ -62,14 +52,6 @@ func open(t *testing.T, url string) *store.Store {
 	db, err := sqldb.Open(t.Context(), url)
 	must(t, err)
 	t.Cleanup(func() { must(t, db.Close()) })
-	must(t, db.Write(t.Context(), func(tx *sqldb.Tx) error {
-		for _, name := range []string{"versions", "flavors", "flavor_specs", "servers", "hosts"} {
-			if _, err := tx.Exec(t.Context(), "DROP TABLE IF EXISTS compute_"+name); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
 	_, err = store.Open(t.Context(), db)
 	must(t, err)
 	s, err := store.Open(t.Context(), db) // a second start finds all there

@@ -4,48 +4,21 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
-// tables in an order in which they can be dropped.
+// tables of the schema.
 var tables = []string{"alembic_version", "allocations", "inventories", "resource_provider_aggregates", "placement_aggregates",
 	"resource_provider_traits", "consumers", "consumer_types", "projects", "users", "traits", "resource_classes", "resource_providers"}
-
-// databases are the kinds the suite runs on: SQLite, and the servers whose URLs the environment gives.
-// What the database of a server holds is dropped.
-func databases(t *testing.T) map[string]func(t *testing.T) string {
-	t.Helper()
-	all := map[string]func(t *testing.T) string{
-		"SQLite": func(t *testing.T) string { return "sqlite:///" + filepath.Join(t.TempDir(), "placement.db") },
-	}
-	for _, name := range []string{"BERTH_TEST_MARIADB", "BERTH_TEST_POSTGRESQL"} {
-		if url := os.Getenv(name); url != "" {
-			all[name] = func(t *testing.T) string {
-				db := openDB(t, url)
-				ok(t, db.Write(t.Context(), func(tx *sqldb.Tx) error {
-					for _, table := range tables {
-						if _, err := tx.Exec(t.Context(), "DROP TABLE IF EXISTS "+table); err != nil {
-							return err
-						}
-					}
-					return nil
-				}))
-				return url
-			}
-		}
-	}
-	return all
-}
 
 // TestStore is the suite that every database must pass.
 func TestStore(t *testing.T) {
@@ -56,17 +29,15 @@ func TestStore(t *testing.T) {
 		"usages": testUsages, "incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
 		"moveRace": testMoveRace,
 	}
-	for name, url := range databases(t) {
-		t.Run(name, func(t *testing.T) {
-			for _, part := range slices.Sorted(maps.Keys(suite)) {
-				t.Run(part, func(t *testing.T) { suite[part](t, openStore(t, url(t))) })
-			}
-			t.Run("raceTogether", func(t *testing.T) { // as two Berths on one database do
-				url := url(t)
-				race(t, openStore(t, url), openStore(t, url))
-			})
+	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		for _, part := range slices.Sorted(maps.Keys(suite)) {
+			t.Run(part, func(t *testing.T) { suite[part](t, openStore(t, fresh(t))) })
+		}
+		t.Run("raceTogether", func(t *testing.T) { // as two Berths on one database do
+			url := fresh(t)
+			race(t, openStore(t, url), openStore(t, url))
 		})
-	}
+	})
 }
 
 func openDB(t *testing.T, url string) *sqldb.DB {

@@ -1,0 +1,152 @@
+// Package databases starts real database servers for tests: MariaDB and PostgreSQL from Debian's packages, each in a
+// directory of its own, on loopback, on a port that was free, as the unprivileged user that the server insists on.
+//
+// Nothing of the machine's own servers is touched, and no service manager is needed. A server ends with the test that started it,
+// and also when the test process dies: a warden process holds it, whose standard input ends with ours.
+//
+//	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
+//		db, err := sqldb.Open(t.Context(), fresh(t))
+//		…
+//	})
+package databases
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+)
+
+// Each runs a test on every database that Berth speaks to, as subtests SQLite, MariaDB and PostgreSQL. fresh makes an empty database
+// and gives its SQLAlchemy URL; a database server is started once for all of them.
+func Each(t *testing.T, run func(t *testing.T, fresh func(testing.TB) string)) {
+	t.Run("SQLite", func(t *testing.T) { run(t, SQLite) })
+	t.Run("MariaDB", func(t *testing.T) { run(t, MariaDB(t).Database) })
+	t.Run("PostgreSQL", func(t *testing.T) { run(t, PostgreSQL(t).Database) })
+}
+
+// SQLite gives the URL of a database in a new file, which is made when it is opened.
+func SQLite(t testing.TB) string { return "sqlite:///" + filepath.Join(t.TempDir(), "fresh.db") }
+
+// Server is a database server that belongs to one test.
+type Server struct {
+	Addr string // host:port; stays the same over Kill and Restart
+
+	kind  kind
+	dir   string   // what the server writes; gone when the test ends
+	args  []string // the server and its arguments
+	made  atomic.Int64
+	alive *warden // nil while killed
+}
+
+// kind is what MariaDB and PostgreSQL differ in.
+type kind struct {
+	name    string
+	user    string // who it runs as when we are root
+	bins    []string
+	install func(s *Server) []string                     // the command that makes its files
+	serve   func(s *Server) []string                     // the command that serves them
+	end     string                                       // the signal that ends it fast when nobody needs its data any more
+	ready   []string                                     // statements for the first connection
+	open    func(addr, database string) (*sql.DB, error) // as administrator; database may be empty
+	url     func(addr, database string) string           // in SQLAlchemy's form
+}
+
+// MariaDB starts a MariaDB for one test. options are arguments of mariadbd; a later one counts. What was committed survives a kill -9 of
+// the server; for figures that include the disk, give --innodb-flush-log-at-trx-commit=1.
+func MariaDB(t testing.TB, options ...string) *Server {
+	t.Helper()
+	return start(t, mariaDB(), options)
+}
+
+// PostgreSQL starts a PostgreSQL for one test. options are arguments of postgres; a later one counts. What was committed survives a
+// kill -9 of the server; for figures that include the disk, give -c fsync=on.
+func PostgreSQL(t testing.TB, options ...string) *Server {
+	t.Helper()
+	return start(t, postgreSQL(), options)
+}
+
+func mariaDB() kind {
+	quick := []string{"--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-doublewrite=0", "--innodb-buffer-pool-size=64M"}
+	return kind{
+		name: "MariaDB", user: "mysql", bins: []string{"/usr/sbin", "/usr/bin", "/usr/local/bin"}, end: "KILL",
+		install: func(s *Server) []string {
+			return append([]string{"mariadb-install-db", "--no-defaults", "--datadir=" + s.dir, "--auth-root-authentication-method=normal",
+				"--skip-test-db", "--skip-name-resolve"}, quick...)
+		},
+		serve: func(s *Server) []string {
+			host, port := split(s.Addr)
+			return append([]string{"mariadbd", "--no-defaults", "--datadir=" + s.dir, "--tmpdir=" + s.dir, "--socket=socket", "--bind-address=" + host,
+				"--port=" + port, "--skip-name-resolve", "--max-connections=400", "--character-set-server=utf8mb4",
+				"--collation-server=utf8mb4_general_ci"}, quick...)
+		},
+		ready: []string{"CREATE USER IF NOT EXISTS berth@'%' IDENTIFIED BY 'berth'", "GRANT ALL ON *.* TO berth@'%'"},
+		open: func(addr, database string) (*sql.DB, error) {
+			c := mysql.NewConfig()
+			c.User, c.Net, c.Addr, c.DBName, c.Logger = "root", "tcp", addr, database, &mysql.NopLogger{}
+			connector, err := mysql.NewConnector(c)
+			if err != nil {
+				return nil, err
+			}
+			return sql.OpenDB(connector), nil
+		},
+		url: func(addr, database string) string {
+			return fmt.Sprintf("mysql+pymysql://berth:berth@%s/%s?charset=utf8", addr, database)
+		},
+	}
+}
+
+func postgreSQL() kind {
+	return kind{
+		name: "PostgreSQL", user: "postgres", bins: postgresBins(), end: "QUIT",
+		install: func(s *Server) []string {
+			return []string{"initdb", "--no-sync", "--pgdata=" + s.dir, "--username=berth", "--auth=trust", "--encoding=UTF8", "--locale=C"}
+		},
+		serve: func(s *Server) []string {
+			host, port := split(s.Addr)
+			return []string{"postgres", "-D", s.dir, "-p", port, "-c", "listen_addresses=" + host, "-c", "unix_socket_directories=", "-c", "fsync=off",
+				"-c", "max_connections=400"}
+		},
+		open: func(addr, database string) (*sql.DB, error) {
+			if database == "" {
+				database = "postgres"
+			}
+			return sql.Open("pgx", fmt.Sprintf("postgresql://berth:berth@%s/%s?sslmode=disable", addr, database))
+		},
+		url: func(addr, database string) string {
+			return fmt.Sprintf("postgresql+psycopg2://berth:berth@%s/%s", addr, database)
+		},
+	}
+}
+
+// Name is MariaDB or PostgreSQL.
+func (s *Server) Name() string { return s.kind.name }
+
+// Database makes an empty database and gives its SQLAlchemy URL.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("berth_%d", s.made.Add(1))
+	if err := s.exec("CREATE DATABASE " + name); err != nil {
+		t.Fatal(err)
+	}
+	return s.kind.url(s.Addr, name)
+}
+
+// exec runs statements as the server's administrator.
+func (s *Server) exec(statements ...string) error {
+	db, err := s.kind.open(s.Addr, "")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return db.Ping()
+}

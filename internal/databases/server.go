@@ -1,0 +1,199 @@
+package databases
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	patience = time.Minute // how long a server may take to answer: the machine may be busy
+	ports    = 20          // how many ports are tried before giving up
+)
+
+// start makes the files of a server and serves them until the test ends.
+func start(t testing.TB, k kind, options []string) *Server {
+	t.Helper()
+	s := &Server{kind: k}
+	credential, err := s.place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.alive != nil {
+			s.alive.end(false)
+		}
+		if err := os.RemoveAll(s.dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if out, err := s.run(credential, k.install(s)); err != nil {
+		t.Fatalf("%s: its files cannot be made: %v\n%s", k.name, err, out)
+	}
+	if s.Addr, err = freeAddr(); err != nil {
+		t.Fatal(err)
+	}
+	s.args = append(k.serve(s), options...)
+	s.Restart(t)
+	if err := s.exec(k.ready...); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// place makes the server's directory, owned by whom it runs as.
+func (s *Server) place() (*syscall.Credential, error) {
+	dir, err := os.MkdirTemp("", "berth-"+s.kind.name+"-")
+	if err != nil {
+		return nil, err
+	}
+	s.dir = dir
+	who, err := s.credential()
+	if err != nil || who == nil {
+		return nil, err
+	}
+	return who, os.Chown(dir, int(who.Uid), int(who.Gid))
+}
+
+// credential is whom the server runs as: root is refused by both servers; anybody else runs it as himself.
+func (s *Server) credential() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup(s.kind.user)
+	if err != nil {
+		return nil, missing(s.kind.name, err)
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
+}
+
+func missing(name string, err error) error {
+	return fmt.Errorf("%s is not installed; run `make tools`: %w", name, err)
+}
+
+// command is a command of the server's package, run as its user in its directory.
+func (s *Server) command(who *syscall.Credential, args []string) (*exec.Cmd, error) {
+	program, err := s.find(args[0])
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, args[1:]...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TMPDIR="+s.dir, "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	return cmd, nil
+}
+
+// find looks where Debian has the servers, which is not in everybody's path, and then in the path.
+func (s *Server) find(name string) (string, error) {
+	for _, bin := range s.kind.bins {
+		if program, err := exec.LookPath(filepath.Join(bin, name)); err == nil {
+			return program, nil
+		}
+	}
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return "", missing(s.kind.name, err)
+	}
+	return program, nil
+}
+
+// postgresBins is where Debian has the programs of each release, newest first.
+func postgresBins() []string {
+	bins, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil {
+		return nil // the pattern is constant and well-formed
+	}
+	slices.Reverse(bins)
+	return bins
+}
+
+func (s *Server) run(who *syscall.Credential, args []string) (string, error) {
+	cmd, err := s.command(who, args)
+	if err != nil {
+		return "", err
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Kill ends the server as kill -9 does. Nothing is flushed, nobody is told; Restart makes it recover what was committed.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	if s.alive == nil {
+		t.Fatalf("%s is killed already", s.kind.name)
+	}
+	s.alive.end(true)
+	s.alive = nil
+}
+
+// Restart serves the files again, at the same address, and returns when the server answers.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	who, err := s.credential()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := s.command(who, s.args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for last := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if s.alive == nil {
+			if s.alive, err = hold(cmd, s.kind.end, s.dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err = s.exec(); err == nil {
+			return
+		}
+		if s.alive.over() { // PostgreSQL does not start while a process of the killed one is still there
+			s.alive.end(true)
+			s.alive = nil
+		}
+		if time.Now().After(last) {
+			t.Fatalf("%s does not answer: %v; its log says:\n%s", s.kind.name, err, s.log())
+		}
+	}
+}
+
+// log is the end of what the server wrote.
+func (s *Server) log() string {
+	text, err := os.ReadFile(filepath.Join(s.dir, logName))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-3000):])
+}
+
+// freeAddr finds a port that nobody listens on, outside the range from which connections get theirs.
+func freeAddr() (string, error) {
+	var err error
+	for range ports {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
+	}
+	return "", fmt.Errorf("no free port on loopback: %w", err)
+}
+
+func split(addr string) (host, port string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		panic(err) // the address is freeAddr's
+	}
+	return host, port
+}

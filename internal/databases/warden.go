@@ -1,0 +1,80 @@
+package databases
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// logName is the file in the server's directory that holds what it says.
+const logName = "server.log"
+
+// script starts a server, says its number and waits for a word. Without one (the test is over, or dead) it ends the server fast
+// and removes its directory; with one it kills the server and keeps the directory.
+const script = `dir=$1; end=$2; shift 2
+"$@" </dev/null >>"$dir/` + logName + `" 2>&1 &
+p=$!; echo $p; read word
+if [ "$word" ]; then kill -KILL $p; wait $p; else kill -$end $p; wait $p; rm -rf "$dir"; fi`
+
+// warden is the process that holds a server.
+type warden struct {
+	cmd  *exec.Cmd
+	life io.WriteCloser
+	pid  int // of the server
+}
+
+// hold starts a server under a warden.
+func hold(server *exec.Cmd, end, dir string) (*warden, error) {
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "sh", dir, end, server.Path}, server.Args[1:]...)...)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = server.Dir, server.Env, server.SysProcAttr
+	said, err := os.Create(filepath.Join(dir, "warden.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	cmd.Stderr = said // of the shell itself
+	w := &warden{cmd: cmd}
+	if w.life, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err == nil {
+		w.pid, err = strconv.Atoi(strings.TrimSpace(line))
+	}
+	if err != nil {
+		w.end(true)
+		return nil, fmt.Errorf("the warden of %s does not say its number: %w", server.Path, err)
+	}
+	return w, nil
+}
+
+// over says whether the server has ended by itself. Its parent has not waited for it, so its number is still its own.
+func (w *warden) over() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.pid))
+	if err != nil {
+		return true
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(state, "Z")
+}
+
+// end ends the server and waits until it and its warden are gone.
+func (w *warden) end(kill bool) {
+	if kill {
+		io.WriteString(w.life, "kill\n") // a warden that is gone already has ended the server
+	}
+	w.life.Close()
+	w.cmd.Wait() // it reports how the server ended, by our signal
+}
