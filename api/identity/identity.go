@@ -1,6 +1,6 @@
 // Package identity says who is asking: the user, project and roles that a request of an API carries.
 //
-// Until Keystone is there, NoAuth2 believes what the caller says of himself. A server that uses it must listen
+// An Authenticator finds that out. NoAuth2 believes what the caller says of himself; a server that uses it must listen
 // on loopback only.
 package identity
 
@@ -14,12 +14,14 @@ import (
 
 // Identity is the caller of one request.
 type Identity struct {
-	User    string
-	Project string
-	Roles   []string
+	User        string
+	Project     string // empty: the token is for no project
+	Roles       []string
+	SystemScope string // "all": the token is for the whole system; empty: it is not
 }
 
-// Authenticator finds the caller of a request. Without one it returns a fault of kind Forbidden, which the edge answers with 401.
+// Authenticator finds the caller of a request. Without one it returns a fault of kind Forbidden, which the edge answers with 401; any
+// other fault says that it cannot be found out now.
 type Authenticator func(*http.Request) (Identity, error)
 
 // Has reports whether the caller has a role; roles are compared without regard to case, as oslo.policy does.
@@ -30,26 +32,42 @@ func (i Identity) Has(role string) bool {
 // IsAdmin reports whether the caller may see and do everything.
 func (i Identity) IsAdmin() bool { return i.Has("admin") }
 
-// NoAuth2 reads X-Auth-Token as `user` or `user:project`, the way of OpenStack's own noauth2. The user
-// "admin" is an admin; other roles come from X-Roles, separated by commas. A missing project is named as the user.
+// NoAuth2 believes what a request says of itself, as `[api] auth_strategy = noauth2` of OpenStack's Placement does:
+//   - X-Auth-Token is `user` or `user:project`; a missing project is named as the user. The header must be there, the user
+//     in it may be empty.
+//   - X-Roles lists the roles, separated by commas. Without it the user admin has the role admin and others have none; with it
+//     admin has what it says, too.
+//   - Openstack-System-Scope makes the token one for the system, which has no project.
+//   - X-Project-Id names another project.
 func NoAuth2(r *http.Request) (Identity, error) {
-	token := r.Header.Get("X-Auth-Token")
-	user, project, _ := strings.Cut(token, ":")
-	if user == "" {
+	if _, ok := r.Header["X-Auth-Token"]; !ok {
 		return Identity{}, fault.New(fault.Forbidden, "identity.NoAuth2",
-			"the request names no user: send the header X-Auth-Token as user:project, for example admin")
+			"the request has no X-Auth-Token, so nobody vouches for it: send user:project, for example admin")
 	}
+	user, project, _ := strings.Cut(joined(r.Header, "X-Auth-Token"), ":")
 	if project == "" {
 		project = user
 	}
-	id := Identity{User: user, Project: project}
-	for role := range strings.SplitSeq(r.Header.Get("X-Roles"), ",") {
+	id := Identity{User: user, Project: project, SystemScope: joined(r.Header, "Openstack-System-Scope")}
+	if id.SystemScope != "" {
+		id.Project = ""
+	}
+	if other := joined(r.Header, "X-Project-Id"); other != "" {
+		id.Project = other
+	}
+	if _, ok := r.Header["X-Roles"]; !ok {
+		if user == "admin" {
+			id.Roles = []string{"admin"}
+		}
+		return id, nil
+	}
+	for role := range strings.SplitSeq(joined(r.Header, "X-Roles"), ",") {
 		if role = strings.TrimSpace(role); role != "" {
 			id.Roles = append(id.Roles, role)
 		}
 	}
-	if user == "admin" && !id.IsAdmin() {
-		id.Roles = append(id.Roles, "admin")
-	}
 	return id, nil
 }
+
+// joined is a header's value; of several lines, as web servers hand them to the original.
+func joined(h http.Header, name string) string { return strings.Join(h[name], ", ") }

@@ -51,6 +51,9 @@ func (s *server) run(c *call, m methods) error {
 	fallback, open := m[public]
 	if !open {
 		who, err := s.Authenticate(c.r)
+		if err == nil && who.User == "" { // Placement lets a nameless one in, who may do nothing; servers belong to somebody
+			err = fault.New(fault.Forbidden, "", "X-Auth-Token names no user: send user:project, for example admin")
+		}
 		if err != nil {
 			return unauthorized(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conduct"
@@ -58,7 +59,7 @@ func OpenPlacement(ctx context.Context, url string, log *slog.Logger) (*House, e
 		if err := s.Sync(ctx); err != nil {
 			return nil, err
 		}
-		return server.New(ctx, s, server.Options{Auth: server.NoAuth2, Log: log.With("house", "placement")})
+		return server.New(ctx, s, server.Options{Auth: identity.NoAuth2, Log: log.With("house", "placement")})
 	}()
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -2,62 +2,64 @@ package server
 
 import (
 	"net/http"
-	"slices"
-	"strings"
 
+	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/fault"
 )
 
-// Caller is who is asking.
-type Caller struct {
-	User, Project string
-	Roles         []string
+// Policy says who may do what. rule is a name of the original's, such as placement:resource_providers:list. target is what the
+// request is about, under the original's names: the project_id and user_id of the caller, or for placement:usages the
+// project_id of the query (nil when it has none). why is for the log.
+type Policy interface {
+	Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string)
 }
 
-// Authenticator finds out who is asking. A fault of kind Forbidden says that nobody known is (the answer is 401); any
-// other fault that it cannot be found out now.
-type Authenticator func(*http.Request) (Caller, error)
+// nobody is the Authenticator of a server that was told none.
+func nobody(*http.Request) (identity.Identity, error) {
+	return identity.Identity{}, fault.New(fault.Forbidden, "placement.server", "This service is not set up to know anybody.")
+}
 
-// NoAuth2 believes what a request says of itself, as OpenStack's `[api] auth_strategy = noauth2` does: X-Auth-Token is
-// `user` or `user:project`, roles are in X-Roles, and without that header the user admin has the role admin. It is for
-// loopback addresses alone.
-func NoAuth2(r *http.Request) (Caller, error) {
-	tokens := r.Header.Values("X-Auth-Token")
-	if len(tokens) == 0 {
-		return Caller{}, fault.New(fault.Forbidden, "placement.server.NoAuth2", "The request has no X-Auth-Token, so nobody vouches for it.")
+// plainPolicy is the rules as they are before anybody writes others: administrators and services may do all, and a reader
+// may ask for the usages of its own project.
+type plainPolicy struct{}
+
+// Allow implements Policy.
+func (plainPolicy) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
+	if caller.Has("admin") || caller.Has("service") {
+		return true, ""
 	}
-	user, project, _ := strings.Cut(tokens[0], ":")
-	if project == "" {
-		project = user
+	if rule != ruleUsages {
+		return false, "it takes the role admin or service"
 	}
-	c := Caller{User: user, Project: project}
-	if given := r.Header.Values("X-Roles"); len(given) > 0 {
-		for role := range strings.SplitSeq(given[0], ",") {
-			c.Roles = append(c.Roles, strings.TrimSpace(role))
-		}
-	} else if user == "admin" {
-		c.Roles = []string{"admin"}
+	if project, _ := target["project_id"].(string); !caller.Has("reader") || project == "" || project != caller.Project {
+		return false, "it takes the role admin or service, or reader for the token's own project"
 	}
-	return c, nil
+	return true, ""
 }
 
-func nobody(*http.Request) (Caller, error) {
-	return Caller{}, fault.New(fault.Forbidden, "placement.server", "This service is not set up to know anybody.")
+// ruleUsages is the one rule whose target is not the caller.
+const ruleUsages = "placement:usages"
+
+// target is what a request is about, for a rule.
+func (c *call) target(rule string) map[string]any {
+	if rule != ruleUsages {
+		return map[string]any{"project_id": c.caller.Project, "user_id": c.caller.User}
+	}
+	given := c.r.URL.Query()["project_id"]
+	if len(given) == 0 {
+		return map[string]any{"project_id": nil}
+	}
+	return map[string]any{"project_id": given[len(given)-1]}
 }
 
-// Has reports whether the caller has a role; case does not count, as in oslo.policy.
-func (c Caller) Has(role string) bool {
-	return slices.ContainsFunc(c.Roles, func(r string) bool { return strings.EqualFold(r, role) })
-}
-
-// The default policy: what OpenStack's rules say before anybody writes others.
-
-func anyone(*call) bool { return true }
-
-func administrator(c *call) bool { return c.caller.Has("admin") || c.caller.Has("service") }
-
-// projectReader: a reader may ask for the usages of its own project.
-func projectReader(c *call) bool {
-	project := c.r.URL.Query().Get("project_id")
-	return administrator(c) || c.caller.Has("reader") && project != "" && project == c.caller.Project
+// allowed asks the policy. A route without a rule is open to all.
+func (c *call) allowed(rule string) error {
+	if rule == "" {
+		return nil
+	}
+	if ok, why := c.server.opts.Policy.Allow(rule, c.caller, c.target(rule)); !ok {
+		c.server.log.Debug("the policy says no", "request_id", c.id, "rule", rule, "user", c.caller.User, "project", c.caller.Project, "roles", c.caller.Roles, "why", why)
+		return status(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
+	}
+	return nil
 }

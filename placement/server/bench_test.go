@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
@@ -26,7 +27,7 @@ func BenchmarkCandidates(b *testing.B) {
 		}
 	}
 	// The names are taken for known, so that no store is asked.
-	s := &Server{opts: Options{Auth: NoAuth2, MaxCandidates: defaultMaxCandidates}, routes: routes(), index: newLive(nil), names: newNames(nil)}
+	s := &Server{opts: Options{Auth: identity.NoAuth2, Policy: plainPolicy{}, MaxCandidates: defaultMaxCandidates}, routes: routes(), index: newLive(nil), names: newNames(nil)}
 	quiet(s)
 	s.index.snapshot.Store(index.Build(rows))
 	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true}

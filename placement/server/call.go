@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
@@ -24,7 +25,7 @@ type call struct {
 	r          *http.Request
 	id         string // openstack-request-id
 	began      time.Time
-	caller     Caller
+	caller     identity.Identity
 	version    api.Version
 	negotiated bool              // version is what the client asked for
 	values     map[string]string // of the path's variables

@@ -97,6 +97,9 @@ func (c *call) unauthorized(err error) error {
 	if !fault.Is(err, fault.Forbidden) {
 		return err
 	}
+	if c.server.opts.Challenge != "" {
+		c.w.Header().Set("Www-Authenticate", c.server.opts.Challenge)
+	}
 	text := fault.TextOf(err)
 	return &refusal{status: http.StatusUnauthorized, detail: text,
 		doc: doc{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -163,8 +164,8 @@ func TestNobodyIsLetInWithoutAuth(t *testing.T) {
 		t.Errorf("%d", resp.StatusCode)
 	}
 	down := newWorld(t, func(o *Options) {
-		o.Auth = func(*http.Request) (Caller, error) {
-			return Caller{}, fault.New(fault.Unavailable, "keystone", "does not answer")
+		o.Auth = func(*http.Request) (identity.Identity, error) {
+			return identity.Identity{}, fault.New(fault.Unavailable, "keystone", "does not answer")
 		}
 	})
 	if resp := down.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 503 {

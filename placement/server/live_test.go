@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/index"
@@ -187,7 +188,7 @@ func TestARefusedClaimRefreshes(t *testing.T) {
 	w := newWorld(t)
 	_, nic := grow(t, w.client(), "host", 4, 1)
 	_, other := grow(t, w.client(), "other", 4, 1)
-	elsewhere, err := New(t.Context(), w.store, Options{Auth: NoAuth2, Log: slog.New(slog.DiscardHandler)})
+	elsewhere, err := New(t.Context(), w.store, Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,61 +12,102 @@ import (
 
 // route is a path and what can be done with it.
 type route struct {
+	path  string   // as the table writes it: the name of the route in logs and metrics
 	parts []string // of the path; one in braces is a variable
 	verbs map[string]verb
 }
 
 // verb is a method of a path.
 type verb struct {
+	rule   string // what the policy is asked; empty: open to all
 	handle func(*call) error
 	since  api.Version
 	absent int  // the status before since: 404 unless it says otherwise
 	body   bool // the request has to have JSON
 	answer bool // the answer is JSON, and the client has to accept it
-	may    func(*call) bool
+}
+
+// read is a verb that answers JSON, write one that takes it, plain one that does neither. Rules are named without
+// their `placement:`.
+func read(since api.Version, rule string, handle func(*call) error) verb {
+	return verb{rule: "placement:" + rule, handle: handle, since: since, answer: true}
+}
+
+func write(since api.Version, rule string, handle func(*call) error) verb {
+	return verb{rule: "placement:" + rule, handle: handle, since: since, body: true}
+}
+
+func plain(since api.Version, rule string, handle func(*call) error) verb {
+	return verb{rule: "placement:" + rule, handle: handle, since: since}
 }
 
 // routes is the whole API.
 func routes() []route {
-	read := func(since api.Version, handle func(*call) error) verb {
-		return verb{handle: handle, since: since, answer: true}
-	}
-	write := func(since api.Version, handle func(*call) error) verb {
-		return verb{handle: handle, since: since, body: true}
-	}
-	plain := func(since api.Version, handle func(*call) error) verb { return verb{handle: handle, since: since} }
 	type verbs = map[string]verb
-	table := []struct {
-		path  string
-		verbs verbs
-	}{
-		{"/", verbs{"GET": {handle: (*call).versions, may: anyone}}},
-		{"", verbs{"GET": {handle: (*call).versions, may: anyone}}},
-		{"/resource_providers", verbs{"GET": read(0, (*call).listProviders), "POST": write(0, (*call).createProvider)}},
-		{"/resource_providers/{uuid}", verbs{"GET": read(0, (*call).showProvider), "PUT": write(0, (*call).updateProvider), "DELETE": plain(0, (*call).deleteProvider)}},
-		{"/resource_providers/{uuid}/inventories", verbs{"GET": read(0, (*call).listInventories), "POST": write(0, (*call).createInventory),
-			"PUT": write(0, (*call).replaceInventories), "DELETE": {handle: (*call).deleteInventories, since: 5, absent: http.StatusMethodNotAllowed}}},
-		{"/resource_providers/{uuid}/inventories/{class}", verbs{"GET": read(0, (*call).showInventory), "PUT": write(0, (*call).updateInventory), "DELETE": plain(0, (*call).deleteInventory)}},
-		{"/resource_providers/{uuid}/usages", verbs{"GET": read(0, (*call).providerUsages)}},
-		{"/resource_providers/{uuid}/aggregates", verbs{"GET": read(1, (*call).listAggregates), "PUT": write(1, (*call).replaceAggregates)}},
-		{"/resource_providers/{uuid}/allocations", verbs{"GET": read(0, (*call).providerAllocations)}},
-		{"/resource_providers/{uuid}/traits", verbs{"GET": read(6, (*call).listProviderTraits), "PUT": write(6, (*call).replaceTraits), "DELETE": plain(6, (*call).clearTraits)}},
-		{"/resource_classes", verbs{"GET": read(2, (*call).listClasses), "POST": write(2, (*call).createClass)}},
-		{"/resource_classes/{name}", verbs{"GET": read(2, (*call).showClass), "PUT": plain(2, (*call).putClass), "DELETE": plain(2, (*call).deleteClass)}},
-		{"/traits", verbs{"GET": read(6, (*call).listTraits)}},
-		{"/traits/{name}", verbs{"GET": plain(6, (*call).showTrait), "PUT": plain(6, (*call).putTrait), "DELETE": plain(6, (*call).deleteTrait)}},
-		{"/allocations", verbs{"POST": write(13, (*call).postAllocations)}},
-		{"/allocations/{uuid}", verbs{"GET": read(0, (*call).showAllocations), "PUT": write(0, (*call).putAllocations), "DELETE": plain(0, (*call).deleteAllocations)}},
-		{"/allocation_candidates", verbs{"GET": read(10, (*call).candidates)}},
-		{"/usages", verbs{"GET": {handle: (*call).totalUsages, since: 9, answer: true, may: projectReader}}},
-		{"/reshaper", verbs{"POST": write(30, (*call).reshape)}},
-		{"/berth/v1/explain", verbs{"GET": read(0, (*call).explain)}},
+	emptying := plain(5, "resource_providers:inventories:delete", (*call).deleteInventories)
+	emptying.absent = http.StatusMethodNotAllowed
+	table := []route{
+		{path: "/", verbs: verbs{"GET": {handle: (*call).versions}}},
+		{path: "", verbs: verbs{"GET": {handle: (*call).versions}}},
+		{path: "/resource_providers", verbs: verbs{
+			"GET":  read(0, "resource_providers:list", (*call).listProviders),
+			"POST": write(0, "resource_providers:create", (*call).createProvider)}},
+		{path: "/resource_providers/{uuid}", verbs: verbs{
+			"GET":    read(0, "resource_providers:show", (*call).showProvider),
+			"PUT":    write(0, "resource_providers:update", (*call).updateProvider),
+			"DELETE": plain(0, "resource_providers:delete", (*call).deleteProvider)}},
+		{path: "/resource_providers/{uuid}/inventories", verbs: verbs{
+			"GET":    read(0, "resource_providers:inventories:list", (*call).listInventories),
+			"POST":   write(0, "resource_providers:inventories:create", (*call).createInventory),
+			"PUT":    write(0, "resource_providers:inventories:update", (*call).replaceInventories),
+			"DELETE": emptying}},
+		{path: "/resource_providers/{uuid}/inventories/{class}", verbs: verbs{
+			"GET":    read(0, "resource_providers:inventories:show", (*call).showInventory),
+			"PUT":    write(0, "resource_providers:inventories:update", (*call).updateInventory),
+			"DELETE": plain(0, "resource_providers:inventories:delete", (*call).deleteInventory)}},
+		{path: "/resource_providers/{uuid}/usages", verbs: verbs{
+			"GET": read(0, "resource_providers:usages", (*call).providerUsages)}},
+		{path: "/resource_providers/{uuid}/aggregates", verbs: verbs{
+			"GET": read(1, "resource_providers:aggregates:list", (*call).listAggregates),
+			"PUT": write(1, "resource_providers:aggregates:update", (*call).replaceAggregates)}},
+		{path: "/resource_providers/{uuid}/allocations", verbs: verbs{
+			"GET": read(0, "resource_providers:allocations:list", (*call).providerAllocations)}},
+		{path: "/resource_providers/{uuid}/traits", verbs: verbs{
+			"GET":    read(6, "resource_providers:traits:list", (*call).listProviderTraits),
+			"PUT":    write(6, "resource_providers:traits:update", (*call).replaceTraits),
+			"DELETE": plain(6, "resource_providers:traits:delete", (*call).clearTraits)}},
+		{path: "/resource_classes", verbs: verbs{
+			"GET":  read(2, "resource_classes:list", (*call).listClasses),
+			"POST": write(2, "resource_classes:create", (*call).createClass)}},
+		{path: "/resource_classes/{name}", verbs: verbs{
+			"GET":    read(2, "resource_classes:show", (*call).showClass),
+			"PUT":    plain(2, "resource_classes:update", (*call).putClass),
+			"DELETE": plain(2, "resource_classes:delete", (*call).deleteClass)}},
+		{path: "/traits", verbs: verbs{
+			"GET": read(6, "traits:list", (*call).listTraits)}},
+		{path: "/traits/{name}", verbs: verbs{
+			"GET":    plain(6, "traits:show", (*call).showTrait),
+			"PUT":    plain(6, "traits:update", (*call).putTrait),
+			"DELETE": plain(6, "traits:delete", (*call).deleteTrait)}},
+		{path: "/allocations", verbs: verbs{
+			"POST": write(13, "allocations:manage", (*call).postAllocations)}},
+		{path: "/allocations/{uuid}", verbs: verbs{
+			"GET":    read(0, "allocations:list", (*call).showAllocations),
+			"PUT":    write(0, "allocations:update", (*call).putAllocations),
+			"DELETE": plain(0, "allocations:delete", (*call).deleteAllocations)}},
+		{path: "/allocation_candidates", verbs: verbs{
+			"GET": read(10, "allocation_candidates:list", (*call).candidates)}},
+		{path: "/usages", verbs: verbs{
+			"GET": read(9, "usages", (*call).totalUsages)}},
+		{path: "/reshaper", verbs: verbs{
+			"POST": write(30, "reshaper:reshape", (*call).reshape)}},
+		{path: "/berth/v1/explain", verbs: verbs{ // who may ask the question may ask why it has no answer
+			"GET": read(0, "allocation_candidates:list", (*call).explain)}},
 	}
-	list := make([]route, len(table))
-	for i, row := range table {
-		list[i] = route{parts: strings.Split(row.path, "/"), verbs: row.verbs}
+	for i := range table {
+		table[i].parts = strings.Split(table[i].path, "/")
 	}
-	return list
+	return table
 }
 
 // match compares a path, cut at its slashes, with the route. A variable takes any text but none.
@@ -109,14 +150,7 @@ func (v verb) admit(c *call, r *route) error {
 	if v.answer && !accepts(c.r.Header) {
 		return status(http.StatusNotAcceptable, "Only application/json is provided")
 	}
-	may := v.may
-	if may == nil {
-		may = administrator
-	}
-	if !may(c) {
-		return status(http.StatusForbidden, "Policy does not allow %s %s to be performed.", c.r.Method, strings.Join(r.parts, "/"))
-	}
-	return nil
+	return c.allowed(v.rule)
 }
 
 // wantJSON refuses a body of another content type than JSON.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -42,12 +43,14 @@ const defaultMaxCandidates = 100_000
 
 // Options are what the server may be told. The zero value is complete but for Auth.
 type Options struct {
-	Auth                Authenticator // who is asking; nil lets nobody in but to the version document
-	Log                 *slog.Logger  // nil: slog.Default()
-	RandomizeCandidates bool          // [placement] randomize_allocation_candidates: the order of candidates is left to chance
-	BreadthFirst        bool          // [placement] allocation_candidates_generation_strategy = breadth-first: a candidate from each host in turn
-	MaxCandidates       int           // how many candidates are looked at for one answer; 0: 100,000
-	MaxBody             int64         // the largest request body in bytes; 0: rest.MaxBody
+	Auth                identity.Authenticator // who is asking; nil lets nobody in but to the version document
+	Challenge           string                 // the WWW-Authenticate header of an answer 401, for Keystone; empty: none
+	Policy              Policy                 // who may do what; nil: administrators and services all, readers the usages of their project
+	Log                 *slog.Logger           // nil: slog.Default()
+	RandomizeCandidates bool                   // [placement] randomize_allocation_candidates: the order of candidates is left to chance
+	BreadthFirst        bool                   // [placement] allocation_candidates_generation_strategy = breadth-first: a candidate from each host in turn
+	MaxCandidates       int                    // how many candidates are looked at for one answer; 0: 100,000
+	MaxBody             int64                  // the largest request body in bytes; 0: rest.MaxBody
 }
 
 // Server is the API's http.Handler. It is safe for concurrent use.
@@ -73,6 +76,9 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	}
 	if opts.Auth == nil {
 		opts.Auth = nobody
+	}
+	if opts.Policy == nil {
+		opts.Policy = plainPolicy{}
 	}
 	if opts.Log == nil {
 		opts.Log = slog.Default()

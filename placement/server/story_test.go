@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/sqldb"
@@ -47,7 +48,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	if err := w.store.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Auth: NoAuth2, Log: slog.New(slog.DiscardHandler)}
+	opts := Options{Auth: identity.NoAuth2, Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&opts)
 	}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/identity"
+)
+
+// rules is what OpenStack's documentation says of Placement's policies: each operation's rule.
+const rules = `
+GET /resource_providers placement:resource_providers:list
+POST /resource_providers placement:resource_providers:create
+GET /resource_providers/{uuid} placement:resource_providers:show
+PUT /resource_providers/{uuid} placement:resource_providers:update
+DELETE /resource_providers/{uuid} placement:resource_providers:delete
+GET /resource_classes placement:resource_classes:list
+POST /resource_classes placement:resource_classes:create
+GET /resource_classes/{name} placement:resource_classes:show
+PUT /resource_classes/{name} placement:resource_classes:update
+DELETE /resource_classes/{name} placement:resource_classes:delete
+GET /resource_providers/{uuid}/inventories placement:resource_providers:inventories:list
+POST /resource_providers/{uuid}/inventories placement:resource_providers:inventories:create
+PUT /resource_providers/{uuid}/inventories placement:resource_providers:inventories:update
+DELETE /resource_providers/{uuid}/inventories placement:resource_providers:inventories:delete
+GET /resource_providers/{uuid}/inventories/{class} placement:resource_providers:inventories:show
+PUT /resource_providers/{uuid}/inventories/{class} placement:resource_providers:inventories:update
+DELETE /resource_providers/{uuid}/inventories/{class} placement:resource_providers:inventories:delete
+GET /resource_providers/{uuid}/aggregates placement:resource_providers:aggregates:list
+PUT /resource_providers/{uuid}/aggregates placement:resource_providers:aggregates:update
+GET /resource_providers/{uuid}/usages placement:resource_providers:usages
+GET /resource_providers/{uuid}/allocations placement:resource_providers:allocations:list
+GET /resource_providers/{uuid}/traits placement:resource_providers:traits:list
+PUT /resource_providers/{uuid}/traits placement:resource_providers:traits:update
+DELETE /resource_providers/{uuid}/traits placement:resource_providers:traits:delete
+GET /usages placement:usages
+GET /traits placement:traits:list
+GET /traits/{name} placement:traits:show
+PUT /traits/{name} placement:traits:update
+DELETE /traits/{name} placement:traits:delete
+POST /allocations placement:allocations:manage
+GET /allocations/{uuid} placement:allocations:list
+PUT /allocations/{uuid} placement:allocations:update
+DELETE /allocations/{uuid} placement:allocations:delete
+GET /allocation_candidates placement:allocation_candidates:list
+POST /reshaper placement:reshaper:reshape
+GET /berth/v1/explain placement:allocation_candidates:list
+`
+
+// question is what a policy was asked.
+type question struct {
+	rule   string
+	caller identity.Identity
+	target map[string]any
+}
+
+// askedPolicy denies all, and remembers what it was asked.
+type askedPolicy struct{ asked []question }
+
+func (p *askedPolicy) Allow(rule string, caller identity.Identity, target map[string]any) (bool, string) {
+	p.asked = append(p.asked, question{rule, caller, target})
+	return false, "this is a test"
+}
+
+// Every operation asks its own rule, once, before its handler does anything.
+func TestRules(t *testing.T) {
+	policy := &askedPolicy{}
+	w := newWorld(t, func(o *Options) { o.Policy = policy })
+	want := map[string]string{}
+	for line := range strings.Lines(strings.TrimSpace(rules)) {
+		f := strings.Fields(line)
+		want[f[0]+" "+f[1]] = f[2]
+	}
+	for _, r := range routes() {
+		for method, v := range r.verbs {
+			name := method + " " + r.path
+			if v.rule != want[name] {
+				t.Errorf("%s: %q, want %q", name, v.rule, want[name])
+			}
+			delete(want, name)
+			policy.asked = nil
+			body := ""
+			if v.body {
+				body = "{}"
+			}
+			resp := w.ask("1.39", method, strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path), body)
+			if v.rule == "" {
+				if resp.StatusCode != 200 || len(policy.asked) > 0 {
+					t.Errorf("%s: %d, asked %v", name, resp.StatusCode, policy.asked)
+				}
+				continue
+			}
+			if text := bodyOf(t, resp); resp.StatusCode != 403 || !strings.Contains(text, "Policy does not allow "+v.rule+" to be performed.") {
+				t.Errorf("%s: %d %s", name, resp.StatusCode, text)
+			}
+			if len(policy.asked) != 1 || policy.asked[0].rule != v.rule {
+				t.Errorf("%s asked %v", name, policy.asked)
+			}
+		}
+	}
+	for name := range want {
+		t.Errorf("%s is no route", name)
+	}
+}
+
+// What a policy is told: who asks, and what about.
+func TestTargets(t *testing.T) {
+	policy := &askedPolicy{}
+	w := newWorld(t, func(o *Options) { o.Policy = policy })
+	caller := identity.Identity{User: "ann", Project: "p", Roles: []string{"reader"}}
+	for path, target := range map[string]map[string]any{
+		"/traits":                            {"project_id": "p", "user_id": "ann"},
+		"/usages?project_id=q":               {"project_id": "q"},
+		"/usages?project_id=q&project_id=r":  {"project_id": "r"},
+		"/usages?project_id=":                {"project_id": ""},
+		"/usages":                            {"project_id": nil},
+		"/resource_providers?project_id=q":   {"project_id": "p", "user_id": "ann"},
+		"/allocation_candidates?nonsense=in": {"project_id": "p", "user_id": "ann"},
+	} {
+		policy.asked = nil
+		w.ask("1.39", "GET", path, "", "X-Auth-Token", "ann:p", "X-Roles", "reader")
+		if len(policy.asked) != 1 || !reflect.DeepEqual(policy.asked[0].target, target) || !reflect.DeepEqual(policy.asked[0].caller, caller) {
+			t.Errorf("%s: %+v, want %v by %v", path, policy.asked, target, caller)
+		}
+	}
+}
+
+// Keystone's clients are told where to get a token; those of noauth2 are not, as in the original.
+func TestChallenge(t *testing.T) {
+	for _, challenge := range []string{"", `Keystone uri="http://127.0.0.1:5000"`} {
+		w := newWorld(t, func(o *Options) { o.Challenge = challenge })
+		resp := w.ask("1.39", "GET", "/traits", "", "X-Auth-Token", "")
+		got, sent := resp.Header["Www-Authenticate"]
+		if resp.StatusCode != 401 || sent != (challenge != "") || strings.Join(got, "|") != challenge {
+			t.Errorf("%d %q, want %q", resp.StatusCode, got, challenge)
+		}
+		if got := w.ask("1.39", "GET", "/", "").Header.Get("Www-Authenticate"); got != "" {
+			t.Errorf("an answer 200 asks for a token: %q", got)
+		}
+	}
+}
