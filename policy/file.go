@@ -207,10 +207,14 @@ func mapping(node *yaml.Node, depth int) (raws []raw, err error) {
 		r.value, r.odd = valueOf(value, 0)
 		own = append(own, r)
 	}
-	raws = slices.DeleteFunc(raws, func(merged raw) bool {
-		return slices.ContainsFunc(own, func(r raw) bool { return r.name == merged.name })
+	return append(without(raws, own), own...), nil
+}
+
+// without leaves out the rules that others have as well.
+func without(raws, others []raw) []raw {
+	return slices.DeleteFunc(raws, func(r raw) bool {
+		return slices.ContainsFunc(others, func(other raw) bool { return other.name == r.name })
 	})
-	return append(raws, own...), nil
 }
 
 // merge lists what stands behind <<: a mapping, or several of which the first counts.
@@ -222,12 +226,12 @@ func merge(value *yaml.Node, depth int) (raws []raw, err error) {
 	if value.Kind == yaml.SequenceNode {
 		sources = value.Content
 	}
-	for i := len(sources) - 1; i >= 0; i-- {
-		merged, err := mapping(sources[i], depth+1)
+	for _, source := range sources {
+		merged, err := mapping(source, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		raws = append(raws, merged...)
+		raws = append(without(merged, raws), raws...)
 	}
 	return raws, nil
 }
