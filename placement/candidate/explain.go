@@ -141,6 +141,7 @@ type explainer struct {
 	sharers  []index.Place
 	hosts    []standing
 	counted  []bool
+	near     []index.Place
 }
 
 // standing is how far one tree came, and what it has of what it lacks there.
@@ -150,6 +151,7 @@ type standing struct {
 	lack     float64 // how much is lacking, in parts of what is asked
 	free, of int     // units of a class that is not free anywhere
 	reserved int     // and how many more there would be if nothing were reserved
+	alone    bool    // it is the amount that is not free, whatever the conditions
 	core     []bool  // pieces of the ask that it cannot meet together; nil while that is not known
 }
 
@@ -179,10 +181,7 @@ func (x *explainer) pass() bool {
 		}
 		x.hosts = append(x.hosts, st)
 	}
-	slices.SortStableFunc(x.hosts, func(a, b standing) int {
-		return cmp.Or(cmp.Compare(b.stage, a.stage), cmp.Compare(a.lack, b.lack),
-			strings.Compare(hostName(a.tree), hostName(b.tree)), cmp.Compare(a.tree.Root, b.tree.Root))
-	})
+	slices.SortStableFunc(x.hosts, func(a, b standing) int { return cmp.Compare(b.stage, a.stage) })
 	return true
 }
 
@@ -212,12 +211,19 @@ func (x *explainer) funnel() []Step {
 
 // nearest tells of the hosts that came furthest those that lack least; of equal ones, the first by name.
 func (x *explainer) nearest() []Miss {
-	var out []Miss
-	for _, st := range x.hosts {
-		if st.stage != x.furthest() || len(out) == mostMisses {
-			break
+	var best []standing
+	for _, st := range x.hosts[:x.passing(x.furthest()-1)] {
+		at, _ := slices.BinarySearchFunc(best, st, func(a, b standing) int {
+			return cmp.Or(cmp.Compare(a.lack, b.lack), strings.Compare(hostName(a.tree), hostName(b.tree)))
+		})
+		if at < mostMisses {
+			best = slices.Insert(best, at, st)
+			best = best[:min(len(best), mostMisses)]
 		}
-		out = append(out, Miss{Root: st.tree.Root, Host: hostName(st.tree), Deficits: x.deficits(st.tree, x.stages[st.stage])})
+	}
+	out := make([]Miss, len(best))
+	for i, st := range best {
+		out[i] = Miss{Root: st.tree.Root, Host: hostName(st.tree), Deficits: x.deficits(st.tree, x.stages[st.stage])}
 	}
 	return out
 }

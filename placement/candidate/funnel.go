@@ -143,6 +143,7 @@ func (x *explainer) starve(st *standing) int {
 			k := &x.plan.kinds[s.at]
 			ok = slices.ContainsFunc(around, func(at index.Place) bool { return k.fits(at.Node()) && k.admits(st.tree, at) })
 			if !ok {
+				st.alone = !slices.ContainsFunc(around, func(at index.Place) bool { return k.fits(at.Node()) })
 				x.gauge(st, s.at, around)
 			}
 		}
@@ -154,9 +155,9 @@ func (x *explainer) starve(st *standing) int {
 }
 
 // around lists the providers that could serve a tree if they had what it takes: its own, and the sharing ones
-// connected with it.
+// connected with it. The list is good until the next call.
 func (x *explainer) around(t *index.Tree) []index.Place {
-	out := make([]index.Place, 0, len(t.Nodes))
+	out := x.near[:0]
 	for i := range t.Nodes {
 		out = append(out, index.Place{Tree: t, At: i})
 	}
@@ -165,6 +166,7 @@ func (x *explainer) around(t *index.Tree) []index.Place {
 			out = append(out, s)
 		}
 	}
+	x.near = out
 	return out
 }
 

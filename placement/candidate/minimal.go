@@ -93,7 +93,8 @@ func filter[T any](list []T, of []int, keep []bool) []T {
 	return out
 }
 
-// with is the ask of these pieces alone.
+// with is the ask of these pieces alone. A same_subtree clause goes with any of its groups: the others might lie
+// under that one.
 func (m *pieces) with(keep []bool) resource.Ask {
 	out := resource.Ask{
 		RootRequired:  filter(m.ask.RootRequired, m.required, keep),
@@ -109,6 +110,11 @@ func (m *pieces) with(keep []bool) resource.Ask {
 			out.Groups = append(out.Groups, g)
 		}
 	}
+	out.SameSubtree = slices.DeleteFunc(out.SameSubtree, func(clause []string) bool {
+		return slices.ContainsFunc(m.ask.Groups, func(g resource.Group) bool {
+			return g.Suffix != "" && slices.Contains(clause, g.Suffix) && !keep[m.form(g.Suffix).amount("")]
+		})
+	})
 	return out
 }
 
@@ -187,13 +193,18 @@ func (x *explainer) minimal() []string {
 func (x *explainer) contradiction() (*pieces, []bool) {
 	m := takeApart(x.ask)
 	keep := slices.Repeat([]bool{true}, m.count)
-	cores := make([][]bool, len(x.stages))
+	type failure struct {
+		stage int
+		alone bool
+	}
+	cores := map[failure][]bool{}
 	for i := range x.hosts {
-		stage := x.hosts[i].stage
-		if cores[stage] == nil {
-			cores[stage] = x.stageCore(m, x.stages[stage], keep)
+		st := &x.hosts[i]
+		f := failure{st.stage, st.alone}
+		if cores[f] == nil {
+			cores[f] = x.stageCore(m, st, keep)
 		}
-		x.hosts[i].core = cores[stage]
+		st.core = cores[f]
 	}
 	for _, at := range m.order() {
 		keep[at] = false
@@ -259,9 +270,9 @@ func (m marker) whole(p *plan, k *kind) {
 	}
 }
 
-// stageCore gives pieces that a host which fails a stage cannot meet together.
-func (x *explainer) stageCore(m *pieces, s stage, keep []bool) []bool {
-	c := m.marker(keep)
+// stageCore gives pieces that a host cannot meet together, from the stage that it fails.
+func (x *explainer) stageCore(m *pieces, st *standing, keep []bool) []bool {
+	c, s := m.marker(keep), x.stages[st.stage]
 	switch s.rule {
 	case rooted:
 		c.mark(slices.Concat(m.required, m.banned)...)
@@ -269,7 +280,9 @@ func (x *explainer) stageCore(m *pieces, s stage, keep []bool) []bool {
 		i := slices.IndexFunc(x.plan.kinds, func(k kind) bool { return k.amount(s.at) > 0 })
 		c.amounts(x.plan, &x.plan.kinds[i])
 	case qualified, free:
-		c.whole(x.plan, &x.plan.kinds[s.at])
+		if c.amounts(x.plan, &x.plan.kinds[s.at]); !st.alone {
+			c.whole(x.plan, &x.plan.kinds[s.at])
+		}
 	case together:
 		for _, k := range x.loose.plan.parts[s.at].kinds {
 			c.whole(x.loose.plan, &x.loose.kinds[k])
@@ -343,10 +356,8 @@ func (m *pieces) words(keep []bool) []string {
 		k := kind{group: g, amounts: g.Resources, inTree: g.InTree != "", required: make([][]index.No, len(g.Required))}
 		out = append(out, times(len(f.suffixes), k.named()))
 	}
-	for i, set := range m.ask.SameSubtree {
-		if keep[m.subtrees[i]] {
-			out = append(out, "same_subtree="+strings.Join(set, ","))
-		}
+	for _, clause := range m.with(keep).SameSubtree {
+		out = append(out, "same_subtree="+strings.Join(clause, ","))
 	}
 	if keep[m.policy] && m.policies() != nil {
 		out = append(out, "group_policy="+string(m.ask.GroupPolicy))

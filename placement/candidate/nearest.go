@@ -190,6 +190,10 @@ func (x *explainer) gauge(st *standing, kind int, around []index.Place) {
 	if len(k.needs) == 1 {
 		d, reserved := x.plan.supply(st.tree, around, []int{kind}, k.needs[0])
 		st.free, st.of, st.reserved = d.Free, d.Of, reserved
+		if d.Free < d.Asks {
+			st.lack = float64(d.Asks-d.Free) / float64(d.Asks)
+			return
+		}
 	}
 	st.lack = lack(x.short(st.tree, kind))
 }
