@@ -253,6 +253,13 @@ func suiteRetry(t *testing.T, url string) {
 	if runs != maxAttempts || err != never {
 		t.Errorf("%d runs: %v", runs, err)
 	}
+	for _, attempts := range []int{0, 1, 2 * maxAttempts} {
+		runs = 0
+		err := db.WriteUpTo(ctx, attempts, func(*Tx) error { runs++; return Retry(never) })
+		if runs != max(attempts, 1) || err != never {
+			t.Errorf("%d runs of %d: %v", runs, attempts, err)
+		}
+	}
 }
 
 func suiteRead(t *testing.T, url string) {

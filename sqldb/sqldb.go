@@ -53,7 +53,12 @@ type DB struct {
 // COMMIT is never repeated: the fault Unavailable says that the outcome is unknown.
 // fn must not call Write or Read of the same DB, and must not keep tx.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
-	return db.repeat(ctx, "sqldb.Write", func() error {
+	return db.WriteUpTo(ctx, maxAttempts, fn)
+}
+
+// WriteUpTo is Write with another number of attempts; below 1 it is 1.
+func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) error {
+	return db.repeat(ctx, "sqldb.Write", attempts, func() error {
 		if db.writer != nil {
 			return db.writer.write(ctx, fn)
 		}
@@ -67,7 +72,7 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if db.Dialect != SQLite { // SQLite knows one isolation only, and the driver refuses other names
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return db.repeat(ctx, "sqldb.Read", func() error { return db.transact(ctx, options, fn) })
+	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, options, fn) })
 }
 
 // Ping asks the database for an answer: nil when it is there.
@@ -85,14 +90,14 @@ func (db *DB) Close() error {
 }
 
 // repeat runs once until it succeeds, fails for good or has used its attempts.
-func (db *DB) repeat(ctx context.Context, op string, once func() error) error {
+func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() error) error {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
 		err := once()
 		if err == nil || !again(err) {
 			return err
 		}
-		if attempt == maxAttempts {
+		if attempt >= attempts {
 			if asked, ok := errors.AsType[*retry](err); ok {
 				return asked.err
 			}

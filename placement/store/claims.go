@@ -36,7 +36,7 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
-	err = s.write(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
+	err = s.writeClaims(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
 		if err := hold(ctx, tx, named(claims)...); err != nil {
 			return err
 		}

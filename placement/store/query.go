@@ -15,12 +15,33 @@ const batch = 500
 
 // write runs fn in one transaction. fn may run several times, so it must set results afresh each time.
 func (s *Store) write(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
-	return fault.Wrap("", "placement.store."+op, s.db.Write(ctx, fn))
+	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Write(ctx, fn) })
+}
+
+// writeClaims is write with the attempts that claims have.
+func (s *Store) writeClaims(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
+	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.WriteUpTo(ctx, s.ClaimAttempts, fn) })
 }
 
 // read runs fn on one snapshot; it may run several times, too.
 func (s *Store) read(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
-	return fault.Wrap("", "placement.store."+op, s.db.Read(ctx, fn))
+	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Read(ctx, fn) })
+}
+
+// watch carries a transaction out and tells Watch about it.
+func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*sqldb.Tx) error) error) error {
+	if s.Watch == nil {
+		return fault.Wrap("", "placement.store."+op, carryOut(fn))
+	}
+	run := Run{Op: op}
+	began := s.Now()
+	run.Err = fault.Wrap("", "placement.store."+op, carryOut(func(tx *sqldb.Tx) error {
+		run.Attempts++
+		return fn(tx)
+	}))
+	run.Took = s.Now().Sub(began)
+	s.Watch(run)
+	return run.Err
 }
 
 // now is the moment that a write records, as the database can hold it.

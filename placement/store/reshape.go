@@ -29,7 +29,7 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 		return Change{}, fault.Wrap("", "placement.store.Reshape", err)
 	}
 	ids := slices.Sorted(maps.Keys(inventories))
-	err = s.write(ctx, "Reshape", func(tx *sqldb.Tx) error {
+	err = s.writeClaims(ctx, "Reshape", func(tx *sqldb.Tx) error {
 		if err := hold(ctx, tx, set(append(named(claims), ids...))...); err != nil {
 			return err
 		}

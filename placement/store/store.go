@@ -27,6 +27,7 @@ const (
 	codeParent       = "placement.resource_provider.cannot_delete_parent"
 	codeNoProvider   = "placement.resource_provider.not_found"
 	incompleteOwner  = "00000000-0000-0000-0000-000000000000"
+	claimAttempts    = 10        // the original's default
 	unknownType      = "unknown" // what the API calls a consumer without a type
 	firstCustomClass = 10000     // numbers below belong to the standard resource classes
 )
@@ -36,8 +37,18 @@ type Store struct {
 	Now               func() time.Time // the clock of created_at and updated_at
 	IncompleteProject string           // project of consumers that came without one: [placement]incomplete_consumer_project_id
 	IncompleteUser    string           // and their user: [placement]incomplete_consumer_user_id
+	ClaimAttempts     int              // how often allocations are written anew when others changed the same at the same moment: [placement]allocation_conflict_retry_count
+	Watch             func(Run)        // is told of every transaction when it has ended; nil: nobody is
 
 	db *sqldb.DB
+}
+
+// Run is a transaction that has ended.
+type Run struct {
+	Op       string        // the method it is of, such as PutAllocations
+	Attempts int           // how often it was carried out; 0: it could not begin
+	Took     time.Duration // all attempts and the pauses between them
+	Err      error
 }
 
 // Change is what a write did. Roots are the roots of all trees it touched, sorted; after a move the old and the new one.
@@ -49,7 +60,7 @@ type Change struct {
 // Open takes a database into service. An empty database is accepted and waits for Sync; one with a revision that this
 // package does not know is refused with the fault Unavailable, untouched.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	s := &Store{Now: time.Now, IncompleteProject: incompleteOwner, IncompleteUser: incompleteOwner, db: db}
+	s := &Store{Now: time.Now, IncompleteProject: incompleteOwner, IncompleteUser: incompleteOwner, ClaimAttempts: claimAttempts, db: db}
 	err := s.read(ctx, "Open", func(tx *sqldb.Tx) error {
 		_, err := check(ctx, tx)
 		return err

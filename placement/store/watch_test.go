@@ -1,0 +1,70 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
+)
+
+// A provider that somebody else changes each time makes a claim, and a reshape, be tried as often as the operator says.
+func TestClaimAttempts(t *testing.T) {
+	s := openStore(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"))
+	if s.ClaimAttempts != 10 {
+		t.Errorf("%d attempts before anybody says another number, the original has 10", s.ClaimAttempts)
+	}
+	host(t, s, 1, 0)
+	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error { // no change of a generation finds its row any more
+		_, err := tx.Exec(t.Context(), "CREATE TRIGGER lost BEFORE UPDATE OF generation ON resource_providers BEGIN SELECT RAISE(IGNORE); END")
+		return err
+	}))
+	var runs []Run
+	s.Watch = func(r Run) { runs = append(runs, r) }
+	for configured, want := range map[int]int{-1: 1, 0: 1, 1: 1, 3: 3, 11: 11} {
+		s.ClaimAttempts, runs = configured, nil
+		_, err := s.PutAllocations(t.Context(), claim(500, 1, 1))
+		refused(t, err, fault.Conflict, codeConcurrent, "changed at the same moment")
+		if len(runs) != 1 || runs[0].Op != "PutAllocations" || runs[0].Attempts != want || runs[0].Err != err {
+			t.Errorf("configured %d: %+v, want %d attempts", configured, runs, want)
+		}
+	}
+	s.ClaimAttempts, runs = 2, nil
+	stock := map[provider.ID]NewInventories{id(1): {Generation: generation(t, s, 1), Classes: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(10)}}}
+	_, err := s.Reshape(t.Context(), stock, nil)
+	refused(t, err, fault.Conflict, codeConcurrent, "changed at the same moment")
+	if last := runs[len(runs)-1]; last.Op != "Reshape" || last.Attempts != 2 {
+		t.Errorf("%+v", runs)
+	}
+}
+
+// Whoever watches is told of every transaction: which, how often, how long, and how it ended.
+func TestWatch(t *testing.T) {
+	s := openStore(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"))
+	var told []Run
+	s.Watch = func(r Run) { told = append(told, r) }
+	clock := time.Unix(0, 0)
+	s.Now = func() time.Time { clock = clock.Add(time.Second); return clock }
+	fails := errors.New("no")
+	_ = s.write(t.Context(), "A", func(*sqldb.Tx) error { return nil })
+	_ = s.read(t.Context(), "B", func(*sqldb.Tx) error { return fails })
+	tries := 0
+	_ = s.write(t.Context(), "C", func(*sqldb.Tx) error {
+		if tries++; tries < 3 {
+			return sqldb.Retry(fails)
+		}
+		return nil
+	})
+	ok(t, s.db.Close())
+	_ = s.write(t.Context(), "D", func(*sqldb.Tx) error { return nil })
+	for i, want := range []string{"A 1 true", "B 1 false", "C 3 true", "D 0 false"} {
+		if got := fmt.Sprint(told[i].Op, " ", told[i].Attempts, " ", told[i].Err == nil); got != want || told[i].Took != time.Second {
+			t.Errorf("%s in %s, want %s", got, told[i].Took, want)
+		}
+	}
+}
