@@ -92,20 +92,30 @@ func serveHere(tb testing.TB, database string) *Process {
 	return &Process{Addr: l.Addr().String(), Ready: time.Since(began), PID: os.Getpid()}
 }
 
-// ask measures questions from so many clients at the same time.
-func ask(b *testing.B, addr string, clients int, target func(n int) string) {
+// load measures work, b.N pieces of it, from so many clients at the same time. each is how many operations a piece is, named unit.
+func load(b *testing.B, p *Process, clients, each int, unit string, work func(c *Conn, n int) error) {
 	b.Helper()
+	pieces := (b.N + each - 1) / each
+	before, err := p.Worked()
+	must(b, err)
 	b.ResetTimer()
-	r, err := Run(addr, clients, Times(b.N), Ask(target))
+	r, err := Run(p.Addr, clients, Times(pieces), work)
 	b.StopTimer()
 	must(b, err)
-	tell(b, r)
-}
-
-func tell(b *testing.B, r Result) {
-	b.ReportMetric(r.PerSecond(), "req/s")
+	after, err := p.Worked()
+	must(b, err)
+	b.ReportMetric(r.PerSecond()*float64(each), unit+"/s")
 	b.ReportMetric(float64(r.Quantile(0.5))/1e6, "p50-ms")
 	b.ReportMetric(float64(r.Quantile(0.99))/1e6, "p99-ms")
+	if !*inProcess { // else the client is in it
+		b.ReportMetric(float64((after-before).Microseconds())/float64(pieces*each), "server-cpu-µs/op")
+	}
+}
+
+// ask measures questions.
+func ask(b *testing.B, p *Process, clients int, target func(n int) string) {
+	b.Helper()
+	load(b, p, clients, 1, "req", Ask(target))
 }
 
 func memory(b *testing.B, p *Process) {
@@ -153,7 +163,7 @@ func BenchmarkNested(b *testing.B) {
 		if limit > 0 {
 			name = fmt.Sprintf("limit=%d", limit)
 		}
-		b.Run(name, func(b *testing.B) { ask(b, p.Addr, 4, NestedQuestion(limit)) })
+		b.Run(name, func(b *testing.B) { ask(b, p, 4, NestedQuestion(limit)) })
 	}
 }
 
@@ -173,7 +183,7 @@ func BenchmarkWide(b *testing.B) {
 		if w.Hosts > 1 {
 			for _, limit := range []int{1000, 0} {
 				b.Run(fmt.Sprintf("%dx%d/4-groups/limit=%d", w.Hosts, w.Devices, limit), func(b *testing.B) {
-					ask(b, p.Addr, 1, w.Question(4, limit))
+					ask(b, p, 1, w.Question(4, limit))
 				})
 			}
 			continue
@@ -184,7 +194,7 @@ func BenchmarkWide(b *testing.B) {
 				b.Fatalf("%d candidates for %d of %d devices", found, groups, w.Devices)
 			}
 			b.Run(fmt.Sprintf("%s/%dof%d", kind, groups, w.Devices), func(b *testing.B) {
-				ask(b, p.Addr, 1, w.Question(groups, 1000))
+				ask(b, p, 1, w.Question(groups, 1000))
 				b.ReportMetric(float64(found), "candidates")
 			})
 		}
@@ -219,7 +229,7 @@ func BenchmarkFleet(b *testing.B) {
 				}, fleetClaims(roots, 10*time.Millisecond))
 				writes <- err
 			}()
-			ask(b, p.Addr, clients, questions)
+			ask(b, p, clients, questions)
 			close(done)
 			must(b, <-writes)
 			b.ReportMetric(p.Ready.Seconds(), "ready-s")
@@ -237,12 +247,7 @@ func BenchmarkWrite(b *testing.B) {
 	p := serve(b, dir, SQLite(dir))
 	must(b, Names(p.Addr))
 	b.Run("sqlite", func(b *testing.B) {
-		planted := (b.N + NestedCalls - 1) / NestedCalls
-		b.ResetTimer()
-		r, err := Run(p.Addr, 4, Times(planted), func(c *Conn, _ int) error { return Nested(c) })
-		b.StopTimer()
-		must(b, err)
-		b.ReportMetric(r.PerSecond()*NestedCalls, "calls/s")
+		load(b, p, 4, NestedCalls, "calls", func(c *Conn, _ int) error { return Nested(c) })
 	})
 }
 
@@ -260,18 +265,12 @@ func BenchmarkClaim(b *testing.B) {
 		must(b, err)
 		ledger := NewLedger(halls)
 		b.Run(name, func(b *testing.B) {
-			b.ResetTimer()
-			r, err := Run(p.Addr, 64, Times(b.N), ledger.Claim)
-			b.StopTimer()
-			must(b, err)
-			granted, refused := ledger.Counted()
+			load(b, p, 64, 1, "claims", ledger.Claim)
+			_, refused := ledger.Counted()
+			b.ReportMetric(float64(refused), "refused")
 			must(b, ledger.Check(p.Addr))
 			must(b, ledger.Empty(p.Addr))
 			must(b, ledger.Check(p.Addr))
-			b.ReportMetric(float64(granted)/r.Elapsed.Seconds(), "claims/s")
-			b.ReportMetric(float64(refused), "refused")
-			b.ReportMetric(float64(r.Quantile(0.5))/1e6, "p50-ms")
-			b.ReportMetric(float64(r.Quantile(0.99))/1e6, "p99-ms")
 		})
 	}
 }

@@ -1,0 +1,237 @@
+//go:build peer
+
+package bench
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/openberth/berth/internal/databases"
+)
+
+var (
+	rounds = flag.Int("rounds", 3, "how often each case is measured; the table has the medians")
+	spell  = flag.Duration("spell", 5*time.Second, "how long Berth works in one round of a case; the original works three times as long")
+	limit  = flag.Duration("giveup", 60*time.Second, "how long the original may take to answer a wide question")
+)
+
+// durable are the settings of MariaDB by which a COMMIT is on the disk when it is answered, as a MariaDB has them that nobody has tuned.
+var durable = []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--innodb-doublewrite=1", "--innodb-buffer-pool-size=128M"}
+
+// peer is one of the servers that are compared.
+type peer struct {
+	*Process
+	name  string
+	spell time.Duration
+}
+
+// TestPeer measures OpenStack's own Placement (Debian's package, uwsgi with two processes, MariaDB) and Berth (on SQLite with
+// synchronous=FULL, and on the same MariaDB) with the same programs in turn, and prints a table of ratios.
+func TestPeer(t *testing.T) {
+	maria := databases.MariaDB(t, durable...)
+	dir := place(t)
+	database := maria.Database(t)
+	original := peer{startOriginal(t, dir, database), "OpenStack's Placement", 3 * *spell}
+	sqlite := place(t)
+	peers := []peer{original, {serve(t, sqlite, SQLite(sqlite)), "Berth, SQLite FULL", *spell}, {serve(t, place(t), maria.Database(t)), "Berth, MariaDB", *spell}}
+	for _, p := range peers {
+		must(t, Names(p.Addr))
+	}
+	var table []row
+	table = append(table, measure(t, "write, calls/s", 20, peers, func(p peer) float64 {
+		share := trees / *rounds
+		r, err := Run(p.Addr, 4, Times(share), func(c *Conn, _ int) error { return Nested(c) })
+		must(t, err)
+		return r.PerSecond() * NestedCalls
+	}))
+	rest := trees % *rounds
+	for _, p := range peers {
+		_, err := Run(p.Addr, 4, Times(rest), func(c *Conn, _ int) error { return Nested(c) })
+		must(t, err)
+		wantMany(t, p.Addr, NestedQuestion(0)(5), trees*NestedMany)
+	}
+	for _, q := range []struct {
+		name  string
+		limit int
+		goal  float64
+	}{{"nested unlimited, req/s at 4 clients", 0, 200}, {"nested limit=10, req/s at 4 clients", 10, 2000}} {
+		table = append(table, measure(t, q.name, q.goal, peers, func(p peer) float64 {
+			r, err := Run(p.Addr, 4, During(p.spell), Ask(NestedQuestion(q.limit)))
+			must(t, err)
+			return r.PerSecond()
+		}))
+	}
+	table = append(table, claims(t, peers))
+	for _, groups := range []int{8, 9} {
+		var one row
+		one, original.Process = wide(t, groups, dir, database, peers)
+		peers[0] = original
+		table = append(table, one)
+	}
+	show(table, peers)
+}
+
+// claims measures 64 clients that claim and release, and checks the usages after each round.
+func claims(t *testing.T, peers []peer) row {
+	ledgers := map[string]*Ledger{}
+	for _, p := range peers {
+		halls, err := Halls(p.Addr, 100)
+		must(t, err)
+		ledgers[p.name] = NewLedger(halls)
+	}
+	return measure(t, "claim, durable claims/s at 64 clients", 0, peers, func(p peer) float64 {
+		ledger := ledgers[p.name]
+		r, err := Run(p.Addr, 64, During(p.spell), ledger.Claim)
+		must(t, err)
+		granted, refused := ledger.Counted()
+		must(t, ledger.Check(p.Addr))
+		progress("    %d granted, %d refused; the usages add up", granted, refused)
+		must(t, ledger.Empty(p.Addr))
+		return float64(granted) / r.Elapsed.Seconds()
+	})
+}
+
+// wide asks a host of 8 devices for so many, once at a time. The original is asked once and given up after a while; then it is
+// started afresh, for it would go on with a question that nobody waits for.
+func wide(t *testing.T, groups int, dir, database string, peers []peer) (row, *Process) {
+	w := Wides()[0]
+	one := row{name: fmt.Sprintf("wide %d/%d at limit=1000, answers/s", groups, w.Devices)}
+	original := peers[0]
+	for i, p := range peers {
+		if groups == w.Devices {
+			must(t, w.Load(p.Addr))
+		}
+		progress("%s: %s", one.name, p.name)
+		figures := figures{}
+		if i > 0 {
+			for range *rounds {
+				r, err := Run(p.Addr, 1, During(p.spell/5), Ask(w.Question(groups, 1000)))
+				must(t, err)
+				figures = append(figures, r.PerSecond())
+			}
+			one.figures = append(one.figures, figures)
+			continue
+		}
+		c := Dial(p.Addr)
+		c.Patience = *limit
+		began := time.Now()
+		_, err := c.Want(200, "GET", w.Question(groups, 1000)(1), nil)
+		c.Close()
+		if failed, ok := errors.AsType[net.Error](err); ok && failed.Timeout() {
+			one.atMost = true
+			must(t, original.Stop())
+			original.Process = startOriginal(t, dir, database)
+		} else {
+			must(t, err)
+		}
+		one.figures = append(one.figures, append(figures, 1/time.Since(began).Seconds()))
+	}
+	return one, original.Process
+}
+
+// figures is what the rounds of one case gave, for one server.
+type figures []float64
+
+// row is one case, with the figures of each server; the original's are first.
+type row struct {
+	name    string
+	goal    float64 // as a ratio; 0: none
+	figures []figures
+	atMost  bool // the original did not answer: its figure, and with it the ratios, are bounds
+}
+
+// measure takes all rounds of a case, one server after the other in each.
+func measure(t *testing.T, name string, goal float64, peers []peer, once func(p peer) float64) row {
+	one := row{name: name, goal: goal, figures: make([]figures, len(peers))}
+	for round := range *rounds {
+		for i, p := range peers {
+			progress("%s: round %d of %d, %s", name, round+1, *rounds, p.name)
+			one.figures[i] = append(one.figures[i], once(p))
+			progress("    %.1f", one.figures[i][round])
+		}
+	}
+	return one
+}
+
+// ratios are those of a server's figures and the original's, round by round.
+func (r row) ratios(server int) (all figures) {
+	for i, figure := range r.figures[server] {
+		all = append(all, figure/r.figures[0][min(i, len(r.figures[0])-1)])
+	}
+	return all
+}
+
+var began = time.Now()
+
+// progress tells people that something goes on.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%6.0fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// show prints the table: the medians of the figures, and those of the ratios round by round.
+func show(table []row, peers []peer) {
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(out, "case\t")
+	for _, p := range peers {
+		fmt.Fprintf(out, "%s\t", p.name)
+	}
+	fmt.Fprintf(out, "goal\t\n")
+	for _, r := range table {
+		fmt.Fprintf(out, "%s\t", r.name)
+		for i := range peers {
+			figure, _ := Median(r.figures[i]) // measured at least once
+			ratio, _ := Median(r.ratios(i))
+			switch {
+			case i == 0 && r.atMost:
+				fmt.Fprintf(out, "none in %s\t", *limit)
+			case i == 0:
+				fmt.Fprintf(out, "%.4g\t", figure)
+			case r.atMost:
+				fmt.Fprintf(out, "%.4g (over %.0fx)\t", figure, ratio)
+			default:
+				fmt.Fprintf(out, "%.4g (%.0fx)\t", figure, ratio)
+			}
+		}
+		if r.goal > 0 {
+			fmt.Fprintf(out, "%.0fx", r.goal)
+		}
+		fmt.Fprintf(out, "\t\n")
+	}
+	fmt.Fprintf(out, "\nMedians of %d rounds, ratios round by round.\n", *rounds)
+	out.Flush() // standard output; nobody could be told
+}
+
+// startOriginal starts OpenStack's own Placement as Debian runs it, with two processes, on a database that it brings up to date.
+func startOriginal(t *testing.T, dir, database string) *Process {
+	t.Helper()
+	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatalf("OpenStack's own Placement is not installed (apt-get install placement-api uwsgi-core uwsgi-plugin-python3): %v", err)
+		}
+	}
+	_, err := Configure(dir, database)
+	must(t, err)
+	if out, err := exec.Command("placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err != nil {
+		t.Fatalf("placement-manage db sync: %v\n%s", err, out)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot be told to choose an address and say which
+	must(t, err)
+	addr := l.Addr().String()
+	must(t, l.Close())
+	p, err := Start(filepath.Join(dir, "original.log"), "env", "OS_PLACEMENT_CONFIG_DIR="+dir, "uwsgi", "--plugins", "python3", "--http-socket", addr,
+		"--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans", "--processes", "2", "--lazy-apps", "--die-on-term", "--need-app",
+		"--disable-logging", "--buffer-size", "65535", "--worker-reload-mercy", "1")
+	must(t, err)
+	t.Cleanup(func() { p.Stop() }) // again, when it was stopped before: then it says so, and that is all
+	p.Addr = addr
+	must(t, p.await(time.Minute))
+	return p
+}
