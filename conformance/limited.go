@@ -74,17 +74,21 @@ func (r Rules) limitedDiffs(ask Ask, wholeAnswer, theirAnswer, ourAnswer Answer)
 }
 
 // belonging compares which summaries go with the candidates. The rule is read off the original's own answer: those of the named
-// providers alone, or of their whole trees.
+// providers alone, or of their whole trees, or either where that comes to the same.
 func (c candidates) belonging(theirs, ours candidates) []string {
+	got := slices.Sorted(maps.Keys(ours.summaries))
+	var should [][]string
 	for _, rule := range []func(candidates) []string{c.named, c.trees} {
-		if slices.Equal(rule(theirs), slices.Sorted(maps.Keys(theirs.summaries))) {
-			if want, got := rule(ours), slices.Sorted(maps.Keys(ours.summaries)); !slices.Equal(want, got) {
-				return []string{fmt.Sprintf("body.provider_summaries of %v, should be of %v", got, want)}
-			}
+		if !slices.Equal(rule(theirs), slices.Sorted(maps.Keys(theirs.summaries))) {
+			continue
+		}
+		if want := rule(ours); slices.Equal(want, got) {
 			return nil
+		} else {
+			should = append(should, want)
 		}
 	}
-	return nil
+	return []string{fmt.Sprintf("body.provider_summaries of %v, should be of one of %v", got, should)}
 }
 
 // named lists the providers that an answer's candidates name.
