@@ -91,7 +91,6 @@ func Rows() []Row {
 		{Package: "internal/cloud", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
 		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong", "golang.org/x/sync"}},
 
-		{Package: "internal/databases", Room: Workshop, Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 		{Package: "internal/law", Room: Workshop},
 		{Package: "internal/bench", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/databases", Room: Workshop, Imports: []string{"fault"}, Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
