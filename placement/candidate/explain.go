@@ -25,6 +25,9 @@ type Step struct {
 	Left   int // hosts (trees) for which this clause and all before it hold
 }
 
+// String is such as `12 offer CUSTOM_NIC`.
+func (s Step) String() string { return fmt.Sprintf("%d %s", s.Left, s.Clause) }
+
 // Miss is a host that came close, and what it lacks.
 type Miss struct {
 	Root     provider.ID
