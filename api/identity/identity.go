@@ -18,6 +18,13 @@ type Identity struct {
 	Project     string // empty: the token is for no project
 	Roles       []string
 	SystemScope string // "all": the token is for the whole system; empty: it is not
+
+	// Keystone says these as well.
+	UserName, UserDomain       string // the user's name, and the ID of its domain
+	ProjectName, ProjectDomain string
+	Domain                     string    // the ID of the domain that the token is for; empty: it is for none
+	NotAdminProject            bool      // is_admin_project is false
+	Service                    *Identity // who passes the request on, by X-Service-Token; nil: nobody
 }
 
 // Authenticator finds the caller of a request. Without one it returns a fault of kind Forbidden, which the edge answers with 401; any

@@ -1,0 +1,321 @@
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/openberth/berth/fault"
+)
+
+const (
+	defaultTimeout   = 10 * time.Second
+	defaultCacheTime = 5 * time.Minute
+	refusedTime      = 30 * time.Second // how long a token stays refused without asking again, at most
+	locked           = 5 * time.Second  // how long Keystone is not asked again when it refused the service itself
+	margin           = time.Minute      // how long before its end the service's own token is renewed
+	remembered       = 10_000           // tokens; as many again that were refused
+	longestToken     = 8 << 10          // bytes
+)
+
+// KeystoneOptions are [keystone_authtoken]. What is needed: AuthURL, and either a user with a password or an application credential.
+type KeystoneOptions struct {
+	AuthURL   string // auth_url, with or without /v3
+	PublicURL string // www_authenticate_uri, told to callers without a token; empty: AuthURL
+
+	Username, UserID, Password         string
+	UserDomainName, UserDomainID       string
+	ProjectName, ProjectID             string // what the service's token is for; with none of these, nor SystemScope, for nothing
+	ProjectDomainName, ProjectDomainID string
+	DomainName, DomainID               string
+	SystemScope                        string // "all"
+
+	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
+
+	Region                    string // region_name: of the endpoint in the catalog that tokens are validated at
+	Interface                 string // interface: of that endpoint; empty: internal
+	Insecure                  bool   // the server's certificate is not checked
+	CAFile, CertFile, KeyFile string
+	Timeout                   time.Duration // http_connect_timeout, of one call; 0: 10 seconds
+	Retries                   int           // http_request_max_retries: how often a call that found nobody is tried again
+	CacheTime                 time.Duration // token_cache_time; 0: 300 seconds; below: nothing is kept
+	ServiceRoles              []string      // service_token_roles: one of them lets a service pass expired tokens on
+	ServiceRolesRequired      bool          // service_token_roles_required: a service without one of them is refused
+	ServiceType               string        // service_type: how rules of application credentials call this service
+	Log                       *slog.Logger  // nil: slog.Default()
+}
+
+// Keystone asks OpenStack's identity service about tokens. It is safe for concurrent use.
+type Keystone struct {
+	opts   KeystoneOptions
+	log    *slog.Logger
+	url    string // of the v3 API
+	client *http.Client
+
+	asking  singleflight.Group // one call for all who ask the same
+	valid   *cache[*verdict]
+	refused *cache[struct{}]
+
+	own     sync.Mutex // guards what is below
+	session session    // the service's own token
+
+	now  func() time.Time
+	wait func(context.Context, time.Duration) error // between two tries
+}
+
+// NewKeystone checks options and makes an Authenticator of them (its method Authenticate). It asks nobody yet.
+func NewKeystone(o KeystoneOptions) (*Keystone, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	secure, err := o.tls()
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Interface == "" {
+		o.Interface = "internal"
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.CacheTime == 0 {
+		o.CacheTime = defaultCacheTime
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = secure
+	transport.MaxIdleConnsPerHost = 16
+	return &Keystone{
+		opts: o, log: o.Log, url: versioned(o.AuthURL),
+		client: &http.Client{Transport: transport, Timeout: o.Timeout,
+			// Nobody may send the service's token to another place.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		valid: newCache[*verdict](remembered), refused: newCache[struct{}](remembered),
+		now: time.Now, wait: wait,
+	}, nil
+}
+
+func (o KeystoneOptions) check() error {
+	missing := func(option, remedy string) error {
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[keystone_authtoken] %s is missing; %s", option, remedy)
+	}
+	address, err := url.Parse(o.AuthURL)
+	switch {
+	case o.AuthURL == "":
+		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
+	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[keystone_authtoken] auth_url = %s is no address; write one such as http://controller:5000", o.AuthURL)
+	case o.usesApplicationCredential():
+		if o.ApplicationCredentialSecret == "" {
+			return missing("application_credential_secret", "write it, or use auth_type = password")
+		}
+		if o.ApplicationCredentialID == "" && o.UserID == "" && (o.Username == "" || o.UserDomainID == "" && o.UserDomainName == "") {
+			return missing("application_credential_id", "write it, or the user that application_credential_name belongs to")
+		}
+		return nil
+	case o.Username == "" && o.UserID == "":
+		return missing("username", "write the name of the user that validates tokens, such as placement")
+	case o.Password == "":
+		return missing("password", "write that of the user "+o.Username+o.UserID)
+	case o.UserID == "" && o.UserDomainID == "" && o.UserDomainName == "":
+		return missing("user_domain_name", "write the domain of the user, such as Default")
+	case o.ProjectName != "" && o.ProjectID == "" && o.ProjectDomainID == "" && o.ProjectDomainName == "":
+		return missing("project_domain_name", "write the domain of the project, such as Default")
+	}
+	return nil
+}
+
+func (o KeystoneOptions) usesApplicationCredential() bool {
+	return o.ApplicationCredentialID != "" || o.ApplicationCredentialName != "" || o.ApplicationCredentialSecret != ""
+}
+
+func (o KeystoneOptions) tls() (*tls.Config, error) {
+	const op = "identity.NewKeystone"
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: o.Insecure}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, op, "[keystone_authtoken] cafile cannot be read: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fault.New(fault.Invalid, op, "[keystone_authtoken] cafile = %s holds no certificate in PEM", o.CAFile)
+		}
+	}
+	if o.CertFile != "" {
+		keyFile := o.KeyFile
+		if keyFile == "" {
+			keyFile = o.CertFile
+		}
+		pair, err := tls.LoadX509KeyPair(o.CertFile, keyFile)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, op, "[keystone_authtoken] certfile and keyfile cannot be used: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// Challenge is the value of the header WWW-Authenticate for answers with 401: where a token is to be had.
+func (k *Keystone) Challenge() string {
+	address := k.opts.PublicURL
+	if address == "" {
+		address = k.opts.AuthURL
+	}
+	return `Keystone uri="` + address + `"`
+}
+
+// Authenticate is an Authenticator: it finds out whose token X-Auth-Token is, and with X-Service-Token which service passes
+// the request on. A token that is missing, unknown, expired or revoked is a fault Forbidden; Unavailable says that Keystone
+// could not be asked. What Keystone said of a token holds for CacheTime, and not beyond the token's end.
+func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
+	var service *verdict
+	given := strings.TrimSpace(joined(r.Header, "X-Service-Token"))
+	mayBeExpired := false
+	if given != "" {
+		var err error
+		if service, err = k.judge(r.Context(), given, false); err != nil {
+			return Identity{}, about("X-Service-Token", err)
+		}
+		mayBeExpired = slices.ContainsFunc(service.id.Roles, func(role string) bool { return slices.Contains(k.opts.ServiceRoles, role) })
+		if !mayBeExpired && k.opts.ServiceRolesRequired {
+			return Identity{}, refuse("the X-Service-Token has none of the roles of services: %s", strings.Join(k.opts.ServiceRoles, ", "))
+		}
+	}
+	token := strings.TrimSpace(joined(r.Header, "X-Auth-Token"))
+	if token == "" {
+		return Identity{}, refuse("the request has no X-Auth-Token; ask Keystone for a token")
+	}
+	user, err := k.judge(r.Context(), token, mayBeExpired)
+	if err != nil {
+		return Identity{}, about("X-Auth-Token", err)
+	}
+	if err := k.within(user.rules, r, service != nil); err != nil {
+		return Identity{}, err
+	}
+	id := user.id
+	id.Roles = slices.Clone(id.Roles)
+	if service != nil {
+		passing := service.id
+		id.Service = &passing
+	}
+	return id, nil
+}
+
+// within holds a request against the access rules of the application credential that its token was made with. A request that
+// a service passes on was held against them when it came in.
+func (k *Keystone) within(rules *[]accessRule, r *http.Request, passedOn bool) error {
+	if rules == nil {
+		return nil
+	}
+	if k.opts.ServiceType == "" {
+		k.log.Warn("a token has access rules, which cannot be judged: [keystone_authtoken] service_type is not set")
+		return refuse("the token has access rules, and this service is not set up to judge them")
+	}
+	if passedOn || slices.ContainsFunc(*rules, func(a accessRule) bool { return a.matches(k.opts.ServiceType, r.Method, r.URL.Path) }) {
+		return nil
+	}
+	return refuse("the access rules of the token's application credential do not have %s %s", r.Method, r.URL.Path)
+}
+
+func refuse(format string, args ...any) error {
+	return fault.New(fault.Forbidden, "identity.Keystone", format, args...)
+}
+
+// unknown is a token that Keystone does not vouch for.
+var unknown = errors.New("Keystone does not know the token: it may have expired or been revoked; ask for a new one")
+
+// about turns what was found out of a token into a fault that names the header.
+func about(header string, err error) error {
+	if errors.Is(err, unknown) {
+		return refuse("%s: %w", header, err)
+	}
+	return err
+}
+
+// judge finds out about a token, from memory if possible.
+func (k *Keystone) judge(ctx context.Context, token string, expired bool) (*verdict, error) {
+	if len(token) > longestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, unknown
+	}
+	id := key{sha256.Sum256([]byte(token)), expired}
+	v, err := k.remember(id)
+	if v != nil || err != nil {
+		return v, err
+	}
+	name := string(id.sum[:])
+	if expired {
+		name += "expired"
+	}
+	// Who began to ask may go away; the others still want the answer.
+	answer := k.asking.DoChan(name, func() (any, error) {
+		return k.ask(context.WithoutCancel(ctx), id, token)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fault.New(fault.Unavailable, "identity.Keystone", "the request ended before Keystone answered: %w", ctx.Err())
+	case result := <-answer:
+		if result.Err != nil {
+			return nil, result.Err
+		}
+		return k.alive(result.Val.(*verdict), expired)
+	}
+}
+
+// remember gives what Keystone said before, or nothing.
+func (k *Keystone) remember(id key) (*verdict, error) {
+	now := k.now()
+	if v, found := k.valid.get(id, now); found {
+		return k.alive(v, id.expired)
+	}
+	if _, found := k.refused.get(id, now); found {
+		return nil, unknown
+	}
+	return nil, nil
+}
+
+// alive refuses a token that has come to its end, unless that is allowed.
+func (k *Keystone) alive(v *verdict, expired bool) (*verdict, error) {
+	if !expired && !k.now().Before(v.expires) {
+		return nil, unknown
+	}
+	return v, nil
+}
+
+// ask asks Keystone about a token, and keeps the answer. The time it is kept begins before the question: what is revoked
+// after the answer is noticed in time.
+func (k *Keystone) ask(ctx context.Context, id key, token string) (*verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*k.opts.Timeout)
+	defer cancel()
+	if v, err := k.remember(id); v != nil || err != nil {
+		return v, err // the answer came while we waited for our turn
+	}
+	began := k.now()
+	v, err := k.validate(ctx, token, id.expired)
+	switch {
+	case k.opts.CacheTime < 0:
+	case errors.Is(err, unknown):
+		k.refused.put(id, struct{}{}, began.Add(min(k.opts.CacheTime, refusedTime)))
+	case err == nil:
+		until := began.Add(k.opts.CacheTime)
+		if !id.expired && v.expires.Before(until) {
+			until = v.expires
+		}
+		k.valid.put(id, v, until)
+	}
+	return v, err
+}

@@ -1,0 +1,164 @@
+package identity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/fault"
+)
+
+const group = "keystone_authtoken"
+
+// Options that keystonemiddleware has and that have no meaning here: they are about memcached and about headers that are not passed on.
+var idle = [...]string{"memcached_servers", "memcache_servers", "memcache_security_strategy", "memcache_secret_key", "memcache_use_advanced_pool",
+	"memcache_pool_dead_retry", "memcache_pool_maxsize", "memcache_pool_socket_timeout", "memcache_pool_unused_timeout", "memcache_pool_conn_get_timeout",
+	"cache", "auth_version", "include_service_catalog", "delay_auth_decision", "enforce_token_bind", "log_name"}
+
+// heard are options that ReadKeystone reads.
+var heard = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "www_authenticate_uri", "auth_uri", "username", "user_name", "user_id", "password",
+	"user_domain_name", "user_domain_id", "project_name", "tenant_name", "project_id", "tenant_id", "project_domain_name", "project_domain_id",
+	"domain_name", "domain_id", "default_domain_name", "default_domain_id", "system_scope", "application_credential_id", "application_credential_name",
+	"application_credential_secret", "region_name", "interface", "insecure", "cafile", "certfile", "keyfile", "http_connect_timeout",
+	"http_request_max_retries", "token_cache_time", "service_token_roles", "service_token_roles_required", "service_type"}
+
+// KnownKeystone lists the options of [keystone_authtoken] that are read or passed over knowingly, for config.Config.Unknown.
+func KnownKeystone() []config.Name {
+	names := []config.Name{}
+	for _, option := range slices.Concat(heard[:], idle[:]) {
+		names = append(names, config.Name{Group: group, Option: option})
+	}
+	return names
+}
+
+// ReadKeystone reads [keystone_authtoken], as keystonemiddleware does, and tells in warnings what it passes over. With
+// auth_section, who the service is stands in another group. auth_type is password or v3applicationcredential.
+func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err error) {
+	read := reader{c: c, group: group}
+	o.PublicURL = read.text("www_authenticate_uri", "auth_uri")
+	o.Interface = read.text("interface")
+	o.Region = read.text("region_name")
+	o.CAFile, o.CertFile, o.KeyFile = read.text("cafile"), read.text("certfile"), read.text("keyfile")
+	o.ServiceType = read.text("service_type")
+	o.Insecure = read.truth("insecure")
+	o.ServiceRolesRequired = read.truth("service_token_roles_required")
+	o.Timeout = time.Duration(read.number("http_connect_timeout", 0, 0, 600)) * time.Second
+	o.Retries = read.number("http_request_max_retries", 3, 0, 100)
+	o.CacheTime = time.Duration(read.number("token_cache_time", 300, -1, 24*60*60)) * time.Second
+	if o.CacheTime == 0 {
+		o.CacheTime = -1
+	}
+	if read.err == nil {
+		o.ServiceRoles, read.err = c.Strings(group, "service_token_roles", []string{"service"})
+	}
+	if section := read.text("auth_section"); section != "" {
+		read.group = section
+	}
+	read.service(&o)
+	if read.err != nil {
+		return KeystoneOptions{}, nil, read.err
+	}
+	if o.PublicURL == "" {
+		warnings = append(warnings, "[keystone_authtoken] www_authenticate_uri is not set: callers without a token are told auth_url, which may be no address for them")
+	}
+	more, err := passedOver(c)
+	return o, append(warnings, more...), err
+}
+
+// service reads who the service itself is.
+func (read *reader) service(o *KeystoneOptions) {
+	o.AuthURL = read.text("auth_url")
+	switch read.text("auth_type", "auth_plugin") {
+	case "v3applicationcredential":
+		o.ApplicationCredentialID = read.text("application_credential_id")
+		o.ApplicationCredentialName = read.text("application_credential_name")
+		o.ApplicationCredentialSecret = read.text("application_credential_secret")
+	case "password", "v3password":
+		o.Password = read.text("password")
+		o.ProjectName, o.ProjectID = read.text("project_name", "tenant_name"), read.text("project_id", "tenant_id")
+		o.ProjectDomainName, o.ProjectDomainID = read.domain("project_")
+		o.DomainName, o.DomainID = read.text("domain_name"), read.text("domain_id")
+		o.SystemScope = read.text("system_scope")
+	default:
+		read.wrong()
+	}
+	o.Username, o.UserID = read.text("username", "user_name"), read.text("user_id")
+	o.UserDomainName, o.UserDomainID = read.domain("user_")
+}
+
+// reader reads options of one group until the first error.
+type reader struct {
+	c     *config.Config
+	group string
+	err   error
+}
+
+func (read *reader) text(option string, deprecated ...string) (text string) {
+	if read.err == nil {
+		var old []config.Name
+		for _, name := range deprecated {
+			old = append(old, config.Name{Option: name})
+		}
+		text, read.err = read.c.String(read.group, option, "", nil, old...)
+	}
+	return text
+}
+
+// domain reads the name and ID of a domain; default_domain_name and default_domain_id stand in for both.
+func (read *reader) domain(of string) (name, id string) {
+	name, id = read.text(of+"domain_name"), read.text(of+"domain_id")
+	if name == "" && id == "" {
+		name, id = read.text("default_domain_name"), read.text("default_domain_id")
+	}
+	return name, id
+}
+
+func (read *reader) truth(option string) (value bool) {
+	if read.err == nil {
+		value, read.err = read.c.Bool(read.group, option, false)
+	}
+	return value
+}
+
+func (read *reader) number(option string, def, least, most int) (value int) {
+	if read.err == nil {
+		value, read.err = read.c.Int(read.group, option, def, least, most)
+	}
+	return value
+}
+
+// wrong refuses an auth_type.
+func (read *reader) wrong() {
+	if read.err != nil {
+		return
+	}
+	const remedy = "write password or v3applicationcredential"
+	if e, found := read.c.Get(read.group, "auth_type", config.Name{Option: "auth_plugin"}); found {
+		read.err = e.Fault("identity.ReadKeystone", "Berth does not sign in that way; %s", remedy)
+		return
+	}
+	read.err = fault.New(fault.Invalid, "identity.ReadKeystone", "[%s] auth_type is missing; %s", read.group, remedy)
+}
+
+// passedOver warns of options that do nothing here, and refuses those whose wish would go unheard at the cost of safety.
+func passedOver(c *config.Config) (warnings []string, err error) {
+	warn := func(e config.Entry, text string) {
+		warnings = append(warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, text))
+	}
+	if e, found := c.Get(group, "memcached_servers", config.Name{Option: "memcache_servers"}); found && e.Value != "" {
+		warn(e, "tokens are kept in this process's memory; memcached is not used")
+	}
+	if e, found := c.Get(group, "auth_version"); found && !strings.HasPrefix(strings.TrimPrefix(e.Value, "v"), "3") && e.Value != "" {
+		warn(e, "Keystone is asked by its v3 API")
+	}
+	delay, err := c.Bool(group, "delay_auth_decision", false)
+	if e, found := c.Get(group, "delay_auth_decision"); found && delay {
+		warn(e, "requests without a valid token are refused at once all the same")
+	}
+	if e, found := c.Get(group, "enforce_token_bind"); err == nil && found && e.Value != "disabled" && e.Value != "permissive" {
+		err = e.Fault("identity.ReadKeystone", "tokens that are bound are unknown to Keystone since its release Train; write permissive")
+	}
+	return warnings, err
+}

@@ -1,0 +1,180 @@
+package identity_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/keystone"
+)
+
+// tokenLife is how long the tokens of the real Keystone live, in seconds: long enough for the slowest test before the end.
+const tokenLife = 15
+
+// The whole against OpenStack's own Keystone.
+func TestRealKeystone(t *testing.T) {
+	real := keystone.Start(t, fmt.Sprintf("[token]\nexpiration = %d", tokenLife))
+	_, services := real.User(t, "placement", "services", "service")
+	ann, lab := real.User(t, "ann", "lab", "member", "reader")
+	placement := newFromFile(t, fmt.Sprintf(`[keystone_authtoken]
+auth_url = %s
+www_authenticate_uri = %s/v3
+auth_type = password
+username = placement
+password = placement
+user_domain_name = Default
+project_name = services
+project_domain_name = Default
+region_name = RegionOne
+token_cache_time = 1
+service_token_roles_required = true
+service_type = placement
+`, real.URL, real.URL))
+
+	t.Run("a user in a project", func(t *testing.T) {
+		id := allowed(t, placement, real.Token(t, "ann", "ann", "lab"), "")
+		want := identity.Identity{User: ann, UserName: "ann", UserDomain: "default", Project: lab, ProjectName: "lab", ProjectDomain: "default", Roles: id.Roles}
+		if !reflect.DeepEqual(id, want) || !id.Has("member") || !id.Has("reader") || id.IsAdmin() {
+			t.Errorf("%+v; want %+v", id, want)
+		}
+	})
+	t.Run("the system", func(t *testing.T) {
+		id := allowed(t, placement, real.SystemToken(t, real.AdminUser, real.AdminPassword), "")
+		if id.SystemScope != "all" || id.Project != "" || !id.IsAdmin() || !id.Has("reader") {
+			t.Errorf("%+v", id)
+		}
+	})
+	t.Run("nothing", func(t *testing.T) {
+		if id := allowed(t, placement, real.Token(t, "ann", "ann", ""), ""); id.Project != "" || len(id.Roles) > 0 {
+			t.Errorf("%+v", id)
+		}
+	})
+	t.Run("garbage", func(t *testing.T) { forbidden(t, placement, "gAAAAABrAKecX0CFmWTx6nODCBk5g1KEx0L", "") })
+	t.Run("revoked", func(t *testing.T) {
+		token := real.Token(t, "ann", "ann", "lab")
+		allowed(t, placement, token, "")
+		real.Revoke(t, token)
+		eventuallyForbidden(t, placement, token)
+	})
+	t.Run("an application credential, as user and as service", func(t *testing.T) { applicationCredential(t, real, placement, services) })
+	t.Run("expired", func(t *testing.T) {
+		token := real.Token(t, "ann", "ann", "lab")
+		allowed(t, placement, token, "")
+		eventuallyForbidden(t, placement, token)
+		if id := allowed(t, placement, token, real.Token(t, "placement", "placement", "services")); id.User != ann || id.Service == nil || id.Service.UserName != "placement" {
+			t.Errorf("%+v", id)
+		}
+		forbidden(t, placement, token, real.Token(t, "ann", "ann", "lab")) // ann is no service
+	})
+	t.Run("down", func(t *testing.T) {
+		token := real.Token(t, "ann", "ann", "lab")
+		steady := newFromFile(t, fmt.Sprintf("[keystone_authtoken]\nauth_url = %s\nauth_type = password\nusername = placement\npassword = placement\nuser_domain_id = default\n"+
+			"project_name = services\nproject_domain_id = default\nhttp_request_max_retries = 1\n", real.URL))
+		allowed(t, steady, token, "")
+		real.Stop()
+		allowed(t, steady, token, "")
+		if _, err := steady.Authenticate(asking("other", "")); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("with Keystone down: %v", err)
+		}
+	})
+}
+
+// applicationCredential lets ann make one that may only list traits, and the service sign in with another.
+func applicationCredential(t *testing.T, real *keystone.Keystone, placement *identity.Keystone, project string) {
+	type doc = keystone.Doc
+	make := func(user, project string, more doc) (id, secret, token string) {
+		own := real.Token(t, user, user, project)
+		var who struct {
+			Token struct{ User struct{ ID string } }
+		}
+		real.Call(t, own, "POST", "/auth/tokens", doc{"auth": doc{"identity": doc{"methods": []string{"token"}, "token": doc{"id": own}}}}, http.StatusCreated, &who)
+		more["name"] = "for " + user
+		var made struct {
+			ApplicationCredential struct{ ID, Secret string } `json:"application_credential"`
+		}
+		real.Call(t, own, "POST", "/users/"+who.Token.User.ID+"/application_credentials", doc{"application_credential": more}, http.StatusCreated, &made)
+		id, secret = made.ApplicationCredential.ID, made.ApplicationCredential.Secret
+		token = real.Call(t, "", "POST", "/auth/tokens", doc{"auth": doc{"identity": doc{"methods": []string{"application_credential"},
+			"application_credential": doc{"id": id, "secret": secret}}}}, http.StatusCreated, nil).Get("X-Subject-Token")
+		return id, secret, token
+	}
+	_, _, token := make("ann", "lab", doc{"access_rules": []doc{{"service": "placement", "method": "GET", "path": "/traits/*"}}})
+	for path, want := range map[string]bool{"/traits/CUSTOM_A": true, "/traits": false, "/usages": false} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("X-Auth-Token", token)
+		if _, err := placement.Authenticate(r); (err == nil) != want || err != nil && !fault.Is(err, fault.Forbidden) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	id, secret, _ := make("placement", "services", doc{})
+	other := newFromFile(t, fmt.Sprintf("[keystone_authtoken]\nauth_url = %s/v3/\nauth_type = v3applicationcredential\napplication_credential_id = %s\napplication_credential_secret = %s\n",
+		real.URL, id, secret))
+	if got := allowed(t, other, real.Token(t, "placement", "placement", "services"), ""); got.Project != project || !got.Has("service") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func newFromFile(t *testing.T, text string) *identity.Keystone {
+	t.Helper()
+	file, err := config.Parse("placement.conf", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, _, err := identity.ReadKeystone(config.New(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := identity.NewKeystone(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func asking(token, service string) *http.Request {
+	r := httptest.NewRequest("GET", "/resource_providers", nil)
+	r.Header.Set("X-Auth-Token", token)
+	if service != "" {
+		r.Header.Set("X-Service-Token", service)
+	}
+	return r
+}
+
+func allowed(t *testing.T, k *identity.Keystone, token, service string) identity.Identity {
+	t.Helper()
+	id, err := k.Authenticate(asking(token, service))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func forbidden(t *testing.T, k *identity.Keystone, token, service string) {
+	t.Helper()
+	if id, err := k.Authenticate(asking(token, service)); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("%+v, %v", id, err)
+	}
+}
+
+// eventuallyForbidden waits until a token that was good is refused, which its cache may put off for a second, and its end for its life.
+func eventuallyForbidden(t *testing.T, k *identity.Keystone, token string) {
+	t.Helper()
+	for end := time.Now().Add(4 * tokenLife * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		_, err := k.Authenticate(asking(token, ""))
+		if fault.Is(err, fault.Forbidden) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatal("the token is still good")
+		}
+	}
+}

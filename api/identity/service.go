@@ -1,0 +1,246 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// longestAnswer is how much is read of an answer of Keystone, in bytes; a catalog is some thousands.
+const longestAnswer = 8 << 20
+
+// session is the service's own token, and where other tokens are validated with it.
+type session struct {
+	token   string
+	renew   time.Time // when it is time for a new one
+	expires time.Time
+	url     string
+	refusal error // what Keystone said when it refused the service itself
+	until   time.Time
+}
+
+func unavailable(format string, args ...any) error {
+	return fault.New(fault.Unavailable, "identity.Keystone", format, args...)
+}
+
+// versioned is the address of the v3 API at an address of Keystone.
+func versioned(address string) string {
+	address = strings.TrimRight(address, "/")
+	address = strings.TrimSuffix(address, "/v2.0")
+	if strings.HasSuffix(address, "/v3") {
+		return address
+	}
+	return address + "/v3"
+}
+
+// validate asks Keystone about a token. When the service's own token is refused, it gets a new one and asks once more.
+func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*verdict, error) {
+	query := "?nocatalog=1"
+	if expired {
+		query += "&allow_expired=1"
+	}
+	for try := 1; ; try++ {
+		s, err := k.signIn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		status, _, body, err := k.call(ctx, http.MethodGet, s.url+"/auth/tokens"+query, nil,
+			http.Header{"X-Auth-Token": {s.token}, "X-Subject-Token": {token}, "Openstack-Identity-Access-Rules": {"1"}})
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case status == http.StatusOK:
+			var doc tokenDoc
+			if err := json.Unmarshal(body, &doc); err != nil || doc.Token.User.ID == "" || doc.Token.ExpiresAt.IsZero() {
+				return nil, unavailable("Keystone at %s answered with something that is no token", s.url)
+			}
+			return doc.verdict(), nil
+		case status == http.StatusNotFound:
+			return nil, unknown
+		case status == http.StatusUnauthorized && try == 1:
+			k.forget(s.token)
+		case status == http.StatusUnauthorized || status == http.StatusForbidden:
+			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens (status %d); it needs the role service or admin", s.url, status)
+		default:
+			return nil, unavailable("Keystone at %s answered with status %d when asked about a token", s.url, status)
+		}
+	}
+}
+
+// signIn gives the service's own token, a new one if the old is about to end.
+func (k *Keystone) signIn(ctx context.Context) (session, error) {
+	k.own.Lock()
+	s := k.session
+	k.own.Unlock()
+	if now := k.now(); s.refusal != nil && now.Before(s.until) {
+		return s, s.refusal
+	} else if s.token != "" && now.Before(s.renew) {
+		return s, nil
+	}
+	answer := k.asking.DoChan("own", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*k.opts.Timeout)
+		defer cancel()
+		fresh, err := k.authenticate(ctx)
+		k.own.Lock()
+		defer k.own.Unlock()
+		if err == nil || fresh.refusal != nil {
+			k.session = fresh
+		}
+		return fresh, err
+	})
+	select {
+	case <-ctx.Done():
+		return session{}, unavailable("Keystone at %s did not answer in time: %w", k.url, ctx.Err())
+	case result := <-answer:
+		if result.Err != nil && s.token != "" && k.now().Before(s.expires) {
+			return s, nil // it could not be renewed yet
+		}
+		return result.Val.(session), result.Err
+	}
+}
+
+// forget throws the service's own token away, unless it has been renewed already.
+func (k *Keystone) forget(token string) {
+	k.own.Lock()
+	defer k.own.Unlock()
+	if k.session.token == token {
+		k.session.token = ""
+	}
+}
+
+// authenticate gets a token for the service itself. A wrong password is not tried again at once, since Keystone may lock the user.
+func (k *Keystone) authenticate(ctx context.Context) (session, error) {
+	body, err := json.Marshal(k.opts.body())
+	if err != nil {
+		return session{}, fault.New(fault.Internal, "identity.Keystone", "%w", err)
+	}
+	began := k.now()
+	status, header, text, err := k.call(ctx, http.MethodPost, k.url+"/auth/tokens", body, http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return session{}, err
+	}
+	switch status {
+	case http.StatusCreated, http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
+		err := unavailable("Keystone at %s refuses %s (status %d); correct [keystone_authtoken]", k.url, k.opts.who(), status)
+		return session{refusal: err, until: began.Add(locked)}, err
+	default:
+		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; check [keystone_authtoken] auth_url", k.url, status)
+	}
+	var doc tokenDoc
+	s := session{token: header.Get("X-Subject-Token"), url: k.url}
+	if err := json.Unmarshal(text, &doc); err != nil || s.token == "" || doc.Token.ExpiresAt.IsZero() {
+		return session{}, unavailable("Keystone at %s answered with something that is no token", k.url)
+	}
+	life := doc.Token.ExpiresAt.Sub(began)
+	s.expires, s.renew = doc.Token.ExpiresAt, doc.Token.ExpiresAt.Add(-min(margin, life/4))
+	if address := doc.identityURL(k.opts.Interface, k.opts.Region); address != "" {
+		s.url = versioned(address)
+	} else {
+		k.log.Warn("Keystone's catalog does not have Keystone itself; tokens are validated at auth_url", "interface", k.opts.Interface, "region", k.opts.Region)
+	}
+	return s, nil
+}
+
+// who names the service's user in a sentence.
+func (o KeystoneOptions) who() string {
+	if o.usesApplicationCredential() {
+		return "the application credential " + o.ApplicationCredentialID + o.ApplicationCredentialName
+	}
+	return "the user " + o.Username + o.UserID
+}
+
+// call makes one call, again when nobody was there, up to the limit.
+func (k *Keystone) call(ctx context.Context, method, address string, body []byte, header http.Header) (status int, out http.Header, text []byte, err error) {
+	for try := 0; ; try++ {
+		status, out, text, err = k.once(ctx, method, address, body, header)
+		if err == nil {
+			return status, out, text, nil
+		}
+		if try >= k.opts.Retries || k.wait(ctx, 100*time.Millisecond<<min(try, 5)) != nil {
+			if cause, ok := errors.AsType[*url.Error](err); ok {
+				err = cause.Err // without the address, which the sentence has
+			}
+			base, _, _ := strings.Cut(address, "/auth/tokens")
+			return 0, nil, nil, unavailable("Keystone at %s does not answer: %w", base, err)
+		}
+	}
+}
+
+func (k *Keystone) once(ctx context.Context, method, address string, body []byte, header http.Header) (int, http.Header, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	request.Header = header.Clone()
+	request.Header.Set("User-Agent", "berth")
+	request.Header.Set("Accept", "application/json")
+	response, err := k.client.Do(request)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, longestAnswer))
+	return response.StatusCode, response.Header, text, err
+}
+
+// wait sleeps, unless the context ends before.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// body is the service's request for a token.
+func (o KeystoneOptions) body() any {
+	type doc = map[string]any
+	domain := func(id, name string) doc {
+		if id != "" {
+			return doc{"id": id}
+		}
+		return doc{"name": name}
+	}
+	user := doc{}
+	switch {
+	case o.UserID != "":
+		user["id"] = o.UserID
+	case o.Username != "":
+		user["name"], user["domain"] = o.Username, domain(o.UserDomainID, o.UserDomainName)
+	}
+	if o.usesApplicationCredential() {
+		credential := doc{"secret": o.ApplicationCredentialSecret}
+		if o.ApplicationCredentialID != "" {
+			credential["id"] = o.ApplicationCredentialID
+		} else {
+			credential["name"], credential["user"] = o.ApplicationCredentialName, user
+		}
+		return doc{"auth": doc{"identity": doc{"methods": []string{"application_credential"}, "application_credential": credential}}}
+	}
+	user["password"] = o.Password
+	auth := doc{"identity": doc{"methods": []string{"password"}, "password": doc{"user": user}}}
+	switch {
+	case o.ProjectID != "":
+		auth["scope"] = doc{"project": doc{"id": o.ProjectID}}
+	case o.ProjectName != "":
+		auth["scope"] = doc{"project": doc{"name": o.ProjectName, "domain": domain(o.ProjectDomainID, o.ProjectDomainName)}}
+	case o.DomainID != "" || o.DomainName != "":
+		auth["scope"] = doc{"domain": domain(o.DomainID, o.DomainName)}
+	case o.SystemScope != "":
+		auth["scope"] = doc{"system": doc{"all": true}}
+	}
+	return doc{"auth": auth}
+}

@@ -1,0 +1,131 @@
+package identity
+
+import (
+	"regexp"
+	"strings"
+	"time"
+)
+
+// tokenDoc is Keystone's word on a token: the body of /v3/auth/tokens, as far as it is of use here.
+type tokenDoc struct {
+	Token struct {
+		User struct {
+			ID, Name string
+			Domain   named
+		}
+		Project *struct {
+			ID, Name string
+			Domain   named
+		}
+		Domain                *named
+		System                map[string]any
+		Roles                 []named
+		ExpiresAt             time.Time `json:"expires_at"`
+		IsAdminProject        *bool     `json:"is_admin_project"`
+		ApplicationCredential *struct {
+			AccessRules *[]accessRule `json:"access_rules"`
+		} `json:"application_credential"`
+		Catalog []struct {
+			Type      string
+			Endpoints []endpoint
+		}
+	}
+}
+
+type named struct{ ID, Name string }
+
+type endpoint struct {
+	Interface, Region, URL string
+	RegionID               string `json:"region_id"`
+}
+
+// accessRule is a request that an application credential may make.
+type accessRule struct{ Service, Method, Path string }
+
+// verdict is what is known of a token that Keystone vouches for.
+type verdict struct {
+	id      Identity
+	expires time.Time
+	rules   *[]accessRule // nil: all requests
+}
+
+func (d *tokenDoc) verdict() *verdict {
+	t := &d.Token
+	v := &verdict{expires: t.ExpiresAt, id: Identity{User: t.User.ID, UserName: t.User.Name, UserDomain: t.User.Domain.ID}}
+	for _, role := range t.Roles {
+		v.id.Roles = append(v.id.Roles, role.Name)
+	}
+	if t.Project != nil {
+		v.id.Project, v.id.ProjectName, v.id.ProjectDomain = t.Project.ID, t.Project.Name, t.Project.Domain.ID
+	}
+	if t.Domain != nil {
+		v.id.Domain = t.Domain.ID
+	}
+	if t.System["all"] == true {
+		v.id.SystemScope = "all"
+	}
+	v.id.NotAdminProject = t.IsAdminProject != nil && !*t.IsAdminProject
+	if t.ApplicationCredential != nil {
+		v.rules = t.ApplicationCredential.AccessRules
+	}
+	return v
+}
+
+// identityURL finds Keystone's own address in the catalog, or nothing.
+func (d *tokenDoc) identityURL(iface, region string) string {
+	for _, service := range d.Token.Catalog {
+		if service.Type != "identity" {
+			continue
+		}
+		for _, e := range service.Endpoints {
+			if strings.EqualFold(e.Interface, iface) && (region == "" || region == e.Region || region == e.RegionID) {
+				return e.URL
+			}
+		}
+	}
+	return ""
+}
+
+// matches reports whether a request is what the rule describes. In its path, {name} and * stand for one step, ** for any number.
+func (a accessRule) matches(service, method, path string) bool {
+	if a.Service != service || a.Method != method {
+		return false
+	}
+	pattern := steps.ReplaceAllStringFunc(a.Path, func(part string) string {
+		switch {
+		case part == "**":
+			return ".*"
+		case part == "*" || strings.HasPrefix(part, "{"):
+			return "[^/]+"
+		}
+		return regexp.QuoteMeta(part)
+	})
+	ok, err := regexp.MatchString("^(?s:"+pattern+")$", path)
+	return ok && err == nil
+}
+
+var steps = regexp.MustCompile(`\{[^}]*\}|\*\*|\*|[^{*]+|\{`)
+
+// Credentials are what policies know of the caller, under oslo.context's names. What the token does not have is nil.
+func (i Identity) Credentials() map[string]any {
+	text := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	service := Identity{}
+	if i.Service != nil {
+		service = *i.Service
+	}
+	list := func(roles []string) []string { return append([]string{}, roles...) }
+	return map[string]any{
+		"user_id": text(i.User), "user_domain_id": text(i.UserDomain),
+		"project_id": text(i.Project), "project_domain_id": text(i.ProjectDomain),
+		"domain_id": text(i.Domain), "system_scope": text(i.SystemScope),
+		"roles": list(i.Roles), "is_admin_project": !i.NotAdminProject,
+		"service_user_id": text(service.User), "service_user_domain_id": text(service.UserDomain),
+		"service_project_id": text(service.Project), "service_project_domain_id": text(service.ProjectDomain),
+		"service_roles": list(service.Roles),
+	}
+}

@@ -1,0 +1,301 @@
+// Package keystone starts OpenStack's own identity service for tests: Debian's package keystone on 127.0.0.1, with SQLite and
+// Fernet tokens in a temporary directory, and gone when the test ends. A start takes some ten to twenty seconds.
+package keystone
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	patience = 90 * time.Second // for one program to do its work
+	password = "secret"
+)
+
+// Keystone is a running service. All names are in the domain Default, whose ID is default.
+type Keystone struct {
+	URL                                    string // http://127.0.0.1:port, without /v3; the catalog has it as public and internal endpoint
+	AdminUser, AdminPassword, AdminProject string // the user also has the role admin on the system
+	Region                                 string
+
+	server *exec.Cmd
+	log    string
+}
+
+// Start starts a Keystone. More are groups and options for its configuration, such as "[token]\nexpiration = 20\n".
+func Start(t testing.TB, more ...string) *Keystone {
+	t.Helper()
+	for _, program := range []string{"keystone-manage", "keystone-wsgi-public"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatalf("%s is missing: apt-get install keystone", program)
+		}
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "keystone.conf")
+	keys(t, filepath.Join(dir, "fernet"), filepath.Join(dir, "credential"))
+	write(t, conf, configuration(dir)+strings.Join(more, "\n"))
+	port := free(t)
+	k := &Keystone{URL: "http://127.0.0.1:" + port, AdminUser: "admin", AdminPassword: password, AdminProject: "admin", Region: "RegionOne"}
+	// Without a write-ahead log, a request of Keystone's can lock itself out of SQLite.
+	run(t, dir, "/usr/bin/python3", "-c", "import sqlite3; sqlite3.connect('keystone.db').execute('pragma journal_mode = wal')")
+	run(t, dir, "keystone-manage", "--config-file", conf, "db_sync")
+	run(t, dir, "keystone-manage", "--config-file", conf, "bootstrap", "--bootstrap-username", k.AdminUser, "--bootstrap-password", k.AdminPassword,
+		"--bootstrap-project-name", k.AdminProject, "--bootstrap-public-url", k.URL, "--bootstrap-internal-url", k.URL+"/v3", "--bootstrap-region-id", k.Region)
+	k.serve(t, dir, conf, port)
+	return k
+}
+
+func configuration(dir string) string {
+	return fmt.Sprintf(`[DEFAULT]
+use_stderr = true
+[database]
+connection = sqlite:///%[1]s/keystone.db
+[fernet_tokens]
+key_repository = %[1]s/fernet
+[credential]
+key_repository = %[1]s/credential
+[cache]
+enabled = false
+[identity]
+password_hash_rounds = 4
+[oslo_messaging_notifications]
+driver = noop
+`, dir)
+}
+
+// keys makes repositories of Fernet keys: 1 is used, 0 is the next.
+func keys(t testing.TB, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"0", "1"} {
+			secret := make([]byte, 32)
+			if _, err := rand.Read(secret); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, name), base64.URLEncoding.EncodeToString(secret))
+		}
+	}
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// free finds a port that nobody uses now.
+func free(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func run(t testing.TB, dir, program string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
+	}
+}
+
+// serve starts the server, waits until it answers, and stops it at the end of the test.
+func (k *Keystone) serve(t testing.TB, dir, conf, port string) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(dir, "keystone.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close() // the process has its own
+	k.log = log.Name()
+	k.server = exec.Command("keystone-wsgi-public", "--host", "127.0.0.1", "--port", port)
+	k.server.Dir, k.server.Stdout, k.server.Stderr = dir, log, log
+	k.server.Env = append(os.Environ(), "OS_KEYSTONE_CONFIG_FILES="+conf)
+	if err := k.server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Stop)
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		response, err := http.Get(k.URL + "/v3")
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Keystone does not answer: %v\n%s", err, k.tail())
+		}
+	}
+}
+
+// tail is the end of the service's log.
+func (k *Keystone) tail() string {
+	text, err := os.ReadFile(k.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+// Stop ends the service, as if it had crashed. A second Stop does nothing.
+func (k *Keystone) Stop() {
+	if k.server.ProcessState == nil {
+		k.server.Process.Kill()
+		k.server.Wait()
+	}
+}
+
+// Doc is a JSON object.
+type Doc = map[string]any
+
+// Call makes a call of the v3 API, such as "/users", and fails the test when the status is another than wanted. The answer is read into
+// result unless that is nil.
+func (k *Keystone) Call(t testing.TB, token, method, path string, body any, want int, result any) http.Header {
+	t.Helper()
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, k.URL+"/v3"+path, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("X-Auth-Token", token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != want {
+		t.Fatalf("%s %s: status %d, want %d\n%s\n%s", method, path, response.StatusCode, want, answer, k.tail())
+	}
+	if result != nil {
+		if err := json.Unmarshal(answer, result); err != nil {
+			t.Fatalf("%s %s: %v\n%s", method, path, err, answer)
+		}
+	}
+	return response.Header
+}
+
+// Token signs in and gives a token for a project, or for nothing when its name is empty.
+func (k *Keystone) Token(t testing.TB, user, password, project string) string {
+	t.Helper()
+	var scope Doc
+	if project != "" {
+		scope = Doc{"project": Doc{"name": project, "domain": Doc{"id": "default"}}}
+	}
+	return k.scoped(t, user, password, scope)
+}
+
+// SystemToken signs in and gives a token for the system.
+func (k *Keystone) SystemToken(t testing.TB, user, password string) string {
+	t.Helper()
+	return k.scoped(t, user, password, Doc{"system": Doc{"all": true}})
+}
+
+func (k *Keystone) scoped(t testing.TB, user, password string, scope Doc) string {
+	t.Helper()
+	auth := Doc{"identity": Doc{"methods": []string{"password"},
+		"password": Doc{"user": Doc{"name": user, "domain": Doc{"id": "default"}, "password": password}}}}
+	if scope != nil {
+		auth["scope"] = scope
+	}
+	return k.Call(t, "", "POST", "/auth/tokens", Doc{"auth": auth}, http.StatusCreated, nil).Get("X-Subject-Token")
+}
+
+// Admin gives a new token of the administrator.
+func (k *Keystone) Admin(t testing.TB) string {
+	t.Helper()
+	return k.Token(t, k.AdminUser, k.AdminPassword, k.AdminProject)
+}
+
+// Revoke makes a token invalid.
+func (k *Keystone) Revoke(t testing.TB, token string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), "DELETE", k.URL+"/v3/auth/tokens", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Auth-Token", k.Admin(t))
+	request.Header.Set("X-Subject-Token", token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusNoContent {
+		t.Fatalf("a token is revoked with status %d", response.StatusCode)
+	}
+}
+
+// User makes a user whose password is its name, with roles in a project; role and project are made when they are missing.
+// It gives the IDs of both.
+func (k *Keystone) User(t testing.TB, name, project string, roles ...string) (userID, projectID string) {
+	t.Helper()
+	admin := k.Admin(t)
+	projectID = k.find(t, admin, "project", project, Doc{"domain_id": "default"})
+	userID = k.find(t, admin, "user", name, Doc{"domain_id": "default", "password": name})
+	for _, role := range roles {
+		id := k.find(t, admin, "role", role, Doc{})
+		k.Call(t, admin, "PUT", "/projects/"+projectID+"/users/"+userID+"/roles/"+id, nil, http.StatusNoContent, nil)
+	}
+	return userID, projectID
+}
+
+// find gives the ID of what has a name, and makes it when there is none.
+func (k *Keystone) find(t testing.TB, token, kind, name string, more Doc) string {
+	t.Helper()
+	type thing struct{ ID string }
+	listed := map[string]json.RawMessage{}
+	k.Call(t, token, "GET", "/"+kind+"s?name="+url.QueryEscape(name), nil, http.StatusOK, &listed)
+	var found []thing
+	if err := json.Unmarshal(listed[kind+"s"], &found); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) > 0 {
+		return found[0].ID
+	}
+	more["name"] = name
+	made := map[string]thing{}
+	k.Call(t, token, "POST", "/"+kind+"s", Doc{kind: more}, http.StatusCreated, &made)
+	return made[kind].ID
+}
