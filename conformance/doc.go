@@ -12,6 +12,16 @@
 // promises no order. With a limit, the answers need not name the same candidates: they must be as many, and candidates of the
 // original's unlimited answer.
 //
+// # Running it
+//
+//	go test -v ./conformance                      each sequence at every other microversion and at the newest; some random ones
+//	go test -v ./conformance -args -sweep 1       at every microversion
+//	go test -v ./conformance -args -checks 1000 -seed 0 -rapid.shrinktime 5m    many random ones, others each time
+//	go test -v ./conformance -args -report FILE   what differs, also into a file
+//	go test -v ./conformance -args -berth FILE    a berth that is built already
+//
+// The last line says how many requests were compared. Without the original installed it fails: it is never skipped.
+//
 // # Sequences
 //
 // A file of testdata reads line by line; # begins a comment, and a blank line ends a request.

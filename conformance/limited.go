@@ -11,6 +11,7 @@ type candidates struct {
 	requests  map[string][]any // by its canonical text: the request as it came
 	count     int
 	summaries map[string]any
+	roots     map[string]string // of all providers, by UUID
 }
 
 func readCandidates(doc any) (candidates, error) {
@@ -35,7 +36,7 @@ func readCandidates(doc any) (candidates, error) {
 
 // limitedDiffs holds Berth's limited answer against the original's: as many candidates, each one of the unlimited ones and none more
 // often than there, with the summaries that belong to them.
-func (r Rules) limitedDiffs(ask Ask, wholeAnswer, theirAnswer, ourAnswer Answer) (diffs []string) {
+func (r Rules) limitedDiffs(ask Ask, roots map[string]string, wholeAnswer, theirAnswer, ourAnswer Answer) (diffs []string) {
 	var docs [3]any
 	var read [3]candidates
 	for i, a := range []Answer{wholeAnswer, theirAnswer, ourAnswer} {
@@ -54,6 +55,7 @@ func (r Rules) limitedDiffs(ask Ask, wholeAnswer, theirAnswer, ourAnswer Answer)
 		}
 	}
 	whole, theirs, ours := read[0], read[1], read[2]
+	whole.roots = roots
 	if theirs.count != ours.count {
 		diffs = append(diffs, fmt.Sprintf("body.allocation_requests: %d of them, should be %d", ours.count, theirs.count))
 	}
@@ -115,17 +117,13 @@ func (candidates) named(answer candidates) []string {
 
 // trees lists all summarised providers of the trees that an answer's candidates lie in.
 func (c candidates) trees(answer candidates) []string {
-	root := func(id string) any {
-		m, _ := c.summaries[id].(map[string]any)
-		return m["root_provider_uuid"]
-	}
-	roots := map[any]bool{}
+	lies := map[string]bool{}
 	for _, id := range c.named(answer) {
-		roots[root(id)] = true
+		lies[c.roots[id]] = true
 	}
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(c.summaries)) {
-		if roots[root(id)] {
+		if lies[c.roots[id]] {
 			ids = append(ids, id)
 		}
 	}

@@ -3,7 +3,6 @@ package conformance
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"path"
 	"regexp"
 	"strconv"
@@ -16,7 +15,30 @@ import (
 type Pair struct {
 	Original, Berth *Server
 	Rules           Rules
-	Compared        *atomic.Int64 // counts the requests whose answers were compared
+	Tally           *Tally
+}
+
+// Tally counts what was compared.
+type Tally struct {
+	Requests   atomic.Int64 // all
+	Candidates atomic.Int64 // answered with a list of candidates
+	Found      atomic.Int64 // answered with a list that is not empty
+}
+
+// String says what was compared.
+func (t *Tally) String() string {
+	return fmt.Sprintf("%d requests compared with OpenStack's own Placement, among them %d for candidates, of which %d found some",
+		t.Requests.Load(), t.Candidates.Load(), t.Found.Load())
+}
+
+func (t *Tally) count(theirs Answer) {
+	t.Requests.Add(1)
+	if theirs.Status == 200 && strings.HasPrefix(theirs.Body, `{"allocation_requests": [`) {
+		t.Candidates.Add(1)
+		if !strings.HasPrefix(theirs.Body, `{"allocation_requests": []`) {
+			t.Found.Add(1)
+		}
+	}
 }
 
 // Finding is a request that the two answered differently.
@@ -80,40 +102,44 @@ func (p *Pair) Play(seq Sequence, before []Step, versions ...int) ([]Finding, er
 func (w *world) step(step Step, v int) error {
 	var asks [2]Ask
 	var answers [2]Answer
-	version, err := w.both(func(side int, _ *Server) (err error) {
+	if err := w.both(func(side int, _ *Server) (err error) {
 		asks[side], err = w.ask(side, step, v)
 		return err
-	}, step, v)
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	if _, err = w.both(func(side int, s *Server) (err error) {
+	if err := w.both(func(side int, s *Server) (err error) {
 		answers[side], err = send(s.Addr, asks[side])
 		return err
-	}, step, v); err != nil {
+	}); err != nil {
 		return err
 	}
-	if step.As != "" {
-		for side := range answers {
+	for side, s := range w.servers() {
+		if step.As != "" {
 			w.captured[side][step.As] = path.Base(answers[side].Header.Get("Location"))
 		}
-	}
-	for side, s := range w.servers() {
 		answers[side] = w.anonymous(side, s, answers[side])
 	}
 	w.last = answers[0].Status
-	diffs := w.compare(asks, answers)
-	w.pair.Compared.Add(1)
-	if len(diffs) > 0 {
-		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: version, Ask: asks[0], Theirs: answers[0], Ours: answers[1], Diffs: diffs})
+	w.pair.Tally.count(answers[0])
+	if diffs := w.compare(asks, answers); len(diffs) > 0 {
+		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: step.at(v), Ask: asks[0], Theirs: answers[0], Ours: answers[1], Diffs: diffs})
 	}
 	return nil
 }
 
+// at is the microversion that a step is sent at when its sequence is played at 1.v.
+func (s Step) at(v int) string {
+	if s.Version != "" {
+		return s.Version
+	}
+	return "1." + strconv.Itoa(v)
+}
+
 func (w *world) servers() [2]*Server { return [2]*Server{w.pair.Original, w.pair.Berth} }
 
-// both does something on both servers at the same time. It also says at which version the step is.
-func (w *world) both(do func(side int, s *Server) error, step Step, v int) (version string, err error) {
+// both does something on both servers at the same time.
+func (w *world) both(do func(side int, s *Server) error) error {
 	var failed [2]error
 	var wg sync.WaitGroup
 	for side, s := range w.servers() {
@@ -124,11 +150,7 @@ func (w *world) both(do func(side int, s *Server) error, step Step, v int) (vers
 		})
 	}
 	wg.Wait()
-	version = step.Version
-	if version == "" {
-		version = "1." + strconv.Itoa(v)
-	}
-	return version, errors.Join(failed[:]...)
+	return errors.Join(failed[:]...)
 }
 
 // ask makes the request of a step for one of the servers.
@@ -160,12 +182,8 @@ func (w *world) ask(side int, step Step, v int) (Ask, error) {
 	if step.HasBody {
 		usual = append(usual, Header{"Content-Type", "application/json"})
 	}
-	switch step.Version {
-	case "none":
-	case "":
-		usual = append(usual, Header{"OpenStack-API-Version", "placement 1." + strconv.Itoa(v)})
-	default:
-		usual = append(usual, Header{"OpenStack-API-Version", "placement " + step.Version})
+	if at := step.at(v); at != "none" {
+		usual = append(usual, Header{"OpenStack-API-Version", "placement " + at})
 	}
 	for _, h := range usual {
 		if !given[strings.ToLower(h.Name)] {
@@ -241,7 +259,17 @@ func (w *world) compareLimited(asks [2]Ask, answers [2]Answer) []string {
 		return append(diffs, err.Error())
 	}
 	whole = w.anonymous(0, w.pair.Original, whole)
-	return append(diffs, w.pair.Rules.limitedDiffs(all, whole, answers[0], answers[1])...)
+	doc, _, err := w.pair.Original.admin("GET", "/resource_providers")
+	if err != nil {
+		return append(diffs, err.Error())
+	}
+	roots := map[string]string{}
+	providers, _ := doc["resource_providers"].([]any)
+	for _, one := range providers {
+		p, _ := one.(map[string]any)
+		roots[fmt.Sprint(p["uuid"])] = fmt.Sprint(p["root_provider_uuid"])
+	}
+	return append(diffs, w.pair.Rules.limitedDiffs(all, roots, whole, answers[0], answers[1])...)
 }
 
 // admin asks a server something that is not compared, at the newest microversion.
@@ -260,13 +288,4 @@ func (s *Server) admin(method, target string) (map[string]any, Answer, error) {
 	}
 	m, _ := doc.(map[string]any)
 	return m, answer, nil
-}
-
-// query makes a query string of keys and values, in order.
-func query(pairs ...string) string {
-	var parts []string
-	for i := 0; i < len(pairs); i += 2 {
-		parts = append(parts, pairs[i]+"="+url.QueryEscape(pairs[i+1]))
-	}
-	return strings.Join(parts, "&")
 }

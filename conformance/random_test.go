@@ -2,11 +2,21 @@ package conformance
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+// query makes a query string of keys and values, in order.
+func query(pairs ...string) string {
+	var parts []string
+	for i := 0; i < len(pairs); i += 2 {
+		parts = append(parts, pairs[i]+"="+url.QueryEscape(pairs[i+1]))
+	}
+	return strings.Join(parts, "&")
+}
 
 // die is where random choices come from.
 type die struct{ t *rapid.T }
