@@ -1,0 +1,609 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+type doc = map[string]any
+
+// fake is a Keystone that knows some tokens and counts what it is asked.
+type fake struct {
+	*httptest.Server
+	mu       sync.Mutex
+	now      time.Time
+	password string
+	tokens   map[string]*issued
+	signIns  int
+	asked    map[string]int // by token
+	bodies   []string       // of sign-ins
+	status   int            // of every answer, if not 0
+	life     time.Duration  // of the service's own tokens
+	catalog  any
+	gate     chan struct{} // closed: validations may be answered; nil: no gate
+}
+
+type issued struct {
+	doc     doc
+	expires time.Time
+}
+
+func newFake(t *testing.T) *fake {
+	f := &fake{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), password: "secret", tokens: map[string]*issued{}, asked: map[string]int{}, life: time.Hour}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+// issue makes a token of a user in a project.
+func (f *fake) issue(token, user string, life time.Duration, roles ...string) doc {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []doc
+	for _, role := range roles {
+		list = append(list, doc{"id": "id-" + role, "name": role})
+	}
+	expires := f.now.Add(life)
+	d := doc{"user": doc{"id": user, "name": "name-" + user, "domain": doc{"id": "ud", "name": "UD"}}, "roles": list, "expires_at": expires.Format("2006-01-02T15:04:05.000000Z"),
+		"project": doc{"id": "p1", "name": "lab", "domain": doc{"id": "pd", "name": "PD"}}}
+	f.tokens[token] = &issued{d, expires}
+	return d
+}
+
+func (f *fake) do(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fake) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fake) pass(d time.Duration) { f.do(func() { f.now = f.now.Add(d) }) }
+
+func (f *fake) count(token string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[token]
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/identity/v3/auth/tokens" {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	f.mu.Lock()
+	gate := f.gate
+	f.mu.Unlock()
+	if r.Method == http.MethodGet && gate != nil {
+		<-gate
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.status != 0:
+		w.WriteHeader(f.status)
+	case r.Method == http.MethodPost:
+		f.signIn(w, r)
+	default:
+		f.validate(w, r)
+	}
+}
+
+func (f *fake) signIn(w http.ResponseWriter, r *http.Request) {
+	f.signIns++
+	var body doc
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	text, _ := json.Marshal(body)
+	f.bodies = append(f.bodies, string(text))
+	if !strings.Contains(string(text), `"`+f.password+`"`) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	token, expires := fmt.Sprintf("own-%d", f.signIns), f.now.Add(f.life)
+	d := doc{"user": doc{"id": "svc"}, "expires_at": expires.Format(time.RFC3339), "catalog": f.catalog}
+	f.tokens[token] = &issued{d, expires}
+	w.Header().Set("X-Subject-Token", token)
+	w.WriteHeader(http.StatusCreated)
+	json.NewEncoder(w).Encode(doc{"token": d})
+}
+
+func (f *fake) validate(w http.ResponseWriter, r *http.Request) {
+	token := r.Header.Get("X-Subject-Token")
+	f.asked[token]++
+	own := f.tokens[r.Header.Get("X-Auth-Token")]
+	if own == nil || !f.now.Before(own.expires) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	t := f.tokens[token]
+	if t == nil || !f.now.Before(t.expires) && r.URL.Query().Get("allow_expired") != "1" {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	json.NewEncoder(w).Encode(doc{"token": t.doc})
+}
+
+func client(t *testing.T, f *fake, change func(*KeystoneOptions)) *Keystone {
+	t.Helper()
+	o := KeystoneOptions{AuthURL: f.URL + "/identity", Username: "placement", Password: "secret", UserDomainName: "Default", ProjectName: "services", ProjectDomainID: "default",
+		ServiceRoles: []string{"service"}, Log: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&o)
+	}
+	k, err := NewKeystone(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.now = f.clock
+	k.wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	return k
+}
+
+// ask is a request with a user's and perhaps a service's token.
+func ask(k *Keystone, tokens ...string) (Identity, error) {
+	r := httptest.NewRequest("GET", "/traits/CUSTOM_A", nil)
+	for i, name := range []string{"X-Auth-Token", "X-Service-Token"} {
+		if i < len(tokens) && tokens[i] != "" {
+			r.Header.Set(name, tokens[i])
+		}
+	}
+	return k.Authenticate(r)
+}
+
+func want(t *testing.T, k *Keystone, kind fault.Kind, tokens ...string) {
+	t.Helper()
+	if id, err := ask(k, tokens...); fault.KindOf(err) != kind {
+		t.Errorf("%v: %+v, %v; want %q", tokens, id, err, kind)
+	}
+}
+
+func TestKeystoneKnowsTheCaller(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, nil)
+	f.issue("t1", "ann", time.Hour, "member", "reader")
+	base := Identity{User: "ann", UserName: "name-ann", UserDomain: "ud", Project: "p1", ProjectName: "lab", ProjectDomain: "pd", Roles: []string{"member", "reader"}}
+	if id, err := ask(k, "t1"); err != nil || !reflect.DeepEqual(id, base) {
+		t.Errorf("%+v, %v", id, err)
+	}
+	system := f.issue("t2", "ann", time.Hour, "reader")
+	delete(system, "project")
+	system["system"], system["is_admin_project"] = doc{"all": true}, true
+	if id, err := ask(k, "t2"); err != nil || id.SystemScope != "all" || id.Project != "" || id.NotAdminProject {
+		t.Errorf("%+v, %v", id, err)
+	}
+	domain := f.issue("t3", "ann", time.Hour)
+	delete(domain, "project")
+	domain["domain"], domain["is_admin_project"] = doc{"id": "d1"}, false
+	if id, err := ask(k, "t3"); err != nil || id.Domain != "d1" || !id.NotAdminProject || id.Roles != nil {
+		t.Errorf("%+v, %v", id, err)
+	}
+	if f.signIns != 1 {
+		t.Errorf("the service signed in %d times", f.signIns)
+	}
+	// An answer that somebody changes is nobody else's.
+	id, _ := ask(k, "t1")
+	id.Roles[0] = "admin"
+	if id, _ := ask(k, "t1"); id.Roles[0] != "member" {
+		t.Error("the cache was changed from outside")
+	}
+}
+
+func TestKeystoneRefusesWithoutAsking(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, nil)
+	for _, token := range []string{"", "  ", "a b", "a\x01", "tökén", strings.Repeat("a", longestToken+1)} {
+		want(t, k, fault.Forbidden, token)
+	}
+	if f.signIns != 0 {
+		t.Error("Keystone was asked")
+	}
+	f.issue("good", "ann", time.Hour)
+	want(t, k, "", " good ")
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header["X-Auth-Token"] = []string{"good", "good"}
+	if _, err := k.Authenticate(r); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("two tokens: %v", err)
+	}
+}
+
+func TestKeystoneRemembersForATime(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, func(o *KeystoneOptions) { o.CacheTime = 5 * time.Minute })
+	f.issue("t", "ann", time.Hour)
+	for range 3 {
+		want(t, k, "", "t")
+		f.pass(90 * time.Second)
+	}
+	if f.count("t") != 1 {
+		t.Errorf("asked %d times within the time", f.count("t"))
+	}
+	f.do(func() { delete(f.tokens, "t") }) // revoked
+	want(t, k, "", "t")                    // 4:30 after the question
+	f.pass(30 * time.Second)
+	want(t, k, fault.Forbidden, "t")
+	if f.count("t") != 2 {
+		t.Errorf("asked %d times", f.count("t"))
+	}
+}
+
+func TestKeystoneRemembersNotBeyondTheEnd(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, nil)
+	f.issue("t", "ann", time.Minute)
+	want(t, k, "", "t")
+	f.pass(time.Minute - time.Nanosecond)
+	want(t, k, "", "t")
+	f.pass(time.Nanosecond)
+	want(t, k, fault.Forbidden, "t")
+}
+
+func TestKeystoneRemembersRefusals(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, nil)
+	for range 3 {
+		want(t, k, fault.Forbidden, "t")
+	}
+	if f.count("t") != 1 {
+		t.Errorf("asked %d times", f.count("t"))
+	}
+	f.issue("t", "ann", time.Hour)
+	f.pass(refusedTime)
+	want(t, k, "", "t")
+}
+
+func TestKeystoneWithoutMemory(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, func(o *KeystoneOptions) { o.CacheTime = -1 })
+	f.issue("t", "ann", time.Hour)
+	for range 3 {
+		want(t, k, "", "t")
+		want(t, k, fault.Forbidden, "none")
+	}
+	if f.count("t") != 3 || f.count("none") != 3 {
+		t.Errorf("%v", f.asked)
+	}
+}
+
+// What is remembered is bounded, refused tokens push out no good ones, and the tokens themselves are not kept.
+func TestKeystoneMemoryIsBounded(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, nil)
+	k.valid, k.refused = newCache[*verdict](3), newCache[struct{}](3)
+	for i := range 5 {
+		f.issue(fmt.Sprint("t", i), "ann", time.Hour)
+		want(t, k, "", fmt.Sprint("t", i))
+		want(t, k, "", "t0") // in use
+		want(t, k, fault.Forbidden, fmt.Sprint("bad", i))
+	}
+	for i, again := range []bool{false, true, true, false, false} {
+		token := fmt.Sprint("t", i)
+		before := f.count(token)
+		want(t, k, "", token)
+		if asked := f.count(token) > before; asked != again && i != 3 && i != 4 {
+			t.Errorf("%s was asked about again: %v", token, asked)
+		}
+	}
+	if len(k.valid.entries) != 3 || k.valid.order.Len() != 3 || len(k.refused.entries) != 3 {
+		t.Errorf("%d good and %d refused tokens are kept", len(k.valid.entries), len(k.refused.entries))
+	}
+}
+
+func TestKeystoneIsAskedOnceForAll(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, nil)
+	f.issue("t", "ann", time.Hour)
+	f.gate = make(chan struct{})
+	errs := make(chan error)
+	const many = 200
+	for range many {
+		go func() { _, err := ask(k, "t"); errs <- err }()
+	}
+	// Who goes away does not take the answer along.
+	gone, cancel := context.WithCancel(t.Context())
+	r := httptest.NewRequest("GET", "/", nil).WithContext(gone)
+	r.Header.Set("X-Auth-Token", "t")
+	left := make(chan error)
+	go func() { _, err := k.Authenticate(r); left <- err }()
+	cancel()
+	if err := <-left; !fault.Is(err, fault.Unavailable) {
+		t.Errorf("who went away hears %v", err)
+	}
+	close(f.gate)
+	for range many {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if f.count("t") != 1 || f.signIns != 1 {
+		t.Errorf("asked %d times, signed in %d times", f.count("t"), f.signIns)
+	}
+}
+
+func TestKeystoneDown(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, func(o *KeystoneOptions) { o.Retries = 2 })
+	waits := 0
+	k.wait = func(context.Context, time.Duration) error { waits++; return nil }
+	f.issue("t", "ann", time.Hour)
+	want(t, k, "", "t")
+	f.Close()
+	want(t, k, "", "t")
+	if _, err := ask(k, "other"); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "Keystone at "+f.URL+"/identity/v3 does not answer") || strings.Contains(err.Error(), "other") {
+		t.Error(err)
+	}
+	if waits != 2 {
+		t.Errorf("waited %d times", waits)
+	}
+	never := client(t, f, nil)
+	want(t, never, fault.Unavailable, "t")
+}
+
+func TestKeystoneAnswersStrangely(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, nil)
+	f.issue("t", "ann", time.Hour)
+	want(t, k, "", "t")
+	for _, status := range []int{500, 502, 503, 429, 403, 302, 400, 204} {
+		f.do(func() { f.status = status })
+		want(t, k, fault.Unavailable, "u")
+		want(t, client(t, f, nil), fault.Unavailable, "t")
+	}
+	f.do(func() { f.status = 0 })
+	want(t, k, fault.Forbidden, "u")
+	for name, d := range map[string]doc{"nothing": {}, "no user": {"expires_at": "2031-01-01T00:00:00Z"}, "no end": {"user": doc{"id": "u"}}, "an odd end": {"user": doc{"id": "u"}, "expires_at": 5}} {
+		f.do(func() { f.tokens["odd"] = &issued{d, f.now.Add(time.Hour)} })
+		if _, err := ask(k, "odd"); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestKeystoneOwnToken(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, func(o *KeystoneOptions) { o.CacheTime = -1 })
+	f.issue("t", "ann", 24*time.Hour)
+	want(t, k, "", "t")
+	f.pass(58 * time.Minute)
+	want(t, k, "", "t")
+	if f.signIns != 1 {
+		t.Errorf("signed in %d times", f.signIns)
+	}
+	// Before its end it is renewed; while that does not work it goes on.
+	f.pass(time.Minute + time.Second)
+	f.do(func() { f.password = "changed" })
+	want(t, k, "", "t")
+	f.do(func() { f.password = "secret" })
+	f.pass(locked)
+	want(t, k, "", "t")
+	if f.signIns != 3 {
+		t.Errorf("signed in %d times", f.signIns)
+	}
+	// Revoked, it is replaced.
+	f.do(func() { clear(f.tokens) })
+	f.issue("t", "ann", 24*time.Hour)
+	want(t, k, "", "t")
+	if f.signIns != 4 {
+		t.Errorf("signed in %d times", f.signIns)
+	}
+}
+
+func TestKeystoneRefusesTheService(t *testing.T) {
+	f := newFake(t)
+	k := client(t, f, func(o *KeystoneOptions) { o.Password = "wrong" })
+	f.issue("t", "ann", time.Hour)
+	for range 5 {
+		_, err := ask(k, "t")
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "refuses the user placement") || strings.Contains(err.Error(), "wrong") {
+			t.Fatal(err)
+		}
+	}
+	if f.signIns != 1 {
+		t.Errorf("a wrong password was tried %d times", f.signIns)
+	}
+	f.pass(locked)
+	f.do(func() { f.password = "wrong" })
+	want(t, k, "", "t")
+	// Each new token is refused: two tries, no loop.
+	f.do(func() { f.life = -time.Hour })
+	other := client(t, f, func(o *KeystoneOptions) { o.Password = "wrong" })
+	before := f.signIns
+	want(t, other, fault.Unavailable, "t")
+	if f.signIns-before != 2 {
+		t.Errorf("signed in %d times", f.signIns-before)
+	}
+}
+
+func TestKeystoneServiceTokens(t *testing.T) {
+	f := newFake(t)
+	f.issue("user", "ann", time.Minute, "member")
+	f.issue("service", "nova", time.Hour, "service")
+	f.issue("other", "bob", time.Hour, "member")
+	f.issue("old", "nova", time.Minute, "service")
+	lax := client(t, f, nil)
+	strict := client(t, f, func(o *KeystoneOptions) { o.ServiceRolesRequired = true })
+	for _, c := range []struct {
+		user, service string
+		lax, strict   fault.Kind
+	}{
+		{"user", "", "", ""},
+		{"user", "service", "", ""},
+		{"user", "other", "", fault.Forbidden},
+		{"user", "none", fault.Forbidden, fault.Forbidden},
+		{"", "service", fault.Forbidden, fault.Forbidden},
+		{"none", "service", fault.Forbidden, fault.Forbidden},
+	} {
+		want(t, lax, c.lax, c.user, c.service)
+		want(t, strict, c.strict, c.user, c.service)
+	}
+	id, err := ask(lax, "user", "service")
+	if err != nil || id.User != "ann" || id.Service == nil || id.Service.User != "nova" || !id.Service.Has("service") {
+		t.Errorf("%+v, %v", id, err)
+	}
+	f.pass(time.Minute)
+	for _, c := range []struct {
+		user, service string
+		want          fault.Kind
+	}{
+		{"user", "", fault.Forbidden},
+		{"user", "other", fault.Forbidden},
+		{"user", "old", fault.Forbidden},
+		{"user", "service", ""},
+		{"user", "", fault.Forbidden}, // what was allowed for a service is not for all
+	} {
+		want(t, lax, c.want, c.user, c.service)
+	}
+	before := f.count("user")
+	want(t, lax, "", "user", "service")
+	if f.count("user") != before {
+		t.Error("an expired token is not remembered")
+	}
+	f.do(func() { delete(f.tokens, "user") })
+	f.pass(5 * time.Minute)
+	want(t, lax, fault.Forbidden, "user", "service")
+}
+
+func TestKeystoneAccessRules(t *testing.T) {
+	f := newFake(t)
+	f.issue("all", "ann", time.Hour)["application_credential"] = doc{"id": "a"}
+	f.issue("none", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{}}
+	f.issue("traits", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{{"service": "placement", "method": "GET", "path": "/traits/*"}}}
+	f.issue("compute", "ann", time.Hour)["application_credential"] = doc{"access_rules": []doc{{"service": "compute", "method": "GET", "path": "/traits/*"}}}
+	f.issue("service", "nova", time.Hour, "service")
+	k := client(t, f, func(o *KeystoneOptions) { o.ServiceType = "placement" })
+	want(t, k, "", "all")
+	want(t, k, fault.Forbidden, "none")
+	want(t, k, "", "traits")
+	want(t, k, fault.Forbidden, "compute")
+	want(t, k, "", "compute", "service")
+	want(t, client(t, f, nil), fault.Forbidden, "traits")
+	for _, c := range []struct {
+		rule, path string
+		want       bool
+	}{
+		{"/a", "/a", true}, {"/a", "/a/b", false}, {"/a", "/aa", false}, {"/a.b", "/axb", false},
+		{"/a/*", "/a/b", true}, {"/a/*", "/a/", false}, {"/a/*", "/a/b/c", false}, {"/a/*/c", "/a/b/c", true},
+		{"/a/{id}/c", "/a/b/c", true}, {"/a/{id}", "/a/b/c", false},
+		{"/a/**", "/a/b/c", true}, {"/a/**", "/a/", true}, {"/**", "/", true}, {"/a/{id", "/a/{id", true},
+	} {
+		if got := (accessRule{"s", "GET", c.rule}).matches("s", "GET", c.path); got != c.want {
+			t.Errorf("%s matches %s: %v", c.rule, c.path, got)
+		}
+	}
+	if (accessRule{"s", "GET", "/"}).matches("s", "PUT", "/") {
+		t.Error("another method matches")
+	}
+}
+
+func TestKeystoneFindsItsEndpoint(t *testing.T) {
+	f, other := newFake(t), newFake(t)
+	other.tokens = f.tokens
+	f.issue("t", "ann", time.Hour)
+	f.catalog = []doc{{"type": "compute", "endpoints": []doc{{"interface": "internal", "region": "one", "url": "http://127.0.0.1:1"}}},
+		{"type": "identity", "endpoints": []doc{{"interface": "public", "region": "one", "url": "http://127.0.0.1:1"},
+			{"interface": "internal", "region": "one", "url": other.URL + "/identity/v3/"}, {"interface": "internal", "region_id": "two", "url": f.URL + "/identity"}}}}
+	for _, c := range []struct {
+		region, iface string
+		asked         *fake
+	}{{"", "", other}, {"one", "internal", other}, {"two", "", f}, {"three", "", f}, {"one", "admin", f}} {
+		k := client(t, f, func(o *KeystoneOptions) { o.Region, o.Interface = c.region, c.iface })
+		before := c.asked.count("t")
+		want(t, k, "", "t")
+		if c.asked.count("t") != before+1 {
+			t.Errorf("region %q, interface %q: another Keystone was asked", c.region, c.iface)
+		}
+	}
+	for address, want := range map[string]string{"http://h:5000": "http://h:5000/v3", "http://h/identity/": "http://h/identity/v3", "http://h/v3": "http://h/v3",
+		"http://h/v3/": "http://h/v3", "http://h/v2.0": "http://h/v3"} {
+		if got := versioned(address); got != want {
+			t.Errorf("%s: %s; want %s", address, got, want)
+		}
+	}
+}
+
+func TestKeystoneSignsIn(t *testing.T) {
+	f := newFake(t)
+	for _, c := range []struct {
+		change func(*KeystoneOptions)
+		want   string
+	}{
+		{func(*KeystoneOptions) {}, `{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"project":{"domain":{"id":"default"},"name":"services"}}}}`},
+		{func(o *KeystoneOptions) { o.UserID, o.ProjectID = "u", "p" }, `{"auth":{"identity":{"methods":["password"],"password":{"user":{"id":"u","password":"secret"}}},"scope":{"project":{"id":"p"}}}}`},
+		{func(o *KeystoneOptions) { o.ProjectName, o.SystemScope = "", "all" }, `{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"system":{"all":true}}}}`},
+		{func(o *KeystoneOptions) { o.ProjectName, o.DomainName = "", "D" }, `{"auth":{"identity":{"methods":["password"],"password":{"user":{"domain":{"name":"Default"},"name":"placement","password":"secret"}}},"scope":{"domain":{"name":"D"}}}}`},
+		{func(o *KeystoneOptions) {
+			o.Username = ""
+			o.ApplicationCredentialID, o.ApplicationCredentialSecret = "a", "secret"
+		}, `{"auth":{"identity":{"application_credential":{"id":"a","secret":"secret"},"methods":["application_credential"]}}}`},
+		{func(o *KeystoneOptions) { o.ApplicationCredentialName, o.ApplicationCredentialSecret = "a", "secret" },
+			`{"auth":{"identity":{"application_credential":{"name":"a","secret":"secret","user":{"domain":{"name":"Default"},"name":"placement"}},"methods":["application_credential"]}}}`},
+	} {
+		want(t, client(t, f, c.change), fault.Forbidden, "none")
+		if got := f.bodies[len(f.bodies)-1]; got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+}
+
+func TestKeystoneOptionsAreChecked(t *testing.T) {
+	good := KeystoneOptions{AuthURL: "http://h:5000", Username: "u", Password: "p", UserDomainID: "d"}
+	if k, err := NewKeystone(good); err != nil || k.Challenge() != `Keystone uri="http://h:5000"` {
+		t.Error(err)
+	}
+	public := good
+	public.PublicURL = "https://cloud/v3"
+	if k, err := NewKeystone(public); err != nil || k.Challenge() != `Keystone uri="https://cloud/v3"` {
+		t.Error(err)
+	}
+	for word, change := range map[string]func(*KeystoneOptions){
+		"auth_url is missing":                      func(o *KeystoneOptions) { o.AuthURL = "" },
+		"auth_url = h:5000 is no address":          func(o *KeystoneOptions) { o.AuthURL = "h:5000" },
+		"username is missing":                      func(o *KeystoneOptions) { o.Username = "" },
+		"password is missing":                      func(o *KeystoneOptions) { o.Password = "" },
+		"user_domain_name is missing":              func(o *KeystoneOptions) { o.UserDomainID = "" },
+		"project_domain_name is missing":           func(o *KeystoneOptions) { o.ProjectName = "p" },
+		"application_credential_secret is missing": func(o *KeystoneOptions) { o.ApplicationCredentialID = "a" },
+		"application_credential_id is missing":     func(o *KeystoneOptions) { o.ApplicationCredentialSecret, o.Username = "s", "" },
+		"cafile cannot be read":                    func(o *KeystoneOptions) { o.CAFile = "/nowhere" },
+		"holds no certificate":                     func(o *KeystoneOptions) { o.CAFile = "keystone_test.go" },
+		"certfile and keyfile":                     func(o *KeystoneOptions) { o.CertFile = "keystone_test.go" },
+	} {
+		o := good
+		change(&o)
+		if _, err := NewKeystone(o); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), word) {
+			t.Errorf("%v; want %q", err, word)
+		}
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	got := Identity{User: "u", UserDomain: "ud", Project: "p", ProjectDomain: "pd", Roles: []string{"a"}, Service: &Identity{User: "s", Roles: []string{"service"}}}.Credentials()
+	want := map[string]any{"user_id": "u", "user_domain_id": "ud", "project_id": "p", "project_domain_id": "pd", "domain_id": nil, "system_scope": nil,
+		"roles": []string{"a"}, "is_admin_project": true, "service_user_id": "s", "service_user_domain_id": nil, "service_project_id": nil,
+		"service_project_domain_id": nil, "service_roles": []string{"service"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
+	}
+	got = Identity{Domain: "d", SystemScope: "all", NotAdminProject: true}.Credentials()
+	if got["domain_id"] != "d" || got["system_scope"] != "all" || got["is_admin_project"] != false || len(got["roles"].([]string)) != 0 || !slices.Equal(got["service_roles"].([]string), nil) {
+		t.Errorf("%v", got)
+	}
+}
