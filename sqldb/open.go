@@ -110,7 +110,7 @@ func sqlitePool(dsn string, conns int) (*sql.DB, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
 	}
-	pool := sql.OpenDB(connector)
+	pool := sql.OpenDB(keeping{connector})
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
 	return pool, nil
