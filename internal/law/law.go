@@ -51,6 +51,7 @@ func Rows() []Row {
 
 		{Package: "api/rest", Room: Contract, Imports: []string{"fault"}},
 		{Package: "api/identity", Room: Contract, Imports: []string{"fault"}},
+		{Package: "api/cors", Room: Contract},
 		{Package: "api/host", Room: Contract, Imports: with(words, "api/rest")},
 		{Package: "api/placement", Room: Contract, Imports: with(words, "api/rest"), Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
 		{Package: "api/compute", Room: Contract, Imports: with(words, "api/rest")},
@@ -61,6 +62,7 @@ func Rows() []Row {
 		{Package: "placement/index", Room: Pure, Imports: words},
 		{Package: "placement/candidate", Room: Pure, Imports: with(words, "placement/index")},
 		{Package: "placement/store", Room: Adapter, Imports: with(words, "placement/index", "sqldb"), Outside: []string{"github.com/google/uuid"}},
+		{Package: "placement/metrics", Room: Adapter, Imports: []string{"fault"}, Outside: []string{"github.com/prometheus/client_golang"}},
 		{Package: "placement/server", Room: Server, Imports: with(contracts, "placement/…"), Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
 
 		{Package: "agent", Room: Essay},

@@ -118,6 +118,7 @@ func (c *call) postAllocations() error {
 // put carries claims out and answers.
 func (c *call) put(claims ...store.Claim) error {
 	change, err := c.server.store.PutAllocations(c.ctx(), claims...)
+	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
 		c.refused(err, claims, nil)
 		return err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -29,8 +30,10 @@ type call struct {
 	version    api.Version
 	negotiated bool              // version is what the client asked for
 	values     map[string]string // of the path's variables
+	route      *route            // nil: the path is none
 	status     int               // as sent; 0: nothing was sent
-	size       int
+	size       int64             // of the body
+	left       bool              // the client went away, or the server stops, before there was an answer
 }
 
 // doc is an answer whose shape depends on the microversion.
@@ -106,41 +109,81 @@ func (c *call) none(status int) error {
 	return nil
 }
 
-// send writes the answer. It is the only place that does.
+// send writes a whole answer.
 func (c *call) send(status int, body []byte) {
+	if len(body) > 0 {
+		c.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	if c.begin(status, body != nil) {
+		// The client may have gone; there is nobody left to tell.
+		_ = c.write(body)
+	}
+}
+
+// begin sends the head of an answer. It says whether the body is to follow.
+func (c *call) begin(status int, json bool) bool {
 	h := c.w.Header()
-	h.Set("Openstack-Request-Id", c.id)
-	h.Set("X-Openstack-Request-Id", c.id)
+	if json {
+		h.Set("Content-Type", "application/json")
+	}
 	if c.negotiated {
 		h.Set(api.VersionHeader, c.version.Header())
 		h.Set("Vary", "openstack-api-version")
 	}
-	if body != nil {
-		h.Set("Content-Type", "application/json")
-	}
-	c.status, c.size = status, len(body)
+	status, replaced := c.server.cors.Apply(c.r, status, h)
+	h.Set("Openstack-Request-Id", c.id)
+	h.Set("X-Openstack-Request-Id", c.id)
+	c.status = status
 	c.w.WriteHeader(status)
-	if len(body) > 0 {
-		// The client may have gone; there is nobody left to tell.
-		_, _ = c.w.Write(body)
-	}
+	return !replaced
 }
 
-// report logs the request once it is answered.
+// write sends a part of the body.
+func (c *call) write(part []byte) error {
+	if len(part) == 0 {
+		return nil
+	}
+	n, err := c.w.Write(part)
+	c.size += int64(n)
+	return err
+}
+
+// report counts and logs the request once it is answered.
 func (c *call) report() {
+	took, path := c.server.now().Sub(c.began), ""
+	if c.route != nil {
+		path = c.route.path
+	}
+	status := c.status
+	if c.left {
+		status = clientLeft
+	}
+	c.server.metrics.Request(path, c.r.Method, status, took, c.size)
 	version := "-"
 	if c.negotiated {
 		version = c.version.String()
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", c.id), slog.String("method", c.r.Method), slog.String("uri", c.r.URL.RequestURI()),
-		slog.Int("status", c.status), slog.Int("len", c.size), slog.String("microversion", version),
-		slog.String("user", c.caller.User), slog.Duration("took", c.server.now().Sub(c.began)),
+		slog.String("request_id", c.id), slog.String("method", c.r.Method), slog.String("route", path), slog.String("uri", clip(c.r.URL.RequestURI())),
+		slog.Int("status", status), slog.Int64("len", c.size), slog.String("microversion", version),
+		slog.String("user", c.caller.User), slog.String("project", c.caller.Project), slog.String("from", c.r.RemoteAddr), slog.Duration("took", took),
 	}
 	if global := c.r.Header.Get("X-Openstack-Request-Id"); globalID.MatchString(global) {
 		attrs = append(attrs, slog.String("global_request_id", global))
 	}
 	c.server.log.LogAttrs(context.WithoutCancel(c.ctx()), slog.LevelInfo, "request", attrs...)
+}
+
+// clientLeft is the status in logs and metrics of a request that nobody waits for any more.
+const clientLeft = 499
+
+// clip keeps a line of the log readable.
+func clip(text string) string {
+	const longest = 1000
+	if len(text) <= longest {
+		return text
+	}
+	return text[:longest] + "…"
 }
 
 // globalID is what a client may call its own request, so that it is found in the logs of all services that it led to.

@@ -2,28 +2,81 @@ package server
 
 import (
 	"encoding/json"
+	"iter"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
-	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
+// part is how much of an answer, in bytes, is kept before it is sent. An answer that is smaller is sent at once, with its length.
+const part = 1 << 20
+
 // answerWriter writes the answer of GET /allocation_candidates piece by piece: it can be megabytes, and reflection over
 // maps of maps would be most of the time that a question takes.
 type answerWriter struct {
-	version  api.Version
+	call     *call
 	snapshot *index.Snapshot
 	ask      resource.Ask
 	out      []byte
+	sending  time.Duration // how long the client took to take the parts
+
+	used  map[provider.ID]bool // providers that candidates take something from
+	roots map[provider.ID]bool // of their trees
 
 	ids      []provider.ID // scratch: the keys of the map that is being written
 	classes  []resource.Class
 	suffixes []string
+}
+
+// newAnswerWriter makes a writer; close it.
+func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
+	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, used: map[provider.ID]bool{}, roots: map[provider.ID]bool{}}
+	if kept, ok := c.server.buffers.Get().(*[]byte); ok {
+		w.out = (*kept)[:0]
+	}
+	return w
+}
+
+// close leaves the buffer for others.
+func (w *answerWriter) close() {
+	if cap(w.out) <= 2*part {
+		w.call.server.buffers.Put(&w.out)
+	}
+}
+
+// relieve sends what is written when it is a part.
+func (w *answerWriter) relieve() error {
+	if len(w.out) < part {
+		return nil
+	}
+	began := w.call.server.now()
+	if w.call.status == 0 {
+		w.call.begin(http.StatusOK, true)
+	}
+	err := w.call.write(w.out)
+	w.out = w.out[:0]
+	w.sending += w.call.server.now().Sub(began)
+	if err != nil {
+		return fault.New(fault.Unavailable, "placement.server", "the client takes no more of the answer: %w", err)
+	}
+	return nil
+}
+
+// end sends the rest.
+func (w *answerWriter) end() error {
+	if w.call.status == 0 {
+		w.call.send(http.StatusOK, w.out)
+		return nil
+	}
+	return w.call.write(w.out)
 }
 
 // keys lists the keys of a map in order, in a slice that is used again.
@@ -59,25 +112,49 @@ func (w *answerWriter) comma(i int) {
 	}
 }
 
-func (w *answerWriter) answer(list []candidate.Candidate) []byte {
-	w.out = make([]byte, 0, 256+512*len(list)) // about what a host of two providers takes
+// answer writes the whole answer and counts the candidates in it.
+func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err error) {
 	w.put(`{"allocation_requests":[`)
-	for i, found := range list {
-		w.comma(i)
+	for found := range list {
+		w.comma(n)
 		w.request(found)
+		w.note(found)
+		n++
+		if err = w.relieve(); err != nil {
+			return n, err
+		}
 	}
 	w.put(`],"provider_summaries":{`)
-	asked := w.ask.Total()
-	for i, row := range involved(w.snapshot, list, w.version >= sinceNestedCandidates) {
-		w.comma(i)
-		w.summary(row, asked)
+	asked, nested, i := w.ask.Total(), w.call.version >= sinceNestedCandidates, 0
+	for _, root := range slices.Sorted(maps.Keys(w.roots)) {
+		for _, row := range w.snapshot.Tree(root) { // of the trees that candidates take something from, all is told
+			if !nested && !w.used[row.ID] {
+				continue
+			}
+			w.comma(i)
+			w.summary(row, asked)
+			i++
+			if err = w.relieve(); err != nil {
+				return n, err
+			}
+		}
 	}
 	w.put(`}}`)
-	return w.out
+	return n, nil
+}
+
+// note keeps in mind which providers the answer has to tell of.
+func (w *answerWriter) note(found candidate.Candidate) {
+	for id := range found.Allocation {
+		if !w.used[id] {
+			w.used[id] = true
+			w.roots[w.snapshot.RootOf(id)] = true
+		}
+	}
 }
 
 func (w *answerWriter) request(found candidate.Candidate) {
-	byList := w.version < sinceAllocationOwner
+	byList := w.call.version < sinceAllocationOwner
 	open, shut := `{"allocations":{`, `}`
 	if byList {
 		open, shut = `{"allocations":[`, `]`
@@ -97,7 +174,7 @@ func (w *answerWriter) request(found candidate.Candidate) {
 		w.put(`}`)
 	}
 	w.put(shut)
-	if w.version >= sinceMappings {
+	if w.call.version >= sinceMappings {
 		w.mappings(found.Mappings)
 	}
 	w.put(`}`)
@@ -134,7 +211,7 @@ func (w *answerWriter) summary(row index.Row, asked resource.Amounts) {
 	w.put(`:{"resources":{`)
 	n := 0
 	for _, class := range keys(&w.classes, row.Inventories) {
-		if _, wanted := asked[class]; !wanted && w.version < sinceSummaryAll {
+		if _, wanted := asked[class]; !wanted && w.call.version < sinceSummaryAll {
 			continue
 		}
 		w.comma(n)
@@ -147,7 +224,7 @@ func (w *answerWriter) summary(row index.Row, asked resource.Amounts) {
 		w.put(`}`)
 	}
 	w.put(`}`)
-	if w.version >= sinceSummaryTraits {
+	if w.call.version >= sinceSummaryTraits {
 		w.put(`,"traits":[`)
 		for i, t := range row.Traits {
 			w.comma(i)
@@ -155,7 +232,7 @@ func (w *answerWriter) summary(row index.Row, asked resource.Amounts) {
 		}
 		w.put(`]`)
 	}
-	if w.version >= sinceNestedCandidates {
+	if w.call.version >= sinceNestedCandidates {
 		w.put(`,"parent_provider_uuid":`)
 		if row.Parent == "" {
 			w.put(`null`)

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"maps"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -33,56 +33,90 @@ func (c *call) ask() (resource.Ask, *index.Snapshot, error) {
 	return ask, snapshot, err
 }
 
-// candidates is GET /allocation_candidates.
+// candidates is GET /allocation_candidates. A large answer is sent in parts while the rest is still being found, so what it takes of
+// memory does not grow with it.
 func (c *call) candidates() error {
 	ask, snapshot, err := c.ask()
 	if err != nil {
 		return err
 	}
-	list := c.find(snapshot, ask)
-	if err := c.ctx().Err(); err != nil {
-		return err // the client has gone; the list may have been cut short
+	c.modified(time.Time{})
+	began, found := c.server.now(), c.search(snapshot, ask)
+	if c.server.opts.RandomizeCandidates {
+		found = slices.Values(c.sample(found, ask.Limit))
 	}
-	if len(list) == 0 {
-		if reason := candidate.Explain(snapshot, ask).Reason; reason != "" {
+	w := newAnswerWriter(c, snapshot, ask)
+	defer w.close()
+	n, err := w.answer(found)
+	if err == nil {
+		err = c.ctx().Err() // the client has gone; the list may have been cut short
+	}
+	if err != nil {
+		return err
+	}
+	took := c.server.now().Sub(began) - w.sending
+	c.server.metrics.Candidates(took, n)
+	c.server.log.Debug("candidates", "request_id", c.id, "found", n, "took", took, "providers", snapshot.Providers())
+	if n == 0 {
+		if reason := c.why(snapshot, ask).Reason; reason != "" {
 			c.w.Header().Set(api.ReasonHeader, oneLine(reason))
 		}
 	}
-	c.modified(time.Time{})
-	w := answerWriter{version: c.version, snapshot: snapshot, ask: ask}
-	c.send(http.StatusOK, w.answer(list))
-	return nil
+	return w.end()
 }
 
-// find takes from the solver what the options and the microversion allow.
-func (c *call) find(snapshot *index.Snapshot, ask resource.Ask) []candidate.Candidate {
-	limit := ask.Limit
-	enough := c.server.opts.MaxCandidates
-	nested := c.version >= sinceNestedCandidates
-	if limit > 0 && nested && !c.server.opts.RandomizeCandidates {
-		enough = min(enough, limit)
-	} else {
-		ask.Limit = 0 // what is cut is cut below
-	}
-	search := candidate.All
+// why asks for an explanation.
+func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) candidate.Explanation {
+	began := c.server.now()
+	why := candidate.Explain(snapshot, ask)
+	took := c.server.now().Sub(began)
+	c.server.metrics.Explain(took)
+	c.server.log.Debug("explained", "request_id", c.id, "reason", why.Reason, "took", took)
+	return why
+}
+
+// search takes from the solver what the options and the microversion allow, and stops when nobody waits any more.
+func (c *call) search(snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Candidate] {
+	all, nested := candidate.All, c.version >= sinceNestedCandidates
 	if c.server.opts.BreadthFirst {
-		search = candidate.Spread
+		all = candidate.Spread
 	}
-	var list []candidate.Candidate
-	for found := range search(snapshot, ask) {
-		if nested || onePerTree(snapshot, found) {
-			list = append(list, found)
-		}
-		if len(list) >= enough || len(list)%1024 == 0 && c.ctx().Err() != nil {
-			break
-		}
-	}
+	limit, most := ask.Limit, max(c.server.opts.MaxCandidates, 0)
 	if c.server.opts.RandomizeCandidates {
-		c.server.shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		limit = 0 // it takes from all
 	}
-	if limit > 0 && limit < len(list) {
-		list = list[:limit]
+	ask.Limit = most
+	if nested && limit > 0 && (most == 0 || limit < most) {
+		ask.Limit = limit
 	}
+	return func(yield func(candidate.Candidate) bool) {
+		seen, given := 0, 0
+		for found := range all(snapshot, ask) {
+			if seen++; seen%256 == 0 && c.ctx().Err() != nil {
+				return
+			}
+			if !nested && !onePerTree(snapshot, found) {
+				continue
+			}
+			if given++; !yield(found) || given == limit {
+				return
+			}
+		}
+	}
+}
+
+// sample takes as many as limit by chance, all when it is 0, and leaves their order to chance.
+func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidate.Candidate {
+	var list []candidate.Candidate
+	seen := 0
+	for one := range found {
+		if seen++; limit == 0 || len(list) < limit {
+			list = append(list, one)
+		} else if at := c.server.pick(seen); at < limit { // each of those seen has the same chance to be among the list
+			list[at] = one
+		}
+	}
+	c.server.shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list
 }
 
@@ -121,7 +155,7 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	why := candidate.Explain(snapshot, ask)
+	why := c.why(snapshot, ask)
 	told := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainStep{}, Minimal: append([]string{}, why.Minimal...), Nearest: []api.ExplainMiss{}}
 	for _, step := range why.Funnel {
 		told.Funnel = append(told.Funnel, api.ExplainStep(step))
@@ -134,26 +168,4 @@ func (c *call) explain() error {
 		told.Nearest = append(told.Nearest, miss)
 	}
 	return c.json(http.StatusOK, told)
-}
-
-// involved lists the providers that the answer has to tell of, by ID: all of the trees that candidates take something from.
-func involved(snapshot *index.Snapshot, list []candidate.Candidate, nested bool) []index.Row {
-	used, roots := map[provider.ID]bool{}, map[provider.ID]bool{}
-	for _, found := range list {
-		for id := range found.Allocation {
-			if !used[id] {
-				used[id] = true
-				roots[snapshot.RootOf(id)] = true
-			}
-		}
-	}
-	var rows []index.Row
-	for _, root := range slices.Sorted(maps.Keys(roots)) {
-		for _, row := range snapshot.Tree(root) {
-			if nested || used[row.ID] {
-				rows = append(rows, row)
-			}
-		}
-	}
-	return rows
 }

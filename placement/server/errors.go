@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,14 +48,19 @@ func statusOf(err error) int {
 
 // fail answers with an error. Faults of ours are logged with all they say, and the client is told the request id only.
 func (c *call) fail(err error, logged bool) {
-	if c.status != 0 {
-		return // the answer has begun
+	if c.status != 0 { // the answer has begun: only a broken connection tells the client that it is not whole
+		if c.left = !logged; logged {
+			c.status = http.StatusInternalServerError
+		}
+		panic(http.ErrAbortHandler)
 	}
 	code := statusOf(err)
+	if c.left = c.ctx().Err() != nil && errors.Is(err, context.Canceled); c.left {
+		code = http.StatusServiceUnavailable
+	}
 	entry := api.ErrorDoc{Status: code, Title: http.StatusText(code), Detail: fault.TextOf(err), RequestID: c.id}
 	if code >= http.StatusInternalServerError {
-		gone := errors.Is(err, context.Canceled) && c.ctx().Err() != nil
-		if !logged && !gone {
+		if !logged && !c.left {
 			c.server.log.Error("a request failed", "request_id", c.id, "method", c.r.Method, "uri", c.r.URL.RequestURI(), "error", err)
 		}
 		entry.Detail = "The service failed; its log tells more under " + c.id + "."
@@ -74,6 +80,9 @@ func (c *call) fail(err error, logged bool) {
 		if r.doc != nil {
 			body = r.doc
 		}
+	}
+	if code == http.StatusConflict {
+		c.server.metrics.Conflict(cmp.Or(fault.CodeOf(err), api.CodeUndefined))
 	}
 	h := c.w.Header()
 	for _, name := range []string{"Last-Modified", "Cache-Control", "Location"} {

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -247,41 +246,6 @@ func TestAFailedRefreshIsRepeated(t *testing.T) {
 		t.Error("still owed")
 	}
 	same(t, w)
-}
-
-// The order is left to chance when the operator says so, and the limit then takes from all.
-func TestRandomizedCandidates(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.RandomizeCandidates = true })
-	w.server.shuffle = func(n int, swap func(i, j int)) { // chance, for once, turns the list around
-		for i := range n / 2 {
-			swap(i, n-1-i)
-		}
-	}
-	for i := range 5 {
-		grow(t, w.client(), fmt.Sprint("host", i), 4, 1)
-	}
-	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}}
-	roots := func() []provider.ID {
-		found, err := w.client().Candidates(t.Context(), ask)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out []provider.ID
-		for _, c := range found.List {
-			out = slices.AppendSeq(out, maps.Keys(c.Allocation))
-		}
-		return out
-	}
-	all := roots()
-	ask.Limit = 2
-	if some := roots(); len(all) != 5 || !slices.Equal(some, all[:2]) {
-		t.Errorf("%v of %v", some, all)
-	}
-	w.server.opts.MaxCandidates = 3
-	ask.Limit = 0
-	if some := roots(); len(some) != 3 {
-		t.Errorf("%d candidates of at most 3", len(some))
-	}
 }
 
 // quiet fills the slots that New fills, for a server without a store.

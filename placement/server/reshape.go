@@ -27,6 +27,7 @@ func (c *call) reshape() error {
 	}
 	claims := c.claims(in.Allocations)
 	change, err := c.server.store.Reshape(c.ctx(), inventories, claims)
+	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
 		c.refused(err, claims, slices.Collect(maps.Keys(inventories)))
 		return err

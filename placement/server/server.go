@@ -14,23 +14,29 @@
 //   - PUT /resource_providers/{uuid} has Last-Modified also at the first change of a provider.
 //   - A claim that is refused leaves nothing behind. In the original the consumer may stay, with generation 0.
 //   - Amounts are added once when the unsuffixed group and a suffixed one take from one inventory and no policy is given.
+//   - /healthz, /metrics and /berth/v1/explain are there, the first two for everybody.
 //   - The number of request groups, the length of the request line and the size of bodies have limits.
 package server
 
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/store"
 )
 
@@ -38,19 +44,22 @@ import (
 // refuses a request line that is longer.
 const MaxHeader = 64 << 10
 
-// defaultMaxCandidates bounds an answer when Options do not.
-const defaultMaxCandidates = 100_000
-
-// Options are what the server may be told. The zero value is complete but for Auth.
+// Options are what the server may be told. The zero value is complete but for Auth. Two more options of [placement] are the store's:
+// Store.ClaimAttempts, and Store.IncompleteProject and IncompleteUser.
 type Options struct {
-	Auth                identity.Authenticator // who is asking; nil lets nobody in but to the version document
-	Challenge           string                 // the WWW-Authenticate header of an answer 401, for Keystone; empty: none
-	Policy              Policy                 // who may do what; nil: administrators and services all, readers the usages of their project
-	Log                 *slog.Logger           // nil: slog.Default()
-	RandomizeCandidates bool                   // [placement] randomize_allocation_candidates: the order of candidates is left to chance
-	BreadthFirst        bool                   // [placement] allocation_candidates_generation_strategy = breadth-first: a candidate from each host in turn
-	MaxCandidates       int                    // how many candidates are looked at for one answer; 0: 100,000
-	MaxBody             int64                  // the largest request body in bytes; 0: rest.MaxBody
+	Auth      identity.Authenticator // who is asking; nil lets nobody in but to the version document
+	Challenge string                 // the WWW-Authenticate header of an answer 401, for Keystone; empty: none
+	Policy    Policy                 // who may do what; nil: administrators and services all, readers the usages of their project
+	CORS      cors.Options           // [cors]; without an AllowedOrigin there is none
+	Log       *slog.Logger           // nil: slog.Default()
+	Metrics   *metrics.Set           // nil: a set of its own
+
+	RandomizeCandidates bool // [placement] randomize_allocation_candidates: the order of candidates, and what a limit leaves, is left to chance
+	BreadthFirst        bool // [placement] allocation_candidates_generation_strategy = breadth-first: a candidate from each host in turn
+	MaxCandidates       int  // [placement] max_allocation_candidates: how many are found for one answer at most; 0 and less: all. (The original takes 0 for 1.)
+
+	MaxBody     int64         // the largest request body in bytes; 0: rest.MaxBody
+	MaxIndexAge time.Duration // /healthz says 503 when the index is older; 0: it may be of any age, nobody else writes
 }
 
 // Server is the API's http.Handler. It is safe for concurrent use.
@@ -63,9 +72,17 @@ type Server struct {
 	index  *live
 	names  *names
 
+	cors    *cors.Policy
+	metrics *metrics.Set
+	scrape  http.Handler // /metrics
+	health  health
+	fresh   atomic.Pointer[time.Time] // when the index was last read whole, or found to be right
+	buffers sync.Pool                 // of *[]byte: for the parts of large answers
+
 	now     func() time.Time
 	newID   func() string // the UUID of a provider that was made without one
 	shuffle func(int, func(i, j int))
+	pick    func(n int) int // a number from 0 to n-1, by chance
 }
 
 // New makes a server on a store whose schema is in place, and reads the whole database into the index.
@@ -83,34 +100,51 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
-	if opts.MaxCandidates <= 0 {
-		opts.MaxCandidates = defaultMaxCandidates
+	if opts.Metrics == nil {
+		opts.Metrics = metrics.New()
 	}
 	if opts.MaxBody <= 0 {
 		opts.MaxBody = rest.MaxBody
 	}
 	srv := &Server{
 		store: s, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
-		now: time.Now, newID: uuid.NewString, shuffle: shuffle,
+		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
+		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
+	}
+	if s.Watch == nil {
+		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
 	if err := srv.Reload(ctx); err != nil {
 		return nil, fault.Wrap("", "placement.server.New", err)
 	}
+	srv.metrics.WatchIndex(srv.indexState)
 	return srv, nil
 }
 
 // Reload reads the whole database into the index: for a database that others write to as well.
-func (s *Server) Reload(ctx context.Context) error { return s.index.reload(ctx) }
+func (s *Server) Reload(ctx context.Context) error {
+	began := s.now()
+	err := s.index.reload(ctx)
+	if err == nil {
+		s.fresh.Store(&began)
+	}
+	return err
+}
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.aside(w, r) {
+		return
+	}
 	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now()}
+	defer s.metrics.Begin()()
 	defer c.report()
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
+			s.metrics.Panic()
 			s.log.Error("a handler panicked", "request_id", c.id, "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			c.fail(fault.New(fault.Internal, "placement.server", "unexpected"), true)
 		}
@@ -146,6 +180,7 @@ func (s *Server) serve(c *call) error {
 	if found == nil {
 		return status(http.StatusNotFound, "The resource could not be found.")
 	}
+	c.route, c.values = found, values
 	v, ok := found.verbs[c.r.Method]
 	if !ok {
 		return notAllowed(c, found)
@@ -153,7 +188,6 @@ func (s *Server) serve(c *call) error {
 	if err := v.admit(c, found); err != nil {
 		return err
 	}
-	c.values = values
 	return v.handle(c)
 }
 

@@ -32,6 +32,7 @@ type world struct {
 	t      *testing.T
 	server *Server
 	store  *store.Store
+	close  func() error // of the database
 }
 
 func newWorld(t *testing.T, change ...func(*Options)) *world {
@@ -41,6 +42,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.close = db.Close
 	t.Cleanup(func() { db.Close() })
 	if w.store, err = store.Open(t.Context(), db); err != nil {
 		t.Fatal(err)

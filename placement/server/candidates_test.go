@@ -1,0 +1,247 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/identity"
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/metrics"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// fleet is a server without a store, whose index has hosts with so many VCPU and NICs of 8 VFs each.
+func fleet(hosts, nics int, change ...func(*Options)) *Server {
+	var rows []index.Row
+	add := func(id, root string, stock map[resource.Class]resource.Inventory, traits ...resource.Trait) {
+		row := index.Row{Provider: provider.Provider{ID: provider.ID(id), Name: id, Root: provider.ID(root), Inventories: stock, Traits: traits}}
+		if id != root {
+			row.Parent = provider.ID(root)
+		}
+		rows = append(rows, row)
+	}
+	for h := range hosts {
+		host := fmt.Sprintf("00000000-0000-4000-8000-%012d", h)
+		add(host, host, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(64), "MEMORY_MB": resource.Whole(1 << 18), "DISK_GB": resource.Whole(2000)}, "COMPUTE_NODE", "HW_CPU_X86_AVX")
+		for n := range nics {
+			add(fmt.Sprintf("10000000-0000-4000-8000-%06d%06d", h, n), host, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(8)}, "CUSTOM_PHYSNET_A")
+		}
+	}
+	opts := Options{Auth: identity.NoAuth2, Policy: plainPolicy{}}
+	for _, c := range change {
+		c(&opts)
+	}
+	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLive(nil), names: newNames(nil), pick: rand.IntN}
+	s.scrape = s.metrics.Handler()
+	quiet(s)
+	s.index.snapshot.Store(index.Build(rows))
+	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true} // taken for known, so that no store is asked
+	s.names.traits = map[resource.Trait]bool{"CUSTOM_PHYSNET_A": true}
+	return s
+}
+
+// candidatesOf asks for candidates as admin.
+func candidatesOf(version, query string) *http.Request {
+	r := httptest.NewRequest("GET", "/allocation_candidates?"+query, nil)
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set(api.VersionHeader, "placement "+version)
+	return r
+}
+
+// wide asks for a VF from each of three groups: 20 NICs of a host give 20³ candidates.
+const wide = "group_policy=none&resources_A=CUSTOM_VF:1&resources_B=CUSTOM_VF:1&resources_C=CUSTOM_VF:1"
+
+// A large answer is sent in parts, a small one with its length; put together they say the same.
+func TestLargeAnswersAreSentInParts(t *testing.T) {
+	web := httptest.NewServer(fleet(1, 20))
+	defer web.Close()
+	for _, c := range []struct {
+		limit, want int
+		whole       bool
+	}{{1, 1, true}, {100, 100, true}, {7000, 7000, false}, {0, 8000, false}} {
+		query := wide
+		if c.limit > 0 {
+			query += fmt.Sprint("&limit=", c.limit)
+		}
+		r := candidatesOf("1.39", query)
+		r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", web.Listener.Addr().String()
+		resp, err := web.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		var got api.CandidatesDoc
+		if err := errors.Join(err, json.Unmarshal(body, &got)); err != nil || resp.StatusCode != 200 || len(got.Requests) != c.want || len(got.Summaries) != 21 {
+			t.Fatalf("limit %d: %d, %v, %d candidates, %d summaries", c.limit, resp.StatusCode, err, len(got.Requests), len(got.Summaries))
+		}
+		length := resp.Header.Get("Content-Length")
+		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < part) {
+			t.Errorf("limit %d: %d bytes, content-length %q", c.limit, len(body), length)
+		}
+		for _, name := range []string{api.VersionHeader, "Last-Modified", "X-Openstack-Request-Id"} {
+			if resp.Header.Get(name) == "" {
+				t.Errorf("limit %d: no %s", c.limit, name)
+			}
+		}
+	}
+}
+
+// lazy is a client that takes so many bytes and then goes away.
+type lazy struct {
+	*httptest.ResponseRecorder
+	takes int
+	gone  func()
+}
+
+func (l *lazy) Write(data []byte) (int, error) {
+	if l.Body.Len() >= l.takes {
+		l.gone()
+		return 0, errors.New("the client has gone")
+	}
+	return l.ResponseRecorder.Write(data)
+}
+
+// A question with millions of answers stops when its client goes away, and the connection is broken.
+func TestNobodyWaitsForTheAnswer(t *testing.T) {
+	s := fleet(1, 200)
+	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
+	ctx, cancel := context.WithCancel(t.Context())
+	rec := &lazy{httptest.NewRecorder(), 3 * part, cancel}
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler {
+				t.Errorf("the connection is not broken: %v", p)
+			}
+		}()
+		s.ServeHTTP(rec, candidatesOf("1.39", query).WithContext(ctx))
+	}()
+	if n := rec.Body.Len(); n < 3*part || n > 5*part {
+		t.Errorf("%d bytes were sent to one who takes %d", n, 3*part)
+	}
+	// Gone before the first part: the search stops by itself.
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	again := httptest.NewRecorder()
+	s.ServeHTTP(again, candidatesOf("1.39", query).WithContext(ctx))
+	if again.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d", again.Code)
+	}
+	if text := scrape(t, s); !strings.Contains(text, `berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
+		t.Error("the metrics do not tell of clients that left:", text)
+	}
+}
+
+// max_allocation_candidates bounds what is found; a limit takes from that.
+func TestMaxCandidates(t *testing.T) {
+	for _, c := range []struct {
+		most, limit int
+		breadth     bool
+		want, hosts int
+	}{
+		{0, 0, false, 40, 10}, {-1, 0, false, 40, 10}, {-1, 7, false, 7, 2}, {6, 0, false, 6, 2}, {6, 7, false, 6, 2}, {7, 6, false, 6, 2},
+		{6, 0, true, 6, 6}, {-1, 12, true, 12, 10}, {-1, 0, true, 40, 10},
+	} {
+		s := fleet(10, 4, func(o *Options) { o.MaxCandidates, o.BreadthFirst = c.most, c.breadth })
+		query := "resources=VCPU:1&resources1=CUSTOM_VF:1"
+		if c.limit > 0 {
+			query += fmt.Sprint("&limit=", c.limit)
+		}
+		list := listed(t, s, "1.39", query)
+		hosts := map[string]bool{}
+		for _, providers := range list {
+			hosts[strings.Fields(providers)[0]] = true
+		}
+		if len(list) != c.want || len(hosts) != c.hosts {
+			t.Errorf("%+v: %d candidates on %d hosts", c, len(list), len(hosts))
+		}
+	}
+	// Before 1.29 candidates within a tree are left out of what was found.
+	s := fleet(10, 4, func(o *Options) { o.MaxCandidates = 6 })
+	if list := listed(t, s, "1.28", "resources=VCPU:1,CUSTOM_VF:1"); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+	if list := listed(t, s, "1.28", "resources=VCPU:1&limit=3"); len(list) != 3 {
+		t.Errorf("%v", list)
+	}
+}
+
+// listed asks for candidates and gives the providers of each, sorted.
+func listed(t *testing.T, s *Server, version, query string) []string {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, candidatesOf(version, query))
+	var got api.CandidatesDoc
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != 200 {
+		t.Fatalf("%d %v %.300s", rec.Code, err, rec.Body)
+	}
+	var out []string
+	for _, request := range got.Requests {
+		var ids []string
+		for id := range request.Allocations {
+			ids = append(ids, string(id))
+		}
+		slices.Sort(ids)
+		out = append(out, strings.Join(ids, " "))
+	}
+	return out
+}
+
+// The order is left to chance when the operator says so, and the limit then takes from all.
+func TestRandomizedCandidates(t *testing.T) {
+	s := fleet(10, 4, func(o *Options) { o.RandomizeCandidates = true })
+	const query = "resources=VCPU:1&resources1=CUSTOM_VF:1"
+	chance := rand.New(rand.NewPCG(1, 2))
+	s.shuffle, s.pick = func(n int, swap func(i, j int)) { chance.Shuffle(n, swap) }, chance.IntN
+	inOrder := listed(t, fleet(10, 4), "1.39", query)
+	all := listed(t, s, "1.39", query)
+	if slices.Equal(all, inOrder) || !slices.Equal(slices.Sorted(slices.Values(all)), slices.Sorted(slices.Values(inOrder))) {
+		t.Errorf("not another order of the same:\n%v\n%v", all, inOrder)
+	}
+	times := map[string]int{}
+	const rounds = 500
+	for range rounds {
+		for _, one := range listed(t, s, "1.39", query+"&limit=4") {
+			times[one]++
+		}
+	}
+	for _, one := range inOrder { // each has one chance in ten; 5 standard deviations are 33
+		if n := times[one]; n < rounds/10-33 || n > rounds/10+33 {
+			t.Errorf("%s was taken %d times of %d", one, n, rounds)
+		}
+	}
+	if len(times) != len(inOrder) {
+		t.Errorf("%d of %d were ever taken: %v", len(times), len(inOrder), slices.Sorted(maps.Keys(times)))
+	}
+	s.opts.MaxCandidates = 3 // which bounds what chance takes from
+	if list := listed(t, s, "1.39", query); !slices.Equal(slices.Sorted(slices.Values(list)), slices.Sorted(slices.Values(inOrder[:3]))) {
+		t.Errorf("%v, want %v in any order", list, inOrder[:3])
+	}
+}
+
+// BenchmarkCandidates asks for a server with one VF, 1000 candidates at most, in a fleet of 2000 hosts with four NICs each.
+func BenchmarkCandidates(b *testing.B) {
+	s := fleet(2000, 4)
+	r := candidatesOf("1.39", "resources=VCPU:2,MEMORY_MB:1024&resources_VF=CUSTOM_VF:1&required_VF=CUSTOM_PHYSNET_A&limit=1000")
+	b.ReportAllocs()
+	for b.Loop() {
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, r)
+		if rec.Code != http.StatusOK || rec.Body.Len() < 100_000 {
+			b.Fatalf("%d, %d bytes", rec.Code, rec.Body.Len())
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/placement/metrics"
+)
+
+const (
+	healthTime = 2 * time.Second // how long the database may take to answer
+	healthAge  = time.Second     // how long an answer about health is repeated: nobody knows who asks
+)
+
+// health is the last answer about health.
+type health struct {
+	mu   sync.Mutex
+	at   time.Time
+	sick string // a sentence; empty: all is well
+}
+
+// aside answers what is no part of Placement's API: /healthz and /metrics, without asking who wants to know.
+func (s *Server) aside(w http.ResponseWriter, r *http.Request) bool {
+	var answer http.HandlerFunc
+	switch r.URL.Path {
+	case "/healthz":
+		answer = s.healthz
+	case "/metrics":
+		answer = s.scrape.ServeHTTP
+	default:
+		return false
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return true
+	}
+	answer(w, r)
+	return true
+}
+
+// healthz says whether this server should be asked: the database answers and the index is young enough.
+func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
+	sick, state := s.sick(r.Context()), s.indexState()
+	said := doc{"status": "ok", "index": doc{"trees": state.Trees, "providers": state.Providers, "age_seconds": int(state.Age.Seconds())}}
+	status := http.StatusOK
+	if sick != "" {
+		said["status"], said["reason"], status = "unavailable", sick, http.StatusServiceUnavailable
+	}
+	data, err := json.Marshal(said)
+	if err != nil { // texts and numbers are always written
+		status, data = http.StatusInternalServerError, nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(data)
+}
+
+// sick is the sentence that says why this server should not be asked; empty when it should. Those who ask at the same time
+// share one look.
+func (s *Server) sick(ctx context.Context) string {
+	h := &s.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := s.now(); h.at.IsZero() || now.Sub(h.at) >= healthAge {
+		sick := s.examine(ctx)
+		if sick != h.sick {
+			s.log.Warn("health has changed", "before", h.sick, "now", sick)
+		}
+		h.at, h.sick = s.now(), sick
+	}
+	return h.sick
+}
+
+func (s *Server) examine(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTime)
+	defer cancel()
+	if _, err := s.store.Version(ctx); err != nil {
+		s.log.Debug("the database does not answer", "error", err)
+		return "The database does not answer."
+	}
+	if state := s.indexState(); s.opts.MaxIndexAge > 0 && state.Age > s.opts.MaxIndexAge {
+		return fmt.Sprintf("The index is %s old, more than the %s that it may be.", state.Age.Round(time.Second), s.opts.MaxIndexAge)
+	}
+	return ""
+}
+
+// indexState is the state of the index now.
+func (s *Server) indexState() metrics.Index {
+	snapshot := s.index.now()
+	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.fresh.Load())}
+}

@@ -1,0 +1,242 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// scrape is what /metrics says.
+func scrape(t *testing.T, s *Server) string {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	if rec.Code != 200 || !strings.HasPrefix(rec.Header().Get("Content-Type"), "text/plain") {
+		t.Fatalf("%d %s", rec.Code, rec.Body)
+	}
+	return rec.Body.String()
+}
+
+// wantLines looks for whole lines in what /metrics says.
+func wantLines(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains("\n"+text, "\n"+line+"\n") {
+			name, _, _ := strings.Cut(line, "{")
+			var have []string
+			for l := range strings.Lines(text) {
+				if strings.HasPrefix(l, name) {
+					have = append(have, l)
+				}
+			}
+			t.Errorf("no line %s, but\n%s", line, strings.Join(have, ""))
+		}
+	}
+}
+
+// healthOf asks for health, without a token.
+func healthOf(t *testing.T, s *Server) (status int, said struct {
+	Status, Reason string
+	Index          struct {
+		Trees, Providers int
+		Age              int `json:"age_seconds"`
+	}
+}) {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, httptest.NewRequest("GET", "/healthz", nil))
+	if err := json.Unmarshal(rec.Body.Bytes(), &said); err != nil || rec.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("%d %s", rec.Code, rec.Body)
+	}
+	return rec.Code, said
+}
+
+// /healthz needs no token, and says whether the database answers and the index is young enough.
+func TestHealth(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.MaxIndexAge = 10 * time.Second })
+	clock := time.Now()
+	var mu sync.Mutex
+	w.server.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
+	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); clock = clock.Add(d) }
+	grow(t, w.client(), "host", 4, 1)
+	pass(9 * time.Second)
+	if status, said := healthOf(t, w.server); status != 200 || said.Status != "ok" || said.Reason != "" || said.Index.Trees != 1 || said.Index.Providers != 2 || said.Index.Age < 8 {
+		t.Errorf("%d %+v", status, said)
+	}
+	pass(2 * time.Second)
+	if status, said := healthOf(t, w.server); status != 503 || said.Status != "unavailable" || said.Reason != "The index is 11s old, more than the 10s that it may be." {
+		t.Errorf("%d %+v", status, said)
+	}
+	if err := w.server.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pass(healthAge)
+	if status, said := healthOf(t, w.server); status != 200 || said.Index.Age != 1 {
+		t.Errorf("after a reload: %d %+v", status, said)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	if status, said := healthOf(t, w.server); status != 200 {
+		t.Errorf("within a second the same is said again: %d %+v", status, said)
+	}
+	pass(healthAge)
+	if status, said := healthOf(t, w.server); status != 503 || said.Reason != "The database does not answer." {
+		t.Errorf("without a database: %d %+v", status, said)
+	}
+	wantLines(t, scrape(t, w.server), `berth_placement_database_errors_total{operation="Version"} 1`)
+}
+
+// An index of any age is healthy where nobody else writes.
+func TestHealthOfAnOldIndex(t *testing.T) {
+	w := newWorld(t)
+	later := time.Now().Add(1000 * time.Hour)
+	w.server.now = func() time.Time { return later }
+	if status, said := healthOf(t, w.server); status != 200 || said.Index.Age < 999*3600 {
+		t.Errorf("%d %+v", status, said)
+	}
+}
+
+func TestAside(t *testing.T) {
+	w := newWorld(t)
+	for path, want := range map[string]int{"/healthz": 405, "/metrics": 405, "/healthz/": 401, "/metrics/x": 401} {
+		rec := httptest.NewRecorder()
+		w.server.ServeHTTP(rec, httptest.NewRequest("POST", path, nil))
+		if rec.Code != want || (want == 405) != (rec.Header().Get("Allow") == "GET, HEAD") {
+			t.Errorf("POST %s: %d %v", path, rec.Code, rec.Header())
+		}
+	}
+	rec := httptest.NewRecorder()
+	w.server.ServeHTTP(rec, httptest.NewRequest("HEAD", "/healthz", nil))
+	if rec.Code != 200 {
+		t.Errorf("HEAD: %d", rec.Code)
+	}
+}
+
+// What happens to requests is counted, by what the operator wants to tell apart.
+func TestMetrics(t *testing.T) {
+	w := newWorld(t)
+	_, nic := grow(t, w.client(), "host", 4, 1)
+	claim := func(on provider.ID, n int) string {
+		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":%d}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"X"}`, on, n)
+	}
+	w.want(409, "PUT", "/allocations/"+uuid.NewString(), claim(nic, 2))
+	id := uuid.NewString()
+	w.want(204, "PUT", "/allocations/"+id, claim(nic, 1))
+	w.want(409, "PUT", "/allocations/"+id, claim(nic, 1))
+	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "")
+	w.want(200, "GET", "/allocation_candidates?resources=VCPU:9", "")
+	w.want(200, "GET", "/berth/v1/explain?resources=VCPU:1", "")
+	w.want(404, "GET", "/nowhere", "")
+	w.want(404, "GET", "/resource_providers/"+uuid.NewString(), "")
+	w.want(405, "BREW", "/resource_providers", "")
+	w.server.routes = append(w.server.routes, route{path: "/panics", parts: []string{"", "panics"}, verbs: map[string]verb{"GET": {handle: func(*call) error { panic("no") }}}})
+	w.want(500, "GET", "/panics", "")
+	text := scrape(t, w.server)
+	wantLines(t, text,
+		`berth_placement_requests_total{method="PUT",route="/allocations/{uuid}",status="204"} 1`,
+		`berth_placement_requests_total{method="PUT",route="/allocations/{uuid}",status="409"} 2`,
+		`berth_placement_requests_total{method="GET",route="none",status="404"} 1`,
+		`berth_placement_requests_total{method="GET",route="/resource_providers/{uuid}",status="404"} 1`,
+		`berth_placement_requests_total{method="other",route="/resource_providers",status="405"} 1`,
+		`berth_placement_request_duration_seconds_count{method="PUT",route="/allocations/{uuid}"} 3`,
+		`berth_placement_candidates_duration_seconds_count 2`,
+		`berth_placement_candidates_found_bucket{le="0"} 1`,
+		`berth_placement_candidates_found_sum 1`,
+		`berth_placement_explain_duration_seconds_count 2`,
+		`berth_placement_claims_total{outcome="granted"} 1`,
+		`berth_placement_claims_total{outcome="refused"} 2`,
+		`berth_placement_claims_total{outcome="failed"} 0`,
+		`berth_placement_conflicts_total{code="placement.undefined_code"} 1`,
+		`berth_placement_conflicts_total{code="placement.concurrent_update"} 1`,
+		`berth_placement_panics_total 1`,
+		`berth_placement_requests_in_flight 0`,
+		`berth_placement_index_trees 1`,
+		`berth_placement_index_providers 2`,
+		`berth_placement_index_lag_seconds 0`,
+		`berth_placement_transaction_duration_seconds_count{operation="PutAllocations"} 3`,
+	)
+	// Two more claims at once: the consumer that was granted counts with those that were not.
+	w.server.metrics.Claims(2, nil)
+	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="granted"} 3`)
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	if resp := w.ask("1.39", "PUT", "/allocations/"+uuid.NewString(), claim(nic, 1)); resp.StatusCode != 503 {
+		t.Errorf("%d", resp.StatusCode)
+	}
+	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="failed"} 1`, `berth_placement_database_errors_total{operation="PutAllocations"} 1`)
+}
+
+// Each request is one line in the log, with all that finds it again; /healthz and /metrics are none.
+func TestLogs(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	const global = "req-11111111-2222-3333-4444-555555555555"
+	for _, c := range []struct {
+		method, path, version string
+		headers               []string
+		want                  map[string]any
+	}{
+		{"GET", "/resource_providers?name=x", "1.39", []string{"X-Auth-Token", "ann:p", "X-Roles", "admin", "X-Openstack-Request-Id", global},
+			map[string]any{"route": "/resource_providers", "uri": "/resource_providers?name=x", "status": 200.0, "len": 25.0, "microversion": "1.39", "user": "ann", "project": "p", "global_request_id": global}},
+		{"GET", "/resource_providers/x/usages", "1.0", []string{"X-Openstack-Request-Id", "req-none"},
+			map[string]any{"route": "/resource_providers/{uuid}/usages", "status": 404.0, "microversion": "1.0", "user": "admin", "global_request_id": nil}},
+		{"DELETE", "/nowhere", "9.9", []string{"X-Auth-Token", ""}, map[string]any{"route": "", "status": 401.0, "microversion": "-", "user": ""}},
+		{"GET", "/?" + strings.Repeat("x", 2000), "1.1", nil, map[string]any{"route": "/", "status": 200.0, "uri": "/?" + strings.Repeat("x", 998) + "…"}},
+	} {
+		log.Reset()
+		resp := w.ask(c.version, c.method, c.path, "", c.headers...)
+		body, _ := io.ReadAll(resp.Body)
+		var line map[string]any
+		if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+			t.Fatalf("%s %s: %v in %s", c.method, c.path, err, log.String())
+		}
+		c.want["level"], c.want["msg"], c.want["method"] = "INFO", "request", c.method
+		c.want["request_id"], c.want["len"] = resp.Header.Get("X-Openstack-Request-Id"), float64(len(body))
+		for key, want := range c.want {
+			if line[key] != want {
+				t.Errorf("%s %s: %s is %v, want %v", c.method, c.path, key, line[key], want)
+			}
+		}
+		if took, ok := line["took"].(float64); !ok || took < 0 {
+			t.Errorf("took %v", line["took"])
+		}
+	}
+	log.Reset()
+	scrape(t, w.server)
+	healthOf(t, w.server)
+	if log.Len() > 0 {
+		t.Errorf("whoever watches is logged: %s", &log)
+	}
+}
+
+// Debugging tells what led to an answer.
+func TestDebugLogs(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	grow(t, w.client(), "host", 4, 1)
+	if _, err := w.client().Candidates(t.Context(), resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}); err != nil {
+		t.Fatal(err)
+	}
+	w.ask("1.39", "GET", "/traits", "", "X-Auth-Token", "bob")
+	for _, want := range []string{"request begins", "msg=candidates", "found=0", "msg=explained", "the policy says no", "placement:traits:list"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in\n%s", want, &log)
+		}
+	}
+}
