@@ -26,6 +26,12 @@ type unknown struct{ err error }
 func (u *unknown) Error() string { return u.err.Error() }
 func (u *unknown) Unwrap() error { return u.err }
 
+// IsUnknown reports whether err is a COMMIT's whose outcome nobody knows: it may have been kept, or may yet be, or not.
+func IsUnknown(err error) bool {
+	_, ok := errors.AsType[*unknown](err)
+	return ok
+}
+
 // Retry tells Write to run the function again, within its usual limit; the caller hears err when the limit is used up.
 // For a function that lost a race it will see after a fresh start, such as IsDuplicate on a row it looked for first.
 func Retry(err error) error {
@@ -53,7 +59,7 @@ func IsDuplicate(err error) bool {
 // IsRetryable reports whether the database gave the transaction up for a reason that passes: a deadlock,
 // a serialisation failure (on Galera a lost certification), a lock not granted in time, a busy file.
 func IsRetryable(err error) bool {
-	if _, ok := errors.AsType[*unknown](err); ok {
+	if IsUnknown(err) {
 		return false
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
@@ -73,7 +79,7 @@ func IsRetryable(err error) bool {
 
 // again reports whether an attempt that ended with err may be repeated.
 func again(err error) bool {
-	if _, ok := errors.AsType[*unknown](err); ok {
+	if IsUnknown(err) {
 		return false
 	}
 	if _, ok := errors.AsType[*retry](err); ok {
@@ -91,13 +97,26 @@ func undoesAll(err error) bool {
 }
 
 // lost reports whether err, which must come from the driver, means that the connection is gone.
+//
+// pgx says "conn closed" also when the server may have heard the statement, COMMIT included, and then calls it safe to retry
+// (v5.12, Exec by the simple protocol): so pgconn.SafeToRetry is not asked.
 func lost(err error) bool {
-	for _, sign := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, io.EOF, io.ErrUnexpectedEOF,
+	for _, sign := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, pgconn.ErrConnClosed, io.EOF, io.ErrUnexpectedEOF,
 		net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, sign) {
 			return true
 		}
 	}
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		// ER_SERVER_SHUTDOWN, ER_CONNECTION_KILLED, ER_UNKNOWN_COM_ERROR (a Galera node that left its cluster)
+		return e.Number == 1053 || e.Number == 1927 || e.Number == 1047
+	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "57P01" || e.Code == "57P02") // admin_shutdown, crash_shutdown
+}
+
+// halfway reports whether a COMMIT ended in the middle: a Galera node that lost its cluster meanwhile says so.
+func halfway(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && e.Number == 1180 // ER_ERROR_DURING_COMMIT
 }

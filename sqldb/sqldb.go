@@ -13,6 +13,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -75,6 +76,18 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, options, fn) })
 }
 
+// Foreign gives a number that changes when somebody else has committed to the database: another process, or another DB on the
+// same file. Own writes leave it. ok is false where a database has no such number; SQLite alone has.
+func (db *DB) Foreign(ctx context.Context) (number int64, ok bool, err error) {
+	if db.writer == nil {
+		return 0, false, nil
+	}
+	err = db.Write(ctx, func(tx *Tx) error {
+		return tx.QueryRow(ctx, "PRAGMA data_version").Scan(&number) // of the writing connection, so its own do not count
+	})
+	return number, err == nil, err
+}
+
 // Ping asks the database for an answer: nil when it is there.
 func (db *DB) Ping(ctx context.Context) error {
 	return fault.Wrap(fault.Unavailable, "sqldb.Ping", db.pool.PingContext(ctx))
@@ -114,10 +127,11 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 
 // transact is one attempt on a pooled connection.
 func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx) error) error {
-	inner, err := db.pool.BeginTx(ctx, options)
+	conn, inner, err := db.begin(ctx, options)
 	if err != nil {
 		return begun(err)
 	}
+	defer conn.Close()
 	tx := &Tx{Dialect: db.Dialect, on: inner, readOnly: options.ReadOnly}
 	defer inner.Rollback() // after Commit this does nothing; after a panic it is what undoes
 	err = fn(tx)
@@ -125,6 +139,8 @@ func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx)
 	switch {
 	case tx.lost != nil: // the server rolls back what it heard no COMMIT for
 		return &retry{fault.Wrap(fault.Unavailable, "sqldb.transact", tx.lost)}
+	case err != nil && lost(err): // while rows were read
+		return &retry{fault.Wrap(fault.Unavailable, "sqldb.transact", err)}
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
@@ -133,9 +149,29 @@ func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx)
 		return nil
 	}
 	if err := inner.Commit(); err != nil {
+		// The transaction may still be open there, and MySQL's next BEGIN would commit it.
+		conn.Raw(func(any) error { return driver.ErrBadConn })
 		return committed(err)
 	}
 	return nil
+}
+
+// begin takes a connection and begins a transaction on it. Connections that turn out to be dead, as all do when the server was started
+// anew, cost no attempt. A COMMIT that has begun is not cancelled: its outcome would be unknown.
+func (db *DB) begin(ctx context.Context, options *sql.TxOptions) (conn *sql.Conn, tx *sql.Tx, err error) {
+	for range idleConns + 1 {
+		if conn, err = db.pool.Conn(ctx); err != nil {
+			return nil, nil, err
+		}
+		if tx, err = conn.BeginTx(context.WithoutCancel(ctx), options); err == nil {
+			return conn, tx, nil
+		}
+		conn.Close()
+		if !errors.Is(err, driver.ErrBadConn) {
+			break
+		}
+	}
+	return nil, nil, err
 }
 
 // begun gives an error of BEGIN its kind. Nothing has happened yet, so a lost connection may be repeated.
@@ -147,9 +183,13 @@ func begun(err error) error {
 	return err
 }
 
-// committed gives an error of COMMIT its kind: a clear refusal keeps its cause, silence means nobody knows.
+// committed gives an error of COMMIT its kind: what was not even sent may be repeated, a clear refusal keeps its cause, and silence means
+// nobody knows.
 func committed(err error) error {
-	if lost(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, driver.ErrBadConn) {
+		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+	}
+	if lost(err) || halfway(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
 			"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err)}
 	}

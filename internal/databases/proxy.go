@@ -1,0 +1,176 @@
+package databases
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy stands between clients and a server, and breaks connections at a chosen moment.
+type Proxy struct {
+	Addr string // host:port
+
+	target   string
+	listener net.Listener
+	all      sync.WaitGroup
+
+	mu    sync.Mutex
+	open  map[net.Conn]bool // both sides
+	plans []Cut
+	cuts  int
+}
+
+// Cut is one connection to break.
+type Cut struct {
+	Word   string        // said by the client, in any case, in one piece: a statement or a part of one
+	Heard  bool          // the server hears the word and answers it, and only the answer is lost; else it never hears it
+	Linger time.Duration // how long the server's side stays open when the client's is broken
+}
+
+// NewProxy lets clients of a server pass until the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, open: map[net.Conn]bool{}}
+	p.all.Go(p.accept)
+	t.Cleanup(func() {
+		p.listener.Close()
+		p.Drop()
+		p.all.Wait()
+	})
+	return p
+}
+
+// URL is a URL of the server with the proxy's address in place of the server's.
+func (p *Proxy) URL(url string) string { return strings.Replace(url, p.target, p.Addr, 1) }
+
+// Break plans to break connections: each of them the next one on which its word is said, in this order.
+func (p *Proxy) Break(cuts ...Cut) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plans = append(p.plans, cuts...)
+}
+
+// Broken counts the cuts that were made.
+func (p *Proxy) Broken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cuts
+}
+
+// Drop breaks all connections that are open now.
+func (p *Proxy) Drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.open {
+		conn.Close()
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return // closed: the test is over
+		}
+		p.all.Go(func() { p.pass(client) })
+	}
+}
+
+// pass carries one connection.
+func (p *Proxy) pass(client net.Conn) {
+	p.know(client)
+	defer p.forget(client)
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	p.know(server)
+	defer p.forget(server)
+	answered := make(chan struct{}, 1) // something came from the server
+	swallow := make(chan struct{})     // closed when answers are to be lost
+	p.all.Go(func() {
+		p.answers(client, server, answered, swallow)
+		client.Close()
+	})
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buffer)
+		if cut, ok := p.due(buffer[:n]); ok {
+			if cut.Heard {
+				close(swallow)
+				drain(answered)
+				if _, err := server.Write(buffer[:n]); err == nil {
+					<-answered
+				}
+			}
+			client.Close()
+			time.Sleep(cut.Linger)
+			return
+		}
+		if _, failed := server.Write(buffer[:n]); errors.Join(err, failed) != nil {
+			return
+		}
+	}
+}
+
+// answers carries what the server says.
+func (p *Proxy) answers(client, server net.Conn, answered chan<- struct{}, swallow <-chan struct{}) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(buffer)
+		select {
+		case answered <- struct{}{}:
+		default:
+		}
+		select {
+		case <-swallow:
+		default:
+			if _, failed := client.Write(buffer[:n]); failed != nil && err == nil {
+				err = failed
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func drain(c <-chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}
+
+// due takes the plan that these words of a client fulfil.
+func (p *Proxy) due(words []byte) (Cut, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.plans) == 0 || !bytes.Contains(bytes.ToUpper(words), []byte(strings.ToUpper(p.plans[0].Word))) {
+		return Cut{}, false
+	}
+	cut := p.plans[0]
+	p.plans, p.cuts = p.plans[1:], p.cuts+1
+	return cut, true
+}
+
+func (p *Proxy) know(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[conn] = true
+}
+
+func (p *Proxy) forget(conn net.Conn) {
+	conn.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, conn)
+}

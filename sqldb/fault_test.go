@@ -1,0 +1,171 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
+)
+
+// TestConnectionsBreak breaks connections at each moment of a transaction. Before COMMIT it is repeated and counts once; at COMMIT nobody knows,
+// it is not repeated, and the error says so.
+func TestConnectionsBreak(t *testing.T) {
+	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
+		t.Run(server.Name(), func(t *testing.T) {
+			url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
+			db := open(t, proxy.URL(url))
+			ctx := t.Context()
+			runs := 0
+			write := func(name string) error {
+				runs = 0
+				return db.Write(ctx, func(tx *Tx) error {
+					runs++
+					if err := insert(ctx, tx, name, 1); err != nil {
+						return err
+					}
+					rows, err := tx.Query(ctx, "SELECT n FROM thing WHERE name <> ?", name+"!")
+					if err != nil {
+						return err
+					}
+					defer rows.Close()
+					for rows.Next() {
+					}
+					return rows.Err()
+				})
+			}
+			for i, c := range []struct {
+				word         string
+				heard, known bool
+				runs         int
+			}{
+				{"START", false, true, 1}, {"START", true, true, 1}, {"THING #", false, true, 2}, {"THING #", true, true, 2},
+				{"THING #!", false, true, 2}, {"THING #!", true, true, 2}, {"COMMIT", false, false, 1}, {"COMMIT", true, false, 1},
+			} {
+				word := c.word
+				if db.Dialect == PostgreSQL && word == "START" {
+					word = "BEGIN"
+				}
+				name, before := fmt.Sprint("thing ", i), proxy.Broken()
+				word = strings.ReplaceAll(word, "THING #", name) // statements may have been prepared; their arguments have not
+				proxy.Break(databases.Cut{Word: word, Heard: c.heard})
+				err := write(name)
+				if proxy.Broken() != before+1 {
+					t.Fatalf("%s: nothing was broken", word)
+				}
+				if c.known != (err == nil) || c.known == IsUnknown(err) || runs != c.runs {
+					t.Errorf("%s, heard %t: %d runs, %v", word, c.heard, runs, err)
+				}
+				if !c.known && (!fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "unknown whether the change was kept")) {
+					t.Errorf("%s: %v", word, err)
+				}
+				count := len(strings.Fields(strings.Join(names(t, db), " "))) // two words each
+				want := 2
+				if word == "COMMIT" && !c.heard {
+					want = 0
+				}
+				if count != want {
+					t.Errorf("%s, heard %t: rows %q", word, c.heard, names(t, db))
+				}
+				must(t, db.Write(ctx, func(tx *Tx) error { _, err := tx.Exec(ctx, "DELETE FROM thing"); return err }))
+			}
+		})
+	}
+}
+
+// TestServerStartsAnew: all pooled connections die at once, and a write that may be tried once only succeeds on a new one.
+func TestServerStartsAnew(t *testing.T) {
+	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
+		t.Run(server.Name(), func(t *testing.T) {
+			db, ctx := open(t, server.Database(t)), t.Context()
+			meet := make(chan struct{})
+			errs := make(chan error)
+			for range idleConns { // so many connections stay
+				go func() { errs <- db.Read(ctx, func(*Tx) error { <-meet; return nil }) }()
+			}
+			for db.pool.Stats().InUse < idleConns {
+				time.Sleep(time.Millisecond)
+			}
+			close(meet)
+			for range idleConns {
+				must(t, <-errs)
+			}
+			server.Kill(t)
+			err := db.WriteUpTo(ctx, 1, inserting("while it is down"))
+			if !fault.Is(err, fault.Unavailable) || IsUnknown(err) {
+				t.Errorf("while it is down: %v", err)
+			}
+			server.Restart(t)
+			must(t, db.WriteUpTo(ctx, 1, inserting("a")))
+			wantNames(t, db, "a")
+		})
+	}
+}
+
+// TestOutcomes: what the errors of COMMIT and of statements mean that no test can provoke here.
+func TestOutcomes(t *testing.T) {
+	maria := func(number uint16) error { return &mysql.MySQLError{Number: number} }
+	postgres := func(code string) error { return &pgconn.PgError{Code: code} }
+	for _, c := range []struct {
+		err            error
+		again, unknown bool // at COMMIT
+		lost           bool // before it
+	}{
+		{maria(1213), true, false, false},         // deadlock; a lost certification on Galera, also at COMMIT
+		{maria(1180), false, true, false},         // the node lost its cluster while it committed
+		{maria(1047), false, true, true},          // and after that it takes no more statements
+		{maria(1053), false, true, true},          // shutdown
+		{maria(1062), false, false, false},        // a clear refusal
+		{postgres("40001"), true, false, false},   // serialisation failure, also at COMMIT
+		{postgres("57P01"), false, true, true},    // terminated by the administrator
+		{postgres("23505"), false, false, false},  // a deferred constraint
+		{mysql.ErrInvalidConn, false, true, true}, // silence
+		{pgconn.ErrConnClosed, false, true, true}, // pgx, after silence
+		{context.Canceled, false, true, false},
+		{driver.ErrBadConn, true, false, true}, // by its contract: COMMIT was not sent
+	} {
+		err := committed(c.err)
+		if again(err) != c.again || IsUnknown(err) != c.unknown || lost(c.err) != c.lost {
+			t.Errorf("%v: again %t, unknown %t, lost %t", c.err, again(err), IsUnknown(err), lost(c.err))
+		}
+	}
+}
+
+// TestForeign: the number changes by the writes of others, and by no others.
+func TestForeign(t *testing.T) {
+	url := fileURL(t)
+	db, other := open(t, url), open(t, url)
+	number := func() int64 {
+		n, ok, err := db.Foreign(t.Context())
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		return n
+	}
+	first := number()
+	must(t, db.Write(t.Context(), inserting("mine")))
+	wantNames(t, db, "mine")
+	wantNames(t, other, "mine")
+	if n := number(); n != first {
+		t.Errorf("%d after an own write, before %d", n, first)
+	}
+	must(t, other.Write(t.Context(), inserting("theirs")))
+	second := number()
+	if second == first {
+		t.Errorf("still %d after another's write", second)
+	}
+	if n := number(); n != second {
+		t.Errorf("%d, and before %d", n, second)
+	}
+	db = open(t, databases.MariaDB(t).Database(t))
+	if _, ok, err := db.Foreign(t.Context()); ok || err != nil {
+		t.Error(ok, err)
+	}
+}
