@@ -116,13 +116,18 @@ func (l *live) load(ctx context.Context, b *batch) error {
 		}
 		return err
 	}
+	roots := slices.Sorted(maps.Keys(b.roots))
+	rows, err := l.store.TreeRows(ctx, roots...)
+	if err != nil {
+		return err
+	}
+	trees := make(map[provider.ID][]index.Row, len(roots))
+	for _, row := range indexRows(rows) {
+		trees[row.Root] = append(trees[row.Root], row)
+	}
 	s := l.snapshot.Load()
-	for _, root := range slices.Sorted(maps.Keys(b.roots)) {
-		rows, err := l.store.TreeRows(ctx, root)
-		if err != nil {
-			return err
-		}
-		s = s.Replace(root, indexRows(rows))
+	for _, root := range roots {
+		s = s.Replace(root, trees[root])
 	}
 	l.snapshot.Store(s)
 	return nil

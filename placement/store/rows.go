@@ -23,11 +23,18 @@ func (s *Store) Rows(ctx context.Context) (rows []Row, err error) {
 	return rows, err
 }
 
-// TreeRows reads the tree whose root this is, at one moment; nothing when it is no root (any more).
-func (s *Store) TreeRows(ctx context.Context, root provider.ID) (rows []Row, err error) {
+// TreeRows reads the trees whose roots these are, at one moment; nothing of one that is no root (any more).
+func (s *Store) TreeRows(ctx context.Context, roots ...provider.ID) (rows []Row, err error) {
 	err = s.read(ctx, "TreeRows", func(tx *sqldb.Tx) error {
-		rows, err = readRows(ctx, tx, "JOIN resource_providers r ON r.id = p.root_provider_id WHERE r.uuid = ?", root)
-		return err
+		rows = nil
+		for part := range chunks(roots) {
+			more, err := readRows(ctx, tx, "JOIN resource_providers r ON r.id = p.root_provider_id WHERE r.uuid IN ("+marks(len(part))+")", anys(part)...)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, more...)
+		}
+		return nil
 	})
 	return rows, err
 }

@@ -27,7 +27,7 @@ func TestStore(t *testing.T) {
 		"inventories": testInventories, "traits": testTraits, "classes": testClasses, "aggregates": testAggregates,
 		"claims": testClaims, "refusals": testRefusals, "guards": testGuards, "manyConsumers": testManyConsumers, "reshape": testReshape,
 		"usages": testUsages, "incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
-		"moveRace": testMoveRace,
+		"moveRace": testMoveRace, "prints": testPrints, "stretches": testStretches,
 	}
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		for _, part := range slices.Sorted(maps.Keys(suite)) {

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
+)
+
+// Mark is what tells one state of a provider from another: all that a Print sums up, and the name.
+type Mark struct {
+	ID, Parent, Root provider.ID
+	Name             string
+	Generation       int
+	Used             int                    // of all classes together
+	Aggregates       []resource.AggregateID // in no order
+}
+
+// Marks reads the marks of all providers in stretches, at one moment. Without providers a stretch is empty but there.
+func (s *Store) Marks(ctx context.Context, stretches ...Stretch) (all map[Stretch][]Mark, err error) {
+	err = s.read(ctx, "Marks", func(tx *sqldb.Tx) error {
+		all = make(map[Stretch][]Mark, len(stretches))
+		for _, at := range stretches {
+			all[at] = nil
+		}
+		for part := range chunks(spans(stretches)) {
+			if err := readMarks(ctx, tx, part, all); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// span is numbers of providers from first to last.
+type span struct{ first, last int64 }
+
+// spans gives the numbers of stretches, those side by side together.
+func spans(stretches []Stretch) (list []span) {
+	for _, at := range set(stretches) {
+		first := int64(at) << stretchBits
+		last := first + 1<<stretchBits - 1
+		if n := len(list); n > 0 && list[n-1].last+1 == first {
+			list[n-1].last = last
+		} else {
+			list = append(list, span{first, last})
+		}
+	}
+	return list
+}
+
+func readMarks(ctx context.Context, tx *sqldb.Tx, part []span, all map[Stretch][]Mark) error {
+	where := func(column string) string {
+		return " WHERE " + strings.TrimSuffix(strings.Repeat(column+" BETWEEN ? AND ? OR ", len(part)), " OR ")
+	}
+	var args []any
+	for _, s := range part {
+		args = append(args, s.first, s.last)
+	}
+	var numbers []int64
+	var marks []Mark
+	err := each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, p.uuid), COALESCE(q.uuid, '') "+
+		"FROM resource_providers p LEFT JOIN resource_providers r ON r.id = p.root_provider_id "+
+		"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id"+where("p.id")+" ORDER BY p.id", args, func(rows *sql.Rows) error {
+		var number int64
+		var m Mark
+		err := rows.Scan(&number, &m.ID, &m.Name, &m.Generation, &m.Root, &m.Parent)
+		numbers, marks = append(numbers, number), append(marks, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	at := func(number int64) *Mark {
+		if i, ok := slices.BinarySearch(numbers, number); ok {
+			return &marks[i]
+		}
+		return &Mark{} // what hangs on no provider, on SQLite and MariaDB, where no foreign key forbids it
+	}
+	err = each(ctx, tx, "SELECT resource_provider_id, SUM(used) FROM allocations"+where("resource_provider_id")+
+		" GROUP BY resource_provider_id", args, func(rows *sql.Rows) error {
+		var number int64
+		var used int
+		err := rows.Scan(&number, &used)
+		at(number).Used = used
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = each(ctx, tx, "SELECT x.resource_provider_id, a.uuid FROM resource_provider_aggregates x JOIN placement_aggregates a ON a.id = x.aggregate_id"+
+		where("x.resource_provider_id"), args, func(rows *sql.Rows) error {
+		var number int64
+		var aggregate resource.AggregateID
+		err := rows.Scan(&number, &aggregate)
+		m := at(number)
+		m.Aggregates = append(m.Aggregates, aggregate)
+		return err
+	})
+	for i, number := range numbers {
+		all[Stretch(number>>stretchBits)] = append(all[Stretch(number>>stretchBits)], marks[i])
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
+)
+
+// testPrints: every write that others can do shows in the fingerprint of its stretch, and in that of everything; what changes nothing
+// does not, and the marks are the rows in short.
+func testPrints(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	host(t, s, 2, 1)
+	host(t, s, 3, 0)
+	host(t, s, 4, 0)
+	ok(t, putOne(ctx, s, claim(500, 2, 4)))
+	ok(t, putOne(ctx, s, claim(501, 2, 1)))
+	_, err := s.ReplaceAggregates(ctx, id(3), nil, []resource.AggregateID{aggregate(900), aggregate(903)})
+	ok(t, err)
+	_, err = s.ReplaceAggregates(ctx, id(2), nil, []resource.AggregateID{aggregate(901), aggregate(902)})
+	ok(t, err)
+	sets := func(n int, aggregates ...int) func() error {
+		var list []resource.AggregateID
+		for _, a := range aggregates {
+			list = append(list, aggregate(a))
+		}
+		return func() error { _, err := s.ReplaceAggregates(ctx, id(n), nil, list); return err }
+	}
+	move := func(n, parent int) func() error {
+		to := Update{Name: fmt.Sprint("p", n), Move: true, Free: true}
+		if parent > 0 {
+			to.Parent = id(parent)
+		}
+		return func() error { _, _, err := s.UpdateProvider(ctx, id(n), to); return err }
+	}
+	for _, c := range []struct {
+		what string
+		do   func() error
+	}{
+		{"a claim", func() error { return putOne(ctx, s, claim(502, 1, 1)) }},
+		{"letting go", func() error { _, err := s.DeleteAllocations(ctx, consumer(501)); return err }},
+		{"an inventory", func() error {
+			_, err := s.ReplaceInventories(ctx, id(3), 1, inventory{"VCPU": resource.Whole(11)})
+			return err
+		}},
+		{"a trait", func() error {
+			_, _, err := s.ReplaceTraits(ctx, id(3), generation(t, s, 3), []resource.Trait{"HW_CPU_X86_VMX"})
+			return err
+		}},
+		{"an aggregate without generation", sets(3, 900)},
+		{"another one in its place", sets(3, 904)},
+		{"aggregates exchanged", func() error { ok(t, sets(3, 901, 902)()); return sets(2, 904)() }},
+		{"a move under another", move(3, 2)},
+		{"a move within the tree", move(3, 1)},
+		{"a second child", move(4, 2)},
+		{"two that change places", func() error { ok(t, move(3, 2)()); return move(4, 1)() }},
+		{"a move out", move(4, 0)},
+		{"a new provider", func() error { host(t, s, 5, 0); return nil }},
+		{"a provider deleted", func() error { _, err := s.DeleteProvider(ctx, id(5)); return err }},
+		{"one deleted and one made like it", func() error {
+			host(t, s, 6, 0)
+			before := printsOf(t, s)
+			_, err := s.DeleteProvider(ctx, id(6))
+			ok(t, err)
+			host(t, s, 7, 0)
+			if maps.Equal(before, printsOf(t, s)) {
+				t.Error("one deleted and one made like it: no fingerprint changed")
+			}
+			return err
+		}},
+	} {
+		before := printsOf(t, s)
+		if again := printsOf(t, s); !maps.Equal(before, again) {
+			t.Fatalf("nothing happened: %v and %v", before, again)
+		}
+		ok(t, c.do())
+		after := printsOf(t, s)
+		for at := range after {
+			if before[at] == after[at] {
+				t.Errorf("%s: the fingerprint %d stays %+v", c.what, at, after[at])
+			}
+		}
+		marksAreRows(t, s)
+	}
+}
+
+// printsOf gives the fingerprints of all stretches, and that of everything as number -1.
+func printsOf(t *testing.T, s *Store) map[Stretch]Print {
+	t.Helper()
+	parts, whole := must(s.Prints(t.Context(), false)), must(s.Prints(t.Context(), true))
+	equal(t, "the whole", parts.Whole(), whole.Stretches[0])
+	equal(t, "names", fmt.Sprint(parts.Classes, parts.Traits), fmt.Sprint(whole.Classes, whole.Traits))
+	parts.Stretches[-1] = whole.Stretches[0]
+	return parts.Stretches
+}
+
+// marksAreRows compares the marks of all stretches with the rows.
+func marksAreRows(t *testing.T, s *Store) {
+	t.Helper()
+	prints, rows := must(s.Prints(t.Context(), false)), must(s.Rows(t.Context()))
+	found := must(s.Marks(t.Context(), slices.Collect(maps.Keys(prints.Stretches))...))
+	marks := map[provider.ID]Mark{}
+	for at, list := range found {
+		equal(t, "providers", len(list), prints.Stretches[at].Providers)
+		for _, m := range list {
+			slices.Sort(m.Aggregates)
+			marks[m.ID] = m
+		}
+	}
+	equal(t, "marks", len(marks), len(rows))
+	for _, r := range rows {
+		used := 0
+		for _, n := range r.Used {
+			used += n
+		}
+		equal(t, "mark", marks[r.ID], Mark{ID: r.ID, Parent: r.Parent, Root: r.Root, Name: r.Name, Generation: r.Generation, Used: used, Aggregates: r.Aggregates})
+	}
+}
+
+// testStretches: providers far apart have fingerprints of their own, and a change touches one of them.
+func testStretches(t *testing.T, s *Store) {
+	const count = 3 << stretchBits
+	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error {
+		var rows [][]any
+		for n := 1; n <= count; n++ {
+			rows = append(rows, []any{s.now(), n, id(n), fmt.Sprint("p", n), 0, n})
+		}
+		for _, row := range rows { // each its own root: one by one, for a foreign key asks at once
+			if err := insert(t.Context(), tx, "resource_providers", "created_at, id, uuid, name, generation, root_provider_id", [][]any{row}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	before := must(s.Prints(t.Context(), false)).Stretches
+	equal(t, "stretches", slices.Sorted(maps.Keys(before)), []Stretch{0, 1, 2, 3})
+	_, err := s.ReplaceInventories(t.Context(), id(100), 0, inventory{"VCPU": resource.Whole(10)})
+	ok(t, err)
+	after := must(s.Prints(t.Context(), false)).Stretches
+	for at := range after {
+		if changed := before[at] != after[at]; changed != (at == 100>>stretchBits) {
+			t.Errorf("stretch %d: changed %t", at, changed)
+		}
+	}
+	found := must(s.Marks(t.Context(), 3, 0, 7, 2, 3))
+	equal(t, "marks", []int{len(found), len(found[0]), len(found[2]), len(found[3]), len(found[7])}, []int{4, 63, 64, 1, 0})
+	equal(t, "the last", found[3][0].ID, id(count))
+}
+
+func TestSpans(t *testing.T) {
+	equal(t, "spans", spans([]Stretch{5, 0, 2, 1, 5, 7}), []span{{0, 191}, {320, 383}, {448, 511}})
+	equal(t, "spans of nothing", spans(nil), []span(nil))
+}
