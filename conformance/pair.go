@@ -49,12 +49,17 @@ type Finding struct {
 	Ask          Ask
 	Theirs, Ours Answer
 	Diffs        []string
+	names        *strings.Replacer // of UUIDs, for people
 }
 
 // String tells the finding to people.
 func (f Finding) String() string {
-	return fmt.Sprintf("%s, line %d, at %s\n  request:  %s\n  original: %s\n  berth:    %s\n  - %s",
+	text := fmt.Sprintf("%s, line %d, at %s\n  request:  %s\n  original: %s\n  berth:    %s\n  - %s",
 		f.Sequence, f.Line, f.Version, f.Ask, f.Theirs, f.Ours, strings.Join(f.Diffs, "\n  - "))
+	if f.names == nil {
+		return text
+	}
+	return f.names.Replace(text)
 }
 
 // world is one sequence being played on both servers.
@@ -63,12 +68,13 @@ type world struct {
 	sequence string
 	name     string               // what UUIDs are made from
 	captured [2]map[string]string // names that the servers chose
+	named    map[string]string    // by UUID: the name that it stands for
 	last     int                  // the original's last status
 	findings []Finding
 }
 
 func newWorld(p *Pair, sequence, name string) *world {
-	return &world{pair: p, sequence: sequence, name: name, captured: [2]map[string]string{{}, {}}}
+	return &world{pair: p, sequence: sequence, name: name, captured: [2]map[string]string{{}, {}}, named: map[string]string{}}
 }
 
 // Play plays a sequence, after the world it uses, at a microversion, and says what was answered differently. The world must be empty; see
@@ -123,9 +129,18 @@ func (w *world) step(step Step, v int) error {
 	w.last = answers[0].Status
 	w.pair.Tally.count(answers[0])
 	if diffs := w.compare(asks, answers); len(diffs) > 0 {
-		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: step.at(v), Ask: asks[0], Theirs: answers[0], Ours: answers[1], Diffs: diffs})
+		w.findings = append(w.findings, Finding{Sequence: w.sequence, Line: step.Line, Version: step.at(v), Ask: asks[0], Theirs: answers[0], Ours: answers[1], Diffs: diffs, names: w.replacer()})
 	}
 	return nil
+}
+
+// replacer puts names in place of the UUIDs that stand for them.
+func (w *world) replacer() *strings.Replacer {
+	var list []string
+	for id, name := range w.named {
+		list = append(list, id, "$"+name)
+	}
+	return strings.NewReplacer(list...)
 }
 
 // at is the microversion that a step is sent at when its sequence is played at 1.v.
@@ -198,6 +213,9 @@ func (w *world) lookup(side int, name, kind string) (string, error) {
 	id, ok := w.captured[side][name]
 	if !ok {
 		id = uuidOf(w.name, name)
+		if side == 0 { // the other side makes the same, at the same time
+			w.named[id] = name
+		}
 	}
 	s := w.servers()[side]
 	var field, target, missing string

@@ -84,6 +84,34 @@ func TestCandidatesThatTheOriginalMiscounts(t *testing.T) {
 	}
 }
 
+func TestCandidatesThatTheOriginalLoses(t *testing.T) {
+	rules, err := readRules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	candidate := func(plain, other string) string {
+		return `{"allocations": {"` + plain + `": {"resources": {"VCPU": 1}}, "` + other + `": {"resources": {"MEMORY_MB": 1}}}, "mappings": {"": ["` + plain + `"], "1": ["` + other + `"]}}`
+	}
+	doc := func(list ...string) Answer {
+		return answer(200, `{"allocation_requests": [`+strings.Join(list, ",")+`], "provider_summaries": {"s": {"traits": ["MISC_SHARES_VIA_AGGREGATE"]}, "p": {"traits": []}, "q": {"traits": []}}}`)
+	}
+	ask := Ask{Method: "GET", Target: "/allocation_candidates?resources=VCPU:1&resources1=MEMORY_MB:1"}
+	both := doc(candidate("s", "p"), candidate("s", "q"))
+	if diffs := rules.Compare(ask, doc(candidate("s", "p")), both); len(diffs) > 0 {
+		t.Errorf("what the original loses is held against Berth: %q", diffs)
+	}
+	if diffs := rules.Compare(ask, both, doc(candidate("s", "p"))); len(diffs) == 0 {
+		t.Error("what Berth loses passes")
+	}
+	if diffs := rules.Compare(ask, doc(candidate("s", "p")), doc(candidate("s", "p"), candidate("p", "q"))); len(diffs) == 0 {
+		t.Error("a candidate without a sharing provider is too much, and that passes")
+	}
+	alone := Ask{Method: "GET", Target: "/allocation_candidates?resources=VCPU:1,MEMORY_MB:1"}
+	if diffs := rules.Compare(alone, doc(candidate("s", "p")), both); len(diffs) == 0 {
+		t.Error("a query of one group is answered with more, and that passes")
+	}
+}
+
 func TestLimitedCandidates(t *testing.T) {
 	doc := func(ids ...string) Answer {
 		var requests, summaries []string

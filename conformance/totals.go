@@ -126,10 +126,10 @@ func withoutAmounts(document any) {
 	})
 }
 
-// mend takes amounts, and what the original leaves out, out of the answers to a query that the original cannot add up. It returns what is
-// wrong with Berth's then.
+// mend takes what the original gets wrong out of the answers to a query for candidates: see above and anchors.go. It returns what is wrong
+// with Berth's then.
 func (r Rules) mend(ask Ask, theirs Answer, want, got any) (diffs []string) {
-	if r.how(ask, theirs, "body.allocation_requests") != sums || !overlaps(ask.Target) {
+	if r.how(ask, theirs, "body.allocation_requests") != sums {
 		return nil
 	}
 	w, _ := want.(map[string]any)
@@ -137,14 +137,22 @@ func (r Rules) mend(ask Ask, theirs Answer, want, got any) (diffs []string) {
 	if w["allocation_requests"] == nil || g["allocation_requests"] == nil {
 		return nil
 	}
-	if asked := totals(ask.Target); asked != nil && !addsUp(asked, got) {
-		diffs = append(diffs, fmt.Sprintf("body.allocation_requests: amounts do not add up to %v", asked))
+	if overlaps(ask.Target) {
+		if asked := totals(ask.Target); asked != nil && !addsUp(asked, got) {
+			diffs = append(diffs, fmt.Sprintf("body.allocation_requests: amounts do not add up to %v", asked))
+		}
+		withoutAmounts(want)
+		withoutAmounts(got)
 	}
-	withoutAmounts(want)
-	withoutAmounts(got)
 	few, _ := Rules(nil).tidy(ask, theirs, "", w["allocation_requests"]).([]any)
 	many, _ := Rules(nil).tidy(ask, theirs, "", g["allocation_requests"]).([]any)
-	g["allocation_requests"] = common(few, many)
+	if overlaps(ask.Target) {
+		g["allocation_requests"] = common(few, many)
+	} else if anchored := withoutLost(ask.Target, g, few, many); len(anchored) < len(many) {
+		g["allocation_requests"] = anchored
+	} else {
+		return diffs
+	}
 	fewer, _ := w["provider_summaries"].(map[string]any)
 	summaries, _ := g["provider_summaries"].(map[string]any)
 	for id := range summaries {

@@ -29,7 +29,7 @@ func TestRandomCandidates(t *testing.T) {
 // build makes a world: up to five providers, each alone or below an earlier one.
 func (g *game) build() {
 	g.standard()
-	for i := range g.n(1, 5) {
+	for i := range g.n(1, 6) {
 		rp, parent := fmt.Sprintf("$rp%d", i), "null"
 		if i > 0 && !g.in(3) {
 			parent = fmt.Sprintf(`"$rp%d"`, g.n(0, i-1))
@@ -38,7 +38,7 @@ func (g *game) build() {
 		var list []string
 		for _, class := range []string{"VCPU", "MEMORY_MB", "CUSTOM_X"} {
 			if g.in(2) {
-				list = append(list, fmt.Sprintf(`"%s": {"total": %d, "reserved": %d, "step_size": %d}`, class, g.n(3, 8), g.n(0, 2), g.n(1, 2)))
+				list = append(list, fmt.Sprintf(`"%s": {"total": %d, "reserved": %d, "step_size": %d}`, class, g.n(3, 9), g.n(0, 2), g.n(1, g.n(1, 2))))
 			}
 		}
 		g.play(Latest, "PUT", "/resource_providers/"+rp+"/inventories", fmt.Sprintf(`{"resource_provider_generation": %s.gen, "inventories": {%s}}`, rp, strings.Join(list, ", ")))
@@ -69,10 +69,10 @@ func (g *game) candidates() {
 	if len(asked) == 0 {
 		parts = g.group("")
 	}
-	if g.in(2) || len(asked) > 2 {
+	if g.in(2) || len(asked) > 1 && !g.in(10) {
 		parts = append(parts, "group_policy="+g.of("none", "isolate"))
 	}
-	if g.in(5) {
+	if g.in(8) {
 		parts = append(parts, query("root_required", g.of("", "!")+g.trait()))
 	}
 	numbered := slices.DeleteFunc(slices.Clone(asked), func(s string) bool { return s == "" })
@@ -90,22 +90,22 @@ func (g *game) group(suffix string) (parts []string) {
 	var list []string
 	for _, class := range []string{"VCPU", "MEMORY_MB", "CUSTOM_X"} {
 		if g.in(3) {
-			list = append(list, fmt.Sprintf("%s:%d", class, g.n(1, 3)))
+			list = append(list, fmt.Sprintf("%s:%d", class, g.n(1, g.n(1, 3))))
 		}
 	}
-	if len(list) == 0 && !g.in(6) {
-		list = []string{"VCPU:1"}
+	if len(list) == 0 && !g.in(12) {
+		list = []string{g.class() + ":1"}
 	}
 	if len(list) > 0 {
 		parts = append(parts, "resources"+suffix+"="+strings.Join(list, ","))
 	}
-	if g.in(4) || len(list) == 0 {
+	if g.in(5) || len(list) == 0 {
 		parts = append(parts, query("required"+suffix, g.required()))
 	}
 	if g.in(5) {
 		parts = append(parts, "member_of"+suffix+"="+g.memberOf())
 	}
-	if g.in(8) {
+	if g.in(12) {
 		parts = append(parts, "in_tree"+suffix+"="+g.rp())
 	}
 	return parts
