@@ -11,14 +11,21 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The limits of every server: a client that is slower is cut off. Answers have no limit: assignments are a stream.
-const (
-	headerTime   = 10 * time.Second
-	readTime     = 60 * time.Second
-	idleTime     = 2 * time.Minute
-	headerBytes  = 64 << 10
-	shutdownTime = 10 * time.Second
-)
+// limits are what a client may take of a server's time.
+type limits struct {
+	header   time.Duration // to send the head of a request
+	read     time.Duration // to send all of it
+	idle     time.Duration // between two requests
+	grace    time.Duration // to take any part of an answer, however small
+	rate     int           // bytes per second; who takes a large part slower than that, after the grace, is cut off
+	shutdown time.Duration // for requests that run when the server is told to stop
+}
+
+func usual() limits {
+	return limits{header: 10 * time.Second, read: time.Minute, idle: 2 * time.Minute, grace: 30 * time.Second, rate: 32 << 10, shutdown: 10 * time.Second}
+}
+
+const headerBytes = 64 << 10
 
 // Listen opens a TCP address such as "127.0.0.1:8778". With noauth2, where each caller is who he says he is, an
 // address that others can reach is refused.
@@ -40,30 +47,36 @@ func Listen(address string, noauth bool) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers on the listener until ctx ends, then lets running requests finish for a while.
+// Serve answers on the listener until ctx ends. Requests that run then are finished, within ten seconds; streams (answers
+// that were flushed before their end) are ended at once, for they never end by themselves. Slow clients are cut off.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	return serve(ctx, l, h, log, usual())
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, may limits) error {
+	const op = "cloud.Serve"
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+	s := &http.Server{Handler: paced(ctx, h, may), ReadHeaderTimeout: may.header, ReadTimeout: may.read, IdleTimeout: may.idle, MaxHeaderBytes: headerBytes,
 		BaseContext: func(net.Listener) context.Context { return base }, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	select {
 	case err := <-ended:
-		return fault.Wrap(fault.Unavailable, "cloud.Serve", err)
+		return fault.Wrap(fault.Unavailable, op, err)
 	case <-ctx.Done():
 	}
-	// Streams never finish by themselves: they are cut when the others had their time.
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), may.shutdown)
 	defer cancel()
-	stopStreams := time.AfterFunc(time.Second, cut)
-	defer stopStreams.Stop()
 	err := s.Shutdown(wait)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fault.New(fault.Unavailable, op, "requests were cut off: they were not finished %s after the server was told to stop", may.shutdown)
+	}
 	if closed := s.Close(); err == nil && closed != nil {
 		err = closed
 	}
 	if served := <-ended; served != nil && !errors.Is(served, http.ErrServerClosed) && err == nil {
 		err = served
 	}
-	return fault.Wrap(fault.Unavailable, "cloud.Serve", err)
+	return fault.Wrap("", op, err)
 }
