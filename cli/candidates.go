@@ -57,9 +57,14 @@ func (c *CandidatesCmd) Run(g *Globals) error {
 			rows = append(rows, []string{fmt.Sprint(i + 1), string(id), one.Allocation[id].String(), strings.Join(suffixesOf(one.Mappings, id), " "), usageText(s)})
 		}
 	}
-	if len(found.List) == 0 && g.Output != "json" {
-		_, err := fmt.Fprintf(g.stdout(), "no candidates: %s\n", cmp.Or(found.Reason, "the service gives no reason; try --explain"))
-		return err
+	if len(found.List) == 0 {
+		out := g.stdout()
+		if g.Output == "json" {
+			out = g.stderr() // the list stays readable for programs
+		}
+		if _, err := fmt.Fprintf(out, "no candidates: %s\n", cmp.Or(found.Reason, "the service gives no reason; try --explain")); err != nil || g.Output != "json" {
+			return err
+		}
 	}
 	return g.print(docs, []string{"#", "Provider", "Allocation", "Groups", "Used/capacity"}, rows)
 }

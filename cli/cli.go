@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -26,6 +28,7 @@ import (
 // Commands are the verbs for people. Kong fills the fields; the tags are the help.
 type Commands struct {
 	Device     DeviceCmd     `cmd:"" help:"See the devices of all hosts."`
+	Host       HostCmd       `cmd:"" help:"See hosts, and what their agents say is wrong on them."`
 	Provider   ProviderCmd   `cmd:"" help:"See resource providers, their trees and usages."`
 	Server     ServerCmd     `cmd:"" help:"Create, see and delete servers; ask why one is where it is, or nowhere."`
 	Flavor     FlavorCmd     `cmd:"" help:"Create and see flavors."`
@@ -40,6 +43,7 @@ type Globals struct {
 	Output       string `short:"o" help:"table for people, json for programs." enum:"table,json" default:"table"`
 
 	Stdout io.Writer    `kong:"-"` // where answers go; nil means standard output
+	Stderr io.Writer    `kong:"-"` // where remarks go; nil means standard error
 	HTTP   *http.Client `kong:"-"` // nil means a client with a timeout of one minute
 }
 
@@ -60,6 +64,13 @@ func (g *Globals) stdout() io.Writer {
 		return g.Stdout
 	}
 	return os.Stdout
+}
+
+func (g *Globals) stderr() io.Writer {
+	if g.Stderr != nil {
+		return g.Stderr
+	}
+	return os.Stderr
 }
 
 // commandTime is how long one command may take in all.
@@ -101,9 +112,17 @@ func PrintTable(w io.Writer, header []string, rows [][]string) error {
 func cells(texts []string) table.Row {
 	row := make(table.Row, len(texts))
 	for i, text := range texts {
-		row[i] = text
+		row[i] = printable(text)
 	}
 	return row
+}
+
+// printable writes control characters as escapes: names come from others, and a terminal would obey them.
+func printable(text string) string {
+	if strings.IndexFunc(text, unicode.IsControl) < 0 {
+		return text
+	}
+	return strings.Trim(strconv.Quote(text), `"`)
 }
 
 // pairs turns names and values into the two-column table that `show` prints.

@@ -16,7 +16,7 @@ type DeviceCmd struct {
 // DeviceListCmd lists the devices that the agents report.
 type DeviceListCmd struct {
 	Host  string `help:"Only devices of this host."`
-	State string `help:"Only devices in this state (available, claimed, allocated, unavailable, unclaimable, removed)."`
+	State string `help:"Only devices in this state: ${enum}." enum:",available,claimed,allocated,unavailable,unclaimable,removed" default:""`
 }
 
 // Run prints the devices.

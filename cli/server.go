@@ -28,6 +28,9 @@ type ServerCreateCmd struct {
 
 // Run creates the servers and prints them.
 func (c *ServerCreateCmd) Run(g *Globals) error {
+	if c.Count < 1 {
+		return fault.New(fault.Invalid, "", "--count %d: ask for at least one server", c.Count)
+	}
 	ctx, cancel := g.context()
 	defer cancel()
 	client := g.compute()

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/openberth/berth/resource"
 )
@@ -107,7 +109,7 @@ func (t Tree) Print(w io.Writer, used Used) error {
 }
 
 func (t Tree) print(w io.Writer, p Provider, first, rest string, used Used) error {
-	if _, err := fmt.Fprintf(w, "%s%s%s\n", first, p.Name, describe(p, used[p.ID])); err != nil {
+	if _, err := fmt.Fprintf(w, "%s%s%s\n", first, printable(p.Name), describe(p, used[p.ID])); err != nil {
 		return err
 	}
 	children := t.Children(p.ID)
@@ -121,6 +123,14 @@ func (t Tree) print(w io.Writer, p Provider, first, rest string, used Used) erro
 		}
 	}
 	return nil
+}
+
+// printable writes control characters of a name as escapes: a terminal would obey them.
+func printable(name string) string {
+	if strings.IndexFunc(name, unicode.IsControl) < 0 {
+		return name
+	}
+	return strings.Trim(strconv.Quote(name), `"`)
 }
 
 func describe(p Provider, used resource.Amounts) string {

@@ -31,6 +31,12 @@ func drivers() map[string]Dialect {
 	}
 }
 
+// CheckURL looks at the form of a database URL, without opening anything. The fault is Invalid and shows no password.
+func CheckURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}
+
 // parseURL takes a SQLAlchemy URL apart. Its errors name the part that is wrong and never show user, password or options.
 func parseURL(text string) (address, error) {
 	const op = "sqldb.Open"

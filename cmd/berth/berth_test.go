@@ -43,6 +43,7 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 		"keystone":   {"[api]\nauth_strategy = keystone\n", `auth_strategy = noauth2`},
 		"no section": {"report_in_placement true\n[pci]\n", `:1`},
 		"database":   {"[placement_database]\nconnection = placement.db\n", `:2: [placement_database] connection`},
+		"scheme":     {"[database]\nconnection = foo://u:secret@h/d\n", `:2: [database] connection = foo://u:***@h/d: `},
 		"sysfs":      {"[berth]\nsysfs = /nowhere\n", `:2: [berth] sysfs = /nowhere: `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestNoAuthListensOnLoopbackOnly(t *testing.T) {
 
 // The tour on a captured machine, and on whatever this machine has.
 func TestDemo(t *testing.T) {
-	for _, args := range [][]string{{"demo"}, {"demo", "--sysfs", machine(t, 2, 3)}, {"demo", "--sysfs", t.TempDir()}} {
+	for _, args := range [][]string{{"demo"}, {"demo", "--sysfs", machine(t, 2, 3)}} {
 		stdout, stderr, status := output(t, args...)
 		if status != 0 {
 			t.Fatalf("berth %v: status %d\n%s%s", args, status, stdout, stderr)
@@ -90,9 +91,17 @@ func TestDemo(t *testing.T) {
 			}
 		}
 	}
-	stdout, _, _ := output(t, "demo", "--sysfs", t.TempDir())
-	if !strings.Contains(stdout, "CAPTURED machine") {
-		t.Errorf("a captured machine was used without saying so:\n%s", stdout)
+	if _, stderr, status := output(t, "demo", "--sysfs", machine(t, 0, 0)); status != 1 || !strings.Contains(stderr, "fewer than 2") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// A machine without devices gets a captured one, and is told so.
+func TestDemoOnAMachineWithoutDevices(t *testing.T) {
+	var out strings.Builder
+	sample, list, err := devices(&out, machine(t, 0, 0), true)
+	if err != nil || !sample || len(list) < 10 || !strings.Contains(out.String(), "CAPTURED machine instead, not this one") {
+		t.Errorf("%v %v %d devices: %s", sample, err, len(list), out.String())
 	}
 }
 
@@ -126,6 +135,7 @@ func TestCommandsForPeople(t *testing.T) {
 	try("device", "server", "show", "s")
 	try("CUSTOM_VF:1", "server", "why", "s")
 	try("8086:1515", "device", "list")
+	try("cmp1", "host", "list")
 	try("allocated", "device", "list", "--state", "allocated")
 	try("cmp1_0000:10:00.0", "provider", "list")
 	try("CUSTOM_VF 1/2", "provider", "tree")

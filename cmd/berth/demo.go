@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli/demo"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloud"
 	"github.com/openberth/berth/pci"
 )
@@ -35,11 +33,11 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	sample, devices, err := c.devices(s.out)
+	sample, found, err := devices(s.out, c.Sysfs, c.Sysfs == ownSysfs)
 	if err != nil {
 		return err
 	}
-	settings, log, err := c.configure(s, dir, sample, devices)
+	settings, log, err := c.configure(s, dir, sample, found)
 	if err != nil {
 		return err
 	}
@@ -51,7 +49,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	tour := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: settings.Host,
 		Compute:   compute.NewClient("http://compute", rest.InMemory(all.Compute.Handler), "admin"),
 		StopAgent: all.StopAgent, StartAgent: func() error { return all.StartAgent(ctx) }, Plan: all.Plan}
-	if err := demo.Run(ctx, s.out, tour, devices); err != nil {
+	if err := demo.Run(ctx, s.out, tour, found); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nThe tour held in every step (%.1f s).\n", time.Since(began).Seconds())
@@ -61,31 +59,37 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	return stay(ctx, s, log, all)
 }
 
-// fewest is how many devices that are no bridge the tour needs.
-const fewest = 2
+const (
+	ownSysfs = "/sys"
+	fewest   = 2 // devices that are no bridge: one to begin with, one to race for
+)
 
-// devices reads this machine's devices; where there are too few, the captured machine that the binary carries.
-func (c *demoCmd) devices(out io.Writer) (sample bool, devices []pci.Device, err error) {
-	fsys, err := cloud.OpenSysfs(c.Sysfs)
-	if err == nil {
-		devices, err = readDevices(fsys)
+// devices reads the devices that path names. Where that is this machine's own /sys and has too few, the captured machine that
+// the binary carries stands in for it.
+func devices(out io.Writer, path string, own bool) (sample bool, list []pci.Device, err error) {
+	list, err = readDevices(path)
+	if err == nil && len(demo.Offered(list)) < fewest {
+		err = fault.New(fault.Invalid, "", "%s has fewer than %d PCI devices that are no bridge", path, fewest)
 	}
-	if err == nil && len(demo.Offered(devices)) >= fewest {
-		fmt.Fprintf(out, "This tour uses the PCI devices of this machine (%s). Its hypervisor is a fake: nothing is detached from its driver.\n", c.Sysfs)
-		return false, devices, nil
+	const fake = "Its hypervisor is a fake: nothing is detached from its driver."
+	switch {
+	case err == nil && own:
+		fmt.Fprintf(out, "This tour uses the PCI devices of this machine (%s). %s\n", path, fake)
+	case err == nil:
+		fmt.Fprintf(out, "This tour uses the PCI devices of a captured machine, %s, not of this one. %s\n", path, fake)
+	case own:
+		fmt.Fprintf(out, "This machine's own devices cannot be used (%s): this tour uses a CAPTURED machine instead, not this one. %s\n", fault.TextOf(err), fake)
+		list, err = readDevices(cloud.SampleSysfs)
+		return true, list, err
 	}
-	reason := "it has fewer than two PCI devices that are no bridge"
-	if err != nil {
-		reason = err.Error()
-	}
-	fmt.Fprintf(out, "This machine's own devices cannot be used (%s): this tour uses a CAPTURED machine instead, not this one.\n", reason)
-	if fsys, err = cloud.OpenSysfs(cloud.SampleSysfs); err == nil {
-		devices, err = readDevices(fsys)
-	}
-	return true, devices, err
+	return false, list, err
 }
 
-func readDevices(fsys fs.FS) ([]pci.Device, error) {
+func readDevices(path string) ([]pci.Device, error) {
+	fsys, err := cloud.OpenSysfs(path)
+	if err != nil {
+		return nil, err
+	}
 	facts, err := sysfs.Read(fsys)
 	return facts.Devices, err
 }
@@ -116,23 +120,16 @@ func (c *demoCmd) configure(s streams, dir string, sample bool, devices []pci.De
 
 // stay serves the cloud over TCP, on the usual ports or, where they are taken, on free ones.
 func stay(ctx context.Context, s streams, log *slog.Logger, all *cloud.Cloud) error {
-	placement, err := listenNear("127.0.0.1:8778")
-	if err != nil {
-		return err
+	placement := &place{name: "placement", address: "127.0.0.1:8778", noauth: true, handler: all.Placement.Handler}
+	compute := &place{name: "compute", address: "127.0.0.1:8774", noauth: true, handler: all.Compute.Handler}
+	for _, p := range []*place{placement, compute} {
+		if listen(p) != nil {
+			p.address = "127.0.0.1:0"
+			if err := listen(p); err != nil {
+				return err
+			}
+		}
 	}
-	computeAt, err := listenNear("127.0.0.1:8774")
-	if err != nil {
-		return errors.Join(err, placement.Close())
-	}
-	p, c := "http://"+placement.Addr().String(), "http://"+computeAt.Addr().String()
-	demo.LookAround(s.out, p, c)
-	return serveOn(ctx, log, map[net.Listener]http.Handler{placement: all.Placement.Handler, computeAt: all.Compute.Handler})
-}
-
-func listenNear(address string) (net.Listener, error) {
-	l, err := cloud.Listen(address, true)
-	if err != nil {
-		return cloud.Listen("127.0.0.1:0", true)
-	}
-	return l, nil
+	demo.LookAround(s.out, "http://"+placement.listener.Addr().String(), "http://"+compute.listener.Addr().String())
+	return serve(ctx, s, log, placement, compute)
 }

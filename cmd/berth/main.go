@@ -38,7 +38,7 @@ const (
 // run is main with its world as arguments.
 func run(args []string, stdout, stderr io.Writer) int {
 	var g grammar
-	g.Stdout = stdout
+	g.Stdout, g.Stderr = stdout, stderr
 	status, exited := 0, false
 	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),
 		kong.Description("OpenStack Placement done again, exact and fast, with the agent and the scheduler that give servers real devices."),

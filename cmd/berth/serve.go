@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloud"
 )
 
@@ -27,41 +29,62 @@ func (f files) read(s streams) (cloud.Settings, *slog.Logger, error) {
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
 	settings, err := cloud.ReadSettings(log, f.ConfigFile...)
+	if err != nil {
+		return settings, log, err
+	}
 	if settings.Debug {
 		level.Set(slog.LevelDebug)
 	}
-	return settings, log, err
-}
-
-// service is one API on one listener.
-type service struct {
-	name    string
-	listen  string
-	handler http.Handler
-}
-
-// serve answers until ctx ends. It says where, on standard output, once all listen.
-func serve(ctx context.Context, s streams, log *slog.Logger, services ...service) error {
-	on := map[net.Listener]http.Handler{}
-	for _, one := range services {
-		l, err := cloud.Listen(one.listen, true)
+	if settings.LogFile != "" {
+		file, err := os.OpenFile(settings.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
 		if err != nil {
-			for open := range on {
-				err = errors.Join(err, open.Close())
-			}
-			return err
+			return settings, log, fault.New(fault.Invalid, "", "[DEFAULT] log_file: %w", err)
 		}
-		on[l] = one.handler
-		fmt.Fprintf(s.out, "%s: http://%s\n", one.name, l.Addr())
+		log = slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: level})) // open as long as the process lives
 	}
-	return serveOn(ctx, log, on)
+	return settings, log, nil
 }
 
-// serveOn answers on each listener with its handler until ctx ends or one fails.
-func serveOn(ctx context.Context, log *slog.Logger, on map[net.Listener]http.Handler) error {
+// place is where one API is to be served.
+type place struct {
+	name    string
+	flag    string // that gives the address
+	address string
+	noauth  bool // anybody who reaches it is admin
+
+	listener net.Listener
+	handler  http.Handler
+}
+
+// listen opens all addresses or none: what cannot be served must not be begun.
+func listen(places ...*place) error {
+	for i, p := range places {
+		l, err := cloud.Listen(p.flag, p.address, p.noauth)
+		if err != nil {
+			return errors.Join(err, hangUp(places[:i]...))
+		}
+		p.listener = l
+	}
+	return nil
+}
+
+func hangUp(places ...*place) (err error) {
+	for _, p := range places {
+		err = errors.Join(err, p.listener.Close())
+	}
+	return err
+}
+
+// serve says where it answers, and answers until ctx ends or one place fails.
+func serve(ctx context.Context, s streams, log *slog.Logger, places ...*place) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for l, h := range on {
-		group.Go(func() error { return cloud.Serve(ctx, l, h, log) })
+	for _, p := range places {
+		fmt.Fprintf(s.out, "%s: http://%s\n", p.name, p.listener.Addr())
+		h := p.handler
+		if p.noauth {
+			h = cloud.LoopbackOnly(h)
+		}
+		group.Go(func() error { return cloud.Serve(ctx, p.listener, h, log) })
 	}
 	return group.Wait()
 }
@@ -78,12 +101,18 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := cloud.Up(ctx, settings, c.DataDir, log)
-	if err != nil {
+	placement := &place{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
+	compute := &place{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
+	if err := listen(placement, compute); err != nil {
 		return err
 	}
+	all, err := cloud.Up(ctx, settings, c.DataDir, log)
+	if err != nil {
+		return errors.Join(err, hangUp(placement, compute))
+	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	return serve(ctx, s, log, service{"placement", c.ListenPlacement, all.Placement.Handler}, service{"compute", c.ListenCompute, all.Compute.Handler})
+	placement.handler, compute.handler = all.Placement.Handler, all.Compute.Handler
+	return serve(ctx, s, log, placement, compute)
 }
 
 type placementCmd struct {
@@ -102,19 +131,25 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := settings.NoAuth2("keystone"); err != nil {
+	at := &place{name: "placement", flag: "--listen", address: c.Listen, noauth: settings.NoAuth2("keystone") == nil}
+	if err := listen(at); err != nil {
 		return err
 	}
-	url, err := settings.PlacementURL(c.DataDir)
+	house, err := c.open(ctx, settings, log)
 	if err != nil {
-		return err
-	}
-	house, err := cloud.OpenPlacement(ctx, url, log)
-	if err != nil {
-		return err
+		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
-	return serve(ctx, s, log, service{"placement", c.Listen, house.Handler})
+	at.handler = house.Handler
+	return serve(ctx, s, log, at)
+}
+
+func (c *placementRunCmd) open(ctx context.Context, settings cloud.Settings, log *slog.Logger) (*cloud.House, error) {
+	url, err := settings.PlacementURL(c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	return cloud.OpenPlacement(ctx, url, settings, "keystone", log)
 }
 
 type dbCmd struct {
@@ -179,16 +214,25 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	if err := settings.NoAuth2("noauth2"); err != nil {
 		return err
 	}
-	url, err := settings.ComputeURL(c.DataDir)
-	if err != nil {
+	at := &place{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
+	if err := listen(at); err != nil {
 		return err
 	}
-	house, err := cloud.OpenCompute(ctx, url, g.PlacementURL, nil, settings, log)
+	house, err := c.open(ctx, g.PlacementURL, settings, log)
 	if err != nil {
-		return err
+		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
-	return serve(ctx, s, log, service{"compute", c.Listen, house.Handler})
+	at.handler = house.Handler
+	return serve(ctx, s, log, at)
+}
+
+func (c *computeCmd) open(ctx context.Context, placementURL string, settings cloud.Settings, log *slog.Logger) (*cloud.House, error) {
+	url, err := settings.ComputeURL(c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	return cloud.OpenCompute(ctx, url, placementURL, nil, settings, log)
 }
 
 type agentCmd struct {

@@ -79,7 +79,9 @@ func serveHere(tb testing.TB, database string) *Process {
 	began := time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	house, err := cloud.OpenPlacement(ctx, database, log)
+	settings, err := cloud.ReadSettings(log)
+	must(tb, err)
+	house, err := cloud.OpenPlacement(ctx, database, settings, "noauth2", log)
 	must(tb, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(tb, err)
@@ -278,7 +280,12 @@ func BenchmarkClaim(b *testing.B) {
 // standardNames starts a server for a moment, which writes the schema and the standard classes and traits into the database.
 func standardNames(b *testing.B, dir string) error {
 	if *inProcess {
-		house, err := cloud.OpenPlacement(b.Context(), SQLite(dir), slog.New(slog.DiscardHandler))
+		log := slog.New(slog.DiscardHandler)
+		settings, err := cloud.ReadSettings(log)
+		if err != nil {
+			return err
+		}
+		house, err := cloud.OpenPlacement(b.Context(), SQLite(dir), settings, "noauth2", log)
 		if err != nil {
 			return err
 		}

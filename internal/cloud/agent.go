@@ -103,6 +103,9 @@ func (c *Cloud) reported(ctx context.Context, r *runningAgent, began time.Time) 
 			}
 			return r.err
 		case <-ctx.Done():
+			if context.Cause(ctx) == context.Canceled {
+				return fault.New(fault.Unavailable, "cloud.StartAgent", "the start was interrupted")
+			}
 			return fault.New(fault.Unavailable, "cloud.StartAgent", "the agent has not reported within %s (%v)", startTime, err)
 		case <-time.After(5 * time.Millisecond):
 		}

@@ -12,15 +12,12 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conduct"
 	computeserver "github.com/openberth/berth/compute/server"
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/placement/server"
-	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -31,40 +28,6 @@ const serviceToken = "admin:service"
 type House struct {
 	Handler http.Handler
 	Close   func() error
-}
-
-// NoAuth2 checks that the settings ask for the one way of authentication that is there. missing is what an unset option means.
-func (s Settings) NoAuth2(missing string) error {
-	auth, at := s.Auth, s.AuthAt
-	if auth == "" {
-		auth, at = missing, "auth_strategy is not set, so "+missing
-	}
-	if auth == "noauth2" {
-		return nil
-	}
-	return fault.New(fault.Invalid, "cloud.NoAuth2", "%s: [api] auth_strategy = %s: Berth cannot ask Keystone yet; set auth_strategy = noauth2 and listen on loopback only", at, auth)
-}
-
-// OpenPlacement starts the placement house on a database, which it brings up to date first.
-func OpenPlacement(ctx context.Context, url string, log *slog.Logger) (*House, error) {
-	db, err := sqldb.Open(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	srv, err := func() (*server.Server, error) {
-		s, err := store.Open(ctx, db)
-		if err != nil {
-			return nil, err
-		}
-		if err := s.Sync(ctx); err != nil {
-			return nil, err
-		}
-		return server.New(ctx, s, server.Options{Auth: identity.NoAuth2, Log: log.With("house", "placement")})
-	}()
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return &House{Handler: srv, Close: db.Close}, nil
 }
 
 // OpenCompute starts the compute house on a database of its own and resumes what was on its way. road leads to Placement.
@@ -118,7 +81,7 @@ func Up(ctx context.Context, s Settings, dir string, log *slog.Logger) (*Cloud, 
 		return nil, err
 	}
 	c := &Cloud{Settings: s, Dir: dir, log: log}
-	if c.Placement, err = OpenPlacement(ctx, placementURL, log); err != nil {
+	if c.Placement, err = OpenPlacement(ctx, placementURL, s, "noauth2", log); err != nil {
 		return nil, err
 	}
 	if c.Compute, err = OpenCompute(ctx, computeURL, "http://placement", rest.InMemory(c.Placement.Handler), s, log); err != nil {

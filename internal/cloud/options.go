@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,11 +11,13 @@ import (
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/sqldb"
 )
 
 // Settings are what the configuration files say, read and checked. Names are OpenStack's; Berth's own stand in [berth].
 type Settings struct {
 	Debug   bool   // [DEFAULT] debug
+	LogFile string // [DEFAULT] log_file; "" means standard error
 	Host    string // [DEFAULT] host: the hypervisor hostname; default the machine's own name
 	Auth    string // [api] auth_strategy: noauth2 or keystone; "" when the files do not say
 	AuthAt  string // where auth_strategy stands, for errors
@@ -29,17 +30,22 @@ type Settings struct {
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "" when the files do not say
 	ComputeDB   string // [database] connection: compute's own tables; "" when the files do not say
 
+	Placement PlacementSettings
+
 	Sysfs    string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
 	Rescan   time.Duration       // [berth] rescan_interval, seconds in the file
+
+	cfg   *config.Config
+	files []string
 }
 
 var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}}
 
 // Known lists every option that Berth reads. Others are warned about.
 func Known() []config.Name {
-	return []config.Name{
-		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "host"},
+	return append(knownPlacement(), []config.Name{
+		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
@@ -47,7 +53,7 @@ func Known() []config.Name {
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
-	}
+	}...)
 }
 
 // ReadSettings reads the files. A wrong value is a fault of kind Invalid that names file, line, option and the offending
@@ -60,8 +66,8 @@ func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
 	for _, e := range cfg.Unknown(Known()) {
 		log.Warn("an option that Berth does not know is left unread", "at", e.Place(), "group", e.Group, "option", e.Option)
 	}
-	var s Settings
-	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readPCI, s.readOwn} {
+	s := Settings{cfg: cfg, files: files}
+	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readPCI, s.readPlacement, s.readOwn} {
 		if err := read(cfg, log); err != nil {
 			return Settings{}, err
 		}
@@ -75,6 +81,9 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 		return fault.New(fault.Internal, "cloud.ReadSettings", "this machine does not tell its name: %w", err)
 	}
 	if s.Debug, err = cfg.Bool("DEFAULT", "debug", false); err != nil {
+		return err
+	}
+	if s.LogFile, err = cfg.String("DEFAULT", "log_file", "", nil); err != nil {
 		return err
 	}
 	if s.Host, err = cfg.String("DEFAULT", "host", name, nil); err != nil {
@@ -105,9 +114,8 @@ func readURL(cfg *config.Config, group string) (string, error) {
 	if err := e.Check("cloud.ReadSettings"); err != nil {
 		return "", err
 	}
-	if u, err := url.Parse(e.Value); err != nil || u.Scheme == "" {
-		e.Value = "…"
-		return "", e.Fault("cloud.ReadSettings", "it is no database URL; write it as sqlite:////path/placement.db")
+	if err := sqldb.CheckURL(e.Value); err != nil {
+		return "", e.Fault("cloud.ReadSettings", "%s", fault.TextOf(err))
 	}
 	return e.Value, nil
 }
@@ -130,6 +138,9 @@ func (s *Settings) readPCI(cfg *config.Config, log *slog.Logger) (err error) {
 		rules, err := pci.ParseSpecs(e.Value)
 		if err != nil {
 			return e.Fault(op, "%s", fault.TextOf(err))
+		}
+		for i := range rules {
+			rules[i].At = e.Place()
 		}
 		s.Rules = append(s.Rules, rules...)
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -27,24 +28,41 @@ func usual() limits {
 
 const headerBytes = 64 << 10
 
-// Listen opens a TCP address such as "127.0.0.1:8778". With noauth2, where each caller is who he says he is, an
-// address that others can reach is refused.
-func Listen(address string, noauth bool) (net.Listener, error) {
+// Listen opens the TCP address that a flag gives, such as "127.0.0.1:8778". With noauth2, where each caller is who he says he
+// is, an address that others can reach is refused.
+func Listen(flag, address string, noauth bool) (net.Listener, error) {
 	const op = "cloud.Listen"
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, op, "--listen %s: %w; write it as 127.0.0.1:8778", address, err)
+		return nil, fault.New(fault.Invalid, op, "%s %s: %w; write it as 127.0.0.1:8778", flag, address, err)
 	}
 	if noauth && !resolved.IP.IsLoopback() {
 		return nil, fault.New(fault.Forbidden, op,
-			"--listen %s is not a loopback address, and with auth_strategy = noauth2 anybody who reaches it is admin; listen on 127.0.0.1 or [::1]", address)
+			"%s %s is not a loopback address, and with auth_strategy = noauth2 anybody who reaches it is admin; listen on 127.0.0.1 or [::1]", flag, address)
 	}
 	// Listen on what was looked at: a name could resolve to something else the second time.
 	l, err := net.Listen("tcp", resolved.String())
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot listen on %s: %w; another process may have it, choose another with --listen", address, err)
+		return nil, fault.New(fault.Unavailable, op, "cannot listen on %s: %w; another process may have it, choose another with %s", address, err, flag)
 	}
 	return l, nil
+}
+
+// LoopbackOnly refuses requests that name another host than this machine. With noauth2 a page in a browser could otherwise
+// make its own name resolve to 127.0.0.1, and be admin.
+func LoopbackOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		ip := net.ParseIP(strings.Trim(host, "[]"))
+		if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "with auth_strategy = noauth2 this service answers only to localhost, 127.0.0.1 and [::1]", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // Serve answers on the listener until ctx ends. Requests that run then are finished, within ten seconds; streams (answers

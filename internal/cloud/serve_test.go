@@ -39,7 +39,7 @@ func serveFor(t *testing.T, ctx context.Context, may limits, h http.Handler) *se
 	t.Helper()
 	ctx, stop := context.WithCancel(ctx)
 	t.Cleanup(stop)
-	l, err := Listen("127.0.0.1:0", true)
+	l, err := Listen("--listen", "127.0.0.1:0", true)
 	if err != nil {
 		t.Fatal(err)
 	}

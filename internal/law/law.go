@@ -50,7 +50,7 @@ func Rows() []Row {
 		{Package: "policy", Room: Adapter, Imports: []string{"fault", "config"}, Outside: []string{"go.yaml.in/yaml/v4"}},
 
 		{Package: "api/rest", Room: Contract, Imports: []string{"fault"}},
-		{Package: "api/identity", Room: Contract, Imports: []string{"fault"}},
+		{Package: "api/identity", Room: Contract, Imports: []string{"fault", "config"}, Outside: []string{"golang.org/x/sync"}},
 		{Package: "api/cors", Room: Contract},
 		{Package: "api/host", Room: Contract, Imports: with(words, "api/rest")},
 		{Package: "api/placement", Room: Contract, Imports: with(words, "api/rest"), Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
@@ -61,6 +61,7 @@ func Rows() []Row {
 		{Package: "placement", Room: Essay},
 		{Package: "placement/index", Room: Pure, Imports: words},
 		{Package: "placement/candidate", Room: Pure, Imports: with(words, "placement/index")},
+		{Package: "placement/rule", Room: Adapter, Imports: []string{"policy"}},
 		{Package: "placement/store", Room: Adapter, Imports: with(words, "placement/index", "sqldb"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "placement/metrics", Room: Adapter, Imports: []string{"fault"}, Outside: []string{"github.com/prometheus/client_golang"}},
 		{Package: "placement/server", Room: Server, Imports: with(contracts, "placement/…"), Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
@@ -96,6 +97,7 @@ func Rows() []Row {
 		{Package: "internal/law", Room: Workshop},
 		{Package: "internal/bench", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/databases", Room: Workshop, Imports: []string{"fault"}, Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
+		{Package: "internal/keystone", Room: Workshop},
 		{Package: "internal/lab", Room: Workshop, Imports: []string{"fault"}},
 	}
 }

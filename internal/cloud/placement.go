@@ -1,0 +1,179 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/openberth/berth/api/cors"
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/rule"
+	"github.com/openberth/berth/placement/server"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/policy"
+	"github.com/openberth/berth/sqldb"
+)
+
+// PlacementSettings are what placement.conf says beside the database: [placement], [cors], [oslo_policy].
+type PlacementSettings struct {
+	Randomize         bool   // [placement] randomize_allocation_candidates
+	BreadthFirst      bool   // [placement] allocation_candidates_generation_strategy
+	MaxCandidates     int    // [placement] max_allocation_candidates; -1: all
+	ClaimRetries      int    // [placement] allocation_conflict_retry_count
+	IncompleteProject string // [placement] incomplete_consumer_project_id
+	IncompleteUser    string // [placement] incomplete_consumer_user_id
+	CORS              cors.Options
+	Policy            *policy.Enforcer
+}
+
+// knownPlacement lists the options of PlacementSettings.
+func knownPlacement() []config.Name {
+	names := append(identity.KnownKeystone(), policy.Known()...)
+	for _, option := range []string{"randomize_allocation_candidates", "allocation_candidates_generation_strategy", "max_allocation_candidates",
+		"allocation_conflict_retry_count", "incomplete_consumer_project_id", "incomplete_consumer_user_id"} {
+		names = append(names, config.Name{Group: "placement", Option: option})
+	}
+	for _, option := range []string{"allowed_origin", "allow_credentials", "expose_headers", "max_age", "allow_methods", "allow_headers"} {
+		names = append(names, config.Name{Group: "cors", Option: option})
+	}
+	return names
+}
+
+// manyCandidates bounds max_allocation_candidates and the retries: more is a typing error.
+const manyCandidates = 1 << 30
+
+const nobodysID = "00000000-0000-0000-0000-000000000000" // the original's default for both incomplete_consumer_… options
+
+func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err error) {
+	p := &s.Placement
+	if p.Randomize, err = cfg.Bool("placement", "randomize_allocation_candidates", false); err != nil {
+		return err
+	}
+	order, err := cfg.String("placement", "allocation_candidates_generation_strategy", "depth-first", []string{"depth-first", "breadth-first"})
+	if err != nil {
+		return err
+	}
+	p.BreadthFirst = order == "breadth-first"
+	if p.MaxCandidates, err = cfg.Int("placement", "max_allocation_candidates", -1, -1, manyCandidates); err != nil {
+		return err
+	}
+	if p.ClaimRetries, err = cfg.Int("placement", "allocation_conflict_retry_count", 10, 0, manyCandidates); err != nil {
+		return err
+	}
+	if p.IncompleteProject, err = cfg.String("placement", "incomplete_consumer_project_id", nobodysID, nil); err != nil {
+		return err
+	}
+	if p.IncompleteUser, err = cfg.String("placement", "incomplete_consumer_user_id", nobodysID, nil); err != nil {
+		return err
+	}
+	if err := s.readCORS(cfg); err != nil {
+		return err
+	}
+	dirs := []string{}
+	for _, file := range s.files {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	if p.Policy, err = policy.Load(cfg, rule.Rules(), append(dirs, "/etc/placement")...); err != nil {
+		return err
+	}
+	for _, warning := range p.Policy.Warnings() {
+		log.Warn(warning)
+	}
+	return nil
+}
+
+func (s *Settings) readCORS(cfg *config.Config) (err error) {
+	c := cors.Defaults()
+	for option, list := range map[string]*[]string{"allowed_origin": &c.AllowedOrigin, "expose_headers": &c.ExposeHeaders,
+		"allow_methods": &c.AllowMethods, "allow_headers": &c.AllowHeaders} {
+		if *list, err = cfg.Strings("cors", option, *list); err != nil {
+			return err
+		}
+	}
+	if c.AllowCredentials, err = cfg.Bool("cors", "allow_credentials", c.AllowCredentials); err != nil {
+		return err
+	}
+	if c.MaxAge, err = cfg.Int("cors", "max_age", c.MaxAge, 0, 1<<31-1); err != nil {
+		return err
+	}
+	s.Placement.CORS = c
+	return nil
+}
+
+// enforcer fits an Enforcer of oslo.policy's rules to what the server knows of a caller.
+type enforcer struct{ *policy.Enforcer }
+
+// Allow judges a rule for a caller.
+func (e enforcer) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
+	return e.Enforcer.Allow(rule, caller.Credentials(), target)
+}
+
+// Authenticator is who says who is asking, and what a caller without a token is told. missing is what an unset auth_strategy means.
+func (s Settings) Authenticator(missing string, log *slog.Logger) (auth identity.Authenticator, challenge string, err error) {
+	if s.NoAuth2(missing) == nil {
+		return identity.NoAuth2, "", nil
+	}
+	options, warnings, err := identity.ReadKeystone(s.cfg)
+	for _, warning := range warnings {
+		log.Warn(warning)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	options.Log = log
+	keystone, err := identity.NewKeystone(options)
+	if err != nil {
+		return nil, "", err
+	}
+	return keystone.Authenticate, keystone.Challenge(), nil
+}
+
+// OpenPlacement starts the placement house on a database, which it brings up to date first. missing is what an unset
+// auth_strategy means.
+func OpenPlacement(ctx context.Context, url string, s Settings, missing string, log *slog.Logger) (*House, error) {
+	log = log.With("house", "placement")
+	auth, challenge, err := s.Authenticator(missing, log)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqldb.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	p := s.Placement
+	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst,
+		MaxCandidates: p.MaxCandidates, CORS: p.CORS}
+	if p.Policy != nil {
+		options.Policy = enforcer{p.Policy}
+	}
+	srv, err := func() (*server.Server, error) {
+		st, err := store.Open(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		st.IncompleteProject, st.IncompleteUser, st.ClaimAttempts = p.IncompleteProject, p.IncompleteUser, p.ClaimRetries+1
+		if err := st.Sync(ctx); err != nil {
+			return nil, err
+		}
+		return server.New(ctx, st, options)
+	}()
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &House{Handler: srv, Close: db.Close}, nil
+}
+
+// NoAuth2 is nil when the settings ask for noauth2, else the fault of a house that has nothing else. missing is what an unset option means.
+func (s Settings) NoAuth2(missing string) error {
+	auth, at := s.Auth, s.AuthAt
+	if auth == "" {
+		auth, at = missing, "auth_strategy is not set, so "+missing
+	}
+	if auth == "noauth2" {
+		return nil
+	}
+	return fault.New(fault.Invalid, "cloud.NoAuth2", "%s: [api] auth_strategy = %s: only `berth placement` can ask Keystone yet; set auth_strategy = noauth2 and listen on loopback only", at, auth)
+}
