@@ -65,14 +65,14 @@ func New() *Set {
 	s.search = s.histogram("candidates_duration_seconds", "Time that finding allocation candidates and putting them into words took, without sending them.", times())
 	s.found = s.histogram("candidates_found", "Allocation candidates in an answer.", []float64{0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000})
 	s.explain = s.histogram("explain_duration_seconds", "Time that explaining why there are no candidates took.", times())
-	s.claims = s.counters("claims_total", "Consumers whose allocations were to be written, by outcome: granted, refused (told to the client) or failed (of the service).", "outcome")
+	s.claims = s.counters("claims_total", "Consumers whose allocations were to be written, by outcome: granted, refused (told to the client), failed (of the service) or abandoned (by the client).", "outcome")
 	s.conflicts = s.counters("conflicts_total", "Answers 409, by the error's code.", "code")
 	s.retries = s.counters("transaction_retries_total", "Transactions carried out again because others changed the same at the same moment, by operation.", "operation")
 	s.failures = s.counters("database_errors_total", "Transactions that ended because the database did not do its work, by operation.", "operation")
 	s.transactions = s.histograms("transaction_duration_seconds", "Time of transactions with all their attempts, by operation.", "operation")
 	s.registry.MustRegister(s.inFlight, s.panics, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, outcome := range []string{granted, refused, failed} {
+	for _, outcome := range []string{granted, refused, failed, abandoned} {
 		s.claims.WithLabelValues(outcome) // so that a rate is 0 and not unknown before the first
 	}
 	return s
@@ -161,19 +161,22 @@ func (s *Set) Explain(took time.Duration) { s.explain.Observe(took.Seconds()) }
 
 // The outcomes of a claim.
 const (
-	granted = "granted"
-	refused = "refused"
-	failed  = "failed"
+	granted   = "granted"
+	refused   = "refused"
+	failed    = "failed"
+	abandoned = "abandoned"
 )
 
 // Claims counts a write of the allocations of so many consumers, and how it ended.
 func (s *Set) Claims(consumers int, err error) {
 	outcome := granted
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled):
+		outcome = abandoned
+	case ours(err):
+		outcome = failed
+	case err != nil:
 		outcome = refused
-		if ours(err) {
-			outcome = failed
-		}
 	}
 	s.claims.WithLabelValues(outcome).Add(float64(consumers))
 }
