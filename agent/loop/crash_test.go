@@ -215,9 +215,20 @@ func TestDeathAtEachStep(t *testing.T) {
 	}
 }
 
+// onlyHeard fails the test when a guest is built that compute has not heard of.
+func (w *world) onlyHeard() {
+	w.guests.Fail = func(_ context.Context, operation, guest string) error {
+		if phase := w.office.phase(guest); operation == "build" && phase != host.Claimed && phase != host.Running {
+			w.t.Errorf("%s is built, and the last that compute heard of it is %q", guest, phase)
+		}
+		return nil
+	}
+}
+
 // tellOfThePassing: three servers come, one goes, and another takes its devices.
 func tellOfThePassing(t *testing.T, deaths func() *death) {
 	w := newWorld(t)
+	w.onlyHeard()
 	w.live(func() bool {
 		return w.provider(name1).Inventories[class].Total == 2 && w.provider(name2).Inventories[class].Total == 2
 	}, deaths)
@@ -241,6 +252,68 @@ func tellOfThePassing(t *testing.T, deaths func() *death) {
 	}
 }
 
+// A server is deleted while its agent cannot tell of its claim, and the agent dies: as compute never heard of the guest, it has
+// given everything back at once, so there must be no guest.
+func TestNoGuestThatComputeHasNotHeardOf(t *testing.T) {
+	story(t, "compute is deaf, deletes, and the agent dies", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.office.deafen(true)
+		w.office.assign(w.want("s1", name1))
+		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
+		time.Sleep(time.Minute)
+		if got := w.running(); len(got) > 0 {
+			t.Errorf("guests %v, and compute has heard of none", got)
+		}
+		w.office.withdraw()
+		must(t, stop())
+		if got := w.running(); len(got) > 0 {
+			t.Errorf("guests %v stay behind", got)
+		}
+		w.office.deafen(false)
+		_, stop = w.begin()
+		w.untilPhase(host.Gone, "s1")
+		must(t, stop())
+		w.consistent()
+	})
+	story(t, "compute refuses the claim of a server that it no longer wants", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.office.deafen(true)
+		w.office.assign(w.want("s1", name1))
+		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
+		w.office.silence(true) // the agent does not hear that it is wanted no more
+		w.office.withdraw()
+		w.office.deafen(false)
+		w.until("a refusal", func() bool { return strings.Contains(w.office.heard(), "s1 refused") })
+		time.Sleep(10 * time.Second)
+		if got := w.running(); len(got) > 0 {
+			t.Errorf("guests %v, which compute has refused", got)
+		}
+		w.office.silence(false)
+		w.untilPhase(host.Gone, "s1")
+		must(t, stop())
+		w.consistent()
+	})
+	story(t, "a compute that is deaf for a while", func(t *testing.T, w *world) {
+		var builds int
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "build" {
+				if builds++; builds < buildTries {
+					return fault.New(fault.Unavailable, "test", "restarting")
+				}
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		w.office.deafen(true)
+		w.office.assign(w.want("s1", name1))
+		time.Sleep(2 * time.Minute)
+		w.office.deafen(false)
+		w.untilPhase(host.Running, "s1") // the tries of the hypervisor are not used up by compute's silence
+		must(t, stop())
+		w.consistent("s1")
+	})
+}
+
 func (w *world) are(phase host.Phase, servers ...string) bool {
 	return !slices.ContainsFunc(servers, func(s string) bool { return w.office.phase(s) != phase })
 }
@@ -257,6 +330,7 @@ func TestRandomDeaths(t *testing.T) {
 
 func tellAtRandom(t *testing.T, chance *rand.Rand) {
 	w := newWorld(t)
+	w.onlyHeard()
 	mortal := func() *death { return &death{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0} }
 	w.live(func() bool { return w.provider(name2).Inventories[class].Total == 2 }, func() *death { return &death{} })
 	free := map[string]int{name1: 2, name2: 2} // as Placement's own ledger would have it

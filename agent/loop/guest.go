@@ -24,7 +24,10 @@ const (
 )
 
 // raise makes a server run that shall be here, or tells that it cannot. A fault means: not yet, again later.
-func (a *Agent) raise(ctx context.Context, want host.Server, j *job, attempts int) error {
+//
+// No guest is built before compute has taken in its claim: of a server that no agent has spoken for, compute gives everything
+// back as soon as it is deleted. Compute's Conflict means that the server is no longer wanted here; the next line will say so.
+func (a *Agent) raise(ctx context.Context, want host.Server, j *job) error {
 	if message, doomed := a.isDoomed(want); doomed {
 		return a.giveUp(ctx, want, message)
 	}
@@ -46,16 +49,24 @@ func (a *Agent) raise(ctx context.Context, want host.Server, j *job, attempts in
 		return a.giveUp(ctx, want, refusal)
 	}
 	if err := a.tell(ctx, want.ID, host.Guest{Phase: host.Claimed, Devices: picks(picked)}); err != nil {
-		a.log.Debug("compute was not told of a claim; it will be told of the guest", "server", want.ID, "error", err)
+		return err // the claims stay; the next try goes on with them
 	}
 	switch err := a.build(ctx, want, picked); {
 	case err == nil:
 		return a.confirm(ctx, want)
-	case ctx.Err() != nil || fault.Is(err, fault.Unavailable) && attempts < buildTries-1:
-		return err // the claims stay; the next try goes on with them
+	case ctx.Err() != nil || fault.Is(err, fault.Unavailable) && a.mayBuildAgain(j):
+		return err
 	default:
 		return a.giveUp(ctx, want, "the guest cannot be built: "+fault.TextOf(err))
 	}
+}
+
+// mayBuildAgain counts a build that failed.
+func (a *Agent) mayBuildAgain(j *job) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	j.builds++
+	return j.builds < buildTries
 }
 
 // fell makes a server go that shall not be here. Compute hears of the free devices before it hears that the server is

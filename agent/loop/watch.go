@@ -58,7 +58,7 @@ func (a *Agent) hear(l host.Assignments) {
 		if wanted == still && reflect.DeepEqual(was, is) {
 			continue
 		}
-		j.attempts, j.retry = 0, time.Time{}
+		j.attempts, j.builds, j.retry = 0, 0, time.Time{}
 		if j.cancel != nil {
 			j.cancel() // what it works for is no longer so
 		}

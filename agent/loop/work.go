@@ -19,6 +19,7 @@ const loud = 3
 type job struct {
 	cancel   context.CancelFunc // ends the goroutine at work on it; nil when there is none
 	attempts int                // that failed
+	builds   int                // of the hypervisor, that failed
 	retry    time.Time          // not before
 	waits    time.Time          // since when it waits for others to leave
 }
@@ -67,14 +68,13 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 		}
 		own, cancel := context.WithCancel(ctx)
 		j.cancel = cancel
-		attempts := j.attempts
 		if wanted {
 			a.raising++
 		}
 		workers.Go(func() {
 			var err error
 			if wanted {
-				err = a.raise(own, want, j, attempts)
+				err = a.raise(own, want, j)
 			} else {
 				err = a.fell(own, id)
 			}
@@ -140,7 +140,7 @@ func (a *Agent) finish(id string, j *job, wanted, outdated bool, err error) {
 		a.raising--
 	}
 	if err == nil || outdated {
-		j.attempts, j.waits = 0, time.Time{}
+		j.attempts, j.builds, j.waits = 0, 0, time.Time{}
 		return // dispatch sees whether there is more to do
 	}
 	j.attempts++

@@ -265,6 +265,7 @@ type office struct {
 	line    host.Assignments
 	changed chan struct{} // closed at each change
 	mute    bool          // streams say nothing
+	deaf    bool          // whatever is told of guests is not heard
 	cut     chan struct{} // closed to end all streams
 	streams int
 	report  host.Report
@@ -310,6 +311,16 @@ func (o *office) handler() http.Handler {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		if o.deaf {
+			http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		assigned := slices.ContainsFunc(o.line.Servers, func(s host.Server) bool { return s.ID == r.PathValue("server") })
+		if g.Phase == host.Claimed && !assigned {
+			o.said = append(o.said, r.PathValue("server")+" refused")
+			http.Error(w, "the server is not assigned to this host", http.StatusConflict)
+			return
+		}
 		o.told[r.PathValue("server")] = g
 		o.said = append(o.said, r.PathValue("server")+" "+string(g.Phase))
 		w.WriteHeader(http.StatusNoContent)
@@ -398,6 +409,20 @@ func (o *office) silence(mute bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mute = mute
+}
+
+// deafen stops or starts hearing what is told of guests.
+func (o *office) deafen(deaf bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.deaf = deaf
+}
+
+// withdraw takes all servers away, and nobody is told: a stream that is cut while compute changes its mind.
+func (o *office) withdraw() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.line = host.Assignments{Revision: o.line.Revision + 1}
 }
 
 // count gives one of the numbers.

@@ -87,13 +87,15 @@ type Phase string
 
 // The phases that an agent reports. Claimed is on the way; the others end something.
 const (
-	Claimed Phase = "claimed" // the devices are journalled, the guest is being built
+	Claimed Phase = "claimed" // the devices are journalled, the guest is about to be built
 	Running Phase = "running" // the guest runs with its devices
 	Failed  Phase = "failed"  // the guest cannot be built here; nothing of it is left and its devices are free again
 	Gone    Phase = "gone"    // the guest and its claims are no more
 )
 
-// Guest is what became of one server on the host. An agent repeats it until compute has answered 204; it may come twice.
+// Guest is what became of one server on the host. An agent repeats it until compute has answered 204; it may come twice. The claim
+// of a server that is not, or no longer, assigned to the host is answered with 409, and then no guest may be built: of a server that
+// no agent has spoken for, compute gives everything back as soon as it is deleted.
 type Guest struct {
 	Phase   Phase    `json:"phase"`
 	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed and running

@@ -132,11 +132,16 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 }
 
 // Guest takes in what an agent tells of a server: one of the lifecycle.Guest… events. A server that is unknown or
-// no longer on that host is no error: the agent learns from its assignments.
+// no longer on that host is no error: the agent learns from its assignments. But the claim of such a server is
+// fault.Conflict: whoever asks before he builds must be told no.
 func (c *Conductor) Guest(ctx context.Context, id string, event lifecycle.Event) error {
-	_, err := c.runner.Tell(ctx, id, event)
-	if fault.Is(err, fault.NotFound) {
-		return nil
+	server, err := c.runner.Tell(ctx, id, event)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
 	}
-	return err
+	if claim, ok := event.(lifecycle.GuestClaimed); ok && (err != nil || server.Assignment() != claim.Host) {
+		return fault.New(fault.Conflict, "conduct.Guest", "server %s is not, or no longer, assigned to host %s: build nothing, and wait for the next line of assignments",
+			id, claim.Host)
+	}
+	return nil
 }

@@ -182,6 +182,37 @@ func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
 	}
 }
 
+// An agent that speaks of its claim too late is refused, and builds nothing: what the server held is given back already.
+func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.agents.mu.Lock() // no agent looks
+	c.start(t.Context(), c.store, c.ledger)
+	c.create("s")
+	c.until("assigned", func() bool { return c.count(lifecycle.Assigned) == 1 })
+	line, err := c.store.Assignments(t.Context(), "a") // what the agent heard before it lost compute
+	if err != nil || len(line.Servers) != 1 {
+		t.Fatalf("%+v %v", line, err)
+	}
+	if err := c.conductor().Guest(t.Context(), "s", lifecycle.GuestClaimed{Host: "b"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "host b") {
+		t.Errorf("the claim of another host: %v", err)
+	}
+	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	c.until("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
+	c.agents.build(t, "a", line.Servers[0])
+	if len(c.agents.holder) != 0 {
+		t.Errorf("the agent built it: %v", c.agents.holder)
+	}
+	c.agents.mu.Unlock()
+	c.whole("deleted")
+	for _, id := range []string{"s", "none"} {
+		if err := c.conductor().Guest(t.Context(), id, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err, fault.Conflict) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
 // What Placement answers to a claim decides how it goes on.
 func TestClaimAnswers(t *testing.T) {
 	lost := fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined)

@@ -183,9 +183,11 @@ func (a *agents) build(t *testing.T, host string, s lifecycle.Server) {
 		t.Errorf("%s was given %s, and has no device for it", host, s.ID)
 		a.broken[host+s.ID] = true
 	default:
-		a.holder[host+free] = s.ID
 		picked := []schedule.Picked{{RequestID: s.Requests[0].ID, Address: free, Provider: provider.ID("pf-" + host)}}
-		a.say(host, s.ID, lifecycle.GuestClaimed{Host: host, Devices: picked})
+		if a.told().Guest(context.Background(), s.ID, lifecycle.GuestClaimed{Host: host, Devices: picked}) != nil {
+			return // nothing is built that compute has not heard of
+		}
+		a.holder[host+free] = s.ID
 		a.say(host, s.ID, lifecycle.GuestRunning{Host: host, Devices: picked})
 	}
 }

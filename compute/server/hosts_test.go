@@ -112,6 +112,9 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 		}
 		status(step.status)
 	}
+	if err := h.hosts.PutGuest(ctx, "host2", id, host.Guest{Phase: host.Claimed, Devices: picked}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("the claim of a host that it is not on: %v", err)
+	}
 	if why, err := h.admin.Why(ctx, id); err != nil || len(why.Devices) != 1 || why.Devices[0].Address != "0000:3b:00.0" {
 		t.Errorf("%+v %v", why.Devices, err)
 	}

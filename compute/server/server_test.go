@@ -62,10 +62,13 @@ func (l *lives) Delete(ctx context.Context, id string) error {
 
 // Guest records an event.
 func (l *lives) Guest(ctx context.Context, id string, e lifecycle.Event) error {
-	_, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
+	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
+	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && s.Assignment() != claim.Host {
+		return fault.New(fault.Conflict, "lives.Guest", "not assigned to %s", claim.Host)
+	}
 	return err
 }
 
