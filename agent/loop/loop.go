@@ -73,7 +73,7 @@ type Options struct {
 	Dir               string // of the journal
 
 	Log      *slog.Logger     // nil: slog.Default()
-	Rescan   time.Duration    // how often to look at the host; 0: one minute, which is what compute expects at least
+	Rescan   time.Duration    // how often to look at the host; 0: one minute
 	Parallel int              // how many guests are built at once; 0: 8
 	NewID    func() string    // UUIDs; nil: random ones
 	Now      func() time.Time // nil: time.Now

@@ -103,6 +103,17 @@ func TestLife(t *testing.T) {
 			t.Errorf("%v, before %v", got, holders)
 		}
 	})
+	story(t, "a host that is seldom looked at reports at least once a minute", func(t *testing.T, w *world) {
+		w.options.Rescan = time.Hour
+		_, stop := w.begin()
+		time.Sleep(time.Second)
+		before := w.office.count(&w.office.reports)
+		time.Sleep(10*time.Minute + time.Second)
+		must(t, stop())
+		if n := w.office.count(&w.office.reports) - before; n < 10 || n > 15 {
+			t.Errorf("%d reports in ten minutes", n)
+		}
+	})
 	story(t, "a quiet host reports at least once a minute", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		time.Sleep(time.Second)

@@ -43,7 +43,10 @@ func (a *Agent) snapshot() (host.Report, int) {
 	return r, a.version
 }
 
-// reports tells compute of each change, and of nothing at least as often as the host is looked at.
+// lifeSign is the longest silence of an agent: compute takes a host for silent after three minutes.
+const lifeSign = time.Minute
+
+// reports tells compute of each change, and of nothing at least every lifeSign.
 func (a *Agent) reports(ctx context.Context) {
 	failures := 0
 	for a.nextReport(ctx, failures) {
@@ -64,7 +67,7 @@ func (a *Agent) nextReport(ctx context.Context, failures int) bool {
 	if failures > 0 {
 		return sleep(ctx, a.backoff(failures))
 	}
-	timer := time.NewTimer(a.o.Rescan)
+	timer := time.NewTimer(min(a.o.Rescan, lifeSign))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
