@@ -93,5 +93,5 @@ func (s *Server) examine(ctx context.Context) string {
 // indexState is the state of the index now.
 func (s *Server) indexState() metrics.Index {
 	snapshot := s.index.now()
-	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.fresh.Load())}
+	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.fresh.Load()), Lag: s.index.waiting()}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -106,6 +107,35 @@ func TestHealthOfAnOldIndex(t *testing.T) {
 	w.server.now = func() time.Time { return later }
 	if status, said := healthOf(t, w.server); status != 200 || said.Index.Age < 999*3600 {
 		t.Errorf("%d %+v", status, said)
+	}
+}
+
+// Trees that could not be read again are told as a lag, from the first failure to the success.
+func TestLag(t *testing.T) {
+	w := newWorld(t)
+	host, _ := grow(t, w.client(), "host", 4, 1)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := w.server.index
+	if lag := w.server.indexState().Lag; lag != 0 {
+		t.Errorf("a lag of %s before anything failed", lag)
+	}
+	for range 2 { // a batch that fails twice has been waiting since the first time
+		l.turn <- struct{}{}
+		l.add(time.Now().Add(-time.Minute), false, []provider.ID{host})
+		l.store = nil
+		func() {
+			defer func() { _ = recover() }()
+			l.run(ended)
+		}()
+		l.store = w.store
+		if lag := w.server.indexState().Lag; lag < time.Minute || lag > 2*time.Minute {
+			t.Errorf("a lag of %s", lag)
+		}
+	}
+	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "") // pays what is owed
+	if lag := w.server.indexState().Lag; lag != 0 {
+		t.Errorf("a lag of %s after the refresh", lag)
 	}
 }
 

@@ -35,6 +35,7 @@ type live struct {
 type batch struct {
 	all   bool // the whole database
 	roots map[provider.ID]bool
+	since time.Time // the oldest of what it reads has been waiting since then
 	done  chan struct{}
 	err   error // set before done is closed
 }
@@ -62,7 +63,7 @@ func (l *live) refresh(ctx context.Context, roots ...provider.ID) error {
 
 // join adds to the next refresh, and waits until it is done or does it.
 func (l *live) join(ctx context.Context, all bool, roots []provider.ID) error {
-	mine := l.add(all, roots)
+	mine := l.add(time.Now(), all, roots)
 	select {
 	case l.turn <- struct{}{}:
 		l.run(ctx)
@@ -72,11 +73,14 @@ func (l *live) join(ctx context.Context, all bool, roots []provider.ID) error {
 	return mine.err
 }
 
-func (l *live) add(all bool, roots []provider.ID) *batch {
+func (l *live) add(since time.Time, all bool, roots []provider.ID) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next == nil {
-		l.next = &batch{roots: map[provider.ID]bool{}, done: make(chan struct{})}
+		l.next = &batch{roots: map[provider.ID]bool{}, since: since, done: make(chan struct{})}
+	}
+	if since.Before(l.next.since) {
+		l.next.since = since
 	}
 	l.next.all = l.next.all || all
 	for _, root := range roots {
@@ -100,7 +104,7 @@ func (l *live) run(ctx context.Context) {
 	b.err = fault.New(fault.Internal, "placement.server", "the refresh did not end") // if load panics
 	defer func() {
 		if b.err != nil {
-			l.add(b.all, slices.Collect(maps.Keys(b.roots)))
+			l.add(b.since, b.all, slices.Collect(maps.Keys(b.roots)))
 		}
 		close(b.done)
 	}()
@@ -138,6 +142,16 @@ func (l *live) behind() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next != nil
+}
+
+// waiting is how long trees have been waiting to be read again; 0 when none are.
+func (l *live) waiting() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		return 0
+	}
+	return time.Since(l.next.since)
 }
 
 func indexRows(rows []store.Row) []index.Row {
