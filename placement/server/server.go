@@ -58,6 +58,8 @@ type Options struct {
 	BreadthFirst        bool // [placement] allocation_candidates_generation_strategy = breadth-first: a candidate from each host in turn
 	MaxCandidates       int  // [placement] max_allocation_candidates: how many are found for one answer at most; 0 and less: all. (The original takes 0 for 1.)
 
+	RefreshInterval time.Duration // [berth] index_refresh_interval: how often Run looks for what others wrote to the database; 0: 1 s
+
 	MaxBody     int64         // the largest request body in bytes; 0: rest.MaxBody
 	MaxIndexAge time.Duration // /healthz says 503 when the index is older; 0: it may be of any age, nobody else writes
 }
@@ -71,6 +73,8 @@ type Server struct {
 	routes []route
 	index  *live
 	names  *names
+
+	lookout *lookout // Run's
 
 	cors    *cors.Policy
 	metrics *metrics.Set
@@ -103,6 +107,9 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if opts.Metrics == nil {
 		opts.Metrics = metrics.New()
 	}
+	if opts.RefreshInterval <= 0 {
+		opts.RefreshInterval = defaultRefreshInterval
+	}
 	if opts.MaxBody <= 0 {
 		opts.MaxBody = rest.MaxBody
 	}
@@ -114,6 +121,9 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
+	if srv.lookout, err = newLookout(ctx, s, srv.index, srv.names); err != nil {
+		return nil, fault.Wrap("", "placement.server.New", err)
+	}
 	if err := srv.Reload(ctx); err != nil {
 		return nil, fault.Wrap("", "placement.server.New", err)
 	}
@@ -121,7 +131,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	return srv, nil
 }
 
-// Reload reads the whole database into the index: for a database that others write to as well.
+// Reload reads the whole database into the index. Run finds out by itself what to read again.
 func (s *Server) Reload(ctx context.Context) error {
 	began := s.now()
 	err := s.index.reload(ctx)

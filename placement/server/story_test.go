@@ -37,8 +37,14 @@ type world struct {
 
 func newWorld(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
+	return newWorldOn(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"), change...)
+}
+
+// newWorldOn is newWorld on a database that may have been filled already.
+func newWorldOn(t *testing.T, url string, change ...func(*Options)) *world {
+	t.Helper()
 	w := &world{t: t}
-	db, err := sqldb.Open(t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"))
+	db, err := sqldb.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,22 +121,35 @@ func spell(dialect sqldb.Dialect, query string) string {
 	return strings.NewReplacer("{long}", long, "{moment}", moment).Replace(query)
 }
 
-func (all *Prints) readNames(ctx context.Context, tx *sqldb.Tx) error {
-	all.Classes = map[int64]resource.Class{}
-	err := each(ctx, tx, "SELECT id, name FROM resource_classes", nil, func(rows *sql.Rows) error {
-		var id int64
-		var name resource.Class
-		err := rows.Scan(&id, &name)
-		all.Classes[id] = name
-		return err
-	})
-	if err != nil {
+func (all *Prints) readNames(ctx context.Context, tx *sqldb.Tx) (err error) {
+	if all.Classes, err = readClassNumbers(ctx, tx); err != nil {
 		return err
 	}
 	var count, sum int64
 	err = tx.QueryRow(ctx, "SELECT COUNT(*), COALESCE(SUM(id), 0) FROM traits").Scan(&count, &sum)
 	all.Traits = fmt.Sprint(count, " ", sum)
 	return err
+}
+
+func readClassNumbers(ctx context.Context, tx *sqldb.Tx) (map[int64]resource.Class, error) {
+	found := map[int64]resource.Class{}
+	err := each(ctx, tx, "SELECT id, name FROM resource_classes", nil, func(rows *sql.Rows) error {
+		var id int64
+		var name resource.Class
+		err := rows.Scan(&id, &name)
+		found[id] = name
+		return err
+	})
+	return found, err
+}
+
+// ClassNumbers reads the numbers of all resource classes: Prints.Classes alone.
+func (s *Store) ClassNumbers(ctx context.Context) (found map[int64]resource.Class, err error) {
+	err = s.read(ctx, "ClassNumbers", func(tx *sqldb.Tx) (err error) {
+		found, err = readClassNumbers(ctx, tx)
+		return err
+	})
+	return found, err
 }
 
 // Foreign gives a number that changes when somebody else has written to the database; own writes leave it. ok is false where the
