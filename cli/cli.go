@@ -11,10 +11,8 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 // Commands are the verbs for people. Kong fills the fields; the tags are the help.
@@ -112,17 +111,9 @@ func PrintTable(w io.Writer, header []string, rows [][]string) error {
 func cells(texts []string) table.Row {
 	row := make(table.Row, len(texts))
 	for i, text := range texts {
-		row[i] = printable(text)
+		row[i] = provider.Printable(text)
 	}
 	return row
-}
-
-// printable writes control characters as escapes: names come from others, and a terminal would obey them.
-func printable(text string) string {
-	if strings.IndexFunc(text, unicode.IsControl) < 0 {
-		return text
-	}
-	return strings.Trim(strconv.Quote(text), `"`)
 }
 
 // pairs turns names and values into the two-column table that `show` prints.

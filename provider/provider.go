@@ -109,7 +109,7 @@ func (t Tree) Print(w io.Writer, used Used) error {
 }
 
 func (t Tree) print(w io.Writer, p Provider, first, rest string, used Used) error {
-	if _, err := fmt.Fprintf(w, "%s%s%s\n", first, printable(p.Name), describe(p, used[p.ID])); err != nil {
+	if _, err := fmt.Fprintf(w, "%s%s%s\n", first, Printable(p.Name), describe(p, used[p.ID])); err != nil {
 		return err
 	}
 	children := t.Children(p.ID)
@@ -125,8 +125,8 @@ func (t Tree) print(w io.Writer, p Provider, first, rest string, used Used) erro
 	return nil
 }
 
-// printable writes control characters of a name as escapes: a terminal would obey them.
-func printable(name string) string {
+// Printable writes control characters of a name as escapes: names come from others, and a terminal would obey them.
+func Printable(name string) string {
 	if strings.IndexFunc(name, unicode.IsControl) < 0 {
 		return name
 	}

@@ -37,3 +37,11 @@ func TestSortedKeepsAnOrphan(t *testing.T) {
 		t.Fatalf("lost one: %v", got)
 	}
 }
+
+func TestPrintable(t *testing.T) {
+	for name, want := range map[string]string{"cmp1_0000:3B:00.0": "cmp1_0000:3B:00.0", "ä": "ä", "a\x1b[2Jb\n": `a\x1b[2Jb\n`} {
+		if got := Printable(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
