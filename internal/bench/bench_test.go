@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,11 +33,6 @@ func TestMain(m *testing.M) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-		if *program == "" && !*inProcess {
-			if *program, err = Build(scratch); err != nil {
-				return err
-			}
-		}
 		code = m.Run()
 		return nil
 	}()
@@ -46,6 +42,14 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// built is the berth that is measured.
+var built = sync.OnceValues(func() (string, error) {
+	if *program != "" {
+		return *program, nil
+	}
+	return Build(scratch)
+})
 
 // place makes a directory for one server.
 func place(tb testing.TB) string {
@@ -68,7 +72,9 @@ func serve(tb testing.TB, dir, database string) *Process {
 	if *inProcess {
 		return serveHere(tb, database)
 	}
-	p, err := StartBerth(*program, dir, database)
+	berth, err := built()
+	must(tb, err)
+	p, err := StartBerth(berth, dir, database)
 	must(tb, err)
 	tb.Cleanup(func() { must(tb, p.Stop()) })
 	return p
@@ -291,7 +297,11 @@ func standardNames(b *testing.B, dir string) error {
 		}
 		return house.Close()
 	}
-	p, err := StartBerth(*program, dir, SQLite(dir))
+	berth, err := built()
+	if err != nil {
+		return err
+	}
+	p, err := StartBerth(berth, dir, SQLite(dir))
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ type Process struct {
 	lines chan string
 }
 
-// warden starts a program, says its number, and ends it when its own standard input ends.
-const warden = `"$@" </dev/null & p=$!; echo "pid $p"; cat >/dev/null; kill -TERM $p; wait $p`
+// warden starts a program, says its number, ends it when its own standard input ends, and ends with it.
+const warden = `exec 3<&0; "$@" </dev/null 3<&- & p=$!; echo "pid $p"; (cat <&3; kill -TERM $p) >/dev/null 2>&1 & exec 3<&-; wait $p`
 
 // Start starts a program with its log in a file.
 func Start(log string, args ...string) (*Process, error) {
