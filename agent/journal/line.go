@@ -32,6 +32,7 @@ type entry struct {
 	Version  int              `json:"version,omitempty"`
 	Host     string           `json:"host,omitempty"`
 	Provider provider.ID      `json:"provider,omitempty"`
+	Instance string           `json:"instance,omitempty"`
 	Server   string           `json:"server,omitempty"`
 	Claims   []wireClaim      `json:"claims,omitempty"`
 	Classes  []resource.Class `json:"classes,omitempty"`

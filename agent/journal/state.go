@@ -10,10 +10,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Identity is who the host is in Placement.
+// Identity is who the host is in Placement, and which agent this is.
 type Identity struct {
 	Host     string      // the hypervisor hostname, and the name of the root provider
 	Provider provider.ID // of the root provider
+	Instance string      // of the agent: as long as the journal lives, it is the same one; empty in a journal from before there were any
 }
 
 // Mark is what this agent has put on a provider and may therefore take away again: what others added stays.
@@ -85,7 +86,7 @@ func (s State) with(e entry) State {
 func (s *State) apply(e entry) {
 	switch e.Kind {
 	case kindIdentity:
-		s.identity = Identity{Host: e.Host, Provider: e.Provider}
+		s.identity = Identity{Host: e.Host, Provider: e.Provider, Instance: e.Instance}
 	case kindServer:
 		delete(s.left, e.Server)
 		s.servers[e.Server] = fromWire(e.Server, e.Claims)
@@ -108,7 +109,7 @@ func (s *State) apply(e entry) {
 func (s State) entries() []entry {
 	list := []entry{{Kind: kindFormat, Version: version}}
 	if id, ok := s.Identity(); ok {
-		list = append(list, entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider})
+		list = append(list, entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.marks)) {
 		list = append(list, entry{Kind: kindMark, Provider: id, Classes: s.marks[id].Classes, Traits: s.marks[id].Traits})

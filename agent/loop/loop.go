@@ -93,6 +93,8 @@ type Agent struct {
 
 	mu         sync.Mutex       // guards all below
 	journal    *journal.Journal // nil while the agent does not run
+	instance   string           // of this agent, as the journal has it or shall have it
+	displaced  bool             // another agent serves the host: nothing is built or written until compute takes a report again
 	root       provider.ID      // empty until known
 	tree       provider.Tree    // as Placement had it last
 	set        device.Set
@@ -164,22 +166,28 @@ func New(o Options) (*Agent, error) {
 }
 
 // Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs once.
-// Faults: Conflict when another agent has the journal; Invalid when what the configuration says cannot be
+// Faults: Conflict when another agent has the journal or, as compute says, serves the host; Invalid when what the configuration says cannot be
 // reported; those of the hypervisor and of Placement, but not Unavailable, which is waited out.
 func (a *Agent) Run(ctx context.Context) error {
 	j, err := journal.Open(a.o.Dir)
 	if err != nil {
 		return err
 	}
+	known, _ := j.Identity()
 	a.mu.Lock()
-	a.journal = j
+	a.journal, a.instance = j, known.Instance
+	if a.instance == "" {
+		a.instance = a.o.NewID()
+	}
 	a.mu.Unlock()
 	defer a.stop()
-	if err := a.start(ctx); err != nil {
-		if ctx.Err() != nil {
+	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
+	for _, step := range []func(context.Context) error{a.admit, a.start, a.firstReport} {
+		if err := step(ctx); ctx.Err() != nil {
 			return nil
+		} else if err != nil {
+			return err
 		}
-		return err
 	}
 	var all sync.WaitGroup
 	for _, part := range []func(context.Context){a.reports, a.rescan, a.watch, a.work} {

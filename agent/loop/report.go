@@ -20,7 +20,7 @@ func (a *Agent) Report() host.Report {
 
 // snapshot is the report and its version. a.mu is held.
 func (a *Agent) snapshot() (host.Report, int) {
-	r := host.Report{Host: a.o.Host, Provider: string(a.root), Devices: []host.Device{}, Conditions: []string{}, InPlace: a.o.ReportInPlacement}
+	r := host.Report{Host: a.o.Host, Instance: a.instance, Provider: string(a.root), Devices: []host.Device{}, Conditions: []string{}, InPlace: a.o.ReportInPlacement}
 	for _, source := range slices.Sorted(maps.Keys(a.conditions)) {
 		r.Conditions = append(r.Conditions, a.conditions[source]...)
 	}
@@ -96,11 +96,13 @@ func (a *Agent) deliver(ctx context.Context, version int) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	if err := a.o.Compute.PutReport(ctx, r); err != nil {
+		a.judge(err)
 		return err
 	}
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.delivered = now
-	a.mu.Unlock()
+	a.reinstate()
 	return nil
 }
 

@@ -58,6 +58,9 @@ func (a *Agent) rescan(ctx context.Context) {
 			timer.Stop()
 		case <-timer.C:
 		}
+		if a.isDisplaced() {
+			continue // the tree is another agent's
+		}
 		failures++
 		if a.sync(ctx) == nil {
 			failures = 0
@@ -129,6 +132,7 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 func (a *Agent) take(s sight, moves int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	s.identity.Instance = a.instance
 	if known, _ := a.journal.Identity(); known != s.identity {
 		if err := a.journal.SetIdentity(s.identity); err != nil {
 			return err

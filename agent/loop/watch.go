@@ -20,6 +20,7 @@ func (a *Agent) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		a.judge(err)
 		failures++
 		a.log.Info("the stream of assignments ended, connecting anew", "error", err)
 		if !sleep(ctx, a.backoff(failures)) {
@@ -34,7 +35,7 @@ func (a *Agent) follow(ctx context.Context, since int64, got func(host.Assignmen
 	defer cancel()
 	silence := time.AfterFunc(3*host.Heartbeat, cancel)
 	defer silence.Stop()
-	return a.o.Compute.Watch(ctx, a.o.Host, since, func(l host.Assignments) error {
+	return a.o.Compute.Watch(ctx, a.o.Host, a.instance, since, func(l host.Assignments) error {
 		silence.Reset(3 * host.Heartbeat)
 		got(l)
 		return nil

@@ -86,9 +86,10 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 	return wait
 }
 
-// due lists the servers that are not where they shall be, by id. Before compute has spoken, none is. a.mu is held.
+// due lists the servers that are not where they shall be, by id. Before compute has spoken, and while another agent serves the host,
+// none is. a.mu is held.
 func (a *Agent) due() (raise, fell []string) {
-	if !a.line.heard {
+	if !a.line.heard || a.displaced {
 		return nil, nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {

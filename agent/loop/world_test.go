@@ -265,9 +265,12 @@ type office struct {
 	line    host.Assignments
 	changed chan struct{} // closed at each change
 	mute    bool          // streams say nothing
+	gone    bool          // nothing at all is answered
 	deaf    bool          // whatever is told of guests is not heard
 	cut     chan struct{} // closed to end all streams
 	streams int
+	serves  string // the instance of the agent whose report was the last
+	heardOf time.Time
 	report  host.Report
 	reports int
 	told    map[string]host.Guest // the last of each server
@@ -301,6 +304,9 @@ func (o *office) handler() http.Handler {
 		if err := rest.ReadJSON(r, &report); err != nil {
 			o.t.Error(err)
 		}
+		if !o.admit(w, report.Instance) {
+			return
+		}
 		o.takeReport(report)
 		w.WriteHeader(http.StatusNoContent)
 	})
@@ -332,6 +338,7 @@ func (o *office) handler() http.Handler {
 func (o *office) takeReport(r host.Report) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.serves, o.heardOf = r.Instance, time.Now()
 	o.report, o.reports = r, o.reports+1
 	free := 0
 	for _, d := range r.Devices {
@@ -345,7 +352,25 @@ func (o *office) takeReport(r host.Report) {
 	o.said = append(o.said, fmt.Sprintf("report free=%d", free))
 }
 
+// admit refuses a second agent, as compute does.
+func (o *office) admit(w http.ResponseWriter, instance string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone {
+		http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
+		return false
+	}
+	if o.serves == "" || o.serves == instance || time.Since(o.heardOf) >= 3*time.Minute {
+		return true
+	}
+	http.Error(w, "another agent serves host cmp1: stop it", http.StatusConflict)
+	return false
+}
+
 func (o *office) stream(w http.ResponseWriter, r *http.Request) {
+	if !o.admit(w, r.URL.Query().Get("instance")) {
+		return
+	}
 	w.WriteHeader(http.StatusOK)
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		return
@@ -416,6 +441,13 @@ func (o *office) deafen(deaf bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.deaf = deaf
+}
+
+// away lets compute go, or come back.
+func (o *office) away(gone bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone = gone
 }
 
 // withdraw takes all servers away, and nobody is told: a stream that is cut while compute changes its mind.

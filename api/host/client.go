@@ -54,16 +54,30 @@ func (c Client) Devices(ctx context.Context) ([]Device, error) {
 	return out.Devices, err
 }
 
+// Admit asks whether this instance of an agent may serve a host. Conflict: another one does.
+func (c Client) Admit(ctx context.Context, host, instance string) error {
+	_, resp, err := c.stream(ctx, host, instance, 0)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err
+}
+
+// stream opens the stream of assignments.
+func (c Client) stream(ctx context.Context, host, instance string, since int64) (p string, resp *http.Response, err error) {
+	p = path(host, "assignments") + "?" + url.Values{"since": {strconv.FormatInt(since, 10)}, "instance": {instance}}.Encode()
+	if resp, err = c.REST.Send(ctx, http.MethodGet, p, nil); err != nil {
+		return p, nil, err
+	}
+	return p, resp, rest.AnswerFault(http.MethodGet, p, resp)
+}
+
 // Watch reads the assignments of a host from revision since on (0: from the start) and hands each line to got, until
 // the context ends, the stream breaks or got returns an error. It always returns an error; the
-// context's own is the quiet end.
-func (c Client) Watch(ctx context.Context, host string, since int64, got func(Assignments) error) error {
-	p := path(host, "assignments") + "?since=" + strconv.FormatInt(since, 10)
-	resp, err := c.REST.Send(ctx, http.MethodGet, p, nil)
+// context's own is the quiet end. Conflict: another instance of an agent serves the host. An onlooker has no instance.
+func (c Client) Watch(ctx context.Context, host, instance string, since int64, got func(Assignments) error) error {
+	p, resp, err := c.stream(ctx, host, instance, since)
 	if err != nil {
-		return err
-	}
-	if err := rest.AnswerFault(http.MethodGet, p, resp); err != nil {
 		return err
 	}
 	defer resp.Body.Close()

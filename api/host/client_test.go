@@ -22,14 +22,14 @@ func client(t *testing.T, h http.HandlerFunc) Client {
 
 func TestWatchHandsOverEachLine(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.EscapedPath() != "/berth/v1/hosts/a%2Fb/assignments" || r.URL.Query().Get("since") != "7" {
+		if r.URL.EscapedPath() != "/berth/v1/hosts/a%2Fb/assignments" || r.URL.Query().Get("since") != "7" || r.URL.Query().Get("instance") != "i" {
 			http.NotFound(w, r)
 			return
 		}
 		fmt.Fprint(w, `{"revision": 8, "servers": []}`+"\n"+`{"revision": 9, "servers": [{"id": "s"}]}`+"\n")
 	})
 	var got []int64
-	err := c.Watch(t.Context(), "a/b", 7, func(a Assignments) error {
+	err := c.Watch(t.Context(), "a/b", "i", 7, func(a Assignments) error {
 		got = append(got, a.Revision)
 		return nil
 	})
@@ -49,22 +49,22 @@ func TestWatchEndsWithItsReaderAndItsContext(t *testing.T) {
 		<-r.Context().Done()
 	})
 	enough := errors.New("enough")
-	if err := c.Watch(t.Context(), "h", 0, func(Assignments) error { return enough }); !errors.Is(err, enough) {
+	if err := c.Watch(t.Context(), "h", "i", 0, func(Assignments) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := c.Watch(ctx, "h", 0, func(Assignments) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	if err := c.Watch(ctx, "h", "i", 0, func(Assignments) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestWatchRefusesNonsenseAndErrors(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "nonsense") })
-	if err := c.Watch(t.Context(), "h", 0, func(Assignments) error { return nil }); !fault.Is(err, fault.Internal) {
+	if err := c.Watch(t.Context(), "h", "i", 0, func(Assignments) error { return nil }); !fault.Is(err, fault.Internal) {
 		t.Errorf("%v", err)
 	}
 	c = client(t, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such host", http.StatusNotFound) })
-	if err := c.Watch(t.Context(), "h", 0, func(Assignments) error { return nil }); !fault.Is(err, fault.NotFound) || fault.TextOf(err) != "no such host" {
+	if err := c.Watch(t.Context(), "h", "i", 0, func(Assignments) error { return nil }); !fault.Is(err, fault.NotFound) || fault.TextOf(err) != "no such host" {
 		t.Errorf("%v", err)
 	}
 }
@@ -83,5 +83,23 @@ func TestReportAndGuestGoToTheirPaths(t *testing.T) {
 	}
 	if fmt.Sprint(paths) != "[PUT /berth/v1/hosts/h PUT /berth/v1/hosts/h/guests/s]" {
 		t.Error(paths)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("instance") != "first" {
+			http.Error(w, "another agent serves host h", http.StatusConflict)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	if err := c.Admit(t.Context(), "h", "first"); err != nil {
+		t.Error(err)
+	}
+	if err := c.Admit(t.Context(), "h", "second"); !fault.Is(err, fault.Conflict) || fault.TextOf(err) != "another agent serves host h" {
+		t.Errorf("%v", err)
 	}
 }

@@ -4,7 +4,7 @@
 // The agent opens every connection; a host listens on nothing. It reports with
 //
 //	PUT  /berth/v1/hosts/{host}                        Report
-//	GET  /berth/v1/hosts/{host}/assignments?since=R    a stream of Assignments, one JSON object a line
+//	GET  /berth/v1/hosts/{host}/assignments?since=R&instance=I    a stream of Assignments, one JSON object a line
 //	PUT  /berth/v1/hosts/{host}/guests/{server}        Guest
 //
 // and people and programs read
@@ -15,6 +15,9 @@
 // Nobody commands the agent. A line of assignments is always the whole truth about the host at a
 // revision, so that lost lines lose nothing. An unchanged truth is repeated as a heartbeat at least every
 // Heartbeat, so that a dead connection shows.
+//
+// One agent serves a host. A report or a stream of another instance is answered with 409 while the last report of the one before is
+// younger than three minutes; then its place is free.
 package host
 
 import "time"
@@ -25,6 +28,7 @@ const Heartbeat = 10 * time.Second
 // Report is what a host has, told by its agent each time that it changes and at least once a minute.
 type Report struct {
 	Host       string    `json:"host"`          // the hypervisor hostname, and the name of the root provider
+	Instance   string    `json:"instance"`      // UUID of the agent, made once and kept in its journal
 	Provider   string    `json:"provider"`      // UUID of the root provider
 	Devices    []Device  `json:"devices"`       // every device that device_spec offers, by address
 	Conditions []string  `json:"conditions"`    // sentences about what is wrong on the host; empty when all is well

@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	silence    = 3 * time.Minute  // agents report at least once a minute
 	candidates = 1000             // how many Placement is asked for at most, Nova's [scheduler] max_placement_results
 	claimTries = 5                // how often a claim is written anew because a generation had moved
 	purgeEvery = 10 * time.Minute // how often deleted servers are forgotten

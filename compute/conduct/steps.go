@@ -89,7 +89,7 @@ func (c *Conductor) picture(ctx context.Context, got placement.Candidates) (sche
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
-	p := schedule.Picture{Hosts: hosts, Now: c.now(), Silence: silence}
+	p := schedule.Picture{Hosts: hosts, Now: c.now(), Silence: schedule.Silence}
 	for _, candidate := range got.List {
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})

@@ -8,6 +8,7 @@
 package schedule
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/openberth/berth/pci"
@@ -18,6 +19,7 @@ import (
 // Host is what compute knows of one host: the last report of its agent, and the servers placed there.
 type Host struct {
 	Name        string
+	Instance    string      // of the agent that reported; empty for one that does not say
 	Provider    provider.ID // the root provider
 	Devices     []Device    // every device that the host's device_spec offers, by address
 	Conditions  []string    // sentences about what is wrong on the host
@@ -26,6 +28,21 @@ type Host struct {
 
 	Guests []Guest // the servers placed on the host; not part of a report
 	Load   float64 // how full the host is, 0 to 1: the largest used share of a class of its root; not part of a report
+}
+
+// Silence is how old the last report of a host may be. Agents report at least once a minute.
+const Silence = 3 * time.Minute
+
+// Admit says whether an agent of this instance may serve the host now; the refusal is a sentence, empty for yes. One agent serves a
+// host, or each would build all guests; the place of one that is silent is free.
+func (h Host) Admit(instance string, now time.Time) (refusal string) {
+	ago := now.Sub(h.Seen)
+	if h.Instance == "" || h.Instance == instance || ago >= Silence {
+		return ""
+	}
+	return fmt.Sprintf("another agent serves host %s: instance %s, last heard of %s ago. Stop it, or give this host another name; "+
+		"if it is gone for good, or its journal is lost, this one can take its place in %s",
+		h.Name, h.Instance, ago.Round(time.Second), (Silence - ago).Round(time.Second))
 }
 
 // State is where a device is in its life on the host, as its agent sees it.

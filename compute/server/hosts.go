@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// putReport is PUT /berth/v1/hosts/{host}: the report replaces the one before it, whole.
+// putReport is PUT /berth/v1/hosts/{host}: the report replaces the one before it, whole. 409 when another agent serves the host.
 func (s *server) putReport(c *call) error {
 	var report host.Report
 	if err := c.read(maxReport, &report); err != nil {
@@ -35,9 +35,33 @@ func (s *server) putReport(c *call) error {
 	return c.empty(http.StatusNoContent)
 }
 
+// maxInstance is the longest name of an instance that is taken, in bytes.
+const maxInstance = 64
+
+// admit refuses an agent while another one serves the host. An onlooker has no instance.
+func (s *server) admit(c *call, name, instance string) error {
+	if instance == "" {
+		return nil
+	}
+	h, err := s.Store.Host(c.r.Context(), name)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if refusal := h.Admit(instance, s.Now()); refusal != "" {
+		return fault.New(fault.Conflict, "", "%s", refusal)
+	}
+	return nil
+}
+
 // readReport turns a report into what compute knows of a host.
 func readReport(r host.Report) (schedule.Host, error) {
-	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace}
+	h := schedule.Host{Name: r.Host, Instance: r.Instance, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace}
+	if len(r.Instance) > maxInstance {
+		return h, fault.New(fault.Invalid, "", "instance must be the UUID of the agent; it is %q", clip(r.Instance))
+	}
 	if _, err := uuid.Parse(r.Provider); err != nil {
 		return h, fault.New(fault.Invalid, "", "provider must be the UUID of the host's root provider; it is %q", clip(r.Provider))
 	}
@@ -99,7 +123,7 @@ func (s *server) listHosts(c *call) error {
 		if conditions == nil {
 			conditions = []string{}
 		}
-		reports = append(reports, host.Report{Host: h.Name, Provider: string(h.Provider), Devices: writeDevices(h),
+		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: writeDevices(h),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen})
 	}
 	return c.answer(http.StatusOK, map[string]any{"hosts": reports})

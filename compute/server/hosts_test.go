@@ -125,3 +125,49 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestOneAgentServesAHost(t *testing.T) {
+	moment := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	h, ctx := startWith(t, func(o *Options) { o.Now = func() time.Time { return moment } }), t.Context()
+	put := func(instance string) error {
+		r := report("host1")
+		r.Instance = instance
+		return h.hosts.PutReport(ctx, r)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another agent serves host host1: instance a") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, instance := range []string{"a", "a"} {
+		if err := put(instance); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.hosts.Admit(ctx, "host1", instance); err != nil {
+			t.Error(err)
+		}
+	}
+	moment = moment.Add(time.Minute)
+	refused("a report", put("b"))
+	refused("a watch", h.hosts.Admit(ctx, "host1", "b"))
+	if err := h.hosts.Admit(ctx, "host1", ""); err != nil {
+		t.Errorf("an onlooker: %v", err)
+	}
+	if err := h.hosts.Admit(ctx, "host2", "b"); err != nil {
+		t.Errorf("another host: %v", err)
+	}
+	moment = moment.Add(2 * time.Minute)
+	if err := h.hosts.Admit(ctx, "host1", "b"); err != nil {
+		t.Errorf("after the silence: %v", err)
+	}
+	if err := put("b"); err != nil {
+		t.Errorf("after the silence: %v", err)
+	}
+	if hosts, err := h.hosts.Hosts(ctx); err != nil || len(hosts) != 1 || hosts[0].Instance != "b" {
+		t.Errorf("%+v %v", hosts, err)
+	}
+	if err := put("a"); !fault.Is(err, fault.Conflict) {
+		t.Errorf("the one before comes back: %v", err)
+	}
+}

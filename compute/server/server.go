@@ -40,6 +40,7 @@ type Store interface {
 
 	PutReport(ctx context.Context, host schedule.Host) error
 	Hosts(ctx context.Context) ([]schedule.Host, error)
+	Host(ctx context.Context, name string) (schedule.Host, error)
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Follow(host string) (changed <-chan struct{}, stop func())
 }

@@ -16,13 +16,16 @@ import (
 // watch is GET /berth/v1/hosts/{host}/assignments?since=R: a stream of what shall be on the host, one line at each
 // change, and again after each Heartbeat of silence. The first line comes at once unless R is the present
 // revision. A revision that was never given, from another life of the database, is not the present one. The
-// stream ends when the client goes, at shutdown, and when the database does not answer: the agent connects anew.
+// stream of an agent is refused with 409 while another one serves the host. It ends when the client goes, at shutdown, and when the database does not answer: the agent connects anew.
 func (s *server) watch(c *call) error {
 	since, err := sinceRevision(c)
 	if err != nil {
 		return err
 	}
 	name := c.r.PathValue("host")
+	if err := s.admit(c, name, c.r.URL.Query().Get("instance")); err != nil {
+		return err
+	}
 	changed, stop := s.Store.Follow(name) // before reading, so that no change falls in between
 	defer stop()
 	now, err := s.Store.Assignments(c.r.Context(), name)

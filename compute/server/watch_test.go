@@ -23,7 +23,7 @@ func lines(ctx context.Context, c host.Client, name string, since int64) (heard 
 	var ended error
 	go func() {
 		defer close(ch)
-		ended = c.Watch(ctx, name, since, func(a host.Assignments) error {
+		ended = c.Watch(ctx, name, "", since, func(a host.Assignments) error {
 			ch <- a
 			return nil
 		})

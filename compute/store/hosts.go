@@ -21,6 +21,7 @@ type Assignments struct {
 }
 
 // PutReport stores the last report of a host; Guests and Load are not part of it. Seen is the caller's to set.
+// fault.Conflict when the agent of another instance serves the host.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host) error {
 	const op = "PutReport"
 	seen := host.Seen
@@ -33,7 +34,20 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host) error {
 		if err := meet(ctx, tx, host.Name); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
+		// Two agents that come at the same moment wait for each other here.
+		if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision WHERE name = ?`, host.Name); err != nil {
+			return err
+		}
+		before, err := readHosts(ctx, tx, ` WHERE name = ?`, host.Name)
+		if err != nil {
+			return err
+		}
+		for _, b := range before {
+			if refusal := b.Admit(host.Instance, seen); refusal != "" {
+				return fault.New(fault.Conflict, op, "%s", refusal)
+			}
+		}
+		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
 			string(host.Provider), moment(seen), string(report), host.Name)
 		return err
 	}))
