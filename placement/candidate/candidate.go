@@ -43,18 +43,37 @@ type Candidate struct {
 
 // All gives every candidate for the ask, each once, host by host in the order of the roots' IDs, at most ask.Limit
 // (0: no limit). Nothing is computed before it is asked for, and nothing is kept.
-func All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
+func All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] { return Until(nil).All(s, ask) }
+
+// Spread gives the same candidates as All, but in turn: one from each host, then a second from each, and so on. It keeps
+// the state of each host that it has begun with.
+func Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
+	return Until(nil).Spread(s, ask)
+}
+
+// Until is a search that is given up soon after the function says true, also while it finds nothing; nil never does.
+// What it gave before are candidates, but there may be more.
+type Until func() bool
+
+// All is the function All, given up by Until.
+func (stop Until) All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
-		p := compile(s, ask)
+		p := compile(s, ask, stop)
 		h := newHost(p)
 		w := newWalk(h)
 		given := 0
 		for t := range p.trees() {
+			if p.stopped() {
+				return
+			}
 			if !h.fill(t) {
 				continue
 			}
 			for w.begin(); w.next(); {
 				if !w.first() {
+					if p.stopped() {
+						return
+					}
 					continue
 				}
 				if given++; !yield(w.candidate()) || given == p.limit {
@@ -65,11 +84,10 @@ func All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 	}
 }
 
-// Spread gives the same candidates as All, but in turn: one from each host, then a second from each, and so on. It
-// keeps the state of each host that it has begun with.
-func Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
+// Spread is the function Spread, given up by Until.
+func (stop Until) Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
-		p := compile(s, ask)
+		p := compile(s, ask, stop)
 		given := 0
 		give := func(w *walk) (more, wanted bool) {
 			for w.next() {
@@ -77,11 +95,17 @@ func Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 					given++
 					return true, yield(w.candidate()) && given != p.limit
 				}
+				if p.stopped() {
+					break
+				}
 			}
-			return false, true
+			return false, !p.stopped()
 		}
 		var waiting []*walk
 		for t := range p.trees() {
+			if p.stopped() {
+				return
+			}
 			h := newHost(p)
 			if !h.fill(t) {
 				continue
@@ -110,6 +134,15 @@ func Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 			waiting = left
 		}
 	}
+}
+
+// stopped says whether the search is given up. It asks now and then: at the first time, and at each 64th.
+func (p *plan) stopped() bool {
+	if p.stop != nil && !p.over && p.asked%64 == 0 {
+		p.over = p.stop()
+	}
+	p.asked++
+	return p.over
 }
 
 // trees walks the trees that can be anchors, as far as the index tells without looking into them.

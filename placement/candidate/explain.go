@@ -109,8 +109,11 @@ func (e Explanation) String() string {
 }
 
 // Explain says why the ask has no candidate.
-func Explain(s *index.Snapshot, ask resource.Ask) Explanation {
-	x := newExplainer(s, ask)
+func Explain(s *index.Snapshot, ask resource.Ask) Explanation { return Until(nil).Explain(s, ask) }
+
+// Explain is the function Explain. What it says when Until has given it up is worth nothing.
+func (stop Until) Explain(s *index.Snapshot, ask resource.Ask) Explanation {
+	x := newExplainer(s, ask, stop)
 	if x.plan.nothing != "" || len(x.plan.items) == 0 {
 		if x.plan.nothing == "" {
 			x.plan.nothing = "the ask has no group with resources"
@@ -136,6 +139,7 @@ const mostMisses = 3
 type explainer struct {
 	snapshot *index.Snapshot
 	ask      resource.Ask
+	stop     Until
 	plan     *plan
 	host     *host
 	loose    *host // the plan without group_policy and same_subtree
@@ -158,17 +162,17 @@ type standing struct {
 	core     []bool  // pieces of the ask that it cannot meet together; nil while that is not known
 }
 
-func newExplainer(s *index.Snapshot, ask resource.Ask) *explainer {
-	x := &explainer{snapshot: s, ask: ask, plan: compile(s, ask), sharers: slices.Collect(s.Sharers())}
+func newExplainer(s *index.Snapshot, ask resource.Ask, stop Until) *explainer {
+	x := &explainer{snapshot: s, ask: ask, stop: stop, plan: compile(s, ask, stop), sharers: slices.Collect(s.Sharers())}
 	x.host = newHost(x.plan)
 	x.loose = x.host
 	if len(x.plan.subtrees) > 0 || x.plan.isolate {
 		ask.SameSubtree = nil
 		if len(x.plan.subtrees) > 0 && x.plan.isolate {
-			x.apart = newHost(compile(s, ask))
+			x.apart = newHost(compile(s, ask, stop))
 		}
 		ask.GroupPolicy = resource.PolicyNone
-		x.loose = newHost(compile(s, ask))
+		x.loose = newHost(compile(s, ask, stop))
 	}
 	x.stages = x.plan.stages(x.loose.plan, rootWords(ask))
 	return x

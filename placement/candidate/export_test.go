@@ -9,7 +9,7 @@ import (
 
 // Contradiction gives the ask of the smallest contradiction, and that ask less each of its clauses in turn.
 func Contradiction(s *index.Snapshot, ask resource.Ask) (whole resource.Ask, less []resource.Ask) {
-	x := newExplainer(s, ask)
+	x := newExplainer(s, ask, nil)
 	if x.plan.nothing != "" || s.Len() == 0 || !x.pass() {
 		return resource.Ask{}, nil
 	}
@@ -26,7 +26,7 @@ func Contradiction(s *index.Snapshot, ask resource.Ask) (whole resource.Ask, les
 
 // Possible says whether some host meets an ask; also one without groups, which has no candidates.
 func Possible(s *index.Snapshot, ask resource.Ask) bool {
-	h := newHost(compile(s, ask))
+	h := newHost(compile(s, ask, nil))
 	for t := range s.Trees() {
 		if h.fill(t) {
 			return true

@@ -218,7 +218,7 @@ func (x *explainer) contradiction() (*pieces, []bool) {
 // feasible says whether some host meets these pieces. For each host it remembers pieces that the host cannot meet
 // together, and does not look again as long as they are all kept.
 func (x *explainer) feasible(m *pieces, keep []bool) bool {
-	h := newHost(compile(x.snapshot, m.with(keep)))
+	h := newHost(compile(x.snapshot, m.with(keep), x.stop))
 	for i := range x.hosts {
 		st := &x.hosts[i]
 		if within(st.core, keep) {

@@ -30,6 +30,10 @@ type plan struct {
 	sharers  []sharer
 	lenders  map[index.No][]int // aggregate → positions in sharers
 	nothing  string             // why no provider can ever meet some group, or "" when it is worth looking
+
+	stop  Until // nil: never
+	asked int   // how often stopped was asked
+	over  bool  // stop said so
 }
 
 // item is what one provider has to give.
@@ -63,13 +67,14 @@ type need struct {
 }
 
 // compile makes the plan.
-func compile(s *index.Snapshot, ask resource.Ask) *plan {
+func compile(s *index.Snapshot, ask resource.Ask, stop Until) *plan {
 	p := &plan{
 		snapshot: s,
 		required: numbers(s.Trait, ask.RootRequired),
 		banned:   numbers(s.Trait, ask.RootForbidden),
 		isolate:  ask.GroupPolicy == resource.PolicyIsolate && ask.Suffixed() > 1,
 		limit:    ask.Limit,
+		stop:     stop,
 	}
 	clauses := subtreeClauses(ask)
 	p.subtrees = make([][]int, len(clauses))

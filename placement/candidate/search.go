@@ -150,7 +150,7 @@ func (s *search) try(depth int) bool {
 		copy(s.witness, s.place)
 		return true
 	}
-	if s.careful && (!s.bound.holds(s) || s.failed[s.state(depth)]) {
+	if s.careful && (s.plan.stopped() || !s.bound.holds(s) || s.failed[s.state(depth)]) {
 		return false
 	}
 	i := s.order[depth]

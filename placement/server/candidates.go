@@ -58,28 +58,35 @@ func (c *call) candidates() error {
 	c.server.metrics.Candidates(took, n)
 	c.server.log.Debug("candidates", "request_id", c.id, "found", n, "took", took, "providers", snapshot.Providers())
 	if n == 0 {
-		if reason := c.why(snapshot, ask).Reason; reason != "" {
-			c.w.Header().Set(api.ReasonHeader, oneLine(reason))
+		why, err := c.why(snapshot, ask)
+		if err != nil {
+			return err
+		}
+		if why.Reason != "" {
+			c.w.Header().Set(api.ReasonHeader, oneLine(why.Reason))
 		}
 	}
 	return w.end()
 }
 
 // why asks for an explanation.
-func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) candidate.Explanation {
+func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) (candidate.Explanation, error) {
 	began := c.server.now()
-	why := candidate.Explain(snapshot, ask)
+	why := c.untilLeft().Explain(snapshot, ask)
 	took := c.server.now().Sub(began)
 	c.server.metrics.Explain(took)
 	c.server.log.Debug("explained", "request_id", c.id, "reason", why.Reason, "took", took)
-	return why
+	return why, c.ctx().Err() // one that was given up is worth nothing
 }
+
+// untilLeft gives a search up when nobody waits for the answer any more.
+func (c *call) untilLeft() candidate.Until { return func() bool { return c.ctx().Err() != nil } }
 
 // search takes from the solver what the options and the microversion allow, and stops when nobody waits any more.
 func (c *call) search(snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Candidate] {
-	all, nested := candidate.All, c.version >= sinceNestedCandidates
+	all, nested := c.untilLeft().All, c.version >= sinceNestedCandidates
 	if c.server.opts.BreadthFirst {
-		all = candidate.Spread
+		all = c.untilLeft().Spread
 	}
 	limit, most := ask.Limit, max(c.server.opts.MaxCandidates, 0)
 	if c.server.opts.RandomizeCandidates {
@@ -155,7 +162,10 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	why := c.why(snapshot, ask)
+	why, err := c.why(snapshot, ask)
+	if err != nil {
+		return err
+	}
 	told := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainStep{}, Minimal: append([]string{}, why.Minimal...), Nearest: []api.ExplainMiss{}}
 	for _, step := range why.Funnel {
 		told.Funnel = append(told.Funnel, api.ExplainStep(step))

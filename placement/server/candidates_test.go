@@ -245,3 +245,18 @@ func BenchmarkCandidates(b *testing.B) {
 		}
 	}
 }
+
+// An explanation is given up when its client has gone.
+func TestNobodyWaitsForTheExplanation(t *testing.T) {
+	s := fleet(10, 4)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := candidatesOf("1.39", "resources=VCPU:65").WithContext(ctx)
+	r.URL.Path = "/berth/v1/explain"
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, r)
+	if rec.Code != http.StatusServiceUnavailable || strings.Contains(rec.Body.String(), "VCPU") {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	wantLines(t, scrape(t, s), `berth_placement_requests_total{method="GET",route="/berth/v1/explain",status="499"} 1`)
+}
