@@ -37,7 +37,7 @@ type Placement interface {
 // Store is what conduct needs of the database; *store.Store is one. A server that does not exist is fault.NotFound.
 type Store interface {
 	saga.Records[lifecycle.Server]
-	Create(ctx context.Context, server lifecycle.Server) error
+	Create(ctx context.Context, servers ...lifecycle.Server) error
 	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
 	Purge(ctx context.Context, before time.Time, keep int) error
 }
@@ -105,16 +105,21 @@ func (c *Conductor) purge(ctx context.Context) {
 	}
 }
 
-// Create begins the life of a server and returns it as stored, in BUILD. fault.Conflict when its id is taken.
-func (c *Conductor) Create(ctx context.Context, server lifecycle.Server) (lifecycle.Server, error) {
-	server, _ = lifecycle.Next(server, lifecycle.Created{}, c.now())
-	err := c.store.Create(ctx, server)
-	c.runner.Wake(server.ID) // with an error too: it may be that only the answer was lost
-	if err != nil {
-		return lifecycle.Server{}, err
+// Create begins the lives of servers, of all or of none, and returns them as stored, in BUILD. fault.Conflict when an id is taken.
+func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
+	made := make([]lifecycle.Server, len(servers))
+	for i, s := range servers {
+		made[i], _ = lifecycle.Next(s, lifecycle.Created{}, c.now())
 	}
-	server.Revision = 1
-	return server, nil
+	err := c.store.Create(ctx, made...)
+	for i := range made {
+		made[i].Revision = 1
+		c.runner.Wake(made[i].ID) // with an error too: it may be that only the answer was lost
+	}
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
 }
 
 // Delete begins the end of a server. Asking again is no error; fault.NotFound when there is none or it is deleted already.

@@ -134,6 +134,45 @@ func crashAt(t *testing.T, at int, late bool) bool {
 	return tr.count() >= at
 }
 
+// Servers of one request come into being together or not at all, also when the process ends in the middle.
+func TestCreateIsAllOrNothing(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		c := newCloud(t, map[string]int{"a": 3})
+		ctx, end := context.WithCancel(t.Context())
+		tr := &trouble{fails: crash(1, late, end)}
+		c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+		if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); err == nil {
+			t.Error("the crash was not noticed")
+		}
+		c.stop()
+		c.start(t.Context(), c.store, c.ledger)
+		want := 0
+		if late {
+			want = 3
+		}
+		c.settled()
+		if n := len(c.servers()); n != want || c.count(lifecycle.Active) != want {
+			t.Errorf("late %v: %d servers, %d active", late, n, c.count(lifecycle.Active))
+		}
+		c.whole("created")
+		end()
+	}
+	c := newCloud(t, map[string]int{"a": 3})
+	c.start(t.Context(), c.store, c.ledger)
+	c.create("s2")
+	if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); !fault.Is(err, fault.Conflict) {
+		t.Errorf("an id is taken: %v", err)
+	}
+	made, err := c.conductor().Create(t.Context(), server("s4"), server("s5"))
+	if err != nil || len(made) != 2 || made[0].ID != "s4" || made[1].Revision != 1 {
+		t.Errorf("%+v %v", made, err)
+	}
+	c.settled()
+	if n := len(c.servers()); n != 3 || c.count(lifecycle.Active) != 3 {
+		t.Errorf("%d servers, %d active", n, c.count(lifecycle.Active))
+	}
+}
+
 // A guest that fails on one host is built on another; where all fail, the server says so of each.
 func TestGuestFails(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})

@@ -67,8 +67,8 @@ type troubledStore struct {
 	*trouble
 }
 
-func (s troubledStore) Create(ctx context.Context, server lifecycle.Server) error {
-	return s.call(func() error { return s.Store.Create(ctx, server) })
+func (s troubledStore) Create(ctx context.Context, servers ...lifecycle.Server) error {
+	return s.call(func() error { return s.Store.Create(ctx, servers...) })
 }
 
 func (s troubledStore) Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (server lifecycle.Server, err error) {

@@ -77,36 +77,26 @@ func (s *server) createServers(c *call) error {
 		DiskConfig: "MANUAL", SecurityGroups: []map[string]string{}}})
 }
 
-// create records all servers of an order and returns the first. When one cannot be recorded, those before it are taken back.
+// create records all servers of an order, or none, and returns the first.
 func (s *server) create(ctx context.Context, want order) (first lifecycle.Server, err error) {
 	reservation := random()
-	var made []string
-	for i := range want.max {
+	all := make([]lifecycle.Server, want.max)
+	for i := range all {
 		one := want.server
 		one.ID = serverID(reservation, i)
 		if want.max > 1 {
 			one.Name += "-" + strconv.Itoa(i+1)
 		}
-		if one.Ask, one.Requests, err = s.ask(one.Flavor); err == nil {
-			one, err = s.Conductor.Create(ctx, one)
+		if one.Ask, one.Requests, err = s.ask(one.Flavor); err != nil {
+			return lifecycle.Server{}, err
 		}
-		if err != nil {
-			break
-		}
-		made = append(made, one.ID)
-		if i == 0 {
-			first = one
-		}
+		all[i] = one
 	}
-	if err == nil {
-		return first, nil
+	made, err := s.Conductor.Create(ctx, all...)
+	if err != nil {
+		return lifecycle.Server{}, err
 	}
-	for _, id := range made {
-		if undo := s.Conductor.Delete(context.WithoutCancel(ctx), id); undo != nil {
-			s.Log.Error("a server of a request that failed cannot be taken back", "server", id, "error", undo)
-		}
-	}
-	return lifecycle.Server{}, err
+	return made[0], nil
 }
 
 // readOrder reads the body.

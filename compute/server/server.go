@@ -47,7 +47,7 @@ type Store interface {
 
 // Conductor carries out what users and agents ask; *conduct.Conductor is one, and says which faults it returns.
 type Conductor interface {
-	Create(ctx context.Context, server lifecycle.Server) (lifecycle.Server, error)
+	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
 	Delete(ctx context.Context, id string) error
 	Guest(ctx context.Context, id string, event lifecycle.Event) error
 }

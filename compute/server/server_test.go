@@ -39,20 +39,22 @@ type lives struct {
 	store *store.Store
 
 	mu    sync.Mutex
-	left  int // how many more Creates succeed; below 0: all
+	left  int // how many more servers there is room for; below 0: for all
 	fails error
 }
 
-// Create stores the server in BUILD.
-func (l *lives) Create(ctx context.Context, s lifecycle.Server) (lifecycle.Server, error) {
+// Create stores the servers in BUILD.
+func (l *lives) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.left == 0 {
-		return s, l.fails
+	if l.left >= 0 && len(servers) > l.left {
+		return nil, l.fails
 	}
-	l.left--
-	s, _ = lifecycle.Next(s, lifecycle.Created{}, time.Now())
-	return s, l.store.Create(ctx, s)
+	l.left -= len(servers)
+	for i, s := range servers {
+		servers[i], _ = lifecycle.Next(s, lifecycle.Created{}, time.Now())
+	}
+	return servers, l.store.Create(ctx, servers...)
 }
 
 // Delete records the wish.
@@ -278,7 +280,9 @@ func TestFaultsOfTheHouseAreLoggedAndNotTold(t *testing.T) {
 type panics struct{ Conductor }
 
 // Create panics.
-func (panics) Create(context.Context, lifecycle.Server) (lifecycle.Server, error) { panic("a mistake") }
+func (panics) Create(context.Context, ...lifecycle.Server) ([]lifecycle.Server, error) {
+	panic("a mistake")
+}
 
 func TestAPanicIsA500AndTheNextRequestIsServed(t *testing.T) {
 	h := startWith(t, func(o *Options) { o.Conductor = panics{o.Conductor} })

@@ -28,30 +28,43 @@ type ServerFilter struct {
 	Limit   int       // 0 or more than MaxPage: MaxPage
 }
 
-// Create stores a new server with revision 1; fault.Conflict when its id is taken.
-func (s *Store) Create(ctx context.Context, server lifecycle.Server) error {
+// Create stores new servers with revision 1, all or none; fault.Conflict when an id is taken.
+func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
+	var hosts []string
+	for _, server := range servers {
+		hosts = append(hosts, server.Assignment())
+	}
+	slices.Sort(hosts)
+	hosts = slices.Compact(hosts)
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		for _, server := range servers {
+			if err := insert(ctx, tx, server); err != nil {
+				return err
+			}
+		}
+		return raise(ctx, tx, hosts...)
+	})
+	if err == nil {
+		s.tell(hosts...)
+	}
+	return wrap("Create", err)
+}
+
+// insert writes the row of a new server.
+func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 	const op = "Create"
 	server.Revision = 1
 	record, err := json.Marshal(server)
 	if err != nil {
 		return fault.New(fault.Internal, op, "cannot write server %s: %w", server.ID, err)
 	}
-	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO compute_servers (name, project, user_id, flavor, state, status, due, host, placed,
-			devices, created, updated, ended, revision, record, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			append(columns(server, record), server.ID)...)
-		if sqldb.IsDuplicate(err) {
-			return fault.New(fault.Conflict, op, "there is a server %s already", server.ID)
-		}
-		if err != nil {
-			return err
-		}
-		return raise(ctx, tx, server.Assignment())
-	})
-	if err == nil {
-		s.tell(server.Assignment())
+	_, err = tx.Exec(ctx, `INSERT INTO compute_servers (name, project, user_id, flavor, state, status, due, host, placed,
+		devices, created, updated, ended, revision, record, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		append(columns(server, record), server.ID)...)
+	if sqldb.IsDuplicate(err) {
+		return fault.New(fault.Conflict, op, "there is a server %s already", server.ID)
 	}
-	return wrap(op, err)
+	return err
 }
 
 // Read reads a server by id, a deleted one too; fault.NotFound.

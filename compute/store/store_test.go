@@ -178,6 +178,12 @@ func roundTrip(t *testing.T, s *store.Store) {
 	}
 	must(t, s.Create(t.Context(), want))
 	is(t, s.Create(t.Context(), want), fault.Conflict)
+	beside := want
+	beside.ID = "beside"
+	is(t, s.Create(t.Context(), beside, want), fault.Conflict) // all or none
+	if _, err := s.Read(t.Context(), "beside"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a server of a request that failed is there: %v", err)
+	}
 	got, err := s.Read(t.Context(), "full")
 	must(t, err)
 	if !reflect.DeepEqual(got, want) {

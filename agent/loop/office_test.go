@@ -1,0 +1,228 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
+)
+
+// office is a compute that assigns servers to one host and remembers what it is told.
+type office struct {
+	t       *testing.T
+	mu      sync.Mutex
+	line    host.Assignments
+	changed chan struct{} // closed at each change
+	mute    bool          // streams say nothing
+	gone    bool          // nothing at all is answered
+	deaf    bool          // whatever is told of guests is not heard
+	cut     chan struct{} // closed to end all streams
+	streams int
+	serves  string // the instance of the agent whose report was the last
+	heardOf time.Time
+	report  host.Report
+	reports int
+	told    map[string]host.Guest // the last of each server
+	said    []string              // "<server> <phase>", and "report free=<n>"
+}
+
+func newOffice(t *testing.T) *office {
+	return &office{t: t, changed: make(chan struct{}), cut: make(chan struct{}), told: map[string]host.Guest{}}
+}
+
+// assign makes these all the servers of the host.
+func (o *office) assign(servers ...host.Server) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.line = host.Assignments{Revision: o.line.Revision + 1, Servers: servers}
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+func (o *office) endStreams() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.cut)
+	o.cut = make(chan struct{})
+}
+
+func (o *office) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /berth/v1/hosts/{host}", func(w http.ResponseWriter, r *http.Request) {
+		var report host.Report
+		if err := rest.ReadJSON(r, &report); err != nil {
+			o.t.Error(err)
+		}
+		if !o.admit(w, report.Instance) {
+			return
+		}
+		o.takeReport(report)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("PUT /berth/v1/hosts/{host}/guests/{server}", func(w http.ResponseWriter, r *http.Request) {
+		var g host.Guest
+		if err := rest.ReadJSON(r, &g); err != nil {
+			o.t.Error(err)
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.deaf {
+			http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		assigned := slices.ContainsFunc(o.line.Servers, func(s host.Server) bool { return s.ID == r.PathValue("server") })
+		if g.Phase == host.Claimed && !assigned {
+			o.said = append(o.said, r.PathValue("server")+" refused")
+			http.Error(w, "the server is not assigned to this host", http.StatusConflict)
+			return
+		}
+		o.told[r.PathValue("server")] = g
+		o.said = append(o.said, r.PathValue("server")+" "+string(g.Phase))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /berth/v1/hosts/{host}/assignments", o.stream)
+	return mux
+}
+
+func (o *office) takeReport(r host.Report) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.serves, o.heardOf = r.Instance, time.Now()
+	o.report, o.reports = r, o.reports+1
+	free := 0
+	for _, d := range r.Devices {
+		if d.Type == "" || d.State == "" || (d.State == string(device.Available)) != (d.Holder == "") {
+			o.t.Errorf("a device that compute cannot take: %+v", d)
+		}
+		if d.Holder == "" {
+			free++
+		}
+	}
+	o.said = append(o.said, fmt.Sprintf("report free=%d", free))
+}
+
+// admit refuses a second agent, as compute does.
+func (o *office) admit(w http.ResponseWriter, instance string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone {
+		http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
+		return false
+	}
+	if o.serves == "" || o.serves == instance || time.Since(o.heardOf) >= 3*time.Minute {
+		return true
+	}
+	http.Error(w, "another agent serves host cmp1: stop it", http.StatusConflict)
+	return false
+}
+
+func (o *office) stream(w http.ResponseWriter, r *http.Request) {
+	if !o.admit(w, r.URL.Query().Get("instance")) {
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		return
+	}
+	o.mu.Lock()
+	o.streams++
+	o.mu.Unlock()
+	since := r.URL.Query().Get("since")
+	for first := true; ; first = false {
+		o.mu.Lock()
+		line, changed, cut, mute := o.line, o.changed, o.cut, o.mute
+		o.mu.Unlock()
+		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision)) {
+			data, err := json.Marshal(line)
+			if err != nil {
+				o.t.Error(err)
+			}
+			if _, err := w.Write(append(data, '\n')); err != nil {
+				return
+			}
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-cut:
+			return
+		case <-changed:
+		case <-time.After(host.Heartbeat / 2):
+		}
+	}
+}
+
+func (o *office) phase(server string) host.Phase {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.told[server].Phase
+}
+
+func (o *office) guest(server string) host.Guest {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.told[server]
+}
+
+// heard is all that was said, joined by commas.
+func (o *office) heard() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.said, ",")
+}
+
+// forget forgets what it was told of guests.
+func (o *office) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told = map[string]host.Guest{}
+}
+
+// silence stops or starts the streams' talking.
+func (o *office) silence(mute bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mute = mute
+}
+
+// deafen stops or starts hearing what is told of guests.
+func (o *office) deafen(deaf bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.deaf = deaf
+}
+
+// away lets compute go, or come back.
+func (o *office) away(gone bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone = gone
+}
+
+// withdraw takes all servers away, and nobody is told: a stream that is cut while compute changes its mind.
+func (o *office) withdraw() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.line = host.Assignments{Revision: o.line.Revision + 1}
+}
+
+// count gives one of the numbers.
+func (o *office) count(of *int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return *of
+}
+
+func (o *office) conditions() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.report.Conditions, "\n")
+}
