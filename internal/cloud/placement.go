@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
@@ -27,11 +29,13 @@ type PlacementSettings struct {
 	IncompleteUser    string // [placement] incomplete_consumer_user_id
 	CORS              cors.Options
 	Policy            *policy.Enforcer
+	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 }
 
 // knownPlacement lists the options of PlacementSettings.
 func knownPlacement() []config.Name {
 	names := append(identity.KnownKeystone(), policy.Known()...)
+	names = append(names, config.Name{Group: "berth", Option: "index_refresh_interval"})
 	for _, option := range []string{"randomize_allocation_candidates", "allocation_candidates_generation_strategy", "max_allocation_candidates",
 		"allocation_conflict_retry_count", "incomplete_consumer_project_id", "incomplete_consumer_user_id"} {
 		names = append(names, config.Name{Group: "placement", Option: option})
@@ -44,6 +48,9 @@ func knownPlacement() []config.Name {
 
 // manyCandidates bounds max_allocation_candidates and the retries: more is a typing error.
 const manyCandidates = 1 << 30
+
+// oldIndex is how old the index may be, beside ten refreshes, before /healthz says so.
+const oldIndex = 30 * time.Second
 
 const nobodysID = "00000000-0000-0000-0000-000000000000" // the original's default for both incomplete_consumer_… options
 
@@ -69,6 +76,11 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 	if p.IncompleteUser, err = cfg.String("placement", "incomplete_consumer_user_id", nobodysID, nil); err != nil {
 		return err
 	}
+	seconds, err := cfg.Float("berth", "index_refresh_interval", 1, 0.05, 3600)
+	if err != nil {
+		return err
+	}
+	p.IndexRefresh = time.Duration(seconds * float64(time.Second))
 	if err := s.readCORS(cfg); err != nil {
 		return err
 	}
@@ -145,7 +157,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	}
 	p := s.Placement
 	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst,
-		MaxCandidates: p.MaxCandidates, CORS: p.CORS}
+		MaxCandidates: p.MaxCandidates, CORS: p.CORS, RefreshInterval: p.IndexRefresh, MaxIndexAge: oldIndex + 10*p.IndexRefresh}
 	if p.Policy != nil {
 		options.Policy = enforcer{p.Policy}
 	}
@@ -163,7 +175,14 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &House{Handler: srv, Close: db.Close}, nil
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var work sync.WaitGroup
+	work.Go(func() { srv.Run(following) })
+	return &House{Handler: srv, Close: sync.OnceValue(func() error {
+		stop()
+		work.Wait()
+		return db.Close()
+	})}, nil
 }
 
 // NoAuth2 is nil when the settings ask for noauth2, else the fault of a house that has nothing else. missing is what an unset option means.
