@@ -79,7 +79,13 @@ func pause(ctx context.Context, attempt int) {
 	}
 }
 
-// Run resumes every server that was on its way and works until ctx ends; then it returns nil.
+// Resume wakes every server that was on its way; Run works on them. Called before Run, it says whether the servers can be read;
+// the fault is the database's own.
+func (c *Conductor) Resume(ctx context.Context) error {
+	return fault.Wrap("", "conduct.Resume", c.runner.Resume(ctx))
+}
+
+// Run works until ctx ends, and then returns nil. It resumes by itself when Resume has not been called.
 func (c *Conductor) Run(ctx context.Context) error {
 	var purging sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)

@@ -134,6 +134,19 @@ func crashAt(t *testing.T, at int, late bool) bool {
 	return tr.count() >= at
 }
 
+// A database that cannot be read is told to who resumes, before anything runs.
+func TestResumeSaysWhatIsWrong(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	if err := New(c.store, c.ledger).Resume(t.Context()); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := New(c.store, c.ledger).Resume(ctx); err == nil || !strings.Contains(err.Error(), "conduct.Resume") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Servers of one request come into being together or not at all, also when the process ends in the middle.
 func TestCreateIsAllOrNothing(t *testing.T) {
 	for _, late := range []bool{false, true} {

@@ -59,11 +59,12 @@ type Runner[R, E, S any] struct {
 	now    func() time.Time
 	jitter func(time.Duration) time.Duration // spreads a wait
 
-	mu    sync.Mutex
-	more  *sync.Cond      // queue has grown, or stopped is set
-	queue []string        // keys whose turn has come, each once
-	jobs  map[string]*job // keys that are known to have, or may have, something to be done
-	over  bool            // Run has ended or is ending: nothing is begun any more
+	mu      sync.Mutex
+	more    *sync.Cond      // queue has grown, or stopped is set
+	queue   []string        // keys whose turn has come, each once
+	jobs    map[string]*job // keys that are known to have, or may have, something to be done
+	resumed bool            // what was on its way has been woken
+	over    bool            // Run has ended or is ending: nothing is begun any more
 }
 
 // job is one key on its way. It is in the queue, or in the hands of a worker, or waiting for its timer.
@@ -133,14 +134,19 @@ func (r *Runner[R, E, S]) enqueue(key string) {
 	r.more.Signal()
 }
 
-// Run resumes every record that has steps to be done, and performs steps until ctx ends. It returns nil
+// Run performs steps until ctx ends. It resumes what was on its way first, unless Resume has done so. It returns nil
 // then, once all that it started has ended; an error when it could not resume. A runner runs once.
 func (r *Runner[R, E, S]) Run(ctx context.Context) error {
-	if err := r.resume(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
+	r.mu.Lock()
+	resumed := r.resumed
+	r.mu.Unlock()
+	if !resumed {
+		if err := r.Resume(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
 		}
-		return fmt.Errorf("cannot resume what was on its way: %w", err)
 	}
 	stop := context.AfterFunc(ctx, r.stop)
 	defer stop()
@@ -152,22 +158,27 @@ func (r *Runner[R, E, S]) Run(ctx context.Context) error {
 	return nil
 }
 
-// resume wakes every record that has steps to be done.
-func (r *Runner[R, E, S]) resume(ctx context.Context) error {
+// Resume wakes every record that has steps to be done; Run performs them. It is for those who want to know before Run that
+// the records can be read.
+func (r *Runner[R, E, S]) Resume(ctx context.Context) error {
 	after := ""
 	for {
 		keys, err := r.records.Unfinished(ctx, after, resumePage)
 		if err != nil {
-			return err
+			return fmt.Errorf("cannot resume what was on its way: %w", err)
 		}
 		for _, key := range keys {
 			r.Wake(key)
 		}
 		if len(keys) < resumePage {
-			return nil
+			break
 		}
 		after = keys[len(keys)-1]
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resumed = true
+	return nil
 }
 
 // stop lets the workers go home and disarms the timers.

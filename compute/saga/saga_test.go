@@ -340,6 +340,41 @@ func TestCannotResume(t *testing.T) {
 	}
 }
 
+// Who resumes first hears at once whether the records can be read, and Run does not read them again.
+func TestResumeBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("abc")
+		w.before = func(n int, _ string) error {
+			if n == 1 {
+				return errAgain
+			}
+			return nil
+		}
+		r := w.runner(2, only)
+		if err := r.Resume(t.Context()); !errors.Is(err, errAgain) {
+			t.Errorf("got %v", err)
+		}
+		if err := r.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, done := w.get("k000"); done != "" {
+			t.Errorf("%s was done before Run", done)
+		}
+		w.before = func(_ int, what string) error {
+			if what == "unfinished" {
+				t.Error("Run has read again what is unfinished")
+			}
+			return nil
+		}
+		stop := run(t, r)
+		synctest.Wait()
+		stop()
+		if rec, done := w.get("k000"); rec.done != "abc" || done != "abc" {
+			t.Errorf("%+v, done %s", rec, done)
+		}
+	})
+}
+
 // An event from outside is taken in while a step is being performed, and what is due after it is seen.
 func TestTellInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
