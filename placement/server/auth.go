@@ -45,7 +45,7 @@ func (c *call) target(rule string) map[string]any {
 	if rule != ruleUsages {
 		return map[string]any{"project_id": c.caller.Project, "user_id": c.caller.User}
 	}
-	given := c.r.URL.Query()["project_id"]
+	given := parseQuery(c.r.URL.RawQuery)["project_id"]
 	if len(given) == 0 {
 		return map[string]any{"project_id": nil}
 	}

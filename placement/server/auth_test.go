@@ -135,6 +135,13 @@ func TestChallenge(t *testing.T) {
 		if resp.StatusCode != 401 || sent != (challenge != "") || strings.Join(got, "|") != challenge {
 			t.Errorf("%d %q, want %q", resp.StatusCode, got, challenge)
 		}
+		said := `{"code":"401 Unauthorized","message":`
+		if challenge != "" {
+			said = `{"error":{"code":401,"message":`
+		}
+		if text := bodyOf(t, resp); !strings.HasPrefix(text, said) {
+			t.Errorf("%s, want %s…", text, said)
+		}
 		if got := w.ask("1.39", "GET", "/", "").Header.Get("Www-Authenticate"); got != "" {
 			t.Errorf("an answer 200 asks for a token: %q", got)
 		}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -46,10 +47,7 @@ func (c *call) provider() provider.ID { return provider.ID(c.values["uuid"]) }
 
 // query reads the query string.
 func (c *call) query() (url.Values, error) {
-	q, err := url.ParseQuery(c.r.URL.RawQuery)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %w", err)
-	}
+	q := parseQuery(c.r.URL.RawQuery)
 	for key, values := range q {
 		for _, text := range append(values, key) {
 			if !utf8.ValidString(text) {
@@ -58,6 +56,39 @@ func (c *call) query() (url.Values, error) {
 		}
 	}
 	return q, nil
+}
+
+// parseQuery is url.ParseQuery as lenient as the original: a % that begins no byte stands for itself, and so does a semicolon.
+func parseQuery(raw string) url.Values {
+	q := url.Values{}
+	for pair := range strings.SplitSeq(raw, "&") {
+		if pair != "" {
+			key, value, _ := strings.Cut(pair, "=")
+			key = unescape(key)
+			q[key] = append(q[key], unescape(value))
+		}
+	}
+	return q
+}
+
+func unescape(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	var out strings.Builder
+	for len(text) > 0 {
+		n := 1
+		if text[0] == '%' && len(text) >= 3 {
+			n = 3
+		}
+		plain, err := url.QueryUnescape(text[:n])
+		if err != nil {
+			plain, n = "%", 1
+		}
+		out.WriteString(plain)
+		text = text[n:]
+	}
+	return out.String()
 }
 
 // read reads the request's body into a document.

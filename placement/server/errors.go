@@ -101,15 +101,18 @@ func (c *call) badVersion(err error) error {
 	return &refusal{status: http.StatusNotAcceptable, detail: fault.TextOf(err), range_: true}
 }
 
-// unauthorized refuses a request without a caller. The body is that of OpenStack's noauth2, which is no ErrorsDoc.
+// unauthorized refuses a request without a caller. The body is that of OpenStack's noauth2 or, where there is a challenge, that of
+// its Keystone middleware. Neither is an ErrorsDoc.
 func (c *call) unauthorized(err error) error {
 	if !fault.Is(err, fault.Forbidden) {
 		return err
 	}
+	text := fault.TextOf(err)
 	if c.server.opts.Challenge != "" {
 		c.w.Header().Set("Www-Authenticate", c.server.opts.Challenge)
+		return &refusal{status: http.StatusUnauthorized, detail: text,
+			doc: doc{"error": doc{"code": http.StatusUnauthorized, "title": "Unauthorized", "message": text}}}
 	}
-	text := fault.TextOf(err)
 	return &refusal{status: http.StatusUnauthorized, detail: text,
 		doc: doc{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}}
 }
