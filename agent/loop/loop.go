@@ -169,6 +169,9 @@ func New(o Options) (*Agent, error) {
 // Faults: Conflict when another agent has the journal or, as compute says, serves the host; Invalid when what the configuration says cannot be
 // reported; those of the hypervisor and of Placement, but not Unavailable, which is waited out.
 func (a *Agent) Run(ctx context.Context) error {
+	if err := a.checkSys(); err != nil {
+		return err
+	}
 	j, err := journal.Open(a.o.Dir)
 	if err != nil {
 		return err

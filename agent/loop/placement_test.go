@@ -1,11 +1,14 @@
 package loop
 
 import (
+	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/openberth/berth/agent/journal"
@@ -63,6 +66,33 @@ func TestStart(t *testing.T) {
 	story(t, "a Placement that forbids", func(t *testing.T, w *world) {
 		w.ledger.fail = func(string) error { return fault.New(fault.Forbidden, "test", "no such token") }
 		contains(t, w.refusedStart(fault.Forbidden), "no such token")
+	})
+	story(t, "a /sys that is none", func(t *testing.T, w *world) {
+		w.machine.change(func(tree fstest.MapFS) { clear(tree) })
+		contains(t, w.refusedStart(fault.Invalid), "has no bus/pci/devices")
+		if _, err := w.agent().Plan(t.Context()); !fault.Is(err, fault.Invalid) {
+			t.Errorf("a dry run: %v", err)
+		}
+		if w.writes() != 0 {
+			t.Errorf("%d writes", w.writes())
+		}
+	})
+	story(t, "a /sys that goes away is no machine without devices", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		was := w.machine.now()
+		w.machine.change(func(tree fstest.MapFS) { clear(tree) })
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "bus/pci/devices") })
+		if w.provider(name1).Inventories[class].Total != 2 {
+			t.Errorf("%+v", w.provider(name1))
+		}
+		w.machine.change(func(tree fstest.MapFS) { maps.Copy(tree, was) })
+		w.until("no condition", func() bool { return w.office.conditions() == "" })
+		w.machine.change(func(tree fstest.MapFS) {
+			clear(tree)
+			tree["bus/pci/devices"] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
+		})
+		w.until("the devices are gone", func() bool { return w.provider(name1).ID == "" })
+		must(t, stop())
 	})
 	story(t, "two agents", func(t *testing.T, w *world) {
 		_, stop := w.begin()

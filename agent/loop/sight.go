@@ -63,6 +63,9 @@ func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) 
 	return s, survey.CheckSwitch(s.facts)
 }
 
+// checkSys refuses to begin with what is not shaped like /sys.
+func (a *Agent) checkSys() error { return sysfs.Check(a.o.Sys, "what the agent was given as /sys") }
+
 // scan reads the devices. One that is there but cannot be read is taken as it was when it could.
 func (a *Agent) scan() ([]pci.Device, []string, error) {
 	machine, err := sysfs.Read(a.o.Sys)
@@ -178,7 +181,10 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	j, root, set, restored := a.journal, a.root, a.set, a.restored
 	a.mu.Unlock()
 	var state journal.State
-	var err error
+	err := a.checkSys()
+	if err != nil {
+		return heal.Plan{}, err
+	}
 	if j != nil {
 		state = j.State()
 	} else if state, err = journal.Read(a.o.Dir); err != nil {

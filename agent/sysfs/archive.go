@@ -2,9 +2,9 @@ package sysfs
 
 import (
 	_ "embed"
-	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"testing/fstest" // MapFS: the one file system in memory that has symlinks
 
@@ -32,12 +32,12 @@ func Sample() (fs.FS, error) { return Load(sample) }
 
 // Capture keeps the PCI part of a machine as a text archive in the txtar format: a file is an entry named by its path under /sys,
 // a symlink an entry named "path -> target" without content. MAC addresses are written as zeros; nothing else in it
-// names the machine. Load is the inverse.
+// names the machine. Load is the inverse. Invalid when there is no device to keep.
 func Capture(fsys fs.FS) ([]byte, error) {
 	c := capture{fsys: fsys}
 	c.archive.Comment = []byte("The PCI part of /sys: files by their path, symlinks as \"path -> target\".\n")
 	entries, err := fs.ReadDir(fsys, deviceDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, fault.New(fault.Unavailable, "sysfs.Capture", "cannot list PCI devices: %w", err)
 	}
 	real := make([]string, len(entries))
@@ -50,6 +50,9 @@ func Capture(fsys fs.FS) ([]byte, error) {
 	for _, dir := range real {
 		c.device(dir)
 	}
+	if !slices.ContainsFunc(c.archive.Files, func(f txtar.File) bool { return ofDevice(f.Name) }) {
+		return nil, fault.New(fault.Invalid, "sysfs.Capture", "there is no PCI device in %s to capture", deviceDir)
+	}
 	if nodes, err := fs.ReadDir(fsys, nodeDir); err == nil {
 		for _, node := range nodes {
 			if _, isNode := nodeNumber(node.Name()); isNode {
@@ -59,6 +62,9 @@ func Capture(fsys fs.FS) ([]byte, error) {
 	}
 	return txtar.Format(&c.archive), nil
 }
+
+// ofDevice says whether an entry lies in the list of devices.
+func ofDevice(name string) bool { return strings.HasPrefix(name, deviceDir+"/") }
 
 // capture collects an archive. What cannot be read is left out, as on a host where it is not there.
 type capture struct {
@@ -121,7 +127,7 @@ func (c *capture) net(dir string) {
 }
 
 // Load makes a file system of a captured machine. Invalid when an entry is there twice or inside another one, or when
-// a symlink has content, leaves /sys, or leads through another symlink, which none of the kernel's does here.
+// a symlink has content, leaves /sys, or leads through another symlink, which none of the kernel's does here, and when there is no device.
 func Load(archive []byte) (fs.FS, error) {
 	fsys := fstest.MapFS{}
 	for _, file := range txtar.Parse(archive).Files {
@@ -140,7 +146,9 @@ func Load(archive []byte) (fs.FS, error) {
 			fsys[name] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
 		}
 	}
+	devices := false
 	for name, file := range fsys {
+		devices = devices || ofDevice(name)
 		if above, inside := entryAbove(fsys, path.Dir(name)); inside {
 			return nil, invalid("archive entry %q lies inside %q, which is no directory", name, above)
 		}
@@ -154,6 +162,9 @@ func Load(archive []byte) (fs.FS, error) {
 		if above, inside := entryAbove(fsys, target); inside && fsys[above].Mode.Type() == fs.ModeSymlink {
 			return nil, invalid("archive symlink %q leads through the symlink %q", name, above)
 		}
+	}
+	if !devices {
+		return nil, invalid("the archive has no device under %s: it is no captured machine", deviceDir)
 	}
 	return fsys, nil
 }

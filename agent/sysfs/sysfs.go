@@ -49,16 +49,16 @@ type Problem struct {
 // String prints the problem as a sentence.
 func (p Problem) String() string { return p.Name + ": " + p.Sentence }
 
-// Read reads a machine. The root of fsys is /sys: os.DirFS("/sys"), or what Load gives. fsys must be an fs.ReadLinkFS. A machine
-// without PCI has no devices. Unavailable when the list of devices cannot be read.
+// Read reads a machine. The root of fsys is /sys: os.DirFS("/sys"), or what Load gives. fsys must be an fs.ReadLinkFS. Unavailable
+// when the list of devices cannot be read or is not there: what is not shaped like /sys is never a machine without devices.
 func Read(fsys fs.FS) (Facts, error) {
 	const op = "sysfs.Read"
 	if _, ok := fsys.(fs.ReadLinkFS); !ok {
 		return Facts{}, fault.New(fault.Internal, op, "a %T cannot read symlinks, of which /sys is made", fsys)
 	}
 	entries, err := fs.ReadDir(fsys, deviceDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Facts{}, fault.New(fault.Unavailable, op, "cannot list PCI devices: %w", err)
+	if err != nil {
+		return Facts{}, fault.New(fault.Unavailable, op, "cannot list PCI devices in %s: %w", deviceDir, err)
 	}
 	var facts Facts
 	listed := make(map[string]bool, len(entries))
@@ -73,6 +73,16 @@ func Read(fsys fs.FS) (Facts, error) {
 	}
 	slices.SortFunc(facts.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
 	return facts, nil
+}
+
+// Check refuses what is not shaped like /sys, for a start that should not wait for it to become so; name is what people call it, such
+// as its path. Invalid when it has no list of devices; what cannot be looked at now is left to Read.
+func Check(fsys fs.FS, name string) error {
+	info, err := fs.Stat(fsys, deviceDir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return fault.New(fault.Invalid, "sysfs.Check", "%s has no %s: it is not shaped like /sys", name, deviceDir)
+	}
+	return nil
 }
 
 func (f *Facts) problem(name, format string, args ...any) {

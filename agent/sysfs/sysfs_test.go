@@ -224,10 +224,32 @@ func TestReadAsksLittle(t *testing.T) {
 	}
 }
 
+// A tree without a list of devices is never a machine without devices: all that is reported would be taken back.
 func TestReadWithoutPCI(t *testing.T) {
-	facts, err := Read(fstest.MapFS{})
+	empty := fstest.MapFS{deviceDir: {Mode: fs.ModeDir | 0o755}}
+	facts, err := Read(empty)
 	if err != nil || !reflect.DeepEqual(facts, Facts{}) {
-		t.Errorf("%v %v", facts, err)
+		t.Errorf("a machine without devices: %v %v", facts, err)
+	}
+	if err := Check(empty, "/x"); err != nil {
+		t.Errorf("a machine without devices: %v", err)
+	}
+	for name, fsys := range map[string]fs.FS{
+		"nothing":           fstest.MapFS{},
+		"an empty place":    os.DirFS(t.TempDir()),
+		"another directory": fstest.MapFS{"pci/devices/0000:00:00.0/vendor": {}},
+		"a file":            fstest.MapFS{deviceDir: {}},
+	} {
+		if facts, err := Read(fsys); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v %v", name, facts, err)
+		}
+		err := Check(fsys, "/x")
+		if !fault.Is(err, fault.Invalid) || fault.TextOf(err) != "/x has no bus/pci/devices: it is not shaped like /sys" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text, err := Capture(fsys); !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s was captured: %v\n%s", name, err, text)
+		}
 	}
 	if _, err := Read(struct{ fs.FS }{fstest.MapFS{}}); !fault.Is(err, fault.Internal) {
 		t.Errorf("a file system without symlinks: %v", err)
