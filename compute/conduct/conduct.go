@@ -19,6 +19,8 @@ import (
 )
 
 const (
+	firstReports = 15 * time.Second // after the start, agents may still have to report what they have
+
 	candidates = 1000             // how many Placement is asked for at most, Nova's [scheduler] max_placement_results
 	claimTries = 5                // how often a claim is written anew because a generation had moved
 	purgeEvery = 10 * time.Minute // how often deleted servers are forgotten
@@ -38,6 +40,7 @@ type Placement interface {
 type Store interface {
 	saga.Records[lifecycle.Server]
 	Create(ctx context.Context, servers ...lifecycle.Server) error
+	Hosts(ctx context.Context) ([]schedule.Host, error)
 	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
 	Purge(ctx context.Context, before time.Time, keep int) error
 }

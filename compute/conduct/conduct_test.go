@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -315,8 +316,11 @@ func TestScheduleAnswers(t *testing.T) {
 		state lifecycle.State
 		says  string
 	}{
-		{"an unknown class", fault.New(fault.Invalid, "", "there is no resource class CUSTOM_NIC"), lifecycle.Error, "there is no resource class CUSTOM_NIC."},
-		{"forbidden", fault.New(fault.Forbidden, "", "bad token"), lifecycle.Error, "bad token."},
+		{"an unknown class", fault.New(fault.Invalid, "", "Invalid resource class in resources parameter: No such resource class CUSTOM_NIC."),
+			lifecycle.Error, "No valid host was found: no host has ever reported CUSTOM_NIC. "},
+		{"unknown traits", fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_A, CUSTOM_B."), lifecycle.Error, ": no host has ever reported CUSTOM_A, CUSTOM_B. "},
+		{"another objection", fault.New(fault.Invalid, "", "the limit is too large."), lifecycle.Error, "does not accept the question: the limit is too large. "},
+		{"forbidden", fault.New(fault.Forbidden, "", "bad token"), lifecycle.Error, "bad token. "},
 		{"no answer", fault.New(fault.Unavailable, "", "connection refused"), lifecycle.Active, "cannot schedule now, will try again: connection refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -328,6 +332,7 @@ func TestScheduleAnswers(t *testing.T) {
 				return nil
 			}}
 			world.start(t.Context(), world.store, troubledPlacement{world.ledger, tr})
+			world.report("a")
 			world.create("s")
 			world.settled()
 			world.whole("settled")
@@ -335,6 +340,33 @@ func TestScheduleAnswers(t *testing.T) {
 				t.Errorf("%s\n%s", s.State, world.trails())
 			}
 		})
+	}
+}
+
+// As long as no agent has reported since the start, a name that Placement does not know may still become known; but not for ever.
+func TestAskBeforeTheFirstReport(t *testing.T) {
+	unknown := fault.New(fault.Invalid, "", "No such resource class CUSTOM_NIC.")
+	c := newCloud(t, map[string]int{"a": 1})
+	tr := &trouble{fails: func(n int, late bool) error {
+		if n <= 2 && !late {
+			return unknown
+		}
+		return nil
+	}}
+	c.start(t.Context(), c.store, troubledPlacement{c.ledger, tr})
+	c.create("s")
+	c.settled()
+	c.whole("settled")
+	if c.count(lifecycle.Active) != 1 || !strings.Contains(c.trails(), "will try again: no host has ever reported CUSTOM_NIC") {
+		t.Error(c.trails())
+	}
+	late := New(c.store, troubledPlacement{c.ledger, &trouble{fails: func(int, bool) error { return unknown }}})
+	for after, waits := range map[time.Duration]bool{firstReports - time.Second: true, firstReports: false} {
+		late.now = func() time.Time { return late.started.Add(after) }
+		event, err := late.schedule(t.Context(), server("t"))
+		if fault.Is(err, fault.Unavailable) != waits || (event == nil) != waits {
+			t.Errorf("%s after the start: %v %v", after, event, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"regexp"
 	"slices"
 
 	"github.com/openberth/berth/api/placement"
@@ -37,8 +38,8 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 	case "":
 	case fault.Unavailable:
 		return nil, err
-	case fault.Invalid, fault.NotFound: // such as a resource class that no host has ever reported
-		return lifecycle.NothingFits{Reason: "Placement does not accept the question: " + fault.TextOf(err)}, nil
+	case fault.Invalid, fault.NotFound:
+		return c.notAccepted(ctx, fault.TextOf(err))
 	default:
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: "Placement gives no candidates: " + fault.TextOf(err)}, nil
 	}
@@ -61,6 +62,29 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why, Again: true}, nil
 	}
 	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why}, nil
+}
+
+// What Placement says of names that it does not know: its own API's sentences.
+var unknownNames = regexp.MustCompile(`No such (?:resource class|trait\(s\)):? (.+?)\.?$`)
+
+// notAccepted is what follows from a question that Placement does not accept. A class or a trait becomes known when a host reports it, so
+// shortly after the start the question is asked again, until the first agent has reported.
+func (c *Conductor) notAccepted(ctx context.Context, text string) (lifecycle.Event, error) {
+	names := unknownNames.FindStringSubmatch(text)
+	if names == nil {
+		return lifecycle.NothingFits{Reason: "Placement does not accept the question: " + text}, nil
+	}
+	reason := "no host has ever reported " + names[1]
+	if c.now().Sub(c.started) < firstReports {
+		hosts, err := c.store.Hosts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(hosts, func(h schedule.Host) bool { return h.Seen.After(c.started) }) {
+			return nil, fault.New(fault.Unavailable, "conduct.schedule", "%s, and none has reported since the start", reason)
+		}
+	}
+	return lifecycle.NothingFits{Reason: reason}, nil
 }
 
 // seed is the chance of one round of one server: another for each server, and the same when the round is repeated.

@@ -233,16 +233,10 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	c.agents = &agents{store: s, told: c.conductor, devices: map[string][]string{}, holder: map[string]string{},
 		unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{}}
 	for host, n := range devices {
-		report := schedule.Host{Name: host, Provider: provider.ID("root-" + host), InPlacement: true, Seen: time.Now()}
 		for i := range n {
-			a := pci.Address{Bus: 0x3b, Slot: uint8(i)}
-			c.agents.devices[host] = append(c.agents.devices[host], a.String())
-			report.Devices = append(report.Devices, schedule.Device{Device: pci.Device{Address: a, Type: pci.Virtual},
-				ResourceClass: class, Provider: provider.ID("pf-" + host), State: schedule.Available})
+			c.agents.devices[host] = append(c.agents.devices[host], pci.Address{Bus: 0x3b, Slot: uint8(i)}.String())
 		}
-		if err := s.PutReport(t.Context(), report); err != nil {
-			t.Fatal(err)
-		}
+		c.report(host)
 	}
 	quit, looking := make(chan struct{}), sync.WaitGroup{}
 	looking.Go(func() {
@@ -264,6 +258,19 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 		}
 	})
 	return c
+}
+
+// report is what the agent of a host says now.
+func (c *cloud) report(host string) {
+	c.t.Helper()
+	report := schedule.Host{Name: host, Provider: provider.ID("root-" + host), InPlacement: true, Seen: time.Now()}
+	for i := range c.agents.devices[host] {
+		report.Devices = append(report.Devices, schedule.Device{Device: pci.Device{Address: pci.Address{Bus: 0x3b, Slot: uint8(i)}, Type: pci.Virtual},
+			ResourceClass: class, Provider: provider.ID("pf-" + host), State: schedule.Available})
+	}
+	if err := c.store.PutReport(c.t.Context(), report); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 func (c *cloud) conductor() *Conductor {

@@ -292,8 +292,10 @@ func retreat(s Server, e GuestFailed, now time.Time) Server {
 	return s
 }
 
-// fail sets the sentence that the user reads.
+// fail sets the sentence that the user reads. Reasons come from other services, with a full stop or without.
 func fail(s Server, now time.Time, to State, reason string) Server {
+	bare := func(text string) string { return strings.TrimRight(text, ". ") }
+	reason = bare(reason)
 	text := "No valid host was found: " + reason
 	if s.State == Active {
 		text = "The server failed on " + reason
@@ -301,7 +303,7 @@ func fail(s Server, now time.Time, to State, reason string) Server {
 	if len(s.Excluded) > 0 {
 		var tried []string
 		for _, host := range slices.Sorted(maps.Keys(s.Excluded)) {
-			tried = append(tried, host+": "+s.Excluded[host])
+			tried = append(tried, host+": "+bare(s.Excluded[host]))
 		}
 		text += "; tried before: " + strings.Join(tried, "; ")
 	}

@@ -244,6 +244,22 @@ func TestBadLuckEnds(t *testing.T) {
 	}
 }
 
+// However a reason comes, with its full stop or without, the sentence that the user reads has one.
+func TestOneFullStop(t *testing.T) {
+	for _, reason := range []string{"no such class CUSTOM_X", "no such class CUSTOM_X."} {
+		s, _ := Next(fresh(), Created{}, noon)
+		plain, _ := Next(s, NothingFits{Reason: reason}, noon)
+		if plain.Fault.Message != "No valid host was found: no such class CUSTOM_X." {
+			t.Error(plain.Fault.Message)
+		}
+		s.Excluded = map[string]string{"a": reason}
+		tried, _ := Next(s, NothingFits{Reason: reason}, noon)
+		if tried.Fault.Message != "No valid host was found: no such class CUSTOM_X; tried before: a: no such class CUSTOM_X." {
+			t.Error(tried.Fault.Message)
+		}
+	}
+}
+
 func TestTrailTellsTheStory(t *testing.T) {
 	s := fresh()
 	at := noon
