@@ -37,12 +37,9 @@ type Hypervisor struct {
 
 var _ hypervisor.Hypervisor = (*Hypervisor)(nil)
 
-// New opens the hypervisor whose guests are in dir, creating the directory. A zero capacity is 64 VCPUs, 256 GiB
-// of memory and 4 TiB of disk.
+// New is the hypervisor whose guests are in dir, which the first guest creates. A zero capacity is 64 VCPUs, 256 GiB
+// of memory and 4 TiB of disk. It touches nothing; the error is nil.
 func New(dir string, capacity hypervisor.Capacity) (*Hypervisor, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.New(fault.Unavailable, "fake.New", "cannot create the directory of the guests: %w", err)
-	}
 	if capacity == (hypervisor.Capacity{}) {
 		capacity = defaultCapacity
 	}
@@ -73,8 +70,8 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	if err := h.ask(ctx, "build", g.ID); err != nil {
 		return err
 	}
-	if g.ID == "" || filepath.Base(g.ID) != g.ID || strings.HasPrefix(g.ID, ".") {
-		return fault.New(fault.Invalid, op, "%q is no id of a guest", g.ID)
+	if err := checkID(op, g.ID); err != nil {
+		return err
 	}
 	g.Devices = slices.SortedFunc(slices.Values(g.Devices), byAddress)
 	h.mu.Lock()
@@ -101,13 +98,25 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 
 // Destroy removes the guest's file.
 func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
+	const op = "fake.Destroy"
 	if err := h.ask(ctx, "destroy", id); err != nil {
+		return err
+	}
+	if err := checkID(op, id); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := os.Remove(h.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.Unavailable, "fake.Destroy", "%w", err)
+		return fault.New(fault.Unavailable, op, "%w", err)
+	}
+	return nil
+}
+
+// checkID refuses what cannot be the name of a file in the directory.
+func checkID(op, id string) error {
+	if id == "" || filepath.Base(id) != id || strings.HasPrefix(id, ".") {
+		return fault.New(fault.Invalid, op, "%q is no id of a guest", id)
 	}
 	return nil
 }
@@ -121,7 +130,7 @@ func (h *Hypervisor) ask(ctx context.Context, operation, guest string) error {
 	return fault.Wrap(fault.Unavailable, "fake."+operation, ctx.Err())
 }
 
-func (h *Hypervisor) path(id string) string { return filepath.Join(h.dir, filepath.Base(id)+".json") }
+func (h *Hypervisor) path(id string) string { return filepath.Join(h.dir, id+".json") }
 
 // file is a guest on disk.
 type file struct {
@@ -142,6 +151,9 @@ type fileDevice struct {
 func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 	const op = "fake.Guests"
 	entries, err := os.ReadDir(h.dir) // sorted
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nothing was ever built
+	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "%w", err)
 	}
@@ -183,7 +195,10 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 		return fault.Wrap(fault.Internal, "fake.Build", err)
 	}
 	fresh := h.path(g.ID) + ".new"
-	err = os.WriteFile(fresh, data, 0o600)
+	err = os.MkdirAll(h.dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(fresh, data, 0o600)
+	}
 	if err == nil {
 		err = os.Rename(fresh, h.path(g.ID))
 	}

@@ -70,6 +70,32 @@ func TestStrangeIDsStayInTheDirectory(t *testing.T) {
 		if err := h.Build(t.Context(), hypervisor.Guest{ID: id}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %v", id, err)
 		}
+		if err := h.Destroy(t.Context(), id); !fault.Is(err, fault.Invalid) {
+			t.Errorf("destroy %q: %v", id, err)
+		}
+	}
+}
+
+func TestOnlyBuildingMakesTheDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "guests")
+	h, err := New(dir, hypervisor.Capacity{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if guests, err := h.Guests(t.Context()); err != nil || len(guests) != 0 {
+		t.Errorf("%v %v", guests, err)
+	}
+	if err := h.Destroy(t.Context(), "g"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); !os.IsNotExist(err) {
+		t.Errorf("looking has made the directory: %v", err)
+	}
+	if err := h.Build(t.Context(), hypervisor.Guest{ID: "g"}); err != nil {
+		t.Fatal(err)
+	}
+	if guests, err := h.Guests(t.Context()); err != nil || len(guests) != 1 {
+		t.Errorf("%v %v", guests, err)
 	}
 }
 
