@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/resource"
 )
 
 // Report is what the agent tells compute of the host now.
@@ -106,10 +105,11 @@ func (a *Agent) deliver(ctx context.Context, version int) error {
 	return nil
 }
 
-func texts(traits []resource.Trait) []string {
-	out := make([]string, 0, len(traits))
-	for _, t := range traits {
-		out = append(out, string(t))
+// texts turns words into texts; the list is never null.
+func texts[T ~string](words []T) []string {
+	out := make([]string, 0, len(words))
+	for _, w := range words {
+		out = append(out, string(w))
 	}
 	return out
 }

@@ -1,0 +1,33 @@
+package loop
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/resource"
+)
+
+func TestPlanDoc(t *testing.T) {
+	for want, plan := range map[string]heal.Plan{
+		`{"steps":[],"objections":[]}`: {},
+		`{"steps":[{"op":"create class","name":"CUSTOM_A","detail":""},` +
+			`{"op":"create provider","name":"h","provider":"p1","detail":"under r"},` +
+			`{"op":"put traits","name":"h","provider":"p1","generation":0,"traits":[],"detail":"-A"},` +
+			`{"op":"put inventories","name":"h","provider":"p1","generation":3,"inventories":{"CUSTOM_A":{"total":2,"reserved":0,"min_unit":1,"max_unit":2,"step_size":1,"allocation_ratio":1}},"detail":"CUSTOM_A 2"},` +
+			`{"op":"delete provider","name":"x","provider":"p2","generation":7,"detail":""}],` +
+			`"objections":[{"provider":"p1","name":"h","resource_class":"CUSTOM_B","consumers":["c"],"message":"it is held"},{"consumers":[],"message":"no"}]}`: {
+			Steps: []heal.Step{{Op: heal.CreateClass, Name: "CUSTOM_A"}, {Op: heal.CreateProvider, Name: "h", Provider: "p1", Change: "under r"},
+				{Op: heal.PutTraits, Name: "h", Provider: "p1", Change: "-A"},
+				{Op: heal.PutInventories, Name: "h", Provider: "p1", Generation: 3, Change: "CUSTOM_A 2",
+					Inventories: map[resource.Class]resource.Inventory{"CUSTOM_A": resource.Whole(2)}},
+				{Op: heal.DeleteProvider, Name: "x", Provider: "p2", Generation: 7}},
+			Objections: []heal.Objection{{Provider: "p1", Name: "h", Class: "CUSTOM_B", Consumers: []resource.ConsumerID{"c"}, Text: "it is held"}, {Text: "no"}},
+		},
+	} {
+		got, err := json.Marshal(PlanDoc(plan))
+		if err != nil || string(got) != want {
+			t.Errorf("\n got %s\nwant %s (%v)", got, want, err)
+		}
+	}
+}
