@@ -43,13 +43,25 @@ func (s *Server) aside(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// healthDoc is the body of /healthz.
+type healthDoc struct {
+	Status string `json:"status"` // ok or unavailable
+	Reason string `json:"reason,omitempty"`
+	Index  struct {
+		Trees     int `json:"trees"`
+		Providers int `json:"providers"`
+		Age       int `json:"age_seconds"`
+	} `json:"index"`
+}
+
 // healthz says whether this server should be asked: the database answers and the index is young enough.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	sick, state := s.sick(r.Context()), s.indexState()
-	said := doc{"status": "ok", "index": doc{"trees": state.Trees, "providers": state.Providers, "age_seconds": int(state.Age.Seconds())}}
+	said := healthDoc{Status: "ok", Reason: sick}
+	said.Index.Trees, said.Index.Providers, said.Index.Age = state.Trees, state.Providers, int(state.Age.Seconds())
 	status := http.StatusOK
 	if sick != "" {
-		said["status"], said["reason"], status = "unavailable", sick, http.StatusServiceUnavailable
+		said.Status, status = "unavailable", http.StatusServiceUnavailable
 	}
 	data, err := json.Marshal(said)
 	if err != nil { // texts and numbers are always written

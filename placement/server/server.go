@@ -159,7 +159,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			c.fail(fault.New(fault.Internal, "placement.server", "unexpected"), true)
 		}
 	}()
-	s.log.Debug("request begins", "request_id", c.id, "method", r.Method, "uri", r.URL.RequestURI(), "from", r.RemoteAddr)
+	s.log.Debug("request begins", "request_id", c.id, "method", r.Method, "uri", clip(r.URL.RequestURI()), "from", r.RemoteAddr)
 	if err := s.serve(c); err != nil {
 		c.fail(err, false)
 	}
