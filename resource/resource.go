@@ -6,6 +6,7 @@ package resource
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,7 +67,13 @@ func Whole(n int) Inventory {
 }
 
 // Capacity is (total - reserved) * allocation_ratio, cut down to a whole number as Placement does.
-func (i Inventory) Capacity() int { return int(float64(i.Total-i.Reserved) * i.AllocationRatio) }
+func (i Inventory) Capacity() int {
+	c := float64(i.Total-i.Reserved) * i.AllocationRatio
+	if c >= math.MaxInt {
+		return math.MaxInt
+	}
+	return int(c)
+}
 
 // Fits says whether amount more units can be had when used units are taken: Placement's rule for both candidates and claims.
 func (i Inventory) Fits(used, amount int) bool {

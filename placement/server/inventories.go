@@ -75,7 +75,7 @@ func (c *call) createInventory() error {
 	}
 	inv := in.Inventory()
 	if err := c.judge(in.Class, inv); err != nil {
-		return err
+		return c.missingOr(err)
 	}
 	change, err := c.server.store.AddInventory(c.ctx(), c.provider(), in.Class, inv)
 	if err != nil {

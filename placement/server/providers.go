@@ -169,6 +169,11 @@ func (c *call) readExisting(body api.Body, into any) error {
 	if err == nil || statusOf(err) != http.StatusBadRequest {
 		return err
 	}
+	return c.missingOr(err)
+}
+
+// missingOr is an error, unless the provider of the path does not exist: the original finds that out first.
+func (c *call) missingOr(err error) error {
 	if _, missing := c.server.store.Provider(c.ctx(), c.provider()); missing != nil {
 		return missing
 	}

@@ -39,7 +39,10 @@ func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, e
 		list = traitsOf(rows)
 		return err
 	})
-	list = slices.DeleteFunc(list, func(t Trait) bool { return !strings.HasPrefix(string(t.Name), filter.Prefix) })
+	list = slices.DeleteFunc(list, func(t Trait) bool {
+		n := len(filter.Prefix) // case does not count, as in LIKE on SQLite and MariaDB
+		return len(t.Name) < n || !strings.EqualFold(string(t.Name[:n]), filter.Prefix)
+	})
 	return list, err
 }
 

@@ -83,13 +83,13 @@ func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (
 		if err != nil {
 			return err
 		}
-		if err := s.rename(ctx, tx, before, to.Name); err != nil {
-			return err
-		}
 		if to.Move {
 			if err := s.move(ctx, tx, before, to.Parent, to.Free); err != nil {
 				return err
 			}
+		}
+		if err := s.rename(ctx, tx, before, to.Name); err != nil {
+			return err
 		}
 		after, err := findProvider(ctx, tx, id)
 		now, change = after.Provider, Change{Roots: roots(before, after), Generation: after.Generation}
