@@ -28,6 +28,7 @@ package candidate
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
@@ -39,6 +40,24 @@ type Candidate struct {
 	Root       provider.ID              // the anchor: the root of the tree, also where all providers are sharing ones
 	Allocation resource.Allocation      // what a claim would hold
 	Mappings   map[string][]provider.ID // suffix of the group → the providers that meet it
+}
+
+// Placed is one way to meet a whole ask, like a Candidate, but not yet put into words. Takes is overwritten by the next one.
+type Placed struct {
+	Root  provider.ID // as in Candidate
+	Takes []Take      // in the order of the ask's groups; the unsuffixed group has one for each of its classes
+}
+
+// Clone is a copy that stays.
+func (p Placed) Clone() Placed { return Placed{p.Root, slices.Clone(p.Takes)} }
+
+// Take is what one provider gives to one group, or to one class of the unsuffixed group.
+type Take struct {
+	index.Place
+	Spot    int              // a small number: the same within a Placed means the same provider
+	Item    int              // its position in Takes, the same in every Placed for an ask
+	Suffix  string           // of the group
+	Amounts resource.Amounts // shared: read, do not write; empty for a group without resources
 }
 
 // All gives every candidate for the ask, each once, host by host in the order of the roots' IDs, at most ask.Limit
@@ -57,7 +76,16 @@ type Until func() bool
 
 // All is the function All, given up by Until.
 func (stop Until) All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
-	return func(yield func(Candidate) bool) {
+	return all(s, ask, stop, (*walk).candidate)
+}
+
+// AllPlaced gives what All gives, not yet put into words.
+func (stop Until) AllPlaced(s *index.Snapshot, ask resource.Ask) iter.Seq[Placed] {
+	return all(s, ask, stop, (*walk).placed)
+}
+
+func all[C any](s *index.Snapshot, ask resource.Ask, stop Until, say func(*walk) C) iter.Seq[C] {
+	return func(yield func(C) bool) {
 		p := compile(s, ask, stop)
 		h := newHost(p)
 		w := newWalk(h)
@@ -76,7 +104,7 @@ func (stop Until) All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 					}
 					continue
 				}
-				if given++; !yield(w.candidate()) || given == p.limit {
+				if given++; !yield(say(w)) || given == p.limit {
 					return
 				}
 			}
@@ -86,14 +114,23 @@ func (stop Until) All(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
 
 // Spread is the function Spread, given up by Until.
 func (stop Until) Spread(s *index.Snapshot, ask resource.Ask) iter.Seq[Candidate] {
-	return func(yield func(Candidate) bool) {
+	return spread(s, ask, stop, (*walk).candidate)
+}
+
+// SpreadPlaced gives what Spread gives, not yet put into words.
+func (stop Until) SpreadPlaced(s *index.Snapshot, ask resource.Ask) iter.Seq[Placed] {
+	return spread(s, ask, stop, (*walk).placed)
+}
+
+func spread[C any](s *index.Snapshot, ask resource.Ask, stop Until, say func(*walk) C) iter.Seq[C] {
+	return func(yield func(C) bool) {
 		p := compile(s, ask, stop)
 		given := 0
 		give := func(w *walk) (more, wanted bool) {
 			for w.next() {
 				if w.first() {
 					given++
-					return true, yield(w.candidate()) && given != p.limit
+					return true, yield(say(w)) && given != p.limit
 				}
 				if p.stopped() {
 					break

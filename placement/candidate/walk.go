@@ -18,6 +18,7 @@ type walk struct {
 	partOf  []part // by item
 	started bool
 	ids     []provider.ID // by spot; the lists of the mappings are cut from it
+	takes   []Take
 }
 
 func newWalk(h *host) *walk {
@@ -32,10 +33,7 @@ func newWalk(h *host) *walk {
 
 // begin starts at the first candidate of the host.
 func (w *walk) begin() {
-	w.depth, w.started, w.ids = 0, false, make([]provider.ID, len(w.host.spots))
-	for at := range w.host.spots {
-		w.ids[at] = w.host.spots[at].Node().ID
-	}
+	w.depth, w.started, w.ids = 0, false, nil
 }
 
 // next goes to the next placement of all items.
@@ -130,9 +128,26 @@ func (w *walk) reaches(t *index.Tree) bool {
 	return true
 }
 
+// placed tells the placement.
+func (w *walk) placed() Placed {
+	h := w.host
+	w.takes = w.takes[:0]
+	for i := range h.items {
+		at := w.spot(i)
+		w.takes = append(w.takes, Take{h.spots[at].Place, at, i, h.items[i].suffix, h.items[i].alone})
+	}
+	return Placed{h.tree.Root, w.takes}
+}
+
 // candidate puts the placement into words.
 func (w *walk) candidate() Candidate {
 	h := w.host
+	if w.ids == nil {
+		w.ids = make([]provider.ID, len(h.spots))
+		for at := range h.spots {
+			w.ids[at] = h.spots[at].Node().ID
+		}
+	}
 	c := Candidate{
 		Root:       h.tree.Root,
 		Allocation: make(resource.Allocation, len(h.items)),
