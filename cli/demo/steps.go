@@ -158,9 +158,14 @@ func (t *tour) createAtOnce(flavorID string, n int) ([]string, error) {
 	return ids, nil
 }
 
-// holders lists the devices of each server as the host reports them.
+// holders lists the devices of each server as the host reports them, once it reports none on the way: a guest runs a moment
+// before the report says so.
 func (t *tour) holders() (map[string][]string, error) {
-	devices, err := t.Hosts.Devices(t.ctx)
+	var devices []host.Device
+	err := t.until("the host to report its devices as they are", func() (done bool, err error) {
+		devices, err = t.Hosts.Devices(t.ctx)
+		return err == nil && !slices.ContainsFunc(devices, func(d host.Device) bool { return d.State == "claimed" }), err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,7 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 		"no section": {"report_in_placement true\n[pci]\n", `:1`},
 		"database":   {"[placement_database]\nconnection = placement.db\n", `:2: [placement_database] connection`},
 		"scheme":     {"[database]\nconnection = foo://u:secret@h/d\n", `:2: [database] connection = foo://u:***@h/d: `},
+		"not a sys":  {"[berth]\nsysfs = /etc\n", `not shaped like /sys`},
 		"sysfs":      {"[berth]\nsysfs = /nowhere\n", `:2: [berth] sysfs = /nowhere: `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +92,7 @@ func TestDemo(t *testing.T) {
 			}
 		}
 	}
-	if _, stderr, status := output(t, "demo", "--sysfs", machine(t, 0, 0)); status != 1 || !strings.Contains(stderr, "fewer than 2") {
+	if _, stderr, status := output(t, "demo", "--sysfs", machine(t, 1, 0)); status != 1 || !strings.Contains(stderr, "fewer than 2") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
@@ -99,7 +100,7 @@ func TestDemo(t *testing.T) {
 // A machine without devices gets a captured one, and is told so.
 func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 	var out strings.Builder
-	sample, list, err := devices(&out, machine(t, 0, 0), true)
+	sample, list, err := devices(&out, machine(t, 1, 0), true)
 	if err != nil || !sample || len(list) < 10 || !strings.Contains(out.String(), "CAPTURED machine instead, not this one") {
 		t.Errorf("%v %v %d devices: %s", sample, err, len(list), out.String())
 	}

@@ -153,7 +153,7 @@ func PrintPlan(ctx context.Context, s Settings, dir string, roads Roads, log *sl
 		return err
 	}
 	if asJSON {
-		err = json.NewEncoder(out).Encode(plan)
+		err = json.NewEncoder(out).Encode(loop.PlanDoc(plan))
 	} else {
 		err = plan.Print(out)
 	}

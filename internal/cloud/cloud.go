@@ -45,6 +45,10 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	conductor := conduct.New(st, api.NewClient(placementURL, road, serviceToken))
 	conductor.Log = log
 	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement, Log: log, Stop: running.Done()})
+	if err := conductor.Resume(ctx); err != nil {
+		stop()
+		return nil, errors.Join(err, db.Close())
+	}
 	var work sync.WaitGroup
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })

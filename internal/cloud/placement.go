@@ -24,7 +24,7 @@ type PlacementSettings struct {
 	Randomize         bool   // [placement] randomize_allocation_candidates
 	BreadthFirst      bool   // [placement] allocation_candidates_generation_strategy
 	MaxCandidates     int    // [placement] max_allocation_candidates; -1: all
-	ClaimRetries      int    // [placement] allocation_conflict_retry_count
+	ClaimRetries      int    // [placement] allocation_conflict_retry_count: how often a claim is tried in all; 0 means 1
 	IncompleteProject string // [placement] incomplete_consumer_project_id
 	IncompleteUser    string // [placement] incomplete_consumer_user_id
 	CORS              cors.Options
@@ -115,6 +115,14 @@ func (s *Settings) readCORS(cfg *config.Config) (err error) {
 	return nil
 }
 
+// maxCandidates is max_allocation_candidates as the original takes it: 0 leaves one.
+func (p PlacementSettings) maxCandidates() int {
+	if p.MaxCandidates == 0 {
+		return 1
+	}
+	return p.MaxCandidates
+}
+
 // enforcer fits an Enforcer of oslo.policy's rules to what the server knows of a caller.
 type enforcer struct{ *policy.Enforcer }
 
@@ -157,7 +165,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	}
 	p := s.Placement
 	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst,
-		MaxCandidates: p.MaxCandidates, CORS: p.CORS, RefreshInterval: p.IndexRefresh, MaxIndexAge: oldIndex + 10*p.IndexRefresh}
+		MaxCandidates: p.maxCandidates(), CORS: p.CORS, RefreshInterval: p.IndexRefresh, MaxIndexAge: oldIndex + 10*p.IndexRefresh}
 	if p.Policy != nil {
 		options.Policy = enforcer{p.Policy}
 	}
@@ -166,7 +174,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 		if err != nil {
 			return nil, err
 		}
-		st.IncompleteProject, st.IncompleteUser, st.ClaimAttempts = p.IncompleteProject, p.IncompleteUser, p.ClaimRetries+1
+		st.IncompleteProject, st.IncompleteUser, st.ClaimAttempts = p.IncompleteProject, p.IncompleteUser, max(p.ClaimRetries, 1)
 		if err := st.Sync(ctx); err != nil {
 			return nil, err
 		}

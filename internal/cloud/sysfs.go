@@ -22,7 +22,8 @@ func OpenSysfs(path string) (fs.FS, error) {
 		return nil, fault.New(fault.NotFound, op, "cannot look at %s: %w", path, err)
 	}
 	if info.IsDir() {
-		return os.DirFS(path), nil
+		fsys := os.DirFS(path)
+		return fsys, sysfs.Check(fsys, path)
 	}
 	archive, err := os.ReadFile(path)
 	if err != nil {
