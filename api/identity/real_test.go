@@ -15,7 +15,7 @@ import (
 )
 
 // tokenLife is how long the tokens of the real Keystone live, in seconds: long enough for the slowest test before the end.
-const tokenLife = 15
+const tokenLife = 30
 
 // The whole against OpenStack's own Keystone.
 func TestRealKeystone(t *testing.T) {

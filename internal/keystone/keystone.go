@@ -271,22 +271,22 @@ func (k *Keystone) Revoke(t testing.TB, token string) {
 // It gives the IDs of both.
 func (k *Keystone) User(t testing.TB, name, project string, roles ...string) (userID, projectID string) {
 	t.Helper()
-	admin := k.Admin(t)
-	projectID = k.find(t, admin, "project", project, Doc{"domain_id": "default"})
-	userID = k.find(t, admin, "user", name, Doc{"domain_id": "default", "password": name})
+	// A token of its own for each call: where tokens live for seconds, one would not last on a busy machine.
+	projectID = k.find(t, "project", project, Doc{"domain_id": "default"})
+	userID = k.find(t, "user", name, Doc{"domain_id": "default", "password": name})
 	for _, role := range roles {
-		id := k.find(t, admin, "role", role, Doc{})
-		k.Call(t, admin, "PUT", "/projects/"+projectID+"/users/"+userID+"/roles/"+id, nil, http.StatusNoContent, nil)
+		id := k.find(t, "role", role, Doc{})
+		k.Call(t, k.Admin(t), "PUT", "/projects/"+projectID+"/users/"+userID+"/roles/"+id, nil, http.StatusNoContent, nil)
 	}
 	return userID, projectID
 }
 
 // find gives the ID of what has a name, and makes it when there is none.
-func (k *Keystone) find(t testing.TB, token, kind, name string, more Doc) string {
+func (k *Keystone) find(t testing.TB, kind, name string, more Doc) string {
 	t.Helper()
 	type thing struct{ ID string }
 	listed := map[string]json.RawMessage{}
-	k.Call(t, token, "GET", "/"+kind+"s?name="+url.QueryEscape(name), nil, http.StatusOK, &listed)
+	k.Call(t, k.Admin(t), "GET", "/"+kind+"s?name="+url.QueryEscape(name), nil, http.StatusOK, &listed)
 	var found []thing
 	if err := json.Unmarshal(listed[kind+"s"], &found); err != nil {
 		t.Fatal(err)
@@ -296,6 +296,6 @@ func (k *Keystone) find(t testing.TB, token, kind, name string, more Doc) string
 	}
 	more["name"] = name
 	made := map[string]thing{}
-	k.Call(t, token, "POST", "/"+kind+"s", Doc{kind: more}, http.StatusCreated, &made)
+	k.Call(t, k.Admin(t), "POST", "/"+kind+"s", Doc{kind: more}, http.StatusCreated, &made)
 	return made[kind].ID
 }
