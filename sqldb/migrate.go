@@ -116,7 +116,7 @@ func (tx *Tx) lockStarters(ctx context.Context, table string) (unlock func() err
 	switch tx.Dialect {
 	case PostgreSQL:
 		// Waiting for the lock must not fix the snapshot that is read after it.
-		if _, err := tx.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"); err != nil {
+		if err := tx.SeeCommits(ctx); err != nil {
 			return nothing, err
 		}
 		key := fnv.New64a()

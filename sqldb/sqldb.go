@@ -63,17 +63,23 @@ func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) e
 		if db.writer != nil {
 			return db.writer.write(ctx, fn)
 		}
-		return db.transact(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, fn)
+		return db.transact(ctx, db.options(false), fn)
 	})
 }
 
 // Read runs fn on one consistent snapshot of the database and writes nothing; fn may run more than once.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
-	options := &sql.TxOptions{ReadOnly: true}
-	if db.Dialect != SQLite { // SQLite knows one isolation only, and the driver refuses other names
+	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, db.options(true), fn) })
+}
+
+// options are those of a transaction. Only PostgreSQL must be told the isolation: MySQL's connections know it (see repeatable), and
+// SQLite has no other.
+func (db *DB) options(readOnly bool) *sql.TxOptions {
+	options := &sql.TxOptions{ReadOnly: readOnly}
+	if db.Dialect == PostgreSQL {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, options, fn) })
+	return options
 }
 
 // Foreign gives a number that changes when somebody else has committed to the database: another process, or another DB on the

@@ -129,6 +129,17 @@ func (tx *Tx) Upsert(ctx context.Context, table string, keys, values []string, a
 	return err
 }
 
+// SeeCommits lets each statement of a transaction see what others have committed until then; call it first. PostgreSQL otherwise shows
+// the moment of the first statement, and refuses to change a row that somebody has changed since, so those who waited for a row
+// have waited in vain. MySQL sees the newest rows where it changes them and SQLite has one writer at a time: there it does nothing.
+func (tx *Tx) SeeCommits(ctx context.Context) error {
+	if tx.Dialect != PostgreSQL {
+		return nil
+	}
+	_, err := tx.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+	return err
+}
+
 // ready gives the context for the next statement, or the error that ended the transaction.
 //
 // On SQLite's writing connection a cancelled statement would be interrupted, and SQLite answers that by

@@ -37,17 +37,47 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
 	err = s.writeClaims(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
-		if err := hold(ctx, tx, named(claims)...); err != nil {
+		ids := named(claims)
+		all, err := s.take(ctx, tx, ids)
+		if err != nil {
 			return err
 		}
 		done, err := s.settle(ctx, tx, claims)
 		if err != nil {
 			return err
 		}
+		if !all { // yet settle has found them
+			return sqldb.Retry(concurrent("a resource provider changed at the same moment: read it again"))
+		}
+		for _, id := range ids {
+			delete(done.touched, id)
+		}
 		change = Change{Roots: done.roots}
 		return s.raise(ctx, tx, 1, slices.Collect(maps.Values(done.touched))...)
 	})
 	return change, err
+}
+
+// take raises the generations of the providers that claims name, before anything is read, and says whether all are there. So writers of
+// one provider take turns, and who waited sees what the others did: what a claim reads of its providers stays true until it ends.
+func (s *Store) take(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (all bool, err error) {
+	if err := tx.SeeCommits(ctx); err != nil {
+		return false, err
+	}
+	taken := 0
+	for part := range chunks(ids) {
+		result, err := tx.Exec(ctx, "UPDATE resource_providers SET generation = generation + 1, updated_at = ? WHERE uuid IN ("+marks(len(part))+")",
+			append([]any{s.now()}, anys(part)...)...)
+		if err != nil {
+			return false, err
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return false, err
+		}
+		taken += int(n)
+	}
+	return taken == len(ids), nil
 }
 
 // prepare brings claims into order, without what says nothing, and with owners.
@@ -108,20 +138,16 @@ func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done 
 	if err := compare(claims, known); err != nil {
 		return done, err
 	}
-	left, err := providersOf(ctx, tx, ids)
-	if err != nil {
-		return done, err
+	if slices.ContainsFunc(slices.Collect(maps.Values(known)), func(c consumerRow) bool { return len(c.left) > 0 }) {
+		if err := execOf(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
+			return done, err
+		}
 	}
 	want, err := findWanted(ctx, tx, claims)
 	if err != nil {
 		return done, err
 	}
-	if len(left) > 0 {
-		if err := execOf(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
-			return done, err
-		}
-	}
-	if err := want.fit(ctx, tx, claims); err != nil {
+	if err := want.fit(claims); err != nil {
 		return done, err
 	}
 	if err := s.writeConsumers(ctx, tx, claims, known); err != nil {
@@ -130,18 +156,19 @@ func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done 
 	if err := insert(ctx, tx, "allocations", "created_at, resource_provider_id, consumer_id, resource_class_id, used", s.allocationRows(claims, want)); err != nil {
 		return done, err
 	}
-	return summary(claims, want, left), nil
+	return summary(claims, want, known), nil
 }
 
-func summary(claims []Claim, want wanted, left map[resource.ConsumerID][]providerRow) settled {
+func summary(claims []Claim, want wanted, known map[resource.ConsumerID]consumerRow) settled {
 	done := settled{touched: map[provider.ID]guarded{}}
 	all := slices.Collect(maps.Values(want.providers))
 	for id, p := range want.providers {
 		done.touched[id] = p.guard()
 	}
 	for _, claim := range claims {
-		all = append(all, left[claim.Consumer]...)
-		for _, p := range left[claim.Consumer] {
+		left := known[claim.Consumer].left
+		all = append(all, left...)
+		for _, p := range left {
 			if len(claim.Allocation) == 0 {
 				done.touched[p.ID] = p.guard()
 			}
@@ -168,28 +195,11 @@ func compare(claims []Claim, known map[resource.ConsumerID]consumerRow) error {
 	return nil
 }
 
-// wanted is what claims name, with its numbers in the database.
+// wanted is what claims name, as it is in the database.
 type wanted struct {
 	providers map[provider.ID]providerRow
 	classes   map[resource.Class]int64
-}
-
-func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (want wanted, err error) {
-	ids := named(claims)
-	if want.providers, err = findProvidersOf(ctx, tx, ids); err != nil {
-		return want, err
-	}
-	if err := unknown("resource provider", ids, want.providers); err != nil {
-		return want, err
-	}
-	var classes []resource.Class
-	for _, c := range claims {
-		for _, amounts := range c.Allocation {
-			classes = slices.AppendSeq(classes, maps.Keys(amounts))
-		}
-	}
-	want.classes, err = classNumbers(ctx, tx, set(classes))
-	return want, err
+	rooms     map[spot]*room
 }
 
 // room is one inventory and what is taken of it.
@@ -201,48 +211,55 @@ type room struct {
 // spot is one class on one provider, by their numbers.
 type spot struct{ provider, class int64 }
 
-// rooms reads the inventories of the providers wanted, and what is taken of them.
-func (want wanted) rooms(ctx context.Context, tx *sqldb.Tx) (map[spot]*room, error) {
-	var ids []int64
-	for _, p := range want.providers {
-		ids = append(ids, p.id)
-	}
-	found := map[spot]*room{}
-	err := eachOf(ctx, tx, "SELECT resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio "+
-		"FROM inventories WHERE resource_provider_id IN (%)", ids, func(rows *sql.Rows) error {
-		var at spot
+// findWanted reads the providers that claims name with their inventories and what is taken of these, in one statement.
+func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (wanted, error) {
+	want := wanted{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[spot]*room{}}
+	ids := named(claims)
+	err := eachOf(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), r.uuid, k.id, COALESCE(k.name, ''), "+
+		"COALESCE(i.total, 0), COALESCE(i.reserved, 0), COALESCE(i.min_unit, 0), COALESCE(i.max_unit, 0), COALESCE(i.step_size, 0), COALESCE(i.allocation_ratio, 0), "+
+		"COALESCE((SELECT SUM(a.used) FROM allocations a WHERE a.resource_provider_id = i.resource_provider_id AND a.resource_class_id = i.resource_class_id), 0) "+
+		"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id LEFT JOIN inventories i ON i.resource_provider_id = p.id "+
+		"LEFT JOIN resource_classes k ON k.id = i.resource_class_id WHERE p.uuid IN (%)", ids, func(rows *sql.Rows) error {
+		var p providerRow
+		var number sql.NullInt64
+		var class resource.Class
 		var r room
-		err := rows.Scan(&at.provider, &at.class, &r.Total, &r.Reserved, &r.MinUnit, &r.MaxUnit, &r.StepSize, &r.AllocationRatio)
-		found[at] = &r
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = eachOf(ctx, tx, "SELECT resource_provider_id, resource_class_id, SUM(used) FROM allocations WHERE resource_provider_id IN (%) "+
-		"GROUP BY resource_provider_id, resource_class_id", ids, func(rows *sql.Rows) error {
-		var at spot
-		var used int
-		err := rows.Scan(&at.provider, &at.class, &used)
-		if r := found[at]; r != nil {
-			r.used = used
+		err := rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &p.Root, &number, &class,
+			&r.Total, &r.Reserved, &r.MinUnit, &r.MaxUnit, &r.StepSize, &r.AllocationRatio, &r.used)
+		if want.providers[p.ID] = p; number.Valid {
+			want.classes[class] = number.Int64
+			want.rooms[spot{p.id, number.Int64}] = &r
 		}
 		return err
 	})
-	return found, err
+	if err == nil {
+		err = unknown("resource provider", ids, want.providers)
+	}
+	if err != nil {
+		return want, err
+	}
+	var more []resource.Class // of which none of the providers has inventory
+	for _, c := range claims {
+		for _, amounts := range c.Allocation {
+			for class := range amounts {
+				if _, ok := want.classes[class]; !ok {
+					more = append(more, class)
+				}
+			}
+		}
+	}
+	numbers, err := classNumbers(ctx, tx, set(more))
+	maps.Copy(want.classes, numbers)
+	return want, err
 }
 
 // fit judges the claims, one after the other as if each were already granted when the next comes.
-func (want wanted) fit(ctx context.Context, tx *sqldb.Tx, claims []Claim) error {
-	rooms, err := want.rooms(ctx, tx)
-	if err != nil {
-		return err
-	}
+func (want wanted) fit(claims []Claim) error {
 	for _, claim := range claims {
 		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {
 			p, amounts := want.providers[id], claim.Allocation[id]
 			for _, class := range amounts.Sorted() {
-				r := rooms[spot{p.id, want.classes[class]}]
+				r := want.rooms[spot{p.id, want.classes[class]}]
 				if r == nil {
 					return fault.New(fault.Conflict, "", "the resource provider %s (%s) has no inventory of %s", p.Name, id, class)
 				}

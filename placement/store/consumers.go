@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
@@ -12,24 +14,30 @@ import (
 
 // consumerRow is a consumer in the database.
 type consumerRow struct {
-	id                int64
-	uuid              resource.ConsumerID
-	generation        int
-	project, user     int64
-	kind              sql.NullInt64
-	projectID, userID string
-	kindName          string
+	id            int64
+	generation    int
+	project, user int64
+	kind          sql.NullInt64
+	left          []providerRow // where it holds something
 }
 
 // findConsumers reads consumers; those that do not exist are left out.
 func findConsumers(ctx context.Context, tx *sqldb.Tx, list []resource.ConsumerID) (map[resource.ConsumerID]consumerRow, error) {
 	found := make(map[resource.ConsumerID]consumerRow, len(list))
-	err := eachOf(ctx, tx, "SELECT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, j.external_id, u.external_id, COALESCE(t.name, '') "+
-		"FROM consumers c JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id "+
-		"LEFT JOIN consumer_types t ON t.id = c.consumer_type_id WHERE c.uuid IN (%)", list, func(rows *sql.Rows) error {
+	err := eachOf(ctx, tx, "SELECT DISTINCT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, "+
+		"p.id, COALESCE(p.uuid, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, '') "+
+		"FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid LEFT JOIN resource_providers p ON p.id = a.resource_provider_id "+
+		"LEFT JOIN resource_providers r ON r.id = p.root_provider_id WHERE c.uuid IN (%)", list, func(rows *sql.Rows) error {
 		var c consumerRow
-		err := rows.Scan(&c.id, &c.uuid, &c.generation, &c.project, &c.user, &c.kind, &c.projectID, &c.userID, &c.kindName)
-		found[c.uuid] = c
+		var uuid resource.ConsumerID
+		var p providerRow
+		var number sql.NullInt64
+		err := rows.Scan(&c.id, &uuid, &c.generation, &c.project, &c.user, &c.kind, &number, &p.ID, &p.Generation, &p.Root)
+		if c.left = found[uuid].left; number.Valid {
+			p.id = number.Int64
+			c.left = append(c.left, p)
+		}
+		found[uuid] = c
 		return err
 	})
 	return found, err
@@ -44,40 +52,21 @@ var (
 	typeTable    = nameTable{"consumer_types", "name"}
 )
 
-// ensure finds the numbers of names and gives one to those that nobody used before.
-func (s *Store) ensure(ctx context.Context, tx *sqldb.Tx, in nameTable, list ...string) (map[string]int64, error) {
-	found := make(map[string]int64, len(list))
-	err := eachOf(ctx, tx, "SELECT id, "+in.column+" FROM "+in.table+" WHERE "+in.column+" IN (%)", list, func(rows *sql.Rows) error {
-		var id int64
-		var name string
-		err := rows.Scan(&id, &name)
-		found[name] = id
-		return err
-	})
-	if err != nil {
-		return nil, err
+// ensure finds the number of one name and gives it one when nobody used it before.
+func (s *Store) ensure(ctx context.Context, tx *sqldb.Tx, in nameTable, name string) (id int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT id FROM "+in.table+" WHERE "+in.column+" = ?", name).Scan(&id)
+	if err == sql.ErrNoRows {
+		id, err = tx.Insert(ctx, "INSERT INTO "+in.table+" (created_at, "+in.column+") VALUES (?, ?)", s.now(), name)
 	}
-	for _, name := range list {
-		if _, ok := found[name]; ok {
-			continue
-		}
-		var id int64 // MariaDB may hold it in other letters, which it takes for the same name
-		err := tx.QueryRow(ctx, "SELECT id FROM "+in.table+" WHERE "+in.column+" = ?", name).Scan(&id)
-		if err == sql.ErrNoRows {
-			id, err = tx.Insert(ctx, "INSERT INTO "+in.table+" (created_at, "+in.column+") VALUES (?, ?)", s.now(), name)
-		}
-		if err != nil {
-			return nil, again(err)
-		}
-		found[name] = id
-	}
-	return found, nil
+	return id, again(err)
 }
 
 // owners are the numbers of all that claims name besides providers.
 type owners struct{ projects, users, kinds map[string]int64 }
 
-func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) (o owners, err error) {
+// ensureOwners finds the numbers of all names together, and gives one to each that nobody used before.
+func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) (owners, error) {
+	o := owners{projects: map[string]int64{}, users: map[string]int64{}, kinds: map[string]int64{}}
 	var projects, users, kinds []string
 	for _, c := range claims {
 		if len(c.Allocation) == 0 {
@@ -88,13 +77,38 @@ func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) 
 			kinds = append(kinds, c.ConsumerType)
 		}
 	}
-	if o.projects, err = s.ensure(ctx, tx, projectTable, set(projects)...); err != nil {
-		return o, err
+	all := []struct {
+		nameTable
+		names []string
+		found map[string]int64
+	}{{projectTable, set(projects), o.projects}, {userTable, set(users), o.users}, {typeTable, set(kinds), o.kinds}}
+	var parts []string
+	var args []any
+	for i, t := range all {
+		if n := min(len(t.names), batch/len(all)); n > 0 { // who comes with hundreds waits for a statement each
+			parts = append(parts, fmt.Sprintf("SELECT %d, id, %s FROM %s WHERE %s IN (%s)", i, t.column, t.table, t.column, marks(n)))
+			args = append(args, anys(t.names[:n])...)
+		}
 	}
-	if o.users, err = s.ensure(ctx, tx, userTable, set(users)...); err != nil {
-		return o, err
+	if len(parts) == 0 {
+		return o, nil
 	}
-	o.kinds, err = s.ensure(ctx, tx, typeTable, set(kinds)...)
+	err := each(ctx, tx, strings.Join(parts, " UNION ALL "), args, func(rows *sql.Rows) error {
+		var i int
+		var id int64
+		var name string
+		err := rows.Scan(&i, &id, &name)
+		all[i].found[name] = id
+		return err
+	})
+	for _, t := range all {
+		for _, name := range t.names {
+			// Not found may mean that MariaDB has it in other letters, which it takes for the same name.
+			if _, ok := t.found[name]; !ok && err == nil {
+				t.found[name], err = s.ensure(ctx, tx, t.nameTable, name)
+			}
+		}
+	}
 	return o, err
 }
 

@@ -166,17 +166,17 @@ func (s *Store) addConsumers(ctx context.Context, tx *sqldb.Tx) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	projects, err := s.ensure(ctx, tx, projectTable, s.IncompleteProject)
+	project, err := s.ensure(ctx, tx, projectTable, s.IncompleteProject)
 	if err != nil {
 		return err
 	}
-	users, err := s.ensure(ctx, tx, userTable, s.IncompleteUser)
+	user, err := s.ensure(ctx, tx, userTable, s.IncompleteUser)
 	if err != nil {
 		return err
 	}
 	var rows [][]any
 	for _, consumer := range missing {
-		rows = append(rows, []any{s.now(), consumer, projects[s.IncompleteProject], users[s.IncompleteUser], 0})
+		rows = append(rows, []any{s.now(), consumer, project, user, 0})
 	}
 	return again(insert(ctx, tx, "consumers", "created_at, uuid, project_id, user_id, generation", rows))
 }

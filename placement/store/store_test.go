@@ -40,7 +40,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-func openDB(t *testing.T, url string) *sqldb.DB {
+func openDB(t testing.TB, url string) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), url)
 	ok(t, err)
@@ -60,7 +60,7 @@ func openStore(t *testing.T, url string) *Store {
 	return s
 }
 
-func ok(t *testing.T, err error) {
+func ok(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
