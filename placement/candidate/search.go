@@ -134,7 +134,39 @@ func (s *search) covered(set int) bool {
 func (s *search) solve() bool {
 	clear(s.failed)
 	s.careful = false
-	return s.bound.holds(s) && s.try(0)
+	return s.dash() || s.bound.holds(s) && s.try(0)
+}
+
+// dash places each item on the first spot that takes it and never looks back. Where there is plenty, that is all it takes.
+func (s *search) dash() bool {
+	placed, fits := 0, true
+	for ; placed < len(s.order) && fits; placed++ {
+		if i := s.order[placed]; !s.fixed[i] {
+			fits = slices.ContainsFunc(s.domain(i), func(at int32) bool { return s.settle(i, at) })
+		}
+	}
+	fits = fits && s.complete()
+	if fits {
+		copy(s.witness, s.place)
+	}
+	for _, i := range s.order[:placed] {
+		if at := s.place[i]; at >= 0 && !s.fixed[i] {
+			s.take(i, at)
+		}
+	}
+	return fits
+}
+
+// settle places an item if there is room and its clauses can still be met.
+func (s *search) settle(i int, at int32) bool {
+	if !s.put(i, at) {
+		return false
+	}
+	if s.together(i) {
+		return true
+	}
+	s.take(i, at)
+	return false
 }
 
 // try places the items from depth on and keeps the first full placement as the witness. It goes straight on until it
