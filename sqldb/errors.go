@@ -26,6 +26,9 @@ type unknown struct{ err error }
 func (u *unknown) Error() string { return u.err.Error() }
 func (u *unknown) Unwrap() error { return u.err }
 
+// CodeUnknown is the code of the fault Unavailable that IsUnknown is about.
+const CodeUnknown = "berth.unknown_outcome"
+
 // IsUnknown reports whether err is a COMMIT's whose outcome nobody knows: it may have been kept, or may yet be, or not.
 func IsUnknown(err error) bool {
 	_, ok := errors.AsType[*unknown](err)

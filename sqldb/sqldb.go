@@ -197,7 +197,7 @@ func committed(err error) error {
 	}
 	if lost(err) || halfway(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
-			"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err)}
+			"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err).WithCode(CodeUnknown)}
 	}
 	return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
 }

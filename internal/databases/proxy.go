@@ -26,7 +26,8 @@ type Proxy struct {
 
 // Cut is one connection to break.
 type Cut struct {
-	Word   string        // said by the client, in any case, in one piece: a statement or a part of one
+	Word   string        // said by the client, in any case, in one piece: a statement or a part of one; empty: anything
+	Skip   int           // how many such pieces pass before
 	Heard  bool          // the server hears the word and answers it, and only the answer is lost; else it never hears it
 	Linger time.Duration // how long the server's side stays open when the client's is broken
 }
@@ -56,6 +57,13 @@ func (p *Proxy) Break(cuts ...Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plans = append(p.plans, cuts...)
+}
+
+// Mend gives up the cuts that were planned and not made.
+func (p *Proxy) Mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plans = nil
 }
 
 // Broken counts the cuts that were made.
@@ -154,10 +162,14 @@ func drain(c <-chan struct{}) {
 func (p *Proxy) due(words []byte) (Cut, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.plans) == 0 || !bytes.Contains(bytes.ToUpper(words), []byte(strings.ToUpper(p.plans[0].Word))) {
+	if len(words) == 0 || len(p.plans) == 0 || !bytes.Contains(bytes.ToUpper(words), []byte(strings.ToUpper(p.plans[0].Word))) {
 		return Cut{}, false
 	}
 	cut := p.plans[0]
+	if cut.Skip > 0 {
+		p.plans[0].Skip--
+		return Cut{}, false
+	}
 	p.plans, p.cuts = p.plans[1:], p.cuts+1
 	return cut, true
 }

@@ -100,8 +100,21 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 }
 
 // DeleteAllocations lets a consumer hold nothing any more, whatever its generation is, and removes it. No generation of a
-// provider rises. NotFound: it holds nothing.
+// provider rises. NotFound: it holds nothing; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT again and again.
 func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (change Change, err error) {
+	for begun := 1; ; begun++ {
+		last := change
+		change, err = s.deleteAllocations(ctx, consumer)
+		switch {
+		case begun > 1 && fault.Is(err, fault.NotFound): // the one before was kept
+			return last, nil
+		case !sqldb.IsUnknown(err) || begun == outcomes:
+			return change, err
+		}
+	}
+}
+
+func (s *Store) deleteAllocations(ctx context.Context, consumer resource.ConsumerID) (change Change, err error) {
 	err = s.write(ctx, "DeleteAllocations", func(tx *sqldb.Tx) error {
 		held, err := providersOf(ctx, tx, []resource.ConsumerID{consumer})
 		if err != nil {

@@ -30,12 +30,29 @@ type Claim struct {
 // The generations of consumers and of the providers named in claims rise; so do those of providers that an empty claim
 // lets go, but not of providers that a claim leaves for others.
 // Invalid: no such provider or class; Conflict placement.concurrent_update: a consumer has another generation, or too many
-// others wrote at once; Conflict without a code: no inventory, or it does not fit, with the sentence why.
+// others wrote at once; Conflict without a code: no inventory, or it does not fit, with the sentence why; Unavailable
+// CodeUnknownOutcome: the connection was lost at COMMIT, and the consumers do not tell any more what became of it.
 func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Change, err error) {
 	claims, err = s.prepare(claims)
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
+	for begun := 1; ; begun++ {
+		a, err := s.tryClaims(ctx, claims)
+		if !sqldb.IsUnknown(err) {
+			return a.change, err
+		}
+		became, failed := s.findOut(ctx, claims, a)
+		switch {
+		case failed == nil && became == kept:
+			return a.change, nil
+		case failed != nil || became == unsure || begun == outcomes:
+			return Change{}, err
+		}
+	}
+}
+
+func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err error) {
 	err = s.writeClaims(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
 		ids := named(claims)
 		all, err := s.take(ctx, tx, ids)
@@ -52,10 +69,10 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 		for _, id := range ids {
 			delete(done.touched, id)
 		}
-		change = Change{Roots: done.roots}
+		a = attempt{known: done.known, change: Change{Roots: done.roots}}
 		return s.raise(ctx, tx, 1, slices.Collect(maps.Values(done.touched))...)
 	})
-	return change, err
+	return a, err
 }
 
 // take raises the generations of the providers that claims name, before anything is read, and says whether all are there. So writers of
@@ -119,23 +136,34 @@ func named(claims []Claim) []provider.ID {
 	return set(list)
 }
 
-// settled is what settle did. The generations of the providers touched are still to be raised.
-type settled struct {
-	touched map[provider.ID]guarded
-	roots   []provider.ID // touched or left
-}
-
-// settle replaces what consumers hold, after all checks.
-func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done settled, err error) {
+func consumers(claims []Claim) []resource.ConsumerID {
 	ids := make([]resource.ConsumerID, len(claims))
 	for i, c := range claims {
 		ids[i] = c.Consumer
 	}
-	known, err := findConsumers(ctx, tx, ids)
-	if err != nil {
-		return done, err
+	return ids
+}
+
+// seen finds the consumers, and holds them against what the callers saw.
+func seen(ctx context.Context, tx *sqldb.Tx, claims []Claim) (known map[resource.ConsumerID]consumerRow, err error) {
+	if known, err = findConsumers(ctx, tx, consumers(claims)); err != nil {
+		return nil, err
 	}
-	if err := compare(claims, known); err != nil {
+	return known, compare(claims, known)
+}
+
+// settled is what settle did. The generations of the providers touched are still to be raised.
+type settled struct {
+	touched map[provider.ID]guarded
+	roots   []provider.ID // touched or left
+	known   map[resource.ConsumerID]consumerRow
+}
+
+// settle replaces what consumers hold, after all checks.
+func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done settled, err error) {
+	ids := consumers(claims)
+	known, err := seen(ctx, tx, claims)
+	if err != nil {
 		return done, err
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(known)), func(c consumerRow) bool { return len(c.left) > 0 }) {
@@ -174,7 +202,7 @@ func summary(claims []Claim, want wanted, known map[resource.ConsumerID]consumer
 			}
 		}
 	}
-	done.roots = roots(all...)
+	done.roots, done.known = roots(all...), known
 	return done
 }
 

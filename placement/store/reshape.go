@@ -40,11 +40,16 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 		if e, ok := unknown("resource provider", ids, providers).(*fault.Error); ok {
 			return e.WithCode(codeNoProvider)
 		}
-		rest := map[provider.ID]map[resource.Class]int64{}
 		for _, id := range ids {
 			if err := providers[id].expect(inventories[id].Generation); err != nil {
 				return err
 			}
+		}
+		if _, err := seen(ctx, tx, claims); err != nil { // before any class is looked at, as in the original
+			return err
+		}
+		rest := map[provider.ID]map[resource.Class]int64{}
+		for _, id := range ids {
 			if rest[id], err = s.setInventories(ctx, tx, providers[id], inventories[id].Classes); err != nil {
 				return err
 			}
