@@ -11,8 +11,8 @@ import (
 )
 
 // tell tells a story with each seed. The storm is on while hurt does its worst; what is whole afterwards is checked here.
-func tell(t *testing.T, hasty bool, url func(t *testing.T) string, hurt func(t *testing.T, chance *rand.Rand, p *process, s *storm)) {
-	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+func tell(t *testing.T, seeds int, hasty bool, url func(t *testing.T) string, hurt func(t *testing.T, chance *rand.Rand, p *process, s *storm)) {
+	for seed := *first; seed < *first+uint64(seeds); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			began := time.Now()
 			at := func(what string) { t.Logf("%6.1fs %s", time.Since(began).Seconds(), what) }
@@ -22,10 +22,10 @@ func tell(t *testing.T, hasty bool, url func(t *testing.T) string, hurt func(t *
 			w := build(t, api)
 			at("built")
 			s := rage(t, api, seed, hasty)
-			s.progress(t, clients/2)
+			s.progress(t, clients/4)
 			at("raging")
 			hurt(t, rand.New(rand.NewPCG(seed, 0)), p, s)
-			s.progress(t, clients/2)
+			s.progress(t, clients/4)
 			at("hurt")
 			claims := s.calm(t)
 			p.healthy(t)
@@ -41,6 +41,9 @@ func tell(t *testing.T, hasty bool, url func(t *testing.T) string, hurt func(t *
 		})
 	}
 }
+
+// half is for stories that are told elsewhere too, of another pair of server and database.
+func half() int { return (*seeds + 1) / 2 }
 
 // killed kills the server in the middle and starts it again; sometimes it is killed while it starts.
 func killed(t *testing.T, chance *rand.Rand, p *process, s *storm) {
@@ -62,21 +65,25 @@ func pause(chance *rand.Rand, longest time.Duration) {
 }
 
 func TestServerKilledOnSQLite(t *testing.T) {
-	tell(t, true, func(t *testing.T) string { return databases.SQLite(t) }, killed)
+	t.Parallel()
+	tell(t, *seeds, true, func(t *testing.T) string { return databases.SQLite(t) }, killed)
 }
 
 func TestServerKilledOnMariaDB(t *testing.T) {
+	t.Parallel()
 	server := databases.MariaDB(t)
-	tell(t, true, func(t *testing.T) string { return server.Database(t) }, killed)
+	tell(t, half(), true, func(t *testing.T) string { return server.Database(t) }, killed)
 }
 
-func TestMariaDBKilled(t *testing.T) { databaseKilled(t, databases.MariaDB(t)) }
+func TestMariaDBKilled(t *testing.T) { databaseKilled(t, *seeds, databases.MariaDB) }
 
-func TestPostgreSQLKilled(t *testing.T) { databaseKilled(t, databases.PostgreSQL(t)) }
+func TestPostgreSQLKilled(t *testing.T) { databaseKilled(t, half(), databases.PostgreSQL) }
 
 // The database dies and comes back. Berth stays, says meanwhile that it is not well, and recovers.
-func databaseKilled(t *testing.T, server *databases.Server) {
-	tell(t, false, func(t *testing.T) string { return server.Database(t) }, func(t *testing.T, chance *rand.Rand, p *process, s *storm) {
+func databaseKilled(t *testing.T, seeds int, open func(testing.TB, ...string) *databases.Server) {
+	t.Parallel()
+	server := open(t)
+	tell(t, seeds, false, func(t *testing.T) string { return server.Database(t) }, func(t *testing.T, chance *rand.Rand, p *process, s *storm) {
 		for round := range (*rounds + 1) / 2 {
 			s.progress(t, 1+chance.IntN(30))
 			pause(chance, 50*time.Millisecond)
@@ -91,18 +98,20 @@ func databaseKilled(t *testing.T, server *databases.Server) {
 	})
 }
 
-func TestConnectionsOfMariaDBCut(t *testing.T) { cut(t, databases.MariaDB(t)) }
+func TestConnectionsOfMariaDBCut(t *testing.T) { cut(t, *seeds, databases.MariaDB) }
 
-func TestConnectionsOfPostgreSQLCut(t *testing.T) { cut(t, databases.PostgreSQL(t)) }
+func TestConnectionsOfPostgreSQLCut(t *testing.T) { cut(t, half(), databases.PostgreSQL) }
 
 // Connections to the database break: at COMMIT before and after the server heard it, at other statements, all at once.
-func cut(t *testing.T, server *databases.Server) {
+func cut(t *testing.T, seeds int, open func(testing.TB, ...string) *databases.Server) {
+	t.Parallel()
+	server := open(t)
 	var proxy *databases.Proxy
 	through := func(t *testing.T) string {
 		proxy = databases.NewProxy(t, server.Addr)
 		return proxy.URL(server.Database(t))
 	}
-	tell(t, true, through, func(t *testing.T, chance *rand.Rand, p *process, s *storm) {
+	tell(t, seeds, true, through, func(t *testing.T, chance *rand.Rand, p *process, s *storm) {
 		planned := 0
 		for range *rounds {
 			for range 1 + chance.IntN(5) {

@@ -284,7 +284,7 @@ func sweep(t *testing.T, api *placement.Client, w world, claims []*claim) {
 		}
 	}
 	for _, c := range claims {
-		if c.put == yes || failed == 100 {
+		if c.put == yes || failed == 40 {
 			continue
 		}
 		failed++

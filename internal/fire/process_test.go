@@ -27,7 +27,7 @@ import (
 var (
 	seeds  = flag.Int("fire.seeds", 2, "how many seeds each story is told with")
 	first  = flag.Uint64("fire.seed", 1, "the first seed")
-	rounds = flag.Int("fire.rounds", 4, "how many faults, or groups of faults, there are in a story")
+	rounds = flag.Int("fire.rounds", 2, "how many faults, or groups of faults, there are in a story")
 
 	program string // the binary under test; set once by TestMain
 )
