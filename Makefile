@@ -3,10 +3,10 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race law fuzz lab client tools
+.PHONY: help build demo test law fuzz lab bench bench-peer tools
 
 help: ## print these verbs
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build ./berth, a static binary
 	$(GO) build -trimpath -o berth ./cmd/berth
@@ -26,6 +26,12 @@ fuzz: ## fuzz every parser for a short while each (FUZZTIME=10s)
 
 lab: ## boot a real kernel with SR-IOV and NUMA in QEMU and run the demo in it
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
+
+bench: ## measure Berth alone; the output is for benchstat (COUNT=1)
+	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/index
+
+bench-peer: tools ## measure Berth and OpenStack's own Placement side by side and print the ratios
+	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench
 
 tools: ## install what the tests need from Debian's packages (as root, when missing)
 	sh .ci/tools
