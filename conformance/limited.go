@@ -86,21 +86,33 @@ func (r Rules) limitedDiffs(ask Ask, roots map[string]string, wholeAnswer, their
 }
 
 // belonging compares which summaries go with the candidates. The rule is read off the original's own answer: those of the named
-// providers alone, or of their whole trees, or either where that comes to the same.
+// providers alone, or of their whole trees, or either where that comes to the same. Before 1.29, where trees are not told of, Berth gives
+// those of the named providers alone; the original adds what candidates beyond the limit name of the same trees.
 func (c candidates) belonging(theirs, ours candidates) []string {
 	got := slices.Sorted(maps.Keys(ours.summaries))
-	var should [][]string
+	should := [][]string{}
 	for _, rule := range []func(candidates) []string{c.named, c.trees} {
-		if !slices.Equal(rule(theirs), slices.Sorted(maps.Keys(theirs.summaries))) {
-			continue
-		}
-		if want := rule(ours); slices.Equal(want, got) {
-			return nil
-		} else {
-			should = append(should, want)
+		if slices.Equal(rule(theirs), slices.Sorted(maps.Keys(theirs.summaries))) {
+			should = append(should, rule(ours))
 		}
 	}
+	if len(should) > 0 && !ours.nested() {
+		should = append(should, c.named(ours))
+	}
+	if slices.ContainsFunc(should, func(want []string) bool { return slices.Equal(want, got) }) {
+		return nil
+	}
 	return []string{fmt.Sprintf("body.provider_summaries of %v, should be of one of %v", got, should)}
+}
+
+// nested says whether an answer tells of trees.
+func (c candidates) nested() bool {
+	for _, v := range c.summaries {
+		if summary, _ := v.(map[string]any); summary["root_provider_uuid"] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // named lists the providers that an answer's candidates name.

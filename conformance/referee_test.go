@@ -132,6 +132,7 @@ func TestLimitedCandidates(t *testing.T) {
 		{"two for one", doc("a", "b"), "2 of them, should be 1"},
 		{"none", doc(), "0 of them, should be 1"},
 		{"a stranger", doc("d"), "has not"},
+		{"a summary too much", answer(200, strings.Replace(doc("b").Body, `"provider_summaries": {`, `"provider_summaries": {"c": {"resources": {}}, `, 1)), "should be of one of"},
 	} {
 		got := strings.Join(Rules(nil).limitedDiffs(ask, roots, doc("a", "b", "c"), doc("a"), c.ours), "; ")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
