@@ -127,7 +127,10 @@ func (c *call) put(claims ...store.Claim) error {
 	return c.none(http.StatusNoContent)
 }
 
-// refused reads the trees again that a refused write is about: the index, which suggested it, may be behind.
+// refused reads the trees again that a refused write is about: the index, which suggested it, may be behind, and the next candidates shall
+// not be. There is nothing to retry here: a claim names its amounts and the generation of its consumer, nothing in it comes from the
+// index, and SQL has judged it as things are (trying again by itself when others wrote at the same moment, Store.ClaimAttempts).
+// Another candidate is the client's to choose.
 func (c *call) refused(err error, claims []store.Claim, more []provider.ID) {
 	if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NoCapacity) {
 		return

@@ -9,6 +9,7 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/store"
 )
 
 // refusal is an answer with an error status that no kind of fault stands for.
@@ -64,6 +65,10 @@ func (c *call) fail(err error, logged bool) {
 			c.server.log.Error("a request failed", "request_id", c.id, "method", c.r.Method, "uri", c.r.URL.RequestURI(), "error", err)
 		}
 		entry.Detail = "The service failed; its log tells more under " + c.id + "."
+		if fault.CodeOf(err) == store.CodeUnknownOutcome {
+			entry.Detail = "The connection to the database was lost at the last moment. It is unknown whether this was carried out: read before you repeat it. " +
+				"The log tells more under " + c.id + "."
+		}
 	}
 	if c.negotiated && c.version >= sinceErrorCodes {
 		entry.Code = fault.CodeOf(err)

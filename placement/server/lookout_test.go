@@ -135,111 +135,113 @@ func (s *stranger) verbs() map[string]func() {
 	}
 }
 
+func TestLookout(t *testing.T) {
+	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		t.Run("what others write", func(t *testing.T) { lookoutFinds(t, fresh) })
+		t.Run("stretches", func(t *testing.T) { lookoutFindsTheStretch(t, fresh) })
+		t.Run("names", func(t *testing.T) { lookoutFollowsNames(t, fresh) })
+	})
+}
+
 // Whatever a stranger writes, after one look the index is the database; and when nobody but this server has written, a look
 // changes nothing.
-func TestLookoutFindsWhatOthersWrite(t *testing.T) {
-	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
-		for seed := range uint64(2) {
-			url := fresh(t)
-			s := newStranger(t, url, seed)
-			for i := range 5 {
-				s.create(fmt.Sprint("before", i), "")
+func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
+	for seed := range uint64(2) {
+		url := fresh(t)
+		s := newStranger(t, url, seed)
+		for i := range 5 {
+			s.create(fmt.Sprint("before", i), "")
+		}
+		w := newWorldOn(t, url)
+		_, err := s.store.DeleteProvider(t.Context(), s.providers[0]) // after the index was read, before the first look
+		s.fine(err)
+		w.look()
+		same(t, w)
+		verbs := s.verbs()
+		names := make([]string, 0, len(verbs))
+		for name := range verbs {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for round := range 30 {
+			did := pick(s, names)
+			if round < len(names) {
+				did = names[round]
 			}
-			w := newWorldOn(t, url)
-			_, err := s.store.DeleteProvider(t.Context(), s.providers[0]) // after the index was read, before the first look
-			s.fine(err)
+			verbs[did]()
 			w.look()
-			same(t, w)
-			verbs := s.verbs()
-			names := make([]string, 0, len(verbs))
-			for name := range verbs {
-				names = append(names, name)
+			if did == "rename" { // a name alone may take a whole turn
+				for range sweepLooks {
+					w.look()
+				}
 			}
-			slices.Sort(names)
-			for round := range 30 {
-				did := pick(s, names)
-				if round < len(names) {
-					did = names[round]
-				}
-				verbs[did]()
-				w.look()
-				if did == "rename" { // a name alone may take a whole turn
-					for range sweepLooks {
-						w.look()
-					}
-				}
-				if same(t, w); t.Failed() {
-					t.Fatalf("seed %d, round %d: %s", seed, round, did)
-				}
-				if round%5 > 0 {
-					continue
-				}
-				_, _ = grow(t, w.client(), fmt.Sprint("own ", round), 4, 4)
-				before := w.server.index.now()
-				w.look()
-				w.look()
-				if w.server.index.now() != before {
-					t.Fatalf("seed %d, round %d: trees were read again that were right", seed, round)
-				}
+			if same(t, w); t.Failed() {
+				t.Fatalf("seed %d, round %d: %s", seed, round, did)
+			}
+			if round%5 > 0 {
+				continue
+			}
+			_, _ = grow(t, w.client(), fmt.Sprint("own ", round), 4, 4)
+			before := w.server.index.now()
+			w.look()
+			w.look()
+			if w.server.index.now() != before {
+				t.Fatalf("seed %d, round %d: trees were read again that were right", seed, round)
 			}
 		}
-	})
+	}
 }
 
 // Many stretches: a look finds the one that has changed, also one that is new, or gone with all its providers.
-func TestLookoutFindsTheStretch(t *testing.T) {
-	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
-		url := fresh(t)
-		s := newStranger(t, url, 1)
-		for i := range 200 {
-			s.create(fmt.Sprint("p", i), "")
-		}
-		w := newWorldOn(t, url)
-		w.look()
-		if n := len(w.server.lookout.seen); n != 4 {
-			t.Fatalf("%d stretches, want 4", n)
-		}
-		for _, id := range s.providers[60:130] { // one stretch whole, and parts of its neighbours
-			_, err := s.store.DeleteProvider(t.Context(), id)
-			s.fine(err)
-		}
-		s.claim()
-		w.look()
-		same(t, w)
-		if n := len(w.server.lookout.seen); n != 3 {
-			t.Errorf("%d stretches, want 3", n)
-		}
-		for i := range 70 {
-			s.create(fmt.Sprint("q", i), "")
-		}
-		w.look()
-		same(t, w)
-	})
+func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
+	url := fresh(t)
+	s := newStranger(t, url, 1)
+	for i := range 200 {
+		s.create(fmt.Sprint("p", i), "")
+	}
+	w := newWorldOn(t, url)
+	w.look()
+	if n := len(w.server.lookout.seen); n != 4 {
+		t.Fatalf("%d stretches, want 4", n)
+	}
+	for _, id := range s.providers[60:130] { // one stretch whole, and parts of its neighbours
+		_, err := s.store.DeleteProvider(t.Context(), id)
+		s.fine(err)
+	}
+	s.claim()
+	w.look()
+	same(t, w)
+	if n := len(w.server.lookout.seen); n != 3 {
+		t.Errorf("%d stretches, want 3", n)
+	}
+	for i := range 70 {
+		s.create(fmt.Sprint("q", i), "")
+	}
+	w.look()
+	same(t, w)
 }
 
 // A class of another name is another name in every tree, and one that is gone is refused.
-func TestLookoutFollowsNames(t *testing.T) {
-	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
-		url := fresh(t)
-		w, other := newWorldOn(t, url), newWorldOn(t, url)
-		grow(t, w.client(), "host", 4, 4)
-		other.want(http.StatusCreated, "PUT", "/resource_classes/CUSTOM_GONE", "")
-		other.want(http.StatusCreated, "PUT", "/traits/CUSTOM_GONE", "")
-		const ask = "/allocation_candidates?resources=CUSTOM_GONE:1&required=CUSTOM_GONE"
-		w.want(http.StatusOK, "GET", ask, "")
-		w.look()
-		if response := other.ask("1.2", "PUT", "/resource_classes/CUSTOM_VF", `{"name":"CUSTOM_OTHER"}`); response.StatusCode != http.StatusOK {
-			t.Fatal(response.Status)
-		}
-		w.look()
-		same(t, w)
-		w.want(http.StatusOK, "GET", ask, "")
-		other.want(http.StatusNoContent, "DELETE", "/traits/CUSTOM_GONE", "")
-		w.look()
-		if body := w.want(http.StatusBadRequest, "GET", ask, ""); !strings.Contains(body, "CUSTOM_GONE") {
-			t.Error(body)
-		}
-	})
+func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
+	url := fresh(t)
+	w, other := newWorldOn(t, url), newWorldOn(t, url)
+	grow(t, w.client(), "host", 4, 4)
+	other.want(http.StatusCreated, "PUT", "/resource_classes/CUSTOM_GONE", "")
+	other.want(http.StatusCreated, "PUT", "/traits/CUSTOM_GONE", "")
+	const ask = "/allocation_candidates?resources=CUSTOM_GONE:1&required=CUSTOM_GONE"
+	w.want(http.StatusOK, "GET", ask, "")
+	w.look()
+	if response := other.ask("1.2", "PUT", "/resource_classes/CUSTOM_VF", `{"name":"CUSTOM_OTHER"}`); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status)
+	}
+	w.look()
+	same(t, w)
+	w.want(http.StatusOK, "GET", ask, "")
+	other.want(http.StatusNoContent, "DELETE", "/traits/CUSTOM_GONE", "")
+	w.look()
+	if body := w.want(http.StatusBadRequest, "GET", ask, ""); !strings.Contains(body, "CUSTOM_GONE") {
+		t.Error(body)
+	}
 }
 
 // Run looks by itself, says how old the index is, and goes on when the database comes back.
@@ -281,4 +283,18 @@ func TestRunFollows(t *testing.T) {
 			t.Fatal("the index does not grow young again")
 		}
 	}
+}
+
+// A write whose outcome nobody knows is answered 503, with a sentence and a code.
+func TestUnknownOutcomeIsTold(t *testing.T) {
+	server := databases.MariaDB(t)
+	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
+	w := newWorldOn(t, proxy.URL(url))
+	host, _ := grow(t, w.client(), "host", 4, 4)
+	proxy.Break(databases.Cut{Word: "\x03COMMIT"})
+	body := w.want(http.StatusServiceUnavailable, "PUT", "/resource_providers/"+string(host)+"/traits", `{"resource_provider_generation":1,"traits":["HW_CPU_X86_VMX"]}`)
+	if !strings.Contains(body, "unknown whether this was carried out") || !strings.Contains(body, store.CodeUnknownOutcome) {
+		t.Error(body)
+	}
+	w.want(http.StatusOK, "PUT", "/resource_providers/"+string(host)+"/traits", `{"resource_provider_generation":1,"traits":["HW_CPU_X86_VMX"]}`)
 }
