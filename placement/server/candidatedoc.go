@@ -1,14 +1,17 @@
 package server
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"iter"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
@@ -19,27 +22,44 @@ import (
 // part is how much of an answer, in bytes, is kept before it is sent. An answer that is smaller is sent at once, with its length.
 const part = 1 << 20
 
-// answerWriter writes the answer of GET /allocation_candidates piece by piece: it can be megabytes, and reflection over
-// maps of maps would be most of the time that a question takes.
+// answerWriter writes the answer of GET /allocation_candidates while the candidates are found: it can be megabytes, and is put
+// together from pieces that are written once, not by reflection over maps of maps.
 type answerWriter struct {
 	call     *call
 	snapshot *index.Snapshot
 	ask      resource.Ask
-	out      []byte
+	out      wire
 	sending  time.Duration // how long the client took to take the parts
 
-	used  map[provider.ID]bool // providers that candidates take something from
-	roots map[provider.ID]bool // of their trees
+	items []itemText           // by Take.Item; made at the first candidate
+	trees []*index.Tree        // that candidates take something from, in the order in which they turned up
+	known map[*index.Tree]bool // the same
+	used  map[provider.ID]bool // providers that candidates take something from; nil where nobody asks
+	spots []spotText           // by Take.Spot
+	next  []int                // by take: 1 + the next one on the same spot, or 0
+	sums  map[string]wire      // by the numbers of items that share a provider: what they take together
+}
 
-	ids      []provider.ID // scratch: the keys of the map that is being written
-	classes  []resource.Class
-	suffixes []string
+// spotText is what is written of a provider, and who takes from it in the candidate at hand.
+type spotText struct {
+	node *index.Node
+	id   wire // `"uuid"`, of node
+	head int  // 1 + the first take on it, or 0; 0 between two candidates
+}
+
+// itemText is what is written of an item in each candidate.
+type itemText struct {
+	group  wire // `"suffix":[`
+	amount wire // `{"VCPU":1}`
 }
 
 // newAnswerWriter makes a writer; close it.
 func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
-	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, used: map[provider.ID]bool{}, roots: map[provider.ID]bool{}}
-	if kept, ok := c.server.buffers.Get().(*[]byte); ok {
+	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, known: map[*index.Tree]bool{}, sums: map[string]wire{}}
+	if c.version < sinceNestedCandidates {
+		w.used = map[provider.ID]bool{}
+	}
+	if kept, ok := c.server.buffers.Get().(*wire); ok {
 		w.out = (*kept)[:0]
 	}
 	return w
@@ -79,168 +99,259 @@ func (w *answerWriter) end() error {
 	return w.call.write(w.out)
 }
 
-// keys lists the keys of a map in order, in a slice that is used again.
-func keys[K ~string, V any](scratch *[]K, m map[K]V) []K {
-	*scratch = slices.AppendSeq((*scratch)[:0], maps.Keys(m))
-	slices.Sort(*scratch)
-	return *scratch
-}
-
-func (w *answerWriter) put(text string) { w.out = append(w.out, text...) }
-
-// quoted writes a text as JSON. Nearly all are UUIDs and names of upper-case letters, which are written as they are.
-func (w *answerWriter) quoted(text string) {
-	for i := range len(text) {
-		if b := text[i]; b < ' ' || b > '~' || b == '"' || b == '\\' {
-			data, err := json.Marshal(text)
-			if err != nil {
-				data = []byte(`""`) // no text fails to be written
-			}
-			w.out = append(w.out, data...)
-			return
-		}
-	}
-	w.out = append(append(append(w.out, '"'), text...), '"')
-}
-
-func (w *answerWriter) number(n int) { w.out = strconv.AppendInt(w.out, int64(n), 10) }
-
-// comma separates the items of a list or an object.
-func (w *answerWriter) comma(i int) {
-	if i > 0 {
-		w.put(",")
-	}
-}
-
 // answer writes the whole answer and counts the candidates in it.
-func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err error) {
-	w.put(`{"allocation_requests":[`)
+func (w *answerWriter) answer(list iter.Seq[candidate.Placed]) (n int, err error) {
+	w.out.put(`{"allocation_requests":[`)
 	for found := range list {
-		w.comma(n)
-		w.request(found)
-		w.note(found)
+		if n == 0 {
+			w.learn(found.Takes)
+		}
+		w.out.comma(n)
+		w.request(found.Takes)
 		n++
 		if err = w.relieve(); err != nil {
 			return n, err
 		}
 	}
-	w.put(`],"provider_summaries":{`)
-	asked, nested, i := w.ask.Total(), w.call.version >= sinceNestedCandidates, 0
-	for _, root := range slices.Sorted(maps.Keys(w.roots)) {
-		for _, row := range w.snapshot.Tree(root) { // of the trees that candidates take something from, all is told
-			if !nested && !w.used[row.ID] {
-				continue
-			}
-			w.comma(i)
-			w.summary(row, asked)
-			i++
-			if err = w.relieve(); err != nil {
-				return n, err
-			}
-		}
+	w.out.put(`],"provider_summaries":{`)
+	slices.SortFunc(w.trees, func(a, b *index.Tree) int { return strings.Compare(string(a.Root), string(b.Root)) })
+	if w.used == nil {
+		err = w.call.server.told.write(&w.out, w.snapshot, w.trees, w.relieve)
+	} else {
+		err = w.someSummaries()
 	}
-	w.put(`}}`)
-	return n, nil
+	w.out.put(`}}`)
+	return n, err
 }
 
-// note keeps in mind which providers the answer has to tell of.
-func (w *answerWriter) note(found candidate.Candidate) {
-	for id := range found.Allocation {
-		if !w.used[id] {
-			w.used[id] = true
-			w.roots[w.snapshot.RootOf(id)] = true
+// someSummaries tells only of the providers that candidates use: before microversion 1.29.
+func (w *answerWriter) someSummaries() error {
+	asked, n := w.ask.Total(), 0
+	for _, t := range w.trees {
+		for _, row := range w.snapshot.Tree(t.Root) {
+			if w.used[row.ID] {
+				w.out.comma(n)
+				w.out.summary(row, w.call.version, asked)
+				n++
+			}
+		}
+		if err := w.relieve(); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-func (w *answerWriter) request(found candidate.Candidate) {
+// request writes one candidate.
+func (w *answerWriter) request(takes []candidate.Take) {
 	byList := w.call.version < sinceAllocationOwner
 	open, shut := `{"allocations":{`, `}`
 	if byList {
 		open, shut = `{"allocations":[`, `]`
+		slices.SortStableFunc(takes, func(a, b candidate.Take) int { return strings.Compare(string(a.Node().ID), string(b.Node().ID)) })
 	}
-	w.put(open)
-	for i, id := range keys(&w.ids, found.Allocation) {
-		w.comma(i)
-		if byList {
-			w.put(`{"resource_provider":{"uuid":`)
-			w.quoted(string(id))
-			w.put(`},"resources":`)
-		} else {
-			w.quoted(string(id))
-			w.put(`:{"resources":`)
-		}
-		w.amounts(found.Allocation[id])
-		w.put(`}`)
-	}
-	w.put(shut)
-	if w.call.version >= sinceMappings {
-		w.mappings(found.Mappings)
-	}
-	w.put(`}`)
-}
-
-func (w *answerWriter) amounts(amounts resource.Amounts) {
-	w.put(`{`)
-	for i, class := range keys(&w.classes, amounts) {
-		w.comma(i)
-		w.quoted(string(class))
-		w.put(`:`)
-		w.number(amounts[class])
-	}
-	w.put(`}`)
-}
-
-func (w *answerWriter) mappings(mappings map[string][]provider.ID) {
-	w.put(`,"mappings":{`)
-	for i, suffix := range keys(&w.suffixes, mappings) {
-		w.comma(i)
-		w.quoted(suffix)
-		w.put(`:[`)
-		for j, id := range mappings[suffix] {
-			w.comma(j)
-			w.quoted(string(id))
-		}
-		w.put(`]`)
-	}
-	w.put(`}`)
-}
-
-func (w *answerWriter) summary(row index.Row, asked resource.Amounts) {
-	w.quoted(string(row.ID))
-	w.put(`:{"resources":{`)
+	w.chain(takes)
+	w.out.put(open)
 	n := 0
-	for _, class := range keys(&w.classes, row.Inventories) {
-		if _, wanted := asked[class]; !wanted && w.call.version < sinceSummaryAll {
+	for i := range takes {
+		if t := &takes[i]; w.spots[t.Spot].head == i+1 { // the others on this provider are told with the first
+			w.out.comma(n)
+			n++
+			w.share(takes, i, byList)
+			w.note(t)
+		}
+	}
+	w.out.put(shut)
+	if w.call.version >= sinceMappings {
+		w.mappings(takes)
+	}
+	w.out.put(`}`)
+	for i := range takes {
+		w.spots[takes[i].Spot].head = 0
+	}
+}
+
+// learn writes what is the same in all candidates.
+func (w *answerWriter) learn(takes []candidate.Take) {
+	w.items, w.next = make([]itemText, len(takes)), make([]int, len(takes))
+	for _, t := range takes {
+		item := &w.items[t.Item]
+		item.group.quoted(t.Suffix)
+		item.group.put(`:[`)
+		item.amount.amounts(t.Amounts)
+	}
+}
+
+// chain finds out who takes from which provider. A take without amounts takes from none.
+func (w *answerWriter) chain(takes []candidate.Take) {
+	for i := len(takes) - 1; i >= 0; i-- {
+		t := &takes[i]
+		for t.Spot >= len(w.spots) {
+			w.spots = append(w.spots, spotText{})
+		}
+		spot := &w.spots[t.Spot]
+		if node := t.Node(); spot.node != node {
+			spot.node, spot.id = node, spot.id[:0]
+			spot.id.quoted(string(node.ID))
+		}
+		if len(t.Amounts) > 0 {
+			w.next[i], spot.head = spot.head, i+1
+		}
+	}
+}
+
+// share writes what is taken from the provider of a take, by all that are on it.
+func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
+	id := w.spots[takes[first].Spot].id
+	if byList {
+		w.out.put(`{"resource_provider":{"uuid":`)
+		w.out = append(w.out, id...)
+		w.out.put(`},"resources":`)
+	} else {
+		w.out = append(w.out, id...)
+		w.out.put(`:{"resources":`)
+	}
+	if w.next[first] == 0 {
+		w.out = append(w.out, w.items[takes[first].Item].amount...)
+	} else {
+		w.out = append(w.out, w.sum(takes, first)...)
+	}
+	w.out.put(`}`)
+}
+
+// maxSums is how many sums are kept.
+const maxSums = 1000
+
+// sum writes what the takes on one provider take together. Mostly these are the classes of the unsuffixed group.
+func (w *answerWriter) sum(takes []candidate.Take, first int) wire {
+	var scratch [64]byte
+	key := scratch[:0]
+	for i := first + 1; i > 0; i = w.next[i-1] {
+		key = binary.AppendUvarint(key, uint64(takes[i-1].Item))
+	}
+	if known, ok := w.sums[string(key)]; ok {
+		return known
+	}
+	total := resource.Amounts{}
+	for i := first + 1; i > 0; i = w.next[i-1] {
+		for class, n := range takes[i-1].Amounts {
+			total[class] += n
+		}
+	}
+	var out wire
+	out.amounts(total)
+	if len(w.sums) < maxSums {
+		w.sums[string(key)] = out
+	}
+	return out
+}
+
+// note remembers of whom the summaries have to tell.
+func (w *answerWriter) note(t *candidate.Take) {
+	if w.used != nil {
+		w.used[t.Node().ID] = true
+	}
+	if n := len(w.trees); n > 0 && w.trees[n-1] == t.Tree || w.known[t.Tree] {
+		return
+	}
+	w.known[t.Tree] = true
+	w.trees = append(w.trees, t.Tree)
+}
+
+func (w *answerWriter) mappings(takes []candidate.Take) {
+	w.out.put(`,"mappings":{`)
+	for i := 0; i < len(takes); {
+		w.out.comma(i)
+		w.out = append(w.out, w.items[takes[i].Item].group...)
+		group := i
+		for ; i < len(takes) && takes[i].Suffix == takes[group].Suffix; i++ { // the unsuffixed group has several
+			told := slices.ContainsFunc(takes[group:i], func(o candidate.Take) bool { return o.Spot == takes[i].Spot })
+			if !told {
+				w.out.comma(i - group)
+				w.out = append(w.out, w.spots[takes[i].Spot].id...)
+			}
+		}
+		w.out.put(`]`)
+	}
+	w.out.put(`}`)
+}
+
+// wire is JSON in the making.
+type wire []byte
+
+func (t *wire) put(more string) { *t = append(*t, more...) }
+
+// quoted writes a text as JSON. Nearly all are UUIDs and names of upper-case letters, which are written as they are.
+func (t *wire) quoted(words string) {
+	for i := range len(words) {
+		if b := words[i]; b < ' ' || b > '~' || b == '"' || b == '\\' {
+			data, err := json.Marshal(words)
+			if err != nil {
+				data = []byte(`""`) // no text fails to be written
+			}
+			*t = append(*t, data...)
+			return
+		}
+	}
+	*t = append(append(append(*t, '"'), words...), '"')
+}
+
+func (t *wire) number(n int) { *t = strconv.AppendInt(*t, int64(n), 10) }
+
+// comma separates the items of a list or an object.
+func (t *wire) comma(i int) {
+	if i > 0 {
+		*t = append(*t, ',')
+	}
+}
+
+func (t *wire) amounts(amounts resource.Amounts) {
+	t.put(`{`)
+	for i, class := range amounts.Sorted() {
+		t.comma(i)
+		t.quoted(string(class))
+		t.put(`:`)
+		t.number(amounts[class])
+	}
+	t.put(`}`)
+}
+
+// summary tells of one provider what a microversion tells.
+func (t *wire) summary(row index.Row, version api.Version, asked resource.Amounts) {
+	t.quoted(string(row.ID))
+	t.put(`:{"resources":{`)
+	n := 0
+	for _, class := range slices.Sorted(maps.Keys(row.Inventories)) {
+		if _, wanted := asked[class]; !wanted && version < sinceSummaryAll {
 			continue
 		}
-		w.comma(n)
+		t.comma(n)
 		n++
-		w.quoted(string(class))
-		w.put(`:{"capacity":`)
-		w.number(row.Inventories[class].Capacity())
-		w.put(`,"used":`)
-		w.number(row.Used[class])
-		w.put(`}`)
+		t.quoted(string(class))
+		t.put(`:{"capacity":`)
+		t.number(row.Inventories[class].Capacity())
+		t.put(`,"used":`)
+		t.number(row.Used[class])
+		t.put(`}`)
 	}
-	w.put(`}`)
-	if w.call.version >= sinceSummaryTraits {
-		w.put(`,"traits":[`)
-		for i, t := range row.Traits {
-			w.comma(i)
-			w.quoted(string(t))
+	t.put(`}`)
+	if version >= sinceSummaryTraits {
+		t.put(`,"traits":[`)
+		for i, trait := range row.Traits {
+			t.comma(i)
+			t.quoted(string(trait))
 		}
-		w.put(`]`)
+		t.put(`]`)
 	}
-	if w.call.version >= sinceNestedCandidates {
-		w.put(`,"parent_provider_uuid":`)
+	if version >= sinceNestedCandidates {
+		t.put(`,"parent_provider_uuid":`)
 		if row.Parent == "" {
-			w.put(`null`)
+			t.put(`null`)
 		} else {
-			w.quoted(string(row.Parent))
+			t.quoted(string(row.Parent))
 		}
-		w.put(`,"root_provider_uuid":`)
-		w.quoted(string(row.Root))
+		t.put(`,"root_provider_uuid":`)
+		t.quoted(string(row.Root))
 	}
-	w.put(`}`)
+	t.put(`}`)
 }

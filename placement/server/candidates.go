@@ -10,7 +10,6 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
-	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -82,11 +81,12 @@ func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) (candidate.Explan
 // untilLeft gives a search up when nobody waits for the answer any more.
 func (c *call) untilLeft() candidate.Until { return func() bool { return c.ctx().Err() != nil } }
 
-// search takes from the solver what the options and the microversion allow, and stops when nobody waits any more.
-func (c *call) search(snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Candidate] {
-	all, nested := c.untilLeft().All, c.version >= sinceNestedCandidates
+// search takes from the solver what the options and the microversion allow, and stops when nobody waits any more. What it gives is
+// overwritten by the next.
+func (c *call) search(snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Placed] {
+	all, nested := c.untilLeft().AllPlaced, c.version >= sinceNestedCandidates
 	if c.server.opts.BreadthFirst {
-		all = c.untilLeft().Spread
+		all = c.untilLeft().SpreadPlaced
 	}
 	limit, most := ask.Limit, max(c.server.opts.MaxCandidates, 0)
 	if c.server.opts.RandomizeCandidates {
@@ -96,13 +96,13 @@ func (c *call) search(snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candi
 	if nested && limit > 0 && (most == 0 || limit < most) {
 		ask.Limit = limit
 	}
-	return func(yield func(candidate.Candidate) bool) {
+	return func(yield func(candidate.Placed) bool) {
 		seen, given := 0, 0
 		for found := range all(snapshot, ask) {
 			if seen++; seen%256 == 0 && c.ctx().Err() != nil {
 				return
 			}
-			if !nested && !onePerTree(snapshot, found) {
+			if !nested && !onePerTree(found) {
 				continue
 			}
 			if given++; !yield(found) || given == limit {
@@ -113,14 +113,14 @@ func (c *call) search(snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candi
 }
 
 // sample takes as many as limit by chance, all when it is 0, and leaves their order to chance.
-func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidate.Candidate {
-	var list []candidate.Candidate
+func (c *call) sample(found iter.Seq[candidate.Placed], limit int) []candidate.Placed {
+	var list []candidate.Placed
 	seen := 0
 	for one := range found {
 		if seen++; limit == 0 || len(list) < limit {
-			list = append(list, one)
+			list = append(list, one.Clone())
 		} else if at := c.server.pick(seen); at < limit { // each of those seen has the same chance to be among the list
-			list[at] = one
+			list[at] = one.Clone()
 		}
 	}
 	c.server.shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
@@ -128,14 +128,16 @@ func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidat
 }
 
 // onePerTree: before microversion 1.29 no two providers of a candidate are of one tree.
-func onePerTree(snapshot *index.Snapshot, found candidate.Candidate) bool {
-	seen := map[provider.ID]bool{}
-	for id := range found.Allocation {
-		root := snapshot.RootOf(id)
-		if seen[root] {
+func onePerTree(found candidate.Placed) bool {
+	spots := map[*index.Tree]int{}
+	for _, t := range found.Takes {
+		if len(t.Amounts) == 0 {
+			continue
+		}
+		if spot, seen := spots[t.Tree]; seen && spot != t.Spot {
 			return false
 		}
-		seen[root] = true
+		spots[t.Tree] = t.Spot
 	}
 	return true
 }

@@ -81,7 +81,8 @@ type Server struct {
 	scrape  http.Handler // /metrics
 	health  health
 	fresh   atomic.Pointer[time.Time] // when the index was last read whole, or found to be right
-	buffers sync.Pool                 // of *[]byte: for the parts of large answers
+	buffers sync.Pool                 // of *wire: for the parts of large answers
+	told    summaries
 
 	now     func() time.Time
 	newID   func() string // the UUID of a provider that was made without one

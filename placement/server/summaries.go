@@ -1,0 +1,68 @@
+package server
+
+import (
+	"slices"
+	"sync"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+)
+
+// summaries keeps what the answers to questions for candidates tell of each tree, as text: the same to everybody since microversion
+// 1.29, until the tree changes.
+type summaries struct {
+	mu   sync.RWMutex
+	kept map[provider.ID]treeText // by root
+}
+
+type treeText struct {
+	tree *index.Tree // trees never change: another state is another tree
+	text wire
+}
+
+// write appends the summaries of all providers of these trees. Between two trees it calls relieve, which may take away what is written.
+func (s *summaries) write(out *wire, snapshot *index.Snapshot, trees []*index.Tree, relieve func() error) error {
+	var made []treeText
+	defer func() { s.keep(made, 2*snapshot.Len()) }()
+	for i, tree := range trees {
+		out.comma(i)
+		s.mu.RLock()
+		old := s.kept[tree.Root]
+		s.mu.RUnlock()
+		if old.tree != tree {
+			old = treeText{tree, describe(snapshot, tree)}
+			made = append(made, old)
+		}
+		*out = append(*out, old.text...)
+		if err := relieve(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe writes the summaries of a tree.
+func describe(snapshot *index.Snapshot, tree *index.Tree) wire {
+	var out wire
+	for i, row := range snapshot.Tree(tree.Root) {
+		out.comma(i)
+		out.summary(row, api.Latest, nil)
+	}
+	return slices.Clip(out)
+}
+
+// keep remembers texts, of at most so many trees. When there are more, most of them are of trees that are gone, and all are made again.
+func (s *summaries) keep(made []treeText, most int) {
+	if len(made) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == nil || len(s.kept) > most {
+		s.kept = make(map[provider.ID]treeText, len(made))
+	}
+	for _, t := range made {
+		s.kept[t.tree.Root] = t
+	}
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+func lone(id string, used int) []index.Row {
+	return []index.Row{{Provider: provider.Provider{ID: provider.ID(id), Name: id, Root: provider.ID(id),
+		Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8)}}, Used: resource.Amounts{"VCPU": used}}}
+}
+
+func never() error { return nil }
+
+// What is told of a tree is told again as it was, but only while the tree is as it was.
+func TestSummariesFollowTheirTrees(t *testing.T) {
+	var s summaries
+	one := index.Build(append(lone("a", 0), lone("b", 1)...))
+	tell := func(snapshot *index.Snapshot, roots ...provider.ID) string {
+		var trees []*index.Tree
+		for _, root := range roots {
+			trees = append(trees, snapshot.Lookup(root))
+		}
+		var out wire
+		if err := s.write(&out, snapshot, trees, never); err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	first := tell(one, "a", "b")
+	if !strings.Contains(first, `"used":0`) || !strings.Contains(first, `"used":1`) || !strings.Contains(first, `},"b":`) {
+		t.Errorf("told %s", first)
+	}
+	if again := tell(one, "a", "b"); again != first {
+		t.Errorf("told %s, and then %s", first, again)
+	}
+	two := one.Replace("a", lone("a", 5))
+	if told := tell(two, "a"); !strings.Contains(told, `"used":5`) {
+		t.Errorf("after a change: %s", told)
+	}
+	if told := tell(one, "a"); !strings.Contains(told, `"used":0`) {
+		t.Errorf("who still has the old snapshot: %s", told)
+	}
+}
+
+// Texts of trees that are gone do not stay for ever.
+func TestSummariesAreForgotten(t *testing.T) {
+	var s summaries
+	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		snapshot := index.Build(lone(id, 0))
+		var out wire
+		if err := s.write(&out, snapshot, []*index.Tree{snapshot.Lookup(provider.ID(id))}, never); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.kept) > 3 {
+			t.Fatalf("%d texts are kept of a fleet of one tree", len(s.kept))
+		}
+	}
+	if _, kept := s.kept["f"]; !kept {
+		t.Error("the newest is not kept")
+	}
+}
