@@ -93,9 +93,14 @@ func unescape(text string) string {
 
 // read reads the request's body into a document.
 func (c *call) read(body api.Body, into any) error {
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.server.opts.MaxBody))
-	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return status(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", over.Limit)
+	limit := c.server.opts.MaxBody
+	tooLarge := status(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", limit)
+	if c.r.ContentLength > limit { // before any of it is read: it would take memory for nothing
+		return tooLarge
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge
 	}
 	if err != nil {
 		return fault.New(fault.Invalid, "placement.server", "the request body broke off: %w", err)

@@ -34,7 +34,6 @@ import (
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/store"
@@ -43,6 +42,10 @@ import (
 // MaxHeader is how large the header of a request may be, in bytes: for http.Server's MaxHeaderBytes. The server itself
 // refuses a request line that is longer.
 const MaxHeader = 64 << 10
+
+// largestBody bounds a request: the JSON of one takes about thirty times its length in memory while it is judged. A
+// reshape of thousands of providers fits.
+const largestBody = 8 << 20
 
 // Options are what the server may be told. The zero value is complete but for Auth. Two more options of [placement] are the store's:
 // Store.ClaimAttempts, and Store.IncompleteProject and IncompleteUser.
@@ -60,7 +63,7 @@ type Options struct {
 
 	RefreshInterval time.Duration // [berth] index_refresh_interval: how often Run looks for what others wrote to the database; 0: 1 s
 
-	MaxBody     int64         // the largest request body in bytes; 0: rest.MaxBody
+	MaxBody     int64         // the largest request body in bytes; 0: 8 MiB
 	MaxIndexAge time.Duration // /healthz says 503 when the index is older; 0: it may be of any age, nobody else writes
 }
 
@@ -112,7 +115,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		opts.RefreshInterval = defaultRefreshInterval
 	}
 	if opts.MaxBody <= 0 {
-		opts.MaxBody = rest.MaxBody
+		opts.MaxBody = largestBody
 	}
 	srv := &Server{
 		store: s, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
