@@ -236,11 +236,14 @@ func fleetQuestions(roots []string) func(n int) string {
 			return server(n) + fmt.Sprintf("&resources_VF=SRIOV_NET_VF:1&resources_BW=NET_BW_EGR_KILOBIT_PER_SEC:%d&required_BW=%s_1&same_subtree=_VF,_BW", 1000+n%100000, physnet) + end
 		},
 		func(n int) string { return server(n) + gpus(2) + "&member_of=" + aggregate(n) + end },
-		func(n int) string { return server(n) + gpus(2) + "&in_tree=" + roots[n%len(roots)] + end },
+		func(n int) string { return server(n) + gpus(2) + "&in_tree=" + roots[(n+1)%len(roots)] + end },
 		func(n int) string { return server(n) + gpus(1) + "&required_G0=" + red + "," + blue + end },
 	}
 	return func(n int) string { return kinds[n%len(kinds)](n) }
 }
+
+// fleetAnswers is how many candidates the first questions have in a fleet of 10,000 hosts.
+var fleetAnswers = []int{1000, 1000, 1000, 1000, 0, 1000, 1000, 1000, 8 * 7, 0}
 
 // fleetClaims is work that claims a little of one host after the other and lets it go again: what goes on beside the questions.
 func fleetClaims(roots []string, rest time.Duration) func(c *Conn, n int) error {
