@@ -161,8 +161,8 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	if e, ok := cfg.Get("berth", "sysfs"); ok {
-		if _, err := os.Stat(s.Sysfs); err != nil {
-			return e.Fault("cloud.ReadSettings", "cannot look at it: %s; name a directory shaped like /sys, or a captured machine", err)
+		if _, err := OpenSysfs(s.Sysfs); err != nil {
+			return e.Fault("cloud.ReadSettings", "%s; name a directory shaped like /sys, or a captured machine", fault.TextOf(err))
 		}
 		if s.Sysfs, err = filepath.Abs(s.Sysfs); err != nil {
 			return e.Fault("cloud.ReadSettings", "%s", err)

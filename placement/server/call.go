@@ -58,15 +58,13 @@ func (c *call) query() (url.Values, error) {
 	return q, nil
 }
 
-// parseQuery is url.ParseQuery as lenient as the original: a % that begins no byte stands for itself, and so does a semicolon.
+// parseQuery is url.ParseQuery as lenient as the original: a % that begins no byte stands for itself, and a semicolon separates as & does.
 func parseQuery(raw string) url.Values {
 	q := url.Values{}
-	for pair := range strings.SplitSeq(raw, "&") {
-		if pair != "" {
-			key, value, _ := strings.Cut(pair, "=")
-			key = unescape(key)
-			q[key] = append(q[key], unescape(value))
-		}
+	for pair := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' || r == ';' }) {
+		key, value, _ := strings.Cut(pair, "=")
+		key = unescape(key)
+		q[key] = append(q[key], unescape(value))
 	}
 	return q
 }
