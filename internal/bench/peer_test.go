@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -222,29 +220,11 @@ func show(table []row, peers []peer) {
 	out.Flush() // standard output; nobody could be told
 }
 
-// startOriginal starts OpenStack's own Placement as Debian runs it, with two processes, on a database that it brings up to date.
+// startOriginal starts OpenStack's own Placement for the length of a test.
 func startOriginal(t *testing.T, dir, database string) *Process {
 	t.Helper()
-	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Fatalf("OpenStack's own Placement is not installed (apt-get install placement-api uwsgi-core uwsgi-plugin-python3): %v", err)
-		}
-	}
-	_, err := Configure(dir, database)
-	must(t, err)
-	if out, err := exec.Command("placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err != nil {
-		t.Fatalf("placement-manage db sync: %v\n%s", err, out)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot be told to choose an address and say which
-	must(t, err)
-	addr := l.Addr().String()
-	must(t, l.Close())
-	p, err := Start(filepath.Join(dir, "original.log"), "env", "OS_PLACEMENT_CONFIG_DIR="+dir, "uwsgi", "--plugins", "python3", "--http-socket", addr,
-		"--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans", "--processes", "2", "--lazy-apps", "--die-on-term", "--need-app",
-		"--disable-logging", "--buffer-size", "65535", "--worker-reload-mercy", "1")
+	p, err := StartOriginal(dir, database)
 	must(t, err)
 	t.Cleanup(func() { p.Stop() }) // again, when it was stopped before: then it says so, and that is all
-	p.Addr = addr
-	must(t, p.await(time.Minute))
 	return p
 }

@@ -176,18 +176,20 @@ func Build(dir string) (program string, err error) {
 	return program, nil
 }
 
-// Configure writes a placement.conf into dir that names a database.
-func Configure(dir, database string) (file string, err error) {
+// Configure writes a placement.conf into dir that names a database. lines stand at its end.
+func Configure(dir, database string, lines ...string) (file string, err error) {
 	file = filepath.Join(dir, "placement.conf")
-	return file, os.WriteFile(file, []byte("[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = "+database+"\n"), 0o600)
+	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = " + database + "\n" + strings.Join(lines, "\n") + "\n"
+	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
 // SQLite is the address of an SQLite database in dir.
 func SQLite(dir string) string { return "sqlite:///" + filepath.Join(dir, "placement.db") }
 
-// StartBerth starts `berth placement` on a database, with its log in dir. It returns once the server answers.
-func StartBerth(program, dir, database string) (*Process, error) {
-	file, err := Configure(dir, database)
+// StartBerth starts `berth placement` on a database, with its placement.conf, which ends with lines, and its log in dir. It returns
+// once the server answers.
+func StartBerth(program, dir, database string, lines ...string) (*Process, error) {
+	file, err := Configure(dir, database, lines...)
 	if err != nil {
 		return nil, err
 	}

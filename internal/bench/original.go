@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// StartOriginal starts OpenStack's own Placement as Debian runs it, in uwsgi with two processes, on a database that it brings up to
+// date, with its placement.conf and its log in dir. It returns once the server answers.
+func StartOriginal(dir, database string) (*Process, error) {
+	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("OpenStack's own Placement is not installed; run `make tools`: %w", err)
+		}
+	}
+	if _, err := Configure(dir, database); err != nil {
+		return nil, err
+	}
+	if out, err := exec.Command("placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("placement-manage db sync: %w\n%s", err, out)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot be told to choose an address and say which
+	if err != nil {
+		return nil, err
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	p, err := Start(filepath.Join(dir, "original.log"), "env", "OS_PLACEMENT_CONFIG_DIR="+dir, "uwsgi", "--plugins", "python3", "--http-socket", addr,
+		"--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans", "--processes", "2", "--lazy-apps", "--die-on-term", "--need-app",
+		"--disable-logging", "--buffer-size", "65535", "--worker-reload-mercy", "1")
+	if err != nil {
+		return nil, err
+	}
+	p.Addr = addr
+	if err := p.await(time.Minute); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}
