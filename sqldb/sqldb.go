@@ -172,8 +172,12 @@ func (db *DB) begin(ctx context.Context, options *sql.TxOptions) (conn *sql.Conn
 		if tx, err = conn.BeginTx(context.WithoutCancel(ctx), options); err == nil {
 			return conn, tx, nil
 		}
+		dead := lost(err) // also when the server's last words come now, from before it was started anew
+		if dead {
+			conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
 		conn.Close()
-		if !errors.Is(err, driver.ErrBadConn) {
+		if !dead {
 			break
 		}
 	}
