@@ -131,5 +131,5 @@ func stay(ctx context.Context, s streams, log *slog.Logger, all *cloud.Cloud) er
 		}
 	}
 	demo.LookAround(s.out, "http://"+placement.listener.Addr().String(), "http://"+compute.listener.Addr().String())
-	return serve(ctx, s, log, placement, compute)
+	return serve(ctx, s, all.Settings.Connections, log, placement, compute)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -19,6 +20,8 @@ import (
 type grammar struct {
 	cli.Globals
 	cli.Commands
+
+	Version kong.VersionFlag `help:"Print which berth this is."`
 
 	Demo      demoCmd      `cmd:"" help:"Take the tour: a small cloud on this machine, in a temporary directory."`
 	Up        upCmd        `cmd:"" help:"Run the whole cloud (placement, compute and agent) as a daemon with durable state."`
@@ -42,7 +45,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	status, exited := 0, false
 	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),
 		kong.Description("OpenStack Placement done again, exact and fast, with the agent and the scheduler that give servers real devices."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(func(code int) { status, exited = code, true }))
+		kong.Vars{"version": version()}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(func(code int) { status, exited = code, true }))
 	if err != nil {
 		fmt.Fprintln(stderr, "berth:", err)
 		return statusFailed
@@ -67,6 +70,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return statusFailed
 	}
 	return 0
+}
+
+// version is the module's version and the revision that this binary was built from, as far as the build told them.
+func version() string {
+	text := "berth"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return text
+	}
+	text += " " + info.Main.Version
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			text += " " + setting.Value
+		}
+	}
+	return text + " " + info.GoVersion
 }
 
 // streams are where a daemon writes: its tale and its log.

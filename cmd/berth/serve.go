@@ -8,13 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/cli"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloud"
 )
 
@@ -36,13 +34,32 @@ func (f files) read(s streams) (cloud.Settings, *slog.Logger, error) {
 		level.Set(slog.LevelDebug)
 	}
 	if settings.LogFile != "" {
-		file, err := os.OpenFile(settings.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+		file, err := openLog(settings.LogFile)
 		if err != nil {
-			return settings, log, fault.New(fault.Invalid, "", "[DEFAULT] log_file: %w", err)
+			return settings, log, err
 		}
-		log = slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: level})) // open as long as the process lives
+		log = slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: level}))
 	}
 	return settings, log, nil
+}
+
+// placementFiles are the flags of the commands of placement: without --config-file they read what the original reads.
+type placementFiles struct{ files }
+
+// read reads the settings, and says where they stand.
+func (f placementFiles) read(s streams) (cloud.Settings, *slog.Logger, error) {
+	found := len(f.ConfigFile) == 0
+	if found {
+		var err error
+		if f.ConfigFile, err = cloud.PlacementFiles(); err != nil {
+			return cloud.Settings{}, nil, err
+		}
+	}
+	settings, log, err := f.files.read(s)
+	if err == nil && found {
+		log.Info("no --config-file: the usual ones are read", "files", f.ConfigFile)
+	}
+	return settings, log, err
 }
 
 // place is where one API is to be served.
@@ -76,7 +93,7 @@ func hangUp(places ...*place) (err error) {
 }
 
 // serve says where it answers, and answers until ctx ends or one place fails.
-func serve(ctx context.Context, s streams, log *slog.Logger, places ...*place) error {
+func serve(ctx context.Context, s streams, connections int, log *slog.Logger, places ...*place) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range places {
 		fmt.Fprintf(s.out, "%s: http://%s\n", p.name, p.listener.Addr())
@@ -84,7 +101,7 @@ func serve(ctx context.Context, s streams, log *slog.Logger, places ...*place) e
 		if p.noauth {
 			h = cloud.LoopbackOnly(h)
 		}
-		group.Go(func() error { return cloud.Serve(ctx, p.listener, h, log) })
+		group.Go(func() error { return cloud.Serve(ctx, p.listener, h, connections, log) })
 	}
 	return group.Wait()
 }
@@ -106,13 +123,18 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := listen(placement, compute); err != nil {
 		return err
 	}
+	lock, err := cloud.Lock(c.DataDir)
+	if err != nil {
+		return errors.Join(err, hangUp(placement, compute))
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	all, err := cloud.Up(ctx, settings, c.DataDir, log)
 	if err != nil {
 		return errors.Join(err, hangUp(placement, compute))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
 	placement.handler, compute.handler = all.Placement.Handler, all.Compute.Handler
-	return serve(ctx, s, log, placement, compute)
+	return serve(ctx, s, settings.Connections, log, placement, compute)
 }
 
 type placementCmd struct {
@@ -121,7 +143,7 @@ type placementCmd struct {
 }
 
 type placementRunCmd struct {
-	files
+	placementFiles
 	Listen string `help:"Address to listen on." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
 }
 
@@ -141,7 +163,7 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	at.handler = house.Handler
-	return serve(ctx, s, log, at)
+	return serve(ctx, s, settings.Connections, log, at)
 }
 
 func (c *placementRunCmd) open(ctx context.Context, settings cloud.Settings, log *slog.Logger) (*cloud.House, error) {
@@ -157,7 +179,7 @@ type dbCmd struct {
 	Version dbVersionCmd `cmd:"" help:"Print the revision of the database."`
 }
 
-type dbSyncCmd struct{ files }
+type dbSyncCmd struct{ placementFiles }
 
 // Run creates the schema; on a database that has it, nothing is done.
 func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
@@ -181,7 +203,7 @@ func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-type dbVersionCmd struct{ files }
+type dbVersionCmd struct{ placementFiles }
 
 // Run prints the revision.
 func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
@@ -218,13 +240,20 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	if err := listen(at); err != nil {
 		return err
 	}
+	if settings.ComputeDB == "" { // then it lies in the data directory
+		lock, err := cloud.Lock(c.DataDir)
+		if err != nil {
+			return errors.Join(err, hangUp(at))
+		}
+		defer func() { err = errors.Join(err, lock.Close()) }()
+	}
 	house, err := c.open(ctx, g.PlacementURL, settings, log)
 	if err != nil {
 		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	at.handler = house.Handler
-	return serve(ctx, s, log, at)
+	return serve(ctx, s, settings.Connections, log, at)
 }
 
 func (c *computeCmd) open(ctx context.Context, placementURL string, settings cloud.Settings, log *slog.Logger) (*cloud.House, error) {

@@ -1,10 +1,12 @@
 package cloud
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/openberth/berth/agent/hypervisor"
@@ -17,7 +19,7 @@ import (
 // Settings are what the configuration files say, read and checked. Names are OpenStack's; Berth's own stand in [berth].
 type Settings struct {
 	Debug   bool   // [DEFAULT] debug
-	LogFile string // [DEFAULT] log_file; "" means standard error
+	LogFile string // [DEFAULT] log_file, in log_dir; "" means standard error
 	Host    string // [DEFAULT] host: the hypervisor hostname; default the machine's own name
 	Auth    string // [api] auth_strategy: noauth2 or keystone; "" when the files do not say
 	AuthAt  string // where auth_strategy stands, for errors
@@ -36,6 +38,8 @@ type Settings struct {
 	Capacity hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
 	Rescan   time.Duration       // [berth] rescan_interval, seconds in the file
 
+	Connections int // [berth] max_connections: how many each API has open at a time
+
 	cfg   *config.Config
 	files []string
 }
@@ -45,13 +49,13 @@ var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whi
 // Known lists every option that Berth reads. Others are warned about.
 func Known() []config.Name {
 	return append(knownPlacement(), []config.Name{
-		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "host"},
+		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"}, {Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
 		{Group: "filter_scheduler", Option: "pci_in_placement"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
-		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
+		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
 	}...)
 }
@@ -83,7 +87,7 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 	if s.Debug, err = cfg.Bool("DEFAULT", "debug", false); err != nil {
 		return err
 	}
-	if s.LogFile, err = cfg.String("DEFAULT", "log_file", "", nil); err != nil {
+	if s.LogFile, err = readLogFile(cfg); err != nil {
 		return err
 	}
 	if s.Host, err = cfg.String("DEFAULT", "host", name, nil); err != nil {
@@ -103,6 +107,19 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 	}
 	s.ComputeDB, err = readURL(cfg, "database")
 	return err
+}
+
+// readLogFile reads log_file, which lies in log_dir unless its path is whole. As in oslo.log, log_dir alone means a file of the program's name.
+func readLogFile(cfg *config.Config) (string, error) {
+	file, err := cfg.String("DEFAULT", "log_file", "", nil, config.Name{Option: "logfile"})
+	if err != nil {
+		return "", err
+	}
+	dir, err := cfg.String("DEFAULT", "log_dir", "", nil, config.Name{Option: "logdir"})
+	if err != nil || dir == "" || filepath.IsAbs(file) {
+		return file, err
+	}
+	return filepath.Join(dir, cmp.Or(file, "berth.log")), nil
 }
 
 // readURL reads a database URL and looks at its form only; the password in it is never shown.
@@ -173,6 +190,9 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	s.Rescan = time.Duration(seconds) * time.Second
+	if s.Connections, err = readConnections(cfg, log); err != nil {
+		return err
+	}
 	if s.Capacity.VCPUs, err = cfg.Int("berth", "fake_vcpus", 64, 1, 1<<20); err != nil {
 		return err
 	}
@@ -181,4 +201,24 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 	}
 	s.Capacity.DiskGB, err = cfg.Int("berth", "fake_disk_gb", 4096, 1, 1<<30)
 	return err
+}
+
+// otherFiles is how many of the files that the process may open are kept for others than connections of clients: the databases and the log.
+const otherFiles = 256
+
+// readConnections reads [berth] max_connections, and lowers it to what the process may open.
+func readConnections(cfg *config.Config, log *slog.Logger) (int, error) {
+	asked, err := cfg.Int("berth", "max_connections", usualConnections, 1, 1<<20)
+	if err != nil {
+		return 0, err
+	}
+	var may syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &may); err != nil {
+		return 0, fault.New(fault.Internal, "cloud.ReadSettings", "cannot tell how many files may be open: %w", err)
+	}
+	if has := max(int(min(may.Cur, 1<<30))-otherFiles, 1); has < asked {
+		log.Warn("fewer connections than [berth] max_connections: the process may not open so many files", "asked", asked, "connections", has, "files", may.Cur)
+		return has, nil
+	}
+	return asked, nil
 }

@@ -28,6 +28,7 @@ type PlacementSettings struct {
 	IncompleteProject string // [placement] incomplete_consumer_project_id
 	IncompleteUser    string // [placement] incomplete_consumer_user_id
 	CORS              cors.Options
+	ProxyHeaders      bool // [oslo_middleware] enable_proxy_headers_parsing
 	Policy            *policy.Enforcer
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 }
@@ -35,7 +36,7 @@ type PlacementSettings struct {
 // knownPlacement lists the options of PlacementSettings.
 func knownPlacement() []config.Name {
 	names := append(identity.KnownKeystone(), policy.Known()...)
-	names = append(names, config.Name{Group: "berth", Option: "index_refresh_interval"})
+	names = append(names, config.Name{Group: "berth", Option: "index_refresh_interval"}, config.Name{Group: "oslo_middleware", Option: "enable_proxy_headers_parsing"})
 	for _, option := range []string{"randomize_allocation_candidates", "allocation_candidates_generation_strategy", "max_allocation_candidates",
 		"allocation_conflict_retry_count", "incomplete_consumer_project_id", "incomplete_consumer_user_id"} {
 		names = append(names, config.Name{Group: "placement", Option: option})
@@ -81,6 +82,9 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 		return err
 	}
 	p.IndexRefresh = time.Duration(seconds * float64(time.Second))
+	if p.ProxyHeaders, err = cfg.Bool("oslo_middleware", "enable_proxy_headers_parsing", false); err != nil {
+		return err
+	}
 	if err := s.readCORS(cfg); err != nil {
 		return err
 	}
@@ -165,7 +169,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	}
 	p := s.Placement
 	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst,
-		MaxCandidates: p.maxCandidates(), CORS: p.CORS, RefreshInterval: p.IndexRefresh, MaxIndexAge: oldIndex + 10*p.IndexRefresh}
+		MaxCandidates: p.maxCandidates(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh, MaxIndexAge: oldIndex + 10*p.IndexRefresh}
 	if p.Policy != nil {
 		options.Policy = enforcer{p.Policy}
 	}

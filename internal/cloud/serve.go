@@ -20,13 +20,17 @@ type limits struct {
 	grace    time.Duration // to take any part of an answer, however small
 	rate     int           // bytes per second; who takes a large part slower than that, after the grace, is cut off
 	shutdown time.Duration // for requests that run when the server is told to stop
+	most     int           // connections at a time
 }
 
 func usual() limits {
-	return limits{header: 10 * time.Second, read: time.Minute, idle: 2 * time.Minute, grace: 30 * time.Second, rate: 32 << 10, shutdown: 10 * time.Second}
+	return limits{header: 10 * time.Second, read: time.Minute, idle: 2 * time.Minute, grace: 30 * time.Second, rate: 32 << 10, shutdown: 10 * time.Second, most: usualConnections}
 }
 
 const headerBytes = 64 << 10
+
+// usualConnections is [berth] max_connections where nobody says otherwise: each agent holds one to compute.
+const usualConnections = 16384
 
 // Listen opens the TCP address that a flag gives, such as "127.0.0.1:8778". With noauth2, where each caller is who he says he
 // is, an address that others can reach is refused.
@@ -66,19 +70,23 @@ func LoopbackOnly(h http.Handler) http.Handler {
 }
 
 // Serve answers on the listener until ctx ends. Requests that run then are finished, within ten seconds; streams (answers
-// that were flushed before their end) are ended at once, for they never end by themselves. Slow clients are cut off.
-func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	return serve(ctx, l, h, log, usual())
+// that were flushed before their end) are ended at once, for they never end by themselves. Slow clients are cut off. Only so many connections are open at a time;
+// further ones wait.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, connections int, log *slog.Logger) error {
+	may := usual()
+	may.most = connections
+	return serve(ctx, l, h, log, may)
 }
 
 func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, may limits) error {
 	const op = "cloud.Serve"
+	crowd := newCrowd(l, may.most)
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	s := &http.Server{Handler: paced(ctx, h, may), ReadHeaderTimeout: may.header, ReadTimeout: may.read, IdleTimeout: may.idle, MaxHeaderBytes: headerBytes,
-		BaseContext: func(net.Listener) context.Context { return base }, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+		BaseContext: func(net.Listener) context.Context { return base }, ConnState: crowd.note, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }()
+	go func() { ended <- s.Serve(crowd) }()
 	select {
 	case err := <-ended:
 		return fault.Wrap(fault.Unavailable, op, err)

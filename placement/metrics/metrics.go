@@ -36,6 +36,7 @@ type Set struct {
 	durations    *prometheus.HistogramVec
 	bytes        *prometheus.CounterVec
 	inFlight     prometheus.Gauge
+	waiting      prometheus.Gauge
 	panics       prometheus.Counter
 	search       prometheus.Histogram
 	found        prometheus.Histogram
@@ -61,6 +62,7 @@ func New() *Set {
 	s.durations = s.histograms("request_duration_seconds", "Time from the first look at a request to its whole answer, by route and method.", "route", "method")
 	s.bytes = s.counters("response_bytes_total", "Bytes of answers' bodies, by route.", "route")
 	s.inFlight = prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "requests_in_flight", Help: "Requests being answered now."})
+	s.waiting = prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "searches_waiting", Help: "Searches that wait for their turn on a core."})
 	s.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "panics_total", Help: "Requests that met a defect of Berth and were answered 500."})
 	s.search = s.histogram("candidates_duration_seconds", "Time that finding allocation candidates and putting them into words took, without sending them.", times())
 	s.found = s.histogram("candidates_found", "Allocation candidates in an answer.", []float64{0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000})
@@ -70,7 +72,7 @@ func New() *Set {
 	s.retries = s.counters("transaction_retries_total", "Transactions carried out again because others changed the same at the same moment, by operation.", "operation")
 	s.failures = s.counters("database_errors_total", "Transactions that ended because the database did not do its work, by operation.", "operation")
 	s.transactions = s.histograms("transaction_duration_seconds", "Time of transactions with all their attempts, by operation.", "operation")
-	s.registry.MustRegister(s.inFlight, s.panics, buildInfo(),
+	s.registry.MustRegister(s.inFlight, s.waiting, s.panics, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, outcome := range []string{granted, refused, failed, abandoned} {
 		s.claims.WithLabelValues(outcome) // so that a rate is 0 and not unknown before the first
@@ -125,6 +127,12 @@ func (s *Set) WatchIndex(read func() Index) { s.registry.MustRegister(newIndexCo
 func (s *Set) Begin() (end func()) {
 	s.inFlight.Inc()
 	return s.inFlight.Dec
+}
+
+// Wait counts a search that waits for its turn, until the function it returns is called.
+func (s *Set) Wait() (end func()) {
+	s.waiting.Inc()
+	return s.waiting.Dec
 }
 
 // Panic counts a request that met a defect.

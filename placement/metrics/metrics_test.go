@@ -22,6 +22,7 @@ func busy() *Set {
 	s := New()
 	s.WatchIndex(func() Index { return Index{Trees: 3, Providers: 40, Age: 1500 * time.Millisecond, Lag: time.Second} })
 	s.Begin()
+	s.Wait()
 	s.Panic()
 	s.Request("/traits", "GET", 200, 2*time.Millisecond, 100)
 	s.Candidates(time.Millisecond, 5)
@@ -95,6 +96,7 @@ func TestShown(t *testing.T) {
 	wantLines(t, text,
 		`berth_placement_requests_in_flight 1`,
 		`berth_placement_panics_total 1`,
+		`berth_placement_searches_waiting 1`,
 		`berth_placement_requests_total{method="GET",route="/traits",status="200"} 1`,
 		`berth_placement_request_duration_seconds_bucket{method="GET",route="/traits",le="0.001"} 0`,
 		`berth_placement_request_duration_seconds_bucket{method="GET",route="/traits",le="0.0025"} 1`,

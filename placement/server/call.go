@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,10 @@ type call struct {
 	route      *route            // nil: the path is none
 	status     int               // as sent; 0: nothing was sent
 	size       int64             // of the body
+	scheme     string            // as a proxy says; empty: ours
+	prefix     string            // of our paths, as a proxy says
+	turn       bool              // it has one of the searches' turns
+	done       []func()          // what the end of the call gives back
 	left       bool              // the client went away, or the server stops, before there was an answer
 }
 
@@ -96,7 +101,7 @@ func (c *call) read(body api.Body, into any) error {
 	if c.r.ContentLength > limit { // before any of it is read: it would take memory for nothing
 		return tooLarge
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
+	data, err := c.body(limit)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
 	}
@@ -104,6 +109,32 @@ func (c *call) read(body api.Body, into any) error {
 		return fault.New(fault.Invalid, "placement.server", "the request body broke off: %w", err)
 	}
 	return c.server.bodies.Read(body, c.version, data, into)
+}
+
+// body reads the whole body. When it turns out to be large, and while what is made of it is needed, it counts among the large ones.
+func (c *call) body(limit int64) (data []byte, err error) {
+	from, known := http.MaxBytesReader(c.w, c.r.Body, limit), c.r.ContentLength
+	if known < 0 {
+		if data, err = io.ReadAll(io.LimitReader(from, smallBody)); err != nil || len(data) < smallBody {
+			return data, err
+		}
+		known = limit
+	}
+	done, err := c.server.judging(c.ctx(), known)
+	if err != nil {
+		return nil, err
+	}
+	c.done = append(c.done, done)
+	more, err := io.ReadAll(from)
+	return append(data, more...), err
+}
+
+// close gives back what the call holds.
+func (c *call) close() {
+	c.pause()
+	for _, done := range c.done {
+		done()
+	}
 }
 
 // modified sets the headers that say how old an answer is, in microversions that have them. The zero time is now.
@@ -124,7 +155,8 @@ func (c *call) location(path string) {
 	if c.r.TLS != nil {
 		scheme = "https"
 	}
-	c.w.Header().Set("Location", scheme+"://"+c.r.Host+path)
+	scheme = cmp.Or(c.scheme, scheme)
+	c.w.Header().Set("Location", scheme+"://"+withoutUsualPort(scheme, c.r.Host)+c.prefix+path)
 }
 
 // json answers with a document.

@@ -5,22 +5,17 @@ import (
 	"encoding/json"
 	"iter"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	api "github.com/openberth/berth/api/placement"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// part is how much of an answer, in bytes, is kept before it is sent. An answer that is smaller is sent at once, with its length.
-const part = 1 << 20
 
 // answerWriter writes the answer of GET /allocation_candidates while the candidates are found: it can be megabytes, and is put
 // together from pieces that are written once, not by reflection over maps of maps.
@@ -78,25 +73,15 @@ func (w *answerWriter) relieve() error {
 		return nil
 	}
 	began := w.call.server.now()
-	if w.call.status == 0 {
-		w.call.begin(http.StatusOK, true)
-	}
-	err := w.call.write(w.out)
+	err := w.call.sendPart(w.out)
 	w.out = w.out[:0]
 	w.sending += w.call.server.now().Sub(began)
-	if err != nil {
-		return fault.New(fault.Unavailable, "placement.server", "the client takes no more of the answer: %w", err)
-	}
-	return nil
+	return err
 }
 
 // end sends the rest.
 func (w *answerWriter) end() error {
-	if w.call.status == 0 {
-		w.call.send(http.StatusOK, w.out)
-		return nil
-	}
-	return w.call.write(w.out)
+	return w.call.sendLast(w.out)
 }
 
 // answer writes the whole answer and counts the candidates in it.

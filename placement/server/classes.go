@@ -12,8 +12,8 @@ import (
 
 func classPath(name resource.Class) string { return "/resource_classes/" + string(name) }
 
-func classDoc(name resource.Class) doc {
-	return doc{"name": name, "links": []api.Link{{Rel: "self", Href: classPath(name)}}}
+func (c *call) classDoc(name resource.Class) doc {
+	return doc{"name": name, "links": []api.Link{{Rel: "self", Href: c.prefix + classPath(name)}}}
 }
 
 func (c *call) class() resource.Class { return resource.Class(c.values["name"]) }
@@ -25,7 +25,7 @@ func (c *call) listClasses() error {
 	}
 	docs := make([]doc, len(list))
 	for i, class := range list {
-		docs[i] = classDoc(class.Name)
+		docs[i] = c.classDoc(class.Name)
 	}
 	c.modified(newest(list, func(class store.Class) time.Time { return class.Modified }))
 	return c.json(http.StatusOK, doc{"resource_classes": docs})
@@ -37,7 +37,7 @@ func (c *call) showClass() error {
 		return err
 	}
 	c.modified(class.Modified)
-	return c.json(http.StatusOK, classDoc(class.Name))
+	return c.json(http.StatusOK, c.classDoc(class.Name))
 }
 
 func (c *call) createClass() error {
@@ -87,7 +87,7 @@ func (c *call) renameClass() error {
 	}
 	c.server.names.forget(c.class(), "")
 	c.refresh(change)
-	return c.json(http.StatusOK, classDoc(in.Name))
+	return c.json(http.StatusOK, c.classDoc(in.Name))
 }
 
 func (c *call) deleteClass() error {

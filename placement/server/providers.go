@@ -17,7 +17,7 @@ func providerPath(id provider.ID) string { return "/resource_providers/" + strin
 
 // providerDoc shapes a provider for the call's microversion.
 func (c *call) providerDoc(p store.Provider) doc {
-	self := providerPath(p.ID)
+	self := c.prefix + providerPath(p.ID)
 	links := []api.Link{{Rel: "self", Href: self}}
 	for _, l := range []struct {
 		rel   string
@@ -78,12 +78,8 @@ func (c *call) listProviders() error {
 			return !ok || !meets(row, q.Group)
 		})
 	}
-	docs := make([]doc, len(list))
-	for i, p := range list {
-		docs[i] = c.providerDoc(p)
-	}
 	c.modified(newest(list, func(p store.Provider) time.Time { return p.Modified }))
-	return c.json(http.StatusOK, doc{"resource_providers": docs})
+	return c.list("resource_providers", len(list), func(i int) any { return c.providerDoc(list[i]) })
 }
 
 // meets says whether a provider has, alone, what a query of providers wants of it.

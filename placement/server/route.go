@@ -50,7 +50,7 @@ func routes() []route {
 		{path: "/", verbs: verbs{"GET": {handle: (*call).versions}}},
 		{path: "", verbs: verbs{"GET": {handle: (*call).versions}}},
 		{path: "/resource_providers", verbs: verbs{
-			"GET":  read(0, "resource_providers:list", (*call).listProviders),
+			"GET":  read(0, "resource_providers:list", inTurn((*call).listProviders)),
 			"POST": write(0, "resource_providers:create", (*call).createProvider)}},
 		{path: "/resource_providers/{uuid}", verbs: verbs{
 			"GET":    read(0, "resource_providers:show", (*call).showProvider),
@@ -96,13 +96,13 @@ func routes() []route {
 			"PUT":    write(0, "allocations:update", (*call).putAllocations),
 			"DELETE": plain(0, "allocations:delete", (*call).deleteAllocations)}},
 		{path: "/allocation_candidates", verbs: verbs{
-			"GET": read(10, "allocation_candidates:list", (*call).candidates)}},
+			"GET": read(10, "allocation_candidates:list", inTurn((*call).candidates))}},
 		{path: "/usages", verbs: verbs{
 			"GET": read(9, "usages", (*call).totalUsages)}},
 		{path: "/reshaper", verbs: verbs{
 			"POST": write(30, "reshaper:reshape", (*call).reshape)}},
 		{path: "/berth/v1/explain", verbs: verbs{ // who may ask the question may ask why it has no answer
-			"GET": read(0, "allocation_candidates:list", (*call).explain)}},
+			"GET": read(0, "allocation_candidates:list", inTurn((*call).explain))}},
 	}
 	for i := range table {
 		table[i].parts = strings.Split(table[i].path, "/")

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
@@ -63,6 +64,8 @@ type Options struct {
 
 	RefreshInterval time.Duration // [berth] index_refresh_interval: how often Run looks for what others wrote to the database; 0: 1 s
 
+	ProxyHeaders bool // [oslo_middleware] enable_proxy_headers_parsing: X-Forwarded-… and Forwarded are believed
+
 	MaxBody     int64         // the largest request body in bytes; 0: 8 MiB
 	MaxIndexAge time.Duration // /healthz says 503 when the index is older; 0: it may be of any age, nobody else writes
 }
@@ -86,6 +89,10 @@ type Server struct {
 	fresh   atomic.Pointer[time.Time] // when the index was last read whole, or found to be right
 	buffers sync.Pool                 // of *wire: for the parts of large answers
 	told    summaries
+
+	searches turns               // as many as may be under way
+	large    turns               // as many as may be sent in parts
+	judged   *semaphore.Weighted // bytes of large bodies
 
 	now     func() time.Time
 	newID   func() string // the UUID of a provider that was made without one
@@ -121,6 +128,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		store: s, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
 		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
 		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
+		searches: newSearchTurns(), large: make(turns, largeAnswers), judged: newJudged(opts.MaxBody),
 	}
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
@@ -151,6 +159,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now()}
+	if s.opts.ProxyHeaders {
+		c.r, c.scheme, c.prefix = forwarded(r)
+	}
+	defer c.close()
 	defer s.metrics.Begin()()
 	defer c.report()
 	defer func() {
@@ -163,7 +175,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			c.fail(fault.New(fault.Internal, "placement.server", "unexpected"), true)
 		}
 	}()
-	s.log.Debug("request begins", "request_id", c.id, "method", r.Method, "uri", clip(r.URL.RequestURI()), "from", r.RemoteAddr)
+	s.log.Debug("request begins", "request_id", c.id, "method", r.Method, "uri", clip(r.URL.RequestURI()), "from", c.r.RemoteAddr)
 	if err := s.serve(c); err != nil {
 		c.fail(err, false)
 	}

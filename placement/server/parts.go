@@ -1,0 +1,60 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/openberth/berth/fault"
+)
+
+// part is how much of an answer, in bytes, is kept before it is sent. An answer that is smaller is sent at once, with its length.
+const part = 1 << 20
+
+// sendPart sends a part of a large answer; more is to come. Only so many large answers are on their way at once.
+func (c *call) sendPart(data []byte) error {
+	c.pause()
+	if c.status == 0 {
+		if err := c.server.large.take(c.ctx()); err != nil {
+			return err
+		}
+		c.done = append(c.done, c.server.large.give)
+		c.begin(http.StatusOK, true)
+	}
+	if err := c.write(data); err != nil {
+		return fault.New(fault.Unavailable, "placement.server", "the client takes no more of the answer: %w", err)
+	}
+	return c.resume()
+}
+
+// sendLast sends the last part of an answer, or all of it.
+func (c *call) sendLast(data []byte) error {
+	c.pause()
+	if c.status == 0 {
+		c.send(http.StatusOK, data)
+		return nil
+	}
+	return c.write(data)
+}
+
+// list answers with a document that has one list, under a name. It is written as it is sent, for it may be of any length.
+func (c *call) list(name string, n int, item func(i int) any) error {
+	var out wire
+	out.put(`{`)
+	out.quoted(name)
+	out.put(`:[`)
+	for i := range n {
+		out.comma(i)
+		data, err := json.Marshal(item(i))
+		if err != nil {
+			return fault.Wrap(fault.Internal, "placement.server", err)
+		}
+		if out = append(out, data...); len(out) >= part {
+			if err := c.sendPart(out); err != nil {
+				return err
+			}
+			out = out[:0]
+		}
+	}
+	out.put(`]}`)
+	return c.sendLast(out)
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"runtime"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/openberth/berth/fault"
+)
+
+// What is in memory at one moment is bounded, whatever clients send: so many searches are under way, so many answers are too large to
+// be sent at once, and so many bytes of large bodies are judged. Whoever comes then waits, and may leave.
+const (
+	turnsPerCore = 4        // searches take turns on a core; one that has to wait for its client gives its turn away
+	largeAnswers = 64       // answers that are sent in parts
+	smallBody    = 16 << 10 // bytes of a body that waits for nobody: any claim
+	bodiesAtOnce = 4        // largest bodies that are judged at one moment
+)
+
+// turns are what only so many may have at one moment. A nil one is there for everybody.
+type turns chan struct{}
+
+func newSearchTurns() turns { return make(turns, turnsPerCore*runtime.GOMAXPROCS(0)) }
+
+// take waits for a turn, until ctx ends.
+func (t turns) take(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fault.New(fault.Unavailable, "placement.server", "nobody waits any more for a turn: %w", ctx.Err())
+	}
+}
+
+// give gives a turn back.
+func (t turns) give() {
+	if t != nil {
+		<-t
+	}
+}
+
+// inTurn is a handler that searches, or reads much: it runs while it has a turn.
+func inTurn(handle func(*call) error) func(*call) error {
+	return func(c *call) error {
+		done := c.server.metrics.Wait()
+		err := c.server.searches.take(c.ctx())
+		done()
+		if err != nil {
+			return err
+		}
+		c.turn = true
+		defer c.pause()
+		return handle(c)
+	}
+}
+
+// pause gives the turn away, if there is one: what comes next may take the client long.
+func (c *call) pause() {
+	if c.turn {
+		c.turn = false
+		c.server.searches.give()
+	}
+}
+
+// resume waits for a turn again.
+func (c *call) resume() error {
+	err := c.server.searches.take(c.ctx())
+	c.turn = err == nil
+	return err
+}
+
+// judging waits until a body of so many bytes may be read and judged. done says that nothing of it is needed any more.
+func (s *Server) judging(ctx context.Context, bytes int64) (done func(), err error) {
+	if bytes <= smallBody {
+		return func() {}, nil
+	}
+	bytes = min(bytes, s.opts.MaxBody)
+	if err := s.judged.Acquire(ctx, bytes); err != nil {
+		return nil, fault.New(fault.Unavailable, "placement.server", "nobody waits any more for a large body to be judged: %w", err)
+	}
+	return func() { s.judged.Release(bytes) }, nil
+}
+
+func newJudged(largest int64) *semaphore.Weighted {
+	return semaphore.NewWeighted(bodiesAtOnce * largest)
+}
