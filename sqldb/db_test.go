@@ -364,7 +364,7 @@ func suiteCancel(t *testing.T, url string) {
 func stepsFor(count int) []Step {
 	var steps []Step
 	for i := range count {
-		steps = append(steps, Statements(fmt.Sprint("part ", i), fmt.Sprintf("CREATE TABLE part_%d (n INTEGER)", i)))
+		steps = append(steps, Statements(fmt.Sprint("part ", i), fmt.Sprintf("CREATE TABLE part_%d (n INTEGER PRIMARY KEY)", i)))
 	}
 	return steps
 }

@@ -1,4 +1,4 @@
-// Package databases starts real database servers for tests: MariaDB and PostgreSQL from Debian's packages, each in a
+// Package databases starts real database servers for tests: MariaDB (also as a Galera cluster) and PostgreSQL from Debian's packages, each in a
 // directory of its own, on loopback, on a port that was free, as the unprivileged user that the server insists on.
 //
 // Nothing of the machine's own servers is touched, and no service manager is needed. A server ends with the test that started it,
@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -48,16 +49,19 @@ type kind struct {
 	name    string
 	user    string // who it runs as when we are root
 	bins    []string
-	install func(s *Server) []string                     // the command that makes its files
-	serve   func(s *Server) []string                     // the command that serves them
-	end     string                                       // the signal that ends it fast when nobody needs its data any more
-	ready   []string                                     // statements for the first connection
-	open    func(addr, database string) (*sql.DB, error) // as administrator; database may be empty
-	url     func(addr, database string) string           // in SQLAlchemy's form
+	install func(s *Server) []string                             // the command that makes its files
+	serve   func(s *Server) []string                             // the command that serves them
+	end     string                                               // the signal that ends it fast when nobody needs its data any more
+	ready   []string                                             // statements for the first connection
+	awake   []string                                             // statements that a server takes only when it serves
+	before  func(*Server, *syscall.Credential) ([]string, error) // more arguments for a server that ran before; nil: none
+	open    func(addr, database string) (*sql.DB, error)         // as administrator; database may be empty
+	url     func(addr, database string) string                   // in SQLAlchemy's form
 }
 
 // MariaDB starts a MariaDB for one test. options are arguments of mariadbd; a later one counts. What was committed survives a kill -9 of
-// the server; for figures that include the disk, give --innodb-flush-log-at-trx-commit=1.
+// the server; for figures that include the disk, give --innodb-flush-log-at-trx-commit=1. A table without a primary key is refused: a Galera
+// cluster could not keep it the same on all nodes.
 func MariaDB(t testing.TB, options ...string) *Server {
 	t.Helper()
 	return start(t, mariaDB(), options)
@@ -82,22 +86,25 @@ func mariaDB() kind {
 			host, port := split(s.Addr)
 			return append([]string{"mariadbd", "--no-defaults", "--datadir=" + s.dir, "--tmpdir=" + s.dir, "--socket=socket", "--bind-address=" + host,
 				"--port=" + port, "--skip-name-resolve", "--max-connections=400", "--character-set-server=utf8mb4",
-				"--collation-server=utf8mb4_general_ci"}, quick...)
+				"--collation-server=utf8mb4_general_ci", "--innodb-force-primary-key=1"}, quick...)
 		},
 		ready: []string{"CREATE USER IF NOT EXISTS berth@'%' IDENTIFIED BY 'berth'", "GRANT ALL ON *.* TO berth@'%'"},
-		open: func(addr, database string) (*sql.DB, error) {
-			c := mysql.NewConfig()
-			c.User, c.Net, c.Addr, c.DBName, c.Logger = "root", "tcp", addr, database, &mysql.NopLogger{}
-			connector, err := mysql.NewConnector(c)
-			if err != nil {
-				return nil, err
-			}
-			return sql.OpenDB(connector), nil
-		},
+		open:  func(addr, database string) (*sql.DB, error) { return administrator(addr, database, nil) },
 		url: func(addr, database string) string {
 			return fmt.Sprintf("mysql+pymysql://berth:berth@%s/%s?charset=utf8", addr, database)
 		},
 	}
+}
+
+// administrator opens a MariaDB as its root, with variables set.
+func administrator(addr, database string, variables map[string]string) (*sql.DB, error) {
+	c := mysql.NewConfig()
+	c.User, c.Net, c.Addr, c.DBName, c.Logger, c.Params = "root", "tcp", addr, database, &mysql.NopLogger{}, variables
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
 }
 
 func postgreSQL() kind {

@@ -46,7 +46,7 @@ func TestServers(t *testing.T) {
 			t.Logf("%s answers after %v", name, time.Since(began).Round(time.Millisecond))
 			db, other := dial(t, s, s.Database(t)), dial(t, s, s.Database(t))
 			for _, db := range []*sql.DB{db, other} {
-				do(t, db, "CREATE TABLE n (n INTEGER)")
+				do(t, db, "CREATE TABLE n (n INTEGER PRIMARY KEY)")
 			}
 			do(t, db, "INSERT INTO n VALUES (7)")
 			s.Kill(t)

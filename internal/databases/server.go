@@ -24,8 +24,21 @@ const (
 // start makes the files of a server and serves them until the test ends.
 func start(t testing.TB, k kind, options []string) *Server {
 	t.Helper()
+	s, who := place(t, k)
+	s.install(t, who)
+	s.serveAt(t, options)
+	s.Restart(t)
+	if err := s.exec(k.ready...); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// place makes a server's directory, and removes it when the test ends, after the server.
+func place(t testing.TB, k kind) (*Server, *syscall.Credential) {
+	t.Helper()
 	s := &Server{kind: k}
-	credential, err := s.place()
+	who, err := s.place()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,18 +50,25 @@ func start(t testing.TB, k kind, options []string) *Server {
 			t.Error(err)
 		}
 	})
-	if out, err := s.run(credential, k.install(s)); err != nil {
-		t.Fatalf("%s: its files cannot be made: %v\n%s", k.name, err, out)
+	return s, who
+}
+
+// install makes the server's files.
+func (s *Server) install(t testing.TB, who *syscall.Credential) {
+	t.Helper()
+	if out, err := s.run(who, s.kind.install(s)); err != nil {
+		t.Fatalf("%s: its files cannot be made: %v\n%s", s.kind.name, err, out)
 	}
+}
+
+// serveAt chooses the server's address and with that its arguments.
+func (s *Server) serveAt(t testing.TB, options []string) {
+	t.Helper()
+	var err error
 	if s.Addr, err = freeAddr(); err != nil {
 		t.Fatal(err)
 	}
-	s.args = append(k.serve(s), options...)
-	s.Restart(t)
-	if err := s.exec(k.ready...); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	s.args = append(s.kind.serve(s), options...)
 }
 
 // place makes the server's directory, owned by whom it runs as.
@@ -146,7 +166,23 @@ func (s *Server) Restart(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd, err := s.command(who, s.args)
+	var more []string
+	if s.kind.before != nil {
+		if more, err = s.kind.before(s, who); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.serve(t, more...)
+}
+
+// serve starts the server with more arguments than it always has, and returns when it answers.
+func (s *Server) serve(t testing.TB, more ...string) {
+	t.Helper()
+	who, err := s.credential()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := s.command(who, append(append([]string(nil), s.args...), more...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,12 +192,26 @@ func (s *Server) Restart(t testing.TB) {
 				t.Fatal(err)
 			}
 		}
-		if err = s.exec(); err == nil {
+		if err = s.exec(s.kind.awake...); err == nil {
 			return
 		}
 		if s.alive.over() { // PostgreSQL does not start while a process of the killed one is still there
 			s.alive.end(true)
 			s.alive = nil
+		}
+		if time.Now().After(last) {
+			t.Fatalf("%s does not answer: %v; its log says:\n%s", s.kind.name, err, s.log())
+		}
+	}
+}
+
+// await returns when a server that runs takes statements.
+func (s *Server) await(t testing.TB) {
+	t.Helper()
+	for last := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		err := s.exec(s.kind.awake...)
+		if err == nil {
+			return
 		}
 		if time.Now().After(last) {
 			t.Fatalf("%s does not answer: %v; its log says:\n%s", s.kind.name, err, s.log())

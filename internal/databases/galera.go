@@ -1,0 +1,161 @@
+package databases
+
+import (
+	"database/sql"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// libraries is where Debian, and others, have the provider of Galera.
+const libraries = "/usr/lib*/galera*/libgalera_smm.so"
+
+// Cluster is a Galera cluster of MariaDB servers that belongs to one test: each node has all data and takes all statements.
+//
+// Nodes can be killed and restarted like any server. One that is killed is missed after Suspect: until then COMMITs wait on all nodes. What is
+// left of a cluster when most of its nodes died takes no statements (error 1047) until Bootstrap; then the others may be restarted.
+type Cluster struct {
+	Nodes []*Server
+
+	made atomic.Int64
+}
+
+// Suspect is how long a node must be silent before the others go on without it. Galera's default is 5 s; less than this would give up healthy
+// ones on a busy machine.
+const Suspect = 3 * time.Second
+
+// wsrep is what a node needs to know of the others.
+type wsrep struct {
+	cluster  string   // its name, so that no other test's node joins
+	provider string   // the library
+	peers    []string // where each node listens for the others
+	port     string   // where this one does
+	ist, sst string   // where it takes missed changes, and a whole copy
+}
+
+// Galera starts a cluster of so many nodes for one test. options are as for MariaDB, on each node.
+func Galera(t testing.TB, nodes int, options ...string) *Cluster {
+	t.Helper()
+	found, err := filepath.Glob(libraries)
+	if err != nil || len(found) == 0 {
+		t.Fatal(missing("Galera (galera-4)", fmt.Errorf("%s: %w", libraries, os.ErrNotExist)))
+	}
+	all := make([]wsrep, nodes)
+	peers := make([]string, nodes)
+	for i := range all {
+		for _, slot := range []*string{&peers[i], &all[i].ist, &all[i].sst} {
+			if *slot, err = freeAddr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, all[i].port = split(peers[i])
+	}
+	c := &Cluster{}
+	for i, w := range all {
+		w.provider, w.peers, w.cluster = found[0], peers, "berth"+all[0].port
+		s, who := place(t, galera(w))
+		c.Nodes = append(c.Nodes, s)
+		if i == 0 {
+			c.found(t, who, options)
+			continue
+		}
+		// A copy of the first one's files; what has happened since it made them comes from the others.
+		if out, err := s.run(who, []string{"cp", "-a", c.Nodes[0].dir + "/seed/.", s.dir}); err != nil {
+			t.Fatalf("the files of node %d: %v\n%s", i, err, out)
+		}
+		s.serveAt(t, options)
+		s.Restart(t)
+	}
+	return c
+}
+
+// found makes the first node's files, a copy of them for the others, and begins the cluster.
+func (c *Cluster) found(t testing.TB, who *syscall.Credential, options []string) {
+	t.Helper()
+	s := c.Nodes[0]
+	s.install(t, who)
+	s.serveAt(t, options)
+	s.serve(t, "--wsrep-new-cluster")
+	if err := s.exec(s.kind.ready...); err != nil {
+		t.Fatal(err)
+	}
+	s.exec("SHUTDOWN") // its answer may be lost; a clean end leaves a position in the cluster's history that copies can share
+	for last := time.Now().Add(patience); !s.alive.over(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(last) {
+			t.Fatalf("%s does not end; its log says:\n%s", s.kind.name, s.log())
+		}
+	}
+	s.Kill(t)
+	seed := s.dir + "/seed"
+	copied := []string{"sh", "-c", "rm -f galera.cache gvwstate.dat *.log && set -- * && mkdir seed && cp -a \"$@\" seed"}
+	if out, err := s.run(who, copied); err != nil {
+		t.Fatalf("the copy %s: %v\n%s", seed, err, out)
+	}
+	s.serve(t, "--wsrep-new-cluster")
+}
+
+// galera is MariaDB as a node of a cluster.
+func galera(w wsrep) kind {
+	k := mariaDB()
+	k.name = "Galera"
+	alone := k.serve
+	k.serve = func(s *Server) []string {
+		host, _ := split(s.Addr)
+		_, ist := split(w.ist)
+		return append(alone(s), "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON", "--wsrep-provider="+w.provider,
+			"--wsrep-cluster-name="+w.cluster, "--wsrep-cluster-address=gcomm://"+strings.Join(w.peers, ","), "--wsrep-node-name="+w.port,
+			"--wsrep-node-address="+host, "--wsrep-sst-method=rsync", "--wsrep-sst-receive-address="+w.sst,
+			"--wsrep-provider-options=base_port="+w.port+";gmcast.listen_addr=tcp://"+net.JoinHostPort(host, w.port)+
+				";ist.recv_addr="+net.JoinHostPort(host, ist)+";ist.recv_bind="+net.JoinHostPort(host, ist)+
+				";gcache.size=16M;evs.suspect_timeout=PT"+strconv.Itoa(int(Suspect.Seconds()))+"S")
+	}
+	k.awake = []string{"SELECT 1 FROM mysql.global_priv"} // refused until the node is one of the cluster
+	k.before = recovered
+	k.open = func(addr, database string) (*sql.DB, error) {
+		return administrator(addr, database, map[string]string{"wsrep_sync_wait": "15"}) // sees what was committed on any node
+	}
+	return k
+}
+
+// recovered asks the files of a node that was killed how far they are in the cluster's history, so that only what is missing must be sent.
+func recovered(s *Server, who *syscall.Credential) ([]string, error) {
+	out, err := s.run(who, append(append([]string(nil), s.args...), "--wsrep-recover"))
+	position := regexp.MustCompile(`WSREP: Recovered position: ([0-9a-f-]+:\d+)`).FindStringSubmatch(out)
+	if position == nil {
+		return nil, fmt.Errorf("the position of the node is not found: %v\n%s", err, out)
+	}
+	return []string{"--wsrep-start-position=" + position[1]}, nil
+}
+
+// Database makes an empty database on all nodes and gives its SQLAlchemy URL at each.
+func (c *Cluster) Database(t testing.TB) (urls []string) {
+	t.Helper()
+	name := fmt.Sprintf("berth_%d", c.made.Add(1))
+	if err := c.Nodes[0].exec("CREATE DATABASE " + name); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Nodes {
+		if err := s.exec("SHOW TABLES FROM " + name); err != nil {
+			t.Fatal(err)
+		}
+		urls = append(urls, s.kind.url(s.Addr, name))
+	}
+	return urls
+}
+
+// Bootstrap makes a node that was left alone go on: it is the cluster from now on, and those that are restarted join it.
+func (c *Cluster) Bootstrap(t testing.TB, node int) {
+	t.Helper()
+	if err := c.Nodes[node].exec("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'"); err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes[node].await(t)
+}
