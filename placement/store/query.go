@@ -31,17 +31,26 @@ func (s *Store) read(ctx context.Context, op string, fn func(tx *sqldb.Tx) error
 // watch carries a transaction out and tells Watch about it.
 func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*sqldb.Tx) error) error) error {
 	if s.Watch == nil {
-		return fault.Wrap("", "placement.store."+op, carryOut(fn))
+		return wrap(op, carryOut(fn))
 	}
 	run := Run{Op: op}
 	began := s.Now()
-	run.Err = fault.Wrap("", "placement.store."+op, carryOut(func(tx *sqldb.Tx) error {
+	run.Err = wrap(op, carryOut(func(tx *sqldb.Tx) error {
 		run.Attempts++
 		return fn(tx)
 	}))
 	run.Took = s.Now().Sub(began)
 	s.Watch(run)
 	return run.Err
+}
+
+// wrap says what an error of a transaction is. A text that the database cannot hold is no fault of it, nor of ours.
+func wrap(op string, err error) error {
+	op = "placement.store." + op
+	if sqldb.IsUnspeakable(err) {
+		return fault.New(fault.Invalid, op, "a text holds a character that this database cannot hold, such as NUL or an emoji")
+	}
+	return fault.Wrap("", op, err)
 }
 
 // now is the moment that a write records, as the database can hold it.
