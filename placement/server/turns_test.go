@@ -1,0 +1,217 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/fault"
+)
+
+const aLongTime = 30 * time.Second
+
+// host makes a host of so many cells with 100 VCPUs each.
+func (w *world) host(cells int) {
+	w.t.Helper()
+	root := uuid.NewString()
+	w.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name":"host","uuid":%q}`, root))
+	for i := range cells {
+		id := uuid.NewString()
+		w.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name":"cell-%d","uuid":%q,"parent_provider_uuid":%q}`, i, id, root))
+		w.must("1.39", "PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`)
+	}
+}
+
+// answers sends a request in the background and gives its status.
+func (w *world) answers(ctx context.Context, method, path string, body io.Reader) chan int {
+	status := make(chan int, 1)
+	r := httptest.NewRequestWithContext(ctx, method, path, body)
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set("OpenStack-API-Version", "placement 1.39")
+	r.Header.Set("Content-Type", "application/json")
+	go func() {
+		rec := httptest.NewRecorder()
+		w.server.ServeHTTP(rec, r)
+		status <- rec.Code
+	}()
+	return status
+}
+
+func (w *world) hears(status chan int, want int) {
+	w.t.Helper()
+	select {
+	case got := <-status:
+		if got != want {
+			w.t.Errorf("answered %d, want %d", got, want)
+		}
+	case <-time.After(aLongTime):
+		w.t.Fatal("no answer")
+	}
+}
+
+// waits waits until so many searches wait for their turn.
+func (w *world) waits(n int) {
+	w.t.Helper()
+	for until := time.Now().Add(aLongTime); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		if strings.Contains(bodyOf(w.t, w.ask("1.39", "GET", "/metrics", "")), fmt.Sprintf("\nberth_placement_searches_waiting %d\n", n)) {
+			return
+		}
+	}
+	w.t.Fatalf("there are never %d searches that wait", n)
+}
+
+// Only so many searches are under way; the others wait, may leave, and hinder nobody who does not search.
+func TestSearchesTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	w.host(2)
+	turns := cap(w.server.searches)
+	for range turns {
+		if err := w.server.searches.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var waiting []chan int
+	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/berth/v1/explain?resources=VCPU:1", "/resource_providers"} {
+		waiting = append(waiting, w.answers(t.Context(), "GET", path, nil))
+	}
+	leaving, leave := context.WithCancel(t.Context())
+	left := w.answers(leaving, "GET", "/allocation_candidates?resources=VCPU:1", nil)
+	w.waits(4)
+	w.must("1.39", "PUT", "/traits/CUSTOM_A", "")
+	leave()
+	w.hears(left, http.StatusServiceUnavailable)
+	w.waits(3)
+	for range turns {
+		w.server.searches.give()
+	}
+	for _, status := range waiting {
+		w.hears(status, http.StatusOK)
+	}
+	w.waits(0)
+	if n := len(w.server.searches); n != 0 {
+		t.Errorf("%d turns are lost", n)
+	}
+}
+
+// slowWriter is a client that takes nothing until it is let.
+type slowWriter struct {
+	*httptest.ResponseRecorder
+	begun chan struct{}
+	once  sync.Once
+	let   chan struct{}
+}
+
+func (s *slowWriter) Write(data []byte) (int, error) {
+	s.once.Do(func() { close(s.begun) })
+	<-s.let
+	return s.ResponseRecorder.Write(data)
+}
+
+// Who does not take a large answer holds no turn of those who search; and only so many such answers are on their way.
+func TestSlowReadersHoldNoTurn(t *testing.T) {
+	w := newWorld(t)
+	w.server.searches, w.server.large = make(turns, 1), make(turns, 1)
+	w.host(80)
+	// 80 × 80 candidates of more than 200 bytes each are larger than a part.
+	const path = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_policy=none"
+	slow := &slowWriter{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), let: make(chan struct{})}
+	r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set("OpenStack-API-Version", "placement 1.39")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.server.ServeHTTP(slow, r)
+	}()
+	<-slow.begun
+	w.must("1.39", "GET", "/allocation_candidates?resources=VCPU:1", "") // while the other does not take his
+	second := w.answers(t.Context(), "GET", path, nil)
+	select {
+	case <-second:
+		t.Error("a second large answer is sent beside the first")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(slow.let)
+	w.hears(second, http.StatusOK)
+	select {
+	case <-ended:
+	case <-time.After(aLongTime):
+		t.Fatal("the slow client's answer does not end")
+	}
+	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= part {
+		t.Errorf("%d candidates in %d bytes", n, slow.Body.Len())
+	}
+	if len(w.server.searches)+len(w.server.large) != 0 {
+		t.Errorf("turns are lost: %d, %d", len(w.server.searches), len(w.server.large))
+	}
+}
+
+// Large bodies are judged a few at a time, whether their length is told or not; small ones wait for nobody.
+func TestLargeBodiesTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	all := int64(bodiesAtOnce * largestBody)
+	if err := w.server.judged.Acquire(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	large := `{"name":"` + strings.Repeat("x", 4*smallBody) + `"}`
+	told := w.answers(t.Context(), "POST", "/resource_providers", strings.NewReader(large))
+	untold := w.answers(t.Context(), "POST", "/resource_providers", io.MultiReader(strings.NewReader(large)))
+	leaving, leave := context.WithCancel(t.Context())
+	left := w.answers(leaving, "POST", "/resource_providers", strings.NewReader(large))
+	w.must("1.39", "POST", "/resource_providers", `{"name":"small"}`)
+	leave()
+	w.hears(left, http.StatusServiceUnavailable)
+	select {
+	case <-told:
+		t.Error("a large body did not wait")
+	case <-untold:
+		t.Error("a large body of unknown length did not wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	w.server.judged.Release(all)
+	w.hears(told, http.StatusBadRequest)
+	w.hears(untold, http.StatusBadRequest)
+	if !w.server.judged.TryAcquire(all) {
+		t.Error("some room is lost")
+	}
+}
+
+// Nobody is kept waiting whose request is over.
+func TestATurnThatNobodyWaitsFor(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	full := make(turns)
+	if err := full.take(ctx); !fault.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+	if err := turns(nil).take(ctx); err != nil {
+		t.Error(err)
+	}
+	turns(nil).give()
+}
+
+// A list that is longer than a part is whole, too.
+func TestLongLists(t *testing.T) {
+	w := newWorld(t)
+	c := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
+	if err := c.list("items", 30_000, func(i int) any { return doc{"n": i, "text": strings.Repeat("x", 50)} }); err != nil {
+		t.Fatal(err)
+	}
+	c.close()
+	body := c.w.(*httptest.ResponseRecorder).Body.String()
+	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) || strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*part {
+		t.Errorf("%d bytes: %.100s", len(body), body)
+	}
+	empty := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
+	if err := empty.list("items", 0, nil); err != nil || empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
+		t.Error(err)
+	}
+}
