@@ -111,7 +111,7 @@ func (w *writer) batch(first *job) {
 		_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
 	}
 	if err != nil {
-		first.turn <- turn{err: begun(err)}
+		first.turn <- turn{err: begun(err, 0)}
 		return
 	}
 	var fine []*job // ran well and wait for the COMMIT

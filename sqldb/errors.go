@@ -118,6 +118,28 @@ func lost(err error) bool {
 	return ok && (e.Code == "57P01" || e.Code == "57P02") // admin_shutdown, crash_shutdown
 }
 
+// behind reports whether a BEGIN gave up waiting for what others had committed: it has no other lock to wait for.
+func behind(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && e.Number == 1205 // ER_LOCK_WAIT_TIMEOUT
+}
+
+// unknownVariable reports whether a server does not know the variable that it was told to set.
+func unknownVariable(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && e.Number == 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
+}
+
+// IsExisting reports whether err is the refusal to create a table that is there. On PostgreSQL two that create it at the same moment hear
+// IsDuplicate instead.
+func IsExisting(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == 1050 // ER_TABLE_EXISTS_ERROR
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "42P07" // duplicate_table
+}
+
 // halfway reports whether a COMMIT ended in the middle: a Galera node that lost its cluster meanwhile says so.
 func halfway(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)

@@ -12,8 +12,9 @@ import (
 
 // Step is one change of the schema. Steps are only ever added at the end of a list; a released one never changes.
 //
-// MySQL commits by itself at every CREATE, ALTER and DROP, so there a step cut short begins again from its start:
-// write one such statement per step, or IF NOT EXISTS.
+// MySQL commits by itself at every CREATE, ALTER and DROP, so there a step cut short begins again from its start, and two nodes of a Galera
+// cluster, whose locks are each one's own, may run it at the same moment: write one such statement per step, or IF NOT EXISTS, and rows in
+// steps without any.
 type Step struct {
 	Name string // recorded in the version table, to notice lists that do not belong together
 	Run  func(ctx context.Context, tx *Tx) error
@@ -33,21 +34,27 @@ func Statements(name string, statements ...string) Step {
 
 // Migrate brings Berth's own tables up to date: it runs, in order, the steps that the version table does not list yet,
 // each in a transaction of its own, and records each one there. Several processes may start at once:
-// each step runs once (on a Galera cluster: once per node, so start there one process first).
+// each step counts once.
 // It never touches tables that OpenStack's own tools migrate.
 func Migrate(ctx context.Context, db *DB, table string, steps []Step) error {
 	const op = "sqldb.Migrate"
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(table) {
 		return fault.New(fault.Internal, op, "%q is no name for a version table", table)
 	}
-	for {
-		more := false
+	// On MySQL, CREATE TABLE ends the transaction it is in: so the table is made before any step.
+	for first := true; ; first = false {
+		more := first
 		err := db.Write(ctx, func(tx *Tx) error {
 			unlock, err := tx.lockStarters(ctx, table)
 			if err != nil {
 				return err
 			}
-			more, err = migrateOne(ctx, tx, table, steps)
+			if first {
+				_, err = tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+
+					" (version INTEGER NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at VARCHAR(32) NOT NULL)")
+			} else {
+				more, err = migrateOne(ctx, tx, table, steps)
+			}
 			return errors.Join(err, unlock())
 		})
 		if err != nil {
@@ -61,10 +68,6 @@ func Migrate(ctx context.Context, db *DB, table string, steps []Step) error {
 
 // migrateOne runs the first step that is not recorded. more is false when all were.
 func migrateOne(ctx context.Context, tx *Tx, table string, steps []Step) (more bool, err error) {
-	if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+
-		" (version INTEGER NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at VARCHAR(32) NOT NULL)"); err != nil {
-		return false, err
-	}
 	done, err := recorded(ctx, tx, table)
 	if err != nil {
 		return false, err
@@ -88,6 +91,9 @@ func migrateOne(ctx context.Context, tx *Tx, table string, steps []Step) (more b
 	}
 	_, err = tx.Exec(ctx, "INSERT INTO "+table+" (version, name, applied_at) VALUES (?, ?, ?)",
 		len(done)+1, step.Name, time.Now().UTC().Format(time.RFC3339))
+	if IsDuplicate(err) { // somebody on another node of the cluster was faster
+		err = Retry(err)
+	}
 	return true, err
 }
 

@@ -155,7 +155,8 @@ func (db *DB) openMySQL(a address) error {
 	return nil
 }
 
-// repeatable makes every transaction of a connection REPEATABLE READ once and for all, which is one statement less in each.
+// repeatable makes every transaction of a connection REPEATABLE READ once and for all, which is one statement less in each; and on a Galera
+// cluster each BEGIN waits until its node has what others had committed by then on any node.
 type repeatable struct{ driver.Connector }
 
 // Connect implements driver.Connector.
@@ -164,10 +165,12 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", nil)
-	if err != nil {
-		conn.Close()
-		return nil, err
+	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION wsrep_sync_wait = 1"} {
+		_, err = conn.(driver.ExecerContext).ExecContext(ctx, statement, nil)
+		if err != nil && !unknownVariable(err) { // MySQL without Galera
+			conn.Close()
+			return nil, err
+		}
 	}
 	return conn, nil
 }

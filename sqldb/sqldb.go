@@ -35,6 +35,7 @@ const (
 	maxAttempts = 10                     // how often one Write or Read may run its function
 	firstPause  = 4 * time.Millisecond   // the pause after the first failed attempt; it doubles
 	longestWait = 500 * time.Millisecond // the longest pause between two attempts
+	longBegin   = 5 * time.Second        // a BEGIN that failed after so long is not repeated
 )
 
 // DB is an open database. It is safe for concurrent use; Close it when done.
@@ -133,9 +134,10 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 
 // transact is one attempt on a pooled connection.
 func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx) error) error {
+	called := time.Now()
 	conn, inner, err := db.begin(ctx, options)
 	if err != nil {
-		return begun(err)
+		return begun(err, time.Since(called))
 	}
 	defer conn.Close()
 	tx := &Tx{Dialect: db.Dialect, on: inner, readOnly: options.ReadOnly}
@@ -144,9 +146,9 @@ func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx)
 	tx.finish()
 	switch {
 	case tx.lost != nil: // the server rolls back what it heard no COMMIT for
-		return &retry{fault.Wrap(fault.Unavailable, "sqldb.transact", tx.lost)}
+		return &retry{absent("sqldb.transact", tx.lost)}
 	case err != nil && lost(err): // while rows were read
-		return &retry{fault.Wrap(fault.Unavailable, "sqldb.transact", err)}
+		return &retry{absent("sqldb.transact", err)}
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
@@ -184,13 +186,22 @@ func (db *DB) begin(ctx context.Context, options *sql.TxOptions) (conn *sql.Conn
 	return nil, nil, err
 }
 
-// begun gives an error of BEGIN its kind. Nothing has happened yet, so a lost connection may be repeated.
-func begun(err error) error {
-	err = fault.Wrap(fault.Unavailable, "sqldb.begin", err)
-	if lost(err) {
-		return &retry{err}
+// begun gives an error of BEGIN its kind. Nothing has happened yet, so a lost connection may be repeated; so may a node's wait for its cluster that
+// ended early, as it does when the cluster changes, but a long one is enough.
+func begun(err error, took time.Duration) error {
+	if behind(err) && took > longBegin { // without its cause, so that it is not repeated
+		return fault.New(fault.Unavailable, "sqldb.begin",
+			"this node of the database cluster has not caught up with the others in time, try again later: %v", err)
 	}
-	return err
+	if lost(err) {
+		return &retry{absent("sqldb.begin", err)}
+	}
+	return fault.Wrap(fault.Unavailable, "sqldb.begin", err)
+}
+
+// absent is the fault of a server that was lost before COMMIT: nothing was kept.
+func absent(op string, err error) error {
+	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; nothing was changed, try again later: %w", err)
 }
 
 // committed gives an error of COMMIT its kind: what was not even sent may be repeated, a clear refusal keeps its cause, and silence means

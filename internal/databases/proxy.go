@@ -14,14 +14,15 @@ import (
 type Proxy struct {
 	Addr string // host:port
 
-	target   string
+	first    string // the server it was made for
 	listener net.Listener
 	all      sync.WaitGroup
 
-	mu    sync.Mutex
-	open  map[net.Conn]bool // both sides
-	plans []Cut
-	cuts  int
+	mu     sync.Mutex
+	target string            // where new connections lead
+	open   map[net.Conn]bool // both sides
+	plans  []Cut
+	cuts   int
 }
 
 // Cut is one connection to break.
@@ -39,7 +40,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, open: map[net.Conn]bool{}}
+	p := &Proxy{Addr: l.Addr().String(), target: target, first: target, listener: l, open: map[net.Conn]bool{}}
 	p.all.Go(p.accept)
 	t.Cleanup(func() {
 		p.listener.Close()
@@ -50,13 +51,20 @@ func NewProxy(t testing.TB, target string) *Proxy {
 }
 
 // URL is a URL of the server with the proxy's address in place of the server's.
-func (p *Proxy) URL(url string) string { return strings.Replace(url, p.target, p.Addr, 1) }
+func (p *Proxy) URL(url string) string { return strings.Replace(url, p.first, p.Addr, 1) }
 
 // Break plans to break connections: each of them the next one on which its word is said, in this order.
 func (p *Proxy) Break(cuts ...Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plans = append(p.plans, cuts...)
+}
+
+// Turn leads new connections to another server.
+func (p *Proxy) Turn(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
 }
 
 // Mend gives up the cuts that were planned and not made.
@@ -96,7 +104,10 @@ func (p *Proxy) accept() {
 func (p *Proxy) pass(client net.Conn) {
 	p.know(client)
 	defer p.forget(client)
-	server, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}

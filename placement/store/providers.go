@@ -162,11 +162,25 @@ func (s *Store) raised(ctx context.Context, tx *sqldb.Tx, p providerRow) (Change
 // hold makes writers of these providers take turns where writers run side by side, before a transaction reads anything:
 // the first wins, the others see what it did (MariaDB) or start afresh (PostgreSQL). On SQLite writers take turns anyway.
 func hold(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
-	if tx.Dialect == sqldb.SQLite {
-		return nil
-	}
 	ids = slices.Sorted(slices.Values(ids))
-	return execOf(ctx, tx, "UPDATE resource_providers SET generation = generation WHERE uuid IN (%)", ids)
+	for _, to := range held(tx, "generation", "generation + 1", "generation - 1") {
+		if err := execOf(ctx, tx, "UPDATE resource_providers SET generation = "+to+" WHERE uuid IN (%)", ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// held gives the values that a column is set to, one after the other, to hold its row. Locks are not known on the other nodes of a Galera
+// cluster, rows that were changed are: so there the value changes, and changes back.
+func held(tx *sqldb.Tx, same, other, back string) []string {
+	switch tx.Dialect {
+	case sqldb.SQLite:
+		return nil
+	case sqldb.MySQL:
+		return []string{other, back}
+	}
+	return []string{same}
 }
 
 // roots lists the roots of providers, each once, sorted.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/resource"
@@ -19,6 +21,14 @@ const (
 	revision         = "422ece571366" // consumer types; Placement 6.0 and later
 	revisionNoDouble = "a082b8bb98d0"
 )
+
+const (
+	makingTime = 30 * time.Second       // how long another process is waited for that makes the tables
+	makingLook = 100 * time.Millisecond // how often it is looked whether it has
+)
+
+// errUnfinished says that alembic_version is there without a revision: another process is making the tables, or ended in the midst of it.
+var errUnfinished = errors.New("the table alembic_version is empty")
 
 //go:embed schema.sql
 var schemaSQL string
@@ -50,9 +60,12 @@ func check(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
 		switch err := tx.QueryRow(ctx, "SELECT version_num FROM alembic_version").Scan(&got); {
 		case err == nil && (got == revision || got == revisionNoDouble):
 			return false, nil
-		case err != nil && err != sql.ErrNoRows:
+		case err == sql.ErrNoRows:
+			return false, fault.New(fault.Unavailable, "", "the tables of the database are being made by another process, or one ended in the midst of it (%w): "+
+				"try again when it is done; if there is none, make the database anew", errUnfinished)
+		case err != nil:
 			return false, err
-		case err == nil:
+		default:
 			found = "revision " + got
 		}
 	}
@@ -60,10 +73,30 @@ func check(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
 		"bring it there with `placement-manage db sync`, or give Berth an empty database", found, revision, revisionNoDouble)
 }
 
-// create makes the tables on an empty database.
+// onceMade runs once again while another process is making the tables.
+func onceMade(ctx context.Context, once func() error) error {
+	for last := time.Now().Add(makingTime); ; {
+		err := once()
+		if !errors.Is(err, errUnfinished) || time.Now().After(last) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(makingLook):
+		}
+	}
+}
+
+// create makes the tables on an empty database. The first, alembic_version, is what keeps others from doing the same: on the nodes of a
+// Galera cluster too, where CREATE TABLE has one order for all and locks have not. Its row says that all are there.
 func create(ctx context.Context, tx *sqldb.Tx) error {
-	for _, statement := range statements(tx.Dialect) {
-		if _, err := tx.Exec(ctx, statement); err != nil {
+	for i, statement := range statements(tx.Dialect) {
+		_, err := tx.Exec(ctx, statement)
+		if i == 0 && (sqldb.IsExisting(err) || sqldb.IsDuplicate(err)) {
+			return sqldb.Retry(err) // and find out
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", strings.SplitN(statement, "(", 2)[0], err)
 		}
 	}

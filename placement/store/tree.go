@@ -101,11 +101,10 @@ func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (
 // holdTrees makes moves take turns where writers run side by side: two of them together could make a loop. It also waits for
 // those who are adding a child to the provider that moves or to its new parent.
 func holdTrees(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
-	if tx.Dialect == sqldb.SQLite {
-		return nil
-	}
-	if _, err := tx.Exec(ctx, "UPDATE alembic_version SET version_num = version_num"); err != nil { // a row that always is there
-		return err
+	for _, to := range held(tx, "version_num", "CONCAT(version_num, '+')", "TRIM(TRAILING '+' FROM version_num)") {
+		if _, err := tx.Exec(ctx, "UPDATE alembic_version SET version_num = "+to); err != nil { // a row that always is there
+			return err
+		}
 	}
 	return hold(ctx, tx, ids...)
 }
