@@ -105,11 +105,11 @@ func (s *Store) Version(ctx context.Context) (version string, err error) {
 // completes what older releases left behind: providers without a root, allocations without a consumer. It may be repeated.
 // The fault is the one of Open, or what the database said.
 func (s *Store) Sync(ctx context.Context) error {
-	return s.write(ctx, "Sync", func(tx *sqldb.Tx) error {
 	// In a transaction of its own: on MySQL, CREATE TABLE ends the one it is in.
 	if _, err := s.Create(ctx); err != nil {
 		return err
 	}
+	return s.write(ctx, "Sync", func(tx *sqldb.Tx) error {
 		if err := s.addClasses(ctx, tx); err != nil {
 			return err
 		}
