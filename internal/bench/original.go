@@ -10,14 +10,14 @@ import (
 )
 
 // StartOriginal starts OpenStack's own Placement as Debian runs it, in uwsgi with two processes, on a database that it brings up to
-// date, with its placement.conf and its log in dir. It returns once the server answers.
-func StartOriginal(dir, database string) (*Process, error) {
+// date, with its placement.conf, which ends with lines, and its log in dir. It returns once the server answers.
+func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return nil, fmt.Errorf("OpenStack's own Placement is not installed; run `make tools`: %w", err)
 		}
 	}
-	if _, err := Configure(dir, database); err != nil {
+	if _, err := Configure(dir, database, lines...); err != nil {
 		return nil, err
 	}
 	if out, err := exec.Command("placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err != nil {

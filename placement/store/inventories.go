@@ -211,7 +211,7 @@ func (s *Store) DeleteInventory(ctx context.Context, id provider.ID, class resou
 		}
 		number, ok := have[class]
 		if !ok {
-			return fault.New(fault.NotFound, "", "the resource provider %s has no inventory of %s", p.ID, class)
+			return fault.New(fault.NotFound, "", "No inventory of class %s on the resource provider %s", class, p.ID) // as Neutron looks for it
 		}
 		err = dropInventories(ctx, tx, p, map[resource.Class]int64{class: number})
 		if fault.CodeOf(err) == codeInventory {

@@ -109,14 +109,14 @@ func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any)
 	return list, err
 }
 
-// findProvider reads the provider that a request names in its path.
+// findProvider reads the provider that a request names in its path. Neutron tells what is missing by how the sentence begins.
 func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow, error) {
 	list, err := findProviders(ctx, tx, "p.uuid = ?", id)
 	if err != nil {
 		return providerRow{}, err
 	}
 	if len(list) == 0 {
-		return providerRow{}, fault.New(fault.NotFound, "", "there is no resource provider %s", id)
+		return providerRow{}, fault.New(fault.NotFound, "", "No resource provider with uuid %s is known", id)
 	}
 	return list[0], nil
 }

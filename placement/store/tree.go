@@ -28,6 +28,11 @@ func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string,
 		made, change = row.Provider, Change{Roots: roots(row), Generation: row.Generation}
 		return err
 	})
+	if fault.CodeOf(err) == codeDuplicate {
+		if _, missing := s.Provider(ctx, id); missing == nil {
+			err = fault.New(fault.Conflict, "placement.store.CreateProvider", "a resource provider with the ID %s exists already", id).WithCode(codeDuplicate)
+		}
+	}
 	return made, change, err
 }
 
@@ -49,7 +54,7 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 	number, err := tx.Insert(ctx, "INSERT INTO resource_providers (created_at, uuid, name, generation, root_provider_id, parent_provider_id) "+
 		"VALUES (?, ?, ?, 0, ?, ?)", s.now(), id, name, rootRow, parentRow)
 	if sqldb.IsDuplicate(err) {
-		return duplicate(name, id)
+		return duplicate(name)
 	}
 	if err == nil && parent == "" {
 		_, err = tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id, updated_at = ? WHERE id = ?", s.now(), number)
@@ -57,8 +62,9 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 	return err
 }
 
-func duplicate(name string, id provider.ID) error {
-	return fault.New(fault.Conflict, "", "a resource provider with the name %q or the ID %s exists already", name, id).WithCode(codeDuplicate)
+// duplicate begins as Nova looks for it: without these words it takes a 409 for another one that has just made the same provider.
+func duplicate(name string) error {
+	return fault.New(fault.Conflict, "", "Conflicting resource provider name: %s is taken", name).WithCode(codeDuplicate)
 }
 
 // findParent reads the provider that a request names as parent.
@@ -115,7 +121,7 @@ func (s *Store) rename(ctx context.Context, tx *sqldb.Tx, p providerRow, name st
 	}
 	_, err := tx.Exec(ctx, "UPDATE resource_providers SET name = ?, updated_at = ? WHERE id = ?", name, s.now(), p.id)
 	if sqldb.IsDuplicate(err) {
-		return duplicate(name, p.ID)
+		return duplicate(name)
 	}
 	return err
 }
