@@ -138,6 +138,26 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestBeginFails: what a node of a Galera cluster says at BEGIN. It never is the bare error of the driver.
+func TestBeginFails(t *testing.T) {
+	for _, c := range []struct {
+		number uint16
+		took   time.Duration
+		again  bool
+		says   string
+	}{
+		{1047, 0, true, "its node has left the cluster"},
+		{1205, 0, true, "Error 1205"}, // while the cluster changes
+		{1205, time.Minute, false, "has not caught up with the others"},
+		{1045, 0, false, "Error 1045"}, // access denied
+	} {
+		err := begun(&mysql.MySQLError{Number: c.number}, c.took)
+		if !fault.Is(err, fault.Unavailable) || IsUnknown(err) || again(err) != c.again || !strings.Contains(fault.TextOf(err), c.says) {
+			t.Errorf("%d after %v: again %t: %v", c.number, c.took, again(err), err)
+		}
+	}
+}
+
 // TestForeign: the number changes by the writes of others, and by no others.
 func TestForeign(t *testing.T) {
 	url := fileURL(t)
