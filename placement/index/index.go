@@ -135,6 +135,42 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 	return &next
 }
 
+// Use gives a snapshot in which these providers are used so much, and all else is as before: also their generations, which say as of
+// when the rest of them was read. Providers that it does not have are left out. The cost is that of the trees and of a few pages.
+func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
+	next := *s
+	classes := map[resource.Class]struct{}{}
+	for _, amounts := range uses {
+		for c := range amounts {
+			classes[c] = struct{}{}
+		}
+	}
+	next.classes = s.classes.learn(classes)
+	fresh := map[provider.ID]*Tree{}
+	for id, amounts := range uses {
+		place, ok := s.Find(id)
+		if !ok {
+			continue
+		}
+		t := fresh[place.Tree.Root]
+		if t == nil {
+			copied := *place.Tree
+			copied.Nodes = slices.Clone(copied.Nodes)
+			t = &copied
+			fresh[t.Root] = t
+		}
+		n := &t.Nodes[place.At]
+		n.Stocks = next.used(n.Stocks, amounts)
+	}
+	next.trees = s.trees.edit(func(d *draft[*Tree]) {
+		for root, t := range fresh {
+			t.Shape = t.shape()
+			d.put(root, t)
+		}
+	})
+	return &next
+}
+
 // settle enters the providers of a tree that qualify, where that is news, and forgets those that no longer do; but
 // not those that another tree has taken since.
 func settle(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {

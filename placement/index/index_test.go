@@ -158,6 +158,10 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 		world := map[provider.ID][]index.Row{}
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			root := provider.ID(fmt.Sprint("r", rapid.IntRange(0, 300).Draw(t, "root")))
+			if rapid.IntRange(0, 3).Draw(t, "only usage") == 0 {
+				s = s.Use(use(t, world[root]))
+				continue
+			}
 			var rows []index.Row
 			for i := range rapid.IntRange(0, 3).Draw(t, "rows") {
 				r := row(root, "", root)
@@ -190,11 +194,37 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 	})
 }
 
+// use draws another usage for these providers, also of classes that they do not offer, and writes it into the rows. Of providers
+// that are not there it is drawn too.
+func use(t *rapid.T, rows []index.Row) map[provider.ID]resource.Amounts {
+	uses := map[provider.ID]resource.Amounts{"nobody": {"A": 1}}
+	for i := range rows {
+		if rapid.Bool().Draw(t, "left out") {
+			continue
+		}
+		rows[i].Used = resource.Amounts{}
+		for _, c := range []resource.Class{"A", "B", "LATE"} {
+			if n := rapid.IntRange(0, 3).Draw(t, "used"); n > 0 {
+				rows[i].Used[c] = n
+			}
+		}
+		uses[rows[i].ID] = rows[i].Used
+	}
+	return uses
+}
+
 // describe writes all that can be asked of a snapshot.
 func describe(s *index.Snapshot) string {
 	out := fmt.Sprintln(s.Len(), s.Providers(), s.Members("g"))
 	for root := range s.Roots() {
 		out += fmt.Sprintln(root, s.Tree(root))
+		for _, n := range s.Lookup(root).Nodes {
+			var stocks []string // the numbers of classes are in the order in which they were learnt
+			for _, st := range n.Stocks {
+				stocks = append(stocks, fmt.Sprintln(n.ID, st.Used, st.Room, st.Offered()))
+			}
+			out += fmt.Sprint(slices.Sorted(slices.Values(stocks)))
+		}
 		for _, r := range s.Tree(root) {
 			out += fmt.Sprintln(r.ID, s.RootOf(r.ID))
 		}

@@ -17,15 +17,16 @@ type Tree struct {
 	Classes    []No // all that some node offers, sorted
 	Traits     []No // all that some node has, sorted
 	Aggregates []No // all that some node is a member of, sorted
+	Shape      Shape
 }
 
 // Node is one provider of a tree.
 type Node struct {
 	ID         provider.ID
 	Name       string
-	Parent     int32 // the position of the parent in the tree, or -1
-	End        int32 // the position after its last descendant: its subtree is Nodes[i:End]
-	Generation int
+	Parent     int32       // the position of the parent in the tree, or -1
+	End        int32       // the position after its last descendant: its subtree is Nodes[i:End]
+	Generation int         // as of when the provider was read as a whole; Snapshot.Use leaves it
 	Stocks     []Stock     // sorted by class
 	Traits     []No        // sorted
 	Aggregates []No        // sorted
@@ -153,25 +154,39 @@ func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
 // node makes one row compact.
 func (s *Snapshot) node(r *Row, parent int32) Node {
 	n := Node{ID: r.ID, Name: r.Name, Parent: parent, Generation: r.Generation}
-	n.Stocks = make([]Stock, 0, len(r.Inventories))
 	if parent < 0 {
 		n.lost = r.Parent
 	}
+	n.Stocks = make([]Stock, 0, len(r.Inventories))
 	for c, inv := range r.Inventories {
-		n.Stocks = append(n.Stocks, Stock{
-			Class: s.classes.of(c), Inventory: inv, Used: r.Used[c], Room: min(inv.Capacity()-r.Used[c], inv.MaxUnit),
-		})
+		n.Stocks = append(n.Stocks, Stock{Class: s.classes.of(c), Inventory: inv})
 	}
-	for c, used := range r.Used {
-		if _, offered := r.Inventories[c]; !offered {
-			n.Stocks = append(n.Stocks, Stock{Class: s.classes.of(c), Used: used, Room: -used})
-		}
-	}
-	slices.SortFunc(n.Stocks, func(a, b Stock) int { return cmp.Compare(a.Class, b.Class) })
+	n.Stocks = s.used(n.Stocks, r.Used)
 	n.Traits = numbered(s.traits, r.Traits)
 	n.Aggregates = numbered(s.aggregates, r.Aggregates)
 	n.shares = slices.Contains(r.Traits, Sharing)
 	return n
+}
+
+// used gives the stocks, in a list of their own, with these amounts taken.
+func (s *Snapshot) used(stocks []Stock, amounts resource.Amounts) []Stock {
+	out := make([]Stock, 0, len(stocks))
+	for _, st := range stocks {
+		if st.Offered() {
+			st.Used = amounts[s.classes.names[st.Class]]
+			st.Room = min(st.Inventory.Capacity()-st.Used, st.Inventory.MaxUnit)
+			out = append(out, st)
+		}
+	}
+	offered := len(out)
+	for c, used := range amounts {
+		no := s.classes.of(c)
+		if !slices.ContainsFunc(out[:offered], func(st Stock) bool { return st.Class == no }) {
+			out = append(out, Stock{Class: no, Used: used, Room: -used})
+		}
+	}
+	slices.SortFunc(out, func(a, b Stock) int { return cmp.Compare(a.Class, b.Class) })
+	return out
 }
 
 func numbered[N ~string](known numbers[N], names []N) []No {
@@ -202,6 +217,7 @@ func (t *Tree) sum() {
 		slices.Sort(*list)
 		*list = slices.Clip(slices.Compact(*list))
 	}
+	t.Shape = t.shape()
 }
 
 // row makes the row of a node again.

@@ -35,7 +35,8 @@ type live struct {
 type batch struct {
 	all   bool // the whole database
 	roots map[provider.ID]bool
-	since time.Time // the oldest of what it reads has been waiting since then
+	used  map[provider.ID]bool // providers of which nothing but the usage has changed
+	since time.Time            // the oldest of what it reads has been waiting since then
 	done  chan struct{}
 	err   error // set before done is closed
 }
@@ -50,7 +51,7 @@ func newLive(s *store.Store) *live {
 func (l *live) now() *index.Snapshot { return l.snapshot.Load() }
 
 // reload reads the whole database again.
-func (l *live) reload(ctx context.Context) error { return l.join(ctx, true, nil) }
+func (l *live) reload(ctx context.Context) error { return l.join(ctx, true, nil, nil) }
 
 // refresh reads these trees again, after whatever the caller has committed. When it fails the trees are kept for the next
 // refresh, whoever causes it.
@@ -58,12 +59,17 @@ func (l *live) refresh(ctx context.Context, roots ...provider.ID) error {
 	if len(roots) == 0 {
 		return nil
 	}
-	return l.join(ctx, false, roots)
+	return l.join(ctx, false, roots, nil)
+}
+
+// refreshUsage reads again what is taken of these providers, and nothing else of them.
+func (l *live) refreshUsage(ctx context.Context, used ...provider.ID) error {
+	return l.join(ctx, false, nil, used)
 }
 
 // join adds to the next refresh, and waits until it is done or does it.
-func (l *live) join(ctx context.Context, all bool, roots []provider.ID) error {
-	mine := l.add(time.Now(), all, roots)
+func (l *live) join(ctx context.Context, all bool, roots, used []provider.ID) error {
+	mine := l.add(time.Now(), all, roots, used)
 	select {
 	case l.turn <- struct{}{}:
 		l.run(ctx)
@@ -73,11 +79,11 @@ func (l *live) join(ctx context.Context, all bool, roots []provider.ID) error {
 	return mine.err
 }
 
-func (l *live) add(since time.Time, all bool, roots []provider.ID) *batch {
+func (l *live) add(since time.Time, all bool, roots, used []provider.ID) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next == nil {
-		l.next = &batch{roots: map[provider.ID]bool{}, since: since, done: make(chan struct{})}
+		l.next = &batch{roots: map[provider.ID]bool{}, used: map[provider.ID]bool{}, since: since, done: make(chan struct{})}
 	}
 	if since.Before(l.next.since) {
 		l.next.since = since
@@ -85,6 +91,9 @@ func (l *live) add(since time.Time, all bool, roots []provider.ID) *batch {
 	l.next.all = l.next.all || all
 	for _, root := range roots {
 		l.next.roots[root] = true
+	}
+	for _, id := range used {
+		l.next.used[id] = true
 	}
 	return l.next
 }
@@ -104,7 +113,7 @@ func (l *live) run(ctx context.Context) {
 	b.err = fault.New(fault.Internal, "placement.server", "the refresh did not end") // if load panics
 	defer func() {
 		if b.err != nil {
-			l.add(b.since, b.all, slices.Collect(maps.Keys(b.roots)))
+			l.add(b.since, b.all, slices.Collect(maps.Keys(b.roots)), slices.Collect(maps.Keys(b.used)))
 		}
 		close(b.done)
 	}()
@@ -120,21 +129,53 @@ func (l *live) load(ctx context.Context, b *batch) error {
 		}
 		return err
 	}
-	roots := slices.Sorted(maps.Keys(b.roots))
-	rows, err := l.store.TreeRows(ctx, roots...)
+	s, err := l.replace(ctx, l.snapshot.Load(), slices.Sorted(maps.Keys(b.roots)))
 	if err != nil {
 		return err
+	}
+	if s, err = l.use(ctx, s, b); err != nil {
+		return err
+	}
+	l.snapshot.Store(s)
+	return nil
+}
+
+// replace reads whole trees.
+func (l *live) replace(ctx context.Context, s *index.Snapshot, roots []provider.ID) (*index.Snapshot, error) {
+	if len(roots) == 0 {
+		return s, nil
+	}
+	rows, err := l.store.TreeRows(ctx, roots...)
+	if err != nil {
+		return nil, err
 	}
 	trees := make(map[provider.ID][]index.Row, len(roots))
 	for _, row := range indexRows(rows) {
 		trees[row.Root] = append(trees[row.Root], row)
 	}
-	s := l.snapshot.Load()
 	for _, root := range roots {
 		s = s.Replace(root, trees[root])
 	}
-	l.snapshot.Store(s)
-	return nil
+	return s, nil
+}
+
+// use reads the usage of providers whose trees have not been read just now.
+func (l *live) use(ctx context.Context, s *index.Snapshot, b *batch) (*index.Snapshot, error) {
+	var ids []provider.ID
+	for id := range b.used {
+		if !b.roots[s.RootOf(id)] {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return s, nil
+	}
+	slices.Sort(ids)
+	uses, err := l.store.Uses(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	return s.Use(uses), nil
 }
 
 // behind says whether a refresh failed and its trees wait to be read again.
@@ -164,18 +205,34 @@ func indexRows(rows []store.Row) []index.Row {
 
 // refresh reads the trees of a change again, so that whoever hears of the write finds it in the index. The write stands in
 // any case: a refresh that fails is logged, and the next candidates wait for its repetition.
-func (c *call) refresh(change store.Change) { c.refreshRoots(change.Roots) }
+func (c *call) refresh(change store.Change) {
+	snapshot := c.server.index.now()
+	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
+	if len(change.Used) == 0 || !all(change.Used, known) { // somebody else has made or moved one
+		c.refreshRoots(change.Roots)
+		return
+	}
+	c.behind(c.server.index.refreshUsage(c.ctx(), change.Used...), change.Roots)
+}
 
 func (c *call) refreshRoots(roots []provider.ID) {
-	if err := c.server.index.refresh(c.ctx(), roots...); err != nil {
+	c.behind(c.server.index.refresh(c.ctx(), roots...), roots)
+}
+
+func (c *call) behind(err error, roots []provider.ID) {
+	if err != nil {
 		c.server.log.Warn("the index is behind the database", "request_id", c.id, "trees", roots, "error", err)
 	}
+}
+
+func all[T any](list []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(t T) bool { return !is(t) })
 }
 
 // fresh is a snapshot in which no refresh is owed.
 func (c *call) fresh() (*index.Snapshot, error) {
 	if c.server.index.behind() {
-		if err := c.server.index.join(c.ctx(), false, nil); err != nil {
+		if err := c.server.index.join(c.ctx(), false, nil, nil); err != nil {
 			return nil, err
 		}
 	}

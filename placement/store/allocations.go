@@ -123,7 +123,7 @@ func (s *Store) deleteAllocations(ctx context.Context, consumer resource.Consume
 		if len(held) == 0 {
 			return fault.New(fault.NotFound, "", "the consumer %s has no allocations", consumer)
 		}
-		change = Change{Roots: roots(held[consumer]...)}
+		change = Change{Roots: roots(held[consumer]...), Used: ids(held[consumer]...)}
 		if _, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer); err != nil {
 			return err
 		}

@@ -21,7 +21,10 @@ func testClaims(t *testing.T, s *Store) {
 	c.Allocation[id(2)] = resource.Amounts{"VCPU": 1, "MEMORY_MB": 5}
 	change, err := s.PutAllocations(ctx, c)
 	ok(t, err)
-	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}})
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Used: []provider.ID{id(1), id(2)}})
+	uses, err := s.Uses(ctx, id(1), id(2), id(3), id(9))
+	ok(t, err)
+	equal(t, "uses", uses, map[provider.ID]resource.Amounts{id(1): {"VCPU": 2}, id(2): {"VCPU": 1, "MEMORY_MB": 5}, id(3): {}})
 	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2), generation(t, s, 3)}, []int{2, 2, 1})
 	held, err := s.ConsumerAllocations(ctx, consumer(500))
 	ok(t, err)
@@ -38,7 +41,7 @@ func testClaims(t *testing.T, s *Store) {
 	c.Project, c.User, c.ConsumerType = "project2", "user2", "MIGRATION"
 	change, err = s.PutAllocations(ctx, c)
 	ok(t, err)
-	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(3)}})
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(3)}, Used: []provider.ID{id(1), id(2), id(3)}})
 	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2), generation(t, s, 3)}, []int{2, 2, 2})
 	held, err = s.ConsumerAllocations(ctx, consumer(500))
 	ok(t, err)
@@ -133,7 +136,7 @@ func testManyConsumers(t *testing.T, s *Store) {
 	ok(t, putOne(ctx, s, claim(500, 1, 10)))
 	change, err := s.PutAllocations(ctx, claim(501, 1, 10), claim(500, 2, 10).seen(1))
 	ok(t, err)
-	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(2)}})
+	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(2)}, Used: []provider.ID{id(1), id(2)}})
 	gone := claim(501, 1, 10).seen(1)
 	gone.Allocation = nil
 	_, err = s.PutAllocations(ctx, gone, claim(500, 1, 10).seen(2))

@@ -69,7 +69,7 @@ func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err e
 		for _, id := range ids {
 			delete(done.touched, id)
 		}
-		a = attempt{known: done.known, change: Change{Roots: done.roots}}
+		a = attempt{known: done.known, change: Change{Roots: done.roots, Used: done.used}}
 		return s.raise(ctx, tx, 1, slices.Collect(maps.Values(done.touched))...)
 	})
 	return a, err
@@ -156,6 +156,7 @@ func seen(ctx context.Context, tx *sqldb.Tx, claims []Claim) (known map[resource
 type settled struct {
 	touched map[provider.ID]guarded
 	roots   []provider.ID // touched or left
+	used    []provider.ID // likewise, the providers
 	known   map[resource.ConsumerID]consumerRow
 }
 
@@ -202,8 +203,17 @@ func summary(claims []Claim, want wanted, known map[resource.ConsumerID]consumer
 			}
 		}
 	}
-	done.roots, done.known = roots(all...), known
+	done.roots, done.used, done.known = roots(all...), ids(all...), known
 	return done
+}
+
+// ids lists providers, sorted, each once.
+func ids(list ...providerRow) []provider.ID {
+	out := make([]provider.ID, len(list))
+	for i, p := range list {
+		out[i] = p.ID
+	}
+	return set(out)
 }
 
 // compare holds the consumers against what the callers saw.

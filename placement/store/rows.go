@@ -39,6 +39,29 @@ func (s *Store) TreeRows(ctx context.Context, roots ...provider.ID) (rows []Row,
 	return rows, err
 }
 
+// Uses reads what is taken of these providers, at one moment; nothing of one that is no more.
+func (s *Store) Uses(ctx context.Context, providers ...provider.ID) (uses map[provider.ID]resource.Amounts, err error) {
+	err = s.read(ctx, "Uses", func(tx *sqldb.Tx) error {
+		uses = make(map[provider.ID]resource.Amounts, len(providers))
+		return eachOf(ctx, tx, "SELECT p.uuid, COALESCE(c.name, ''), COALESCE(SUM(x.used), 0) FROM resource_providers p "+
+			"LEFT JOIN allocations x ON x.resource_provider_id = p.id LEFT JOIN resource_classes c ON c.id = x.resource_class_id "+
+			"WHERE p.uuid IN (%) GROUP BY p.uuid, c.name", providers, func(rows *sql.Rows) error {
+			var id provider.ID
+			var class resource.Class
+			var used int
+			err := rows.Scan(&id, &class, &used)
+			if uses[id] == nil {
+				uses[id] = resource.Amounts{}
+			}
+			if class != "" {
+				uses[id][class] = used
+			}
+			return err
+		})
+	})
+	return uses, err
+}
+
 // forest is the providers being read, by their number in the database.
 type forest struct {
 	ctx  context.Context
