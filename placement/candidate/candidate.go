@@ -94,7 +94,7 @@ func all[C any](s *index.Snapshot, ask resource.Ask, stop Until, say func(*walk)
 			if p.stopped() {
 				return
 			}
-			if !h.fill(t) {
+			if !h.try(t) {
 				continue
 			}
 			for w.begin(); w.next(); {
@@ -144,7 +144,7 @@ func spread[C any](s *index.Snapshot, ask resource.Ask, stop Until, say func(*wa
 				return
 			}
 			h := newHost(p)
-			if !h.fill(t) {
+			if !h.try(t) {
 				continue
 			}
 			w := newWalk(h)

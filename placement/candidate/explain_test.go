@@ -68,9 +68,9 @@ nearest: cmp-1: GPU: asks 1, 0 of 0 free (2 reserved)
 		cmp-2 VCPU=4
 			dev20 GPU=1
 		`, "_1 GPU:1 +NEW", `
-of 2 hosts, none has GPU with NEW
+no provider has NEW, which is asked with GPU
        2 hosts
-       0 have GPU with NEW
+       0 have a provider with NEW
 never together: GPU:1 with NEW
 nearest: cmp-1: GPU: none with NEW
 nearest: cmp-2: GPU: none with NEW
@@ -86,11 +86,11 @@ nearest: cmp-2: GPU: none with NEW
 		cmp-3 VCPU=4/4
 			dev30 GPU=3
 		`, "VCPU:1 | _1 GPU:1 | _2 GPU:1 | _3 GPU:1", `
-2 hosts have VCPU:1 free on one provider, none has room for 3 × GPU:1 (nearest: cmp-2: GPU: asks 3, 2 of 2 free)
+2 hosts have VCPU:1 free on one provider, none has room for 3 x GPU:1 (nearest: cmp-2: GPU: asks 3, 2 of 2 free)
        3 hosts
        2 have VCPU:1 free on one provider
-       0 have room for 3 × GPU:1
-never together: VCPU:1 + 3 × GPU:1
+       0 have room for 3 x GPU:1
+never together: VCPU:1 + 3 x GPU:1
 nearest: cmp-2: GPU: asks 3, 2 of 2 free
 nearest: cmp-1: GPU: asks 3, 1 of 2 free
 `,
@@ -122,10 +122,10 @@ nearest: cmp-1: GPU: asks 3, 8 of 8 free (the largest share is 2)
 		cmp-1
 			pf0 VF=8
 		`, "_1 VF:1 | _2 VF:1 | isolate", `
-of 1 host, none has room for 2 × VF:1 on separate providers (nearest: cmp-1: VF: asks 2, 8 of 8 free (group_policy=isolate))
+of 1 host, none has room for 2 x VF:1 on separate providers (nearest: cmp-1: VF: asks 2, 8 of 8 free (group_policy=isolate))
        1 hosts
-       0 have room for 2 × VF:1 on separate providers
-never together: 2 × VF:1 + group_policy=isolate
+       0 have room for 2 x VF:1 on separate providers
+never together: 2 x VF:1 + group_policy=isolate
 nearest: cmp-1: VF: asks 2, 8 of 8 free (group_policy=isolate)
 `,
 	}, {
@@ -146,9 +146,9 @@ nearest: cmp-1: VF: asks 1, 8 of 8 free (same_subtree); BW: asks 1, 9 of 9 free 
 		cmp-1 VCPU=4 +OLD
 		cmp-2 VCPU=4
 		`, "VCPU:1 | root=+NEW | root=!OLD", `
-of 2 hosts, none has a root with NEW, without OLD
+no provider has NEW, which root_required names
        2 hosts
-       0 have a root with NEW, without OLD
+       0 have a provider with NEW
 never together: root_required=NEW
 nearest: cmp-1: its root is not one with NEW, without OLD
 nearest: cmp-2: its root is not one with NEW, without OLD

@@ -13,15 +13,17 @@ func Contradiction(s *index.Snapshot, ask resource.Ask) (whole resource.Ask, les
 	if x.plan.nothing != "" || s.Len() == 0 || !x.pass() {
 		return resource.Ask{}, nil
 	}
-	m, keep := x.contradiction()
-	for _, at := range m.order() {
+	keep, _ := x.contradiction()
+	for _, at := range x.pieces.order() {
 		if keep[at] {
 			fewer := slices.Clone(keep)
 			fewer[at] = false
-			less = append(less, m.with(fewer))
+			one, _ := x.pieces.with(fewer)
+			less = append(less, one)
 		}
 	}
-	return m.with(keep), less
+	whole, _ = x.pieces.with(keep)
+	return whole, less
 }
 
 // Possible says whether some host meets an ask; also one without groups, which has no candidates.

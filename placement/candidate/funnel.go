@@ -2,10 +2,8 @@ package candidate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/resource"
 )
 
@@ -13,7 +11,8 @@ import (
 type rule int
 
 const (
-	rooted    rule = iota // root_required
+	narrowed  rule = iota // the index says at once that few hosts can do
+	rooted                // root_required
 	offered               // some provider offers the class
 	qualified             // some provider that offers what the kind asks has its traits, aggregates and tree
 	free                  // such a provider has room for one item
@@ -22,68 +21,81 @@ const (
 	subtree               // also under one provider each
 )
 
-// stage is one step of the funnel. They come coarse to fine: what is there at all, what is of the right kind, what is
-// free, what is free at once.
+// stage is one step of the funnel. They come coarse to fine: what tells most at once, what is there at all, what is of the
+// right kind, what is free, what is free at once.
 type stage struct {
-	rule   rule
-	at     int    // position of the class, kind or section (of the loose plan)
-	clause string // what the hosts left do, after a number: `offer CUSTOM_NIC`
-	lack   string // what no host does, when this stage takes the last: `none offers CUSTOM_GPU`
-	note   string // what to say of a host that has enough and yet fails
+	rule rule
+	at   int // position of the class, kind or section (of the loose plan)
 }
 
 // stages lists the steps of the funnel for a plan and its loose form.
-func (p *plan) stages(loose *plan, root string) []stage {
-	var out []stage
-	add := func(r rule, at int, verb, what, note string) {
-		third := strings.TrimSuffix(verb, "e") + "s"
-		if verb == "have" {
-			third = "has"
-		}
-		out = append(out, stage{r, at, verb + " " + what, "none " + third + " " + what, note})
+func (p *plan) stages(loose *plan, narrow bool) []stage {
+	out := make([]stage, 0, 4+len(p.classes)+2*len(p.kinds)+len(loose.parts))
+	if narrow {
+		out = append(out, stage{narrowed, 0})
 	}
 	if len(p.required)+len(p.banned) > 0 {
-		add(rooted, 0, "have", "a root "+root, "")
+		out = append(out, stage{rooted, 0})
 	}
 	for c := range p.classes {
-		add(offered, c, "offer", string(p.names[c]), "")
+		out = append(out, stage{offered, c})
 	}
 	for i := range p.kinds {
-		k := &p.kinds[i]
-		if q := k.qualities(); q != "" || len(k.needs) != 1 {
-			add(qualified, i, "have", k.what()+" "+q, "")
+		if k := &p.kinds[i]; k.picky() || len(k.needs) != 1 {
+			out = append(out, stage{qualified, i})
 		}
 	}
 	for i := range p.kinds {
-		if k := &p.kinds[i]; len(k.needs) > 0 {
-			add(free, i, "have", k.amounts.String()+" free on one provider", "")
+		if len(p.kinds[i].needs) > 0 {
+			out = append(out, stage{free, i})
 		}
 	}
-	for i, s := range loose.parts {
-		if len(s.items) > 1 {
-			text := "room for " + loose.list(s.kinds)
-			if s.covers {
-				text += " on providers that have the required traits between them"
-			}
-			add(together, i, "have", text, "")
-		}
-	}
-	var suffixed, bound []int
-	for i := range p.kinds {
-		if !p.kinds[i].spread {
-			suffixed = append(suffixed, i)
-		}
-		if len(p.kinds[i].subtrees) > 0 {
-			bound = append(bound, i)
+	for i := range loose.parts {
+		if len(loose.parts[i].items) > 1 {
+			out = append(out, stage{together, i})
 		}
 	}
 	if p.isolate {
-		add(isolated, 0, "have", "room for "+p.list(suffixed)+" on separate providers", "group_policy=isolate")
+		out = append(out, stage{isolated, 0})
 	}
 	if len(p.subtrees) > 0 {
-		add(subtree, 0, "have", "room for "+p.list(bound)+" under one provider as same_subtree asks", "same_subtree")
+		out = append(out, stage{subtree, 0})
 	}
 	return out
+}
+
+// have says what the hosts left after a stage do: `offer CUSTOM_NIC`, to be said after their number.
+func (x *explainer) have(at int) string {
+	s, p := x.stages[at], x.plan
+	switch s.rule {
+	case narrowed:
+		return x.narrow.have(p)
+	case rooted:
+		return "have a root " + rootWords(x.pieces.ask)
+	case offered:
+		return "offer " + string(p.names[s.at])
+	case qualified:
+		return "have " + p.kinds[s.at].what() + " " + p.kinds[s.at].qualities()
+	case free:
+		return "have " + p.kinds[s.at].amounts.String() + " free on one provider"
+	case together:
+		part := &x.loose.plan.parts[s.at]
+		text := "have room for " + x.loose.plan.list(part.kinds)
+		if part.covers {
+			text += " on providers that have the required traits between them"
+		}
+		return text
+	}
+	var of []int
+	for i := range p.kinds {
+		if s.rule == isolated && !p.kinds[i].spread || s.rule == subtree && len(p.kinds[i].subtrees) > 0 {
+			of = append(of, i)
+		}
+	}
+	if s.rule == isolated {
+		return "have room for " + p.list(of) + " on separate providers"
+	}
+	return "have room for " + p.list(of) + " under one provider as same_subtree asks"
 }
 
 // rootWords names what root_required asks.
@@ -98,105 +110,17 @@ func rootWords(ask resource.Ask) string {
 	return strings.Join(parts, ", ")
 }
 
-// reach finds the first stage that a tree fails, or the number of stages.
-func (x *explainer) reach(st *standing) int {
-	t := st.tree
-	if !x.host.anchors(t) {
-		return x.stage(rooted, 0)
-	}
-	if !x.host.survey(t) {
-		return x.starve(st)
-	}
-	for _, h := range []*host{x.loose, x.apart, x.host} {
-		if h == nil || h == x.host && h.solve() || h != x.host && h.fill(t) {
-			continue
-		}
-		x.measure(st, h, &h.plan.parts[h.stuck])
-		switch {
-		case h == x.loose:
-			return x.stage(together, h.stuck)
-		case h == x.apart || len(x.plan.subtrees) == 0:
-			return x.stage(isolated, 0)
-		}
-		return x.stage(subtree, 0)
-	}
-	return len(x.stages)
-}
-
-// stage finds a stage by what it looks at.
-func (x *explainer) stage(r rule, at int) int {
-	return slices.IndexFunc(x.stages, func(s stage) bool { return s.rule == r && s.at == at })
-}
-
-// starve finds the first stage that a tree fails on which some kind has nowhere to go.
-func (x *explainer) starve(st *standing) int {
-	around := x.around(st.tree)
-	for i, s := range x.stages {
-		ok := true
-		switch s.rule {
-		case offered:
-			ok = slices.ContainsFunc(around, func(at index.Place) bool { return offers(at, x.plan.classes[s.at]) })
-		case qualified:
-			k := &x.plan.kinds[s.at]
-			ok = slices.ContainsFunc(around, func(at index.Place) bool { return k.offered(at) && k.admits(st.tree, at) })
-		case free:
-			k := &x.plan.kinds[s.at]
-			ok = slices.ContainsFunc(around, func(at index.Place) bool { return k.fits(at.Node()) && k.admits(st.tree, at) })
-			if !ok {
-				st.alone = !slices.ContainsFunc(around, func(at index.Place) bool { return k.fits(at.Node()) })
-				x.gauge(st, s.at, around)
-			}
-		}
-		if !ok {
-			return i
-		}
-	}
-	return len(x.stages) - 1
-}
-
-// around lists the providers that could serve a tree if they had what it takes: its own, and the sharing ones
-// connected with it. The list is good until the next call.
-func (x *explainer) around(t *index.Tree) []index.Place {
-	out := x.near[:0]
-	for i := range t.Nodes {
-		out = append(out, index.Place{Tree: t, At: i})
-	}
-	for _, s := range x.sharers {
-		if s.Tree != t && connected(s.Node(), t) {
-			out = append(out, s)
-		}
-	}
-	x.near = out
-	return out
-}
-
-func offers(at index.Place, class index.No) bool {
-	st := at.Node().Stock(class)
-	return st != nil && st.Offered()
-}
-
-// offered says whether a provider has inventory of all that the kind asks.
-func (k *kind) offered(at index.Place) bool {
-	return !slices.ContainsFunc(k.needs, func(n need) bool { return !offers(at, n.number) })
-}
-
-// admits says whether a provider has the traits, aggregates and tree of the kind, for candidates of the tree.
-func (k *kind) admits(t *index.Tree, at index.Place) bool {
-	switch {
-	case !k.spread:
-		return k.suits(at)
-	case at.Tree == t:
-		return k.suitsTree(at)
-	}
-	return !k.inTree && k.suits(at) && !inAny(t.Top(), k.without)
-}
-
 // what names what a kind looks for: its classes.
 func (k *kind) what() string {
 	if len(k.needs) == 0 {
 		return "a provider"
 	}
 	return join(k.amounts.Sorted(), " and ")
+}
+
+// picky says whether there are qualities to name.
+func (k *kind) picky() bool {
+	return len(k.required)+len(k.group.Forbidden)+len(k.group.MemberOf)+len(k.group.NotMemberOf) > 0 || k.inTree || len(k.needs) > 1
 }
 
 // qualities names the traits, aggregates and tree of a kind, or nothing.
@@ -225,13 +149,21 @@ func (k *kind) qualities() string {
 	return strings.Join(parts, ", ")
 }
 
-// list names kinds with their numbers: `9 × CUSTOM_NIC:1 with CUSTOM_RED`.
+// list names kinds with their numbers: `9 x CUSTOM_NIC:1 with CUSTOM_RED`.
 func (p *plan) list(kinds []int) string {
-	var parts []string
+	var names []string
+	counts := map[string]int{} // kinds that differ in their clauses alone have one name
 	for _, i := range kinds {
-		parts = append(parts, times(len(p.kinds[i].items), p.kinds[i].named()))
+		name := p.kinds[i].named()
+		if counts[name] == 0 {
+			names = append(names, name)
+		}
+		counts[name] += len(p.kinds[i].items)
 	}
-	return strings.Join(parts, " and ")
+	for i, name := range names {
+		names[i] = times(counts[name], name)
+	}
+	return strings.Join(names, " and ")
 }
 
 // named is what an item of the kind asks, with its qualities.
@@ -250,7 +182,7 @@ func times(n int, what string) string {
 	if n == 1 {
 		return what
 	}
-	return fmt.Sprintf("%d × %s", n, what)
+	return fmt.Sprintf("%d x %s", n, what)
 }
 
 func join[N ~string](names []N, by string) string {

@@ -145,6 +145,25 @@ func (h *host) fill(t *index.Tree) bool {
 	return h.nothing == "" && h.anchors(t) && h.survey(t) && h.solve()
 }
 
+// named says whether in_tree means this very tree, so that others of its shape do not stand for it.
+func (p *plan) named(t *index.Tree) bool {
+	return slices.ContainsFunc(p.kinds, func(k kind) bool { return k.inTree && k.tree == t.Root })
+}
+
+// try is fill, but looks at one tree of each shape only as long as there is nothing to find.
+func (h *host) try(t *index.Tree) bool {
+	if h.dead[t.Shape] && !h.named(t) {
+		return false
+	}
+	if h.fill(t) {
+		return true
+	}
+	if !h.over && !h.named(t) {
+		h.dead[t.Shape] = true
+	}
+	return false
+}
+
 // solve says whether all parts of a surveyed host have a solution.
 func (h *host) solve() bool {
 	h.stuck = -1

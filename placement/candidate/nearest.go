@@ -1,46 +1,133 @@
 package candidate
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
+
+// nearest tells of the hosts that came furthest those that lack least; of equal ones, the first by ID.
+func (x *explainer) nearest() []Miss {
+	if len(x.order) == 0 {
+		return x.bystanders()
+	}
+	type near struct {
+		tree  *index.Tree
+		class int
+	}
+	var best []near
+	for _, at := range x.order {
+		st := &x.classes[at]
+		if st.stage < x.furthest() || len(best) >= mostMisses && st.lack > x.classes[best[mostMisses-1].class].lack {
+			break
+		}
+		for _, t := range st.trees[:min(st.count, mostMisses)] {
+			best = append(best, near{t, at})
+		}
+		slices.SortStableFunc(best, func(a, b near) int {
+			return cmp.Or(cmp.Compare(x.classes[a.class].lack, x.classes[b.class].lack), cmp.Compare(a.tree.Root, b.tree.Root))
+		})
+		best = best[:min(len(best), mostMisses)]
+	}
+	out := make([]Miss, len(best))
+	for i, b := range best {
+		out[i] = miss(b.tree, x.deficits(b.tree, x.stages[x.classes[b.class].stage]))
+	}
+	return out
+}
+
+func miss(t *index.Tree, deficits []Deficit) Miss {
+	if top := t.Top(); top != nil {
+		return Miss{t.Root, top.Name, deficits}
+	}
+	return Miss{t.Root, string(t.Root), deficits}
+}
+
+// bystanders are the first few of the hosts that would do best if it were not for the one clause that none meets.
+func (x *explainer) bystanders() []Miss {
+	var best narrowing
+	for _, n := range x.narrowings() {
+		if n.size > 0 && (best.size == 0 || n.size < best.size) {
+			best = n
+		}
+	}
+	by, p := x.narrow.by, x.plan
+	var d Deficit
+	switch {
+	case by.class >= 0:
+		d = Deficit{Class: p.names[by.class], Cause: Absent, Asks: p.wanted(by.class)}
+	case by.kind >= 0 && p.kinds[by.kind].class() != "":
+		k := &p.kinds[by.kind]
+		d = Deficit{Class: k.class(), Cause: Excluded, Asks: k.weight() * len(k.items), Note: "with " + x.narrow.traitName(p)}
+	default:
+		d = Deficit{Cause: Excluded, Asks: 1, Note: "its root is not one " + rootWords(x.pieces.ask)}
+	}
+	var out []Miss
+	for t := range best.trees {
+		if out = append(out, miss(t, []Deficit{d})); len(out) == mostMisses {
+			break
+		}
+	}
+	return out
+}
+
+// wanted is how much of a class all kinds ask together.
+func (p *plan) wanted(class int) int {
+	n := 0
+	for i := range p.kinds {
+		n += p.kinds[i].amount(class) * len(p.kinds[i].items)
+	}
+	return n
+}
 
 // deficits says what a host lacks at the stage it fails.
 func (x *explainer) deficits(t *index.Tree, s stage) []Deficit {
 	switch s.rule {
 	case rooted:
-		return []Deficit{{Cause: Excluded, Asks: 1, Note: "its root is not one " + rootWords(x.ask)}}
+		return []Deficit{{Cause: Excluded, Asks: 1, Note: "its root is not one " + rootWords(x.pieces.ask)}}
 	case offered:
-		name := x.plan.names[s.at]
-		asks := 0
-		for i := range x.plan.kinds {
-			asks += x.plan.kinds[i].amounts[name] * len(x.plan.kinds[i].items)
-		}
-		return []Deficit{{Class: name, Cause: Absent, Asks: asks}}
+		return []Deficit{{Class: x.plan.names[s.at], Cause: Absent, Asks: x.plan.wanted(s.at)}}
 	case qualified:
-		k := &x.plan.kinds[s.at]
-		d := Deficit{Cause: Excluded, Asks: max(k.weight(), 1), Note: k.qualities()}
-		if d.Class = k.class(); d.Class == "" {
-			d.Note = "no provider " + d.Note
-		}
-		return []Deficit{d}
+		return []Deficit{x.unqualified(t, &x.plan.kinds[s.at])}
 	case free:
 		return x.short(t, s.at)
 	case together:
 		return x.crowded(t, x.loose.plan, x.loose.plan.parts[s.at].kinds, "")
 	}
-	x.host.fill(t)
-	return x.crowded(t, x.plan, x.plan.parts[x.host.stuck].kinds, s.note)
+	x.host.survey(t)
+	h, r := x.crowd(t)
+	note := "same_subtree"
+	if r == isolated {
+		note = "group_policy=isolate"
+	}
+	return x.crowded(t, h.plan, h.plan.parts[h.stuck].kinds, note)
+}
+
+// unqualified tells whether providers with what a kind asks lack something, or have something that the kind forbids.
+func (x *explainer) unqualified(t *index.Tree, k *kind) Deficit {
+	d := Deficit{Class: k.class(), Cause: Excluded, Asks: max(k.weight(), 1), Note: k.qualities()}
+	welcome := *k
+	welcome.banned, welcome.without = nil, nil
+	able := func(at index.Place) bool { return k.offered(at) && welcome.admits(t, at) }
+	if len(k.banned)+len(k.without) > 0 && slices.ContainsFunc(x.around(t), able) {
+		d.Cause = Forbidden
+	}
+	if d.Class == "" {
+		d.Note = "no provider " + d.Note
+	}
+	return d
 }
 
 // short says what a host lacks for one kind: units in all, or else what its best provider lacks for one item.
 func (x *explainer) short(t *index.Tree, kind int) []Deficit {
 	k, around := &x.plan.kinds[kind], x.around(t)
 	if len(k.needs) == 1 {
-		if d, _ := x.plan.supply(t, around, []int{kind}, k.needs[0]); d.Free < d.Asks {
+		if d := x.plan.compare(t, around, []int{kind}, k.needs[0]); d.Free < d.Asks {
 			d.Class = k.class()
 			return []Deficit{d}
 		}
@@ -53,7 +140,7 @@ func (x *explainer) short(t *index.Tree, kind int) []Deficit {
 		var here []Deficit
 		for i, class := range k.amounts.Sorted() {
 			if st := at.Node().Stock(k.needs[i].number); !st.Fits(k.needs[i].amount) {
-				here = append(here, shortage(class, k.needs[i].amount, st))
+				here = append(here, shortage(class, k.needs[i].amount, at, k.needs[i].number))
 			}
 		}
 		if best == nil || lack(here) < lack(best) {
@@ -72,11 +159,15 @@ func lack(deficits []Deficit) float64 {
 	return sum
 }
 
-// shortage is what one stock lacks of an amount.
-func shortage(class resource.Class, amount int, st *index.Stock) Deficit {
+// shortage is what one provider lacks of an amount.
+func shortage(class resource.Class, amount int, at index.Place, number index.No) Deficit {
+	st := at.Node().Stock(number)
 	inv := st.Inventory
 	left := max(inv.Capacity()-st.Used, 0)
 	d := Deficit{Class: class, Asks: amount, Free: left, Of: inv.Capacity()}
+	if st.Used > 0 {
+		d.Taken = []provider.ID{at.Node().ID}
+	}
 	switch {
 	case amount <= left: // so it is the shape
 		d.Cause = Shape
@@ -106,7 +197,7 @@ func (x *explainer) crowded(t *index.Tree, p *plan, kinds []int, note string) []
 				continue
 			}
 			seen[n.class] = true
-			d, _ := p.supply(t, around, kinds, n)
+			d := p.compare(t, around, kinds, n)
 			d.Class = p.kinds[i].amounts.Sorted()[j]
 			if d.Free < d.Asks {
 				short = append(short, d)
@@ -122,78 +213,84 @@ func (x *explainer) crowded(t *index.Tree, p *plan, kinds []int, note string) []
 	case enough != nil:
 		return enough
 	}
-	return []Deficit{{Cause: Contended, Asks: len(kinds), Note: note}}
+	return []Deficit{{Class: "", Cause: Contended, Asks: len(kinds), Note: note}}
 }
 
-// supply compares what kinds ask of a class with what the providers that admit them have, and says how much more the
-// operator keeps back.
-func (p *plan) supply(t *index.Tree, around []index.Place, kinds []int, of need) (d Deficit, reserved int) {
-	whole := 0
-	counted := make([]bool, len(around))
-	for _, i := range kinds {
-		k := &p.kinds[i]
-		amount := k.amount(of.class)
-		if amount == 0 {
+// mostTaken is how many providers a deficit names.
+const mostTaken = 8
+
+// tally adds up what the providers that admit these kinds have of a class that they ask.
+func (p *plan) tally(t *index.Tree, around []index.Place, kinds []int, of need, each func(at index.Place, st *index.Stock)) (sum supply) {
+	for _, at := range around {
+		st := at.Node().Stock(of.number)
+		if st == nil || !st.Offered() {
 			continue
 		}
-		d.Asks += amount * len(k.items)
-		for a, at := range around {
-			if counted[a] || !k.offered(at) || !k.admits(t, at) {
-				continue
+		for _, i := range kinds {
+			if k := &p.kinds[i]; k.amount(of.class) > 0 && k.offered(at) && k.admits(t, at) {
+				capacity := st.Inventory.Capacity()
+				sum.free += max(capacity-st.Used, 0)
+				sum.of += capacity
+				sum.reserved += int(float64(st.Inventory.Total)*st.Inventory.AllocationRatio) - capacity
+				if each != nil {
+					each(at, st)
+				}
+				break
 			}
-			counted[a] = true
-			st := at.Node().Stock(of.number)
-			d.Free += max(st.Inventory.Capacity()-st.Used, 0)
-			d.Of += st.Inventory.Capacity()
-			whole += int(float64(st.Inventory.Total) * st.Inventory.AllocationRatio)
 		}
 	}
+	return sum
+}
+
+// compare holds what kinds ask of a class against what the providers that admit them have.
+func (p *plan) compare(t *index.Tree, around []index.Place, kinds []int, of need) Deficit {
+	var d Deficit
+	for _, i := range kinds {
+		d.Asks += p.kinds[i].amount(of.class) * len(p.kinds[i].items)
+	}
+	sum := p.tally(t, around, kinds, of, func(at index.Place, st *index.Stock) {
+		if st.Used > 0 && len(d.Taken) < mostTaken {
+			d.Taken = append(d.Taken, at.Node().ID)
+		}
+	})
+	d.Free, d.Of = sum.free, sum.of
 	switch {
 	case d.Asks <= d.Of:
 		d.Cause = Held
-	case d.Asks <= whole:
+	case d.Asks <= d.Of+sum.reserved:
 		d.Cause = Reserved
 	default:
 		d.Cause = Small
 	}
-	if whole > d.Of {
-		d.Note = fmt.Sprintf("%d reserved", whole-d.Of)
+	if sum.reserved > 0 {
+		d.Note = fmt.Sprintf("%d reserved", sum.reserved)
 	}
-	return d, whole - d.Of
-}
-
-// measure notes how much of a section's classes a surveyed host lacks.
-func (x *explainer) measure(st *standing, h *host, s *section) {
-	for _, class := range s.classes {
-		asked, free := 0, 0
-		x.counted = zeros(x.counted, len(h.spots))
-		for _, k := range s.kinds {
-			amount := h.kinds[k].amount(class)
-			if amount == 0 {
-				continue
-			}
-			asked += amount * len(h.kinds[k].items)
-			for _, at := range h.domains[k] {
-				if !x.counted[at] {
-					x.counted[at] = true
-					free += h.left(int(at), class)
-				}
-			}
-		}
-		st.lack += float64(max(asked-free, 0)) / float64(max(asked, 1))
-	}
+	return d
 }
 
 // gauge notes how much a host lacks of what a kind asks that is not free, and what it has of it.
-func (x *explainer) gauge(st *standing, kind int, around []index.Place) {
-	k := &x.plan.kinds[kind]
+func (x *explainer) gauge(st *standing, k *kind, around []index.Place) {
+	t := st.trees[0]
 	if len(k.needs) == 1 {
-		d, reserved := x.plan.supply(st.tree, around, []int{kind}, k.needs[0])
-		st.free, st.of, st.reserved = d.Free, d.Of, reserved
-		if d.Free < d.Asks {
-			st.lack = float64(d.Asks-d.Free) / float64(d.Asks)
+		kind := x.plan.items[k.items[0]].kind
+		st.supply = x.plan.tally(t, around, []int{kind}, k.needs[0], nil)
+		if asks := k.needs[0].amount * len(k.items); st.free < asks {
+			st.lack = float64(asks-st.free) / float64(asks)
 			return
 		}
 	}
-	st.lack = lack(x.short(st.tree, kind))
+	st.lack = -1
+	for _, at := range around {
+		if !k.offered(at) || !k.admits(t, at) {
+			continue
+		}
+		here := 0.0
+		for _, n := range k.needs {
+			inv, used := at.Node().Stock(n.number).Inventory, at.Node().Stock(n.number).Used
+			here += float64(max(n.amount-max(inv.Capacity()-used, 0), 0)) / float64(n.amount)
+		}
+		if st.lack < 0 || here < st.lack {
+			st.lack = here
+		}
+	}
 }

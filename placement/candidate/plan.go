@@ -2,6 +2,7 @@ package candidate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/placement/index"
@@ -15,21 +16,23 @@ import (
 // What has to be placed is an item: a suffixed group, or one class of the unsuffixed group. Items that ask the same
 // under the same conditions are of one kind.
 type plan struct {
-	snapshot *index.Snapshot
-	classes  []index.No // what is asked for; elsewhere in this package a class is a position in this list
-	names    []resource.Class
-	kinds    []kind
-	items    []item
-	parts    []section
-	required []index.No // root_required
-	banned   []index.No // root_required with "!"
-	isolate  bool       // no two suffixed items on one provider
-	limit    int
-	cover    [][]index.No // required of an unsuffixed group of several classes: met by its providers between them
-	subtrees [][]int      // same_subtree: the items that must lie under one of their providers; two at least
-	sharers  []sharer
-	lenders  map[index.No][]int // aggregate → positions in sharers
-	nothing  string             // why no provider can ever meet some group, or "" when it is worth looking
+	snapshot     *index.Snapshot
+	classes      []index.No // what is asked for; elsewhere in this package a class is a position in this list
+	names        []resource.Class
+	kinds        []kind
+	items        []item
+	parts        []section
+	required     []index.No // root_required
+	banned       []index.No // root_required with "!"
+	isolate      bool       // no two suffixed items on one provider
+	limit        int
+	cover        [][]index.No // required of an unsuffixed group of several classes: met by its providers between them
+	subtrees     [][]int      // same_subtree: the items that must lie under one of their providers; two at least
+	sharers      []sharer
+	lenders      map[index.No][]int   // aggregate → positions in sharers
+	rootRequired []resource.Trait     // the same in words
+	dead         map[index.Shape]bool // trees of these shapes have no candidate
+	nothing      string               // why no provider can ever meet some group, or "" when it is worth looking
 
 	stop  Until // nil: never
 	asked int   // how often stopped was asked
@@ -69,12 +72,14 @@ type need struct {
 // compile makes the plan.
 func compile(s *index.Snapshot, ask resource.Ask, stop Until) *plan {
 	p := &plan{
-		snapshot: s,
-		required: numbers(s.Trait, ask.RootRequired),
-		banned:   numbers(s.Trait, ask.RootForbidden),
-		isolate:  ask.GroupPolicy == resource.PolicyIsolate && ask.Suffixed() > 1,
-		limit:    ask.Limit,
-		stop:     stop,
+		snapshot:     s,
+		required:     numbers(s.Trait, ask.RootRequired),
+		banned:       numbers(s.Trait, ask.RootForbidden),
+		rootRequired: ask.RootRequired,
+		dead:         map[index.Shape]bool{},
+		isolate:      ask.GroupPolicy == resource.PolicyIsolate && ask.Suffixed() > 1,
+		limit:        ask.Limit,
+		stop:         stop,
 	}
 	clauses := subtreeClauses(ask)
 	p.subtrees = make([][]int, len(clauses))
@@ -119,6 +124,13 @@ func numbers[N ~string](of func(N) index.No, names []N) []index.No {
 
 // add enters the items of a group.
 func (p *plan) add(g resource.Group, subtrees []int) {
+	for at := range p.kinds {
+		if k := &p.kinds[at]; g.Suffix != "" && !k.spread && slices.Equal(k.subtrees, subtrees) && sameGroup(&k.group, &g) {
+			k.items = append(k.items, len(p.items))
+			p.items = append(p.items, item{g.Suffix, at, g.Resources})
+			return
+		}
+	}
 	k := kind{
 		spread:   g.Suffix == "",
 		banned:   numbers(p.snapshot.Trait, g.Forbidden),
@@ -180,6 +192,37 @@ func (p *plan) enter(suffix string, k kind, alone resource.Amounts) {
 	}
 	p.kinds[at].items = append(p.kinds[at].items, len(p.items))
 	p.items = append(p.items, item{suffix, at, alone})
+}
+
+// sameGroup says whether two groups ask the same, whatever their suffixes.
+func sameGroup(a, b *resource.Group) bool {
+	same := len(a.Required) == len(b.Required) && len(a.MemberOf) == len(b.MemberOf) && a.InTree == b.InTree &&
+		slices.Equal(a.Forbidden, b.Forbidden) && slices.Equal(a.NotMemberOf, b.NotMemberOf) && maps.Equal(a.Resources, b.Resources)
+	for i := 0; same && i < len(a.Required); i++ {
+		same = slices.Equal(a.Required[i], b.Required[i])
+	}
+	for i := 0; same && i < len(a.MemberOf); i++ {
+		same = slices.Equal(a.MemberOf[i], b.MemberOf[i])
+	}
+	return same
+}
+
+// relaxed is the plan without same_subtree, and without group_policy unless it isolates. Its items are the same.
+func (p *plan) relaxed(isolate bool) *plan {
+	out := *p
+	out.isolate, out.parts = isolate, nil
+	if len(p.subtrees) > 0 {
+		out.subtrees, out.kinds, out.items = nil, nil, nil
+		for _, it := range p.items {
+			k := p.kinds[it.kind]
+			k.subtrees, k.items = nil, nil
+			out.enter(it.suffix, k, it.alone)
+		}
+		out.sharers = nil
+		out.lend()
+	}
+	out.divide()
+	return &out
 }
 
 func (k kind) equal(o kind) bool {

@@ -1,0 +1,385 @@
+package candidate
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/placement/index"
+)
+
+// minimal finds clauses that no host meets together, and of which none can be left out; or says that it did not find out of
+// all whether they can.
+func (x *explainer) minimal() (clauses []string, rough bool) {
+	keep, rough := x.contradiction()
+	return x.pieces.words(keep), rough
+}
+
+// contradiction gathers what the hosts cannot meet, each for itself, and leaves out one piece after the other, as long as no
+// host meets what is left. It looks at hosts again for that, but not more than it took to look at all of them once.
+func (x *explainer) contradiction() (keep set, rough bool) {
+	m := x.pieces
+	keep = make(set, m.count)
+	if x.outside > 0 {
+		keep.add(x.cores[0])
+	}
+	for i := range x.classes {
+		keep.add(x.cores[x.classes[i].core])
+	}
+	left := x.spent + smallWork
+	needed := map[string]bool{} // clauses that cannot be left out of what is kept now: nor can others just like them
+	for _, at := range m.order() {
+		like := m.likeness(at)
+		if !keep[at] || needed[like] {
+			continue
+		}
+		keep[at] = false
+		x.spent = 0
+		if x.feasible(keep, left) {
+			keep[at] = true
+			needed[like] = like != ""
+		} else {
+			clear(needed)
+		}
+		if left -= x.spent; left < 0 {
+			return keep, true
+		}
+	}
+	return keep, false
+}
+
+// smallWork is how many providers an explanation may look at again, however few hosts it was about.
+const smallWork = 5_000
+
+func (s set) add(o set) {
+	for i, v := range o {
+		s[i] = s[i] || v
+	}
+}
+
+// within says whether all pieces are in the other set.
+func (s set) within(o set) bool {
+	for i, v := range s {
+		if v && !o[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// intern gives the position of a core among those that are known.
+func (x *explainer) intern(core set) int {
+	at := slices.IndexFunc(x.cores, func(o set) bool { return slices.Equal(o, core) })
+	if at < 0 {
+		at = len(x.cores)
+		x.cores = append(x.cores, core)
+	}
+	return at
+}
+
+// feasible says whether some host meets these pieces, or that it was not found out with so much work. For each class of hosts
+// it remembers pieces that they cannot meet together, and does not look again as long as these are all kept.
+func (x *explainer) feasible(keep set, work int) bool {
+	refuted := make([]bool, len(x.cores), 2*len(x.cores))
+	open := x.outside > 0 && !x.cores[0].within(keep)
+	for i, core := range x.cores {
+		refuted[i] = core.within(keep)
+	}
+	open = open || slices.ContainsFunc(x.classes, func(st standing) bool { return !refuted[st.core] })
+	if !open {
+		return false
+	}
+	ask, items := x.pieces.with(keep)
+	if len(ask.Groups)+len(ask.RootRequired)+len(ask.RootForbidden) == 0 {
+		return true // who asks nothing is content with any host
+	}
+	h := newHost(compile(x.snapshot, ask, x.stop))
+	try := func(at int) bool {
+		st := &x.classes[at]
+		if st.core < len(refuted) && refuted[st.core] {
+			return false
+		}
+		x.spent += len(st.trees[0].Nodes)
+		if x.spent > work || h.fill(st.trees[0]) {
+			return true
+		}
+		why := marker{x.pieces, items, keep, make(set, x.pieces.count)}
+		x.refute(why, h)
+		st.core = x.intern(why.core)
+		return false
+	}
+	if slices.ContainsFunc(x.order, try) {
+		return true
+	}
+	if x.outside == 0 || refuted[0] {
+		return false
+	}
+	return x.elsewhere(try)
+}
+
+// elsewhere tries the hosts that the narrowing has left out, class by class.
+func (x *explainer) elsewhere(try func(class int) bool) bool {
+	for at := len(x.order); at < len(x.classes); at++ {
+		if try(at) {
+			return true
+		}
+	}
+	for t := range x.snapshot.Trees() {
+		if _, known := x.class(t); known {
+			continue
+		}
+		if try(x.enter(t, standing{trees: [mostMisses]*index.Tree{t}})) {
+			return true
+		}
+	}
+	return false
+}
+
+// marker builds a core: pieces as far as they are kept.
+type marker struct {
+	*pieces
+	of   []int // by item of the plan in question: the form
+	keep set   // nil: all
+	core set
+}
+
+// marker begins a core of the whole ask's pieces.
+func (m *pieces) marker(keep set) marker { return marker{m, m.items, keep, make(set, m.count)} }
+
+func (m marker) mark(pieces ...int) {
+	for _, p := range pieces {
+		m.core[p] = m.core[p] || m.keep == nil || m.keep[p]
+	}
+}
+
+// amounts marks what a kind asks. Groups without resources are nothing without their conditions.
+func (m marker) amounts(p *plan, kind int) {
+	class := p.kinds[kind].class()
+	m.conditions(p, kind, func(f *form) []int {
+		if len(f.group.Resources) == 0 {
+			return append(f.conditions(), f.amount(class))
+		}
+		return []int{f.amount(class)}
+	})
+}
+
+// whole marks what a kind asks with its conditions.
+func (m marker) whole(p *plan, kind int) {
+	m.amounts(p, kind)
+	m.conditions(p, kind, (*form).conditions)
+}
+
+// conditions marks some pieces of each form of a kind.
+func (m marker) conditions(p *plan, kind int, which func(*form) []int) {
+	last := -1
+	for _, i := range p.kinds[kind].items {
+		if m.of[i] != last {
+			last = m.of[i]
+			m.mark(which(&m.forms[last])...)
+		}
+	}
+}
+
+// refute marks pieces that a host which has just failed them cannot meet together.
+func (x *explainer) refute(why marker, h *host) {
+	switch {
+	case h.nothing != "":
+		copy(why.core, why.keep)
+	case !h.anchors(h.tree):
+		x.unrooted(why, h.plan, h.tree)
+	case h.stuck >= 0:
+		x.blame(why, h)
+	default:
+		around := x.around(h.tree)
+		for i := range h.kinds {
+			k := &h.kinds[i]
+			if !slices.ContainsFunc(around, func(at index.Place) bool { return k.vacant(at) && k.admits(h.tree, at) }) {
+				x.excuse(why, h.plan, i, h.tree, around, (*kind).vacant)
+				return
+			}
+		}
+		copy(why.core, why.keep)
+	}
+}
+
+// unrooted marks one condition that the root of a tree does not meet.
+func (x *explainer) unrooted(why marker, p *plan, t *index.Tree) {
+	top := t.Top()
+	required, banned := why.required, why.banned
+	if why.keep != nil {
+		required = slices.DeleteFunc(slices.Clone(required), func(at int) bool { return !why.keep[at] })
+		banned = slices.DeleteFunc(slices.Clone(banned), func(at int) bool { return !why.keep[at] })
+	}
+	for i, trait := range p.required {
+		if top == nil || !top.HasTrait(trait) {
+			why.mark(required[i])
+			return
+		}
+	}
+	for i, trait := range p.banned {
+		if top == nil || top.HasTrait(trait) {
+			why.mark(banned[i])
+			return
+		}
+	}
+}
+
+// excuse marks why a kind has nowhere to go around a tree: what it asks, if no provider is able to give it; that and one
+// condition, if no able provider meets this one; or all.
+func (x *explainer) excuse(why marker, p *plan, kind int, t *index.Tree, around []index.Place, able func(*kind, index.Place) bool) {
+	k := &p.kinds[kind]
+	why.amounts(p, kind)
+	if !slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) }) {
+		return
+	}
+	for c := range k.terms() {
+		if !slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && k.meets(c, t, at) }) {
+			why.conditions(p, kind, func(f *form) []int { return why.term(f, k, c) })
+			return
+		}
+	}
+	why.whole(p, kind)
+}
+
+// term is the piece of a form that is one of its kind's conditions.
+func (m marker) term(f *form, k *kind, c int) []int {
+	var kept []int
+	required := f.required
+	if len(k.required) == 0 {
+		required = nil // those of the unsuffixed group's classes are met between its providers
+	}
+	for _, list := range [][]int{required, f.banned, f.within, f.without} {
+		for _, piece := range list {
+			if m.keep == nil || m.keep[piece] {
+				kept = append(kept, piece)
+			}
+		}
+	}
+	if c < len(kept) {
+		return kept[c : c+1]
+	}
+	return []int{f.tree}
+}
+
+// terms counts the conditions of a kind.
+func (k *kind) terms() int {
+	n := len(k.required) + len(k.banned) + len(k.within) + len(k.without)
+	if k.inTree {
+		n++
+	}
+	return n
+}
+
+// meets says whether a provider meets one condition of the kind, for candidates of the tree.
+func (k *kind) meets(c int, t *index.Tree, at index.Place) bool {
+	one := kind{spread: k.spread, needs: k.needs}
+	lists := []struct {
+		n   int
+		put func(i int)
+	}{
+		{len(k.required), func(i int) { one.required = k.required[i : i+1] }},
+		{len(k.banned), func(i int) { one.banned = k.banned[i : i+1] }},
+		{len(k.within), func(i int) { one.within = k.within[i : i+1] }},
+		{len(k.without), func(i int) { one.without = k.without[i : i+1] }},
+		{1, func(int) { one.inTree, one.tree = k.inTree, k.tree }},
+	}
+	for _, list := range lists {
+		if c < list.n {
+			list.put(c)
+			break
+		}
+		c -= list.n
+	}
+	return one.admits(t, at)
+}
+
+// blame marks why the part of a surveyed host that is stuck has no solution.
+func (x *explainer) blame(why marker, h *host) {
+	s := &h.plan.parts[h.stuck]
+	kinds := s.kinds
+	if f, counted := h.parts[h.stuck].(*flow); counted {
+		kinds = f.rivals()
+		mark := why.whole
+		if f.scarce(kinds, x.around(h.tree)) {
+			mark = why.amounts
+		}
+		for _, k := range kinds {
+			mark(h.plan, k)
+		}
+		if h.isolate {
+			why.mark(why.policy)
+		}
+		return
+	}
+	for _, c := range s.classes {
+		asking, short := h.scarce(s, c, x.around(h.tree))
+		if short {
+			for _, k := range asking {
+				why.amounts(h.plan, k)
+			}
+			return
+		}
+	}
+	for _, k := range kinds {
+		why.whole(h.plan, k)
+	}
+	if h.isolate {
+		why.mark(why.policy)
+	}
+	if len(s.clauses) > 0 {
+		why.mark(why.subtrees...)
+	}
+}
+
+// rivals are the kinds that compete for too few spots, after solve has failed.
+func (f *flow) rivals() []int {
+	var out []int
+	for row, seen := range f.seen {
+		if seen {
+			out = append(out, f.section.kinds[row])
+		}
+	}
+	return out
+}
+
+// scarce says whether there are too few providers for these kinds whatever their traits, aggregates and trees.
+func (f *flow) scarce(kinds []int, around []index.Place) bool {
+	asked, room := 0, 0
+	for _, k := range kinds {
+		asked += len(f.plan.kinds[k].items)
+	}
+	for _, at := range around {
+		most := 0
+		for _, i := range kinds {
+			k := &f.plan.kinds[i]
+			if !k.vacant(at) {
+				continue
+			}
+			n := asked
+			for _, need := range k.needs {
+				n = min(n, at.Node().Stock(need.number).Room/need.amount)
+			}
+			if f.plan.isolate && !k.spread {
+				n = 1
+			}
+			most = max(most, n)
+		}
+		room += most
+	}
+	return room < asked
+}
+
+// scarce says whether there are too few units of a class for all kinds of a section that ask it, whatever their conditions.
+func (h *host) scarce(s *section, class int, around []index.Place) (asking []int, short bool) {
+	asked, free := 0, 0
+	for _, k := range s.kinds {
+		if n := h.kinds[k].amount(class); n > 0 {
+			asking = append(asking, k)
+			asked += n * len(h.kinds[k].items)
+		}
+	}
+	for _, at := range around {
+		if st := at.Node().Stock(h.plan.classes[class]); st != nil {
+			free += max(st.Room, 0)
+		}
+	}
+	return asking, asked > free
+}

@@ -1,0 +1,155 @@
+package candidate_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// question is an ask of a world, to be asked and to be explained.
+type question struct {
+	name  string
+	world *index.Snapshot
+	ask   resource.Ask
+}
+
+// varied makes a fleet in which no two hosts have the same in use, and only so many of 26 devices are free. Every
+// thousandth host has a rare device, in use.
+func varied(hosts, free int) []index.Row {
+	var rows []index.Row
+	for i := range hosts {
+		host := devices(fmt.Sprintf("cmp-%05d-0000-4000-8000-000000000000", i), 26, 26-free, nics, colours)
+		host[0].Used = resource.Amounts{"VCPU": i % 50, "MEMORY_MB": i, "DISK_GB": i % 900}
+		for j := range host[1:] {
+			if j%5 == i%5 {
+				host[j+1].Traits = append(host[j+1].Traits, "CUSTOM_BLUE")
+			}
+		}
+		if i%1000 == 999 {
+			host[26].Traits = append(host[26].Traits, "CUSTOM_RARE")
+			host[26].Used = resource.Amounts{"CUSTOM_NIC": 1}
+		}
+		rows = append(rows, host...)
+	}
+	return rows
+}
+
+// apart makes hosts of 13 cards each with one child, which has functions or bandwidth: no card has both.
+func apart(hosts int) []index.Row {
+	var rows []index.Row
+	for i := range hosts {
+		root := provider.ID(fmt.Sprintf("cmp-%05d-0000-4000-8000-000000000000", i))
+		rows = append(rows, devices(string(root), 0, 0, nics, nil)...)
+		rows[len(rows)-1].Used = resource.Amounts{"VCPU": i % 50, "MEMORY_MB": i, "DISK_GB": i % 900}
+		for c := range 13 {
+			card := provider.ID(fmt.Sprintf("%s_%02d", root, c))
+			class := []resource.Class{"VF", "BW"}[c%2]
+			rows = append(rows,
+				index.Row{Provider: provider.Provider{ID: card, Name: string(card), Parent: root, Root: root, Traits: []resource.Trait{"CUSTOM_CARD"}}},
+				index.Row{Provider: provider.Provider{ID: card + "c", Name: string(card + "c"), Parent: card, Root: root,
+					Inventories: map[resource.Class]resource.Inventory{class: resource.Whole(9000)}}})
+		}
+	}
+	return rows
+}
+
+// cards makes one host of cards that are short of different things, as in TestCardsThatAreShortOfDifferentThings.
+func cards(n int) []index.Row {
+	rows := devices("cmp", 0, 0, nics, nil)
+	for i := range n {
+		vf, bw := 9, 1000
+		if i%2 == 0 {
+			vf, bw = 1, 9000
+		}
+		card := provider.ID(fmt.Sprintf("cmp_%02d", i))
+		row := func(id, parent provider.ID) index.Row {
+			return index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: parent, Root: "cmp"}}
+		}
+		top, v, b := row(card, "cmp"), row(card+"v", card), row(card+"b", card)
+		top.Traits = []resource.Trait{"CUSTOM_CARD"}
+		v.Inventories = map[resource.Class]resource.Inventory{"VF": resource.Whole(vf)}
+		b.Inventories = map[resource.Class]resource.Inventory{"BW": resource.Whole(bw)}
+		rows = append(rows, top, v, b)
+	}
+	return rows
+}
+
+func questions() []question {
+	three := []resource.Trait{"CUSTOM_RED", "CUSTOM_BLUE", "CUSTOM_GREEN"}
+	var out []question
+	for _, n := range []int{8, 10, 16, 64} {
+		for name, policy := range map[string]resource.Policy{"": resource.PolicyNone, "/isolate": resource.PolicyIsolate} {
+			out = append(out,
+				question{fmt.Sprintf("wide/%dof%d%s", n+1, n, name), index.Build(devices("cmp", n, 0, nics, nil)), deviceAsk(n+1, policy, nics, nil)},
+				question{fmt.Sprintf("wide/%dof%d/mixed%s", n+1, n, name), index.Build(devices("cmp", n, 0, both, three)), deviceAsk(n+1, policy, both, three)})
+		}
+	}
+	with := func(ask resource.Ask, change func(g *resource.Group)) resource.Ask {
+		for i := range ask.Groups {
+			if g := &ask.Groups[i]; g.Suffix != "" {
+				change(g)
+			}
+		}
+		return ask
+	}
+	one := deviceAsk(1, resource.PolicyNone, nics, nil)
+	for name, rows := range map[string]func(int, int) []index.Row{"equal": fleet, "varied": varied} {
+		s, busy := index.Build(rows(10000, 4)), index.Build(rows(10000, 0))
+		ask := func(change func(g *resource.Group)) resource.Ask {
+			one := one
+			one.Groups = append([]resource.Group(nil), one.Groups...)
+			return with(one, change)
+		}
+		add := func(what string, s *index.Snapshot, ask resource.Ask) {
+			out = append(out, question{"fleet/" + name + "/" + what, s, ask})
+		}
+		add("no such trait", s, ask(func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_NEW"}} }))
+		add("no such class", s, ask(func(g *resource.Group) { g.Resources = resource.Amounts{"CUSTOM_NEW": 1} }))
+		add("too big", s, ask(func(g *resource.Group) { g.Resources = resource.Amounts{"CUSTOM_NIC": 2} }))
+		add("too big alone", s, resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 65}}}})
+		add("all busy", busy, one)
+		add("all busy, trait", busy, ask(func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_RED"}} }))
+		add("forbidden", s, ask(func(g *resource.Group) { g.Forbidden = []resource.Trait{"CUSTOM_RED"} }))
+		add("five of four", s, deviceAsk(5, resource.PolicyNone, nics, colours))
+		add("five of four, isolate", s, deviceAsk(5, resource.PolicyIsolate, nics, colours))
+		add("feasible", s, deviceAsk(4, resource.PolicyNone, nics, colours))
+		if name == "varied" {
+			add("rare and busy", s, ask(func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_RARE"}} }))
+			add("rare and all busy", busy, ask(func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_RARE"}} }))
+		}
+	}
+	port := ports(1)
+	port.Groups = append(port.Groups, resource.Group{Resources: resource.Amounts{"VCPU": 1}})
+	out = append(out,
+		question{"nested/13 ports on 12 cards", index.Build(cards(12)), ports(13)},
+		question{"nested/12 ports on 12 cards", index.Build(cards(12)), ports(12)},
+		question{"nested/same_subtree impossible", index.Build(apart(10000)), port})
+	return out
+}
+
+// BenchmarkExplain asks and explains in turn, and reports how much an explanation costs, as a multiple of what it costs to
+// find out that there is no candidate (or to find the first). Of each the quickest round counts: others may use the machine.
+func BenchmarkExplain(b *testing.B) {
+	for _, q := range questions() {
+		b.Run(q.name, func(b *testing.B) {
+			asking, explaining := time.Hour, time.Hour
+			for b.Loop() {
+				began := time.Now()
+				for range candidate.All(q.world, q.ask) {
+					break
+				}
+				asked := time.Now()
+				candidate.Explain(q.world, q.ask)
+				asking, explaining = min(asking, asked.Sub(began)), min(explaining, time.Since(asked))
+			}
+			b.ReportMetric(float64(explaining)/float64(asking), "ratio")
+			b.ReportMetric(float64(asking.Nanoseconds())/1000, "us/ask")
+			b.ReportMetric(float64(explaining.Nanoseconds())/1000, "us/explain")
+		})
+	}
+}
