@@ -31,6 +31,7 @@ type PlacementSettings struct {
 	ProxyHeaders      bool // [oslo_middleware] enable_proxy_headers_parsing
 	Policy            *policy.Enforcer
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
+	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
 }
 
 // knownPlacement lists the options of PlacementSettings.
@@ -50,7 +51,7 @@ func knownPlacement() []config.Name {
 // manyCandidates bounds max_allocation_candidates and the retries: more is a typing error.
 const manyCandidates = 1 << 30
 
-// oldIndex is how old the index may be, beside ten refreshes, before /healthz says so.
+// oldIndex is how old the index may be, beside ten refreshes, before /healthz says so, when nobody says otherwise.
 const oldIndex = 30 * time.Second
 
 const nobodysID = "00000000-0000-0000-0000-000000000000" // the original's default for both incomplete_consumer_… options
@@ -77,11 +78,9 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 	if p.IncompleteUser, err = cfg.String("placement", "incomplete_consumer_user_id", nobodysID, nil); err != nil {
 		return err
 	}
-	seconds, err := cfg.Float("berth", "index_refresh_interval", 1, 0.05, 3600)
-	if err != nil {
+	if err := p.readIndex(cfg); err != nil {
 		return err
 	}
-	p.IndexRefresh = time.Duration(seconds * float64(time.Second))
 	if p.ProxyHeaders, err = cfg.Bool("oslo_middleware", "enable_proxy_headers_parsing", false); err != nil {
 		return err
 	}
@@ -97,6 +96,23 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 	}
 	for _, warning := range p.Policy.Warnings() {
 		log.Warn(warning)
+	}
+	return nil
+}
+
+// readIndex reads how stale candidates may be.
+func (p *PlacementSettings) readIndex(cfg *config.Config) error {
+	seconds, err := cfg.Float("berth", "index_refresh_interval", 1, 0.05, 3600)
+	if err != nil {
+		return err
+	}
+	p.IndexRefresh = time.Duration(seconds * float64(time.Second))
+	if seconds, err = cfg.Float("berth", "index_max_age", (oldIndex + 10*p.IndexRefresh).Seconds(), 0, 86400); err != nil {
+		return err
+	}
+	p.IndexMaxAge = time.Duration(seconds * float64(time.Second))
+	if e, ok := cfg.Get("berth", "index_max_age"); ok && p.IndexMaxAge > 0 && p.IndexMaxAge < 2*p.IndexRefresh {
+		return e.Fault("cloud.ReadSettings", "the index is up to index_refresh_interval old (%s) when all is well; write twice that or more, or 0 for any age", p.IndexRefresh)
 	}
 	return nil
 }
@@ -169,7 +185,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	}
 	p := s.Placement
 	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst,
-		MaxCandidates: p.maxCandidates(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh, MaxIndexAge: oldIndex + 10*p.IndexRefresh}
+		MaxCandidates: p.maxCandidates(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh, MaxIndexAge: p.IndexMaxAge}
 	if p.Policy != nil {
 		options.Policy = enforcer{p.Policy}
 	}
