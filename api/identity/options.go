@@ -38,7 +38,7 @@ func KnownKeystone() []config.Name {
 func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err error) {
 	read := reader{c: c, group: group}
 	o.PublicURL = read.text("www_authenticate_uri", "auth_uri")
-	o.Interface = read.text("interface")
+	o.Interface = read.face()
 	o.Region = read.text("region_name")
 	o.CAFile, o.CertFile, o.KeyFile = read.text("cafile"), read.text("certfile"), read.text("keyfile")
 	o.ServiceType = read.text("service_type")
@@ -113,6 +113,15 @@ func (read *reader) domain(of string) (name, id string) {
 		name, id = read.text("default_domain_name"), read.text("default_domain_id")
 	}
 	return name, id
+}
+
+// face reads the interface of Keystone's endpoint, also in its old form: internalURL.
+func (read *reader) face() string {
+	face := strings.TrimSuffix(strings.ToLower(read.text("interface")), "url")
+	if e, found := read.c.Get(read.group, "interface"); found && read.err == nil && !slices.Contains([]string{"", "public", "internal", "admin"}, face) {
+		read.err = e.Fault("identity.ReadKeystone", "there is no such interface; write public, internal or admin")
+	}
+	return face
 }
 
 func (read *reader) truth(option string) (value bool) {

@@ -118,6 +118,9 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := settings.NoAuth2("noauth2"); err != nil {
+		return err
+	}
 	placement := &place{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
 	compute := &place{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
 	if err := listen(placement, compute); err != nil {

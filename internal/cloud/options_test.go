@@ -1,0 +1,179 @@
+package cloud
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/fault"
+)
+
+// settle reads a configuration and gives what was warned of.
+func settle(t *testing.T, text string) (Settings, string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "placement.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	s, err := ReadSettings(logger, path)
+	if err == nil && s.Auth == "keystone" {
+		_, _, err = s.Authenticator("keystone", logger)
+	}
+	return s, log.String(), err
+}
+
+const keystoneConf = `[api]
+auth_strategy = keystone
+[keystone_authtoken]
+auth_type = password
+auth_url = http://127.0.0.1:1/v3
+www_authenticate_uri = http://127.0.0.1:1
+username = placement
+password = secret
+user_domain_name = Default
+project_name = service
+project_domain_name = Default
+`
+
+// Every option of placement.conf: a good value is taken without a word, an empty line of it is no catastrophe, and a bad one stops the start with its place.
+func TestEveryOption(t *testing.T) {
+	for _, c := range []struct {
+		group, option, good, bad string // an empty bad: every text is good
+		base                     string // what stands before
+	}{
+		{"DEFAULT", "debug", "true", "perhaps", ""}, {"DEFAULT", "log_file", "/tmp/x.log", "", ""}, {"DEFAULT", "log_dir", "/tmp", "", ""},
+		{"api", "auth_strategy", "noauth2", "none", ""},
+		{"placement_database", "connection", "mysql+pymysql://u:p@h/d", "placement.db", ""},
+		{"placement", "randomize_allocation_candidates", "yes", "2", ""}, {"placement", "allocation_conflict_retry_count", "3", "-1", ""},
+		{"placement", "max_allocation_candidates", "100", "many", ""}, {"placement", "allocation_candidates_generation_strategy", "breadth-first", "best", ""},
+		{"placement", "incomplete_consumer_project_id", "p", "", ""}, {"placement", "incomplete_consumer_user_id", "u", "", ""},
+		{"cors", "allowed_origin", "https://a.example,https://b.example", "", ""}, {"cors", "allow_credentials", "no", "maybe", ""}, {"cors", "max_age", "10", "long", ""},
+		{"cors", "expose_headers", "X-A", "", ""}, {"cors", "allow_methods", "GET,PUT", "", ""}, {"cors", "allow_headers", "X-A", "", ""},
+		{"oslo_policy", "enforce_scope", "true", "x", ""}, {"oslo_policy", "enforce_new_defaults", "true", "x", ""},
+		{"oslo_middleware", "enable_proxy_headers_parsing", "true", "x", ""},
+		{"berth", "index_refresh_interval", "0.5", "0", ""}, {"berth", "max_connections", "100", "0", ""},
+		{"keystone_authtoken", "insecure", "true", "x", keystoneConf}, {"keystone_authtoken", "region_name", "RegionOne", "", keystoneConf},
+		{"keystone_authtoken", "interface", "internal", "sideways", keystoneConf}, {"keystone_authtoken", "service_token_roles", "service,admin", "", keystoneConf},
+		{"keystone_authtoken", "service_token_roles_required", "true", "x", keystoneConf}, {"keystone_authtoken", "token_cache_time", "30", "soon", keystoneConf},
+		{"keystone_authtoken", "service_type", "placement", "", keystoneConf}, {"keystone_authtoken", "http_connect_timeout", "5", "x", keystoneConf},
+		{"keystone_authtoken", "http_request_max_retries", "2", "-2", keystoneConf}, {"keystone_authtoken", "cafile", "", "", keystoneConf},
+		{"keystone_authtoken", "delay_auth_decision", "false", "x", keystoneConf}, {"keystone_authtoken", "include_service_catalog", "false", "", keystoneConf},
+	} {
+		t.Run(c.group+" "+c.option, func(t *testing.T) {
+			line := "[" + c.group + "]\n" + c.option + " = "
+			if _, warned, err := settle(t, c.base+line+c.good+"\n"); err != nil || warned != "" {
+				t.Errorf("%q: %v %s", c.good, err, warned)
+			}
+			if c.bad == "" {
+				return
+			}
+			_, _, err := settle(t, c.base+line+c.bad+"\n")
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.option) || !strings.Contains(err.Error(), "placement.conf:") ||
+				!strings.Contains(err.Error(), " = "+c.bad+": ") && !strings.Contains(err.Error(), " = ***: ") {
+				t.Errorf("%q: %v", c.bad, err)
+			}
+		})
+	}
+}
+
+// What is unknown, deprecated or done otherwise here is a warning.
+func TestWarnings(t *testing.T) {
+	for text, want := range map[string]string{
+		"[placement]\nallocation_conflict_retry_cuont = 3\n":          "allocation_conflict_retry_cuont",
+		"[oslo_messaging_rabbit]\nssl = true\n":                       "oslo_messaging_rabbit",
+		keystoneConf + "memcached_servers = 127.0.0.1:11211\n":        "memcached is not used",
+		keystoneConf + "auth_version = v2.0\n":                        "v3 API",
+		keystoneConf + "delay_auth_decision = true\n":                 "refused at once",
+		strings.Replace(keystoneConf, "www_authenticate_uri", "#", 1): "www_authenticate_uri is not set",
+		"[berth]\nmax_connections = 1048576\n":                        "",
+	} {
+		if _, warned, err := settle(t, text); err != nil || !strings.Contains(warned, want) || want != "" && !strings.Contains(warned, "level=WARN") {
+			t.Errorf("%s: %v, warned: %s", text, err, warned)
+		}
+	}
+}
+
+// What Keystone's section must have.
+func TestKeystoneIsComplete(t *testing.T) {
+	for option, line := range map[string]string{"auth_type": "auth_type = password\n", "auth_url": "auth_url = http://127.0.0.1:1/v3\n", "username": "username = placement\n", "password": "password = secret\n"} {
+		if _, _, err := settle(t, strings.Replace(keystoneConf, line, "", 1)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), option) {
+			t.Errorf("without %s: %v", option, err)
+		}
+	}
+	for bad, want := range map[string]string{"auth_type = v2token\n": "v2token", "auth_url = nowhere\n": "nowhere", "cafile = /nowhere/ca.pem\n": "/nowhere/ca.pem"} {
+		option, _, _ := strings.Cut(bad, " ")
+		lines := slices.DeleteFunc(strings.SplitAfter(keystoneConf, "\n"), func(l string) bool { return strings.HasPrefix(l, option+" ") })
+		if _, _, err := settle(t, strings.Join(lines, "")+bad); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestLogFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "log_file = a.log": "a.log", "log_file = /x/a.log\nlog_dir = /y": "/x/a.log", "log_file = a.log\nlog_dir = /y": "/y/a.log", "log_dir = /y": "/y/berth.log",
+	} {
+		if s, _, err := settle(t, "[DEFAULT]\n"+text+"\n"); err != nil || s.LogFile != want {
+			t.Errorf("%q: %q %v", text, s.LogFile, err)
+		}
+	}
+}
+
+// Without --config-file placement reads what the original reads.
+func TestPlacementFiles(t *testing.T) {
+	given, usual, empty := t.TempDir(), t.TempDir(), t.TempDir()
+	write := func(parts ...string) string {
+		path := filepath.Join(parts...)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	one := write(given, "placement.conf")
+	write(given, "other.conf")
+	two := write(usual, "placement.conf")
+	late, early := write(usual, "placement.conf.d", "20-b.conf"), write(usual, "placement.conf.d", "10-a.conf")
+	write(usual, "placement.conf.d", "notes.txt")
+	for _, c := range []struct {
+		given, usual string
+		want         []string
+	}{{given, usual, []string{one}}, {"", usual, []string{two, early, late}}, {"", empty, nil}} {
+		if got, err := placementFiles(c.given, c.usual); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q %q: %v %v", c.given, c.usual, got, err)
+		}
+	}
+	if _, err := placementFiles(empty, usual); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a directory without the file: %v", err)
+	}
+}
+
+// A data directory has one user; a lock ends with whoever holds it.
+func TestLock(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	held, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(dir); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "process ") {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
