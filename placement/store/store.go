@@ -59,12 +59,14 @@ type Change struct {
 }
 
 // Open takes a database into service. An empty database is accepted and waits for Sync; one with a revision that this
-// package does not know is refused with the fault Unavailable, untouched.
+// package does not know is refused with the fault Unavailable, untouched. One whose tables somebody is just making is waited for.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	s := &Store{Now: time.Now, IncompleteProject: incompleteOwner, IncompleteUser: incompleteOwner, ClaimAttempts: claimAttempts, db: db}
-	err := s.read(ctx, "Open", func(tx *sqldb.Tx) error {
-		_, err := check(ctx, tx)
-		return err
+	err := onceMade(ctx, func() error {
+		return s.read(ctx, "Open", func(tx *sqldb.Tx) error {
+			_, err := check(ctx, tx)
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -73,14 +75,17 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 }
 
 // Create makes the schema on an empty database: exactly what the original's `placement-manage db sync` makes. created is false
-// when it was there already. The fault is the one of Open, or what the database said.
+// when it was there already; of several that create it at the same moment, on one database or on the nodes of a cluster, one does. The fault
+// is the one of Open, or what the database said.
 func (s *Store) Create(ctx context.Context) (created bool, err error) {
-	err = s.write(ctx, "Create", func(tx *sqldb.Tx) error {
-		empty, err := check(ctx, tx)
-		if created = err == nil && empty; created {
-			err = create(ctx, tx)
-		}
-		return err
+	err = onceMade(ctx, func() error {
+		return s.write(ctx, "Create", func(tx *sqldb.Tx) error {
+			empty, err := check(ctx, tx)
+			if created = err == nil && empty; created {
+				err = create(ctx, tx)
+			}
+			return err
+		})
 	})
 	return created, err
 }
@@ -101,14 +106,11 @@ func (s *Store) Version(ctx context.Context) (version string, err error) {
 // completes what older releases left behind: providers without a root, allocations without a consumer. It may be repeated.
 // The fault is the one of Open, or what the database said.
 func (s *Store) Sync(ctx context.Context) error {
+	// In a transaction of its own: on MySQL, CREATE TABLE ends the one it is in.
+	if _, err := s.Create(ctx); err != nil {
+		return err
+	}
 	return s.write(ctx, "Sync", func(tx *sqldb.Tx) error {
-		empty, err := check(ctx, tx)
-		if err == nil && empty {
-			err = create(ctx, tx)
-		}
-		if err != nil {
-			return err
-		}
 		if err := s.addClasses(ctx, tx); err != nil {
 			return err
 		}
