@@ -17,6 +17,7 @@ type Ask struct {
 	SameSubtree   [][]string // same_subtree: each a set of suffixes that must lie under one of them
 	RootRequired  []Trait    // root_required: traits that the root provider must have
 	RootForbidden []Trait    // root_required with "!": traits it must not have
+	Flat          bool       // of one tree, only one provider gives anything: as before microversion 1.29
 	Limit         int        // how many candidates are enough; 0 means all
 }
 

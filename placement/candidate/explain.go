@@ -132,12 +132,24 @@ func (stop Until) Explain(s *index.Snapshot, ask resource.Ask) Explanation {
 		return Explanation{Reason: "there are no providers at all", Funnel: []Step{{"hosts", 0}}}
 	}
 	if !x.pass() {
-		return Explanation{}
+		return stop.flat(s, ask)
 	}
 	e := Explanation{Funnel: x.funnel(), Nearest: x.nearest()}
 	e.Reason = x.reason(e.Nearest)
 	e.Minimal, e.Rough = x.minimal()
 	return e
+}
+
+// flat is the explanation of an ask of which only Flat may be in the way.
+func (stop Until) flat(s *index.Snapshot, ask resource.Ask) Explanation {
+	if !ask.Flat {
+		return Explanation{}
+	}
+	for range stop.AllPlaced(s, ask) {
+		return Explanation{}
+	}
+	return Explanation{Reason: "there are candidates, but all take from several providers of one tree, which are told of from microversion 1.29 on",
+		Funnel: []Step{{"hosts", s.Len()}, {"have all on one provider", 0}}}
 }
 
 // funnel counts the hosts left after each stage. A stage that takes none away is left out, and so is all after the one

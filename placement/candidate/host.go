@@ -107,7 +107,8 @@ type host struct {
 	domains [][]int32 // by kind: the spots that can take an item of it when nothing else is there, ascending
 	lent    []int     // positions in plan.sharers: those connected with the tree
 	parts   []part
-	stuck   int // the position of the part that has no solution, or -1
+	counted []bool // by spot
+	stuck   int    // the position of the part that has no solution, or -1
 }
 
 // spot is a provider that can take an item: of the tree itself, in tree order, then sharing ones of other trees.
@@ -168,6 +169,10 @@ func (h *host) try(t *index.Tree) bool {
 func (h *host) solve() bool {
 	h.stuck = -1
 	for i, part := range h.parts {
+		if !h.plan.parts[i].exact && h.short(&h.plan.parts[i]) {
+			h.stuck = i
+			return false
+		}
 		part.reset(h)
 		if !part.solve() {
 			h.stuck = i
@@ -175,6 +180,25 @@ func (h *host) solve() bool {
 		}
 	}
 	return true
+}
+
+// short says that a section cannot have a solution since there are too few units of a class, or too few providers to isolate
+// its groups on. Most of what does not fit is found out so, before a search makes itself ready.
+func (h *host) short(s *section) bool {
+	h.counted = zeros(h.counted, len(h.spots))
+	single, free := 0, 0
+	for _, k := range s.kinds {
+		if h.isolate && !h.kinds[k].spread {
+			single += len(h.kinds[k].items)
+			for _, at := range h.domains[k] {
+				if !h.counted[at] {
+					h.counted[at] = true
+					free++
+				}
+			}
+		}
+	}
+	return single > free || h.lack(s) > 0
 }
 
 // survey finds the spots and the domains; it says whether no domain is empty.

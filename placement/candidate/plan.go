@@ -24,6 +24,7 @@ type plan struct {
 	parts        []section
 	required     []index.No // root_required
 	banned       []index.No // root_required with "!"
+	flat         bool       // of one tree, only one provider gives anything
 	isolate      bool       // no two suffixed items on one provider
 	limit        int
 	cover        [][]index.No // required of an unsuffixed group of several classes: met by its providers between them
@@ -78,6 +79,7 @@ func compile(s *index.Snapshot, ask resource.Ask, stop Until) *plan {
 		rootRequired: ask.RootRequired,
 		dead:         map[index.Shape]bool{},
 		isolate:      ask.GroupPolicy == resource.PolicyIsolate && ask.Suffixed() > 1,
+		flat:         ask.Flat,
 		limit:        ask.Limit,
 		stop:         stop,
 	}

@@ -1,6 +1,8 @@
 package candidate
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 )
@@ -21,7 +23,8 @@ type search struct {
 	fixed   []bool    // by item
 	witness []int32   // by item
 	alike   []int32   // by spot: the first spot that nothing tells from it
-	failed  map[string]bool
+	kept    []int32   // of narrow
+	failed  memory
 	careful bool
 	bound   bound
 }
@@ -30,7 +33,7 @@ func newSearch(p *plan, s *section) *search {
 	n := len(p.items)
 	out := &search{plan: p, section: s, rows: make([]int, len(p.kinds)), domains: make([][]int32, len(s.kinds)),
 		place: make([]int32, n), fixed: make([]bool, n), witness: make([]int32, n),
-		failed: map[string]bool{}, bound: newBound(p, s)}
+		bound: newBound(p, s)}
 	for row, k := range s.kinds {
 		out.rows[k] = row
 	}
@@ -132,9 +135,52 @@ func (s *search) covered(set int) bool {
 }
 
 func (s *search) solve() bool {
-	clear(s.failed)
 	s.careful = false
-	return s.dash() || s.bound.holds(s) && s.try(0)
+	found := s.dash() || s.bound.holds(s) && s.try(0)
+	s.failed.forget()
+	return found
+}
+
+// memory is the states that a search has failed in, as digests: two that are the same by accident are as unlikely as it gets.
+// It is bounded. When it is full, it forgets everything and begins anew: what was forgotten is tried again if it comes up,
+// so that costs time and nothing else.
+type memory struct {
+	states map[[16]byte]struct{}
+	most   int // 0: mostStates
+}
+
+// mostStates is how many states are remembered: a few megabytes.
+const mostStates = 1 << 16
+
+func (m *memory) has(state []byte) bool {
+	if len(m.states) == 0 {
+		return false
+	}
+	_, known := m.states[digest(state)]
+	return known
+}
+
+func (m *memory) add(state []byte) {
+	if m.states == nil {
+		m.states = map[[16]byte]struct{}{}
+	}
+	if len(m.states) >= cmp.Or(m.most, mostStates) {
+		clear(m.states)
+	}
+	m.states[digest(state)] = struct{}{}
+}
+
+// forget drops all, and gives back what a large memory takes.
+func (m *memory) forget() {
+	if len(m.states) > 1024 {
+		m.states = nil
+	}
+	clear(m.states)
+}
+
+func digest(state []byte) [16]byte {
+	sum := sha256.Sum256(state)
+	return [16]byte(sum[:])
 }
 
 // dash places each item on the first spot that takes it and never looks back. Where there is plenty, that is all it takes.
@@ -182,7 +228,7 @@ func (s *search) try(depth int) bool {
 		copy(s.witness, s.place)
 		return true
 	}
-	if s.careful && (s.plan.stopped() || !s.bound.holds(s) || s.failed[s.state(depth)]) {
+	if s.careful && (s.plan.stopped() || !s.bound.holds(s) || s.failed.has(s.state(depth))) {
 		return false
 	}
 	i := s.order[depth]
@@ -197,7 +243,7 @@ func (s *search) try(depth int) bool {
 		}
 	}
 	s.careful = true
-	s.failed[s.state(depth)] = true
+	s.failed.add(s.state(depth))
 	return false
 }
 
@@ -266,7 +312,7 @@ func (s *search) take(i int, at int32) {
 
 // state names all that the rest of a search depends on: which items are left, what is left on the spots, the traits
 // still missing, and where the items of unfinished clauses stand. Spots that are alike may change places.
-func (s *search) state(depth int) string {
+func (s *search) state(depth int) []byte {
 	var spots []string
 	for at := range int32(len(s.host.spots)) {
 		spot := binary.AppendUvarint(nil, uint64(s.alike[at]))
@@ -298,7 +344,7 @@ func (s *search) state(depth int) string {
 			}
 		}
 	}
-	return string(key)
+	return key
 }
 
 func (s *search) force(i, at int) bool {
@@ -307,7 +353,7 @@ func (s *search) force(i, at int) bool {
 		s.put(i, int32(at))
 		return true
 	}
-	if s.put(i, int32(at)) {
+	if !s.plan.stopped() && s.put(i, int32(at)) {
 		if s.together(i) && s.solve() {
 			return true
 		}

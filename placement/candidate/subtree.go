@@ -15,31 +15,51 @@ func (s *search) narrow() {
 	for again := true; again; {
 		again = false
 		for _, clause := range s.section.clauses {
-			items := s.plan.subtrees[clause]
-			for _, i := range items {
-				row := s.rows[s.plan.items[i].kind]
-				before := len(s.domains[row])
-				s.domains[row] = slices.DeleteFunc(s.domains[row], func(at int32) bool { return !s.allowed(items, i, at) })
-				again = again || len(s.domains[row]) < before
+			rows := s.rowsOf(s.plan.subtrees[clause])
+			for _, row := range rows {
+				s.kept = s.kept[:0] // apart, since allowed looks at the domain as it was
+				for _, at := range s.domains[row] {
+					if s.allowed(rows, row, at) {
+						s.kept = append(s.kept, at)
+					}
+				}
+				again = again || len(s.kept) < len(s.domains[row])
+				s.domains[row] = append(s.domains[row][:0], s.kept...)
 			}
 		}
 	}
 }
 
-// allowed says whether the clause of these items leaves item i the spot, as far as domains tell.
-func (s *search) allowed(items []int, i int, at int32) bool {
+// rowsOf lists the rows of items, one that several items have twice.
+func (s *search) rowsOf(items []int) []int {
+	var once, twice []int
+	for _, i := range items {
+		row := s.rows[s.plan.items[i].kind]
+		switch {
+		case !slices.Contains(once, row):
+			once = append(once, row)
+		case !slices.Contains(twice, row):
+			twice = append(twice, row)
+		}
+	}
+	return append(once, twice...)
+}
+
+// allowed says whether the clause of items in these rows leaves an item of one of the rows the spot, as far as domains tell.
+func (s *search) allowed(rows []int, row int, at int32) bool {
 	for top := range int32(len(s.host.spots)) {
 		if !s.host.under(top, at) {
 			continue
 		}
-		held, fits := at == top, true
-		for _, o := range items {
-			if o == i {
+		held, fits, itself := at == top, true, false
+		for _, o := range rows {
+			if o == row && !itself {
+				itself = true
 				continue
 			}
-			_, onTop := slices.BinarySearch(s.domain(o), top)
+			_, onTop := slices.BinarySearch(s.domains[o], top)
 			held = held || onTop
-			fits = fits && slices.ContainsFunc(s.domain(o), func(p int32) bool { return s.host.under(top, p) })
+			fits = fits && slices.ContainsFunc(s.domains[o], func(p int32) bool { return s.host.under(top, p) })
 		}
 		if held && fits {
 			return true
@@ -68,7 +88,7 @@ func (s *search) together(i int) bool {
 
 // roofs says whether a spot may be the top of a clause's items.
 func (s *search) roofs(top int32, items []int) bool {
-	held := false
+	held, before := false, -1
 	for _, o := range items {
 		if at := s.place[o]; at >= 0 {
 			if !s.host.under(top, at) {
@@ -76,6 +96,11 @@ func (s *search) roofs(top int32, items []int) bool {
 			}
 			held = held || at == top
 			continue
+		}
+		if kind := s.plan.items[o].kind; kind == before {
+			continue // just like the one before
+		} else {
+			before = kind
 		}
 		reachable := false
 		for _, p := range s.domain(o) {

@@ -206,10 +206,9 @@ func (h *host) like(o *host) {
 
 // lack is how much of a section's classes a surveyed host lacks.
 func (h *host) lack(s *section) (lack float64) {
-	counted := make([]bool, len(h.spots))
 	for _, class := range s.classes {
 		asked, free := 0, 0
-		clear(counted)
+		h.counted = zeros(h.counted, len(h.spots))
 		for _, k := range s.kinds {
 			amount := h.kinds[k].amount(class)
 			if amount == 0 {
@@ -217,8 +216,8 @@ func (h *host) lack(s *section) (lack float64) {
 			}
 			asked += amount * len(h.kinds[k].items)
 			for _, at := range h.domains[k] {
-				if !counted[at] {
-					counted[at] = true
+				if !h.counted[at] {
+					h.counted[at] = true
 					free += h.left(int(at), class)
 				}
 			}

@@ -63,11 +63,25 @@ func (w *walk) advance() bool {
 	i := w.depth
 	domain := w.host.domains[w.host.items[i].kind]
 	for w.at[i]++; w.at[i] < len(domain); w.at[i]++ {
-		if w.partOf[i].force(i, int(domain[w.at[i]])) {
+		if at := domain[w.at[i]]; (!w.host.flat || w.alone(at)) && w.partOf[i].force(i, int(at)) {
 			return true
 		}
 	}
 	return false
+}
+
+// alone says whether the next item, on this spot, leaves all items placed in the tree of the spot on one provider: Ask.Flat.
+func (w *walk) alone(at int32) bool {
+	h := w.host
+	if len(h.items[w.depth].alone) == 0 {
+		return true
+	}
+	for i := range w.depth {
+		if o := w.spot(i); o != int(at) && len(h.items[i].alone) > 0 && h.spots[o].Tree == h.spots[at].Tree {
+			return false
+		}
+	}
+	return true
 }
 
 // back takes the last item up again.

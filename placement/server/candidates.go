@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"net/http"
@@ -28,6 +29,7 @@ func (c *call) ask() (resource.Ask, *index.Snapshot, error) {
 	if err := c.server.names.check(c.ctx(), ask.Groups, ask.RootRequired, ask.RootForbidden); err != nil {
 		return resource.Ask{}, nil, err
 	}
+	ask.Flat = c.version < sinceNestedCandidates
 	snapshot, err := c.fresh()
 	return ask, snapshot, err
 }
@@ -40,15 +42,17 @@ func (c *call) candidates() error {
 		return err
 	}
 	c.modified(time.Time{})
-	began, found := c.server.now(), c.search(snapshot, ask)
+	w := newAnswerWriter(c, snapshot, ask)
+	defer w.close()
+	began := c.server.now()
+	effort := c.effort(&w.sending)
+	found := c.search(effort.ended, snapshot, ask)
 	if c.server.opts.RandomizeCandidates {
 		found = slices.Values(c.sample(found, ask.Limit))
 	}
-	w := newAnswerWriter(c, snapshot, ask)
-	defer w.close()
 	n, err := w.answer(found)
 	if err == nil {
-		err = c.ctx().Err() // the client has gone; the list may have been cut short
+		err = effort.err() // the list may have been cut short
 	}
 	if err != nil {
 		return err
@@ -58,10 +62,10 @@ func (c *call) candidates() error {
 	c.server.log.Debug("candidates", "request_id", c.id, "found", n, "took", took, "providers", snapshot.Providers())
 	if n == 0 {
 		why, err := c.why(snapshot, ask)
-		if err != nil {
-			return err
+		if c.ctx().Err() != nil {
+			return c.ctx().Err()
 		}
-		if why.Reason != "" {
+		if err == nil && why.Reason != "" {
 			c.w.Header().Set(api.ReasonHeader, oneLine(why.Reason))
 		}
 	}
@@ -70,46 +74,74 @@ func (c *call) candidates() error {
 
 // why asks for an explanation.
 func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) (candidate.Explanation, error) {
-	began := c.server.now()
-	why := c.untilLeft().Explain(snapshot, ask)
+	began, effort := c.server.now(), c.effort(new(time.Duration))
+	why := candidate.Until(effort.ended).Explain(snapshot, ask)
 	took := c.server.now().Sub(began)
 	c.server.metrics.Explain(took)
 	c.server.log.Debug("explained", "request_id", c.id, "reason", why.Reason, "took", took)
-	return why, c.ctx().Err() // one that was given up is worth nothing
+	return why, effort.err() // one that was given up is worth nothing
 }
 
-// untilLeft gives a search up when nobody waits for the answer any more.
-func (c *call) untilLeft() candidate.Until { return func() bool { return c.ctx().Err() != nil } }
+// searchTime is how long a question may keep a core busy. What fits into what is a hard problem: somebody can always make up a
+// question that takes for ever, and it is not for him to have a core that long. Nearly all take milliseconds.
+const searchTime = 20 * time.Second
+
+// effort is the work on one question: given up when nobody waits for the answer any more, or when it takes too long.
+type effort struct {
+	call    *call
+	began   time.Time
+	sending *time.Duration // time that does not count: the client's
+	spent   bool
+}
+
+func (c *call) effort(sending *time.Duration) *effort {
+	return &effort{call: c, began: c.server.now(), sending: sending}
+}
+
+// ended is a candidate.Until.
+func (e *effort) ended() bool {
+	e.spent = e.spent || e.call.server.now().Sub(e.began)-*e.sending > searchTime
+	return e.spent || e.call.ctx().Err() != nil
+}
+
+// err says why it was given up, or nothing.
+func (e *effort) err() error {
+	switch err := e.call.ctx().Err(); {
+	case err != nil:
+		return err
+	case e.spent:
+		return e.call.tooHard()
+	}
+	return nil
+}
+
+// tooHard is the refusal of a question that took too long. It is never told as an empty answer: nobody knows that it is.
+func (c *call) tooHard() error {
+	detail := fmt.Sprintf("It took more than %v to find out which providers fit this request, so the search was given up. "+
+		"Ask for fewer groups, for equal amounts, or for fewer same_subtree clauses.", searchTime)
+	c.server.log.Warn("a search was given up", "request_id", c.id, "uri", c.r.URL.RequestURI(), "after", searchTime)
+	entry := api.ErrorDoc{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: detail, RequestID: c.id}
+	if c.version >= sinceErrorCodes {
+		entry.Code = api.CodeUndefined
+	}
+	return &refusal{status: entry.Status, detail: detail, doc: api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}}
+}
 
 // search takes from the solver what the options and the microversion allow, and stops when nobody waits any more. What it gives is
 // overwritten by the next.
-func (c *call) search(snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Placed] {
-	all, nested := c.untilLeft().AllPlaced, c.version >= sinceNestedCandidates
+func (c *call) search(until candidate.Until, snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Placed] {
+	all := until.AllPlaced
 	if c.server.opts.BreadthFirst {
-		all = c.untilLeft().SpreadPlaced
+		all = until.SpreadPlaced
 	}
 	limit, most := ask.Limit, max(c.server.opts.MaxCandidates, 0)
 	if c.server.opts.RandomizeCandidates {
 		limit = 0 // it takes from all
 	}
-	ask.Limit = most
-	if nested && limit > 0 && (most == 0 || limit < most) {
-		ask.Limit = limit
+	if ask.Limit = limit; limit == 0 || 0 < most && most < limit {
+		ask.Limit = most
 	}
-	return func(yield func(candidate.Placed) bool) {
-		seen, given := 0, 0
-		for found := range all(snapshot, ask) {
-			if seen++; seen%256 == 0 && c.ctx().Err() != nil {
-				return
-			}
-			if !nested && !onePerTree(found) {
-				continue
-			}
-			if given++; !yield(found) || given == limit {
-				return
-			}
-		}
-	}
+	return all(snapshot, ask)
 }
 
 // sample takes as many as limit by chance, all when it is 0, and leaves their order to chance.
@@ -125,21 +157,6 @@ func (c *call) sample(found iter.Seq[candidate.Placed], limit int) []candidate.P
 	}
 	c.server.shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list
-}
-
-// onePerTree: before microversion 1.29 no two providers of a candidate are of one tree.
-func onePerTree(found candidate.Placed) bool {
-	spots := map[*index.Tree]int{}
-	for _, t := range found.Takes {
-		if len(t.Amounts) == 0 {
-			continue
-		}
-		if spot, seen := spots[t.Tree]; seen && spot != t.Spot {
-			return false
-		}
-		spots[t.Tree] = t.Spot
-	}
-	return true
 }
 
 // oneLine keeps a sentence within what a header may hold.
