@@ -138,6 +138,22 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestBeginIsCancelled: who waits for a BEGIN that is not answered may go away.
+func TestBeginIsCancelled(t *testing.T) {
+	for word, server := range map[string]*databases.Server{"START TRANSACTION": databases.MariaDB(t), "BEGIN": databases.PostgreSQL(t)} {
+		url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
+		db := open(t, proxy.URL(url))
+		proxy.Break(databases.Cut{Word: word, Stall: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		err := db.Read(ctx, func(*Tx) error { t.Error("it ran"); return nil })
+		cancel()
+		if !fault.Is(err, fault.Unavailable) || IsUnknown(err) || proxy.Broken() != 1 {
+			t.Errorf("%s: %d stalled: %v", server.Name(), proxy.Broken(), err)
+		}
+		must(t, db.Write(t.Context(), inserting("a")))
+	}
+}
+
 // TestBeginFails: what a node of a Galera cluster says at BEGIN. It never is the bare error of the driver.
 func TestBeginFails(t *testing.T) {
 	for _, c := range []struct {

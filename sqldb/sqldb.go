@@ -95,8 +95,12 @@ func (db *DB) Foreign(ctx context.Context) (number int64, ok bool, err error) {
 	return number, err == nil, err
 }
 
-// Ping asks the database for an answer: nil when it is there.
+// Ping asks the database for an answer: nil when it is there, and is not a node of a Galera cluster that has lost the others.
 func (db *DB) Ping(ctx context.Context) error {
+	if db.Dialect == MySQL { // such a node answers a ping, but no SELECT
+		var one int
+		return fault.Wrap(fault.Unavailable, "sqldb.Ping", db.pool.QueryRowContext(ctx, "SELECT 1").Scan(&one))
+	}
 	return fault.Wrap(fault.Unavailable, "sqldb.Ping", db.pool.PingContext(ctx))
 }
 
@@ -165,13 +169,13 @@ func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx)
 }
 
 // begin takes a connection and begins a transaction on it. Connections that turn out to be dead, as all do when the server was started
-// anew, cost no attempt. A COMMIT that has begun is not cancelled: its outcome would be unknown.
+// anew, cost no attempt.
 func (db *DB) begin(ctx context.Context, options *sql.TxOptions) (conn *sql.Conn, tx *sql.Tx, err error) {
 	for range idleConns + 1 {
 		if conn, err = db.pool.Conn(ctx); err != nil {
 			return nil, nil, err
 		}
-		if tx, err = conn.BeginTx(context.WithoutCancel(ctx), options); err == nil {
+		if tx, err = beginOn(ctx, conn, options); err == nil {
 			return conn, tx, nil
 		}
 		dead := lost(err) // also when the server's last words come now, from before it was started anew
@@ -184,6 +188,23 @@ func (db *DB) begin(ctx context.Context, options *sql.TxOptions) (conn *sql.Conn
 		}
 	}
 	return nil, nil, err
+}
+
+// beginOn begins a transaction. BEGIN can be cancelled, for on a Galera cluster it may have to wait; a COMMIT that has begun cannot: its outcome
+// would be unknown.
+func beginOn(ctx context.Context, conn *sql.Conn, options *sql.TxOptions) (*sql.Tx, error) {
+	beginning, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unwatch := context.AfterFunc(ctx, cancel)
+	tx, err := conn.BeginTx(beginning, options)
+	if unwatch() && err == nil {
+		return tx, nil
+	}
+	cancel()
+	if err == nil {
+		tx.Rollback() // cancel does the same, a moment later
+		err = context.Cause(ctx)
+	}
+	return nil, err
 }
 
 // begun gives an error of BEGIN its kind. Nothing has happened yet, so a lost connection may be repeated; so may a node's wait for its cluster that

@@ -25,8 +25,9 @@ type Proxy struct {
 	cuts   int
 }
 
-// Cut is one connection to break.
+// Cut is one connection to break, or to keep waiting.
 type Cut struct {
+	Stall  bool          // nothing is broken: the server never hears the word, and the client never an answer
 	Word   string        // said by the client, in any case, in one piece: a statement or a part of one; empty: anything
 	Skip   int           // how many such pieces pass before
 	Heard  bool          // the server hears the word and answers it, and only the answer is lost; else it never hears it
@@ -123,6 +124,9 @@ func (p *Proxy) pass(client net.Conn) {
 	for {
 		n, err := client.Read(buffer)
 		if cut, ok := p.due(buffer[:n]); ok {
+			if cut.Stall {
+				continue
+			}
 			if cut.Heard {
 				close(swallow)
 				drain(answered)

@@ -301,7 +301,9 @@ func (g galera) alone(t *testing.T, s *Store) {
 		}
 	}
 	refused(t, putOne(ctx, s, claim(500, 1, 1)), fault.Unavailable, "", "its node has left the cluster; nothing was changed, try again later")
+	refused(t, s.db.Ping(ctx), fault.Unavailable, "", "WSREP")
 	g.Bootstrap(t, 0)
+	ok(t, s.db.Ping(ctx))
 	ok(t, putOne(ctx, s, claim(500, 1, 1)))
 }
 
