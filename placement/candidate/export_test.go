@@ -36,3 +36,46 @@ func Possible(s *index.Snapshot, ask resource.Ask) bool {
 	}
 	return false
 }
+
+// Forgetful counts the candidates that a search finds which remembers no more than most states; 0 is as many as usual.
+func Forgetful(s *index.Snapshot, ask resource.Ask, most int) int {
+	h := newHost(compile(s, ask, nil))
+	h.remember(most)
+	n := 0
+	for t := range s.Trees() {
+		if !h.fill(t) {
+			continue
+		}
+		w := newWalk(h)
+		for w.begin(); w.next(); {
+			n++
+		}
+	}
+	return n
+}
+
+func (h *host) remember(most int) {
+	for _, part := range h.parts {
+		if s, searches := part.(*search); searches {
+			s.failed.most = most
+		}
+	}
+}
+
+// MostRemembered is how many states a search has remembered at once, as far as it got.
+func MostRemembered(stop Until, s *index.Snapshot, ask resource.Ask, most int) (seen int) {
+	var h *host
+	h = newHost(compile(s, ask, func() bool {
+		for _, part := range h.parts {
+			if s, searches := part.(*search); searches {
+				seen = max(seen, len(s.failed.states))
+			}
+		}
+		return stop()
+	}))
+	h.remember(most)
+	for t := range s.Trees() {
+		h.fill(t)
+	}
+	return seen
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"pgregory.net/rapid"
 
@@ -15,11 +16,16 @@ import (
 var (
 	someClasses    = []resource.Class{"VCPU", "CUSTOM_NIC", "CUSTOM_GPU"}
 	someTraits     = []resource.Trait{"CUSTOM_RED", "CUSTOM_BLUE", "CUSTOM_GREEN", index.Sharing}
+	askedTraits    = append(someTraits[:4:4], "CUSTOM_UNHEARD_OF")
 	someAggregates = []resource.AggregateID{"agg1", "agg2", "agg3"}
 )
 
+// worlds counts what drawWorld has made.
+var worlds atomic.Int64
+
 // drawWorld makes a small fleet: a few trees of a few providers, with everything an ask may look at.
 func drawWorld(t *rapid.T) []index.Row {
+	worlds.Add(1)
 	var rows []index.Row
 	for tree := range rapid.IntRange(1, 3).Draw(t, "trees") {
 		var ids []provider.ID
@@ -35,7 +41,30 @@ func drawWorld(t *rapid.T) []index.Row {
 			rows = append(rows, r)
 		}
 	}
+	if rapid.IntRange(0, 3).Draw(t, "twins") == 3 {
+		rows = append(rows, double(rows, rows[rapid.IntRange(0, len(rows)-1).Draw(t, "double")].Root)...)
+	}
 	return rows
+}
+
+// double copies a tree, siblings turned round: the solver takes the two for one shape.
+func double(rows []index.Row, root provider.ID) []index.Row {
+	var out []index.Row
+	other := func(id provider.ID) provider.ID {
+		if id == "" {
+			return ""
+		}
+		last := len(id) - 1
+		return "z" + id[:last] + provider.ID('0'+'9'-id[last])
+	}
+	for _, r := range rows {
+		if r.Root == root {
+			r.ID, r.Parent, r.Root = other(r.ID), other(r.Parent), other(r.Root)
+			r.Name = strings.ToUpper(string(r.ID))
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func drawOffer(t *rapid.T, r *index.Row) {
@@ -96,8 +125,8 @@ func drawAsk(t *rapid.T, rows []index.Row) resource.Ask {
 		ask.Groups = append(ask.Groups, g)
 	}
 	if rapid.IntRange(0, 7).Draw(t, "root") == 7 {
-		ask.RootRequired = drawSome(t, someTraits[:2], 2)
-		ask.RootForbidden = drawSome(t, someTraits[2:], 2)
+		ask.RootRequired = drawSome(t, askedTraits[:3], 3)
+		ask.RootForbidden = slices.DeleteFunc(drawSome(t, askedTraits, 2), func(trait resource.Trait) bool { return slices.Contains(ask.RootRequired, trait) })
 	}
 	return ask
 }
@@ -108,12 +137,12 @@ func drawGroup(t *rapid.T, suffix string, classes int, rows []index.Row) resourc
 		g.Resources[rapid.SampledFrom(someClasses).Draw(t, "class")] = rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "amount")
 	}
 	for range max(0, rapid.IntRange(-4, 2).Draw(t, "required")) {
-		if set := drawSome(t, someTraits, 2); len(set) > 0 {
+		if set := drawSome(t, askedTraits, 3); len(set) > 0 {
 			g.Required = append(g.Required, set)
 		}
 	}
 	if rapid.IntRange(0, 5).Draw(t, "forbid") == 5 {
-		g.Forbidden = drawSome(t, someTraits, 3)
+		g.Forbidden = drawSome(t, askedTraits, 3)
 	}
 	for range max(0, rapid.IntRange(-6, 2).Draw(t, "member")) {
 		if set := drawSome(t, someAggregates, 2); len(set) > 0 {
