@@ -163,7 +163,7 @@ func TestBeginFails(t *testing.T) {
 		says   string
 	}{
 		{1047, 0, true, "its node has left the cluster"},
-		{1205, 0, true, "Error 1205"}, // while the cluster changes
+		{1205, 0, true, "its node has left the cluster"}, // while the cluster changes
 		{1205, time.Minute, false, "has not caught up with the others"},
 		{1045, 0, false, "Error 1045"}, // access denied
 	} {

@@ -214,7 +214,7 @@ func begun(err error, took time.Duration) error {
 		return fault.New(fault.Unavailable, "sqldb.begin",
 			"this node of the database cluster has not caught up with the others in time, try again later: %v", err)
 	}
-	if lost(err) {
+	if lost(err) || behind(err) {
 		return &retry{absent("sqldb.begin", err)}
 	}
 	return fault.Wrap(fault.Unavailable, "sqldb.begin", err)

@@ -301,7 +301,7 @@ func (g galera) alone(t *testing.T, s *Store) {
 		}
 	}
 	refused(t, putOne(ctx, s, claim(500, 1, 1)), fault.Unavailable, "", "its node has left the cluster; nothing was changed, try again later")
-	refused(t, s.db.Ping(ctx), fault.Unavailable, "", "WSREP")
+	refused(t, s.db.Ping(ctx), fault.Unavailable, "", "Error 1") // 1047, or 1205 while it still waits for the others
 	g.Bootstrap(t, 0)
 	ok(t, s.db.Ping(ctx))
 	ok(t, putOne(ctx, s, claim(500, 1, 1)))
