@@ -100,6 +100,9 @@ func (g *Globals) explain(e placement.Explanation) error {
 		fmt.Fprintf(&b, "  %6d  %s\n", s.Left, s.Clause)
 	}
 	if len(e.Minimal) > 0 {
+		if e.Rough {
+			b.WriteString("perhaps not all of ")
+		}
 		fmt.Fprintf(&b, "these cannot hold together:\n  %s\n", strings.Join(e.Minimal, "\n  "))
 	}
 	if len(e.Nearest) > 0 {
@@ -107,7 +110,10 @@ func (g *Globals) explain(e placement.Explanation) error {
 	}
 	for _, m := range e.Nearest {
 		for _, d := range m.Deficits {
-			fmt.Fprintf(&b, "  %s: %s: asks %d, %d of %d free (%s)\n", m.Host, d.Class, d.Asks, d.Free, d.Of, d.Cause)
+			fmt.Fprintf(&b, "  %s: %s\n", m.Host, d.Text)
+			for _, h := range d.HeldBy {
+				fmt.Fprintf(&b, "    %s is held by %s\n", cmp.Or(h.Name, string(h.Provider)), strings.Join(strs(h.Consumers), ", "))
+			}
 		}
 	}
 	_, err := fmt.Fprint(g.stdout(), b.String())

@@ -11,11 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// maxWanted is the largest amount a query asks for. Placement sets no limit; this is more than any inventory holds, and the
-// sum over MaxGroups groups still fits an int.
-const maxWanted = 1 << 40
-
-// parseResources reads `CLASS:n,CLASS:n`. Of a class that is named twice the last amount counts.
+// parseResources reads `CLASS:n,CLASS:n`. Of a class that is named twice the last amount counts. Placement sets no limit to
+// amounts: what no inventory can hold finds nothing. What no int can hold is taken for the largest that does.
 func parseResources(value string) (resource.Amounts, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, invalid("the resources parameter is empty; it is written as resources=VCPU:2,MEMORY_MB:1024")
@@ -34,7 +31,7 @@ func parseResources(value string) (resource.Amounts, error) {
 		if n < 1 {
 			return nil, invalid("Requested resource %s: the amount is %d, it has to be 1 or more", class, n)
 		}
-		out[resource.Class(class)] = int(min(n, maxWanted))
+		out[resource.Class(class)] = int(n)
 	}
 	return out, nil
 }

@@ -194,12 +194,14 @@ func (x *explainer) taken(left int) string {
 	var units supply
 	for i := range x.classes {
 		if st := &x.classes[i]; st.stage == x.furthest() {
-			units.free, units.of, units.reserved = units.free+st.count*st.free, units.of+st.count*st.of, units.reserved+st.count*st.reserved
+			units.free = plus(units.free, multiple(st.free, st.count))
+			units.of = plus(units.of, multiple(st.of, st.count))
+			units.reserved = plus(units.reserved, multiple(st.reserved, st.count))
 		}
 	}
 	has := hosts(left) + " " + verb("have "+x.plan.kinds[x.stages[x.furthest()].at].what(), left)
 	switch {
-	case units.free > 0 || units.of+units.reserved == 0:
+	case units.free > 0 || plus(units.of, units.reserved) == 0:
 		return ""
 	case units.of == 0:
 		return fmt.Sprintf("%s but all %d are reserved", has, units.reserved)

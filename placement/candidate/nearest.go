@@ -3,6 +3,7 @@ package candidate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -63,7 +64,7 @@ func (x *explainer) bystanders() []Miss {
 		d = Deficit{Class: p.names[by.class], Cause: Absent, Asks: p.wanted(by.class)}
 	case by.kind >= 0 && p.kinds[by.kind].class() != "":
 		k := &p.kinds[by.kind]
-		d = Deficit{Class: k.class(), Cause: Excluded, Asks: k.weight() * len(k.items), Note: "with " + x.narrow.traitName(p)}
+		d = Deficit{Class: k.class(), Cause: Excluded, Asks: multiple(k.weight(), len(k.items)), Note: "with " + x.narrow.traitName(p)}
 	default:
 		d = Deficit{Cause: Excluded, Asks: 1, Note: "its root is not one " + rootWords(x.pieces.ask)}
 	}
@@ -80,9 +81,25 @@ func (x *explainer) bystanders() []Miss {
 func (p *plan) wanted(class int) int {
 	n := 0
 	for i := range p.kinds {
-		n += p.kinds[i].amount(class) * len(p.kinds[i].items)
+		n = plus(n, multiple(p.kinds[i].amount(class), len(p.kinds[i].items)))
 	}
 	return n
+}
+
+// plus adds two numbers that are not negative. A query may ask for any number of units, so that sums end at the largest int.
+func plus(a, b int) int {
+	if a > math.MaxInt-b {
+		return math.MaxInt
+	}
+	return a + b
+}
+
+// multiple is n times a number, neither negative, with the same end as plus.
+func multiple(a, n int) int {
+	if n > 0 && a > math.MaxInt/n {
+		return math.MaxInt
+	}
+	return a * n
 }
 
 // deficits says what a host lacks at the stage it fails.
@@ -174,7 +191,7 @@ func shortage(class resource.Class, amount int, at index.Place, number index.No)
 		d.Note, _ = strings.CutPrefix(inv.Refuse(st.Used, amount), fmt.Sprintf("asks %d, ", amount))
 	case amount <= inv.Capacity():
 		d.Cause = Held
-	case amount <= int(float64(inv.Total)*inv.AllocationRatio):
+	case amount <= unreserved(inv):
 		d.Cause = Reserved
 	default:
 		d.Cause = Small
@@ -217,7 +234,7 @@ func (x *explainer) crowded(t *index.Tree, p *plan, kinds []int, note string) []
 }
 
 // mostTaken is how many providers a deficit names.
-const mostTaken = 8
+const mostTaken = 3
 
 // tally adds up what the providers that admit these kinds have of a class that they ask.
 func (p *plan) tally(t *index.Tree, around []index.Place, kinds []int, of need, each func(at index.Place, st *index.Stock)) (sum supply) {
@@ -228,10 +245,10 @@ func (p *plan) tally(t *index.Tree, around []index.Place, kinds []int, of need, 
 		}
 		for _, i := range kinds {
 			if k := &p.kinds[i]; k.amount(of.class) > 0 && k.offered(at) && k.admits(t, at) {
-				capacity := st.Inventory.Capacity()
-				sum.free += max(capacity-st.Used, 0)
-				sum.of += capacity
-				sum.reserved += int(float64(st.Inventory.Total)*st.Inventory.AllocationRatio) - capacity
+				capacity := max(st.Inventory.Capacity(), 0)
+				sum.free = plus(sum.free, max(capacity-st.Used, 0))
+				sum.of = plus(sum.of, capacity)
+				sum.reserved = plus(sum.reserved, unreserved(st.Inventory)-capacity)
 				if each != nil {
 					each(at, st)
 				}
@@ -242,11 +259,17 @@ func (p *plan) tally(t *index.Tree, around []index.Place, kinds []int, of need, 
 	return sum
 }
 
+// unreserved is the capacity if nothing were reserved.
+func unreserved(inv resource.Inventory) int {
+	inv.Reserved = 0
+	return inv.Capacity()
+}
+
 // compare holds what kinds ask of a class against what the providers that admit them have.
 func (p *plan) compare(t *index.Tree, around []index.Place, kinds []int, of need) Deficit {
 	var d Deficit
 	for _, i := range kinds {
-		d.Asks += p.kinds[i].amount(of.class) * len(p.kinds[i].items)
+		d.Asks = plus(d.Asks, multiple(p.kinds[i].amount(of.class), len(p.kinds[i].items)))
 	}
 	sum := p.tally(t, around, kinds, of, func(at index.Place, st *index.Stock) {
 		if st.Used > 0 && len(d.Taken) < mostTaken {
@@ -257,7 +280,7 @@ func (p *plan) compare(t *index.Tree, around []index.Place, kinds []int, of need
 	switch {
 	case d.Asks <= d.Of:
 		d.Cause = Held
-	case d.Asks <= d.Of+sum.reserved:
+	case d.Asks <= plus(d.Of, sum.reserved):
 		d.Cause = Reserved
 	default:
 		d.Cause = Small
@@ -274,7 +297,7 @@ func (x *explainer) gauge(st *standing, k *kind, around []index.Place) {
 	if len(k.needs) == 1 {
 		kind := x.plan.items[k.items[0]].kind
 		st.supply = x.plan.tally(t, around, []int{kind}, k.needs[0], nil)
-		if asks := k.needs[0].amount * len(k.items); st.free < asks {
+		if asks := multiple(k.needs[0].amount, len(k.items)); st.free < asks {
 			st.lack = float64(asks-st.free) / float64(asks)
 			return
 		}

@@ -85,7 +85,7 @@ func (s *search) domain(item int) []int32 { return s.domains[s.rows[s.plan.items
 func (k *kind) weight() int {
 	n := 0
 	for _, need := range k.needs {
-		n += need.amount
+		n = plus(n, need.amount)
 	}
 	return n
 }

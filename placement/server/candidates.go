@@ -3,12 +3,14 @@ package server
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
 
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/resource"
@@ -185,16 +187,53 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	told := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainStep{}, Minimal: append([]string{}, why.Minimal...), Nearest: []api.ExplainMiss{}}
+	told := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainStep{}, Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Nearest: []api.ExplainMiss{}}
 	for _, step := range why.Funnel {
 		told.Funnel = append(told.Funnel, api.ExplainStep(step))
 	}
 	for _, m := range why.Nearest {
 		miss := api.ExplainMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
 		for _, d := range m.Deficits {
-			miss.Deficits = append(miss.Deficits, api.ExplainDeficit{Class: d.Class, Cause: string(d.Cause), Asks: d.Asks, Free: d.Free, Of: d.Of})
+			held, err := c.holders(snapshot, d)
+			if err != nil {
+				return err
+			}
+			miss.Deficits = append(miss.Deficits, api.ExplainDeficit{Class: d.Class, Cause: string(d.Cause), Asks: d.Asks, Free: d.Free, Of: d.Of, Text: d.String(), HeldBy: held})
 		}
 		told.Nearest = append(told.Nearest, miss)
 	}
 	return c.json(http.StatusOK, told)
+}
+
+// mostHolders is how many consumers are told of one provider.
+const mostHolders = 8
+
+// holders reads who has what is lacking, if the caller may read it.
+func (c *call) holders(snapshot *index.Snapshot, d candidate.Deficit) (held []api.ExplainHolder, err error) {
+	const rule = "placement:resource_providers:allocations:list"
+	if may, _ := c.server.opts.Policy.Allow(rule, c.caller, c.target(rule)); !may {
+		return nil, nil
+	}
+	for _, id := range d.Taken {
+		all, err := c.server.store.ProviderAllocations(c.ctx(), id)
+		if fault.Is(err, fault.NotFound) {
+			continue // it has gone since
+		}
+		if err != nil {
+			return nil, err
+		}
+		holder := api.ExplainHolder{Provider: id}
+		if at, known := snapshot.Find(id); known {
+			holder.Name = at.Node().Name
+		}
+		for _, consumer := range slices.Sorted(maps.Keys(all.Shares)) {
+			if all.Shares[consumer].Amounts[d.Class] > 0 && len(holder.Consumers) < mostHolders {
+				holder.Consumers = append(holder.Consumers, consumer)
+			}
+		}
+		if len(holder.Consumers) > 0 {
+			held = append(held, holder)
+		}
+	}
+	return held, nil
 }
