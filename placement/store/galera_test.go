@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -61,6 +62,26 @@ func TestFirstStarts(t *testing.T) {
 			url := fresh(t)
 			return []string{url, url, url}
 		})
+	})
+}
+
+// TestUnfinished: tables that another process is making are waited for, but not for ever; then a sentence says what to do.
+func TestUnfinished(t *testing.T) {
+	s := openStore(t, sqliteURL(t))
+	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error { _, err := tx.Exec(t.Context(), "DELETE FROM alembic_version"); return err }))
+	_, unfinished := s.Version(t.Context())
+	synctest.Test(t, func(t *testing.T) {
+		looks, began := 0, time.Now()
+		refused(t, onceMade(t.Context(), func() error { looks++; return unfinished }), fault.Unavailable, "", "if there is none, make the database anew")
+		if took := time.Since(began); took < makingTime || took > makingTime+time.Second || looks < 100 {
+			t.Errorf("%d looks in %v", looks, took)
+		}
+		ok(t, onceMade(t.Context(), func() error {
+			if looks++; looks%10 != 0 {
+				return unfinished
+			}
+			return nil
+		}))
 	})
 }
 
