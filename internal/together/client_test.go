@@ -30,10 +30,12 @@ func (c *client) fail(format string, args ...any) {
 // any is one of the servers, by its number.
 func (c *client) any() int { return c.chance.IntN(len(c.servers)) }
 
-func (c *client) rest() { time.Sleep(time.Duration(c.chance.Int64N(int64(30 * time.Millisecond)))) }
+// rest leaves time for others: Berth's clients would take it all.
+func (c *client) rest() { time.Sleep(time.Duration(c.chance.Int64N(int64(100 * time.Millisecond)))) }
 
 // work is one step.
 func (c *client) work() {
+	c.rest()
 	var open []*deed
 	for _, d := range c.deeds {
 		if !d.done {
@@ -57,14 +59,22 @@ func (c *client) work() {
 	}
 }
 
+// asked is the server that a question goes to: seldom the original, whose answers take long.
+func (c *client) asked() int {
+	at := c.any()
+	if c.servers[at].original && c.chance.IntN(2) == 0 {
+		at = c.any()
+	}
+	return at
+}
+
 // choose asks a server for candidates and takes one by chance; nil when all is taken.
 func (c *client) choose() allocation {
-	found, err := c.ask(c.conns[c.any()], 1+c.chance.IntN(2), 1+c.chance.IntN(devices))
+	found, err := c.ask(c.conns[c.asked()], 1+c.chance.IntN(2), 1+c.chance.IntN(devices))
 	if err != nil {
 		c.fail("a question is refused: %v", err)
 	}
 	if len(found) == 0 {
-		c.rest()
 		return nil
 	}
 	return found[c.chance.IntN(len(found))]

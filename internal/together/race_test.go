@@ -102,7 +102,7 @@ func (s *site) raceOnce(t *testing.T, seed uint64) {
 	for i, one := range r.servers {
 		t.Logf("%-12s granted %d claims", one.name, r.granted[i].Load())
 	}
-	t.Logf("refused %d, moved %d, resized %d, 5xx of the original %d, the original granted what a rival had got %d times; the books were read %d times on the way",
+	t.Logf("refused %d, moved %d, resized %d; the original answered 5xx %d times and granted %d times what a rival had been granted; the books were read %d times on the way",
 		r.refused.Load(), r.moved.Load(), r.resized.Load(), r.unclear.Load(), r.doubled.Load(), looks)
 	r.agree(t, s)
 	r.sweep(t, s, deeds)
@@ -133,10 +133,11 @@ func (r *race) build(t *testing.T) {
 		eventually(t, one.name+" knows the world", func() error {
 			c := bench.Dial(one.Addr)
 			defer c.Close()
-			if found, _ := r.ask(c, 1, 1); len(found) != hosts*devices {
-				return fmt.Errorf("%d candidates", len(found))
+			found, err := r.ask(c, 1, 1)
+			if err == nil && len(found) != hosts*devices {
+				err = fmt.Errorf("%d candidates", len(found))
 			}
-			return nil
+			return err
 		})
 	}
 }
@@ -145,7 +146,7 @@ func (r *race) build(t *testing.T) {
 func (r *race) watch(t *testing.T, s *site) (looks int) {
 	t.Helper()
 	eventually(t, "every server grants", func() error {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(150 * time.Millisecond)
 		looks++
 		if b := s.keep(t); len(b.wrong) > 0 {
 			t.Errorf("on the way: %s", strings.Join(b.wrong, "; "))
@@ -262,7 +263,7 @@ func (r *race) sweep(t *testing.T, s *site, deeds []*deed) {
 
 // ask asks for candidates.
 func (r *race) ask(c *bench.Conn, size, pairs int) ([]allocation, error) {
-	target := fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d&group_policy=isolate&limit=40", size, 32*size)
+	target := fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d&group_policy=isolate&limit=10", size, 32*size)
 	for i := range pairs {
 		target += fmt.Sprintf("&resources%d=%s:1", i+1, r.class)
 	}
