@@ -64,7 +64,7 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 
 // duplicate begins as Nova looks for it: without these words it takes a 409 for another one that has just made the same provider.
 func duplicate(name string) error {
-	return fault.New(fault.Conflict, "", "Conflicting resource provider name: %s is taken", name).WithCode(codeDuplicate)
+	return fault.New(fault.Conflict, "", "Conflicting resource provider name: %q is taken", name).WithCode(codeDuplicate)
 }
 
 // findParent reads the provider that a request names as parent.
