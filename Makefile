@@ -3,7 +3,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test law fuzz lab bench bench-peer tools
+.PHONY: help build demo test law fuzz lab nova bench bench-peer tools
 
 help: ## print these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ fuzz: ## fuzz every parser for a short while each (FUZZTIME=10s)
 
 lab: ## boot a real kernel with SR-IOV and NUMA in QEMU and run the demo in it
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
+
+nova: ## let OpenStack's Nova, with its fake driver, live on Berth's Placement; installs Nova and RabbitMQ from Debian's packages
+	sh .ci/tools-nova
+	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clients
 
 bench: ## measure Berth alone; the output is for benchstat (COUNT=1)
 	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/index

@@ -96,7 +96,7 @@ func Rows() []Row {
 
 		{Package: "internal/law", Room: Workshop},
 		{Package: "internal/bench", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
-		{Package: "internal/clients", Room: Workshop, Imports: []string{"internal/bench", "internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
+		{Package: "internal/clients", Room: Workshop, Imports: []string{"internal/bench", "internal/databases", "internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
 		{Package: "internal/databases", Room: Workshop, Imports: []string{"fault"}, Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 		{Package: "internal/fire", Room: Workshop, Imports: []string{"…"}},
 		{Package: "internal/keystone", Room: Workshop},
