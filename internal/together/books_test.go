@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -142,7 +141,7 @@ func TestBooksFindWhatIsWrong(t *testing.T) {
 		}
 	}
 	b := books{held: map[string]allocation{"a": {"p": {map[string]int{"VCPU": 1}}}}}
-	if got := b.of([]string{"a", "gone"}); !slices.Contains([]string{state{"a": b.held["a"]}.String()}, got) {
+	if got := b.of([]string{"a", "gone"}); got != `{"a":{"p":{"resources":{"VCPU":1}}}}` {
 		t.Error(got)
 	}
 }

@@ -68,12 +68,9 @@ func fill(t *testing.T, by *server) content {
 	e.set(f.device, "/traits", map[string]any{"traits": []string{f.trait, "HW_NIC_SRIOV"}})
 	e.set(f.host, "/aggregates", map[string]any{"aggregates": []string{f.group, uuid.NewString()}})
 	e.do(204, "PUT", "/allocations/"+f.consumer, claimOf(allocation{f.host: {map[string]int{"VCPU": 2, "MEMORY_MB": 128}}, f.device: {map[string]int{f.class: 2}}}, nil))
-	for _, kind := range []string{"VOLUME", "unknown"} {
+	for _, kind := range []string{"VOLUME", "MIGRATION"} {
 		more := claimOf(allocation{f.device: {map[string]int{f.class: 1}}}, nil)
 		more["consumer_type"], more["user_id"] = kind, "another "+mark
-		if kind == "unknown" {
-			more["consumer_type"] = "MIGRATION"
-		}
 		e.do(204, "PUT", "/allocations/"+uuid.NewString(), more)
 	}
 	return f

@@ -210,8 +210,6 @@ func (e *eyes) moves(class, host, mark string) {
 	})
 	consumer := uuid.NewString()
 	held := claimOf(allocation{root: {map[string]int{class: 3}}}, nil)
-	delete(held, "consumer_type")
-	held["consumer_type"] = "INSTANCE"
 	e.do(204, "POST", "/reshaper", map[string]any{
 		"inventories": map[string]any{
 			host: map[string]any{"resource_provider_generation": e.generation(host), "inventories": map[string]any{}},
