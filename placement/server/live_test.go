@@ -64,8 +64,10 @@ func same(t *testing.T, w *world) {
 	}
 }
 
-// settle leaves out what two readings may differ in without meaning it: empty and absent lists, usages of zero.
+// settle leaves out what two readings may differ in without meaning it: empty and absent lists, usages of zero, and the generation,
+// which in the index is that of the last reading of the whole provider.
 func settle(r index.Row) index.Row {
+	r.Generation = 0
 	r.Used = maps.Clone(r.Used)
 	maps.DeleteFunc(r.Used, func(_ resource.Class, n int) bool { return n == 0 })
 	if len(r.Used) == 0 {
