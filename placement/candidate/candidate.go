@@ -23,7 +23,15 @@
 // found. A section in which a provider takes a fixed number of items is decided by a flow, that is by counting; the
 // rest (different amounts of one class, same_subtree, traits held between providers) by a search that counts before
 // it tries. Both keep a witness, one full placement, while the walk enumerates: it goes only where the rest can still
-// be placed, so that it never searches in vain, and nine groups on eight devices are refused without trying one.
+// be placed, so that it never searches in vain, and nine groups on eight devices are refused without trying one. Trees of one
+// shape (index.Shape) have the same to give: as long as nothing is found, one of them is looked at.
+//
+// Packing unequal amounts is a hard problem, so somebody can always make up an ask that takes for ever. What a search remembers
+// is bounded, and Until gives it up; what was given up is never to be told as an empty answer.
+//
+// An explanation costs about what the question costs. The index narrows first (how many trees have the class or trait that
+// fewest have), each tree left is judged once, which also gives clauses that it cannot meet together (its core), and the
+// smallest contradiction is looked for within the union of these cores: a clause that no core names is never tried.
 package candidate
 
 import (

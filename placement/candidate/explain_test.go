@@ -9,6 +9,7 @@ import (
 
 	"github.com/openberth/berth/placement/candidate"
 	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/resource"
 )
 
 var explanations = []struct {
@@ -221,4 +222,22 @@ func TestNoClauseOfTheContradictionCanBeLeftOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// In a fleet of hosts that all differ, an explanation looks at each at most twice: what it would cost more to find out, it leaves open.
+func TestAnExplanationOfMuchIsRough(t *testing.T) {
+	ask := deviceAsk(1, resource.PolicyNone, nics, nil)
+	ask.Groups[1].Required = [][]resource.Trait{{"CUSTOM_RARE"}}
+	for hosts, rough := range map[int]bool{100: false, 3000: true} {
+		rows := varied(hosts, 0)
+		rows[26].Traits = append(rows[26].Traits, "CUSTOM_RARE")
+		e := candidate.Explain(index.Build(rows), ask)
+		want := []string{"CUSTOM_NIC:1"}
+		if rough {
+			want = []string{"CUSTOM_NIC:1 with CUSTOM_RARE"}
+		}
+		if e.Rough != rough || !slices.Equal(e.Minimal, want) {
+			t.Errorf("%d hosts: %s", hosts, e)
+		}
+	}
 }

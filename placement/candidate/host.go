@@ -148,7 +148,7 @@ func (h *host) fill(t *index.Tree) bool {
 
 // named says whether in_tree means this very tree, so that others of its shape do not stand for it.
 func (p *plan) named(t *index.Tree) bool {
-	return slices.ContainsFunc(p.kinds, func(k kind) bool { return k.inTree && k.tree == t.Root })
+	return len(p.trunks) > 0 && slices.Contains(p.trunks, t.Root)
 }
 
 // try is fill, but looks at one tree of each shape only as long as there is nothing to find.

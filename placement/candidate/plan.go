@@ -33,6 +33,7 @@ type plan struct {
 	lenders      map[index.No][]int   // aggregate → positions in sharers
 	rootRequired []resource.Trait     // the same in words
 	dead         map[index.Shape]bool // trees of these shapes have no candidate
+	trunks       []provider.ID        // the roots of trees that in_tree names
 	nothing      string               // why no provider can ever meet some group, or "" when it is worth looking
 
 	stop  Until // nil: never
@@ -147,6 +148,9 @@ func (p *plan) add(g resource.Group, subtrees []int) {
 	}
 	for _, set := range g.MemberOf {
 		k.within = append(k.within, numbers(p.snapshot.Aggregate, set))
+	}
+	if k.inTree {
+		p.trunks = append(p.trunks, k.tree)
 	}
 	if k.inTree && k.tree == "" { // looked up even if nothing depends on it
 		p.nothing = fmt.Sprintf("in_tree%s names %s, and there is no such provider", g.Suffix, g.InTree)
