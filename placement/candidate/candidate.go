@@ -97,14 +97,25 @@ func all[C any](s *index.Snapshot, ask resource.Ask, stop Until, say func(*walk)
 		p := compile(s, ask, stop)
 		h := newHost(p)
 		w := newWalk(h)
-		given := 0
+		tapes, given := newTapes(p), 0
+		give := func(w *walk) bool {
+			given++
+			return yield(say(w)) && given != p.limit
+		}
 		for t := range p.trees() {
 			if p.stopped() {
 				return
 			}
+			if known := tapes.of(t); known != nil {
+				if !tapes.play(known, t, give) {
+					return
+				}
+				continue
+			}
 			if !h.try(t) {
 				continue
 			}
+			tapes.begin(t)
 			for w.begin(); w.next(); {
 				if !w.first() {
 					if p.stopped() {
@@ -112,10 +123,12 @@ func all[C any](s *index.Snapshot, ask resource.Ask, stop Until, say func(*walk)
 					}
 					continue
 				}
-				if given++; !yield(say(w)) || given == p.limit {
+				tapes.record(w)
+				if !give(w) {
 					return
 				}
 			}
+			tapes.end(w)
 		}
 	}
 }

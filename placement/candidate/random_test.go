@@ -84,6 +84,30 @@ func TestAllIsWhatTheTwinFinds(t *testing.T) {
 	})
 }
 
+// TestWhatIsFoundOnceIsSaidOfEachTreeAlike: hosts of one shape give the same, also with hosts of other shapes between them.
+func TestWhatIsFoundOnceIsSaidOfEachTreeAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := drawWorld(t)
+		for i := range first {
+			first[i].Traits = slices.DeleteFunc(slices.Clone(first[i].Traits), func(t resource.Trait) bool { return t == index.Sharing })
+		}
+		ask := drawAsk(t, first)
+		ask.Limit = 0
+		var rows []index.Row
+		var want []string
+		for _, prefix := range []provider.ID{"a", "b", "c"} {
+			for root := range index.Build(first).Roots() {
+				one := double(prefix, first, root)
+				rows = append(rows, one...)
+				want = append(want, keys(candidate.All(index.Build(one), ask))...)
+			}
+		}
+		if got := keys(candidate.All(index.Build(rows), ask)); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Fatalf("%+v\ntogether %q\neach by itself %q", ask, got, want)
+		}
+	})
+}
+
 func TestSpreadIsAllInTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := drawWorld(t)

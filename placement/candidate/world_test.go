@@ -42,20 +42,19 @@ func drawWorld(t *rapid.T) []index.Row {
 		}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "twins") == 3 {
-		rows = append(rows, double(rows, rows[rapid.IntRange(0, len(rows)-1).Draw(t, "double")].Root)...)
+		rows = append(rows, double("z", rows, rows[rapid.IntRange(0, len(rows)-1).Draw(t, "double")].Root)...)
 	}
 	return rows
 }
 
-// double copies a tree, siblings turned round: the solver takes the two for one shape.
-func double(rows []index.Row, root provider.ID) []index.Row {
+// double copies a tree under other IDs: the solver takes the two for one shape.
+func double(prefix provider.ID, rows []index.Row, root provider.ID) []index.Row {
 	var out []index.Row
 	other := func(id provider.ID) provider.ID {
 		if id == "" {
 			return ""
 		}
-		last := len(id) - 1
-		return "z" + id[:last] + provider.ID('0'+'9'-id[last])
+		return prefix + id
 	}
 	for _, r := range rows {
 		if r.Root == root {

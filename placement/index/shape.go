@@ -1,76 +1,60 @@
 package index
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"math"
-	"slices"
+	"math/bits"
 )
 
-// Shape is the same for two trees of one line of snapshots exactly when they differ in nothing but IDs, names, generations
-// and the order of siblings: same inventories, usage, traits and aggregates on providers that lie in the same way. Whatever
-// can be had from one of them can be had from the other. It is a digest: that two shapes meet by accident, or can be made
-// to, is as unlikely as it gets.
-type Shape [16]byte
+// Shape is the same for two trees of one line of snapshots when they differ in nothing but IDs, names and generations: node by node
+// the same inventories, usage, traits and aggregates under the same parents. Whatever can be had from one of them can be had from the
+// other, at the same positions. It is a digest: that two other trees meet in one by accident is as unlikely as it gets, and a
+// claim is decided by SQL all the same.
+type Shape [2]uint64
 
-// shape sums the tree up. Children stand behind their parents, so they are summed up before them.
+// Odd numbers without a pattern: the first digits of the fractions of the square roots of 2 and 3.
+const root2, root3 = 0x6a09e667f3bcc909, 0xbb67ae8584caa73b
+
+// add mixes a number in: two sums of products, each of 128 bits folded to 64.
+func (s *Shape) add(v uint64) {
+	hi, lo := bits.Mul64(s[0]^v, root2)
+	s[0] = hi ^ lo ^ s[1]
+	hi, lo = bits.Mul64(s[1]+v, root3)
+	s[1] = hi ^ lo + s[0]
+}
+
+// shape sums the tree up.
 func (t *Tree) shape() Shape {
-	sums := make([]Shape, len(t.Nodes))
-	var tops, below []Shape
-	var text []byte
-	for i := len(t.Nodes) - 1; i >= 0; i-- {
-		n := &t.Nodes[i]
-		below = below[:0]
-		for c := i + 1; c < int(n.End); c = int(t.Nodes[c].End) {
-			below = append(below, sums[c])
-		}
-		text = n.append(text[:0])
-		sums[i] = sum(text, below)
-		if n.Parent < 0 && (i > 0 || t.Top() == nil) {
-			tops = append(tops, sums[i])
-		}
+	s := Shape{root3, root2}
+	if t.Top() == nil {
+		s.add(1)
 	}
-	if t.Top() != nil {
-		tops = append(tops, sums[0])
-		if len(tops) == 1 {
-			return tops[0]
-		}
-		return sum(tops[len(tops)-1][:], tops[:len(tops)-1])
+	for i := range t.Nodes {
+		t.Nodes[i].sum(&s)
 	}
-	return sum(nil, tops)
+	return s
 }
 
-// sum is the digest of a text and of other sums in any order.
-func sum(text []byte, of []Shape) Shape {
-	slices.SortFunc(of, func(a, b Shape) int { return bytes.Compare(a[:], b[:]) })
-	for i := range of {
-		text = append(text, of[i][:]...)
-	}
-	whole := sha256.Sum256(text)
-	return Shape(whole[:])
-}
-
-// append writes what the node has, so that no two nodes that differ read the same.
-func (n *Node) append(to []byte) []byte {
-	number := func(v int) { to = binary.AppendVarint(to, int64(v)) }
-	number(len(n.Stocks))
+// sum adds what the node has, so that no two nodes that differ add the same.
+func (n *Node) sum(s *Shape) {
+	s.add(uint64(n.Parent + 1))
+	s.add(uint64(len(n.Stocks)))
 	for i := range n.Stocks {
 		st := &n.Stocks[i]
 		for _, v := range [...]int{int(st.Class), st.Inventory.Total, st.Inventory.Reserved, st.Inventory.MinUnit, st.Inventory.MaxUnit,
 			st.Inventory.StepSize, st.Used} {
-			number(v)
+			s.add(uint64(v))
 		}
-		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(st.Inventory.AllocationRatio))
+		s.add(math.Float64bits(st.Inventory.AllocationRatio))
 	}
 	for _, list := range [...][]No{n.Traits, n.Aggregates} {
-		number(len(list))
+		s.add(uint64(len(list)))
 		for _, no := range list {
-			number(int(no))
+			s.add(uint64(no))
 		}
 	}
 	if n.shares {
-		return append(to, 1)
+		s.add(1)
+	} else {
+		s.add(0)
 	}
-	return append(to, 0)
 }
