@@ -118,3 +118,25 @@ func TestNumbered(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseURL: whatever stands in placement.conf is read or refused, and a refusal does not show the password.
+func FuzzParseURL(f *testing.F) {
+	f.Add("mysql+pymysql://user:", "s3cret-pass", "@host:3306/placement?charset=utf8")
+	f.Add("postgresql://user:", "s3cret-pass", "@[::1]/placement?sslmode=disable&x=y")
+	f.Add("sqlite:///", "s3cret-pass", "")
+	f.Add("mysql://", "%zz-s3cret", "@/x")
+	f.Fuzz(func(t *testing.T, before, password, after string) {
+		a, err := parseURL(before + password + after)
+		switch {
+		case err == nil:
+			if a.dialect == SQLite && a.user+a.password != "" {
+				t.Fatalf("SQLite with a user: %+v", a)
+			}
+		case !fault.Is(err, fault.Invalid):
+			t.Fatalf("a refusal of kind %s: %v", fault.KindOf(err), err)
+		case len(password) > 6 && strings.HasSuffix(before, "user:") && strings.HasPrefix(after, "@") &&
+			!strings.Contains(before+after, password) && strings.Contains(before, "://user:") && strings.Contains(err.Error(), password):
+			t.Fatalf("the password %q is shown: %v", password, err)
+		}
+	})
+}

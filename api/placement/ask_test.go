@@ -296,3 +296,38 @@ func TestCanonicalUUID(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseProviderQuery: a query is read or refused as the client's mistake.
+func FuzzParseProviderQuery(f *testing.F) {
+	f.Add(39, "name=n&uuid="+uuidA+"&in_tree="+uuidB+"&resources=VCPU:1&required=A,!B&required=in:C,D&member_of=!"+uuidB)
+	f.Add(3, "member_of=in:"+uuidA)
+	f.Add(0, "name=%00&name=")
+	f.Fuzz(func(t *testing.T, minor int, query string) {
+		q, err := url.ParseQuery(query)
+		if err != nil || minor < int(Oldest) || minor > int(Latest) {
+			return
+		}
+		if _, err := ParseProviderQuery(Version(minor), q); err != nil && !fault.Is(err, fault.Invalid) {
+			t.Fatalf("a refusal of kind %s: %v", fault.KindOf(err), err)
+		}
+	})
+}
+
+// FuzzParseVersion: what is read as a version prints as one that is read again.
+func FuzzParseVersion(f *testing.F) {
+	for _, text := range []string{"1.39", "latest", "1.", "-1.3", " 1 . 4 ", "1.0039", "2.1", "99999999999999999999.1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := ParseVersion(text)
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Fatalf("a refusal of kind %s: %v", fault.KindOf(err), err)
+			}
+			return
+		}
+		if again, err := ParseVersion(v.String()); err != nil || again != v {
+			t.Fatalf("%q is %s, and that is %s, %v", text, v, again, err)
+		}
+	})
+}
