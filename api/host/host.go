@@ -27,13 +27,14 @@ const Heartbeat = 10 * time.Second
 
 // Report is what a host has, told by its agent each time that it changes and at least once a minute.
 type Report struct {
-	Host       string    `json:"host"`          // the hypervisor hostname, and the name of the root provider
-	Instance   string    `json:"instance"`      // UUID of the agent, made once and kept in its journal
-	Provider   string    `json:"provider"`      // UUID of the root provider
-	Devices    []Device  `json:"devices"`       // every device that device_spec offers, by address
-	Conditions []string  `json:"conditions"`    // sentences about what is wrong on the host; empty when all is well
-	InPlace    bool      `json:"in_placement"`  // [pci] report_in_placement
-	Seen       time.Time `json:"seen,omitzero"` // set by compute: when the report came
+	Host       string    `json:"host"`            // the hypervisor hostname, and the name of the root provider
+	Instance   string    `json:"instance"`        // UUID of the agent, made once and kept in its journal
+	Provider   string    `json:"provider"`        // UUID of the root provider
+	Devices    []Device  `json:"devices"`         // every device that device_spec offers, by address
+	Cells      []Cell    `json:"cells,omitempty"` // the NUMA nodes that have CPUs or memory for guests, by number
+	Conditions []string  `json:"conditions"`      // sentences about what is wrong on the host; empty when all is well
+	InPlace    bool      `json:"in_placement"`    // [pci] report_in_placement
+	Seen       time.Time `json:"seen,omitzero"`   // set by compute: when the report came
 }
 
 // Device is one PCI device of a host with what the scheduler and people want to know of it.
@@ -53,6 +54,32 @@ type Device struct {
 	State         string   `json:"state"`                // available, claimed, allocated, unavailable, unclaimable, removed
 	Holder        string   `json:"holder,omitempty"`     // UUID of the server that holds it
 	RequestID     string   `json:"request_id,omitempty"` // of the request it serves
+
+	ForPorts       bool   `json:"for_ports,omitempty"`       // its rule has physical_network: while devices are reported in Placement, only network ports may have it
+	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, as its rule says
+	OneTimeUse     bool   `json:"one_time_use,omitempty"`    // after a guest has started with it, it must be cleaned
+	Spent          bool   `json:"spent,omitempty"`           // it has been used once and not been cleaned: `berth device clean`
+}
+
+// Cell is one NUMA node of a host: what guests may have of it, and what they have.
+type Cell struct {
+	ID       int     `json:"id"`                 // the kernel's number
+	Socket   int     `json:"socket"`             // physical package of its CPUs; -1 when unknown
+	CPUs     []int   `json:"cpus"`               // host threads for guests, rising
+	Siblings [][]int `json:"siblings,omitempty"` // those of CPUs that share a core, each group rising; absent without SMT
+	MemoryMB int     `json:"memory_mb"`          // MiB in all
+	Pages    []Pages `json:"pages,omitempty"`    // huge pages, by size
+
+	Pinned     []int `json:"pinned,omitempty"` // threads that belong to one guest each, rising
+	Floating   int   `json:"floating"`         // virtual CPUs of guests that share what is not pinned
+	UsedMemory int   `json:"used_memory_mb"`   // MiB that guests have, without huge pages
+}
+
+// Pages are the huge pages of one size on a cell.
+type Pages struct {
+	SizeKB int `json:"size_kb"`
+	Total  int `json:"total"`
+	Used   int `json:"used"` // by guests of this host's agent
 }
 
 // Assignments is one line of the stream: all servers that shall be on the host.
@@ -61,29 +88,67 @@ type Assignments struct {
 	Servers  []Server `json:"servers"`  // by id. A guest whose server is not here shall be gone.
 }
 
-// Server is a guest that shall run on the host.
+// Server is a guest that shall be on the host.
+//
+// ID is the consumer that holds its devices in Placement: the server's own UUID, or while the server moves away, that of the
+// migration which keeps the source's devices until the move is confirmed or reverted. So one server may stand twice in a line of a
+// host that it is resized on: as the migration (stopped) and as itself.
 type Server struct {
 	ID       string    `json:"id"`
+	Server   string    `json:"server,omitempty"` // UUID that users know; absent: ID
+	Was      string    `json:"was,omitempty"`    // the ID under which this guest stood here before: its devices and its guest go over to ID, first of all
 	Name     string    `json:"name"`
 	VCPUs    int       `json:"vcpus"`
 	MemoryMB int       `json:"memory_mb"`
 	DiskGB   int       `json:"disk_gb"`
+	Image    string    `json:"image,omitempty"`
 	Requests []Request `json:"pci_requests"`
+	Topology []Part    `json:"topology,omitempty"` // the guest's NUMA cells, by number; absent: it has none
+
+	Power    Power     `json:"power,omitempty"`    // absent: On
+	Build    int       `json:"build,omitempty"`    // how often it has been rebuilt: with another number the guest is built anew with the devices it has
+	Incoming bool      `json:"incoming,omitempty"` // it will arrive by live migration: claim its devices and say so (phase claimed), start nothing
+	Outgoing *Outgoing `json:"outgoing,omitempty"` // it is to be migrated live: say departed, or failed when it still runs here as before
+}
+
+// Power is what a guest shall do.
+type Power string
+
+// The powers.
+const (
+	On  Power = "on"
+	Off Power = "off" // it keeps its devices
+)
+
+// Outgoing says where a guest goes by live migration.
+type Outgoing struct {
+	Host    string            `json:"host"`
+	Devices map[string]string `json:"devices,omitempty"` // address here → address there
+}
+
+// Part is one NUMA cell of a guest.
+type Part struct {
+	VCPUs     []int  `json:"vcpus"`               // numbers of the guest's CPUs, rising
+	Dedicated []int  `json:"dedicated,omitempty"` // those of them that have a host thread for themselves
+	Threads   string `json:"threads,omitempty"`   // hw:cpu_thread_policy: prefer (or absent), isolate, require
+	MemoryMB  int    `json:"memory_mb"`           // MiB
+	PageKB    int    `json:"page_kb,omitempty"`   // size of its huge pages; absent: small pages
 }
 
 // Request is one PCI request of a server with the providers that Placement chose for it.
 type Request struct {
-	ID        string   `json:"request_id"`
-	Alias     string   `json:"alias"`
-	Count     int      `json:"count"`
-	VendorID  string   `json:"vendor_id,omitempty"`
-	ProductID string   `json:"product_id,omitempty"`
-	Type      string   `json:"dev_type,omitempty"`
-	Class     string   `json:"resource_class,omitempty"`
-	Required  []string `json:"required_traits,omitempty"`
-	Forbidden []string `json:"forbidden_traits,omitempty"`
-	Policy    string   `json:"numa_policy,omitempty"`
-	Providers []string `json:"providers,omitempty"` // one for each device; absent when Placement was not asked
+	ID         string   `json:"request_id"`
+	Alias      string   `json:"alias"`
+	Count      int      `json:"count"`
+	VendorID   string   `json:"vendor_id,omitempty"`
+	ProductID  string   `json:"product_id,omitempty"`
+	Type       string   `json:"dev_type,omitempty"`
+	Class      string   `json:"resource_class,omitempty"`
+	Required   []string `json:"required_traits,omitempty"`
+	Forbidden  []string `json:"forbidden_traits,omitempty"`
+	Policy     string   `json:"numa_policy,omitempty"`
+	Migratable string   `json:"live_migratable,omitempty"` // "true" or "false": the device's must be the same; absent: any
+	Providers  []string `json:"providers,omitempty"`       // one for each device; absent when Placement was not asked
 }
 
 // Phase is where a guest is.
@@ -91,10 +156,12 @@ type Phase string
 
 // The phases that an agent reports. Claimed is on the way; the others end something.
 const (
-	Claimed Phase = "claimed" // the devices are journalled, the guest is about to be built
-	Running Phase = "running" // the guest runs with its devices
-	Failed  Phase = "failed"  // the guest cannot be built here; nothing of it is left and its devices are free again
-	Gone    Phase = "gone"    // the guest and its claims are no more
+	Claimed  Phase = "claimed"  // the devices are journalled, the guest is about to be built
+	Running  Phase = "running"  // the guest runs with its devices
+	Stopped  Phase = "stopped"  // the guest is there with its devices and does not run, as it shall
+	Departed Phase = "departed" // the guest runs where it was to go; its devices here are still held, for nobody
+	Failed   Phase = "failed"   // the guest cannot be built here; nothing of it is left and its devices are free again
+	Gone     Phase = "gone"     // the guest and its claims are no more
 )
 
 // Guest is what became of one server on the host. An agent repeats it until compute has answered 204; it may come twice. The claim
@@ -103,6 +170,7 @@ const (
 type Guest struct {
 	Phase   Phase    `json:"phase"`
 	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed and running
+	Parts   []Placed `json:"parts,omitempty"`   // where the guest's NUMA cells lie, with the same phases
 	Message string   `json:"message,omitempty"` // the sentence of a failure
 }
 
@@ -111,4 +179,10 @@ type Picked struct {
 	RequestID string `json:"request_id"`
 	Address   string `json:"address"`
 	Provider  string `json:"provider,omitempty"`
+}
+
+// Placed is where one NUMA cell of a guest lies.
+type Placed struct {
+	Node int         `json:"node"`           // of the host
+	CPUs map[int]int `json:"cpus,omitempty"` // dedicated virtual CPU → host thread
 }
