@@ -83,8 +83,12 @@ type Pages struct {
 }
 
 // Assignments is one line of the stream: all servers that shall be on the host.
+//
+// Cloud is made once, with compute's database. An agent keeps it with its first line, and takes no line of another cloud until its
+// operator says so (`berth agent adopt`): an empty database must not end the guests of the one before.
 type Assignments struct {
-	Revision int64    `json:"revision"` // grows with each change of this host's servers
+	Cloud    string   `json:"cloud,omitempty"` // UUID
+	Revision int64    `json:"revision"`        // grows with each change of this host's servers
 	Servers  []Server `json:"servers"`  // by id. A guest whose server is not here shall be gone.
 }
 
@@ -167,10 +171,14 @@ const (
 // Guest is what became of one server on the host. An agent repeats it until compute has answered 204; it may come twice. The claim
 // of a server that is not, or no longer, assigned to the host is answered with 409, and then no guest may be built: of a server that
 // no agent has spoken for, compute gives everything back as soon as it is deleted.
+//
+// {server} in the path is the ID of the line. When an entry has come to stand under another ID (Was), the agent tells its phase anew, under the
+// new ID: a move goes on only then.
 type Guest struct {
 	Phase   Phase    `json:"phase"`
-	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed and running
+	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed, running and stopped
 	Parts   []Placed `json:"parts,omitempty"`   // where the guest's NUMA cells lie, with the same phases
+	Build   int      `json:"build,omitempty"`   // Server.Build of the guest that stands there, with phases claimed, running and stopped
 	Message string   `json:"message,omitempty"` // the sentence of a failure
 }
 
