@@ -89,7 +89,7 @@ type Pages struct {
 type Assignments struct {
 	Cloud    string   `json:"cloud,omitempty"` // UUID
 	Revision int64    `json:"revision"`        // grows with each change of this host's servers
-	Servers  []Server `json:"servers"`  // by id. A guest whose server is not here shall be gone.
+	Servers  []Server `json:"servers"`         // by id. A guest whose server is not here shall be gone.
 }
 
 // Server is a guest that shall be on the host.
