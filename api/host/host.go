@@ -27,14 +27,17 @@ const Heartbeat = 10 * time.Second
 
 // Report is what a host has, told by its agent each time that it changes and at least once a minute.
 type Report struct {
-	Host       string    `json:"host"`            // the hypervisor hostname, and the name of the root provider
-	Instance   string    `json:"instance"`        // UUID of the agent, made once and kept in its journal
-	Provider   string    `json:"provider"`        // UUID of the root provider
-	Devices    []Device  `json:"devices"`         // every device that device_spec offers, by address
-	Cells      []Cell    `json:"cells,omitempty"` // the NUMA nodes that have CPUs or memory for guests, by number
-	Conditions []string  `json:"conditions"`      // sentences about what is wrong on the host; empty when all is well
-	InPlace    bool      `json:"in_placement"`    // [pci] report_in_placement
-	Seen       time.Time `json:"seen,omitzero"`   // set by compute: when the report came
+	Host       string    `json:"host"`                           // the hypervisor hostname, and the name of the root provider
+	Instance   string    `json:"instance"`                       // UUID of the agent, made once and kept in its journal
+	Provider   string    `json:"provider"`                       // UUID of the root provider
+	Devices    []Device  `json:"devices"`                        // every device that device_spec offers, by address
+	Cells      []Cell    `json:"cells,omitempty"`                // the NUMA nodes that have CPUs or memory for guests, by number
+	Counted    []string  `json:"counted,omitempty"`              // ids of the guests with a topology whose use the cells show
+	CPURatio   float64   `json:"cpu_allocation_ratio,omitempty"` // shared virtual CPUs for a thread of Cell.CPUs; absent: 1
+	MemRatio   float64   `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
+	Conditions []string  `json:"conditions"`                     // sentences about what is wrong on the host; empty when all is well
+	InPlace    bool      `json:"in_placement"`                   // [pci] report_in_placement
+	Seen       time.Time `json:"seen,omitzero"`                  // set by compute: when the report came
 }
 
 // Device is one PCI device of a host with what the scheduler and people want to know of it.
@@ -55,6 +58,7 @@ type Device struct {
 	Holder        string   `json:"holder,omitempty"`     // UUID of the server that holds it
 	RequestID     string   `json:"request_id,omitempty"` // of the request it serves
 
+	RemoteManaged  bool   `json:"remote_managed,omitempty"`  // its rule says so: no alias is ever given it
 	ForPorts       bool   `json:"for_ports,omitempty"`       // its rule has physical_network: while devices are reported in Placement, only network ports may have it
 	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, as its rule says
 	OneTimeUse     bool   `json:"one_time_use,omitempty"`    // after a guest has started with it, it must be cleaned
@@ -63,16 +67,17 @@ type Device struct {
 
 // Cell is one NUMA node of a host: what guests may have of it, and what they have.
 type Cell struct {
-	ID       int     `json:"id"`                 // the kernel's number
-	Socket   int     `json:"socket"`             // physical package of its CPUs; -1 when unknown
-	CPUs     []int   `json:"cpus"`               // host threads for guests, rising
-	Siblings [][]int `json:"siblings,omitempty"` // those of CPUs that share a core, each group rising; absent without SMT
-	MemoryMB int     `json:"memory_mb"`          // MiB in all
-	Pages    []Pages `json:"pages,omitempty"`    // huge pages, by size
+	ID        int     `json:"id"`                  // the kernel's number
+	Socket    int     `json:"socket"`              // physical package of its CPUs; -1 when unknown
+	CPUs      []int   `json:"cpus"`                // host threads that guests share, rising ([compute] cpu_shared_set)
+	Dedicated []int   `json:"dedicated,omitempty"` // host threads for dedicated virtual CPUs, rising; none of CPUs ([compute] cpu_dedicated_set)
+	Siblings  [][]int `json:"siblings,omitempty"`  // threads that share a core, each group rising; absent without SMT
+	MemoryMB  int     `json:"memory_mb"`           // MiB in all, with those of huge pages, less what is reserved for the host
+	Pages     []Pages `json:"pages,omitempty"`     // huge pages, by size
 
-	Pinned     []int `json:"pinned,omitempty"` // threads that belong to one guest each, rising
-	Floating   int   `json:"floating"`         // virtual CPUs of guests that share what is not pinned
-	UsedMemory int   `json:"used_memory_mb"`   // MiB that guests have, without huge pages
+	Pinned     []int `json:"pinned,omitempty"` // those of Dedicated that guests have, rising
+	Floating   int   `json:"floating"`         // virtual CPUs of guests with a topology that share CPUs
+	UsedMemory int   `json:"used_memory_mb"`   // MiB of small pages that guests with a topology have
 }
 
 // Pages are the huge pages of one size on a cell.
@@ -136,7 +141,8 @@ type Part struct {
 	Dedicated []int  `json:"dedicated,omitempty"` // those of them that have a host thread for themselves
 	Threads   string `json:"threads,omitempty"`   // hw:cpu_thread_policy: prefer (or absent), isolate, require
 	MemoryMB  int    `json:"memory_mb"`           // MiB
-	PageKB    int    `json:"page_kb,omitempty"`   // size of its huge pages; absent: small pages
+	PageKB    int    `json:"page_kb,omitempty"`   // size of its huge pages; -1 the largest that fit, -2 those or small ones, -3 small ones, not overcommitted; absent: small ones
+	Emulator  int    `json:"emulator,omitempty"`  // host threads for the emulator alone, beside those of the CPUs
 }
 
 // Request is one PCI request of a server with the providers that Placement chose for it.
@@ -153,6 +159,15 @@ type Request struct {
 	Policy     string   `json:"numa_policy,omitempty"`
 	Migratable string   `json:"live_migratable,omitempty"` // "true" or "false": the device's must be the same; absent: any
 	Providers  []string `json:"providers,omitempty"`       // one for each device; absent when Placement was not asked
+	Or         []Or     `json:"or,omitempty"`              // the other definitions of the alias: a device that meets one of them is as good
+}
+
+// Or is another definition of an alias, of the same type, class and traits wherever Placement is asked.
+type Or struct {
+	VendorID   string `json:"vendor_id,omitempty"`
+	ProductID  string `json:"product_id,omitempty"`
+	Class      string `json:"resource_class,omitempty"`
+	Migratable string `json:"live_migratable,omitempty"`
 }
 
 // Phase is where a guest is.
@@ -191,6 +206,8 @@ type Picked struct {
 
 // Placed is where one NUMA cell of a guest lies.
 type Placed struct {
-	Node int         `json:"node"`           // of the host
-	CPUs map[int]int `json:"cpus,omitempty"` // dedicated virtual CPU → host thread
+	Node     int         `json:"node"`               // of the host
+	CPUs     map[int]int `json:"cpus,omitempty"`     // dedicated virtual CPU → host thread
+	Emulator []int       `json:"emulator,omitempty"` // host threads for the emulator alone
+	PageKB   int         `json:"page_kb,omitempty"`  // size of its huge pages; absent: small pages
 }

@@ -31,7 +31,7 @@ type Row struct {
 	Outside []string
 }
 
-var words = []string{"fault", "resource", "provider", "pci"}
+var words = []string{"fault", "resource", "provider", "pci", "numa"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string(nil), base...), more...)
@@ -45,6 +45,7 @@ func Rows() []Row {
 		{Package: "resource", Room: Word, Imports: []string{"fault"}},
 		{Package: "provider", Room: Word, Imports: []string{"fault", "resource"}},
 		{Package: "pci", Room: Word, Imports: []string{"fault", "resource", "provider"}},
+		{Package: "numa", Room: Word, Imports: []string{"pci"}},
 		{Package: "config", Room: Adapter, Imports: []string{"fault"}},
 
 		{Package: "policy", Room: Adapter, Imports: []string{"fault", "config"}, Outside: []string{"go.yaml.in/yaml/v4"}},
