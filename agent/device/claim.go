@@ -10,11 +10,52 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Claim picks the devices for one request: exactly one inside each provider that the request names, or Count of any offered
-// ones when it names none, the lowest addresses first; all or nothing. What the holder has for this request already is
+// Near says where a guest lies, for devices that shall lie near it. The zero value is a guest that lies nowhere: then every device
+// is as near as any other, whatever the policy ("PCI requests never create a NUMA topology").
+type Near struct {
+	Nodes   []int       // NUMA nodes of the host on which the guest's cells lie
+	Sockets map[int]int // NUMA node of the host → socket; a node whose socket is unknown is absent
+}
+
+// rank is how far a device is from the guest, 0 for near, and whether the policy lets it be that far.
+func (n Near) rank(d pci.Device, policy pci.Policy) (far int, allowed bool) {
+	if len(n.Nodes) == 0 || slices.Contains(n.Nodes, d.NUMANode) {
+		return 0, true
+	}
+	switch policy {
+	case pci.Required:
+		return 0, false
+	case pci.Socket:
+		socket, known := n.Sockets[d.NUMANode]
+		return 1, known && slices.ContainsFunc(n.Nodes, func(node int) bool {
+			of, known := n.Sockets[node]
+			return known && of == socket
+		})
+	case pci.Preferred:
+		if d.NUMANode != pci.NoNUMA {
+			return 2, true
+		}
+		return 1, true
+	default: // legacy
+		return 1, d.NUMANode == pci.NoNUMA
+	}
+}
+
+func (n Near) allows(d pci.Device, policy pci.Policy) bool {
+	_, allowed := n.rank(d, policy)
+	return allowed
+}
+
+// Claim picks the devices for one request as ClaimNear does, for a guest that lies nowhere.
+func (s Set) Claim(holder resource.ConsumerID, r pci.Request) (Set, []Claim, Refusal) {
+	return s.ClaimNear(holder, r, Near{})
+}
+
+// ClaimNear picks the devices for one request: exactly one inside each provider that the request names, or Count of any offered
+// ones when it names none, those that are nearest by the request's NUMA policy and of these the lowest addresses first; all or nothing. What the holder has for this request already is
 // picked again, so that the step may be repeated. The answer is the set after the claim and what was picked, or the same
 // set and the refusal.
-func (s Set) Claim(holder resource.ConsumerID, r pci.Request) (Set, []Claim, Refusal) {
+func (s Set) ClaimNear(holder resource.ConsumerID, r pci.Request, near Near) (Set, []Claim, Refusal) {
 	if refusal := wellFormed(holder, r); refusal != "" {
 		return s, nil, refusal
 	}
@@ -23,9 +64,9 @@ func (s Set) Claim(holder resource.ConsumerID, r pci.Request) (Set, []Claim, Ref
 	}
 	n := s.clone()
 	for i := range r.Count {
-		address, found := n.pick(r, i)
+		address, found := n.pick(r, i, near)
 		if !found {
-			return s, nil, n.refuse(holder, r, i)
+			return s, nil, n.refuse(holder, r, i, near)
 		}
 		e := n.entries[address]
 		e.holder, e.request, e.allocated = holder, r.ID, false
@@ -34,12 +75,12 @@ func (s Set) Claim(holder resource.ConsumerID, r pci.Request) (Set, []Claim, Ref
 	return n, n.serving(holder, r.ID), ""
 }
 
-// ClaimAll picks for all requests of a server as Claim does, all or nothing, so that two requests never want the same device.
-func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request) (Set, []Claim, Refusal) {
+// ClaimAll picks for all requests of a server as ClaimNear does, all or nothing, so that two requests never want the same device.
+func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near Near) (Set, []Claim, Refusal) {
 	n := s
 	var all []Claim
 	for _, r := range requests {
-		next, picked, refusal := n.Claim(holder, r)
+		next, picked, refusal := n.ClaimNear(holder, r, near)
 		if refusal != "" {
 			return s, nil, refusal
 		}
@@ -83,15 +124,18 @@ func (s Set) again(held []Claim, r pci.Request) (Set, []Claim, Refusal) {
 	return s, held, ""
 }
 
-// pick finds the lowest free device for the i-th device of a request.
-func (s Set) pick(r pci.Request, i int) (pci.Address, bool) {
+// pick finds the nearest free device for the i-th device of a request, of several the one with the lowest address.
+func (s Set) pick(r pci.Request, i int, near Near) (best pci.Address, found bool) {
+	nearest := 0
 	for _, address := range s.addresses() {
 		e := s.entries[address]
-		if inside(e, r, i) && misfit(e, r) == "" && s.state(address) == Available {
-			return address, true
+		far, allowed := near.rank(e.offer.Device, r.Policy)
+		if !allowed || found && far >= nearest || !inside(e, r, i) || misfit(e, r) != "" || s.state(address) != Available {
+			continue
 		}
+		best, nearest, found = address, far, true
 	}
-	return pci.Address{}, false
+	return best, found
 }
 
 // inside says whether a device lies where the i-th device of a request shall come from.
@@ -105,6 +149,8 @@ func misfit(e entry, r pci.Request) string {
 	switch {
 	case e.offer.ForPorts:
 		return "it is for network ports"
+	case e.offer.Spent:
+		return "it has been used once and not been cleaned (`berth device clean`)"
 	case r.Providers == nil && r.Want.Vendor == "" && r.Want.Product == "" && r.Want.Class != e.offer.Class:
 		return fmt.Sprintf("its class is %s, not %s", e.offer.Class, r.Want.Class)
 	}
@@ -112,7 +158,7 @@ func misfit(e entry, r pci.Request) string {
 }
 
 // refuse is the sentence why pick found nothing.
-func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int) Refusal {
+func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int, near Near) Refusal {
 	where, total := "the host", 0
 	if r.Providers != nil {
 		where = "provider " + string(r.Providers[i])
@@ -129,6 +175,8 @@ func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int) Refusal {
 		switch why := misfit(s.entries[e.Device.Address], r); {
 		case why != "":
 			misfits = append(misfits, why)
+		case !near.allows(e.Device, r.Policy):
+			misfits = append(misfits, fmt.Sprintf("it is on NUMA node %d, which %s does not let the guest have that is on %v", e.Device.NUMANode, cmp.Or(r.Policy, pci.Legacy), near.Nodes))
 		case e.Holder == holder:
 			holders = append(holders, "this server itself")
 		case e.Holder != "":

@@ -42,6 +42,9 @@ type Offer struct {
 	Class    resource.Class
 	Traits   []resource.Trait // sorted
 	ForPorts bool             // only network ports may have it; no claim of an alias is given it
+
+	LiveMigratable string // live_migratable of its rule: "true", "false" or ""
+	Spent          bool   // for one-time use, and used: nobody is given it until it is cleaned
 }
 
 // same says whether two offers are the same to who holds one of them: a new driver or network name is not news.
@@ -156,6 +159,7 @@ func (e entry) offered(now Offer) entry {
 	if e.held() && e.offer.Provider != "" {
 		now.Provider = e.offer.Provider
 	}
+	now.Spent = now.Spent || e.held() && e.offer.Spent
 	e.offer = now
 	return e
 }

@@ -189,7 +189,7 @@ func (a *Agent) tryClaim(id string, requests []pci.Request, j *job) ([]device.Cl
 	holder := resource.ConsumerID(id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	set, picked, refusal := a.set.ClaimAll(holder, requests)
+	set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{})
 	if refusal == "" && len(set.Held(holder)) > len(picked) {
 		refusal = "it holds devices that are no longer asked for"
 	}
