@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
-// slot is one device that a request wants: what it must be, and on which provider ("" for any).
+// slot is one device that a request wants, and on which provider ("" for any).
 type slot struct {
-	want     pci.Want
+	request  *pci.Request
 	provider provider.ID
 }
 
@@ -20,30 +21,64 @@ type slot struct {
 func (h Host) Free() []Device {
 	var free []Device
 	for _, d := range h.Devices {
-		if d.State == Available {
+		if d.State == Available && !d.Spent {
 			free = append(free, d)
 		}
 	}
 	for _, g := range h.Guests {
 		switch {
 		case len(g.Devices) > 0:
-			free = slices.DeleteFunc(free, func(d Device) bool {
+			free = without(free, func(d Device) bool {
 				return slices.ContainsFunc(g.Devices, func(p Picked) bool { return p.Address == d.Address.String() })
 			})
 		case !slices.ContainsFunc(h.Devices, func(d Device) bool { return d.Holder == g.ID }):
-			free = less(free, pending(g.Requests))
+			slots := slotsOf(g.Requests, nil)
+			picked, _ := pci.Fit(bare(free), len(slots), func(s, d int) int { return h.rank(free[d], slots[s]) })
+			taken := map[string]bool{}
+			for _, d := range picked {
+				if d >= 0 {
+					taken[free[d].Address.String()] = true
+				}
+			}
+			free = without(free, func(d Device) bool { return taken[d.Address.String()] })
 		}
 	}
 	return free
 }
 
-// pending are the slots of a server that is placed already.
-func pending(requests []pci.Request) []slot {
+// without takes devices away, and with them the PF of each VF and the VFs of each PF.
+func without(free []Device, taken func(Device) bool) []Device {
+	var gone []Device
+	for _, d := range free {
+		if taken(d) {
+			gone = append(gone, d)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(free), func(d Device) bool {
+		return slices.ContainsFunc(gone, func(g Device) bool {
+			return g.Address == d.Address || g.Parent != nil && *g.Parent == d.Address || d.Parent != nil && *d.Parent == g.Address
+		})
+	})
+}
+
+func bare(devices []Device) []pci.Device {
+	out := make([]pci.Device, 0, len(devices))
+	for _, d := range devices {
+		out = append(out, d.Device)
+	}
+	return out
+}
+
+// slotsOf lists the devices that requests want: where the mappings of a candidate say, else where the request itself does, else anywhere.
+func slotsOf(requests []pci.Request, mappings map[string][]provider.ID) []slot {
 	var slots []slot
-	for _, r := range requests {
+	for n := range requests {
+		r := &requests[n]
 		for i := range r.Count {
-			s := slot{want: r.Want}
-			if i < len(r.Providers) {
+			s := slot{request: r}
+			if chosen := mappings[r.GroupSuffix(i)]; len(chosen) > 0 {
+				s.provider = chosen[0]
+			} else if i < len(r.Providers) {
 				s.provider = r.Providers[i]
 			}
 			slots = append(slots, s)
@@ -52,96 +87,93 @@ func pending(requests []pci.Request) []slot {
 	return slots
 }
 
-// less takes away the devices that these slots will use, as far as there are any.
-func less(free []Device, slots []slot) []Device {
-	taken, _ := fit(free, slots)
-	var out []Device
-	for i, d := range free {
-		if taken[i] < 0 {
-			out = append(out, d)
-		}
+// misfit says why a free device is not for a slot, wherever it lies.
+func (h Host) misfit(d Device, s slot) string {
+	switch {
+	case d.RemoteManaged:
+		return "it is remote-managed, for network ports only"
+	case d.ForPorts && (h.InPlacement || s.provider != ""):
+		return "its rule has physical_network, so that it is for network ports only"
+	case s.provider == "" && s.request.Want.Vendor == "" && s.request.Want.Product == "" && s.request.Want.Class != d.ResourceClass:
+		return fmt.Sprintf("its class is %s, not %s", d.ResourceClass, s.request.Want.Class)
+	}
+	return s.request.Refuse(d.Device, d.LiveMigratable)
+}
+
+// rank says for pci.Fit whether a device serves a slot.
+func (h Host) rank(d Device, s slot) int {
+	if s.provider != "" && s.provider != d.Provider || h.misfit(d, s) != "" {
+		return -1
+	}
+	return 0
+}
+
+// judgeDevices is the PciPassthroughFilter: can the free devices serve all slots together, each on its provider?
+//
+// Placement has counted already; what it does not know is vendor, product and type when an alias names a class
+// (spec 002, "PCI alias configuration": "the vendor_id and product_id filtering will happen in the PciPassthroughFilter").
+func (h Host) judgeDevices(free []Device, slots []slot) Refusal {
+	picked, missing := pci.Fit(bare(free), len(slots), func(s, d int) int { return h.rank(free[d], slots[s]) })
+	if missing < 0 {
+		return Refusal{}
+	}
+	short, where := slots[missing], "on the host"
+	if short.provider != "" {
+		where = "on the chosen provider"
+	}
+	out := Refusal{Step: StepDevices, Miss: unserved(picked), Reason: fmt.Sprintf("no free %s %s", words(short.request.Want), where)}
+	if n, found := alike(slots, picked, short); n > 1 {
+		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, words(short.request.Want), where)
+		out.Nearest = fmt.Sprintf("it has %d", found)
+	}
+	if told := h.nearest(free, short); told != "" {
+		out.Nearest = strings.TrimPrefix(out.Nearest+"; "+told, "; ")
 	}
 	return out
 }
 
-// refuseDevices gives the sentence why a candidate's providers cannot serve the requests together, or nothing when they can.
-//
-// Placement has counted already; what it does not know is vendor, product and type when an alias names a class
-// (spec 002, "PCI alias configuration": "the vendor_id and product_id filtering will happen in the PciPassthroughFilter").
-func refuseDevices(free []Device, requests []pci.Request, mappings map[string][]provider.ID) string {
-	var slots []slot
-	grouped := make([]bool, 0, len(requests))
-	for _, r := range requests {
-		for i := range r.Count {
-			chosen, ok := mappings[r.GroupSuffix(i)]
-			if ok && len(chosen) != 1 {
-				return fmt.Sprintf("the candidate gives a device of alias %s %d providers instead of one", r.Alias, len(chosen))
-			}
-			s := slot{want: r.Want}
-			if ok {
-				s.provider = chosen[0]
-			}
-			slots, grouped = append(slots, s), append(grouped, ok)
-		}
-	}
-	_, missing := fit(free, slots)
-	if missing < 0 {
-		return ""
-	}
-	where := "on the host"
-	if grouped[missing] {
-		where = "on the chosen provider"
-	}
-	if n := alike(slots, slots[missing]); n > 1 {
-		return fmt.Sprintf("fewer than %d free %s %s", n, words(slots[missing].want), where)
-	}
-	return fmt.Sprintf("no free %s %s", words(slots[missing].want), where)
-}
-
-// alike counts the slots that want the same on the same provider.
-func alike(slots []slot, s slot) int {
+// unserved is the share of the slots that found no device.
+func unserved(picked []int) float64 {
 	n := 0
-	for _, other := range slots {
-		if other.provider == s.provider && words(other.want) == words(s.want) {
+	for _, d := range picked {
+		if d < 0 {
 			n++
 		}
 	}
-	return n
+	return float64(n) / float64(max(len(picked), 1))
 }
 
-// fit gives each slot a device of its own, moving earlier ones over where that helps: the largest matching, by augmenting
-// paths. taken has the slot of each device or -1. missing is the first slot that found none, or -1.
-func fit(free []Device, slots []slot) (taken []int, missing int) {
-	taken = make([]int, len(free))
-	for i := range taken {
-		taken[i] = -1
-	}
-	missing = -1
-	for n := range slots {
-		if !place(n, free, slots, taken, make([]bool, len(free))) && missing < 0 {
-			missing = n
-		}
-	}
-	return taken, missing
-}
-
-// place finds a device for slot n; seen are the devices looked at already on this path.
-func place(n int, free []Device, slots []slot, taken []int, seen []bool) bool {
-	for i, d := range free {
-		if seen[i] || !serves(d, slots[n]) {
+// nearest tells of the device that came closest to a slot: one that fits and is taken, else one that is free and does not fit.
+func (h Host) nearest(free []Device, s slot) string {
+	misfit := ""
+	for _, d := range h.Devices {
+		if s.provider != "" && d.Provider != s.provider {
 			continue
 		}
-		seen[i] = true
-		if taken[i] < 0 || place(taken[i], free, slots, taken, seen) {
-			taken[i] = n
-			return true
+		isFree := slices.ContainsFunc(free, func(f Device) bool { return f.Address == d.Address })
+		switch why := h.misfit(d, s); {
+		case why == "" && d.Spent:
+			return fmt.Sprintf("%s has been used once and not been cleaned", d.Address)
+		case why == "" && d.State != Available:
+			return fmt.Sprintf("%s is %s", d.Address, d.State)
+		case why == "" && !isFree:
+			return fmt.Sprintf("%s is promised to another server", d.Address)
+		case isFree && why != "" && misfit == "":
+			misfit = fmt.Sprintf("%s is free, but %s", d.Address, why)
 		}
 	}
-	return false
+	return misfit
 }
 
-func serves(d Device, s slot) bool {
-	return (s.provider == "" || s.provider == d.Provider) && s.want.Refuse(d.Device) == ""
+// alike counts the slots that want the same on the same provider, and those of them that found a device.
+func alike(slots []slot, picked []int, short slot) (n, found int) {
+	for i, s := range slots {
+		if s.provider == short.provider && words(s.request.Want) == words(short.request.Want) {
+			n++
+			found += min(picked[i]+1, 1)
+		}
+	}
+	return n, found
 }
 
 // words names what is wanted as people do: "type-VF 8086:1515".
@@ -149,11 +181,14 @@ func words(w pci.Want) string {
 	kind := cmp.Or(string(w.Type), "device")
 	switch {
 	case w.Vendor != "" && w.Product != "":
-		return kind + " " + w.Vendor + ":" + w.Product
+		kind += " " + w.Vendor + ":" + w.Product
 	case w.Vendor != "" || w.Product != "":
-		return kind + " " + cmp.Or(w.Vendor, "*") + ":" + cmp.Or(w.Product, "*")
+		kind += " " + cmp.Or(w.Vendor, "*") + ":" + cmp.Or(w.Product, "*")
 	case w.Class != "":
-		return kind + " of " + string(w.Class)
+		kind += " of " + string(w.Class)
+	}
+	if w.LiveMigratable != pci.Unset {
+		kind += " with live_migratable " + string(w.LiveMigratable)
 	}
 	return kind
 }
