@@ -196,31 +196,22 @@ func (c Cell) threads(p Part, need int) ([]int, *lack) {
 	if n == 0 {
 		return nil, nil
 	}
-	least, most := 1, 1
 	if p.Threads == Require {
-		least = 2
+		cores = slices.DeleteFunc(cores, func(c core) bool { return len(c.free) < 2 })
 	}
+	slices.SortStableFunc(cores, func(a, b core) int { return len(b.free) - len(a.free) }) // whole cores first
+	var list []int
 	for _, core := range cores {
-		most = max(most, len(core.free))
+		list = append(list, core.free...)
 	}
-	paired := 0
-	for each := most; each >= least; each-- {
-		var list []int
-		for _, core := range cores {
-			if len(core.free) >= each {
-				list = append(list, core.free[:each]...)
-			}
-		}
-		if len(list) >= n {
-			return list[:n], nil
-		}
-		paired = max(paired, len(list))
+	if len(list) >= n {
+		return list[:n], nil
 	}
 	if !smt {
 		return nil, lacking(threadsCheck, 0, 1, "cores with several threads (hw:cpu_thread_policy require)", "has none")
 	}
-	return nil, lacking(threadsCheck, float64(paired), float64(n),
-		fmt.Sprintf("%d threads that share cores left (hw:cpu_thread_policy require)", n), fmt.Sprintf("has %d", paired))
+	return nil, lacking(threadsCheck, float64(len(list)), float64(n),
+		fmt.Sprintf("%d threads that share cores left (hw:cpu_thread_policy require)", n), fmt.Sprintf("has %d", len(list)))
 }
 
 type core struct {
