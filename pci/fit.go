@@ -114,18 +114,30 @@ func (f *fitter) match() (picked []int, missing int) {
 	return picked, slices.Index(picked, -1)
 }
 
-// give finds a device of at most this rank for a slot; seen are the devices looked at already on this path.
+// give finds a device of at most this rank for a slot: a free one, or one whose slot can have another. seen are the devices looked
+// at already on this path.
 func (f *fitter) give(s, most int, picked, taken []int, seen []bool) bool {
+	var others []int
 	for rank := 0; rank <= most; rank++ {
 		for d := range f.devices {
-			if seen[d] || f.banned[d] || f.ranks[s][d] != rank {
-				continue
-			}
-			seen[d] = true
-			if taken[d] < 0 || f.give(taken[d], most, picked, taken, seen) {
+			switch {
+			case seen[d] || f.banned[d] || f.ranks[s][d] != rank:
+			case taken[d] < 0:
 				picked[s], taken[d] = d, s
 				return true
+			default:
+				others = append(others, d)
 			}
+		}
+	}
+	for _, d := range others {
+		if seen[d] {
+			continue
+		}
+		seen[d] = true
+		if f.give(taken[d], most, picked, taken, seen) {
+			picked[s], taken[d] = d, s
+			return true
 		}
 	}
 	return false
