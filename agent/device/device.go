@@ -43,8 +43,9 @@ type Offer struct {
 	Traits   []resource.Trait // sorted
 	ForPorts bool             // only network ports may have it; no claim of an alias is given it
 
-	LiveMigratable string // live_migratable of its rule: "true", "false" or ""
-	Spent          bool   // for one-time use, and used: nobody is given it until it is cleaned
+	RemoteManaged  bool     // its rule says so; no claim of an alias is given it either
+	LiveMigratable pci.Flag // of its rule
+	Spent          bool     // for one-time use, and used: nobody is given it until it is cleaned
 }
 
 // same says whether two offers are the same to who holds one of them: a new driver or network name is not news.

@@ -76,6 +76,7 @@ type Part struct {
 	PageKB   int         // size of its huge pages; 0: small pages
 	Node     int         // NUMA node of the host
 	CPUs     map[int]int // dedicated virtual CPU → host thread; the others float over the node's shared threads
+	Emulator []int       // host threads for the emulator alone
 }
 
 // Device is a PCI device given to a guest. The driver uses the address and keeps the rest with the guest, so

@@ -66,7 +66,7 @@ type wireClaim struct {
 	Name     string           `json:"provider_name,omitempty"`
 	Class    resource.Class   `json:"resource_class,omitempty"`
 	Traits   []resource.Trait `json:"traits,omitempty"`
-	Moves    string           `json:"live_migratable,omitempty"`
+	Moves    pci.Flag         `json:"live_migratable,omitempty"`
 }
 
 // address gives a PCI address its text form; the word itself does not serialise.

@@ -19,16 +19,20 @@ type Identity struct {
 	Cloud    string      // whose assignments it follows; empty before the first line
 }
 
-// Part is one NUMA cell of a guest and where it was placed. What it asks is kept too, so that what the guest uses can be told while
-// nobody knows its assignment.
+// Part is one NUMA cell of a guest and where it lies. What it asks is kept too, so that what the guest uses can be told while nobody
+// knows its assignment.
 type Part struct {
-	VCPUs     []int       `json:"vcpus"`
-	Dedicated []int       `json:"dedicated,omitempty"`
-	Threads   string      `json:"threads,omitempty"`
-	MemoryMB  int         `json:"memory_mb"`
-	PageKB    int         `json:"page_kb,omitempty"`
-	Node      int         `json:"node"`
-	CPUs      map[int]int `json:"cpus,omitempty"` // dedicated virtual CPU → host thread
+	VCPUs     []int  `json:"vcpus"`
+	Dedicated []int  `json:"dedicated,omitempty"`
+	Threads   string `json:"threads,omitempty"`
+	MemoryMB  int    `json:"memory_mb"`
+	PageKB    int    `json:"page_kb,omitempty"`  // as asked
+	Emulator  int    `json:"emulator,omitempty"` // threads asked
+
+	Node            int         `json:"node"`
+	CPUs            map[int]int `json:"cpus,omitempty"`             // dedicated virtual CPU → host thread
+	EmulatorThreads []int       `json:"emulator_threads,omitempty"` // of the host
+	Pages           int         `json:"pages_kb,omitempty"`         // size of the pages that it has; 0: small ones
 }
 
 // Rename is that a server's entry was taken over from another one.

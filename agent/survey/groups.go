@@ -183,7 +183,7 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	}
 	p.Traits = union(p.Traits, ManagedPCI, OwnerNova)
 	notes := f.keep(p, g, old)
-	f.burn(p, g)
+	g.burn(p)
 	return p, notes
 }
 
@@ -216,18 +216,14 @@ func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note
 	return notes
 }
 
-// burn reserves a device for one-time use as soon as somebody holds it. Nobody but a person lowers the reservation again.
-func (f Facts) burn(p *provider.Provider, g group) {
-	if g.self == nil || g.self.rule.Tags.OneTimeUse != pci.Yes {
+// burn reserves a device for one-time use that has been used. Only who cleans it lowers the reservation again.
+func (g group) burn(p *provider.Provider) {
+	if g.self == nil || !g.self.offer.Spent {
 		return
 	}
-	for _, c := range f.Held {
-		if c.Device.Address == g.self.offer.Device.Address {
-			inv := p.Inventories[g.self.offer.Class]
-			inv.Reserved = inv.Total
-			p.Inventories[g.self.offer.Class] = inv
-		}
-	}
+	inv := p.Inventories[g.self.offer.Class]
+	inv.Reserved = inv.Total
+	p.Inventories[g.self.offer.Class] = inv
 }
 
 func text(traits []resource.Trait) string {

@@ -95,6 +95,7 @@ type Assignments struct {
 	Cloud    string   `json:"cloud,omitempty"` // UUID
 	Revision int64    `json:"revision"`        // grows with each change of this host's servers
 	Servers  []Server `json:"servers"`         // by id. A guest whose server is not here shall be gone.
+	Clean    []string `json:"clean,omitempty"` // addresses of devices for one-time use that an operator wants back: the agent cleans those that nobody holds
 }
 
 // Server is a guest that shall be on the host.

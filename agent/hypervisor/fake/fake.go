@@ -230,6 +230,7 @@ type filePart struct {
 	PageKB   int         `json:"page_kb,omitempty"`
 	Node     int         `json:"node"`
 	CPUs     map[int]int `json:"cpus,omitempty"`
+	Emulator []int       `json:"emulator,omitempty"`
 }
 
 func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
