@@ -243,7 +243,7 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	c.create("s")
 	c.until("assigned", func() bool { return c.count(lifecycle.Assigned) == 1 })
 	line, err := c.store.Assignments(t.Context(), "a") // what the agent heard before it lost compute
-	if err != nil || len(line.Servers) != 1 {
+	if err != nil || len(line.Entries) != 1 {
 		t.Fatalf("%+v %v", line, err)
 	}
 	if err := c.conductor().Guest(t.Context(), "s", lifecycle.GuestClaimed{Host: "b"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "host b") {
@@ -253,9 +253,9 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.until("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
-	c.agents.build(t, "a", line.Servers[0])
-	if len(c.agents.holder) != 0 {
-		t.Errorf("the agent built it: %v", c.agents.holder)
+	c.agents.build(t, "a", line.Entries[0])
+	if len(c.agents.guests["a"]) != 0 {
+		t.Errorf("the agent built it: %v", c.agents.guests)
 	}
 	c.agents.mu.Unlock()
 	c.whole("deleted")

@@ -103,3 +103,7 @@ func (p troubledPlacement) PutAllocation(ctx context.Context, id resource.Consum
 func (p troubledPlacement) DeleteAllocation(ctx context.Context, id resource.ConsumerID) error {
 	return p.call(func() error { return p.Placement.DeleteAllocation(ctx, id) })
 }
+
+func (p troubledPlacement) PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error {
+	return p.call(func() error { return p.Placement.PutAllocations(ctx, all) })
+}

@@ -19,6 +19,7 @@ type Chosen struct {
 	Choices    []schedule.Choice // best first, at least one
 	Candidates int               // how many Placement offered
 	Refused    string            // the refusals in one sentence, or empty
+	Falls      []schedule.Fall   // the same in full
 }
 
 // NothingFits says that there is no candidate that stands: the other answer to Schedule.
@@ -26,6 +27,7 @@ type NothingFits struct {
 	Candidates int    // how many Placement offered
 	Reason     string // one sentence without its full stop
 	Again      bool   // asking again may help: what was offered may have been taken before it was looked at
+	Falls      []schedule.Fall
 }
 
 // Claimed says that Choices[0] is held: the answer to Claim.

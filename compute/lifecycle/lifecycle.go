@@ -136,6 +136,7 @@ func answer(s Server, e Event, now time.Time) (Server, bool) {
 
 func chosen(s Server, e Chosen, now time.Time) Server {
 	s.Round++
+	s.Falls = e.Falls[:min(len(e.Falls), maxNamed)]
 	s = mark(s, now, fmt.Sprintf("Placement offers %s; %s%s", count(e.Candidates, "candidate"),
 		count(len(e.Choices), "choice"), also("; refused: ", e.Refused)))
 	if len(e.Choices) == 0 { // not what Chosen promises; an empty claim would never end
@@ -151,6 +152,7 @@ func chosen(s Server, e Chosen, now time.Time) Server {
 
 func nothing(s Server, e NothingFits, now time.Time) Server {
 	s.Round++
+	s.Falls = e.Falls[:min(len(e.Falls), maxNamed)]
 	s = mark(s, now, fmt.Sprintf("Placement offers %s; nothing fits: %s", count(e.Candidates, "candidate"), e.Reason))
 	if e.Again && s.Round < MaxRounds {
 		return s // its step is the same, its round another

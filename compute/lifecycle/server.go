@@ -29,29 +29,30 @@ type Server struct {
 	Flavor        flavor.Flavor // as it was when the server was created or resized
 	Ask           resource.Ask  // the question to Placement
 	Requests      []pci.Request // Providers are filled in when a choice has been claimed
-	Least         int           // so many servers of its request must find a place, or none is built; 0 and 1: each by itself
+	Least         int           `json:",omitempty"` // so many servers of its request must find a place, or none is built; 0 and 1: each by itself
 
 	State     State
 	Host      string            // where it is or was meant to be; empty before a choice
 	Heard     bool              // the agent of Host has told of this server, so something of it may be there
-	Was       string            // the consumer under which the guest stood on Host before
+	Was       string            `json:",omitempty"` // the consumer under which the guest stood on Host before
 	Round     int               // how often candidates have been asked for
 	Try       int               // how many claims have been begun; it tells a late answer from one that is awaited
 	Choices   []schedule.Choice // the first is being claimed or is claimed; the others are for when it is lost
 	Excluded  map[string]string // hosts where the guest failed, and why
+	Falls     []schedule.Fall   `json:",omitempty"` // why candidates of the last round were turned down, the most frequent first
 	Devices   []schedule.Picked // what the agent gave it
-	Topology  []numa.Part       // its NUMA cells, of the flavor; nil: it has none
-	Cells     []numa.Placed     // where they lie, as the agent says
-	Power     Power             // what its guest shall do
-	Stopped   bool              // its guest does not run, as far as the agent has told
-	Doing     Task              // what is being done to its guest in state Active, or empty
-	Builds    int               // how often it has been rebuilt
-	Shelf     bool              // it is shelved, or being unshelved
-	Together  bool              // enough servers of its request have found a place
-	Move      *Move             // the move that it is on, or nil
-	Left      []Stay            // what is left behind on hosts, until their agents say that it is gone
-	Migration *Migration        // the present or the last move, as told to operators
-	Asked     string            // id of the last wish that was taken in
+	Topology  []numa.Part       `json:",omitempty"` // its NUMA cells, of the flavor; nil: it has none
+	Cells     []numa.Placed     `json:",omitempty"` // where they lie, as the agent says
+	Power     Power             `json:",omitempty"` // what its guest shall do
+	Stopped   bool              `json:",omitempty"` // its guest does not run, as far as the agent has told
+	Doing     Task              `json:",omitempty"` // what is being done to its guest in state Active, or empty
+	Builds    int               `json:",omitempty"` // how often it has been rebuilt
+	Shelf     bool              `json:",omitempty"` // it is shelved, or being unshelved
+	Together  bool              `json:",omitempty"` // enough servers of its request have found a place
+	Move      *Move             `json:",omitempty"` // the move that it is on, or nil
+	Left      []Stay            `json:",omitempty"` // what is left behind on hosts, until their agents say that it is gone
+	Migration *Migration        `json:",omitempty"` // the present or the last move, as told to operators
+	Asked     string            `json:",omitempty"` // id of the last wish that was taken in
 	Fault     *Fault            // why it is in ERROR
 	Trail     []Mark            // what happened, oldest first; bounded
 	Created   time.Time

@@ -84,7 +84,7 @@ func (s Server) VMState() string {
 		return "deleted"
 	case s.Fault != nil && s.State != Failing:
 		return "error"
-	case s.Launched.IsZero():
+	case s.Launched.IsZero() && s.State != Active:
 		return "building"
 	case s.Shelf && s.State != Shelving && s.State != Offloading:
 		return "shelved_offloaded"
