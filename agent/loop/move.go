@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -135,4 +136,17 @@ func destination(o host.Outgoing) (hypervisor.Destination, error) {
 		}
 	}
 	return to, nil
+}
+
+// Adopt makes the host's agent follow the next cloud that it hears from, whichever it is. Conflict: the agent runs; stop it first.
+func Adopt(dir string) error {
+	j, err := journal.Open(dir)
+	if err != nil {
+		return err
+	}
+	id, written := j.Identity()
+	if id.Cloud = ""; written {
+		err = j.SetIdentity(id)
+	}
+	return errors.Join(err, j.Close())
 }

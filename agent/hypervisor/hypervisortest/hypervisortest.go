@@ -66,6 +66,23 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h, Guest("a", 1))
 	})
+	changes(t, open)
+	t.Run("renaming twice is renaming once", func(t *testing.T) { rename(t, open) })
+	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
+	t.Run("many at once, one gets it", func(t *testing.T) { race(t, open(t)) })
+	t.Run("an ended context is unavailable and changes nothing", func(t *testing.T) {
+		h := open(t)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := h.Build(ended, Guest("a", 1)); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("built: %v", err)
+		}
+		has(t, h)
+	})
+}
+
+// changes are what may become of a guest that is there.
+func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	t.Run("stopped, started and built anew with the devices it has", func(t *testing.T) {
 		h := open(t)
 		g := Guest("a", 1)
@@ -85,18 +102,6 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		g.Parts = []hypervisor.Part{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1, CPUs: map[int]int{0: 4, 1: 12}}}
 		must(t, h.Build(t.Context(), g))
 		has(t, open(t), g)
-	})
-	t.Run("renaming twice is renaming once", func(t *testing.T) { rename(t, open) })
-	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
-	t.Run("many at once, one gets it", func(t *testing.T) { race(t, open(t)) })
-	t.Run("an ended context is unavailable and changes nothing", func(t *testing.T) {
-		h := open(t)
-		ended, end := context.WithCancel(t.Context())
-		end()
-		if err := h.Build(ended, Guest("a", 1)); !fault.Is(err, fault.Unavailable) {
-			t.Errorf("built: %v", err)
-		}
-		has(t, h)
 	})
 }
 
