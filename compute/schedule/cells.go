@@ -32,13 +32,12 @@ func (h Host) Room(free []Device, pack bool) numa.Host {
 
 // judgeCells is the NUMATopologyFilter: do the guest's cells lie on the host's so that the free devices near them serve all slots? It
 // is judged on the devices that are left for this candidate, so that a near device which cannot be had hides no other.
-func (h Host) judgeCells(room numa.Host, parts []numa.Part, free []Device, slots []slot) Refusal {
+func (b bid) judgeCells(room numa.Host, parts []numa.Part) Refusal {
 	judge := numa.Judge{}
-	if len(slots) > 0 {
-		judge.Accept = func(nodes []int) numa.Refusal { return h.near(nodes, free, slots) }
-		judge.Kind = h.kinds(free, slots)
+	if len(b.slots) > 0 {
+		judge.Accept, judge.Kind = b.near, b.kinds()
 	}
-	_, refusal := numa.Fit(room, numa.Guest{Parts: parts, Devices: len(slots) > 0}, judge)
+	_, refusal := numa.Fit(room, numa.Guest{Parts: parts, Devices: len(b.slots) > 0}, judge)
 	if refusal.Reason == "" {
 		return Refusal{}
 	}
@@ -46,24 +45,16 @@ func (h Host) judgeCells(room numa.Host, parts []numa.Part, free []Device, slots
 }
 
 // near says whether the free devices serve all slots for a guest on these nodes, by the NUMA policy of each request.
-func (h Host) near(nodes []int, free []Device, slots []slot) numa.Refusal {
-	picked, missing := pci.Fit(bare(free), len(slots), func(s, d int) int {
-		if h.rank(free[d], slots[s]) < 0 {
-			return -1
-		}
-		return numa.Rank(slots[s].request.Policy, free[d].NUMANode, nodes, h.Cells)
-	})
+func (b bid) near(nodes []int) numa.Refusal {
+	picked, missing := b.fit(func(r *pci.Request, d Device) int { return numa.Rank(r.Policy, d.NUMANode, nodes, b.host.Cells) })
 	if missing < 0 {
 		return numa.Refusal{}
 	}
-	short := slots[missing]
+	short := b.slots[missing].request
 	out := numa.Refusal{Miss: unserved(picked),
-		Reason: fmt.Sprintf("no free %s near enough to the guest's NUMA nodes (numa_policy %s)", words(short.request.Want), cmp.Or(short.request.Policy, pci.Legacy))}
-	for _, d := range free {
-		if h.rank(d, short) >= 0 {
-			out.Nearest = fmt.Sprintf("the guest fits on %s, %s is on %s", nodeWords(nodes), d.Address, nodeWords([]int{d.NUMANode}))
-			break
-		}
+		Reason: fmt.Sprintf("no free %s near enough to the guest's NUMA nodes (numa_policy %s)", words(short.Want), cmp.Or(short.Policy, pci.Legacy))}
+	if n := slices.Index(b.serves[missing], true); n >= 0 {
+		out.Nearest = fmt.Sprintf("the guest fits on %s, %s is on %s", nodeWords(nodes), b.devices[n].Address, nodeWords([]int{b.devices[n].NUMANode}))
 	}
 	return out
 }
@@ -80,24 +71,21 @@ func nodeWords(nodes []int) string {
 }
 
 // kinds words each node by what near can see of it: its socket, and which slots its devices could serve.
-func (h Host) kinds(free []Device, slots []slot) func(int) string {
+func (b bid) kinds() func(int) string {
 	serving := map[int][]string{}
-	for _, d := range free {
-		var b strings.Builder
-		for _, s := range slots {
-			fmt.Fprint(&b, h.rank(d, s)+1)
+	for n, d := range b.devices {
+		var text strings.Builder
+		for s := range b.slots {
+			fmt.Fprintf(&text, "%t ", b.serves[s][n])
 		}
-		if strings.Trim(b.String(), "0") == "" {
-			continue
+		if d.Type == pci.Physical || d.Parent != nil && b.offersPF(*d.Parent) { // one that others exclude is like no other
+			text.WriteString(d.Address.String())
 		}
-		if d.Parent != nil || d.Type == pci.Physical { // one that others exclude is like no other
-			b.WriteString(d.Address.String())
-		}
-		serving[d.NUMANode] = append(serving[d.NUMANode], b.String())
+		serving[d.NUMANode] = append(serving[d.NUMANode], text.String())
 	}
-	sockets := slices.ContainsFunc(slots, func(s slot) bool { return s.request.Policy == pci.Socket })
+	sockets := slices.ContainsFunc(b.slots, func(s slot) bool { return s.request.Policy == pci.Socket })
 	kind := map[int]string{}
-	for _, c := range h.Cells {
+	for _, c := range b.host.Cells {
 		list := serving[c.ID]
 		slices.Sort(list)
 		kind[c.ID] = strings.Join(list, ",")
@@ -106,4 +94,9 @@ func (h Host) kinds(free []Device, slots []slot) func(int) string {
 		}
 	}
 	return func(node int) string { return kind[node] }
+}
+
+// offersPF says whether a PF could serve some slot too.
+func (b bid) offersPF(at pci.Address) bool {
+	return slices.ContainsFunc(b.devices, func(d Device) bool { return d.Address == at })
 }

@@ -67,13 +67,11 @@ func (p Picture) judge(c Candidate, requests []pci.Request, left map[provider.ID
 		left[c.Root] = p.leftover(host, requests)
 	}
 	rest, slots := left[c.Root], slotsOf(requests, c.Mappings)
-	if refusal := host.judgeDevices(rest.free, slots); refusal.Reason != "" {
+	bid := host.bid(rest.free, slots)
+	if refusal := bid.judgeDevices(); refusal.Reason != "" || len(p.Parts) == 0 {
 		return refusal
 	}
-	if len(p.Parts) == 0 {
-		return Refusal{}
-	}
-	return host.judgeCells(rest.room, p.Parts, rest.free, slots)
+	return bid.judgeCells(rest.room, p.Parts)
 }
 
 func (p Picture) leftover(h Host, requests []pci.Request) *leftover {

@@ -108,25 +108,60 @@ func (h Host) rank(d Device, s slot) int {
 	return 0
 }
 
+// bid is what one candidate wants of a host, and the free devices that could serve some of it.
+type bid struct {
+	host    Host
+	free    []Device // all that is left, for sentences
+	slots   []slot
+	devices []Device     // those of free that could serve a slot
+	bare    []pci.Device // the same, for pci.Fit
+	serves  [][]bool     // by slot and device of devices
+}
+
+func (h Host) bid(free []Device, slots []slot) bid {
+	b := bid{host: h, free: free, slots: slots, serves: make([][]bool, len(slots))}
+	for _, d := range free {
+		if !slices.ContainsFunc(slots, func(s slot) bool { return h.rank(d, s) >= 0 }) {
+			continue
+		}
+		b.devices = append(b.devices, d)
+		for n, s := range slots {
+			b.serves[n] = append(b.serves[n], h.rank(d, s) >= 0)
+		}
+	}
+	b.bare = bare(b.devices)
+	return b
+}
+
+// fit gives each slot a device; near says how good one is for a request, where it may be had at all.
+func (b bid) fit(near func(r *pci.Request, d Device) int) (picked []int, missing int) {
+	return pci.Fit(b.bare, len(b.slots), func(s, d int) int {
+		if !b.serves[s][d] {
+			return -1
+		}
+		return near(b.slots[s].request, b.devices[d])
+	})
+}
+
 // judgeDevices is the PciPassthroughFilter: can the free devices serve all slots together, each on its provider?
 //
 // Placement has counted already; what it does not know is vendor, product and type when an alias names a class
 // (spec 002, "PCI alias configuration": "the vendor_id and product_id filtering will happen in the PciPassthroughFilter").
-func (h Host) judgeDevices(free []Device, slots []slot) Refusal {
-	picked, missing := pci.Fit(bare(free), len(slots), func(s, d int) int { return h.rank(free[d], slots[s]) })
+func (b bid) judgeDevices() Refusal {
+	picked, missing := b.fit(func(*pci.Request, Device) int { return 0 })
 	if missing < 0 {
 		return Refusal{}
 	}
-	short, where := slots[missing], "on the host"
+	short, where := b.slots[missing], "on the host"
 	if short.provider != "" {
 		where = "on the chosen provider"
 	}
 	out := Refusal{Step: StepDevices, Miss: unserved(picked), Reason: fmt.Sprintf("no free %s %s", words(short.request.Want), where)}
-	if n, found := alike(slots, picked, short); n > 1 {
+	if n, found := alike(b.slots, picked, short); n > 1 {
 		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, words(short.request.Want), where)
 		out.Nearest = fmt.Sprintf("it has %d", found)
 	}
-	if told := h.nearest(free, short); told != "" {
+	if told := b.host.nearest(b.free, short); told != "" {
 		out.Nearest = strings.TrimPrefix(out.Nearest+"; "+told, "; ")
 	}
 	return out
