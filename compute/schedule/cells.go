@@ -54,7 +54,7 @@ func (b bid) near(nodes []int) numa.Refusal {
 	out := numa.Refusal{Miss: unserved(picked),
 		Reason: fmt.Sprintf("no free %s near enough to the guest's NUMA nodes (numa_policy %s)", words(short.Want), cmp.Or(short.Policy, pci.Legacy))}
 	if n := slices.Index(b.serves[missing], true); n >= 0 {
-		out.Nearest = fmt.Sprintf("the guest fits on %s, %s is on %s", nodeWords(nodes), b.devices[n].Address, nodeWords([]int{b.devices[n].NUMANode}))
+		out.Nearest = fmt.Sprintf("the guest fits on %s, a device is on %s", nodeWords(nodes), nodeWords([]int{b.devices[n].NUMANode}))
 	}
 	return out
 }

@@ -161,9 +161,8 @@ func (b bid) judgeDevices() Refusal {
 		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, words(short.request.Want), where)
 		out.Nearest = fmt.Sprintf("it has %d", found)
 	}
-	if told := b.host.nearest(b.free, short); told != "" {
-		out.Nearest = strings.TrimPrefix(out.Nearest+"; "+told, "; ")
-	}
+	told, at := b.host.nearest(b.free, short)
+	out.Nearest, out.Device = strings.Trim(out.Nearest+"; "+told, "; "), at
 	return out
 }
 
@@ -179,8 +178,7 @@ func unserved(picked []int) float64 {
 }
 
 // nearest tells of the device that came closest to a slot: one that fits and is taken, else one that is free and does not fit.
-func (h Host) nearest(free []Device, s slot) string {
-	misfit := ""
+func (h Host) nearest(free []Device, s slot) (text, device string) {
 	for _, d := range h.Devices {
 		if s.provider != "" && d.Provider != s.provider {
 			continue
@@ -188,16 +186,16 @@ func (h Host) nearest(free []Device, s slot) string {
 		isFree := slices.ContainsFunc(free, func(f Device) bool { return f.Address == d.Address })
 		switch why := h.misfit(d, s); {
 		case why == "" && d.Spent:
-			return fmt.Sprintf("%s has been used once and not been cleaned", d.Address)
+			return "one has been used once and not been cleaned", d.Address.String()
 		case why == "" && d.State != Available:
-			return fmt.Sprintf("%s is %s", d.Address, d.State)
+			return fmt.Sprintf("one is %s", d.State), d.Address.String()
 		case why == "" && !isFree:
-			return fmt.Sprintf("%s is promised to another server", d.Address)
-		case isFree && why != "" && misfit == "":
-			misfit = fmt.Sprintf("%s is free, but %s", d.Address, why)
+			return "one is promised to another server", d.Address.String()
+		case isFree && why != "" && text == "":
+			text, device = "one is free, but "+why, d.Address.String()
 		}
 	}
-	return misfit
+	return text, device
 }
 
 // alike counts the slots that want the same on the same provider, and those of them that found a device.

@@ -20,6 +20,8 @@ type Fall struct {
 	Count   int      // of hosts
 	Hosts   []string // the first of them, by name
 	Nearest string   // the nearest miss: "host7: node 1 has 3"; empty when there is nothing to tell
+
+	miss string // the same for users, who are told of no hosts
 }
 
 // Falls sorts refusals by step and reason, the most frequent reason first. A host whose candidates were turned down for different
@@ -49,7 +51,7 @@ func Falls(refusals []Refusal) []Fall {
 		slices.Sort(f.Hosts)
 		f.Hosts = f.Hosts[:min(len(f.Hosts), maxHosts)]
 		if r, told := nearest[k]; told {
-			f.Nearest = r.Host + ": " + r.Nearest
+			f.miss, f.Nearest = r.Nearest, strings.TrimSpace(r.Host+" "+r.Device)+": "+r.Nearest
 		}
 		out = append(out, f)
 	}
@@ -59,8 +61,8 @@ func Falls(refusals []Refusal) []Fall {
 	return out
 }
 
-// Summarise tells refusals in one sentence, the most frequent reason first, each with its nearest miss: "3 hosts: no free type-VF
-// 8086:1515 on the chosen provider (nearest host7: 0000:3b:00.1 is claimed); 1 host: its agent has not reported for 5 min". Nothing
+// Summarise tells refusals in one sentence for users, the most frequent reason first, each with its nearest miss: "3 hosts: no free
+// type-VF 8086:1515 on the chosen provider (nearest: one is claimed); 1 host: its agent has not reported for 5 min". Nothing
 // refused is an empty sentence.
 func Summarise(refusals []Refusal) string {
 	falls := Falls(refusals)
@@ -75,8 +77,8 @@ func Summarise(refusals []Refusal) string {
 			noun = "host"
 		}
 		text := fmt.Sprintf("%d %s: %s", f.Count, noun, f.Reason)
-		if f.Nearest != "" {
-			text += " (nearest " + f.Nearest + ")"
+		if f.miss != "" {
+			text += " (nearest: " + f.miss + ")"
 		}
 		parts = append(parts, text)
 	}

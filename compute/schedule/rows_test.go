@@ -349,7 +349,7 @@ func TestCandidatesOfOneHost(t *testing.T) {
 	if !maps.Equal(on, map[provider.ID]bool{"p1": true, "p2": true}) || len(refusals) != 1 {
 		t.Errorf("%v %v", choices, refusals)
 	}
-	want := "1 host: no free device 8086:1533 near enough to the guest's NUMA nodes (numa_policy required) (nearest h: the guest fits on node 1, 0000:01:00.0 is on node 0)"
+	want := "1 host: no free device 8086:1533 near enough to the guest's NUMA nodes (numa_policy required) (nearest: the guest fits on node 1, a device is on node 0)"
 	if got := schedule.Summarise(refusals); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -398,12 +398,12 @@ func TestHostsAreTold(t *testing.T) {
 		Barred:     map[string]string{"three": "it is the host that the server leaves"},
 		Candidates: []schedule.Candidate{candidate("two"), candidate("one"), candidate("three")}}
 	choices, refusals := schedule.Choose(p, nil, 1)
-	want := "2 hosts: no NUMA node has 2 threads for dedicated CPUs left (nearest one: node 1 has 1); 1 host: it is the host that the server leaves"
+	want := "2 hosts: no NUMA node has 2 threads for dedicated CPUs left (nearest: node 1 has 1); 1 host: it is the host that the server leaves"
 	if got := schedule.Summarise(refusals); got != want || len(choices) != 0 {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	falls := schedule.Falls(refusals)
-	if len(falls) != 2 || falls[0].Step != schedule.StepCells || falls[0].Count != 2 || !slices.Equal(falls[0].Hosts, []string{"one", "two"}) || falls[1].Step != schedule.StepHost {
+	if len(falls) != 2 || falls[0].Step != schedule.StepCells || falls[0].Count != 2 || !slices.Equal(falls[0].Hosts, []string{"one", "two"}) || falls[0].Nearest != "one: node 1 has 1" || falls[1].Step != schedule.StepHost {
 		t.Errorf("%+v", falls)
 	}
 	p.Parts, p.Only = nil, "two"

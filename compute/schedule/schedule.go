@@ -143,6 +143,7 @@ type Refusal struct {
 	Host    string
 	Step    Step
 	Reason  string  // the same sentence wherever the same is lacking, such as "no free type-VF 8086:1515 on the chosen provider"
-	Nearest string  // how close it was on this host, such as "node 1 has 3"; may be empty
+	Nearest string  // how close it was on this host, such as "node 1 has 3"; may be empty. It names neither host nor device: users read it
+	Device  string  // address of the device that Nearest tells of, for operators; may be empty
 	Miss    float64 // how far away: the smallest is the nearest miss
 }
