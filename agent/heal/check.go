@@ -149,7 +149,7 @@ func (c *checker) foreign(before, after provider.Provider) {
 		if is.Total == 0 && !ours[class] {
 			c.object(before, class, nil, "it takes %s from %s, which others put there", class, before.Name)
 		}
-		if is.Total > 0 && !c.returned(before) && is.Reserved < min(was.Reserved, is.Total) {
+		if is.Total > 0 && !c.returned(before) && !(before.Parent == "" && slices.Contains(c.aim.Firm, class)) && is.Reserved < min(was.Reserved, is.Total) {
 			c.object(before, class, nil, "it lowers the reserved %s of %s from %d to %d", class, before.Name, was.Reserved, is.Reserved)
 		}
 	}

@@ -95,7 +95,7 @@ func (m *maker) inventories(want, have provider.Provider, owned map[resource.Cla
 		if exists && !root {
 			next = m.holdTotal(have, class, before, next)
 		}
-		if exists && !m.aim.Returned[want.ID] {
+		if firm := root && slices.Contains(m.aim.Firm, class); exists && !firm && !m.aim.Returned[want.ID] {
 			next.Reserved = min(max(next.Reserved, before.Reserved), next.Total)
 		}
 		if exists && root && !slices.Contains(m.aim.Ratios, class) {

@@ -42,6 +42,7 @@ var rootClasses = [...]resource.Class{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 type Aim struct {
 	Tree     provider.Tree
 	Ratios   []resource.Class             // of the root, whose allocation_ratio the configuration decides; of others, that which Placement has stays
+	Firm     []resource.Class             // of the root, whose reserved amount the configuration decides; of others, it never sinks
 	Returned map[provider.ID]bool         // providers of Tree whose reserved amount is given back: their device has been cleaned
 	Holds    map[resource.ConsumerID]Hold // everybody whose guest here has devices
 }

@@ -17,9 +17,9 @@ import (
 type CPUs struct {
 	Shared       []int // [compute] cpu_shared_set; nil: not set
 	Dedicated    []int // [compute] cpu_dedicated_set; nil: not set
-	ReservedCPUs int   // [DEFAULT] reserved_host_cpus
-	ReservedMB   int   // [DEFAULT] reserved_host_memory_mb
-	ReservedGB   int   // [DEFAULT] reserved_host_disk_mb, rounded up to GiB
+	ReservedCPUs *int  // [DEFAULT] reserved_host_cpus; nil: not set
+	ReservedMB   *int  // [DEFAULT] reserved_host_memory_mb
+	ReservedGB   *int  // [DEFAULT] reserved_host_disk_mb, rounded up to GiB
 	CPURatio     float64
 	MemoryRatio  float64
 	DiskRatio    float64 // allocation ratios; 0: not set
@@ -37,14 +37,13 @@ const (
 
 // share fills in what the root offers. As in Nova: without either set all CPUs are shared; with cpu_dedicated_set alone none is.
 func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Capacity) {
-	f.VCPU = survey.Share{Total: capacity.VCPUs, Reserved: c.ReservedCPUs, Ratio: c.CPURatio}
+	f.VCPU = share(capacity.VCPUs, c.ReservedCPUs, c.CPURatio)
 	if c.set() {
-		f.VCPU.Total = len(online(c.Shared, machine))
-		f.PCPU = survey.Share{Total: len(online(c.Dedicated, machine)), Ratio: 0}
+		f.VCPU = share(len(online(c.Shared, machine)), c.ReservedCPUs, c.CPURatio)
+		f.PCPU = share(len(online(c.Dedicated, machine)), nil, 0)
 	}
-	f.VCPU.Reserved = min(f.VCPU.Reserved, f.VCPU.Total)
-	f.MemoryMB = survey.Share{Total: capacity.MemoryMB, Reserved: min(c.ReservedMB, capacity.MemoryMB), Ratio: c.MemoryRatio}
-	f.DiskGB = survey.Share{Total: capacity.DiskGB, Reserved: min(c.ReservedGB, capacity.DiskGB), Ratio: c.DiskRatio}
+	f.MemoryMB = share(capacity.MemoryMB, c.ReservedMB, c.MemoryRatio)
+	f.DiskGB = share(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
 	cells := c.cells(machine)
 	if len(cells) > 0 && !slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
 		f.Traits = append(f.Traits, socketAffinity)
@@ -52,6 +51,15 @@ func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Ca
 	if slices.ContainsFunc(cells, func(c numa.Cell) bool { return len(c.Siblings) > 0 }) {
 		f.Traits = append(f.Traits, hyperthreading)
 	}
+}
+
+// share is what is offered of a class; no more can be reserved than there is.
+func share(total int, reserved *int, ratio float64) survey.Share {
+	s := survey.Share{Total: total, Ratio: ratio}
+	if reserved != nil {
+		s.Reserved, s.Firm = min(*reserved, total), true
+	}
+	return s
 }
 
 // online are those of a set that the host has. A host without NUMA nodes in /sys tells of none, and is believed to have all.
@@ -70,7 +78,10 @@ func online(set []int, machine sysfs.Facts) []int {
 // as nobody says where it lies.
 func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
 	var out []numa.Cell
-	reserved := c.ReservedMB
+	reserved := 0
+	if c.ReservedMB != nil {
+		reserved = *c.ReservedMB
+	}
 	for _, raw := range machine.Nodes {
 		n := tell(raw)
 		cell := numa.Cell{ID: n.ID, Socket: n.Socket, MemoryMB: n.MemoryMB}

@@ -176,7 +176,7 @@ func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state jo
 		return d, err
 	}
 	d.marks = marksOf(state)
-	d.aim.Ratios, d.aim.Returned = survey.Ratios(facts), returned(s.offers, state)
+	d.aim.Ratios, d.aim.Firm, d.aim.Returned = survey.Ratios(facts), survey.Firm(facts), returned(s.offers, state)
 	if facts.Report {
 		d.aim.Holds = holds(d.aim.Tree, held, waits)
 	}

@@ -53,6 +53,7 @@ type Facts struct {
 type Share struct {
 	Total    int
 	Reserved int     // kept for the host itself
+	Firm     bool    // the configuration says Reserved: what Placement has gives way
 	Ratio    float64 // allocation_ratio; 0: the configuration leaves it to Placement, where it is 1 at first
 }
 
@@ -130,6 +131,18 @@ func Ratios(f Facts) []resource.Class {
 	var list []resource.Class
 	for class, share := range f.shares() {
 		if share.Total > 0 && share.Ratio != 0 {
+			list = append(list, class)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Firm are the classes of the root whose reserved amount the configuration decides, sorted.
+func Firm(f Facts) []resource.Class {
+	var list []resource.Class
+	for class, share := range f.shares() {
+		if share.Total > 0 && share.Firm {
 			list = append(list, class)
 		}
 	}

@@ -238,6 +238,8 @@ func (c *computeCmd) open(ctx context.Context, placementURL string, settings clo
 type agentCmd struct {
 	Run  agentRunCmd  `cmd:"" default:"withargs" help:"Run the agent (the default)."`
 	Plan agentPlanCmd `cmd:"" help:"Say what the agent would change in Placement now, and change nothing."`
+
+	Adopt agentAdoptCmd `cmd:"" help:"Let the agent follow another cloud than the one whose guests it has. Stop it first."`
 }
 
 type agentRunCmd struct{ files }
@@ -253,6 +255,17 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 		return err
 	}
 	return agent.Run(ctx)
+}
+
+type agentAdoptCmd struct{ files }
+
+// Run forgets the cloud that the agent follows: the next one that it hears from is its own.
+func (c *agentAdoptCmd) Run(s streams) error {
+	if err := cloud.Adopt(filepath.Join(c.DataDir, "agent")); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(s.out, "the agent will follow the next cloud that it hears from; guests that this cloud does not know will be destroyed")
+	return err
 }
 
 type agentPlanCmd struct{ files }

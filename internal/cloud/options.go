@@ -35,6 +35,7 @@ type Settings struct {
 	Sysfs    string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
 	Rescan   time.Duration       // [berth] rescan_interval, seconds in the file
+	Own      HostSettings
 
 	cfg   *config.Config
 	files []string
@@ -44,7 +45,7 @@ var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whi
 
 // Known lists every option that Berth reads. Others are warned about.
 func Known() []config.Name {
-	return append(knownPlacement(), []config.Name{
+	return append(append(knownPlacement(), knownHost()...), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
@@ -67,7 +68,7 @@ func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
 		log.Warn("an option that Berth does not know is left unread", "at", e.Place(), "group", e.Group, "option", e.Option)
 	}
 	s := Settings{cfg: cfg, files: files}
-	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readPCI, s.readPlacement, s.readOwn} {
+	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readPCI, s.readPlacement, s.readOwn, s.readHost} {
 		if err := read(cfg, log); err != nil {
 			return Settings{}, err
 		}

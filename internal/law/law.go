@@ -72,6 +72,7 @@ func Rows() []Row {
 		{Package: "agent/survey", Room: Pure, Imports: with(words, "agent/device")},
 		{Package: "agent/heal", Room: Pure, Imports: words},
 		{Package: "agent/sysfs", Room: Adapter, Imports: words, Outside: []string{"golang.org/x/tools"}},
+		{Package: "agent/hook", Room: Adapter, Imports: words},
 		{Package: "agent/uevent", Room: Adapter, Imports: []string{"fault"}},
 		{Package: "agent/journal", Room: Adapter, Imports: with(words, "agent/device"), Outside: []string{"golang.org/x/sys"}},
 		{Package: "agent/hypervisor", Room: Adapter, Imports: words},
