@@ -139,6 +139,7 @@ func TestLiveMigratable(t *testing.T) {
 			}
 		})
 	}
+	// Z13: one definition that does not say so is enough for a refusal.
 	one := Request{Want: Want{Product: "1515", LiveMigratable: Yes}, Or: []Want{{Product: "1516"}}}
 	if one.LiveMigratable() {
 		t.Error("one definition of the alias does not say so")

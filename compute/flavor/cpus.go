@@ -24,6 +24,9 @@ const (
 	mixed     = "mixed"
 )
 
+// maxCPUs is how many CPUs a server may have whose CPUs are told apart: more than any hypervisor gives a guest.
+const maxCPUs = 4096
+
 const hyperthreading resource.Trait = "HW_CPU_HYPERTHREADING"
 
 // cpus is how the CPUs of a server get host threads.
@@ -90,6 +93,8 @@ func (c *cpus) readDedicated(f Flavor, _ Image) error {
 	switch {
 	case c.policy != mixed && said:
 		return invalid("extra spec %s needs %s=mixed", maskSpec, cpuPolicySpec)
+	case c.policy != "" && c.policy != shared && c.total > maxCPUs:
+		return invalid("the flavor has %d CPUs; with %s %s at most %d", c.total, cpuPolicySpec, c.policy, maxCPUs)
 	case c.policy == dedicated:
 		c.dedicated = upTo(c.total)
 		return nil

@@ -52,6 +52,9 @@ func topology(f Flavor, i Image, c cpus) ([]numa.Part, error) {
 	case nodes == 0 && pageKB == numa.SmallPages && len(c.dedicated) == 0:
 		return nil, nil
 	}
+	if f.VCPUs > maxCPUs {
+		return nil, invalid("the flavor has %d CPUs; a server with NUMA cells has at most %d", f.VCPUs, maxCPUs)
+	}
 	parts, err := divide(f, max(nodes, 1), said)
 	if err != nil {
 		return nil, err

@@ -220,6 +220,67 @@ func TestTopologyRefuses(t *testing.T) {
 	}
 }
 
+// A flavor of a size that no machine has is refused before its CPUs are counted one by one.
+func TestHugeFlavors(t *testing.T) {
+	for _, s := range []specs{{"hw:cpu_policy": "dedicated"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, {"hw:numa_nodes": "1"}, {"resources:PCPU": "2147483647"}} {
+		f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1, ExtraSpecs: s}
+		if _, err := flavor.Topology(f, flavor.Image{}); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "4096") {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+	f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1}
+	if parts, err := flavor.Topology(f, flavor.Image{}); parts != nil || err != nil {
+		t.Errorf("without cells any number will do: %v %v", parts, err)
+	}
+}
+
+// R1: an alias that asks for another class, or a trait more, than the device has asks Placement for what it does not have.
+func TestR1(t *testing.T) {
+	for alias, want := range map[string]string{
+		`{"name":"a","vendor_id":"8086","product_id":"1533"}`:       "[R1-0] CUSTOM_PCI_8086_1533:1\n",
+		`{"name":"a","resource_class":"PGPU"}`:                      "[R1-0] PGPU:1\n",
+		`{"name":"a","resource_class":"gpu","traits":"purple,big"}`: "[R1-0] CUSTOM_GPU:1 +CUSTOM_BIG +CUSTOM_PURPLE\n",
+	} {
+		as, err := pci.ParseAliases(true, alias)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "a:1"}}
+		ask, _, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: true}, ids())
+		if got := show(ask); err != nil || got != "[] VCPU:1\n"+want {
+			t.Errorf("%s asks %s %v", alias, got, err)
+		}
+	}
+}
+
+func FuzzTopology(f *testing.F) {
+	f.Add("2", "0-1", "2-3", "2048", "any", "mixed", "^0", "isolate")
+	f.Add("1", "^0", ",", "-1", "1GB", "dedicated", "", "share")
+	f.Fuzz(func(t *testing.T, nodes, cpus0, cpus1, mem, pages, policy, mask, emulator string) {
+		fl := flavor.Flavor{Name: "f", VCPUs: 4, MemoryMB: 4096, ExtraSpecs: specs{}}
+		for key, value := range map[string]string{"hw:numa_nodes": nodes, "hw:numa_cpus.0": cpus0, "hw:numa_cpus.1": cpus1, "hw:numa_mem.0": mem, "hw:numa_mem.1": "2048",
+			"hw:mem_page_size": pages, "hw:cpu_policy": policy, "hw:cpu_dedicated_mask": mask, "hw:emulator_threads_policy": emulator} {
+			if value != "" {
+				fl.ExtraSpecs[key] = value
+			}
+		}
+		parts, err := flavor.Topology(fl, flavor.Image{})
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Errorf("%v: %v", fl.ExtraSpecs, err)
+			}
+			return
+		}
+		total, memory := 0, 0
+		for _, p := range parts {
+			total, memory = total+len(p.VCPUs), memory+p.MemoryMB
+		}
+		if len(parts) > 0 && (total != 4 || memory != 4096) {
+			t.Errorf("%v: %+v", fl.ExtraSpecs, parts)
+		}
+	})
+}
+
 // Where the unsuffixed group asks for nothing, what is wanted of the host is asked of the root.
 func TestTraitsOfTheHostGoToTheRoot(t *testing.T) {
 	f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 64, ExtraSpecs: specs{"resources1:VCPU": "2", "resources1:MEMORY_MB": "64"}}

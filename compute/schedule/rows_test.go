@@ -44,6 +44,11 @@ func want(count int, kind pci.Type, product string) pci.Request {
 
 func policy(p pci.Policy, r pci.Request) pci.Request { r.Policy = p; return r }
 
+// named is a request that carries its provider.
+func named(r pci.Request, on provider.ID) pci.Request { r.Providers = []provider.ID{on}; return r }
+
+func migratable(r pci.Request) pci.Request { r.Want.LiveMigratable = pci.Yes; return r }
+
 type ask struct {
 	requests []pci.Request
 	on       []provider.ID // a provider for each device, over all requests; nil: without groups
@@ -108,6 +113,14 @@ func TestDeviceRows(t *testing.T) {
 		{"Z8 T4 two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
 		{"Z8 T4 three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}}, "fewer than 3 free"},
 		{"T18 without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},
+		{"T14 VFs of two PFs", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"T1 one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}}, "fewer than 5 free type-VF 8086:1515 on the host"},
+		{"T15 VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"T24 the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}}, ""},
+		{"T24 and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}}, "fewer than 2 free type-PF 8086:1528 on the chosen provider"},
+		{"S18 live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"S18 and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"S8 and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{migratable(vf)}}, ""},
 		{"T20 a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}}, "on the chosen provider"},
 		{"T22 two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")}, on: []provider.ID{"pf2", "pf3"}}, ""},
 		{"T23 VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
