@@ -11,12 +11,18 @@ import (
 type Judge struct {
 	// Accept refuses a guest on these nodes, rising. It must take a larger set where it takes a smaller one. Nil takes all.
 	Accept func(nodes []int) Refusal
-	// Kind is a word for a node; Accept does not tell nodes with the same word apart. Nil: each node is a kind of its own.
+	// Far says how far the devices would be from nodes that are accepted, 0 for near. Of all ways Fit takes the nearest, the first
+	// of several, but looks at no more than maxNear that will do. Nil: all are near.
+	Far func(nodes []int) int
+	// Kind is a word for a node; Accept and Far do not tell nodes with the same word apart. Nil: each node is a kind of its own.
 	Kind func(node int) string
 }
 
 // maxWays is how many sets of cells Fit shows to a Judge before it gives up.
 const maxWays = 4096
+
+// maxNear is among how many ways that will do Fit looks for the nearest.
+const maxNear = 64
 
 // Fit finds a cell of the host for each part of the guest, each a different one, so that all fit and the judge accepts the nodes;
 // Placed are in the order of the parts. A guest without parts lies anywhere.
@@ -37,7 +43,7 @@ func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
 		return nil, refusal
 	}
 	s.used = make([]bool, len(s.cells))
-	if s.place(0) {
+	if s.place(0) || s.placed != nil {
 		return s.placed, Refusal{}
 	}
 	if len(s.failed) >= maxWays {
@@ -85,7 +91,9 @@ type search struct {
 	at     []*Placed
 	failed map[string]bool // by the classes in use: nothing comes of them
 	best   Refusal         // the judge's nearest miss
-	placed []Placed
+	placed []Placed        // the best way so far
+	far    int             // of placed
+	ways   int             // how many would do
 }
 
 // measure checks each part on each cell, and that there are cells for all parts together.
@@ -230,7 +238,9 @@ func (s *search) key() string {
 	return strings.Join(list, "\n")
 }
 
+// accepted says whether the cells in use are as good as any could be. Those that will do are kept, if they are the nearest so far.
 func (s *search) accepted() bool {
+	far := 0
 	if s.judge.Accept != nil {
 		var nodes []int
 		for _, at := range s.at {
@@ -243,9 +253,16 @@ func (s *search) accepted() bool {
 			}
 			return false
 		}
+		if s.judge.Far != nil {
+			far = s.judge.Far(nodes)
+		}
 	}
-	for _, at := range s.at {
-		s.placed = append(s.placed, *at)
+	if s.placed == nil || far < s.far {
+		s.placed, s.far = nil, far
+		for _, at := range s.at {
+			s.placed = append(s.placed, *at)
+		}
 	}
-	return true
+	s.ways++
+	return far == 0 || s.ways == maxNear
 }

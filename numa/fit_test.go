@@ -236,6 +236,29 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// Where several ways will do, the nearest is taken, not the first.
+func TestFitTakesTheNearest(t *testing.T) {
+	host := numa.Host{Cells: []numa.Cell{cell(0, 2), cell(1, 2), cell(2, 2)}, Free: map[int]int{0: 3, 1: 1}}
+	for _, c := range []struct {
+		far  map[int]int
+		want int
+	}{
+		{nil, 0}, // node 0 has the most devices, of whatever kind
+		{map[int]int{0: 2, 1: 0, 2: 2}, 1},
+		{map[int]int{0: 2, 1: 2, 2: 1}, 2},
+		{map[int]int{0: 2, 1: 2, 2: 2}, 0},
+	} {
+		judge := numa.Judge{Accept: func([]int) numa.Refusal { return numa.Refusal{} }}
+		if c.far != nil {
+			judge.Far = func(nodes []int) int { return c.far[nodes[0]] }
+		}
+		placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.Part{part(2, true)}, Devices: true}, judge)
+		if refusal.Reason != "" || len(placed) != 1 || placed[0].Node != c.want {
+			t.Errorf("%v: %+v %+v", c.far, placed, refusal)
+		}
+	}
+}
+
 // A big machine with a judge that takes nothing but the last cells is answered at once: cells that are alike are not tried twice.
 func TestAlikeCellsAreTriedOnce(t *testing.T) {
 	var host numa.Host

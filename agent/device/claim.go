@@ -23,6 +23,18 @@ func (n Near) rank(d pci.Device, policy pci.Policy) int {
 	return numa.Rank(policy, d.NUMANode, n.Nodes, n.Cells)
 }
 
+// Far is how far all devices picked for these requests are from the guest, 0 when each is as near as can be.
+func (n Near) Far(picked []Claim, requests []pci.Request) (far int) {
+	for _, c := range picked {
+		for _, r := range requests {
+			if r.ID == c.Request {
+				far += max(n.rank(c.Device, r.Policy), 0)
+			}
+		}
+	}
+	return far
+}
+
 // Claim picks the devices for one request as ClaimAll does, for a guest that lies nowhere.
 func (s Set) Claim(holder resource.ConsumerID, r pci.Request) (Set, []Claim, Refusal) {
 	return s.ClaimAll(holder, []pci.Request{r}, Near{})

@@ -278,10 +278,15 @@ func (a *Agent) place(want host.Server, requests []pci.Request) (device.Set, []d
 		return set, picked, was, refusal
 	}
 	h := numa.Host{Cells: cells, Limits: numa.Limits{CPU: a.o.CPUs.CPURatio, Memory: a.o.CPUs.MemoryRatio}, Pack: a.o.CPUs.Pack, Free: a.freeByNode()}
-	placed, unfit := numa.Fit(h, numa.Guest{Parts: parts, Devices: len(requests) > 0}, numa.Judge{Accept: func(nodes []int) numa.Refusal {
+	judge := numa.Judge{Accept: func(nodes []int) numa.Refusal {
 		_, _, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes, Cells: cells})
 		return numa.Refusal{Reason: string(refusal)}
-	}})
+	}, Far: func(nodes []int) int {
+		near := device.Near{Nodes: nodes, Cells: cells}
+		_, picked, _ := a.set.ClaimAll(holder, requests, near)
+		return near.Far(picked, requests)
+	}}
+	placed, unfit := numa.Fit(h, numa.Guest{Parts: parts, Devices: len(requests) > 0}, judge)
 	if unfit != (numa.Refusal{}) {
 		return a.set, nil, nil, device.Refusal(strings.TrimSuffix(unfit.Reason+": "+unfit.Nearest, ": "))
 	}
