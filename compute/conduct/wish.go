@@ -80,8 +80,12 @@ func (c *Conductor) silent(ctx context.Context, name string) (reports string, er
 	if err != nil {
 		return "", err
 	}
-	if ago := c.now().Sub(host.Seen); ago < schedule.Silence {
-		return fmt.Sprintf("its agent reported %.0f s ago", ago.Seconds()), nil
+	seen := host.Seen
+	if seen.Before(c.started) {
+		seen = c.started // silence counts from when there was somebody to report to
+	}
+	if ago := c.now().Sub(seen); ago < schedule.Silence {
+		return fmt.Sprintf("its agent has been silent for %.0f s", ago.Seconds()), nil
 	}
 	return "", nil
 }

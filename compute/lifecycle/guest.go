@@ -193,6 +193,9 @@ func stuck(s Server, message string, now time.Time) Server {
 		s.State = Reverting // the devices at the destination are claimed
 		return s
 	}
+	if s.Move.Kind == LiveMoving && s.Move.Failed != "" {
+		return s // said twice
+	}
 	m := s.change()
 	m.From.Gone, m.Lost = true, "The server failed on "+bare(text)+"."
 	s = mark(s, now, fmt.Sprintf("the guest failed on %s: %s", m.From.Host, message))
