@@ -142,9 +142,10 @@ func (a *Agent) spent(e device.Entry) bool {
 	return has && e.Holder == "" && inv.Reserved >= inv.Total
 }
 
-// cleanAll notes which devices compute wants back. One that could not be cleaned is tried again with another line. a.mu is held.
+// cleanAll notes which devices compute wants back. One that could not be cleaned is tried again when compute says so again. a.mu is held.
 func (a *Agent) cleanAll(l host.Assignments) {
 	a.wishes = nil
+	maps.DeleteFunc(a.tried, func(at pci.Address, _ int64) bool { return !slices.Contains(l.Clean, at.String()) })
 	for _, text := range l.Clean {
 		at, err := pci.ParseAddress(text)
 		if err != nil {
@@ -193,7 +194,11 @@ func (a *Agent) clean(ctx context.Context, at pci.Address) error {
 	if a.o.Clean != nil {
 		if err := a.o.Clean.Clean(ctx, at); err != nil {
 			if ctx.Err() == nil {
-				a.setCondition("clean "+at.String(), fmt.Sprintf("%s cannot be cleaned and stays out of use: %s", at, fault.TextOf(err)))
+				a.mu.Lock()
+				a.failed[at]++
+				a.condition("clean "+at.String(), fmt.Sprintf("%s cannot be cleaned and stays out of use (failed %d times since the agent began): %s",
+					at, a.failed[at], fault.TextOf(err)))
+				a.mu.Unlock()
 			}
 			return err
 		}

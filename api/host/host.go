@@ -11,6 +11,7 @@
 //
 //	GET  /berth/v1/hosts                               {"hosts": [Report…]}
 //	GET  /berth/v1/devices                             {"devices": [Device…]}
+//	POST /berth/v1/hosts/{host}/devices/{address}/clean    the device shall be cleaned
 //
 // Nobody commands the agent. A line of assignments is always the whole truth about the host at a
 // revision, so that lost lines lose nothing. An unchanged truth is repeated as a heartbeat at least every

@@ -77,7 +77,8 @@ type Options struct {
 
 type server struct {
 	Options
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	wishes wishes
 }
 
 // New makes the handler. It starts nothing.
@@ -140,13 +141,14 @@ func (s *server) routes() map[string]methods {
 		"/v2.1/flavors/{id}/os-extra_specs/{key}": {http.MethodGet: s.showExtraSpec, http.MethodPut: admin(s.putExtraSpec),
 			http.MethodDelete: admin(s.deleteExtraSpec)},
 
-		"/berth/v1/servers/{id}/why":             {http.MethodGet: s.why},
-		"/berth/v1/hosts":                        {http.MethodGet: service(s.listHosts)},
-		"/berth/v1/hosts/{host}":                 {http.MethodPut: service(s.putReport)},
-		"/berth/v1/hosts/{host}/down":            {http.MethodPut: admin(s.hostDown), http.MethodDelete: admin(s.hostUp)},
-		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: service(s.watch)},
-		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: service(s.putGuest)},
-		"/berth/v1/devices":                      {http.MethodGet: service(s.listDevices)},
+		"/berth/v1/servers/{id}/why":                     {http.MethodGet: s.why},
+		"/berth/v1/hosts":                                {http.MethodGet: service(s.listHosts)},
+		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport)},
+		"/berth/v1/hosts/{host}/down":                    {http.MethodPut: admin(s.hostDown), http.MethodDelete: admin(s.hostUp)},
+		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
+		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},
+		"/berth/v1/hosts/{host}/guests/{server}":         {http.MethodPut: service(s.putGuest)},
+		"/berth/v1/devices":                              {http.MethodGet: service(s.listDevices)},
 	}
 }
 

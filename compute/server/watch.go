@@ -41,7 +41,7 @@ func (s *server) watch(c *call) error {
 	defer beat.Stop()
 	for due := since != now.Revision; ; due = true {
 		if due {
-			if err := writeLine(c.w, stream, name, now); err != nil {
+			if err := s.writeLine(c.w, stream, name, now); err != nil {
 				return nil
 			}
 			beat.Reset(s.Heartbeat)
@@ -82,8 +82,8 @@ func sinceRevision(c *call) (int64, error) {
 	return since, nil
 }
 
-func writeLine(w http.ResponseWriter, stream *http.ResponseController, name string, a store.Assignments) error {
-	line := host.Assignments{Cloud: a.Cloud, Revision: a.Revision, Servers: make([]host.Server, 0, len(a.Entries))}
+func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, name string, a store.Assignments) error {
+	line := host.Assignments{Cloud: a.Cloud, Revision: a.Revision, Servers: make([]host.Server, 0, len(a.Entries)), Clean: s.wishes.of(name, s.Now())}
 	for _, e := range a.Entries {
 		line.Servers = append(line.Servers, writeAssigned(e))
 	}
