@@ -94,10 +94,17 @@ func (h Host) misfit(d Device, s slot) string {
 		return "it is remote-managed, for network ports only"
 	case d.ForPorts && (h.InPlacement || s.provider != ""):
 		return "its rule has physical_network, so that it is for network ports only"
-	case s.provider == "" && s.request.Want.Vendor == "" && s.request.Want.Product == "" && s.request.Want.Class != d.ResourceClass:
+	case s.provider != "":
+		return s.request.Refuse(d.Device, d.LiveMigratable)
+	}
+	// Placement was not asked: of a definition that says nothing but a class, the class is judged here.
+	wants := slices.DeleteFunc(append([]pci.Want{s.request.Want}, s.request.Or...), func(w pci.Want) bool {
+		return w.Vendor == "" && w.Product == "" && w.Class != d.ResourceClass
+	})
+	if len(wants) == 0 {
 		return fmt.Sprintf("its class is %s, not %s", d.ResourceClass, s.request.Want.Class)
 	}
-	return s.request.Refuse(d.Device, d.LiveMigratable)
+	return pci.Request{Want: wants[0], Or: wants[1:]}.Refuse(d.Device, d.LiveMigratable)
 }
 
 // rank says for pci.Fit whether a device serves a slot.

@@ -47,6 +47,8 @@ func policy(p pci.Policy, r pci.Request) pci.Request { r.Policy = p; return r }
 // named is a request that carries its provider.
 func named(r pci.Request, on provider.ID) pci.Request { r.Providers = []provider.ID{on}; return r }
 
+func or(r pci.Request, w pci.Want) pci.Request { r.Or = []pci.Want{w}; return r }
+
 func migratable(r pci.Request) pci.Request { r.Want.LiveMigratable = pci.Yes; return r }
 
 type ask struct {
@@ -146,6 +148,8 @@ func TestDeviceRows(t *testing.T) {
 				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
 		{"T16 class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}}, ""},
 		{"T16 unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
+		{"A2 either definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1533"})}}, ""},
+		{"A2 neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}}, "no free device"},
 		{"M17 a PF whose VFs differ in tags does not matter to the others", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
 		{"M17 T27 nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
