@@ -82,15 +82,14 @@ func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
 	if c.ReservedMB != nil {
 		reserved = *c.ReservedMB
 	}
-	for _, raw := range machine.Nodes {
-		n := tell(raw)
+	for _, n := range machine.Nodes {
 		cell := numa.Cell{ID: n.ID, Socket: n.Socket, MemoryMB: n.MemoryMB}
 		take := min(reserved, cell.MemoryMB)
 		cell.MemoryMB, reserved = cell.MemoryMB-take, reserved-take
 		for _, p := range n.Pages {
 			cell.Pages = append(cell.Pages, numa.Pages{SizeKB: p.SizeKB, Total: p.Total})
 		}
-		in := func(set []int) []int {
+		in := func(set []int) []int { // the sets are small, and so are the nodes
 			return slices.DeleteFunc(slices.Clone(n.CPUs), func(cpu int) bool { return !slices.Contains(set, cpu) })
 		}
 		if cell.CPUs = n.CPUs; c.set() {
@@ -177,15 +176,3 @@ func (a *Agent) freeByNode() map[int]int {
 	}
 	return out
 }
-
-// node is what the agent knows of one NUMA node.
-type node struct {
-	ID       int
-	Socket   int
-	CPUs     []int
-	Siblings [][]int
-	MemoryMB int
-	Pages    []numa.Pages
-}
-
-func tell(n sysfs.Node) node { return node{ID: n.ID, CPUs: n.CPUs, Socket: numa.NoSocket} }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing/fstest" // MapFS: the one file system in memory that has symlinks
 
@@ -56,7 +57,7 @@ func Capture(fsys fs.FS) ([]byte, error) {
 	if nodes, err := fs.ReadDir(fsys, nodeDir); err == nil {
 		for _, node := range nodes {
 			if _, isNode := nodeNumber(node.Name()); isNode {
-				c.file(path.Join(nodeDir, node.Name(), "cpulist"))
+				c.node(node.Name())
 			}
 		}
 	}
@@ -92,6 +93,37 @@ func (c *capture) link(name string) (target string) {
 	}
 	c.add(name+arrow+target, "")
 	return target
+}
+
+// node keeps what Read needs of a NUMA node and of its CPUs.
+func (c *capture) node(name string) {
+	dir := path.Join(nodeDir, name)
+	c.file(path.Join(dir, "cpulist"))
+	if text, err := readOptional(c.fsys, path.Join(dir, "meminfo")); err == nil {
+		for line := range strings.Lines(text) { // the rest changes from one moment to the next
+			if strings.Contains(line, "MemTotal:") {
+				c.add(path.Join(dir, "meminfo"), line)
+			}
+		}
+	}
+	if sizes, err := fs.ReadDir(c.fsys, path.Join(dir, "hugepages")); err == nil {
+		for _, size := range sizes {
+			c.file(path.Join(dir, "hugepages", size.Name(), "nr_hugepages"))
+		}
+	}
+	text, err := readOptional(c.fsys, path.Join(dir, "cpulist"))
+	if err != nil {
+		return
+	}
+	cpus, err := ParseCPUList(text)
+	if err != nil {
+		return
+	}
+	for _, cpu := range cpus {
+		for _, file := range []string{"physical_package_id", "thread_siblings_list"} {
+			c.file(path.Join(cpuDir, "cpu"+strconv.Itoa(cpu), "topology", file))
+		}
+	}
 }
 
 func (c *capture) device(dir string) {

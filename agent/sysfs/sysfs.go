@@ -3,9 +3,10 @@
 //	bus/pci/devices/<address>/{vendor,device,class,numa_node,sriov_totalvfs,sriov_numvfs}   files
 //	bus/pci/devices/<address>/{driver,iommu_group,physfn}                                   symlinks
 //	bus/pci/devices/<address>/net, …/virtio<n>/net                                          names of interfaces
-//	devices/system/node/node<n>/cpulist                                                     CPUs of a NUMA node
+//	devices/system/node/node<n>/{cpulist,meminfo}, …/hugepages/hugepages-<size>kB/nr_hugepages   a NUMA node
+//	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}           sockets and cores
 //
-// This file reads; parse.go understands what was read; archive.go keeps a machine as text. On a running host everything may
+// This file reads; node.go does so with NUMA nodes; parse.go understands what was read; archive.go keeps a machine as text. On a running host everything may
 // vanish while it is read, so one device that cannot be read never loses the others: it becomes a Problem.
 package sysfs
 
@@ -32,12 +33,6 @@ type Facts struct {
 	Devices  []pci.Device // by address
 	Nodes    []Node       // by number
 	Problems []Problem    // what could not be read or understood, by name
-}
-
-// Node is a NUMA node.
-type Node struct {
-	ID   int
-	CPUs []int // numbers of its host threads, rising; a node of memory alone has none
 }
 
 // Problem is a sentence about one device or NUMA node.
@@ -211,31 +206,4 @@ func readLink(fsys fs.FS, name string) (string, error) {
 		return "", err
 	}
 	return path.Base(target), nil
-}
-
-// nodes adds the NUMA nodes. A kernel without NUMA has none.
-func (f *Facts) nodes(fsys fs.FS) error {
-	entries, err := fs.ReadDir(fsys, nodeDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, entry := range entries {
-		id, isNode := nodeNumber(entry.Name())
-		if !isNode {
-			continue
-		}
-		text, err := readOptional(fsys, path.Join(nodeDir, entry.Name(), "cpulist"))
-		if err != nil {
-			f.problem(entry.Name(), "cannot be read: %v", err)
-			continue
-		}
-		cpus, err := ParseCPUList(text)
-		if err != nil {
-			f.problem(entry.Name(), "is left out: %s", fault.TextOf(err))
-			continue
-		}
-		f.Nodes = append(f.Nodes, Node{ID: id, CPUs: cpus})
-	}
-	slices.SortFunc(f.Nodes, func(a, b Node) int { return a.ID - b.ID })
-	return nil
 }

@@ -60,7 +60,7 @@ func TestReadSample(t *testing.T) {
 	if len(facts.Problems) > 0 || len(facts.Devices) != 21 {
 		t.Errorf("%d devices, problems %v", len(facts.Devices), facts.Problems)
 	}
-	if want := []Node{{0, []int{0, 1}}, {1, []int{2, 3}}}; !reflect.DeepEqual(facts.Nodes, want) {
+	if want := []Node{{ID: 0, CPUs: []int{0, 1}, Socket: NoSocket}, {ID: 1, CPUs: []int{2, 3}, Socket: NoSocket}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 	pf := pci.Address{Bus: 0x21}
@@ -128,7 +128,7 @@ func TestReadOdd(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
 		}
 	}
-	if want := []Node{{0, []int{0, 1, 4}}, {1, nil}}; !reflect.DeepEqual(facts.Nodes, want) {
+	if want := []Node{{ID: 0, CPUs: []int{0, 1, 4}, Socket: NoSocket}, {ID: 1, Socket: NoSocket}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 }
@@ -211,11 +211,14 @@ func TestReadWithFaults(t *testing.T) {
 }
 
 // Reading stays fast because little is asked: ten questions for a PF, eight for a VF, nine for another device without virtio,
-// and one for each list and node.
+// one for each list, three for a node and two for a CPU.
 func TestReadAsksLittle(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
 	facts := read(t, faulty{MapFS: whole, calls: &calls})
-	most := 2 + len(facts.Nodes)
+	most := 2 + 3*len(facts.Nodes)
+	for _, n := range facts.Nodes {
+		most += 2 * len(n.CPUs)
+	}
 	for _, d := range facts.Devices {
 		most += map[pci.Type]int{pci.Physical: 10, pci.Virtual: 8, pci.Plain: 9}[d.Type]
 	}
