@@ -254,10 +254,11 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	}
 	c.until("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
 	c.agents.build(t, "a", line.Entries[0])
-	if len(c.agents.guests["a"]) != 0 {
-		t.Errorf("the agent built it: %v", c.agents.guests)
+	if g := c.agents.guests["a"]["s"]; g == nil || g.heard || g.runs {
+		t.Errorf("the agent built it: %v", g)
 	}
 	c.agents.mu.Unlock()
+	c.until("the agent has let go of its devices", c.quiet)
 	c.whole("deleted")
 	for _, id := range []string{"s", "none"} {
 		if err := c.conductor().Guest(t.Context(), id, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err, fault.Conflict) {

@@ -187,6 +187,7 @@ type guest struct {
 	devices []schedule.Picked
 	build   int
 	runs    bool
+	heard   bool   // compute has taken in its claim
 	said    string // the phase that was told last
 }
 
@@ -232,7 +233,7 @@ func (a *agents) rename(host string, entries []store.Entry) {
 		if was := a.guests[host][e.Was]; e.Was != "" && was != nil && a.guests[host][e.Consumer] == nil {
 			delete(a.guests[host], e.Was)
 			a.guests[host][e.Consumer] = was
-			was.said = ""
+			was.said, was.heard = "", true
 		}
 	}
 }
@@ -255,12 +256,13 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 			a.broken[host+" "+id] = true
 			return
 		}
-		if a.told().Guest(context.Background(), id, lifecycle.GuestClaimed{Host: host, As: id, Devices: picked, Build: e.Server.Builds}) != nil {
-			return // nothing is built that compute has not heard of
-		}
 		g = &guest{devices: picked}
-		a.guests[host][id] = g
+		a.guests[host][id] = g // the journal comes first
 	}
+	if !g.heard && a.told().Guest(context.Background(), id, lifecycle.GuestClaimed{Host: host, As: id, Devices: g.devices, Build: e.Server.Builds}) != nil {
+		return // nothing is built that compute has not heard of
+	}
+	g.heard = true
 	if e.Incoming {
 		return
 	}

@@ -26,6 +26,7 @@ type Settings struct {
 
 	ReportInPlacement bool // [pci] report_in_placement
 	PCIInPlacement    bool // [filter_scheduler] pci_in_placement
+	ResizeHere        bool // [DEFAULT] allow_resize_to_same_host
 
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "" when the files do not say
 	ComputeDB   string // [database] connection: compute's own tables; "" when the files do not say
@@ -50,7 +51,7 @@ func Known() []config.Name {
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
-		{Group: "filter_scheduler", Option: "pci_in_placement"},
+		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
@@ -127,6 +128,9 @@ func (s *Settings) readPCI(cfg *config.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
+		return err
+	}
+	if s.ResizeHere, err = cfg.Bool("DEFAULT", "allow_resize_to_same_host", false); err != nil {
 		return err
 	}
 	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
