@@ -111,7 +111,7 @@ type Agent struct {
 	lacked     lacked                      // who lacked a share in Placement at the last look
 	wishes     []pci.Address               // devices to be cleaned
 	failed     map[pci.Address]int         // how often a device could not be cleaned
-	tried      map[pci.Address]int64       // devices that were to be cleaned: the line's revision, plus 1
+	tried      map[pci.Address]time.Time   // the last wish for each device
 	guests     map[string]hypervisor.Guest // that exist, by server
 	moves      int                         // counts what was built and destroyed
 	conditions map[string][]string         // sentences by where they come from
@@ -172,7 +172,7 @@ func New(o Options) (*Agent, error) {
 	return &Agent{
 		o: o, log: o.Log.With("host", o.Host),
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
-		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]int64{}, failed: map[pci.Address]int{},
+		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, failed: map[pci.Address]int{},
 		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
 	}, nil
 }

@@ -142,18 +142,16 @@ func (a *Agent) spent(e device.Entry) bool {
 	return has && e.Holder == "" && inv.Reserved >= inv.Total
 }
 
-// cleanAll notes which devices compute wants back. One that could not be cleaned is tried again when compute says so again. a.mu is held.
-func (a *Agent) cleanAll(l host.Assignments) {
-	a.wishes = nil
-	maps.DeleteFunc(a.tried, func(at pci.Address, _ int64) bool { return !slices.Contains(l.Clean, at.String()) })
-	for _, text := range l.Clean {
-		at, err := pci.ParseAddress(text)
+// cleanAll notes which devices compute wants back. Each wish is tried once. a.mu is held.
+func (a *Agent) cleanAll(list []host.Wish) {
+	for _, w := range list {
+		at, err := pci.ParseAddress(w.Address)
 		if err != nil {
-			a.condition("clean "+text, fmt.Sprintf("compute wants the device %q to be cleaned, which is no PCI address", text))
+			a.condition("clean "+w.Address, fmt.Sprintf("compute wants the device %q to be cleaned, which is no PCI address", w.Address))
 			continue
 		}
-		if a.tried[at] != l.Revision+1 {
-			a.wishes = append(a.wishes, at)
+		if !a.tried[at].Equal(w.Asked) {
+			a.tried[at], a.wishes = w.Asked, append(a.wishes, at)
 		}
 	}
 	poke(a.sweep)
@@ -168,11 +166,8 @@ func (a *Agent) sweeps(ctx context.Context) {
 		case <-a.sweep:
 		}
 		a.mu.Lock()
-		wishes, revision := a.wishes, a.line.revision
+		wishes := a.wishes
 		a.wishes = nil
-		for _, at := range wishes {
-			a.tried[at] = revision + 1 // 0 is for those that were never tried
-		}
 		a.mu.Unlock()
 		for _, at := range wishes {
 			if err := a.clean(ctx, at); err != nil {

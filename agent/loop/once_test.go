@@ -307,7 +307,10 @@ func TestClean(t *testing.T) {
 func (o *office) clean(addresses ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.line.Clean, o.line.Revision = addresses, o.line.Revision+1
+	o.line.Clean, o.line.Revision = nil, o.line.Revision+1
+	for _, at := range addresses {
+		o.line.Clean = append(o.line.Clean, host.Wish{Address: at, Asked: time.Now()})
+	}
 	close(o.changed)
 	o.changed = make(chan struct{})
 }

@@ -83,7 +83,7 @@ func (a *Agent) hear(l host.Assignments) {
 	if err := a.forgetRenames(); err != nil {
 		a.log.Warn("cannot write to the journal, will try again with the next line", "error", err)
 	}
-	a.cleanAll(l)
+	a.cleanAll(l.Clean)
 	if poke(a.wake); first {
 		poke(a.look) // shares that guests lack can be judged now
 	}

@@ -96,7 +96,13 @@ type Assignments struct {
 	Cloud    string   `json:"cloud,omitempty"` // UUID
 	Revision int64    `json:"revision"`        // grows with each change of this host's servers
 	Servers  []Server `json:"servers"`         // by id. A guest whose server is not here shall be gone.
-	Clean    []string `json:"clean,omitempty"` // addresses of devices for one-time use that an operator wants back: the agent cleans those that nobody holds
+	Clean    []Wish   `json:"clean,omitempty"` // devices for one-time use that an operator wants back
+}
+
+// Wish is a device for one-time use that an operator wants back: the agent cleans it, once for each wish, if nobody holds it.
+type Wish struct {
+	Address string    `json:"address"`
+	Asked   time.Time `json:"asked"` // another time is another wish
 }
 
 // Server is a guest that shall be on the host.

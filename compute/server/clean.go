@@ -6,12 +6,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
 
-// wishLife is how long a wish stands in the lines of a host: its agent hears a line much more often. Who wants more asks again.
+// wishLife is how long a wish stands in the lines of a host: its agent hears a line much more often. Who asks again has another wish.
 const wishLife = 30 * time.Second
 
 // wishes are the devices for one-time use that operators want back. They are kept in memory alone: who asked looks at the device itself for
@@ -34,21 +35,21 @@ func (w *wishes) add(host string, at pci.Address, now time.Time) {
 }
 
 // of lists the wishes for a host, by address, without those whose time is over.
-func (w *wishes) of(host string, now time.Time) []string {
+func (w *wishes) of(name string, now time.Time) []host.Wish {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var list []pci.Address
-	for at, asked := range w.byHost[host] {
+	for at, asked := range w.byHost[name] {
 		if now.Sub(asked) >= wishLife {
-			delete(w.byHost[host], at)
+			delete(w.byHost[name], at)
 			continue
 		}
 		list = append(list, at)
 	}
 	slices.SortFunc(list, pci.Address.Compare)
-	var out []string
+	var out []host.Wish
 	for _, at := range list {
-		out = append(out, at.String())
+		out = append(out, host.Wish{Address: at.String(), Asked: w.byHost[name][at]})
 	}
 	return out
 }
