@@ -50,7 +50,7 @@ func (f Facts) groups(found []match) ([]group, error) {
 	for _, m := range found {
 		offered[m.offer.Device.Address] = m
 		g := at(m.offer.Device.Holder().ProviderName(f.Host))
-		if m.offer.Device.Type == pci.Virtual {
+		if m.offer.Device.Parent != nil {
 			g.vfs = append(g.vfs, m)
 		} else {
 			g.self = &m
@@ -112,7 +112,7 @@ func (g group) check() error {
 	}
 	counted := g.counted()
 	for _, m := range counted {
-		if m.offer.Device.Type == pci.Virtual && m.rule.Tags.OneTimeUse == pci.Yes {
+		if m.offer.Device.Parent != nil && m.rule.Tags.OneTimeUse == pci.Yes {
 			return invalid("%s says one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away", m)
 		}
 		first := counted[0]

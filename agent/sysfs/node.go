@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 )
 
 // cpuDir has a directory for each CPU: cpu<n>/topology/{physical_package_id,thread_siblings_list}.
@@ -33,23 +34,51 @@ type Pages struct {
 	Total  int // nr_hugepages
 }
 
-// nodes adds the NUMA nodes. A kernel without NUMA has none.
-func (f *Facts) nodes(fsys fs.FS) error {
+// nodes adds the NUMA nodes, and gives the numbers of all, also of those that are left out. A kernel without NUMA has none.
+func (f *Facts) nodes(fsys fs.FS) (listed []int, err error) {
 	entries, err := fs.ReadDir(fsys, nodeDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	for _, entry := range entries {
 		id, isNode := nodeNumber(entry.Name())
 		if !isNode {
 			continue
 		}
+		listed = append(listed, id)
 		if n, known := f.node(fsys, entry.Name(), id); known {
 			f.Nodes = append(f.Nodes, n)
 		}
 	}
 	slices.SortFunc(f.Nodes, func(a, b Node) int { return a.ID - b.ID })
-	return nil
+	return listed, nil
+}
+
+// place judges what the devices say of their NUMA nodes by the nodes that there are.
+func (f *Facts) place(listed []int) {
+	at := make(map[pci.Address]int, len(f.Devices))
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		if d.NUMANode != pci.NoNUMA && len(listed) > 0 && !slices.Contains(listed, d.NUMANode) {
+			f.problem(d.Address.String(), "numa_node is %d, which the host does not have; the node is taken as unknown", d.NUMANode)
+			d.NUMANode = pci.NoNUMA
+		}
+		at[d.Address] = d.NUMANode
+	}
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		if d.Parent == nil {
+			continue
+		}
+		node, there := at[*d.Parent]
+		switch {
+		case !there || node == pci.NoNUMA || d.NUMANode == node:
+		case d.NUMANode == pci.NoNUMA:
+			d.NUMANode = node // a VF lies where its card does
+		default:
+			f.problem(d.Address.String(), "numa_node is %d, but %d of its PF %s; its own is believed", d.NUMANode, node, d.Parent)
+		}
+	}
 }
 
 // node reads one NUMA node. Without its CPUs it is left out; anything else of it may be unknown.

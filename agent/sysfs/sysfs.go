@@ -1,13 +1,17 @@
 // Package sysfs reads the PCI devices and NUMA nodes of a host from /sys, or from anything shaped like it.
 //
-//	bus/pci/devices/<address>/{vendor,device,class,numa_node,sriov_totalvfs,sriov_numvfs}   files
-//	bus/pci/devices/<address>/{driver,iommu_group,physfn}                                   symlinks
-//	bus/pci/devices/<address>/net, …/virtio<n>/net                                          names of interfaces
+//	bus/pci/devices/<address>/{vendor,device,class,numa_node}                                    files
+//	bus/pci/devices/<address>/{sriov_totalvfs,sriov_numvfs,sriov_vf_device}                      files of a PF
+//	bus/pci/devices/<address>/{driver,iommu_group,physfn}                                        symlinks
+//	bus/pci/devices/<address>/net, …/virtio<n>/net                                               names of interfaces
+//	bus/pci/devices/<address>/vpd                                                                serial number of the card
+//	bus/vdpa/devices/<name>                                                                      symlinks through the VF below
 //	devices/system/node/node<n>/{cpulist,meminfo}, …/hugepages/hugepages-<size>kB/nr_hugepages   a NUMA node
-//	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}           sockets and cores
+//	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}                sockets and cores
 //
-// This file reads; node.go does so with NUMA nodes; parse.go understands what was read; archive.go keeps a machine as text. On a running host everything may
-// vanish while it is read, so one device that cannot be read never loses the others: it becomes a Problem.
+// This file reads; node.go does so with NUMA nodes, vpd.go with serial numbers; parse.go understands what was read; archive.go keeps
+// a machine as text. On a running host everything may vanish while it is read, so one device that cannot be read never loses the
+// others: it becomes a Problem.
 package sysfs
 
 import (
@@ -17,6 +21,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -25,6 +30,7 @@ import (
 // Where things lie under /sys.
 const (
 	deviceDir = "bus/pci/devices"
+	vdpaDir   = "bus/vdpa/devices"
 	nodeDir   = "devices/system/node"
 )
 
@@ -63,10 +69,13 @@ func Read(fsys fs.FS) (Facts, error) {
 	for _, entry := range entries {
 		facts.device(fsys, entry.Name(), listed)
 	}
-	if err := facts.nodes(fsys); err != nil {
+	nodes, err := facts.nodes(fsys)
+	if err != nil {
 		return Facts{}, fault.New(fault.Unavailable, op, "cannot list NUMA nodes: %w", err)
 	}
 	slices.SortFunc(facts.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
+	facts.place(nodes)
+	facts.vdpa(fsys)
 	return facts, nil
 }
 
@@ -88,7 +97,7 @@ func (f *Facts) problem(name, format string, args ...any) {
 func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool) {
 	r, err := readDevice(fsys, path.Join(deviceDir, name))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV): // the latter says a file that was open already
 		f.problem(name, "vanished while it was read (%v)", err)
 		return
 	case err != nil:
@@ -112,7 +121,7 @@ func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool) {
 // raw is what the files of one device say, "" for a file that is not there.
 type raw struct {
 	vendor, device, class, numaNode string
-	totalVFs, numVFs                string
+	totalVFs, numVFs, vfDevice      string
 	driver, group, physfn           string // last elements of what the symlinks point to
 	net                             []string
 }
@@ -147,6 +156,9 @@ func readDevice(fsys fs.FS, dir string) (r raw, err error) {
 	}
 	if r.totalVFs != "" {
 		if r.numVFs, err = readOptional(fsys, path.Join(dir, "sriov_numvfs")); err != nil {
+			return r, err
+		}
+		if r.vfDevice, err = readOptional(fsys, path.Join(dir, "sriov_vf_device")); err != nil {
 			return r, err
 		}
 	}
@@ -206,4 +218,28 @@ func readLink(fsys fs.FS, name string) (string, error) {
 		return "", err
 	}
 	return path.Base(target), nil
+}
+
+// vdpa marks the VFs that carry a vDPA device: the kernel keeps each under the PCI device that it was made of.
+func (f *Facts) vdpa(fsys fs.FS) {
+	entries, err := fs.ReadDir(fsys, vdpaDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		f.problem("vdpa", "vDPA devices cannot be listed; VFs that carry one are taken as ordinary ones: %v", err)
+	}
+	for _, entry := range entries {
+		target, err := fs.ReadLink(fsys, path.Join(vdpaDir, entry.Name()))
+		if err != nil {
+			f.problem(entry.Name(), "it cannot be read which VF carries this vDPA device: %v", err)
+			continue
+		}
+		carrier, found := lastAddress(target)
+		for i := range f.Devices {
+			if d := &f.Devices[i]; found && d.Address == carrier && d.Type == pci.Virtual {
+				d.Type = pci.VDPA
+			}
+		}
+	}
 }

@@ -60,12 +60,14 @@ func TestReadSample(t *testing.T) {
 	if len(facts.Problems) > 0 || len(facts.Devices) != 21 {
 		t.Errorf("%d devices, problems %v", len(facts.Devices), facts.Problems)
 	}
-	if want := []Node{{ID: 0, CPUs: []int{0, 1}, Socket: NoSocket}, {ID: 1, CPUs: []int{2, 3}, Socket: NoSocket}}; !reflect.DeepEqual(facts.Nodes, want) {
+	pages := []Pages{{2048, 1024}, {1048576, 0}}
+	if want := []Node{{ID: 0, CPUs: []int{0, 1}, Socket: 0, Siblings: [][]int{{0}, {1}}, MemoryMB: 131072, Pages: pages},
+		{ID: 1, CPUs: []int{2, 3}, Socket: 1, Siblings: [][]int{{2}, {3}}, MemoryMB: 131072, Pages: pages}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 	pf := pci.Address{Bus: 0x21}
 	for _, want := range []pci.Device{
-		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme", IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4},
+		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme", IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4, VFProduct: "0010"},
 		{Address: pci.Address{Bus: 0x21, Func: 3}, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: 17},
 		{Address: pci.Address{Bus: 0x22}, Vendor: "8086", Product: "10d3", Class: 0x020000, Type: pci.Plain, NUMANode: 1, Driver: "e1000e", IOMMUGroup: 8, Net: []string{"eth0"}},
 		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 3},
@@ -183,7 +185,7 @@ func TestReadWithFaults(t *testing.T) {
 	whole := machine(t, "sample").(fstest.MapFS)
 	others := read(t, whole)
 	const name = "0000:21:00.0"
-	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node", "sriov_totalvfs", "sriov_numvfs", "net"} {
+	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node", "sriov_totalvfs", "sriov_numvfs", "sriov_vf_device", "net"} {
 		calls := 0
 		facts := read(t, faulty{whole, map[string]error{name + "/" + file: fs.ErrPermission}, &calls})
 		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || facts.Problems[0].Name != name {
@@ -215,12 +217,12 @@ func TestReadWithFaults(t *testing.T) {
 func TestReadAsksLittle(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
 	facts := read(t, faulty{MapFS: whole, calls: &calls})
-	most := 2 + 3*len(facts.Nodes)
+	most := 3 + 3*len(facts.Nodes)
 	for _, n := range facts.Nodes {
-		most += 2 * len(n.CPUs)
+		most += 2*len(n.CPUs) + len(n.Pages)
 	}
 	for _, d := range facts.Devices {
-		most += map[pci.Type]int{pci.Physical: 10, pci.Virtual: 8, pci.Plain: 9}[d.Type]
+		most += map[pci.Type]int{pci.Physical: 11, pci.Virtual: 8, pci.Plain: 9}[d.Type]
 	}
 	if calls > most {
 		t.Errorf("%d calls for %d devices, want at most %d", calls, len(facts.Devices), most)

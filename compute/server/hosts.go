@@ -99,9 +99,9 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 		return out, err
 	}
 	switch out.Type {
-	case pci.Plain, pci.Physical, pci.Virtual:
+	case pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 	default:
-		return out, fault.New(fault.Invalid, "", "dev_type is %q; it is one of %s, %s, %s", d.Type, pci.Plain, pci.Physical, pci.Virtual)
+		return out, fault.New(fault.Invalid, "", "dev_type is %q; it is one of %s, %s, %s, %s", d.Type, pci.Plain, pci.Physical, pci.Virtual, pci.VDPA)
 	}
 	if d.State == "" {
 		return out, fault.New(fault.Invalid, "", "state is missing")
