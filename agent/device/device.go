@@ -48,10 +48,11 @@ type Offer struct {
 	Spent          bool     // for one-time use, and used: nobody is given it until it is cleaned
 }
 
-// same says whether two offers are the same to who holds one of them: a new driver or network name is not news.
+// same says whether two offers are the same to who holds one of them: a new driver or network name is not news. The class of a
+// device that no provider counts yet binds nobody.
 func (o Offer) same(p Offer) bool {
 	return o.Device.Vendor == p.Device.Vendor && o.Device.Product == p.Device.Product && o.Device.Type == p.Device.Type &&
-		o.Device.Holder() == p.Device.Holder() && o.Class == p.Class &&
+		o.Device.Holder() == p.Device.Holder() && (o.Class == p.Class || o.Provider == "") &&
 		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
 }
 
