@@ -30,6 +30,7 @@ func (m *maker) converge(want, have provider.Provider) {
 			Traits: traits, Change: traitChange(have.Traits, traits)})
 		if holders := m.uses.all(have.ID); len(holders) > 0 && want.Parent != "" {
 			m.note("%s changes its traits (%s), and %s: what they were promised may no longer be true", have.Name, traitChange(have.Traits, traits), heldBy(holders))
+			m.plan.Warned[have.ID] = m.plan.Notes[len(m.plan.Notes)-1]
 		}
 	}
 	if !maps.Equal(inventories, have.Inventories) {

@@ -61,7 +61,7 @@ type Hold struct {
 func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 	m := maker{aim: aim, actual: actual, uses: uses, marks: marks, ids: map[provider.ID]provider.ID{}, known: names(actual),
 		stock: map[provider.ID]map[resource.Class]resource.Inventory{}, seen: map[provider.ID]provider.Provider{}}
-	m.plan.Marks = Marks{}
+	m.plan.Marks, m.plan.Warned = Marks{}, map[provider.ID]string{}
 	desired := aim.Tree
 	for _, p := range desired.Providers {
 		if p.ID == "" {

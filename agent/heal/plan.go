@@ -56,10 +56,11 @@ func (s Step) String() string {
 // Plan is the whole way from what is to what ought to be.
 type Plan struct {
 	Steps      []Step
-	Objections []Objection // what ought to be done and cannot be
-	Notes      []string    // sentences about what is done or left, that a person should know
-	Marks      Marks       // what is the agent's own once the plan is carried out
-	More       bool        // it leads only part of the way: look and plan again at once
+	Objections []Objection            // what ought to be done and cannot be
+	Notes      []string               // sentences about what is done or left, that a person should know
+	Warned     map[provider.ID]string // those of the notes that stay true as long as somebody holds of the provider
+	Marks      Marks                  // what is the agent's own once the plan is carried out
+	More       bool                   // it leads only part of the way: look and plan again at once
 }
 
 // Empty says whether there is nothing to do; there may still be objections.

@@ -110,6 +110,7 @@ type Agent struct {
 	cells      []numa.Cell                 // of the last look, without what guests use
 	lacked     lacked                      // who lacked a share in Placement at the last look
 	wishes     []pci.Address               // devices to be cleaned
+	warned     map[provider.ID]string      // what plans have changed under guests
 	failed     map[pci.Address]int         // how often a device could not be cleaned
 	tried      map[pci.Address]time.Time   // the last wish for each device
 	guests     map[string]hypervisor.Guest // that exist, by server
@@ -172,7 +173,7 @@ func New(o Options) (*Agent, error) {
 	return &Agent{
 		o: o, log: o.Log.With("host", o.Host),
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
-		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, failed: map[pci.Address]int{},
+		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
 		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
 	}, nil
 }

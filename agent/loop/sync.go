@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -116,7 +117,7 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 		return err
 	}
 	a.remember(d)
-	sentences := slices.Clone(d.plan.Notes)
+	sentences := slices.DeleteFunc(slices.Clone(d.plan.Notes), func(n string) bool { return slices.Contains(slices.Collect(maps.Values(d.plan.Warned)), n) })
 	for _, n := range d.notes {
 		sentences = append(sentences, n.String())
 	}
@@ -131,6 +132,7 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	if err := a.execute(ctx, s.facts.Actual, d); err != nil {
 		return err
 	}
+	a.warn(d.plan.Warned)
 	if err := a.reserved(heal.Apply(d.plan, s.facts.Actual)); err != nil {
 		return err
 	}
@@ -138,6 +140,23 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 		poke(a.look)
 	}
 	return nil
+}
+
+// warn keeps telling what a plan has changed under guests, as long as there is one on the provider.
+func (a *Agent) warn(warned map[provider.ID]string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.Copy(a.warned, warned)
+	held := map[provider.ID]bool{}
+	for _, c := range a.set.Claims() {
+		held[c.Provider] = true
+	}
+	maps.DeleteFunc(a.warned, func(id provider.ID, _ string) bool { return !held[id] })
+	var sentences []string
+	for _, id := range slices.Sorted(maps.Keys(a.warned)) {
+		sentences = append(sentences, a.warned[id])
+	}
+	a.condition("warnings", sentences...)
 }
 
 // take believes what was seen. Guests are believed only when none was built or destroyed meanwhile.

@@ -19,6 +19,7 @@ type group struct {
 	self *match         // the plain device or PF, if it is offered
 	vfs  []match        // by address
 	held []device.Claim // held, but no longer offered for Placement to count
+	has  []device.Claim // held and offered
 }
 
 // checkRules refuses what no device can make good.
@@ -32,6 +33,11 @@ func (f Facts) checkRules() error {
 		}
 		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
 			return invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r))
+		}
+	}
+	for _, finding := range f.Rules.Judge(f.Devices) {
+		if finding.Wrong {
+			return invalid("%s", finding.Sentence)
 		}
 	}
 	return nil
@@ -66,6 +72,8 @@ func (f Facts) groups(found []match) ([]group, error) {
 		if err := f.checkClass(m, c); err != nil {
 			return nil, err
 		}
+		g := at(m.offer.Device.Holder().ProviderName(f.Host))
+		g.has = append(g.has, c)
 	}
 	var list []group
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -138,8 +146,8 @@ func (g group) checkFamily() error {
 		for i, m := range g.vfs {
 			names[i] = m.offer.Device.Address.String()
 		}
-		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; narrow the rules, by product_id or by the functions in the address",
-			g.self, few(names), where(g.vfs[0].rule))
+		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; %s",
+			g.self, few(names), where(g.vfs[0].rule), g.keep())
 	}
 	// A device that was switched from PF to VFs, or back, while a guest holds it.
 	for _, c := range g.held {
@@ -154,6 +162,22 @@ func (g group) checkFamily() error {
 		}
 	}
 	return nil
+}
+
+// keep says which of PF and VFs must stay offered: what is held (spec 002, "Upgrade impact").
+func (g group) keep() string {
+	const how = "narrow the rules, by product_id or by the functions in the address"
+	if len(g.has) == 0 {
+		return how
+	}
+	names := make([]string, len(g.has))
+	for i, c := range g.has {
+		names[i] = c.Device.Address.String()
+	}
+	if g.has[0].Device.Type == pci.Virtual {
+		return fmt.Sprintf("keep the VFs, of which %s is held, and leave out the PF: %s", few(names), how)
+	}
+	return fmt.Sprintf("keep the PF, which server %s holds, and leave out its VFs: %s", g.has[0].Holder, how)
 }
 
 // counted lists the offered devices that the provider counts.
