@@ -239,6 +239,8 @@ type agentCmd struct {
 	Run  agentRunCmd  `cmd:"" default:"withargs" help:"Run the agent (the default)."`
 	Plan agentPlanCmd `cmd:"" help:"Say what the agent would change in Placement now, and change nothing."`
 
+	Preflight agentPreflightCmd `cmd:"" help:"Say what would stop this host from reporting its devices to Placement, or what would change there first."`
+
 	Adopt agentAdoptCmd `cmd:"" help:"Let the agent follow another cloud than the one whose guests it has. Stop it first."`
 }
 
