@@ -13,7 +13,7 @@ func readRequests(list []host.Request) ([]pci.Request, error) {
 	for _, r := range list {
 		p := r.Words()
 		switch p.Want.Type {
-		case "", pci.Plain, pci.Physical, pci.Virtual, "vdpa":
+		case "", pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 		default:
 			return nil, fault.New(fault.Invalid, "loop.readRequests", "request %s wants a device of type %q, which this agent does not know", r.ID, r.Type)
 		}
