@@ -62,6 +62,11 @@ func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) 
 		if tree, err = a.readTree(ctx, s.identity.Provider); err != nil {
 			return s, err
 		}
+		for _, finding := range a.o.Rules.Judge(machine.Devices) { // what is wrong refuses the plan
+			if !finding.Wrong {
+				a.log.Warn(finding.Sentence)
+			}
+		}
 	}
 	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: machine.Devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
 		Spent: map[pci.Address]bool{}}
@@ -86,14 +91,20 @@ func (a *Agent) scan() (sysfs.Facts, error) {
 	last := a.scanned
 	a.mu.Unlock()
 	machine.Devices = slices.Clone(machine.Devices)
+	machine.ReadSerials(a.o.Sys, a.o.Rules.NeedSerial)
 	for _, p := range machine.Problems {
 		address, err := pci.ParseAddress(p.Name)
 		if err != nil {
 			continue
 		}
 		at := func(d pci.Device) bool { return d.Address == address }
-		if i := slices.IndexFunc(last, at); i >= 0 && !slices.ContainsFunc(machine.Devices, at) {
+		i, now := slices.IndexFunc(last, at), slices.IndexFunc(machine.Devices, at)
+		switch {
+		case i < 0:
+		case now < 0:
 			machine.Devices = append(machine.Devices, last[i])
+		case machine.Devices[now].Serial == "":
+			machine.Devices[now].Serial = last[i].Serial
 		}
 	}
 	return machine, nil
