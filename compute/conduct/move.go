@@ -13,7 +13,7 @@ import (
 
 // rekey makes what the server holds its migration's, in one step: at no moment could somebody else take it.
 func (c *Conductor) rekey(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	done, err := c.hand(ctx, s, resource.ConsumerID(s.ID), resource.ConsumerID(s.Migration.ID), "MIGRATION")
+	done, err := c.hand(ctx, s, resource.ConsumerID(s.ID), resource.ConsumerID(s.Move.As), "MIGRATION")
 	switch fault.KindOf(err) {
 	case "":
 	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound, fault.Forbidden:

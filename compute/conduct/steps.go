@@ -109,13 +109,7 @@ func (c *Conductor) barred(ctx context.Context, s lifecycle.Server) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{}
-	if s.Move != nil && !s.Move.Stay {
-		out[s.Move.From.Host] = "it is the host that the server is to leave"
-	}
-	for _, l := range s.Left {
-		out[l.Host] = "the server has left something there that is not gone yet"
-	}
+	out := s.Bars()
 	for _, host := range dead {
 		out[host] = "an operator says that it is dead"
 	}

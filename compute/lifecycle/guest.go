@@ -36,16 +36,22 @@ func hears(s Server, g said, now time.Time) Server {
 		return ownGuest(s, g, now)
 	}
 	if m := s.Move; m != nil && m.From.Host == g.host {
-		doomed := !s.Requested.IsZero() && g.as == m.From.Was
+		doomed := !s.Requested.IsZero() && g.as == m.From.Was && (g.phase == "gone" || g.phase == "failed")
 		if g.as == m.From.Consumer || doomed {
 			return sourceGuest(s, g, now)
 		}
 	}
 	i := slices.IndexFunc(s.Left, func(l Stay) bool { return l.Host == g.host && !l.Gone && (g.as == l.Consumer || g.as == l.Was) })
-	if i >= 0 && (g.phase == "gone" || g.phase == "failed") {
-		s.Left = slices.Clone(s.Left)
+	if i < 0 {
+		return s
+	}
+	s.Left = slices.Clone(s.Left)
+	switch {
+	case g.phase == "gone" || g.phase == "failed":
 		s.Left[i].Gone = true
-		return mark(s, now, "nothing of what it left is on "+g.host+" any more")
+		s = mark(s, now, "nothing of what it left is on "+g.host+" any more")
+	case g.as == s.Left[i].Consumer: // its agent knows it by the new id
+		s.Left[i].Was = ""
 	}
 	return s
 }
@@ -74,6 +80,7 @@ func ownGuest(s Server, g said, now time.Time) Server {
 		}
 	case Active, Resized:
 		s = hear(s, g, now)
+		s.Was = "" // the agent knows it by its id
 		if g.phase != "claimed" {
 			s = settle(s, g, now)
 		}
@@ -155,6 +162,10 @@ func broken(s Server, message string, now time.Time) Server {
 
 // sourceGuest takes in what is said of the guest at the source of a move.
 func sourceGuest(s Server, g said, now time.Time) Server {
+	here := g.phase != "gone" && g.phase != "failed"
+	if here && g.as == s.Move.From.Consumer && s.Move.Keyed && s.Move.From.Was != "" {
+		s.change().From.Was = "" // the agent knows it by its new id
+	}
 	switch g.phase {
 	case "claimed", "running", "stopped":
 		m := s.change()

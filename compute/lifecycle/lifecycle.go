@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
@@ -139,13 +140,14 @@ func chosen(s Server, e Chosen, now time.Time) Server {
 	s.Falls = e.Falls[:min(len(e.Falls), maxNamed)]
 	s = mark(s, now, fmt.Sprintf("Placement offers %s; %s%s", count(e.Candidates, "candidate"),
 		count(len(e.Choices), "choice"), also("; refused: ", e.Refused)))
-	if len(e.Choices) == 0 { // not what Chosen promises; an empty claim would never end
+	bars := s.Bars()
+	s.Choices = slices.DeleteFunc(slices.Clone(e.Choices), func(c schedule.Choice) bool { return bars[c.Host] != "" })
+	if len(s.Choices) == 0 { // not what Chosen promises; an empty claim would never end
 		return giveUp(s, now, "no choice was made of the candidates", false)
 	}
-	s.Choices = e.Choices
 	if s.State == Planning {
 		s.State = Rekeying
-		return mark(s, now, fmt.Sprintf("what it holds on %s becomes that of migration %s", s.Move.From.Host, s.Migration.ID))
+		return mark(s, now, fmt.Sprintf("what it holds on %s becomes that of migration %s", s.Move.From.Host, s.Move.As))
 	}
 	return try(s, now)
 }
@@ -309,8 +311,8 @@ func released(s Server, now time.Time) Server {
 
 // dropped forgets what was left behind and is free now.
 func dropped(s Server, e Dropped, now time.Time) Server {
-	i := slices.IndexFunc(s.Left, func(l Stay) bool { return l.Gone && l.Consumer == e.Consumer })
-	if i < 0 {
+	i := slices.IndexFunc(s.Left, func(l Stay) bool { return l.Gone })
+	if i < 0 || s.Left[i].Consumer != e.Consumer {
 		return s // late
 	}
 	s = mark(s, now, fmt.Sprintf("what it had left on %s is free", s.Left[i].Host))

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,19 @@ func (s *Server) change() *Move {
 	m := *s.Move
 	s.Move = &m
 	return s.Move
+}
+
+// Bars are the hosts where the server must not be put, and why: one that it is to leave, and those where it has left something under
+// a name that its guest would have there again.
+func (s Server) Bars() map[string]string {
+	out := map[string]string{}
+	if s.Move != nil && !s.Move.Stay {
+		out[s.Move.From.Host] = "it is the host that the server is to leave"
+	}
+	for _, l := range s.Left {
+		out[l.Host] = "the server has left something there that is not gone yet"
+	}
+	return out
 }
 
 // tell writes what operators are told of the move.
@@ -28,7 +42,7 @@ func tell(s Server, now time.Time, status string) Server {
 
 // plan begins a move: what the server has is put aside as the source, and its own fields become those of the destination.
 func plan(s Server, kind Kind, e Asked, now time.Time) Server {
-	s.Move = &Move{Kind: kind, To: e.To, Stay: e.SameHost, From: s.own()}
+	s.Move = &Move{Kind: kind, To: e.To, Stay: e.SameHost && (kind == Resizing || kind == Migrating), As: cmp.Or(s.Was, e.ID), From: s.own()}
 	s.Migration = &Migration{ID: e.ID, Kind: kind, Status: "accepted", From: s.Host, OldFlavor: s.Flavor.ID, NewFlavor: s.Flavor.ID,
 		Begun: now, Updated: now}
 	if kind == Resizing {
@@ -57,7 +71,7 @@ func unplan(s Server) Server {
 func rekeyed(s Server, now time.Time) Server {
 	m := s.change()
 	m.Keyed = true
-	m.From.Was, m.From.Consumer = m.From.Consumer, s.Migration.ID
+	m.From.Was, m.From.Consumer = m.From.Consumer, m.As
 	m.Halted = m.Kind == Evacuating // should its host return meanwhile, the guest must not run twice
 	s = tell(s, now, "pre-migrating")
 	switch {
@@ -69,7 +83,7 @@ func rekeyed(s Server, now time.Time) Server {
 		return try(s, now)
 	}
 	s.State = Handing
-	return mark(s, now, fmt.Sprintf("the agent of %s is to know of migration %s", m.From.Host, s.Migration.ID))
+	return mark(s, now, fmt.Sprintf("the agent of %s is to know of migration %s", m.From.Host, m.As))
 }
 
 // restored goes on when the server holds again what its migration held.

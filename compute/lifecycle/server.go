@@ -34,7 +34,7 @@ type Server struct {
 	State     State
 	Host      string            // where it is or was meant to be; empty before a choice
 	Heard     bool              // the agent of Host has told of this server, so something of it may be there
-	Was       string            `json:",omitempty"` // the consumer under which the guest stood on Host before
+	Was       string            `json:",omitempty"` // the consumer under which the guest stood on Host before, until its agent speaks of it by its id
 	Round     int               // how often candidates have been asked for
 	Try       int               // how many claims have been begun; it tells a late answer from one that is awaited
 	Choices   []schedule.Choice // the first is being claimed or is claimed; the others are for when it is lost
@@ -67,7 +67,7 @@ type Server struct {
 // Stay is what one consumer has on one host.
 type Stay struct {
 	Consumer string // who holds it in Placement, and its id in the assignments of the host
-	Was      string // under which id the guest stood there before
+	Was      string // under which id the guest stood there before, until its agent speaks of it by the new one
 	Host     string
 	Flavor   flavor.Flavor
 	Ask      resource.Ask
@@ -85,8 +85,9 @@ type Move struct {
 	Kind   Kind
 	To     string // this host and no other; empty: any
 	Stay   bool   // the host where it is will do
-	From   Stay   // what it had before. Its consumer is the server until the migration holds it
-	Keyed  bool   // the migration holds it
+	As     string // the consumer that keeps what it had: the migration's id, or an older one's by which the agent may know the guest
+	From   Stay   // what it had before. Its consumer is the server until As holds it
+	Keyed  bool   // As holds it
 	Halted bool   // the guest at From is to be stopped
 	Down   bool   // it has stopped
 	Back   bool   // it is being reverted

@@ -58,7 +58,7 @@ func explain(s lifecycle.Server) compute.Why {
 		w.Left = append(w.Left, explainStay(l))
 	}
 	if s.Move != nil {
-		w.Move = &compute.WhyMove{Kind: string(s.Move.Kind), Migration: s.Migration.ID, Source: explainStay(s.Move.From)}
+		w.Move = &compute.WhyMove{Kind: string(s.Move.Kind), Migration: s.Move.As, Source: explainStay(s.Move.From)}
 	}
 	for _, f := range s.Falls {
 		w.Falls = append(w.Falls, compute.WhyFall{Step: string(f.Step), Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
