@@ -50,7 +50,8 @@ func TestOperatorsGuide(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
 	}
-	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME"} {
+	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME",
+		"of its VFs: servers hold 0000:11:00.", "keep the VFs, of which 0000:11:00.", "CUSTOM_PCI_1B36_0010 1/4", "pci_in_placement may be switched on"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("following the guide does not show %q:\n%s", want, text)
 		}
