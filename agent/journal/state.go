@@ -182,6 +182,9 @@ func (s *State) rename(e entry) {
 		}
 	}
 	s.renames[e.Server] = Rename{Was: e.Was, Done: e.Done}
+	if s.renames[e.Was].Was == e.Server { // there and back again
+		delete(s.renames, e.Was)
+	}
 }
 
 // entries says the whole state as the shortest list of entries.

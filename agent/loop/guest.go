@@ -127,6 +127,9 @@ func (a *Agent) mayBuildAgain(j *job) bool {
 // fell makes a server go that shall not be here. Compute hears of the free devices before it hears that the server is
 // gone, or it would offer them to nobody for a moment.
 func (a *Agent) fell(ctx context.Context, id string) error {
+	if err := a.finishRename(ctx, id); err != nil {
+		return err
+	}
 	if err := a.release(ctx, id); err != nil {
 		return err
 	}

@@ -21,9 +21,14 @@ func owed(want host.Server, renames map[string]journal.Rename) bool {
 }
 
 // owing are the entries that have yet to take over from others, by the ids that they take over from: until then nothing may be done
-// to those. a.mu is held.
+// to those. One that was begun is owed also when the line no longer tells of it. a.mu is held.
 func (a *Agent) owing() map[string]string {
 	out, renames := map[string]string{}, a.journal.State().Renames()
+	for id, r := range renames {
+		if back := a.line.servers[r.Was]; !r.Done && !(back.Was == id && owed(back, renames)) { // not when it goes back at once
+			out[r.Was] = id
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {
 		if want := a.line.servers[id]; owed(want, renames) {
 			out[want.Was] = id
@@ -54,18 +59,31 @@ func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 			return err
 		}
 	}
-	if err := a.o.Hypervisor.Rename(ctx, want.Was, want.ID, want.Server); err != nil {
+	return a.renameGuest(ctx, want.Was, want.ID, want.Server)
+}
+
+// renameGuest is the second half of a rename: the guest itself.
+func (a *Agent) renameGuest(ctx context.Context, was, id, server string) error {
+	if err := a.o.Hypervisor.Rename(ctx, was, id, server); err != nil {
 		return fault.Wrap("", "hypervisor.Rename", err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if g, there := a.guests[want.Was]; there {
-		g.ID, g.Server = want.ID, want.Server
-		delete(a.guests, want.Was)
-		a.guests[want.ID] = g
+	if g, there := a.guests[was]; there {
+		g.ID, g.Server = id, server
+		delete(a.guests, was)
+		a.guests[id] = g
 		a.moves++
 	}
-	return a.journal.Rename(want.Was, want.ID, true)
+	return a.journal.Rename(was, id, true)
+}
+
+// finishRename does the second half of a rename that the line no longer tells of.
+func (a *Agent) finishRename(ctx context.Context, id string) error {
+	if r := a.journal.State().Renames()[id]; r.Was != "" && !r.Done {
+		return a.renameGuest(ctx, r.Was, id, "")
+	}
+	return nil
 }
 
 // rename moves the devices to the new id, on disk before it is true.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -430,6 +431,69 @@ func (o *office) become(cloud string) {
 	o.line = host.Assignments{Cloud: cloud, Revision: 1}
 	close(o.changed)
 	o.changed = make(chan struct{})
+}
+
+// A hypervisor that cannot rename while compute changes its mind.
+func TestARenameThatTakesLong(t *testing.T) {
+	stuck := func(w *world) *atomic.Bool {
+		var away atomic.Bool
+		away.Store(true)
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if away.Load() && operation == "rename" {
+				return fault.New(fault.Unavailable, "test", "busy")
+			}
+			return nil
+		}
+		return &away
+	}
+	story(t, "the move is confirmed, and the server is here again", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		away := stuck(w)
+		m := off(w.moved(s, "m1"))
+		resized := w.want("s1", name2)
+		resized.Requests[0].ID = "r-new"
+		w.office.forget()
+		w.office.assign(m, resized)
+		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
+		w.office.assign(resized)
+		time.Sleep(time.Minute)
+		if w.office.phase("s1") != "" {
+			t.Errorf("told of s1: %+v", w.office.guest("s1"))
+		}
+		away.Store(false)
+		w.untilPhase(host.Gone, "m1")
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+		if got := w.holders(); len(got) != 1 || got["0000:5e:00.1"] != "s1" {
+			t.Errorf("%v", got)
+		}
+	})
+	story(t, "the move is reverted", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		away := stuck(w)
+		m := off(w.moved(s, "m1"))
+		w.office.forget()
+		w.office.assign(m)
+		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
+		must(t, stop())
+		w.office.assign(w.revert(s, m))
+		_, stop = w.begin()
+		time.Sleep(time.Minute)
+		away.Store(false)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
+			t.Errorf("%v", got)
+		}
+	})
 }
 
 // A journal that was written before an agent died between the two halves of a rename.
