@@ -85,8 +85,10 @@ func (h census) parent(d Device) *Device {
 // named is the one device that a rule names by its address or its interface, or nil.
 func (h census) named(r Rule) *Device {
 	if r.Devname == "" {
-		exact, _ := r.Address.Exact()
-		return h.at[exact]
+		if exact, ok := r.Address.Exact(); ok {
+			return h.at[exact]
+		}
+		return nil
 	}
 	for i := range h.list {
 		if slices.Contains(h.list[i].Net, r.Devname) {

@@ -50,6 +50,7 @@ func TestJudgeRows(t *testing.T) {
 		{"M8 any", `{"address":{"function":"1"}}`, nil},
 		{"nothing is there", `{"address":"0000:99:00.0"}`, []string{"matches no device of this host"}},
 		{"other numbers are there", `{"address":"0000:83:00.0","product_id":"20b1"}`, []string{"matches no device", "0000:83:00.0 is 10de:20b0"}},
+		{"such numbers are nowhere", `{"vendor_id":"8086","product_id":"10d4"}`, []string{"matches no device of this host$"}},
 		{"it lies elsewhere", `{"address":"0000:84:00.0","vendor_id":"10de"}`, []string{"matches no device", "at 0000:83:00.0"}},
 		{"an interface that is not there", `{"devname":"eth9"}`, []string{"matches no device"}},
 		{"a bridge", `{"address":"0000:80:00.0"}`, []string{"nothing but bridges", "0000:80:00.0"}},
@@ -80,7 +81,7 @@ func TestJudgeRows(t *testing.T) {
 				text = "WRONG " + text
 			}
 			for _, word := range c.says {
-				if !strings.Contains(text, word) {
+				if !strings.Contains(text+"$", word) {
 					t.Errorf("%q does not say %q", text, word)
 				}
 			}

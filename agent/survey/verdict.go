@@ -38,11 +38,10 @@ func Verdicts(f Facts) (list []Verdict, wrong []string) {
 		family := f
 		family.Devices = families[holder]
 		found, _ := family.match()
-		refused := ""
+		refused := false
 		if f.Report {
 			if _, err := family.groups(found); err != nil {
-				refused = fault.TextOf(err)
-				wrong = append(wrong, refused)
+				wrong, refused = append(wrong, fault.TextOf(err)), true
 			}
 		}
 		for _, d := range family.Devices {
@@ -54,7 +53,7 @@ func Verdicts(f Facts) (list []Verdict, wrong []string) {
 }
 
 // judge finds the verdict on one device of a family, of which what is found is offered, unless that is refused.
-func (f Facts) judge(d pci.Device, found []match, refused string) Verdict {
+func (f Facts) judge(d pci.Device, found []match, refused bool) Verdict {
 	v := Verdict{Device: d}
 	i := slices.IndexFunc(found, func(m match) bool { return m.offer.Device.Address == d.Address })
 	if i < 0 {
@@ -72,8 +71,8 @@ func (f Facts) judge(d pci.Device, found []match, refused string) Verdict {
 		v.Why = "is managed remotely: it is for network ports, and Placement does not count it"
 	case !f.Report:
 		v.Why = "is offered, but [pci] report_in_placement is off"
-	case refused != "":
-		v.Why = "cannot be reported: " + refused
+	case refused:
+		v.Why = fmt.Sprintf("cannot be reported as %s says, with what else is said of %s", where(m.rule), d.Holder())
 	default:
 		v.Reported = true
 	}

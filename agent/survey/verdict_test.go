@@ -27,7 +27,7 @@ func TestVerdicts(t *testing.T) {
 		{name: "not reported", rules: []string{`{"vendor_id":"10de"}`}, want: []string{"0000:83:00.0: is offered, but", "10000:0a:00.0: is offered, but"}},
 		{name: "all that is wrong at once", report: true,
 			rules: []string{`{"product_id":"1528"}`, `{"address":"0000:81:00.2"}`, `{"devname":"eth0"}`, `{"vendor_id":"10de"}`},
-			want: []string{"0000:81:00.0: cannot be reported: the PF 0000:81:00.0", "0000:81:00.2: cannot be reported: the PF 0000:81:00.0",
+			want: []string{"0000:81:00.0: cannot be reported as device_spec at nova.conf:1", "0000:81:00.2: cannot be reported as device_spec at nova.conf:2",
 				"0000:82:00.0: cmp1_0000:82:00.0 CUSTOM_PCI_8086_1528 []", "0000:83:00.0: cmp1_0000:83:00.0 CUSTOM_PCI_10DE_20B0 []",
 				"10000:0a:00.0: cmp1_10000:0A:00.0 CUSTOM_PCI_10DE_20B0 []"},
 			wrong: []string{`devname "eth0"`, "both offered"}},

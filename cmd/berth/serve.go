@@ -241,6 +241,9 @@ type agentCmd struct {
 
 	Preflight agentPreflightCmd `cmd:"" help:"Say what would stop this host from reporting its devices to Placement, or what would change there first."`
 
+	Check    agentCheckCmd    `cmd:"" help:"Say what a configuration makes of each device of this machine, or of a captured one; change nothing, ask nobody."`
+	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs elsewhere."`
+
 	Adopt agentAdoptCmd `cmd:"" help:"Let the agent follow another cloud than the one whose guests it has. Stop it first."`
 }
 
