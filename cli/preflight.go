@@ -35,8 +35,8 @@ type PreflightHost struct {
 // hostSilence is how old a report may be; agents report once a minute.
 const hostSilence = 3 * time.Minute
 
-// AskPreflight asks compute and Placement. cloud are findings that others have made; they count.
-func AskPreflight(ctx context.Context, g *Globals, now time.Time, cloud []string) (Preflight, error) {
+// AskPreflight asks compute and Placement. aliases are compute's; cloud are findings that others have made, and count.
+func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Aliases, cloud []string) (Preflight, error) {
 	out := Preflight{Hosts: []PreflightHost{}, Cloud: append([]string{}, cloud...)}
 	hosts, err := g.hosts().Hosts(ctx)
 	if err != nil {
@@ -54,6 +54,7 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, cloud []string
 	if len(hosts) == 0 {
 		out.Cloud = append(out.Cloud, "no agent has reported to compute yet; start the agents")
 	}
+	out.Cloud = append(out.Cloud, strangers(aliases, hosts)...)
 	out.Ready = len(out.Cloud) == 0
 	for _, h := range hosts {
 		one := PreflightHost{Host: h.Host, Reports: h.InPlace, Stops: []string{}, Notes: append([]string{}, h.Conditions...)}
@@ -81,6 +82,32 @@ func moves(s compute.Server) bool {
 		return true
 	}
 	return false
+}
+
+// strangers are aliases that mean devices which are there, by vendor and product, but ask Placement for a class that none of those has.
+func strangers(aliases pci.Aliases, hosts []host.Report) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(aliases)) {
+		a := aliases[name]
+		found := map[string]string{} // class of devices that it means → a host
+		for _, h := range hosts {
+			for _, d := range h.Devices {
+				seen := pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type)}
+				for _, w := range append([]pci.Want{a.Want}, a.Or...) {
+					if w.Vendor != "" && w.Refuse(seen) == "" {
+						found[d.ResourceClass] = h.Host
+					}
+				}
+			}
+		}
+		if _, meant := found[string(a.Want.Class)]; meant || len(found) == 0 {
+			continue
+		}
+		class := slices.Sorted(maps.Keys(found))[0]
+		out = append(out, fmt.Sprintf("alias %q asks Placement for %s, but the devices that it means are of class %s, as on host %s; name resource_class %s in the alias",
+			name, a.Want.Class, class, found[class], class))
+	}
+	return out
 }
 
 // families tells of PFs that are offered beside their VFs, and which of both must stay: what somebody holds (spec 002, "Upgrade impact").

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/pci"
 )
 
 const rootID, pfID = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -55,7 +56,7 @@ func TestPreflight(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	pf := host.Device{Address: "0000:81:00.0", Type: "type-PF", ResourceClass: "CUSTOM_PF"}
 	vf := func(n int, holder string) host.Device {
-		return host.Device{Address: fmt.Sprintf("0000:81:00.%d", n), Type: "type-VF", Parent: pf.Address, ResourceClass: "CUSTOM_VF", Holder: holder}
+		return host.Device{Address: fmt.Sprintf("0000:81:00.%d", n), VendorID: "8086", ProductID: "1515", Type: "type-VF", Parent: pf.Address, ResourceClass: "CUSTOM_VF", Holder: holder}
 	}
 	heldPF := pf
 	heldPF.Holder = "s1"
@@ -71,16 +72,21 @@ func TestPreflight(t *testing.T) {
 		status  string
 		used    int
 		cloud   []string
+		alias   string
 		want    string // "" when the cloud is ready
 	}{
-		"ready":             {reports: true, devices: counted("s1"), used: 1},
-		"no report":         {devices: []host.Device{vf(1, "")}, want: "set [pci] report_in_placement = true there"},
-		"both, free":        {devices: []host.Device{pf, vf(1, "")}, want: "the PF 0000:81:00.0 and 1 of its VFs: nobody holds any of them, so keep either"},
-		"both, PF held":     {devices: []host.Device{heldPF, vf(1, "")}, want: "server s1 holds the PF, so take the VFs out"},
-		"both, VF held":     {devices: []host.Device{pf, vf(1, "s1"), vf(2, "")}, want: "servers hold 0000:81:00.1, so take the PF out"},
-		"silent":            {reports: true, devices: counted("s1"), used: 1, silent: 4 * time.Minute, want: "its agent is silent for 4m0s"},
-		"moving":            {reports: true, devices: counted("s1"), used: 1, status: "VERIFY_RESIZE", want: "server web (s1) is moving, it is VERIFY_RESIZE"},
-		"aliases":           {reports: true, devices: counted("s1"), used: 1, cloud: []string{"nova.conf:3: wrong"}, want: "nova.conf:3: wrong"},
+		"ready":            {reports: true, devices: counted("s1"), used: 1},
+		"no report":        {devices: []host.Device{vf(1, "")}, want: "set [pci] report_in_placement = true there"},
+		"both, free":       {devices: []host.Device{pf, vf(1, "")}, want: "the PF 0000:81:00.0 and 1 of its VFs: nobody holds any of them, so keep either"},
+		"both, PF held":    {devices: []host.Device{heldPF, vf(1, "")}, want: "server s1 holds the PF, so take the VFs out"},
+		"both, VF held":    {devices: []host.Device{pf, vf(1, "s1"), vf(2, "")}, want: "servers hold 0000:81:00.1, so take the PF out"},
+		"silent":           {reports: true, devices: counted("s1"), used: 1, silent: 4 * time.Minute, want: "its agent is silent for 4m0s"},
+		"moving":           {reports: true, devices: counted("s1"), used: 1, status: "VERIFY_RESIZE", want: "server web (s1) is moving, it is VERIFY_RESIZE"},
+		"aliases":          {reports: true, devices: counted("s1"), used: 1, cloud: []string{"nova.conf:3: wrong"}, want: "nova.conf:3: wrong"},
+		"alias, its class": {reports: true, devices: counted("s1"), used: 1, alias: `{"name": "a", "resource_class": "CUSTOM_VF", "vendor_id": "8086", "product_id": "1515"}`},
+		"alias, no device": {reports: true, devices: counted("s1"), used: 1, alias: `{"name": "a", "vendor_id": "8086", "product_id": "9999"}`},
+		"alias, no class": {reports: true, devices: counted("s1"), used: 1, alias: `{"name": "a", "vendor_id": "8086", "product_id": "1515"}`,
+			want: `alias "a" asks Placement for CUSTOM_PCI_8086_1515, but the devices that it means are of class CUSTOM_VF, as on host cmp1`},
 		"not healed":        {reports: true, devices: counted("s1"), used: 0, want: "server s1 holds 1 devices of cmp1_0000:81:00.0, in Placement 0"},
 		"not counted right": {reports: true, devices: counted("s1")[:1], used: 1, want: "it has 1 devices of CUSTOM_VF on provider " + pfID + ", Placement has 2"},
 	} {
@@ -90,7 +96,13 @@ func TestPreflight(t *testing.T) {
 				status = "ACTIVE"
 			}
 			g := cloudOf(t, host.Report{Host: "cmp1", Provider: rootID, InPlace: c.reports, Devices: c.devices, Seen: now.Add(-c.silent), Conditions: []string{"a remark"}}, status, c.used)
-			p, err := AskPreflight(t.Context(), g, now, c.cloud)
+			aliases := pci.Aliases{}
+			if c.alias != "" {
+				if err := aliases.Add(c.alias, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := AskPreflight(t.Context(), g, now, aliases, c.cloud)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/pci"
 )
 
 type preflightCmd struct {
@@ -16,14 +17,15 @@ type preflightCmd struct {
 // Run prints what stands between the cloud and pci_in_placement; anything that does is a failure.
 func (c *preflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	var found []string
+	var aliases pci.Aliases
 	if len(c.ConfigFile) > 0 {
 		settings, _, err := files{ConfigFile: c.ConfigFile}.read(s)
 		if err != nil {
 			return err
 		}
-		found = settings.CheckAliases()
+		found, aliases = settings.CheckAliases(), settings.Aliases
 	}
-	p, err := cli.AskPreflight(ctx, g, time.Now(), found)
+	p, err := cli.AskPreflight(ctx, g, time.Now(), aliases, found)
 	if err != nil {
 		return err
 	}

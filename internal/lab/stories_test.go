@@ -155,7 +155,7 @@ func TestStories(t *testing.T) {
 	s := tell(run(t, dir))
 	for name, judge := range map[string]func(*testing.T, stories){
 		"report": report, "hot-plug": hotPlug, "claim and release": claimRelease, "NUMA": numaPolicies, "unplugged while held": unplugged,
-		"restart": restarted, "plugged in again": replugged, "tour": tour,
+		"restart": restarted, "plugged in again": replugged, "pulled out while held": pulled, "tour": tour,
 	} {
 		t.Run(name, func(t *testing.T) { judge(t, s) })
 	}
@@ -297,6 +297,22 @@ func replugged(t *testing.T, s stories) {
 	s.has(t, "end", "0/4", "0/4")
 	if said := s.host(t, "end").Conditions; len(said) > 0 {
 		t.Errorf("all is well, and still it is said: %q", said)
+	}
+}
+
+// A device that is removed under its holder is held until the holder ends; put back, it is free.
+func pulled(t *testing.T, s stories) {
+	if held := holders(s.devices(t, "pulled"), "CUSTOM_NIC"); len(held) != 1 || held["0000:22:00.0"] == "" {
+		t.Errorf("a claim was lost: %v", held)
+	}
+	if got := s.tree("pulled")["22:00.0 CUSTOM_NIC"]; got != "1/1" {
+		t.Errorf("Placement has %q of it, want 1/1", got)
+	}
+	if got, there := s.tree("empty")["22:00.0 CUSTOM_NIC"]; there {
+		t.Errorf("it has gone with its holder, and Placement has still %s", got)
+	}
+	if back := holders(s.devices(t, "back"), "CUSTOM_NIC"); len(back) != 1 || back["0000:22:00.0"] != "" {
+		t.Errorf("put back, it is held by %v", back)
 	}
 }
 
