@@ -180,6 +180,9 @@ func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) (err error) {
 	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
 		return err
 	}
+	if s.ResizeHere, err = cfg.Bool("DEFAULT", "allow_resize_to_same_host", false); err != nil {
+		return err
+	}
 	s.Aliases = pci.Aliases{}
 	var wrong []error
 	for _, e := range cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
