@@ -77,7 +77,7 @@ func TestShares(t *testing.T) {
 		w.until("mended", func() bool { return w.share("s1", name1, class) == 2 && w.share("s2", name2, class) == 1 })
 		must(t, stop())
 	})
-	story(t, "M19 M20: a consumer without any allocation is left alone and told of", func(t *testing.T, w *world) {
+	story(t, "H1: a consumer without any allocation is left alone and told of", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
