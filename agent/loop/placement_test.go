@@ -57,6 +57,22 @@ func TestStart(t *testing.T) {
 		}
 		must(t, stop())
 	})
+	story(t, "M19: a Placement that stumbles is forgiven, one that falls is not", func(t *testing.T, w *world) {
+		var calls atomic.Int32
+		w.ledger.fail = func(call string) error {
+			if call == "PutInventories" && calls.Add(1) <= 3 {
+				return fault.New(fault.Internal, "test", "deadlock found")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		if w.provider(name2).Inventories[class].Total != 2 {
+			t.Error("began without reporting")
+		}
+		must(t, stop())
+		w.ledger.fail = func(string) error { return fault.New(fault.Internal, "test", "no such table") }
+		contains(t, w.refusedStart(fault.Internal), "no such table")
+	})
 	story(t, "an end while waiting for Placement is no fault", func(t *testing.T, w *world) {
 		w.ledger.fail = func(string) error { return fault.New(fault.Unavailable, "test", "connection refused") }
 		_, stop := w.start()

@@ -17,8 +17,11 @@ import (
 // planTries is how often a plan is thrown away because somebody else wrote to the tree, before the agent waits.
 const planTries = 5
 
-// start syncs for the first time. It waits for a Placement or a hypervisor that does not answer; anything else that is
-// wrong now refuses the start, but for a race with others, which later syncs go on with.
+// stumbles is how often the start forgives a Placement that answers with a fault of its own (status 500).
+const stumbles = 5
+
+// start syncs for the first time. It waits for a Placement or a hypervisor that does not answer, and forgives one that stumbles; anything
+// else that is wrong now refuses the start, but for a race with others, which later syncs go on with.
 func (a *Agent) start(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := a.sync(ctx)
@@ -32,7 +35,7 @@ func (a *Agent) start(ctx context.Context) error {
 			poke(a.look)
 			return nil
 		}
-		if !fault.Is(err, fault.Unavailable) {
+		if !fault.Is(err, fault.Unavailable) && !(fault.Is(err, fault.Internal) && failures <= stumbles) {
 			return err
 		}
 		a.log.Warn("cannot start yet, will try again", "error", err)
