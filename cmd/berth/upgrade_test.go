@@ -83,8 +83,17 @@ func (f *fleet) startAgent(name, file string) {
 		old.stop(t)
 	}
 	before := f.seen(name)
-	f.agents[name] = start(t, nil, f.args("agent", "--config-file", file, "--data-dir", f.path(name))...)
-	eventually(t, "the agent of "+name+" reports", func() (bool, error) { return f.seen(name) != before, nil })
+	a := start(t, nil, f.args("agent", "--config-file", file, "--data-dir", f.path(name))...)
+	f.agents[name] = a
+	eventually(t, "the agent of "+name+" reports", func() (bool, error) {
+		select {
+		case err := <-a.done:
+			a.done <- err
+			t.Fatalf("the agent of %s has ended: %v\n%s", name, err, a.log)
+		default:
+		}
+		return f.seen(name) != before, nil
+	})
 }
 
 func (f *fleet) seen(name string) string {
