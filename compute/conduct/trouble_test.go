@@ -43,6 +43,9 @@ func (t *trouble) call(effect func() error) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.over {
+		return nil
+	}
 	return t.fails(n, true)
 }
 
