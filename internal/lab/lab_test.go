@@ -64,7 +64,8 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// decided leaves out what another version of kernel or QEMU may show otherwise: numbers of IOMMU groups, and revisions.
+// decided leaves out what another version of kernel or QEMU may show otherwise: numbers of IOMMU groups, revisions, and how much
+// memory the kernel keeps for itself.
 func decided(m machine) map[string]string {
 	facts := map[string]string{}
 	for link, target := range m.links {
@@ -74,7 +75,7 @@ func decided(m machine) map[string]string {
 		facts[link] = target
 	}
 	for file, content := range m.files {
-		if path.Base(file) != "revision" {
+		if base := path.Base(file); base != "revision" && base != "meminfo" {
 			facts[file] = content
 		}
 	}
