@@ -13,6 +13,20 @@ type Finding struct {
 	Sentence string // names the rule
 }
 
+// Refuse is the sentence of the first rule that Judge finds wrong, or nothing. It is quick enough for each look at a host.
+func (rs Rules) Refuse(devices []Device) string {
+	if !slices.ContainsFunc(rs, func(r Rule) bool { return r.Tags.RemoteManaged == Yes }) {
+		return ""
+	}
+	h := hostOf(devices)
+	for _, r := range rs {
+		if sentence := h.remote(r); sentence != "" {
+			return r.where() + " " + sentence
+		}
+	}
+	return ""
+}
+
 // Judge compares rules with the devices of a host, whose Serial must have been read where NeedSerial says so. Wrong are rules with
 // remote_managed for what is no VF of the card, or for an interface that is not there. Warnings are rules that match nothing, or
 // nothing that earlier rules have left. The findings are in the order of the rules.

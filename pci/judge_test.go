@@ -67,6 +67,9 @@ func TestJudgeRows(t *testing.T) {
 				rules[i].At = "f:" + string(rune('1'+i))
 			}
 			found := rules.Judge(nics(t))
+			if refused := rules.Refuse(nics(t)); (refused != "") != (len(found) > 0 && found[0].Wrong) {
+				t.Errorf("refused %q", refused)
+			}
 			if len(c.says) == 0 {
 				if len(found) > 0 {
 					t.Errorf("%+v", found)

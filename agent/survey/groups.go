@@ -35,10 +35,8 @@ func (f Facts) checkRules() error {
 			return invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r))
 		}
 	}
-	for _, finding := range f.Rules.Judge(f.Devices) {
-		if finding.Wrong {
-			return invalid("%s", finding.Sentence)
-		}
+	if sentence := f.Rules.Refuse(f.Devices); sentence != "" {
+		return invalid("%s", sentence)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func TestVerdicts(t *testing.T) {
 			rules: []string{`{"product_id":"1515","traits":"fast"}`, `{"address":"0000:82:00.0","physical_network":"p"}`, `{"address":"0000:83:00.0","physical_network":null}`},
 			want: []string{"0000:81:00.1: cmp1_0000:81:00.0 CUSTOM_PCI_8086_1515 [CUSTOM_FAST]", "0000:81:00.2: cmp1_0000:81:00.0 CUSTOM_PCI_8086_1515 [CUSTOM_FAST]",
 				`0000:82:00.0: is for ports of physical_network "p"`, "0000:83:00.0: is for ports of tunnelled networks"}},
-		{name: "D32 remote_managed without a serial number", report: true, rules: []string{`{"address":"0000:81:00.2","remote_managed":true}`},
+		{name: "D33 remote_managed without a serial number", report: true, rules: []string{`{"address":"0000:81:00.2","remote_managed":true}`},
 			want: []string{"0000:81:00.2: is not offered: its entry of device_spec has remote_managed"}},
 		{name: "not reported", rules: []string{`{"vendor_id":"10de"}`}, want: []string{"0000:83:00.0: is offered, but", "10000:0a:00.0: is offered, but"}},
 		{name: "all that is wrong at once", report: true,
@@ -31,7 +31,7 @@ func TestVerdicts(t *testing.T) {
 				"0000:82:00.0: cmp1_0000:82:00.0 CUSTOM_PCI_8086_1528 []", "0000:83:00.0: cmp1_0000:83:00.0 CUSTOM_PCI_10DE_20B0 []",
 				"10000:0a:00.0: cmp1_10000:0A:00.0 CUSTOM_PCI_10DE_20B0 []"},
 			wrong: []string{`devname "eth0"`, "both offered"}},
-		{name: "one_time_use without reporting", rules: []string{`{"address":"0000:83:00.0","one_time_use":true}`},
+		{name: "D34 one_time_use without reporting", rules: []string{`{"address":"0000:83:00.0","one_time_use":true}`},
 			want: []string{"0000:83:00.0: is offered, but"}, wrong: []string{"needs [pci] report_in_placement"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,6 +64,33 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("the agent says %v, the check %q", err, wrong)
 			}
 		})
+	}
+}
+
+// BenchmarkDesired judges 500 VFs of 63 PFs by 20 rules of which the last matches, as each look at a host does.
+func BenchmarkDesired(b *testing.B) {
+	f := Facts{Host: "cmp1", Root: root, Report: true}
+	for i := range 63 {
+		pf := pci.Address{Bus: uint8(i)}
+		f.Devices = append(f.Devices, pci.Device{Address: pf, Vendor: "8086", Product: "1528", Type: pci.Physical, Class: 0x020000})
+		for n := range 8 {
+			f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: pf.Bus, Slot: 1, Func: uint8(n)}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, Class: 0x020000})
+		}
+	}
+	for i := range 20 {
+		rules, err := pci.ParseSpecs(fmt.Sprintf(`{"address":"0000:f%x:00.0","product_id":"1515"}`, i%16))
+		if i == 19 {
+			rules, err = pci.ParseSpecs(`{"product_id":"1515"}`)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		f.Rules = append(f.Rules, rules...)
+	}
+	for b.Loop() {
+		if tree, _, err := Desired(f); err != nil || len(tree.Providers) != 64 {
+			b.Fatal(len(tree.Providers), err)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func TestAgentCheck(t *testing.T) {
 			`device_spec = {"devname":"eth0"}`, `alias = {"name":"a"}`}, 1,
 			[]string{"nova.conf:4: [pci] device_spec = ", `unknown key "vendor"`, "nova.conf:6: [pci] alias", "PF 0000:11:00.0", "PF 0000:21:00.0", `devname "eth0"`, "5 errors", "(errors: 5)",
 				"cannot be reported as device_spec at"}},
-		{"one_time_use without reporting", []string{"[pci]", `device_spec = {"address":"0000:22:00.0","one_time_use":true}`}, 1, []string{"nova.conf:2", "needs [pci] report_in_placement"}},
+		{"D34 one_time_use without reporting", []string{"[pci]", `device_spec = {"address":"0000:22:00.0","one_time_use":true}`}, 1, []string{"nova.conf:2", "needs [pci] report_in_placement"}},
 		{"no machine", []string{"[berth]", "sysfs = /nowhere"}, 1, []string{"nova.conf:2", "/nowhere"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
