@@ -102,6 +102,17 @@ func parseID(file, text string) (string, error) {
 	return digits, nil
 }
 
+// parseUevent understands lines such as DRIVER=nvme.
+func parseUevent(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			out[key] = value
+		}
+	}
+	return out
+}
+
 // lastAddress finds the last element of a path that is a PCI address.
 func lastAddress(name string) (a pci.Address, found bool) {
 	for part := range strings.SplitSeq(name, "/") {

@@ -1,6 +1,6 @@
 // Package sysfs reads the PCI devices and NUMA nodes of a host from /sys, or from anything shaped like it.
 //
-//	bus/pci/devices/<address>/{vendor,device,class,numa_node}                                    files
+//	bus/pci/devices/<address>/{uevent,numa_node}, or {vendor,device,class,numa_node}             files
 //	bus/pci/devices/<address>/{sriov_totalvfs,sriov_numvfs,sriov_vf_device}                      files of a PF
 //	bus/pci/devices/<address>/{driver,iommu_group,physfn}                                        symlinks
 //	bus/pci/devices/<address>/net, …/virtio<n>/net                                               names of interfaces
@@ -126,22 +126,23 @@ type raw struct {
 	net                             []string
 }
 
-// readDevice reads as few files as will do: a VF has no VFs of its own, and what has no totalVFs has no numVFs.
+// readDevice reads as few files as will do: uevent says what four others do, a VF has no VFs of its own, and what has no totalVFs
+// has no numVFs.
 func readDevice(fsys fs.FS, dir string) (r raw, err error) {
-	for _, file := range []struct {
-		name string
-		to   *string
-	}{{"vendor", &r.vendor}, {"device", &r.device}, {"class", &r.class}} {
-		data, err := fs.ReadFile(fsys, path.Join(dir, file.name))
-		if err != nil {
-			return r, err
-		}
-		*file.to = strings.TrimSpace(string(data))
+	told, err := readUevent(fsys, dir, &r)
+	if !told && err == nil {
+		err = readNumbers(fsys, dir, &r)
+	}
+	if err != nil {
+		return r, err
 	}
 	for _, link := range []struct {
 		name string
 		to   *string
-	}{{"physfn", &r.physfn}, {"driver", &r.driver}, {"iommu_group", &r.group}} {
+	}{{"physfn", &r.physfn}, {"iommu_group", &r.group}, {"driver", &r.driver}} {
+		if told && link.name == "driver" {
+			continue
+		}
 		if *link.to, err = readLink(fsys, path.Join(dir, link.name)); err != nil {
 			return r, err
 		}
@@ -164,6 +165,38 @@ func readDevice(fsys fs.FS, dir string) (r raw, err error) {
 	}
 	r.net, err = readNet(fsys, dir, r.driver == "virtio-pci")
 	return r, err
+}
+
+// readUevent reads numbers and driver from the device's uevent. A captured machine has none, and some kernel may say less than that.
+func readUevent(fsys fs.FS, dir string, r *raw) (told bool, err error) {
+	text, err := readOptional(fsys, path.Join(dir, "uevent"))
+	if errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	}
+	if text == "" || err != nil {
+		return false, err
+	}
+	u := parseUevent(text)
+	vendor, device, ok := strings.Cut(u["PCI_ID"], ":")
+	if !ok || u["PCI_CLASS"] == "" {
+		return false, nil
+	}
+	r.vendor, r.device, r.class, r.driver = "0x"+vendor, "0x"+device, u["PCI_CLASS"], u["DRIVER"]
+	return true, nil
+}
+
+func readNumbers(fsys fs.FS, dir string, r *raw) error {
+	for _, file := range []struct {
+		name string
+		to   *string
+	}{{"vendor", &r.vendor}, {"device", &r.device}, {"class", &r.class}} {
+		data, err := fs.ReadFile(fsys, path.Join(dir, file.name))
+		if err != nil {
+			return err
+		}
+		*file.to = strings.TrimSpace(string(data))
+	}
+	return nil
 }
 
 // readNet lists the network interfaces of a device. Those of a virtio device lie under the virtio device that it carries.
