@@ -3,7 +3,7 @@ GO      ?= go
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test law fuzz lab nova bench bench-peer tools
+.PHONY: help build demo test law fuzz sim lab nova bench bench-peer tools
 
 help: ## print these verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,10 @@ law: ## only the law: imports, pure rooms, comments, sizes
 fuzz: ## fuzz every parser for a short while each (FUZZTIME=10s)
 	sh .ci/fuzz
 
-lab: ## boot a real kernel with SR-IOV and NUMA in QEMU and run the demo in it
+sim: ## let a simulated cloud live through OPS operations from SEED on, and see that what must be true is (OPS=5000000 SEED=1)
+	OPS=$(or $(OPS),5000000) SEED=$(or $(SEED),1) $(GO) test -run Seeds -count 1 -timeout 120m -v ./internal/sim
+
+lab: ## boot a real kernel with SR-IOV and NUMA in QEMU and live the life of devices on it
 	$(GO) test -tags lab -count=1 -timeout 20m -v ./internal/lab
 
 nova: ## let OpenStack's Nova, with its fake driver, live on Berth's Placement; installs Nova and RabbitMQ from Debian's packages

@@ -29,7 +29,7 @@ type Commands struct {
 	Device     DeviceCmd     `cmd:"" help:"See the devices of all hosts."`
 	Host       HostCmd       `cmd:"" help:"See hosts, and what their agents say is wrong on them."`
 	Provider   ProviderCmd   `cmd:"" help:"See resource providers, their trees and usages."`
-	Server     ServerCmd     `cmd:"" help:"Create, see and delete servers; ask why one is where it is, or nowhere."`
+	Server     ServerCmd     `cmd:"" help:"Create, see, change, move and delete servers; ask why one is where it is, or nowhere."`
 	Flavor     FlavorCmd     `cmd:"" help:"Create and see flavors."`
 	Candidates CandidatesCmd `cmd:"" help:"Ask Placement for allocation candidates, and why there are none."`
 }

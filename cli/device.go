@@ -1,16 +1,70 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/jaypipes/pcidb"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
 )
 
 // DeviceCmd groups the commands on devices.
 type DeviceCmd struct {
 	List DeviceListCmd `cmd:"" help:"List devices: host, address, what it is, class, NUMA node, state, holder."`
+
+	Clean DeviceCleanCmd `cmd:"" help:"Give a device for one-time use back: its host's agent runs the cleaning program, then it can be had again."`
+}
+
+// DeviceCleanCmd gives a device for one-time use back.
+type DeviceCleanCmd struct {
+	Host    string        `arg:"" help:"Host that has the device."`
+	Address string        `arg:"" help:"Address of the device, such as 0000:17:00.0."`
+	Wait    time.Duration `help:"How long to wait until it is clean." default:"5m"`
+
+	pause time.Duration // between two looks; 0: one second
+}
+
+// Run asks, and waits for what becomes of it. What the host's agent says is wrong is told.
+func (c *DeviceCleanCmd) Run(g *Globals) error {
+	const op = "cli.device.clean"
+	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
+	defer cancel()
+	before, err := c.look(ctx, g)
+	if err != nil {
+		return err
+	}
+	if err := g.hosts().Clean(ctx, c.Host, c.Address); err != nil {
+		return err
+	}
+	for {
+		h, err := c.look(ctx, g)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err == nil {
+			for _, sentence := range h.Conditions {
+				if strings.Contains(sentence, c.Address+" cannot be cleaned") && !slices.Contains(before.Conditions, sentence) {
+					return fault.New(fault.Conflict, op, "%s", sentence)
+				}
+			}
+			if !slices.ContainsFunc(h.Devices, func(d host.Device) bool { return d.Address == c.Address && d.Spent }) {
+				_, err := fmt.Fprintf(g.stdout(), "%s of %s is clean\n", c.Address, c.Host)
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s; its agent may still be at it, see `berth device list` and `berth host list`", c.Address, c.Host, c.Wait)
+		case <-time.After(cmp.Or(c.pause, time.Second)):
+		}
+	}
 }
 
 // DeviceListCmd lists the devices that the agents report.
@@ -38,6 +92,19 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 			d.ResourceClass, numaText(d.NUMANode), d.State, dash(d.Holder)})
 	}
 	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder"}, rows)
+}
+
+// look reads the host's report.
+func (c *DeviceCleanCmd) look(ctx context.Context, g *Globals) (host.Report, error) {
+	list, err := g.hosts().Hosts(ctx)
+	if err != nil {
+		return host.Report{}, err
+	}
+	i := slices.IndexFunc(list, func(h host.Report) bool { return h.Host == c.Host })
+	if i < 0 {
+		return host.Report{}, fault.New(fault.NotFound, "cli.device.clean", "no host %s has reported; `berth host list` lists them", c.Host)
+	}
+	return list[i], nil
 }
 
 func numaText(node int) string {

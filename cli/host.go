@@ -11,6 +11,32 @@ import (
 // HostCmd groups the commands on hosts.
 type HostCmd struct {
 	List HostListCmd `cmd:"" help:"List hosts: when their agents last reported, and what is wrong on them."`
+	Down HostDownCmd `cmd:"" help:"Say that a host is dead for good: what servers have left there is given back without its agent, and nothing is put there. Make sure that it does not run."`
+	Up   HostUpCmd   `cmd:"" help:"Take that back: servers are put there again once its agent reports."`
+}
+
+// HostDownCmd says that a host is dead.
+type HostDownCmd struct {
+	Host string `arg:"" help:"Name of the host."`
+}
+
+// Run tells compute.
+func (c *HostDownCmd) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	return g.compute().HostDown(ctx, c.Host, true)
+}
+
+// HostUpCmd takes it back.
+type HostUpCmd struct {
+	Host string `arg:"" help:"Name of the host."`
+}
+
+// Run tells compute.
+func (c *HostUpCmd) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	return g.compute().HostDown(ctx, c.Host, false)
 }
 
 // HostListCmd lists the hosts whose agents have reported.

@@ -16,6 +16,18 @@ type ServerCmd struct {
 	Show   ServerShowCmd   `cmd:"" help:"Show a server."`
 	Delete ServerDeleteCmd `cmd:"" help:"Delete servers."`
 	Why    ServerWhyCmd    `cmd:"" help:"Tell what was decided about a server, and why."`
+
+	Stop     ServerStopCmd     `cmd:"" help:"Stop servers; they keep their devices."`
+	Start    ServerStartCmd    `cmd:"" help:"Start servers that are stopped."`
+	Reboot   ServerRebootCmd   `cmd:"" help:"Stop servers and start them again."`
+	Rebuild  ServerRebuildCmd  `cmd:"" help:"Build a server anew where it is, with the devices that it has."`
+	Resize   ServerResizeCmd   `cmd:"" help:"Give a server another flavor, in another place; then confirm or revert."`
+	Confirm  ServerConfirmCmd  `cmd:"" help:"Confirm a resize or migration: what was there before is given back."`
+	Revert   ServerRevertCmd   `cmd:"" help:"Revert a resize or migration: the server goes back."`
+	Migrate  ServerMigrateCmd  `cmd:"" help:"Move a server to another host; then confirm or revert. With --live it keeps running and needs neither."`
+	Evacuate ServerEvacuateCmd `cmd:"" help:"Build a server anew on another host when its host is down."`
+	Shelve   ServerShelveCmd   `cmd:"" help:"Take servers off their hosts and give their devices back; unshelve finds a place again."`
+	Unshelve ServerUnshelveCmd `cmd:"" help:"Find a place for servers that are shelved."`
 }
 
 // ServerCreateCmd creates servers.
@@ -96,12 +108,20 @@ func pause(ctx context.Context) error {
 func (g *Globals) printServers(list []compute.Server) error {
 	rows := [][]string{}
 	for _, s := range list {
-		rows = append(rows, []string{s.ID, s.Name, s.Status, dash(hostOf(s)), dash(faultOf(s))})
+		rows = append(rows, []string{s.ID, s.Name, statusOf(s), dash(hostOf(s)), dash(faultOf(s))})
 	}
 	if list == nil {
 		list = []compute.Server{}
 	}
 	return g.print(list, []string{"ID", "Name", "Status", "Host", "Fault"}, rows)
+}
+
+// statusOf is the status with what is being done: "ACTIVE/deleting".
+func statusOf(s compute.Server) string {
+	if s.TaskState == nil || *s.TaskState == "" {
+		return s.Status
+	}
+	return s.Status + "/" + *s.TaskState
 }
 
 func hostOf(s compute.Server) string {
@@ -151,7 +171,7 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	rows := pairs("id", s.ID, "name", s.Name, "status", s.Status, "project", s.ProjectID, "user", s.UserID, "host", dash(hostOf(s)),
+	rows := pairs("id", s.ID, "name", s.Name, "status", statusOf(s), "project", s.ProjectID, "user", s.UserID, "host", dash(hostOf(s)),
 		"created", s.Created.String(), "updated", s.Updated.String(), "fault", dash(faultOf(s)))
 	if s.Flavor.FlavorValues != nil {
 		rows = append(rows, []string{"flavor", s.Flavor.Name})

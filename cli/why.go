@@ -45,7 +45,11 @@ func findWhy(ctx context.Context, client *compute.Client, name string) (compute.
 // PrintWhy writes the decisions for people: the question, the choice, the devices, and the trail.
 func PrintWhy(w io.Writer, why compute.Why) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s) is %s: flavor %s", why.Name, why.ID, why.Status, why.Flavor)
+	status := why.Status
+	if why.Task != "" {
+		status += "/" + why.Task
+	}
+	fmt.Fprintf(&b, "%s (%s) is %s: flavor %s", why.Name, why.ID, status, why.Flavor)
 	if why.Host != "" {
 		fmt.Fprintf(&b, ", host %s", why.Host)
 	}
@@ -68,6 +72,19 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 	}
 	for _, d := range why.Devices {
 		fmt.Fprintf(&b, "device %s serves request %s\n", d.Address, d.RequestID)
+	}
+	if m := why.Move; m != nil {
+		fmt.Fprintf(&b, "%s under way: migration %s holds what it had on %s: %s\n", m.Kind, m.Migration, m.Source.Host, devicesText(m.Source.Devices))
+	}
+	for _, l := range why.Left {
+		fmt.Fprintf(&b, "left behind on %s: %s holds %s until the agent there says that it is gone\n", l.Host, l.Consumer, devicesText(l.Devices))
+	}
+	for _, f := range why.Falls {
+		fmt.Fprintf(&b, "turned down by %s: %d hosts (%s): %s", f.Step, f.Count, strings.Join(f.Hosts, ", "), f.Reason)
+		if f.Nearest != "" {
+			fmt.Fprintf(&b, "; nearest miss: %s", f.Nearest)
+		}
+		b.WriteString("\n")
 	}
 	if why.Fault != "" {
 		fmt.Fprintf(&b, "fault: %s\n", why.Fault)
@@ -96,4 +113,11 @@ func amountsText(amounts map[string]int) string {
 		return "nothing countable"
 	}
 	return strings.Join(parts, ",")
+}
+
+func devicesText(addresses []string) string {
+	if len(addresses) == 0 {
+		return "no devices"
+	}
+	return "devices " + strings.Join(addresses, ", ")
 }

@@ -13,10 +13,10 @@ import (
 
 // Alias is one object of `[pci] alias`: a name by which flavors ask for devices, and what the devices must be.
 type Alias struct {
-	Name           string
-	Want           Want   // Class is always set: resource_class, or ClassFor vendor and product
-	Policy         Policy // numa_policy, Legacy unless said
-	LiveMigratable Flag
+	Name   string
+	Want   Want   // Class is always set: resource_class, or ClassFor vendor and product
+	Or     []Want // what further options of this name say, each an alternative; of the same type as Want
+	Policy Policy // numa_policy, Legacy unless said
 }
 
 var aliasKeys = []string{"name", "vendor_id", "product_id", "device_type", "numa_policy", "resource_class", "traits", "live_migratable",
@@ -102,7 +102,7 @@ func (a *Alias) readWords(o object) (err error) {
 	if _, err := o.word("capability_type", []string{"pci"}); err != nil {
 		return err
 	}
-	a.LiveMigratable, err = o.flag("live_migratable")
+	a.Want.LiveMigratable, err = o.flag("live_migratable")
 	return err
 }
 
@@ -140,7 +140,7 @@ func (a *Alias) readNames(o object) error {
 	return nil
 }
 
-// String prints the alias as an option text that ParseAlias reads back to the same alias.
+// String prints the first definition of the alias as an option text that ParseAlias reads back to the same.
 func (a Alias) String() string {
 	var w writer
 	w.text("name", a.Name)
@@ -150,7 +150,7 @@ func (a Alias) String() string {
 	w.text("numa_policy", string(a.Policy))
 	w.text("resource_class", string(a.Want.Class))
 	w.text("traits", joined(a.Want.Required, a.Want.Forbidden))
-	w.text("live_migratable", string(a.LiveMigratable))
+	w.text("live_migratable", string(a.Want.LiveMigratable))
 	return w.String()
 }
 
@@ -158,8 +158,9 @@ func (a Alias) String() string {
 type Aliases map[string]Alias
 
 // Add reads one occurrence of `[pci] alias` and keeps it. inPlacement is `[filter_scheduler] pci_in_placement`: without it devices
-// are found by vendor_id and product_id alone, so that an alias needs both. A name has one definition: alternatives under one
-// name could not be asked of Placement.
+// are found by vendor_id and product_id alone, so that an alias needs both. A name may be defined several times: a device that
+// meets one definition will do. They must agree in device_type and numa_policy, and inPlacement also in class and traits, because one
+// question is asked of Placement for all of them.
 func (as Aliases) Add(text string, inPlacement bool) error {
 	a, err := ParseAlias(text)
 	if err != nil {
@@ -169,12 +170,34 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 		return refuse("alias %q has no vendor_id and product_id, which it needs while [filter_scheduler] pci_in_placement is off; add them or switch it on",
 			a.Name)
 	}
-	if first, twice := as[a.Name]; twice {
-		return refuse("alias %q is defined twice, first as %s; give all its devices one resource_class in device_spec and name that class in one alias",
-			a.Name, first)
+	first, twice := as[a.Name]
+	if !twice {
+		as[a.Name] = a
+		return nil
 	}
-	as[a.Name] = a
+	switch {
+	case a.Want.Type != first.Want.Type:
+		return refuse("alias %q is defined twice with different device_type, first as %s; give all definitions the same", a.Name, first)
+	case a.Policy != first.Policy:
+		return refuse("alias %q is defined twice with different numa_policy, first as %s; give all definitions the same", a.Name, first)
+	case inPlacement && a.String() == first.String():
+		return refuse("alias %q is defined twice as %s; keep one, or name a resource_class that different devices share", a.Name, first)
+	case inPlacement && !sameQuestion(a.Want, first.Want):
+		return refuse("alias %q is defined twice with different classes or traits, first as %s; give all its devices one resource_class in device_spec and name that class in each definition",
+			a.Name, first)
+	case len(first.Or) == maxDefinitions-1:
+		return refuse("alias %q is defined more than %d times", a.Name, maxDefinitions)
+	}
+	first.Or = append(slices.Clone(first.Or), a.Want)
+	as[a.Name] = first
 	return nil
+}
+
+const maxDefinitions = 64 // of one alias
+
+// sameQuestion says whether Placement is asked the same for both.
+func sameQuestion(a, b Want) bool {
+	return a.Class == b.Class && slices.Equal(a.Required, b.Required) && slices.Equal(a.Forbidden, b.Forbidden)
 }
 
 // ParseAliases reads all occurrences of `[pci] alias` as Add does, and names the occurrence that is wrong by its number.
@@ -236,9 +259,16 @@ func (as Aliases) Requests(text string, newID func() string) ([]Request, error) 
 			return nil, refuse("pci_passthrough:alias %q: no alias %q is configured; %s", clip(text), c.Name,
 				suggest(c.Name, slices.Sorted(maps.Keys(as))))
 		}
-		want := a.Want
-		want.Required, want.Forbidden = slices.Clone(want.Required), slices.Clone(want.Forbidden)
-		list = append(list, Request{ID: newID(), Alias: a.Name, Count: c.Count, Want: want, Policy: a.Policy})
+		r := Request{ID: newID(), Alias: a.Name, Count: c.Count, Want: a.Want.clone(), Policy: a.Policy}
+		for _, w := range a.Or {
+			r.Or = append(r.Or, w.clone())
+		}
+		list = append(list, r)
 	}
 	return list, nil
+}
+
+func (w Want) clone() Want {
+	w.Required, w.Forbidden = slices.Clone(w.Required), slices.Clone(w.Forbidden)
+	return w
 }

@@ -18,15 +18,15 @@ func TestParseAlias(t *testing.T) {
 		// "If a request comes from an alias that does not have a resource_class associated with it, then it will be defaulted to
 		// CUSTOM_PCI_<vendor_id>_<product_id>." (spec 002)
 		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required","live_migratable":"yes"}`: {Name: "a",
-			Policy: Required, LiveMigratable: Yes, Want: Want{Vendor: "de12", Product: "12af", Type: Virtual, Class: "CUSTOM_PCI_DE12_12AF"}},
+			Policy: Required, Want: Want{Vendor: "de12", Product: "12af", Type: Virtual, Class: "CUSTOM_PCI_DE12_12AF", LiveMigratable: Yes}},
 		// "When the resource_class is specified, the vendor_id and product_id tags will no longer be required." (spec 002)
 		`{"name":"a","resource_class":"gpu","traits":"foo, bar,CUSTOM_BLUE"}`: {Name: "a", Policy: Legacy,
 			Want: Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_BAR", "CUSTOM_BLUE", "CUSTOM_FOO"}}},
 		// "Also trait names in traits can be prefixed with ! to express a forbidden trait." (spec 002)
 		`{"name":"a","resource_class":"PGPU","vendor_id":"10de","traits":"!slow,hw_gpu_api_vulkan,! old"}`: {Name: "a", Policy: Legacy,
 			Want: Want{Vendor: "10de", Class: "PGPU", Required: []resource.Trait{"HW_GPU_API_VULKAN"}, Forbidden: []resource.Trait{"CUSTOM_OLD", "CUSTOM_SLOW"}}},
-		`{"name":"a","resource_class":"x","capability_type":"pci","live_migratable":false}`: {Name: "a", Policy: Legacy, LiveMigratable: No,
-			Want: Want{Class: "CUSTOM_X"}},
+		`{"name":"a","resource_class":"x","capability_type":"pci","live_migratable":false}`: {Name: "a", Policy: Legacy,
+			Want: Want{Class: "CUSTOM_X", LiveMigratable: No}},
 	} {
 		got, err := ParseAlias(text)
 		if err != nil || !reflect.DeepEqual(got, want) {

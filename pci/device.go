@@ -15,6 +15,9 @@ const (
 	Virtual  Type = "type-VF"  // a virtual function of a PF
 )
 
+// VDPA is a VF that carries a vDPA device. No alias asks for it: it is for network ports of that kind.
+const VDPA Type = "vdpa"
+
 // NoNUMA is the NUMA node of a device whose firmware names none (numa_node reads -1).
 const NoNUMA = -1
 
@@ -27,13 +30,15 @@ type Device struct {
 	Vendor     string   // vendor: four lower-case hex digits, no 0x
 	Product    string   // device: likewise
 	Class      uint32   // class: base class, subclass, programming interface, e.g. 0x020000 for Ethernet
-	Type       Type     // from sriov_totalvfs and physfn
+	Type       Type     // from sriov_totalvfs, physfn and bus/vdpa
 	Parent     *Address // physfn: the PF of a VF, else nil
 	NUMANode   int      // numa_node, or NoNUMA
 	Driver     string   // driver: the bound driver's name, or ""
 	IOMMUGroup int      // iommu_group: its number, or NoGroup
 	TotalVFs   int      // sriov_totalvfs of a PF
 	NumVFs     int      // sriov_numvfs of a PF: how many exist now
+	VFProduct  string   // sriov_vf_device of a PF: product of its VFs, four lower-case hex digits, or ""
+	Serial     string   // of the card, keyword SN in vpd; "" when it has none or nobody has read it
 	Net        []string // net/: names of its network interfaces, sorted
 }
 

@@ -26,6 +26,9 @@ type Want struct {
 	Class     resource.Class   // the resource class asked of Placement
 	Required  []resource.Trait // sorted
 	Forbidden []resource.Trait // sorted; an alias names them with "!" (spec 002, "PCI alias configuration")
+
+	// LiveMigratable wants a device whose rule says the same (live_migratable); Unset takes any.
+	LiveMigratable Flag
 }
 
 // Request is one device request of a server, from one `alias:count` of its flavor: Nova's InstancePCIRequest.
@@ -34,6 +37,7 @@ type Request struct {
 	Alias  string // alias_name
 	Count  int    // how many devices
 	Want   Want
+	Or     []Want // the other definitions of the alias: a device that meets one of them is as good
 	Policy Policy
 	// Providers are the providers chosen in Placement, one for each device, in the order of the groups.
 	// Nil means that Placement was not asked (pci_in_placement is off) and any device that fits will do.
@@ -43,6 +47,45 @@ type Request struct {
 // GroupSuffix is the requester id of the i-th device's request group, counted from 0: "<request_id>-<index>"
 // (spec 002, "Scheduling").
 func (r Request) GroupSuffix(i int) string { return fmt.Sprintf("%s-%d", r.ID, i) }
+
+// Refuse gives the sentence why a device is not for the request, or nothing when it is: one of its definitions is met. migratable is
+// what the device's rule says of live_migratable.
+func (r Request) Refuse(d Device, migratable Flag) string {
+	first := ""
+	for i, w := range append([]Want{r.Want}, r.Or...) {
+		why := w.Refuse(d)
+		if why == "" {
+			why = w.refuseFlag(migratable)
+		}
+		if why == "" {
+			return ""
+		}
+		if i == 0 {
+			first = why
+		}
+	}
+	return first
+}
+
+// LiveMigratable says whether every device of the request is sure to be live-migratable: all its definitions ask for it by name.
+func (r Request) LiveMigratable() bool {
+	for _, w := range append([]Want{r.Want}, r.Or...) {
+		if w.LiveMigratable != Yes {
+			return false
+		}
+	}
+	return true
+}
+
+func (w Want) refuseFlag(has Flag) string {
+	switch {
+	case w.LiveMigratable == Unset || w.LiveMigratable == has:
+		return ""
+	case has == Unset:
+		return fmt.Sprintf("its rule does not say live_migratable %s", w.LiveMigratable)
+	}
+	return fmt.Sprintf("its rule says live_migratable %s", has)
+}
 
 // Refuse gives the sentence why a device is not what is wanted, or nothing when it is. Class and traits are
 // Placement's to judge; vendor, product and type are judged here, also when the alias names a class.
@@ -54,8 +97,8 @@ func (w Want) Refuse(d Device) string {
 		return fmt.Sprintf("product is %s, not %s", d.Product, w.Product)
 	case w.Type != "" && w.Type != d.Type:
 		return fmt.Sprintf("it is a %s, not a %s", d.Type, w.Type)
-	case w.Type == "" && d.Type == Physical:
-		return "it is a type-PF, which the alias does not ask for by device_type"
+	case w.Type == "" && d.Type != Plain && d.Type != Virtual:
+		return fmt.Sprintf("it is a %s, which the alias does not ask for by device_type", d.Type)
 	}
 	return ""
 }

@@ -62,8 +62,12 @@ func ParseSpecs(text string) (Rules, error) {
 		}
 	}
 	var rules Rules
-	for _, raw := range list {
+	for i, raw := range list {
 		rule, err := parseRule(raw)
+		if err != nil && len(list) > 1 {
+			rest, _ := strings.CutPrefix(fault.TextOf(err), option)
+			return nil, refuse("%s, entry %d of %d%s", option, i+1, len(list), rest)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -167,14 +171,25 @@ func (r *Rule) readNames(o object) error {
 }
 
 // Match says whether the rule means this device. parent is the PF of a VF where it is known; only devname needs it. A rule
-// with the exact address of a PF means the PF and all its VFs; product_id narrows it to one kind.
+// with the exact address of a PF means the PF and all its VFs; product_id narrows it to one kind. What is managed remotely needs a
+// serial number, by which its card is known elsewhere.
 func (r Rule) Match(d Device, parent *Device) bool {
-	if r.Vendor != "" && r.Vendor != d.Vendor || r.Product != "" && r.Product != d.Product {
+	if !r.numbers(d) || r.Tags.RemoteManaged == Yes && d.Serial == "" {
 		return false
 	}
 	if r.Devname != "" {
 		return slices.Contains(d.Net, r.Devname) || parent != nil && slices.Contains(parent.Net, r.Devname)
 	}
+	return r.at(d)
+}
+
+// numbers says whether vendor and product are those of the rule.
+func (r Rule) numbers(d Device) bool {
+	return (r.Vendor == "" || r.Vendor == d.Vendor) && (r.Product == "" || r.Product == d.Product)
+}
+
+// at says whether the device lies where the rule says, or is a VF of the PF that does.
+func (r Rule) at(d Device) bool {
 	if r.Address.Match(d.Address) {
 		return true
 	}

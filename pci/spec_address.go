@@ -17,6 +17,7 @@ type Pattern struct {
 // field is one part of a Pattern. Empty text is the wildcard; without expression the text is the number as Address prints it.
 type field struct {
 	text       string
+	number     uint32
 	expression *regexp.Regexp
 }
 
@@ -69,7 +70,7 @@ func parseGlob(text string) (Pattern, error) {
 			return Pattern{}, refuse("device_spec: the %s %q of address %q must be \"*\" or a hexadecimal number of at most %X",
 				addressKeys[i], part, text, fieldLimits[i])
 		}
-		f.text = fmt.Sprintf(fieldFormats[i], n)
+		f.text, f.number = fmt.Sprintf(fieldFormats[i], n), uint32(n)
 	}
 	return p, nil
 }
@@ -107,17 +108,18 @@ func compile(text string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?i:" + text + ")")
 }
 
-func (f field) match(digits string) bool {
+// match compares a number, which only expressions need in digits.
+func (f field) match(n uint32, format string) bool {
 	if f.expression != nil {
-		return f.expression.MatchString(digits)
+		return f.expression.MatchString(fmt.Sprintf(format, n))
 	}
-	return f.text == "" || f.text == digits
+	return f.text == "" || f.number == n
 }
 
 // Match says whether an address is one of those that the pattern means.
 func (p Pattern) Match(a Address) bool {
-	return p.domain.match(fmt.Sprintf("%04x", a.Domain)) && p.bus.match(fmt.Sprintf("%02x", a.Bus)) &&
-		p.slot.match(fmt.Sprintf("%02x", a.Slot)) && p.function.match(fmt.Sprintf("%x", a.Func))
+	return p.domain.match(a.Domain, fieldFormats[0]) && p.bus.match(uint32(a.Bus), fieldFormats[1]) &&
+		p.slot.match(uint32(a.Slot), fieldFormats[2]) && p.function.match(uint32(a.Func), fieldFormats[3])
 }
 
 // Exact gives the one address that the pattern spells out in full, also as expressions that are plain digits.

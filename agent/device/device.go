@@ -42,12 +42,17 @@ type Offer struct {
 	Class    resource.Class
 	Traits   []resource.Trait // sorted
 	ForPorts bool             // only network ports may have it; no claim of an alias is given it
+
+	RemoteManaged  bool     // its rule says so; no claim of an alias is given it either
+	LiveMigratable pci.Flag // of its rule
+	Spent          bool     // for one-time use, and used: nobody is given it until it is cleaned
 }
 
-// same says whether two offers are the same to who holds one of them: a new driver or network name is not news.
+// same says whether two offers are the same to who holds one of them: a new driver or network name is not news. The class of a
+// device that no provider counts yet binds nobody.
 func (o Offer) same(p Offer) bool {
 	return o.Device.Vendor == p.Device.Vendor && o.Device.Product == p.Device.Product && o.Device.Type == p.Device.Type &&
-		o.Device.Holder() == p.Device.Holder() && o.Class == p.Class &&
+		o.Device.Holder() == p.Device.Holder() && (o.Class == p.Class || o.Provider == "") &&
 		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
 }
 
@@ -156,6 +161,7 @@ func (e entry) offered(now Offer) entry {
 	if e.held() && e.offer.Provider != "" {
 		now.Provider = e.offer.Provider
 	}
+	now.Spent = now.Spent || e.held() && e.offer.Spent
 	e.offer = now
 	return e
 }

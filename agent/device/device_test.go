@@ -139,15 +139,15 @@ func TestClaimByClassAlone(t *testing.T) {
 
 func TestClaimAllIsAllOrNothing(t *testing.T) {
 	s := New(append(card(0x81, 2, "A"), plain))
-	n, picked, refusal := s.ClaimAll("s1", []pci.Request{vfs("r1", "A"), request(plain, 1, "gpu"), vfs("r2", "A")})
+	n, picked, refusal := s.ClaimAll("s1", []pci.Request{vfs("r1", "A"), request(plain, 1, "gpu"), vfs("r2", "A")}, Near{})
 	if addresses(picked) != "81:00.1 82:00.0 81:00.2" || refusal != "" || len(n.Held("s1")) != 3 {
 		t.Errorf("%s %s", addresses(picked), refusal)
 	}
-	n, picked, refusal = s.ClaimAll("s1", []pci.Request{vfs("r1", "A"), vfs("r2", "A", "A")})
+	n, picked, refusal = s.ClaimAll("s1", []pci.Request{vfs("r1", "A"), vfs("r2", "A", "A")}, Near{})
 	if refusal == "" || picked != nil || n.print() != s.print() {
 		t.Errorf("%v %s", picked, refusal)
 	}
-	if n, picked, refusal := s.ClaimAll("s1", nil); refusal != "" || picked != nil || n.print() != s.print() {
+	if n, picked, refusal := s.ClaimAll("s1", nil, Near{}); refusal != "" || picked != nil || n.print() != s.print() {
 		t.Errorf("%v %s", picked, refusal)
 	}
 }

@@ -74,6 +74,37 @@ func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 	return n, s.changes(n, nil)
 }
 
+// Rename gives what one holder has to another name of the same holder, as when a server's source becomes its migration's. A name
+// that holds nothing changes nothing.
+func (s Set) Rename(from, to resource.ConsumerID) Set {
+	n := s.clone()
+	for address, e := range s.entries {
+		if e.held() && e.holder == from {
+			e.holder = to
+			n.entries[address] = e
+		}
+	}
+	return n
+}
+
+// Spend says that a device for one-time use has been used, or, with false, that it has been cleaned. A device that is not in the set
+// changes nothing.
+func (s Set) Spend(address pci.Address, spent bool) Set {
+	e, found := s.entries[address]
+	if !found || e.offer.Spent == spent {
+		return s
+	}
+	n := s.clone()
+	e.offer.Spent = spent
+	if e.fresh != nil {
+		fresh := *e.fresh
+		fresh.Spent = spent
+		e.fresh = &fresh
+	}
+	n.entries[address] = e
+	return n
+}
+
 // changes compares two sets, by address.
 func (s Set) changes(n Set, why map[pci.Address]string) []Change {
 	all := append(s.addresses(), n.addresses()...)

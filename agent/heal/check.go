@@ -13,8 +13,8 @@ import (
 
 // Check judges a plan by its outcome, not by how it was made: none may touch what is not the agent's, drop
 // inventory that is held, or lose a consumer's share. A plan with one objection is thrown away whole.
-func Check(p Plan, actual provider.Tree, uses Uses, marks Marks) []Objection {
-	c := checker{actual: actual, after: Apply(p, actual), uses: uses, marks: marks}
+func Check(p Plan, aim Aim, actual provider.Tree, uses Uses, marks Marks) []Objection {
+	c := checker{aim: aim, actual: actual, after: Apply(p, actual), uses: uses, marks: marks}
 	for _, s := range p.Steps {
 		c.step(s)
 	}
@@ -29,6 +29,7 @@ func Check(p Plan, actual provider.Tree, uses Uses, marks Marks) []Objection {
 }
 
 type checker struct {
+	aim           Aim
 	actual, after provider.Tree
 	uses          Uses
 	marks         Marks
@@ -55,6 +56,10 @@ func (c *checker) step(s Step) {
 	if s.Op == CreateClass || s.Op == CreateTrait {
 		return
 	}
+	if s.Op == Reshape {
+		c.reshape(s)
+		return
+	}
 	p, exists := c.actual.ByID(s.Provider)
 	switch {
 	case s.Op == CreateProvider:
@@ -69,6 +74,35 @@ func (c *checker) step(s Step) {
 		c.object(p, "", nil, "it touches %s, which is not this agent's", p.Name)
 	case s.Generation != p.Generation:
 		c.object(p, "", nil, "it was made for generation %d of %s, which is at %d", s.Generation, p.Name, p.Generation)
+	}
+}
+
+// reshape looks after those whose allocations are written: nobody loses anything, and nobody gets more than its guest has.
+func (c *checker) reshape(s Step) {
+	for _, id := range slices.Sorted(maps.Keys(s.Stocks)) {
+		p, exists := c.actual.ByID(id)
+		if exists {
+			c.step(Step{Op: PutInventories, Provider: id, Name: p.Name, Generation: s.Stocks[id].Generation})
+		} else if _, created := c.after.ByID(id); !created {
+			c.object(p, "", nil, "it touches %s, which is not in the tree", id)
+		}
+	}
+	for _, consumer := range slices.Sorted(maps.Keys(s.Allocations)) {
+		hold, next := c.aim.Holds[consumer], s.Allocations[consumer]
+		for id, amounts := range hold.Allocation {
+			for class, n := range amounts {
+				if next[id][class] < n {
+					c.object(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer}, "%s would lose %d %s of %s", consumer, n-next[id][class], class, id)
+				}
+			}
+		}
+		for id, amounts := range next {
+			for class, n := range amounts {
+				if was := hold.Allocation[id][class]; n > was && n > hold.Devices[id][class] {
+					c.object(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer}, "%s would get %d %s of %s, and its guest has %d", consumer, n, class, id, hold.Devices[id][class])
+				}
+			}
+		}
 	}
 }
 
@@ -91,6 +125,12 @@ func (c *checker) shares(before, after provider.Provider, exists bool) {
 	}
 }
 
+// returned says whether the provider's device has been cleaned.
+func (c *checker) returned(p provider.Provider) bool {
+	want, wanted := c.aim.Tree.ByName(p.Name)
+	return wanted && c.aim.Returned[want.ID]
+}
+
 // foreign looks after what others put on the agent's own providers.
 func (c *checker) foreign(before, after provider.Provider) {
 	ours := map[resource.Class]bool{}
@@ -109,7 +149,7 @@ func (c *checker) foreign(before, after provider.Provider) {
 		if is.Total == 0 && !ours[class] {
 			c.object(before, class, nil, "it takes %s from %s, which others put there", class, before.Name)
 		}
-		if is.Total > 0 && is.Reserved < min(was.Reserved, is.Total) {
+		if is.Total > 0 && !c.returned(before) && !(before.Parent == "" && slices.Contains(c.aim.Firm, class)) && is.Reserved < min(was.Reserved, is.Total) {
 			c.object(before, class, nil, "it lowers the reserved %s of %s from %d to %d", class, before.Name, was.Reserved, is.Reserved)
 		}
 	}

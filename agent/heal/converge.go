@@ -19,6 +19,7 @@ func (m *maker) converge(want, have provider.Provider) {
 		m.plan.Marks[have.ID] = Mark{Classes: sorted(owned, have.Inventories), Traits: m.marks[have.ID].Traits}
 		return
 	}
+	m.stock[have.ID], m.seen[have.ID] = inventories, have
 	m.plan.Marks[have.ID] = Mark{Classes: sorted(owned, inventories), Traits: unique(want.Traits)}
 	traits := mergeTraits(want.Traits, have.Traits, m.marks[have.ID].Traits)
 	if !slices.Equal(traits, unique(have.Traits)) {
@@ -27,6 +28,10 @@ func (m *maker) converge(want, have provider.Provider) {
 		}
 		m.plan.Steps = append(m.plan.Steps, Step{Op: PutTraits, Provider: have.ID, Name: have.Name, Generation: have.Generation,
 			Traits: traits, Change: traitChange(have.Traits, traits)})
+		if holders := m.uses.all(have.ID); len(holders) > 0 && want.Parent != "" {
+			m.note("%s changes its traits (%s), and %s: what they were promised may no longer be true", have.Name, traitChange(have.Traits, traits), heldBy(holders))
+			m.plan.Warned[have.ID] = m.plan.Notes[len(m.plan.Notes)-1]
+		}
 	}
 	if !maps.Equal(inventories, have.Inventories) {
 		for _, c := range slices.Sorted(maps.Keys(inventories)) {
@@ -91,10 +96,10 @@ func (m *maker) inventories(want, have provider.Provider, owned map[resource.Cla
 		if exists && !root {
 			next = m.holdTotal(have, class, before, next)
 		}
-		if exists {
+		if firm := root && slices.Contains(m.aim.Firm, class); exists && !firm && !m.aim.Returned[want.ID] {
 			next.Reserved = min(max(next.Reserved, before.Reserved), next.Total)
 		}
-		if exists && root {
+		if exists && root && !slices.Contains(m.aim.Ratios, class) {
 			next.AllocationRatio = before.AllocationRatio
 		}
 		result[class] = next
@@ -156,6 +161,25 @@ func (u Uses) holders(id provider.ID, class resource.Class) (consumers []resourc
 	}
 	slices.Sort(consumers)
 	return consumers, used
+}
+
+// all lists who holds anything of a provider, in order.
+func (u Uses) all(id provider.ID) []resource.ConsumerID {
+	var list []resource.ConsumerID
+	for consumer, amounts := range u[id] {
+		for _, n := range amounts {
+			if n > 0 {
+				list = append(list, consumer)
+				break
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (m *maker) note(format string, args ...any) {
+	m.plan.Notes = append(m.plan.Notes, fmt.Sprintf(format, args...))
 }
 
 func (m *maker) object(p provider.Provider, class resource.Class, holders []resource.ConsumerID, why string) {

@@ -3,7 +3,7 @@
 // Make plans and cannot act; Check judges a plan without knowing how it was made; the loop carries a
 // plan out whole or throws it away. A host where nothing changed has an empty plan.
 //
-// The agent touches only what it owns: the root's VCPU, MEMORY_MB and DISK_GB, and children that bear the
+// The agent touches only what it owns: the root's VCPU, PCPU, MEMORY_MB and DISK_GB, and children that bear the
 // trait COMPUTE_MANAGED_PCI_DEVICE (or that carry the name of a device the host has, which is how a child
 // looks whose creation was cut short). What others put there stays: other classes and traits, a
 // reserved amount, the root's allocation ratio. What the agent put there before, and may take
@@ -22,8 +22,8 @@ import (
 // in Placement").
 const Managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
 
-// Uses says who holds what of each provider. It must be complete for each provider that a plan touches; a
-// plan that is empty without any uses is empty with them.
+// Uses says who holds what of each provider. It must be complete for each provider that a plan touches, and for those that guests hold
+// devices of; a plan that is empty without any uses is with them at most a reshape that gives guests their shares.
 type Uses map[provider.ID]map[resource.ConsumerID]resource.Amounts
 
 // Mark is what the agent put on a provider.
@@ -36,15 +36,33 @@ type Mark struct {
 type Marks map[provider.ID]Mark
 
 // rootClasses are the agent's own on the root.
-var rootClasses = [...]resource.Class{"VCPU", "MEMORY_MB", "DISK_GB"}
+var rootClasses = [...]resource.Class{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 
-// Make plans the smallest set of steps from actual to desired. Providers are the same when their names are; new
-// ones get their id from desired. What cannot be done without taking something from a consumer is no step but an
-// objection of the plan. The fault is Invalid when desired is no tree of one root, and Conflict when
+// Aim is what a host ought to be in Placement.
+type Aim struct {
+	Tree     provider.Tree
+	Ratios   []resource.Class             // of the root, whose allocation_ratio the configuration decides; of others, that which Placement has stays
+	Firm     []resource.Class             // of the root, whose reserved amount the configuration decides; of others, it never sinks
+	Returned map[provider.ID]bool         // providers of Tree whose reserved amount is given back: their device has been cleaned
+	Holds    map[resource.ConsumerID]Hold // everybody whose guest here has devices
+}
+
+// Hold is what the guest of one consumer has, and what Placement says.
+type Hold struct {
+	Devices    resource.Allocation // by providers of Tree
+	Allocation resource.Allocation // all that Placement has for the consumer, anywhere; empty also when nobody asked
+	Wait       bool                // nothing may be written for it now: its claims are on the move
+}
+
+// Make plans the smallest set of steps from actual to the aim. Providers are the same when their names are; new
+// ones get their id from the aim. What cannot be done without taking something from a consumer is no step but an
+// objection of the plan. The fault is Invalid when the aim is no tree of one root, and Conflict when
 // actual is the tree of somebody else.
-func Make(desired, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
-	m := maker{actual: actual, uses: uses, marks: marks, ids: map[provider.ID]provider.ID{}, known: names(actual)}
-	m.plan.Marks = Marks{}
+func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
+	m := maker{aim: aim, actual: actual, uses: uses, marks: marks, ids: map[provider.ID]provider.ID{}, known: names(actual),
+		stock: map[provider.ID]map[resource.Class]resource.Inventory{}, seen: map[provider.ID]provider.Provider{}}
+	m.plan.Marks, m.plan.Warned = Marks{}, map[provider.ID]string{}
+	desired := aim.Tree
 	for _, p := range desired.Providers {
 		if p.ID == "" {
 			return Plan{}, fault.New(fault.Invalid, "heal.Make", "the tree to report has a provider %s without an id", p.Name)
@@ -64,6 +82,7 @@ func Make(desired, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 		m.ids[want.ID] = have.ID
 		m.converge(want, have)
 	}
+	m.mend()
 	// Children before parents, so that a parent may go with its children.
 	providers := actual.Sorted().Providers
 	for _, have := range slices.Backward(providers) {
@@ -76,13 +95,16 @@ func Make(desired, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 }
 
 type maker struct {
+	aim    Aim
 	actual provider.Tree
 	uses   Uses
 	marks  Marks
-	ids    map[provider.ID]provider.ID // of desired → as Placement has or will have it
-	known  map[string]bool             // custom classes and traits that exist for certain
-	names  []Step                      // that create custom classes and traits
-	gone   []provider.ID               // planned to be deleted
+	ids    map[provider.ID]provider.ID                           // of desired → as Placement has or will have it
+	known  map[string]bool                                       // custom classes and traits that exist for certain
+	names  []Step                                                // that create custom classes and traits
+	gone   []provider.ID                                         // planned to be deleted
+	stock  map[provider.ID]map[resource.Class]resource.Inventory // what each provider shall have
+	seen   map[provider.ID]provider.Provider                     // of the aim, as it is now or is created
 	plan   Plan
 }
 

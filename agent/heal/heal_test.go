@@ -163,7 +163,7 @@ cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but
 		{name: "nothing is no inventory", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 0))), actual: tree(host, pf("3b", nil)), want: "nothing to do\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plan, err := Make(c.desired, c.actual, c.uses, c.marks)
+			plan, err := Make(Aim{Tree: c.desired}, c.actual, c.uses, c.marks)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +174,7 @@ cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but
 			if want := strings.TrimPrefix(c.want, "\n"); b.String() != want {
 				t.Errorf("got\n%swant\n%s", b.String(), want)
 			}
-			if bad := Check(plan, c.actual, c.uses, c.marks); len(bad) > 0 {
+			if bad := Check(plan, Aim{}, c.actual, c.uses, c.marks); len(bad) > 0 {
 				t.Errorf("the check refuses: %v", bad)
 			}
 		})
@@ -183,7 +183,7 @@ cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but
 
 func TestReservedIsKeptAndNeverAboveTheTotal(t *testing.T) {
 	actual := tree(host, pf("3b", with(stock("CUSTOM_NIC", 4), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 3 })))
-	plan, err := Make(tree(host, pf("3b", stock("CUSTOM_NIC", 2))), actual, nil, nil)
+	plan, err := Make(Aim{Tree: tree(host, pf("3b", stock("CUSTOM_NIC", 2)))}, actual, nil, nil)
 	if err != nil || len(plan.Steps) != 1 {
 		t.Fatalf("%+v %v", plan, err)
 	}
@@ -198,7 +198,7 @@ func TestReservedIsKeptAndNeverAboveTheTotal(t *testing.T) {
 func TestMakeHangsChildrenUnderTheRealRoot(t *testing.T) {
 	desired := tree(host, pf("3b", stock("CUSTOM_NIC", 1)))
 	desired.Providers[0].ID, desired.Providers[1].Parent = "forgotten", "forgotten"
-	plan, err := Make(desired, tree(host), nil, nil)
+	plan, err := Make(Aim{Tree: desired}, tree(host), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestMakeRefuses(t *testing.T) {
 		"a foreign tree":   {tree(host), other, fault.Conflict},
 		"a tree of no one": {tree(host), provider.Tree{Providers: []provider.Provider{child}}, fault.Conflict},
 	} {
-		if plan, err := Make(c.desired, c.actual, nil, nil); !fault.Is(err, c.kind) {
+		if plan, err := Make(Aim{Tree: c.desired}, c.actual, nil, nil); !fault.Is(err, c.kind) {
 			t.Errorf("%s: %v %+v", name, err, plan)
 		}
 	}
@@ -256,17 +256,17 @@ func TestCheckRefuses(t *testing.T) {
 		"a foreign class":             {Step{Op: PutInventories, Provider: "H", Generation: 3, Inventories: host}, "takes CUSTOM_LICENCE"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Check(Plan{Steps: []Step{c.step}}, actual, held, nil)
+			got := Check(Plan{Steps: []Step{c.step}}, Aim{}, actual, held, nil)
 			if len(got) == 0 || !slices.ContainsFunc(got, func(o Objection) bool { return strings.Contains(o.Text, c.want) }) {
 				t.Errorf("%v", got)
 			}
 		})
 	}
 	reserved := tree(with(host, "VCPU", func(i *resource.Inventory) { i.Reserved = 2 }))
-	if got := Check(Plan{Steps: []Step{{Op: PutInventories, Provider: "H", Generation: 3, Inventories: host}}}, reserved, nil, nil); len(got) != 1 {
+	if got := Check(Plan{Steps: []Step{{Op: PutInventories, Provider: "H", Generation: 3, Inventories: host}}}, Aim{}, reserved, nil, nil); len(got) != 1 {
 		t.Errorf("a lowered reserve: %v", got)
 	}
-	if got := Check(Plan{}, actual, held, nil); len(got) != 0 {
+	if got := Check(Plan{}, Aim{}, actual, held, nil); len(got) != 0 {
 		t.Errorf("the empty plan: %v", got)
 	}
 }

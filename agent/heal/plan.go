@@ -22,6 +22,7 @@ const (
 	PutTraits      Op = "put traits"
 	PutInventories Op = "put inventories"
 	DeleteProvider Op = "delete provider"
+	Reshape        Op = "reshape" // POST /reshaper: inventories and allocations in one
 )
 
 // Step is one call to Placement.
@@ -36,6 +37,15 @@ type Step struct {
 	Traits      []resource.Trait                      // PutTraits: all that the provider shall have
 	Inventories map[resource.Class]resource.Inventory // PutInventories: likewise
 	Change      string                                // what is different afterwards, for people
+	// Reshape: all that these providers shall have, with their generations as above, and all that these consumers shall hold.
+	Stocks      map[provider.ID]Stock
+	Allocations map[resource.ConsumerID]resource.Allocation
+}
+
+// Stock is all that one provider shall have.
+type Stock struct {
+	Generation  int
+	Inventories map[resource.Class]resource.Inventory
 }
 
 // String prints the step on one line.
@@ -46,8 +56,11 @@ func (s Step) String() string {
 // Plan is the whole way from what is to what ought to be.
 type Plan struct {
 	Steps      []Step
-	Objections []Objection // what ought to be done and cannot be
-	Marks      Marks       // what is the agent's own once the plan is carried out
+	Objections []Objection            // what ought to be done and cannot be
+	Notes      []string               // sentences about what is done or left, that a person should know
+	Warned     map[provider.ID]string // those of the notes that stay true as long as somebody holds of the provider
+	Marks      Marks                  // what is the agent's own once the plan is carried out
+	More       bool                   // it leads only part of the way: look and plan again at once
 }
 
 // Empty says whether there is nothing to do; there may still be objections.
@@ -64,6 +77,9 @@ func (p Plan) Print(w io.Writer) error {
 	}
 	for _, o := range p.Objections {
 		fmt.Fprintf(&b, "%-15s  %s\n", "cannot", o)
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(&b, "%-15s  %s\n", "note", n)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -105,6 +121,11 @@ func Apply(p Plan, actual provider.Tree) provider.Tree {
 		case PutInventories:
 			at := find(s.Provider)
 			at.Inventories, at.Generation = maps.Clone(s.Inventories), at.Generation+1
+		case Reshape:
+			for id, stock := range s.Stocks {
+				at := find(id)
+				at.Inventories, at.Generation = maps.Clone(stock.Inventories), at.Generation+1
+			}
 		case DeleteProvider:
 			list = slices.DeleteFunc(list, func(p provider.Provider) bool { return p.ID == s.Provider })
 		}

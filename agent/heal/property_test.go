@@ -94,22 +94,22 @@ func TestPlansConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := anyDesired(t)
 		actual, used, marks := anyActual(t)
-		plan, err := Make(desired, actual, used, marks)
+		plan, err := Make(Aim{Tree: desired}, actual, used, marks)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bad := Check(plan, actual, used, marks); len(bad) > 0 {
+		if bad := Check(plan, Aim{}, actual, used, marks); len(bad) > 0 {
 			t.Fatalf("the check refuses %+v: %v", plan, bad)
 		}
 		after := Apply(plan, actual)
-		again, err := Make(desired, after, used, plan.Marks)
+		again, err := Make(Aim{Tree: desired}, after, used, plan.Marks)
 		if err != nil || !again.Empty() {
 			t.Fatalf("not quiet afterwards: %+v %v", again, err)
 		}
 		if !reflect.DeepEqual(again.Objections, plan.Objections) && len(again.Objections) > len(plan.Objections) {
 			t.Fatalf("new objections afterwards: %v, before %v", again.Objections, plan.Objections)
 		}
-		blind, err := Make(desired, actual, nil, marks)
+		blind, err := Make(Aim{Tree: desired}, actual, nil, marks)
 		if err != nil || (blind.Empty() && !plan.Empty()) {
 			t.Fatalf("uses add steps: %+v, without them %+v %v", plan, blind, err)
 		}

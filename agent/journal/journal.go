@@ -15,6 +15,7 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
 
@@ -123,13 +124,40 @@ func (j *Journal) Claims() []device.Claim { return j.State().Claims() }
 
 // SetIdentity writes down who the host is, so that a restart keeps its provider.
 func (j *Journal) SetIdentity(id Identity) error {
-	return j.write(entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance})
+	return j.write(entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Cloud: id.Cloud})
 }
 
 // Put writes down that this host has taken a server on, with all the devices claimed for it (perhaps none); what
-// was written of the server before is replaced. The claims' own holder is not looked at.
-func (j *Journal) Put(server string, claims []device.Claim) error {
-	return j.write(entry{Kind: kindServer, Server: server, Claims: toWire(claims)})
+// was written of the server before is replaced. The claims' own holder is not looked at. Parts are its NUMA cells, if it has any.
+func (j *Journal) Put(server string, claims []device.Claim, parts ...Part) error {
+	return j.write(entry{Kind: kindServer, Server: server, Claims: toWire(claims), Parts: parts})
+}
+
+// Rename writes down that what stood under one name stands under another from now on: claims, NUMA cells and guest, in one step. It counts
+// once, until ForgetRename. done says that the hypervisor has been told too.
+func (j *Journal) Rename(was, server string, done bool) error {
+	return j.write(entry{Kind: kindRenamed, Server: server, Was: was, Done: done})
+}
+
+// ForgetRename forgets where the server's entry came from.
+func (j *Journal) ForgetRename(server string) error {
+	if _, known := j.State().renames[server]; !known {
+		return nil
+	}
+	return j.write(entry{Kind: kindUnrenamed, Server: server})
+}
+
+// Spend writes down that a device for one-time use has been used, and where that stands in Placement. It outlives guest and provider.
+func (j *Journal) Spend(at pci.Address, s Spent) error {
+	return j.write(entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.Provider, Returning: s.Returning})
+}
+
+// Cleaned forgets that a device has been used.
+func (j *Journal) Cleaned(at pci.Address) error {
+	if _, known := j.State().spent[at]; !known {
+		return nil
+	}
+	return j.write(entry{Kind: kindCleaned, Address: (*address)(&at)})
 }
 
 // Leave writes down that nothing of the server is left on this host and its devices are free, but that compute

@@ -24,6 +24,11 @@ const (
 	kindLeft     = "left"
 	kindRemoved  = "removed"
 	kindMark     = "mark"
+
+	kindRenamed   = "renamed"
+	kindUnrenamed = "unrenamed"
+	kindSpent     = "spent"
+	kindCleaned   = "cleaned"
 )
 
 // entry is what one line says.
@@ -37,6 +42,13 @@ type entry struct {
 	Claims   []wireClaim      `json:"claims,omitempty"`
 	Classes  []resource.Class `json:"classes,omitempty"`
 	Traits   []resource.Trait `json:"traits,omitempty"`
+	Cloud    string           `json:"cloud,omitempty"`
+	Parts    []Part           `json:"parts,omitempty"`
+
+	Was       string   `json:"was,omitempty"`
+	Done      bool     `json:"done,omitempty"`
+	Address   *address `json:"address,omitempty"`
+	Returning bool     `json:"returning,omitempty"`
 }
 
 // wireClaim is a device as it was when it was claimed: should it vanish, what is known of it is here.
@@ -54,6 +66,7 @@ type wireClaim struct {
 	Name     string           `json:"provider_name,omitempty"`
 	Class    resource.Class   `json:"resource_class,omitempty"`
 	Traits   []resource.Trait `json:"traits,omitempty"`
+	Moves    pci.Flag         `json:"live_migratable,omitempty"`
 }
 
 // address gives a PCI address its text form; the word itself does not serialise.
@@ -75,7 +88,7 @@ func toWire(claims []device.Claim) []wireClaim {
 		d := c.Device
 		out[i] = wireClaim{Request: c.Request, State: c.State, Address: address(d.Address), Vendor: d.Vendor, Product: d.Product, Type: d.Type,
 			Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
-			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits}
+			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Moves: c.LiveMigratable}
 	}
 	return out
 }
@@ -85,7 +98,7 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 	for _, w := range wire {
 		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
 			Parent: (*pci.Address)(w.Parent), NUMANode: w.NUMANode, IOMMUGroup: w.Group}
-		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits}
+		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits, LiveMigratable: w.Moves}
 		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request, State: w.State})
 	}
 	sortClaims(out)
@@ -187,8 +200,10 @@ func (e entry) known() bool {
 	switch e.Kind {
 	case kindFormat:
 		return e.Version == version
-	case kindIdentity, kindServer, kindLeft, kindRemoved, kindMark:
+	case kindIdentity, kindServer, kindLeft, kindRemoved, kindMark, kindRenamed, kindUnrenamed:
 		return true
+	case kindSpent, kindCleaned:
+		return e.Address != nil
 	}
 	return false
 }

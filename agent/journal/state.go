@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -15,6 +16,35 @@ type Identity struct {
 	Host     string      // the hypervisor hostname, and the name of the root provider
 	Provider provider.ID // of the root provider
 	Instance string      // of the agent: as long as the journal lives, it is the same one; empty in a journal from before there were any
+	Cloud    string      // whose assignments it follows; empty before the first line
+}
+
+// Part is one NUMA cell of a guest and where it lies. What it asks is kept too, so that what the guest uses can be told while nobody
+// knows its assignment.
+type Part struct {
+	VCPUs     []int  `json:"vcpus"`
+	Dedicated []int  `json:"dedicated,omitempty"`
+	Threads   string `json:"threads,omitempty"`
+	MemoryMB  int    `json:"memory_mb"`
+	PageKB    int    `json:"page_kb,omitempty"`  // as asked
+	Emulator  int    `json:"emulator,omitempty"` // threads asked
+
+	Node            int         `json:"node"`
+	CPUs            map[int]int `json:"cpus,omitempty"`             // dedicated virtual CPU → host thread
+	EmulatorThreads []int       `json:"emulator_threads,omitempty"` // of the host
+	Pages           int         `json:"pages_kb,omitempty"`         // size of the pages that it has; 0: small ones
+}
+
+// Rename is that a server's entry was taken over from another one.
+type Rename struct {
+	Was  string
+	Done bool // the hypervisor has been told
+}
+
+// Spent is that a device for one-time use has been used.
+type Spent struct {
+	Provider  provider.ID // where it was seen reserved in Placement; empty: nowhere yet
+	Returning bool        // it has been cleaned, and what was reserved is to be given back
 }
 
 // Mark is what this agent has put on a provider and may therefore take away again: what others added stays.
@@ -29,8 +59,11 @@ func (m Mark) empty() bool { return len(m.Classes) == 0 && len(m.Traits) == 0 }
 type State struct {
 	identity Identity
 	servers  map[string][]device.Claim // taken on; nil claims are a server without devices
+	parts    map[string][]Part         // where their NUMA cells lie
 	left     map[string]bool           // gone, but compute has not confirmed it
 	marks    map[provider.ID]Mark
+	renames  map[string]Rename // by the new name, as long as compute's line tells of it
+	spent    map[pci.Address]Spent
 }
 
 // Identity is who the host is in Placement; ok is false when that is not written yet.
@@ -60,13 +93,23 @@ func (s State) Claims() []device.Claim {
 // Marks is what this agent has put on each provider.
 func (s State) Marks() map[provider.ID]Mark { return maps.Clone(s.marks) }
 
+// Parts are the NUMA cells of one server, by number; none when it has none.
+func (s State) Parts(server string) []Part { return slices.Clone(s.parts[server]) }
+
+// Renames are the entries that were taken over from others, by their new names.
+func (s State) Renames() map[string]Rename { return maps.Clone(s.renames) }
+
+// Spent are the devices that have been used once and are not back.
+func (s State) Spent() map[pci.Address]Spent { return maps.Clone(s.spent) }
+
 func (s State) has(server string) bool {
 	_, taken := s.servers[server]
 	return taken || s.left[server]
 }
 
 func (s State) clone() State {
-	return State{identity: s.identity, servers: cloned(s.servers), left: cloned(s.left), marks: cloned(s.marks)}
+	return State{identity: s.identity, servers: cloned(s.servers), parts: cloned(s.parts), left: cloned(s.left), marks: cloned(s.marks),
+		renames: cloned(s.renames), spent: cloned(s.spent)}
 }
 
 // cloned is never nil, so that it can be written to.
@@ -86,16 +129,24 @@ func (s State) with(e entry) State {
 func (s *State) apply(e entry) {
 	switch e.Kind {
 	case kindIdentity:
-		s.identity = Identity{Host: e.Host, Provider: e.Provider, Instance: e.Instance}
+		s.identity = Identity{Host: e.Host, Provider: e.Provider, Instance: e.Instance, Cloud: e.Cloud}
 	case kindServer:
 		delete(s.left, e.Server)
-		s.servers[e.Server] = fromWire(e.Server, e.Claims)
+		s.take(e.Server, fromWire(e.Server, e.Claims), e.Parts)
 	case kindLeft:
-		delete(s.servers, e.Server)
+		s.drop(e.Server)
 		s.left[e.Server] = true
 	case kindRemoved:
-		delete(s.servers, e.Server)
+		s.drop(e.Server)
 		delete(s.left, e.Server)
+	case kindRenamed:
+		s.rename(e)
+	case kindUnrenamed:
+		delete(s.renames, e.Server)
+	case kindSpent:
+		s.spent[pci.Address(*e.Address)] = Spent{Provider: e.Provider, Returning: e.Returning}
+	case kindCleaned:
+		delete(s.spent, pci.Address(*e.Address))
 	case kindMark:
 		if m := (Mark{Classes: e.Classes, Traits: e.Traits}); m.empty() {
 			delete(s.marks, e.Provider)
@@ -105,17 +156,54 @@ func (s *State) apply(e entry) {
 	}
 }
 
+func (s *State) take(server string, claims []device.Claim, parts []Part) {
+	s.servers[server] = claims
+	if delete(s.parts, server); len(parts) > 0 {
+		s.parts[server] = parts
+	}
+}
+
+func (s *State) drop(server string) {
+	delete(s.servers, server)
+	delete(s.parts, server)
+}
+
+// rename moves what one entry has to another, once; told again it only notes how far it is.
+func (s *State) rename(e entry) {
+	if s.renames[e.Server].Was != e.Was {
+		if claims, there := s.servers[e.Was]; there {
+			claims = slices.Clone(claims)
+			for i := range claims {
+				claims[i].Holder = resource.ConsumerID(e.Server)
+			}
+			s.take(e.Server, claims, s.parts[e.Was])
+			s.drop(e.Was)
+			delete(s.left, e.Server)
+		}
+	}
+	s.renames[e.Server] = Rename{Was: e.Was, Done: e.Done}
+	if s.renames[e.Was].Was == e.Server { // there and back again
+		delete(s.renames, e.Was)
+	}
+}
+
 // entries says the whole state as the shortest list of entries.
 func (s State) entries() []entry {
 	list := []entry{{Kind: kindFormat, Version: version}}
 	if id, ok := s.Identity(); ok {
-		list = append(list, entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance})
+		list = append(list, entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Cloud: id.Cloud})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.marks)) {
 		list = append(list, entry{Kind: kindMark, Provider: id, Classes: s.marks[id].Classes, Traits: s.marks[id].Traits})
 	}
+	for _, id := range slices.Sorted(maps.Keys(s.renames)) { // before the servers, as there is nothing to move then
+		list = append(list, entry{Kind: kindRenamed, Server: id, Was: s.renames[id].Was, Done: s.renames[id].Done})
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(s.spent), pci.Address.Compare) {
+		list = append(list, entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.spent[at].Provider, Returning: s.spent[at].Returning})
+	}
 	for _, server := range s.Servers() {
-		list = append(list, entry{Kind: kindServer, Server: server, Claims: toWire(s.servers[server])})
+		list = append(list, entry{Kind: kindServer, Server: server, Claims: toWire(s.servers[server]), Parts: s.parts[server]})
 	}
 	for _, server := range s.Left() {
 		list = append(list, entry{Kind: kindLeft, Server: server})

@@ -99,6 +99,10 @@ func (m mortalPlacement) PutTraits(ctx context.Context, id provider.ID, g int, t
 	return through(m.d, func() (int, error) { return m.p.PutTraits(ctx, id, g, t) })
 }
 
+func (m mortalPlacement) Reshape(ctx context.Context, r placement.Reshape) error {
+	return m.d.around(func() error { return m.p.Reshape(ctx, r) })
+}
+
 type mortalHypervisor struct {
 	h hypervisor.Hypervisor
 	d *death
@@ -115,6 +119,13 @@ func (m mortalHypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 }
 func (m mortalHypervisor) Destroy(ctx context.Context, id string) error {
 	return m.d.around(func() error { return m.h.Destroy(ctx, id) })
+}
+
+func (m mortalHypervisor) Rename(ctx context.Context, was, id, server string) error {
+	return m.d.around(func() error { return m.h.Rename(ctx, was, id, server) })
+}
+func (m mortalHypervisor) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
+	return m.d.around(func() error { return m.h.Migrate(ctx, id, to) })
 }
 
 type mortalRoad struct {

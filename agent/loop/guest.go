@@ -11,9 +11,10 @@ import (
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
-	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -23,16 +24,24 @@ const (
 	patience   = 2 * time.Minute // how long a server waits for others to give its devices back
 )
 
-// raise makes a server run that shall be here, or tells that it cannot. A fault means: not yet, again later.
+// raise makes a server be as it shall be here, or tells that it cannot. A fault means: not yet, again later.
 //
 // No guest is built before compute has taken in its claim: of a server that no agent has spoken for, compute gives everything
 // back as soon as it is deleted. Compute's Conflict means that the server is no longer wanted here; the next line will say so.
 func (a *Agent) raise(ctx context.Context, want host.Server, j *job) error {
+	if err := a.takeOver(ctx, want); err != nil {
+		return err
+	}
 	if message, doomed := a.isDoomed(want); doomed {
 		return a.giveUp(ctx, want, message)
 	}
-	if a.runs(want.ID) {
-		return a.confirm(ctx, want)
+	switch g, there := a.guest(want.ID); {
+	case there && g.Departed && want.Outgoing != nil:
+		return a.end(ctx, want, host.Guest{Phase: host.Departed})
+	case there && !g.Departed && asWanted(g, want):
+		return a.goOn(ctx, want, j)
+	case there && !g.Departed:
+		return a.change(ctx, want, j)
 	}
 	refusal, err := a.verify(ctx, want)
 	if err != nil {
@@ -48,17 +57,63 @@ func (a *Agent) raise(ctx context.Context, want host.Server, j *job) error {
 	if refusal != "" {
 		return a.giveUp(ctx, want, refusal)
 	}
-	if err := a.tell(ctx, want.ID, host.Guest{Phase: host.Claimed, Devices: picks(picked)}); err != nil {
+	claimed := a.stand(want, host.Claimed, picked)
+	if want.Incoming {
+		return a.end(ctx, want, claimed)
+	}
+	if err := a.tell(ctx, want.ID, claimed); err != nil {
 		return err // the claims stay; the next try goes on with them
 	}
 	switch err := a.build(ctx, want, picked); {
 	case err == nil:
-		return a.confirm(ctx, want)
+		return a.goOn(ctx, want, j)
 	case ctx.Err() != nil || fault.Is(err, fault.Unavailable) && a.mayBuildAgain(j):
 		return err
 	default:
 		return a.giveUp(ctx, want, "the guest cannot be built: "+fault.TextOf(err))
 	}
+}
+
+// asWanted says whether a guest is as its server shall be.
+func asWanted(g hypervisor.Guest, want host.Server) bool {
+	return g.Stopped == (want.Power == host.Off) && g.Build == want.Build
+}
+
+// change starts, stops or rebuilds a guest with the devices that it has. It is never given up: what cannot be changed stays as it is,
+// with its devices, and is tried again and again.
+func (a *Agent) change(ctx context.Context, want host.Server, j *job) error {
+	a.mu.Lock()
+	held := a.set.Held(resource.ConsumerID(want.ID))
+	a.mu.Unlock()
+	if err := a.build(ctx, want, held); err != nil {
+		return err
+	}
+	return a.goOn(ctx, want, j)
+}
+
+// goOn is what comes when the guest is as it shall be: it goes on a journey, or that is all.
+func (a *Agent) goOn(ctx context.Context, want host.Server, j *job) error {
+	if want.Outgoing != nil {
+		return a.depart(ctx, want, j)
+	}
+	return a.confirm(ctx, want)
+}
+
+// stand is what the agent tells of a server that has its place here. A server without devices and NUMA cells has none to tell.
+func (a *Agent) stand(want host.Server, phase host.Phase, held []device.Claim) host.Guest {
+	_, placed := readParts(a.journal.State().Parts(want.ID))
+	return host.Guest{Phase: phase, Devices: picks(held), Parts: host.WritePlaced(placed), Build: want.Build}
+}
+
+// end tells compute what became of a server, and that is all there is to do as long as compute wants nothing else.
+func (a *Agent) end(ctx context.Context, want host.Server, g host.Guest) error {
+	if err := a.tell(ctx, want.ID, g); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.acked[want.ID] = fate{want: want, phase: g.Phase}
+	return nil
 }
 
 // mayBuildAgain counts a build that failed.
@@ -72,6 +127,9 @@ func (a *Agent) mayBuildAgain(j *job) bool {
 // fell makes a server go that shall not be here. Compute hears of the free devices before it hears that the server is
 // gone, or it would offer them to nobody for a moment.
 func (a *Agent) fell(ctx context.Context, id string) error {
+	if err := a.finishRename(ctx, id); err != nil {
+		return err
+	}
 	if err := a.release(ctx, id); err != nil {
 		return err
 	}
@@ -121,11 +179,11 @@ func (a *Agent) isDoomed(want host.Server) (message string, doomed bool) {
 	return f.message, found
 }
 
-func (a *Agent) runs(id string) bool {
+func (a *Agent) guest(id string) (g hypervisor.Guest, there bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, runs := a.guests[id]
-	return runs
+	g, there = a.guests[id]
+	return g, there
 }
 
 // verify asks Placement whether the server holds what its assignment says: the allocation is the claim. The refusal is a
@@ -174,41 +232,70 @@ func (a *Agent) claim(ctx context.Context, want host.Server, j *job) (picked []d
 	if err != nil {
 		return nil, fault.TextOf(err), nil
 	}
-	picked, refused, err := a.tryClaim(want.ID, requests, j)
+	picked, refused, err := a.tryClaim(want, requests, j)
 	if err == nil && refused != "" && a.holds(want.ID) {
 		if err := a.release(ctx, want.ID); err != nil {
 			return nil, "", err
 		}
-		picked, refused, err = a.tryClaim(want.ID, requests, j)
+		picked, refused, err = a.tryClaim(want, requests, j)
 	}
 	return picked, string(refused), err
 }
 
-// tryClaim is all or nothing, on disk before it is true.
-func (a *Agent) tryClaim(id string, requests []pci.Request, j *job) ([]device.Claim, device.Refusal, error) {
-	holder := resource.ConsumerID(id)
+// tryClaim is all or nothing, on disk before it is true: the devices, and where the guest's NUMA cells lie.
+func (a *Agent) tryClaim(want host.Server, requests []pci.Request, j *job) ([]device.Claim, device.Refusal, error) {
+	holder := resource.ConsumerID(want.ID)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	set, picked, refusal := a.set.ClaimAll(holder, requests)
+	set, picked, parts, refusal := a.place(want, requests)
 	if refusal == "" && len(set.Held(holder)) > len(picked) {
 		refusal = "it holds devices that are no longer asked for"
 	}
 	if refusal != "" {
 		return nil, refusal, a.waitFor(refusal, j)
 	}
-	if written, taken := a.journal.State().Of(id); !taken || !sameClaims(written, picked) {
-		if err := a.journal.Put(id, picked); err != nil {
+	state := a.journal.State()
+	if written, taken := state.Of(want.ID); !taken || !sameClaims(written, picked) || !reflect.DeepEqual(state.Parts(want.ID), parts) {
+		if err := a.journal.Put(want.ID, picked, parts...); err != nil {
 			return nil, "", err
 		}
 	}
-	if len(picked) > 0 {
+	if len(picked) > 0 || len(parts) > 0 {
 		a.touch()
-	}
-	if slices.ContainsFunc(picked, func(c device.Claim) bool { return slices.Contains(c.Traits, survey.OneTimeUse) }) {
-		poke(a.look) // it is reserved from now on
 	}
 	a.set = set
 	return picked, "", nil
+}
+
+// place finds devices for a server, and a place for its NUMA cells from where they are near enough. a.mu is held.
+func (a *Agent) place(want host.Server, requests []pci.Request) (device.Set, []device.Claim, []journal.Part, device.Refusal) {
+	holder := resource.ConsumerID(want.ID)
+	parts := host.ReadParts(want.Topology)
+	if len(parts) == 0 {
+		set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{})
+		return set, picked, nil, refusal
+	}
+	cells, _ := a.used(want.ID)
+	if was := a.journal.State().Parts(want.ID); sameParts(was, parts) { // claimed before: it stays where it is
+		set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes(was), Cells: cells})
+		return set, picked, was, refusal
+	}
+	h := numa.Host{Cells: cells, Limits: numa.Limits{CPU: a.o.CPUs.CPURatio, Memory: a.o.CPUs.MemoryRatio}, Pack: a.o.CPUs.Pack, Free: a.freeByNode()}
+	judge := numa.Judge{Accept: func(nodes []int) numa.Refusal {
+		_, _, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes, Cells: cells})
+		return numa.Refusal{Reason: string(refusal)}
+	}, Far: func(nodes []int) int {
+		near := device.Near{Nodes: nodes, Cells: cells}
+		_, picked, _ := a.set.ClaimAll(holder, requests, near)
+		return near.Far(picked, requests)
+	}}
+	placed, unfit := numa.Fit(h, numa.Guest{Parts: parts, Devices: len(requests) > 0}, judge)
+	if unfit != (numa.Refusal{}) {
+		return a.set, nil, nil, device.Refusal(strings.TrimSuffix(unfit.Reason+": "+unfit.Nearest, ": "))
+	}
+	written := writeParts(parts, placed)
+	set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes(written), Cells: cells})
+	return set, picked, written, refusal
 }
 
 // waitFor is the fault that a claim must wait, nil when there is nobody to wait for or it has waited for long. Only under the
@@ -243,13 +330,19 @@ func (a *Agent) leaving() []string {
 	return list
 }
 
-// build makes the guest run.
+// build makes the guest be as it is wanted.
 func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Claim) error {
-	g := hypervisor.Guest{ID: want.ID, Name: want.Name, VCPUs: want.VCPUs, MemoryMB: want.MemoryMB, DiskGB: want.DiskGB}
+	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs, MemoryMB: want.MemoryMB, DiskGB: want.DiskGB,
+		Parts: guestParts(a.journal.State().Parts(want.ID)), Stopped: want.Power == host.Off, Build: want.Build}
 	for _, c := range picked {
 		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
+	if was, there := a.guest(want.ID); there && was.Departed { // it went, and compute wants it here all the same
+		if err := a.o.Hypervisor.Destroy(ctx, want.ID); err != nil {
+			return err
+		}
+	}
 	if err := a.o.Hypervisor.Build(ctx, g); err != nil {
 		return err
 	}
@@ -257,45 +350,51 @@ func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Cla
 	defer a.mu.Unlock()
 	a.guests[g.ID] = g
 	a.moves++
-	a.log.Info("the guest runs", "server", g.ID, "devices", len(g.Devices))
+	a.log.Info("the guest is as it shall be", "server", g.ID, "devices", len(g.Devices), "stopped", g.Stopped, "build", g.Build)
 	return nil
 }
 
-// confirm writes down that the guest runs with its devices, and tells compute.
+// confirm writes down that the guest is there with its devices, and tells compute.
 func (a *Agent) confirm(ctx context.Context, want host.Server) error {
+	held, err := a.allocate(want)
+	if err != nil {
+		return err
+	}
+	phase := host.Running
+	if want.Power == host.Off {
+		phase = host.Stopped
+	}
+	return a.end(ctx, want, a.stand(want, phase, held))
+}
+
+// allocate notes that the guest has what it holds, and if it runs, that it has used it.
+func (a *Agent) allocate(want host.Server) ([]device.Claim, error) {
 	holder := resource.ConsumerID(want.ID)
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	set, changes := a.set.Allocate(holder)
 	held := set.Held(holder)
-	if written, _ := a.journal.State().Of(want.ID); !sameClaims(written, held) {
-		if err := a.journal.Put(want.ID, held); err != nil {
-			a.mu.Unlock()
-			return err
+	state := a.journal.State()
+	if written, taken := state.Of(want.ID); !taken || !sameClaims(written, held) {
+		if err := a.journal.Put(want.ID, held, state.Parts(want.ID)...); err != nil {
+			return nil, err
 		}
 	}
 	a.set = set
 	if len(changes) > 0 {
 		a.touch()
 	}
-	a.mu.Unlock()
-	if err := a.tell(ctx, want.ID, host.Guest{Phase: host.Running, Devices: picks(held)}); err != nil {
-		return err
+	if want.Power == host.Off {
+		return held, nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.acked[want.ID] = fate{want: want, phase: host.Running}
-	return nil
+	return held, a.burn(want.ID)
 }
 
 // release destroys the guest, frees its devices, and writes that down, in this order. What never began needs no end.
 func (a *Agent) release(ctx context.Context, id string) error {
-	a.mu.Lock()
-	_, runs := a.guests[id]
-	state := a.journal.State()
-	_, taken := state.Of(id)
-	a.mu.Unlock()
-	if !runs && !taken {
-		return nil
+	runs, taken, err := a.stands(id)
+	if err != nil || !runs && !taken {
+		return err
 	}
 	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
 		return fault.Wrap("", "hypervisor.Destroy", err)
@@ -321,6 +420,17 @@ func (a *Agent) release(ctx context.Context, id string) error {
 	}
 	a.log.Info("nothing of the server is left here", "server", id, "devices", len(changes))
 	return nil
+}
+
+// stands says whether a guest is there and whether the journal knows of it. Of a guest that ran it notes first that its devices were used.
+func (a *Agent) stands(id string) (runs, taken bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g, runs := a.guests[id]
+	if _, taken = a.journal.State().Of(id); runs && !g.Stopped {
+		err = a.burn(id)
+	}
+	return runs, taken, err
 }
 
 // reportNow returns when compute knows the devices as they are, or will not hear of them. A fault means that it does not answer.

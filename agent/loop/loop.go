@@ -31,6 +31,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -51,6 +52,7 @@ type Writer interface {
 	DeleteProvider(ctx context.Context, id provider.ID) error
 	PutInventories(ctx context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error)
 	PutTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error)
+	Reshape(ctx context.Context, r placement.Reshape) error
 }
 
 // Placement is all that the agent needs of Placement; *placement.Client is one. Unavailable: it does not answer now.
@@ -72,6 +74,10 @@ type Options struct {
 	Hypervisor        hypervisor.Hypervisor
 	Dir               string // of the journal
 
+	CPUs   CPUs    // what of the host's CPUs and memory guests may have
+	Clean  Cleaner // makes a device for one-time use as new; nil: whoever asks has done it
+	Events Events  // tells of changes of the host's devices; nil: only the rescan finds them
+
 	Log      *slog.Logger     // nil: slog.Default()
 	Rescan   time.Duration    // how often to look at the host; 0: one minute
 	Parallel int              // how many guests are built at once; 0: 8
@@ -88,6 +94,7 @@ type Agent struct {
 	changed chan struct{} // there is something to report
 	wake    chan struct{} // there may be work
 	look    chan struct{} // sync now, do not wait for the next time
+	sweep   chan struct{} // there are devices to be cleaned
 
 	report sync.Mutex // held while a report is on its way, so that a newer one never comes before an older one
 
@@ -100,6 +107,12 @@ type Agent struct {
 	set        device.Set
 	restored   bool
 	scanned    []pci.Device                // of the last look, for devices that cannot be read now
+	cells      []numa.Cell                 // of the last look, without what guests use
+	lacked     lacked                      // who lacked a share in Placement at the last look
+	wishes     []pci.Address               // devices to be cleaned
+	warned     map[provider.ID]string      // what plans have changed under guests
+	failed     map[pci.Address]int         // how often a device could not be cleaned
+	tried      map[pci.Address]time.Time   // the last wish for each device
 	guests     map[string]hypervisor.Guest // that exist, by server
 	moves      int                         // counts what was built and destroyed
 	conditions map[string][]string         // sentences by where they come from
@@ -159,8 +172,8 @@ func New(o Options) (*Agent, error) {
 	}
 	return &Agent{
 		o: o, log: o.Log.With("host", o.Host),
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
-		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1,
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
+		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
 		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
 	}, nil
 }
@@ -193,7 +206,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	var all sync.WaitGroup
-	for _, part := range []func(context.Context){a.reports, a.rescan, a.watch, a.work} {
+	for _, part := range []func(context.Context){a.reports, a.rescan, a.watch, a.work, a.sweeps, a.listen} {
 		all.Go(func() { part(ctx) })
 	}
 	all.Wait()

@@ -75,7 +75,7 @@ func TestLife(t *testing.T) {
 			t.Error(said)
 		}
 	})
-	story(t, "a restart changes nothing and says again what runs", func(t *testing.T, w *world) {
+	story(t, "8.1/6: a restart changes nothing and says again what runs", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")

@@ -42,7 +42,7 @@ func newOffice(t *testing.T) *office {
 func (o *office) assign(servers ...host.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.line = host.Assignments{Revision: o.line.Revision + 1, Servers: servers}
+	o.line = host.Assignments{Cloud: o.line.Cloud, Revision: o.line.Revision + 1, Servers: servers, Clean: o.line.Clean}
 	close(o.changed)
 	o.changed = make(chan struct{})
 }

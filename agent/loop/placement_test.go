@@ -18,7 +18,7 @@ import (
 )
 
 func TestStart(t *testing.T) {
-	story(t, "reporting cannot be switched off", func(t *testing.T, w *world) {
+	story(t, "I21: reporting cannot be switched off", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		must(t, stop())
 		w.options.ReportInPlacement = false
@@ -28,7 +28,7 @@ func TestStart(t *testing.T) {
 			t.Error("wrote to Placement all the same")
 		}
 	})
-	story(t, "a host that never reported devices keeps them to itself", func(t *testing.T, w *world) {
+	story(t, "I20: a host that never reported devices keeps them to itself", func(t *testing.T, w *world) {
 		w.options.ReportInPlacement = false
 		a, stop := w.begin()
 		if n := len(w.ledger.tree.Providers); n != 1 || len(a.Report().Devices) != 4 || a.Report().Devices[0].Provider != "" {
@@ -36,14 +36,14 @@ func TestStart(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "a configuration that cannot be reported", func(t *testing.T, w *world) {
+	story(t, "Z7 8.1/7: a configuration that cannot be reported writes nothing", func(t *testing.T, w *world) {
 		rules(w, `{"vendor_id":"8086"}`)
 		contains(t, w.refusedStart(fault.Invalid), pf1, "0000:3b:00.1")
 		if w.writes() != 0 {
 			t.Errorf("%d writes", w.writes())
 		}
 	})
-	story(t, "a Placement that is not there yet", func(t *testing.T, w *world) {
+	story(t, "M19: a Placement that is not there yet", func(t *testing.T, w *world) {
 		began := time.Now()
 		w.ledger.fail = func(string) error {
 			if time.Since(began) < 2*time.Minute {
@@ -56,6 +56,22 @@ func TestStart(t *testing.T) {
 			t.Error("began without Placement")
 		}
 		must(t, stop())
+	})
+	story(t, "M19: a Placement that stumbles is forgiven, one that falls is not", func(t *testing.T, w *world) {
+		var calls atomic.Int32
+		w.ledger.fail = func(call string) error {
+			if call == "PutInventories" && calls.Add(1) <= 3 {
+				return fault.New(fault.Internal, "test", "deadlock found")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		if w.provider(name2).Inventories[class].Total != 2 {
+			t.Error("began without reporting")
+		}
+		must(t, stop())
+		w.ledger.fail = func(string) error { return fault.New(fault.Internal, "test", "no such table") }
+		contains(t, w.refusedStart(fault.Internal), "no such table")
 	})
 	story(t, "an end while waiting for Placement is no fault", func(t *testing.T, w *world) {
 		w.ledger.fail = func(string) error { return fault.New(fault.Unavailable, "test", "connection refused") }
@@ -208,7 +224,7 @@ func TestPlacementTrouble(t *testing.T) {
 		w.until("no condition", func() bool { return w.office.conditions() == "" })
 		must(t, stop())
 	})
-	story(t, "traits of the configuration come and go, those of others stay", func(t *testing.T, w *world) {
+	story(t, "X10: traits of the configuration come and go, those of others stay", func(t *testing.T, w *world) {
 		for at := 1; at < 20; at++ { // wherever the agent died that put the first ones there
 			rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_OLD"}`)
 			deaths, _ := once(at, true)
@@ -237,7 +253,7 @@ func TestPlacementTrouble(t *testing.T) {
 			must(t, stop())
 		}
 	})
-	story(t, "another class for a device: swapped when it is free, refused while it is held", func(t *testing.T, w *world) {
+	story(t, "I13 M4: another class for a device: swapped when it is free, refused while it is held", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		must(t, stop())
 		rules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
@@ -255,7 +271,7 @@ func TestPlacementTrouble(t *testing.T) {
 		contains(t, w.refusedStart(fault.Invalid), "CUSTOM_NIC", "s1", class)
 		w.consistent("s1")
 	})
-	story(t, "a share that others hold of a device class keeps the class", func(t *testing.T, w *world) {
+	story(t, "Z5: a share that others hold of a device class keeps the class", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		must(t, stop())
 		w.want("stranger", name1) // held in Placement by somebody whom this host does not know

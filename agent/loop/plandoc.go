@@ -3,11 +3,12 @@ package loop
 import (
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/resource"
 )
 
 // PlanDoc is a plan as it is printed for programs.
 func PlanDoc(p heal.Plan) host.PlanDoc {
-	doc := host.PlanDoc{Steps: []host.PlanStep{}, Objections: []host.PlanObjection{}}
+	doc := host.PlanDoc{Steps: []host.PlanStep{}, Objections: []host.PlanObjection{}, Notes: append([]string{}, p.Notes...)}
 	for _, s := range p.Steps {
 		doc.Steps = append(doc.Steps, planStep(s))
 	}
@@ -24,13 +25,33 @@ func planStep(s heal.Step) host.PlanStep {
 	case heal.PutTraits:
 		out.Generation, out.Traits = &s.Generation, texts(s.Traits)
 	case heal.PutInventories:
-		out.Generation, out.Inventories = &s.Generation, map[string]host.PlanInventory{}
-		for class, i := range s.Inventories {
-			out.Inventories[string(class)] = host.PlanInventory{Total: i.Total, Reserved: i.Reserved, MinUnit: i.MinUnit, MaxUnit: i.MaxUnit,
-				StepSize: i.StepSize, AllocationRatio: i.AllocationRatio}
+		out.Generation, out.Inventories = &s.Generation, planInventories(s.Inventories)
+	case heal.Reshape:
+		out.Stocks, out.Allocations = map[string]host.PlanStock{}, map[string]host.PlanShares{}
+		for id, stock := range s.Stocks {
+			out.Stocks[string(id)] = host.PlanStock{Generation: stock.Generation, Inventories: planInventories(stock.Inventories)}
+		}
+		for consumer, a := range s.Allocations {
+			shares := host.PlanShares{}
+			for id, amounts := range a {
+				shares[string(id)] = map[string]int{}
+				for class, n := range amounts {
+					shares[string(id)][string(class)] = n
+				}
+			}
+			out.Allocations[string(consumer)] = shares
 		}
 	case heal.DeleteProvider:
 		out.Generation = &s.Generation
+	}
+	return out
+}
+
+func planInventories(list map[resource.Class]resource.Inventory) map[string]host.PlanInventory {
+	out := map[string]host.PlanInventory{}
+	for class, i := range list {
+		out[string(class)] = host.PlanInventory{Total: i.Total, Reserved: i.Reserved, MinUnit: i.MinUnit, MaxUnit: i.MaxUnit,
+			StepSize: i.StepSize, AllocationRatio: i.AllocationRatio}
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/api/host"
 )
 
@@ -23,6 +24,10 @@ func (a *Agent) snapshot() (host.Report, int) {
 	for _, source := range slices.Sorted(maps.Keys(a.conditions)) {
 		r.Conditions = append(r.Conditions, a.conditions[source]...)
 	}
+	if a.journal != nil {
+		cells, counted := a.used("")
+		r.Cells, r.Counted, r.CPURatio, r.MemRatio = host.WriteCells(cells), counted, a.o.CPUs.CPURatio, a.o.CPUs.MemoryRatio
+	}
 	for _, e := range a.set.Entries() {
 		d := e.Device
 		if d.Type == "" {
@@ -33,6 +38,8 @@ func (a *Agent) snapshot() (host.Report, int) {
 			Host: a.o.Host, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product, Type: string(d.Type),
 			NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(e.Class), Traits: texts(e.Traits),
 			Provider: string(e.Provider), State: string(e.State), Holder: string(e.Holder), RequestID: e.Request,
+			ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged, LiveMigratable: string(e.LiveMigratable),
+			OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: a.spent(e),
 		}
 		if d.Parent != nil {
 			out.Parent = d.Parent.String()

@@ -28,6 +28,7 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 		claims = append(claims, c)
 	}
 	for _, g := range guests {
+		g.ID = standsAs(g.ID, state)
 		journalled, _ := state.Of(g.ID)
 		for _, d := range g.Devices {
 			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.Address}, Provider: d.Provider}, Holder: resource.ConsumerID(g.ID), Request: d.Request}
@@ -47,25 +48,37 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 	return set, doubts, err
 }
 
+// standsAs is the id under which a guest of the hypervisor stands: another one than its own when it was about to be renamed.
+func standsAs(id string, state journal.State) string {
+	for now, r := range state.Renames() {
+		if r.Was == id && !r.Done {
+			return now
+		}
+	}
+	return id
+}
+
 // restoreGuests takes in the host as it was found at the start, and writes down what the journal did not know. a.mu is held.
 func (a *Agent) restoreGuests(s sight) error {
 	set, doubts, err := restore(s.offers, a.journal.State(), s.guests)
 	if err != nil {
 		return err
 	}
+	state := a.journal.State()
 	for _, g := range s.guests {
 		a.guests[g.ID] = g
-		held := set.Held(resource.ConsumerID(g.ID))
-		if written, _ := a.journal.State().Of(g.ID); !sameClaims(written, held) {
-			a.log.Info("a guest runs with devices that the journal did not know", "server", g.ID, "devices", len(held))
-			if err := a.journal.Put(g.ID, held); err != nil {
+		id := standsAs(g.ID, state)
+		held := set.Held(resource.ConsumerID(id))
+		if written, _ := state.Of(id); !sameClaims(written, held) {
+			a.log.Info("a guest runs with devices that the journal did not know", "server", id, "devices", len(held))
+			if err := a.journal.Put(id, held, state.Parts(id)...); err != nil {
 				return err
 			}
 		}
 	}
 	a.set, a.restored = set, true
 	a.condition("restore", doubts...)
-	return nil
+	return a.burnSeen()
 }
 
 // sameClaims compares what the journal must know.

@@ -10,7 +10,9 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/sysfs"
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -23,17 +25,21 @@ type sight struct {
 	guests   []hypervisor.Guest
 	problems []string // of the host
 	identity journal.Identity
+	cells    []numa.Cell
 	adopted  string // a sentence, when Placement has another root than the journal says
 }
 
 // see looks. root is the root provider when it is known already.
 func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) (sight, error) {
 	var s sight
-	devices, problems, err := a.scan()
+	machine, err := a.scan()
 	if err != nil {
 		return s, err
 	}
-	s.problems = problems
+	for _, p := range machine.Problems {
+		s.problems = append(s.problems, p.String())
+	}
+	s.cells = a.o.CPUs.cells(machine)
 	if s.guests, err = a.o.Hypervisor.Guests(ctx); err != nil {
 		return s, fault.Wrap("", "hypervisor.Guests", err)
 	}
@@ -56,9 +62,18 @@ func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) 
 		if tree, err = a.readTree(ctx, s.identity.Provider); err != nil {
 			return s, err
 		}
+		for _, finding := range a.o.Rules.Judge(machine.Devices) { // what is wrong refuses the plan
+			if !finding.Wrong {
+				a.log.Warn(finding.Sentence)
+			}
+		}
 	}
-	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
-		VCPU: survey.Share{Total: capacity.VCPUs}, MemoryMB: survey.Share{Total: capacity.MemoryMB}, DiskGB: survey.Share{Total: capacity.DiskGB}}
+	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: machine.Devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
+		Spent: map[pci.Address]bool{}}
+	a.o.CPUs.share(&s.facts, machine, capacity)
+	for at, spent := range state.Spent() {
+		s.facts.Spent[at] = !spent.Returning
+	}
 	s.offers = survey.Offers(s.facts)
 	return s, survey.CheckSwitch(s.facts)
 }
@@ -66,29 +81,33 @@ func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) 
 // checkSys refuses to begin with what is not shaped like /sys.
 func (a *Agent) checkSys() error { return sysfs.Check(a.o.Sys, "what the agent was given as /sys") }
 
-// scan reads the devices. One that is there but cannot be read is taken as it was when it could.
-func (a *Agent) scan() ([]pci.Device, []string, error) {
+// scan reads the host. A device that is there but cannot be read is taken as it was when it could.
+func (a *Agent) scan() (sysfs.Facts, error) {
 	machine, err := sysfs.Read(a.o.Sys)
 	if err != nil {
-		return nil, nil, err
+		return machine, err
 	}
 	a.mu.Lock()
 	last := a.scanned
 	a.mu.Unlock()
-	devices := slices.Clone(machine.Devices)
-	var problems []string
+	machine.Devices = slices.Clone(machine.Devices)
+	machine.ReadSerials(a.o.Sys, a.o.Rules.NeedSerial)
 	for _, p := range machine.Problems {
-		problems = append(problems, p.String())
 		address, err := pci.ParseAddress(p.Name)
 		if err != nil {
 			continue
 		}
 		at := func(d pci.Device) bool { return d.Address == address }
-		if i := slices.IndexFunc(last, at); i >= 0 && !slices.ContainsFunc(devices, at) {
-			devices = append(devices, last[i])
+		i, now := slices.IndexFunc(last, at), slices.IndexFunc(machine.Devices, at)
+		switch {
+		case i < 0:
+		case now < 0:
+			machine.Devices = append(machine.Devices, last[i])
+		case machine.Devices[now].Serial == "":
+			machine.Devices[now].Serial = last[i].Serial
 		}
 	}
-	return devices, problems, nil
+	return machine, nil
 }
 
 // readTree is empty when there is no such provider.
@@ -144,34 +163,99 @@ func (a *Agent) refuseOtherName(ctx context.Context, id provider.ID) error {
 	return nil
 }
 
+// draft is a plan with all that it was made of.
+type draft struct {
+	plan  heal.Plan
+	aim   heal.Aim
+	uses  heal.Uses
+	marks heal.Marks
+	notes []survey.Note
+	held  map[resource.ConsumerID]placement.Held // of those who lack a share
+}
+
+// check is what a plan may not do.
+func (d draft) check(actual provider.Tree) []heal.Objection {
+	return heal.Check(d.plan, d.aim, actual, d.uses, d.marks)
+}
+
 // plan finds the way from what was seen to what ought to be. Who holds what is read only of the providers that a plan
-// made without that knowledge touches: on a quiet host nobody is asked.
-func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, marks heal.Marks) (heal.Plan, heal.Uses, []survey.Note, error) {
+// made without that knowledge touches, and of those whose devices guests hold.
+func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state journal.State, waits func(resource.ConsumerID) bool) (d draft, err error) {
 	facts := s.facts
 	facts.Held = held
-	desired, notes, err := survey.Desired(facts)
-	if err != nil {
-		return heal.Plan{}, nil, nil, err
+	if d.aim.Tree, d.notes, err = survey.Desired(facts); err != nil {
+		return d, err
 	}
-	plan, err := heal.Make(desired, facts.Actual, nil, marks)
-	if err != nil || plan.Empty() {
-		return plan, nil, notes, err
+	d.marks = marksOf(state)
+	d.aim.Ratios, d.aim.Firm, d.aim.Returned = survey.Ratios(facts), survey.Firm(facts), returned(s.offers, state)
+	if facts.Report {
+		d.aim.Holds = holds(d.aim.Tree, held, waits)
 	}
-	uses := heal.Uses{}
-	for _, step := range plan.Steps {
-		if _, there := facts.Actual.ByID(step.Provider); !there || uses[step.Provider] != nil {
+	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() && len(d.aim.Holds) == 0 {
+		return d, err
+	}
+	if err := a.readUses(ctx, &d, facts.Actual); err != nil {
+		return d, err
+	}
+	d.plan, err = heal.Make(d.aim, facts.Actual, d.uses, d.marks)
+	return d, err
+}
+
+// readUses asks who holds what, and what those hold in all who lack a share.
+func (a *Agent) readUses(ctx context.Context, d *draft, actual provider.Tree) error {
+	d.uses = heal.Uses{}
+	asked := map[provider.ID]bool{}
+	for _, step := range d.plan.Steps {
+		asked[step.Provider] = true
+	}
+	for _, h := range d.aim.Holds {
+		for id := range h.Devices {
+			asked[id] = true
+		}
+	}
+	for id := range asked {
+		if _, there := actual.ByID(id); !there {
 			continue
 		}
-		who, err := a.o.Placement.ProviderAllocations(ctx, step.Provider)
+		who, err := a.o.Placement.ProviderAllocations(ctx, id)
 		if err != nil {
-			return heal.Plan{}, nil, nil, err
+			return err
 		}
-		if uses[step.Provider] = who; who == nil {
-			uses[step.Provider] = map[resource.ConsumerID]resource.Amounts{}
+		if d.uses[id] = who; who == nil {
+			d.uses[id] = map[resource.ConsumerID]resource.Amounts{}
 		}
 	}
-	plan, err = heal.Make(desired, facts.Actual, uses, marks)
-	return plan, uses, notes, err
+	d.held = map[resource.ConsumerID]placement.Held{}
+	for _, consumer := range heal.Lacking(d.aim, d.uses) {
+		has, err := a.o.Placement.Allocation(ctx, consumer)
+		if err != nil {
+			return err
+		}
+		d.held[consumer] = has
+		hold := d.aim.Holds[consumer]
+		hold.Allocation = has.Allocation
+		d.aim.Holds[consumer] = hold
+	}
+	return nil
+}
+
+// holds are the devices of guests by consumer and provider. Devices that Placement does not count are not among them.
+func holds(tree provider.Tree, held []device.Claim, waits func(resource.ConsumerID) bool) map[resource.ConsumerID]heal.Hold {
+	out := map[resource.ConsumerID]heal.Hold{}
+	for _, c := range held {
+		h, known := out[c.Holder]
+		if !known {
+			h = heal.Hold{Devices: resource.Allocation{}, Wait: waits(c.Holder)}
+		}
+		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
+			if h.Devices[p.ID] == nil {
+				h.Devices[p.ID] = resource.Amounts{}
+			}
+			h.Devices[p.ID][c.Class]++
+		}
+		out[c.Holder] = h
+	}
+	return out
 }
 
 // Plan is what the agent would do to Placement now: a dry run of the very code that does it. It works on an agent that
@@ -199,13 +283,15 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	} else if set, _, err = restore(s.offers, state, s.guests); err != nil {
 		return heal.Plan{}, err
 	}
-	marks := marksOf(state)
-	plan, uses, _, err := a.plan(ctx, s, set.Claims(), marks)
+	d, err := a.plan(ctx, s, set.Claims(), state, func(resource.ConsumerID) bool { return false })
 	if err != nil {
 		return heal.Plan{}, err
 	}
-	plan.Objections = append(plan.Objections, heal.Check(plan, s.facts.Actual, uses, marks)...)
-	return plan, nil
+	for _, n := range d.notes {
+		d.plan.Notes = append(d.plan.Notes, n.String())
+	}
+	d.plan.Objections = append(d.plan.Objections, d.check(s.facts.Actual)...)
+	return d.plan, nil
 }
 
 func marksOf(state journal.State) heal.Marks {

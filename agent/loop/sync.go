@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,8 +17,11 @@ import (
 // planTries is how often a plan is thrown away because somebody else wrote to the tree, before the agent waits.
 const planTries = 5
 
-// start syncs for the first time. It waits for a Placement or a hypervisor that does not answer; anything else that is
-// wrong now refuses the start, but for a race with others, which later syncs go on with.
+// stumbles is how often the start forgives a Placement that answers with a fault of its own (status 500).
+const stumbles = 5
+
+// start syncs for the first time. It waits for a Placement or a hypervisor that does not answer, and forgives one that stumbles; anything
+// else that is wrong now refuses the start, but for a race with others, which later syncs go on with.
 func (a *Agent) start(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := a.sync(ctx)
@@ -31,7 +35,7 @@ func (a *Agent) start(ctx context.Context) error {
 			poke(a.look)
 			return nil
 		}
-		if !fault.Is(err, fault.Unavailable) {
+		if !fault.Is(err, fault.Unavailable) && !(fault.Is(err, fault.Internal) && failures <= stumbles) {
 			return err
 		}
 		a.log.Warn("cannot start yet, will try again", "error", err)
@@ -45,7 +49,7 @@ func (a *Agent) start(ctx context.Context) error {
 func (a *Agent) rescan(ctx context.Context) {
 	failures := 0
 	for {
-		wait := a.o.Rescan
+		wait := min(a.o.Rescan, a.lookAgain())
 		if failures > 0 {
 			wait = min(wait, 10*a.backoff(failures))
 		}
@@ -105,35 +109,66 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	if err := a.take(s, moves); err != nil {
 		return err
 	}
+	if err := a.returnedByHand(s); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	held := a.set.Claims()
 	a.mu.Unlock()
-	marks := marksOf(j.State())
-	plan, uses, notes, err := a.plan(ctx, s, held, marks)
+	d, err := a.plan(ctx, s, held, j.State(), a.waits())
 	if err != nil {
 		return err
 	}
-	var sentences []string
-	for _, n := range notes {
+	a.remember(d)
+	sentences := slices.DeleteFunc(slices.Clone(d.plan.Notes), func(n string) bool { return slices.Contains(slices.Collect(maps.Values(d.plan.Warned)), n) })
+	for _, n := range d.notes {
 		sentences = append(sentences, n.String())
 	}
-	objections := heal.Check(plan, s.facts.Actual, uses, marks)
-	for _, o := range slices.Concat(plan.Objections, objections) {
+	objections := d.check(s.facts.Actual)
+	for _, o := range slices.Concat(d.plan.Objections, objections) {
 		sentences = append(sentences, o.String())
 	}
 	a.setCondition("plan", sentences...)
 	if len(objections) > 0 {
 		return nil // the plan is thrown away whole; its sentences are in the report
 	}
-	return a.execute(ctx, s.facts.Actual, plan, marks)
+	if err := a.execute(ctx, s.facts.Actual, d); err != nil {
+		return err
+	}
+	a.warn(d.plan.Warned)
+	if err := a.reserved(heal.Apply(d.plan, s.facts.Actual)); err != nil {
+		return err
+	}
+	if d.plan.More {
+		poke(a.look)
+	}
+	return nil
+}
+
+// warn keeps telling what a plan has changed under guests, as long as there is one on the provider.
+func (a *Agent) warn(warned map[provider.ID]string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.Copy(a.warned, warned)
+	held := map[provider.ID]bool{}
+	for _, c := range a.set.Claims() {
+		held[c.Provider] = true
+	}
+	maps.DeleteFunc(a.warned, func(id provider.ID, _ string) bool { return !held[id] })
+	var sentences []string
+	for _, id := range slices.Sorted(maps.Keys(a.warned)) {
+		sentences = append(sentences, a.warned[id])
+	}
+	a.condition("warnings", sentences...)
 }
 
 // take believes what was seen. Guests are believed only when none was built or destroyed meanwhile.
 func (a *Agent) take(s sight, moves int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.identity.Instance = a.instance
-	if known, _ := a.journal.Identity(); known != s.identity {
+	known, _ := a.journal.Identity()
+	s.identity.Instance, s.identity.Cloud = a.instance, known.Cloud
+	if known != s.identity {
 		if err := a.journal.SetIdentity(s.identity); err != nil {
 			return err
 		}
@@ -141,7 +176,7 @@ func (a *Agent) take(s sight, moves int) error {
 	if s.adopted != "" {
 		a.condition("identity", s.adopted)
 	}
-	a.root, a.tree, a.scanned = s.identity.Provider, s.facts.Actual, s.facts.Devices
+	a.root, a.tree, a.scanned, a.cells = s.identity.Provider, s.facts.Actual, s.facts.Devices, s.cells
 	a.condition("host", s.problems...)
 	if !a.restored {
 		if err := a.restoreGuests(s); err != nil {
@@ -150,7 +185,7 @@ func (a *Agent) take(s sight, moves int) error {
 		a.touch()
 		return nil
 	}
-	set, changes := a.set.Sync(s.offers)
+	set, changes := a.set.Sync(a.respent(s.offers))
 	for _, c := range changes {
 		a.log.Info("device", "change", c.String())
 	}
@@ -161,21 +196,25 @@ func (a *Agent) take(s sight, moves int) error {
 		for _, g := range s.guests {
 			a.guests[g.ID] = g
 		}
+		if err := a.burnSeen(); err != nil {
+			return err
+		}
 		poke(a.wake)
 	}
 	return nil
 }
 
 // execute carries a plan out, whole, or stops at the first fault: the next plan begins from what is there then.
-func (a *Agent) execute(ctx context.Context, actual provider.Tree, plan heal.Plan, marks heal.Marks) error {
+func (a *Agent) execute(ctx context.Context, actual provider.Tree, d draft) error {
+	plan := d.plan
 	// What is about to be put there is remembered first, or a crash would make it somebody else's.
-	if err := a.mark(plan.Marks, marks); err != nil {
+	if err := a.mark(plan.Marks, d.marks); err != nil {
 		return err
 	}
 	generations := map[provider.ID]int{}
 	for _, s := range plan.Steps {
 		a.log.Info("placement", "step", s.String())
-		if err := a.step(ctx, s, generations); err != nil {
+		if err := a.step(ctx, d, s, generations); err != nil {
 			return fault.Wrap("", string(s.Op)+" "+s.Name, err)
 		}
 	}
@@ -185,7 +224,7 @@ func (a *Agent) execute(ctx context.Context, actual provider.Tree, plan heal.Pla
 	return a.mark(plan.Marks, nil)
 }
 
-func (a *Agent) step(ctx context.Context, s heal.Step, generations map[provider.ID]int) error {
+func (a *Agent) step(ctx context.Context, d draft, s heal.Step, generations map[provider.ID]int) error {
 	generation, written := generations[s.Provider]
 	if !written {
 		generation = s.Generation
@@ -204,6 +243,8 @@ func (a *Agent) step(ctx context.Context, s heal.Step, generations map[provider.
 		generations[s.Provider], err = p.PutTraits(ctx, s.Provider, generation, s.Traits)
 	case heal.PutInventories:
 		generations[s.Provider], err = p.PutInventories(ctx, s.Provider, generation, s.Inventories)
+	case heal.Reshape:
+		return a.reshape(ctx, d, s, generations)
 	case heal.DeleteProvider:
 		if err = p.DeleteProvider(ctx, s.Provider); fault.Is(err, fault.NotFound) {
 			err = nil

@@ -152,7 +152,7 @@ func TestClaims(t *testing.T) {
 }
 
 func TestBuilding(t *testing.T) {
-	story(t, "a guest that cannot be built leaves nothing", func(t *testing.T, w *world) {
+	story(t, "8.1/8 P12: a guest that cannot be built leaves nothing", func(t *testing.T, w *world) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				return fault.New(fault.Internal, "test", "no such image")

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"time"
 
@@ -46,6 +47,9 @@ func (a *Agent) follow(ctx context.Context, since int64, got func(host.Assignmen
 func (a *Agent) hear(l host.Assignments) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !a.follows(l) {
+		return
+	}
 	if a.line.heard && l.Revision < a.line.revision {
 		a.log.Warn("compute went back in time, as after a restored database; its word counts all the same", "from", a.line.revision, "to", l.Revision)
 	}
@@ -74,6 +78,33 @@ func (a *Agent) hear(l host.Assignments) {
 			delete(a.doomed, id)
 		}
 	}
+	first := !a.line.heard
 	a.line = next
-	poke(a.wake)
+	if err := a.forgetRenames(); err != nil {
+		a.log.Warn("cannot write to the journal, will try again with the next line", "error", err)
+	}
+	a.cleanAll(l.Clean)
+	if poke(a.wake); first {
+		poke(a.look) // shares that guests lack can be judged now
+	}
+}
+
+// follows says whether the line is of the cloud that this agent serves: the first that it ever heard of, which it writes down. a.mu is held.
+func (a *Agent) follows(l host.Assignments) bool {
+	id, _ := a.journal.Identity()
+	switch {
+	case l.Cloud == "" || l.Cloud == id.Cloud:
+	case id.Cloud == "":
+		id.Cloud = l.Cloud
+		if err := a.journal.SetIdentity(id); err != nil {
+			a.log.Warn("cannot write to the journal, will try again with the next line", "error", err)
+			return false
+		}
+	default:
+		a.condition("cloud", fmt.Sprintf("the assignments are those of another cloud (%s) than this host's guests (%s), so they are not followed: "+
+			"if compute's database was lost or this host has moved, stop the agent and run `berth agent adopt`", l.Cloud, id.Cloud))
+		return false
+	}
+	a.condition("cloud")
+	return true
 }

@@ -49,7 +49,14 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 	now, wait := a.o.Now(), a.o.Rescan
 	raise, fell := a.due()
 	a.forget(raise, fell)
+	owing := a.owing()
 	for _, id := range slices.Concat(fell, raise) {
+		if by, waits := owing[id]; waits && by != id {
+			continue // another entry takes over what stands here, first of all
+		}
+		if was := a.line.servers[id].Was; owing[was] == id && a.busy(was) {
+			continue
+		}
 		j := a.jobs[id]
 		if j == nil {
 			j = &job{}
@@ -86,6 +93,16 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 	return wait
 }
 
+// busy says whether somebody is at work on an id, and ends that. a.mu is held.
+func (a *Agent) busy(id string) bool {
+	j := a.jobs[id]
+	if j == nil || j.cancel == nil {
+		return false
+	}
+	j.cancel()
+	return true
+}
+
 // due lists the servers that are not where they shall be, by id. Before compute has spoken, and while another agent serves the host,
 // none is. a.mu is held.
 func (a *Agent) due() (raise, fell []string) {
@@ -110,14 +127,14 @@ func (a *Agent) due() (raise, fell []string) {
 // settled says whether compute knows the end of what it wants. a.mu is held.
 func (a *Agent) settled(want host.Server) bool {
 	f, known := a.acked[want.ID]
-	if !known {
+	if !known || !reflect.DeepEqual(f.want, want) {
 		return false
 	}
-	if f.phase == host.Failed {
-		return reflect.DeepEqual(f.want, want)
+	if f.phase != host.Running && f.phase != host.Stopped {
+		return true
 	}
-	_, runs := a.guests[want.ID]
-	return runs
+	g, there := a.guests[want.ID]
+	return there && !g.Departed && asWanted(g, want)
 }
 
 // forget drops the jobs of servers that need none any more. a.mu is held.

@@ -255,6 +255,39 @@ func (l *ledger) PutTraits(_ context.Context, id provider.ID, generation int, tr
 	return l.put("PutTraits", id, generation, func(p *provider.Provider) { p.Traits = traits })
 }
 
+func (l *ledger) Reshape(_ context.Context, r placement.Reshape) error {
+	return l.write("Reshape", func() error {
+		for id, stock := range r.Inventories {
+			if p, err := l.find(id); err != nil || p.Generation != stock.Generation {
+				return fault.New(fault.Conflict, "ledger", "generation of %s is not %d: %w", id, stock.Generation, err)
+			}
+		}
+		next := maps.Clone(l.allocations)
+		for consumer, held := range r.Allocations {
+			next[consumer] = held.Allocation
+		}
+		for id, stock := range r.Inventories {
+			for class, inv := range stock.Inventories {
+				used, before := 0, 0
+				for consumer := range next {
+					used += next[consumer][id][class]
+					before += l.allocations[consumer][id][class]
+				}
+				if used > before && used > inv.Capacity() {
+					return fault.New(fault.Conflict, "ledger", "%d %s of %s do not fit into %+v", used, class, id, inv)
+				}
+			}
+		}
+		l.allocations = next
+		for id, stock := range r.Inventories {
+			p, _ := l.find(id)
+			p.Inventories = stock.Inventories
+			p.Generation += 3
+		}
+		return nil
+	})
+}
+
 // world is a host with everything around its agent.
 type world struct {
 	t       *testing.T

@@ -19,6 +19,7 @@ type group struct {
 	self *match         // the plain device or PF, if it is offered
 	vfs  []match        // by address
 	held []device.Claim // held, but no longer offered for Placement to count
+	has  []device.Claim // held and offered
 }
 
 // checkRules refuses what no device can make good.
@@ -33,6 +34,9 @@ func (f Facts) checkRules() error {
 		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
 			return invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r))
 		}
+	}
+	if sentence := f.Rules.Refuse(f.Devices); sentence != "" {
+		return invalid("%s", sentence)
 	}
 	return nil
 }
@@ -50,7 +54,7 @@ func (f Facts) groups(found []match) ([]group, error) {
 	for _, m := range found {
 		offered[m.offer.Device.Address] = m
 		g := at(m.offer.Device.Holder().ProviderName(f.Host))
-		if m.offer.Device.Type == pci.Virtual {
+		if m.offer.Device.Parent != nil {
 			g.vfs = append(g.vfs, m)
 		} else {
 			g.self = &m
@@ -66,6 +70,8 @@ func (f Facts) groups(found []match) ([]group, error) {
 		if err := f.checkClass(m, c); err != nil {
 			return nil, err
 		}
+		g := at(m.offer.Device.Holder().ProviderName(f.Host))
+		g.has = append(g.has, c)
 	}
 	var list []group
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -112,7 +118,7 @@ func (g group) check() error {
 	}
 	counted := g.counted()
 	for _, m := range counted {
-		if m.offer.Device.Type == pci.Virtual && m.rule.Tags.OneTimeUse == pci.Yes {
+		if m.offer.Device.Parent != nil && m.rule.Tags.OneTimeUse == pci.Yes {
 			return invalid("%s says one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away", m)
 		}
 		first := counted[0]
@@ -138,8 +144,8 @@ func (g group) checkFamily() error {
 		for i, m := range g.vfs {
 			names[i] = m.offer.Device.Address.String()
 		}
-		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; narrow the rules, by product_id or by the functions in the address",
-			g.self, few(names), where(g.vfs[0].rule))
+		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; %s",
+			g.self, few(names), where(g.vfs[0].rule), g.keep())
 	}
 	// A device that was switched from PF to VFs, or back, while a guest holds it.
 	for _, c := range g.held {
@@ -154,6 +160,22 @@ func (g group) checkFamily() error {
 		}
 	}
 	return nil
+}
+
+// keep says which of PF and VFs must stay offered: what is held (spec 002, "Upgrade impact").
+func (g group) keep() string {
+	const how = "narrow the rules, by product_id or by the functions in the address"
+	if len(g.has) == 0 {
+		return how
+	}
+	names := make([]string, len(g.has))
+	for i, c := range g.has {
+		names[i] = c.Device.Address.String()
+	}
+	if g.has[0].Device.Type == pci.Virtual {
+		return fmt.Sprintf("keep the VFs, of which %s is held, and leave out the PF: %s", few(names), how)
+	}
+	return fmt.Sprintf("keep the PF, which server %s holds, and leave out its VFs: %s", g.has[0].Holder, how)
 }
 
 // counted lists the offered devices that the provider counts.
@@ -183,7 +205,7 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	}
 	p.Traits = union(p.Traits, ManagedPCI, OwnerNova)
 	notes := f.keep(p, g, old)
-	f.burn(p, g)
+	g.burn(p)
 	return p, notes
 }
 
@@ -216,18 +238,14 @@ func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note
 	return notes
 }
 
-// burn reserves a device for one-time use as soon as somebody holds it. Nobody but a person lowers the reservation again.
-func (f Facts) burn(p *provider.Provider, g group) {
-	if g.self == nil || g.self.rule.Tags.OneTimeUse != pci.Yes {
+// burn reserves a device for one-time use that has been used. Only who cleans it lowers the reservation again.
+func (g group) burn(p *provider.Provider) {
+	if g.self == nil || !g.self.offer.Spent {
 		return
 	}
-	for _, c := range f.Held {
-		if c.Device.Address == g.self.offer.Device.Address {
-			inv := p.Inventories[g.self.offer.Class]
-			inv.Reserved = inv.Total
-			p.Inventories[g.self.offer.Class] = inv
-		}
-	}
+	inv := p.Inventories[g.self.offer.Class]
+	inv.Reserved = inv.Total
+	p.Inventories[g.self.offer.Class] = inv
 }
 
 func text(traits []resource.Trait) string {

@@ -36,22 +36,25 @@ const (
 type Facts struct {
 	Host     string           // hypervisor hostname: the name of the root provider, and the start of the others'
 	Root     provider.ID      // of the root provider
-	VCPU     Share            // host threads
+	VCPU     Share            // host threads that guests share
+	PCPU     Share            // host threads that are given to one guest each
 	MemoryMB Share            // MiB
 	DiskGB   Share            // GiB
 	Traits   []resource.Trait // of the root: what the hypervisor can
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
-	Report   bool           // [pci] report_in_placement
-	Held     []device.Claim // what guests hold
-	Actual   provider.Tree  // as Placement has it; may be empty. From it come the IDs of providers that exist
+	Report   bool                 // [pci] report_in_placement
+	Held     []device.Claim       // what guests hold
+	Spent    map[pci.Address]bool // devices for one-time use that have been used
+	Actual   provider.Tree        // as Placement has it; may be empty. From it come the IDs of providers that exist
 }
 
 // Share is what the root offers of one class. A total of 0 or less is not offered.
 type Share struct {
 	Total    int
 	Reserved int     // kept for the host itself
-	Ratio    float64 // allocation_ratio; 0 means 1
+	Firm     bool    // the configuration says Reserved: what Placement has gives way
+	Ratio    float64 // allocation_ratio; 0: the configuration leaves it to Placement, where it is 1 at first
 }
 
 // Note is something that a person should know about the host, though it stops nothing.
@@ -123,10 +126,38 @@ func CheckSwitch(f Facts) error {
 	return nil
 }
 
+// Ratios are the classes of the root whose allocation_ratio the configuration decides, sorted.
+func Ratios(f Facts) []resource.Class {
+	var list []resource.Class
+	for class, share := range f.shares() {
+		if share.Total > 0 && share.Ratio != 0 {
+			list = append(list, class)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Firm are the classes of the root whose reserved amount the configuration decides, sorted.
+func Firm(f Facts) []resource.Class {
+	var list []resource.Class
+	for class, share := range f.shares() {
+		if share.Total > 0 && share.Firm {
+			list = append(list, class)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (f Facts) shares() map[resource.Class]Share {
+	return map[resource.Class]Share{"VCPU": f.VCPU, "PCPU": f.PCPU, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB}
+}
+
 // inventories is what the root offers.
 func (f Facts) inventories() map[resource.Class]resource.Inventory {
 	out := map[resource.Class]resource.Inventory{}
-	for class, share := range map[resource.Class]Share{"VCPU": f.VCPU, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB} {
+	for class, share := range f.shares() {
 		if share.Total <= 0 {
 			continue
 		}
@@ -147,7 +178,7 @@ type match struct {
 }
 
 // reported says whether Placement counts the device.
-func (m match) reported() bool { return !m.offer.ForPorts }
+func (m match) reported() bool { return !m.rule.ForPorts() }
 
 // String names device and rule for a sentence.
 func (m match) String() string {
@@ -192,14 +223,16 @@ func (f Facts) match() ([]match, []Note) {
 }
 
 func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
-	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.ForPorts()}
+	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.Tags.Networked && f.Report,
+		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, LiveMigratable: rule.Tags.LiveMigratable}
 	if rule.Tags.LiveMigratable == pci.Yes {
 		o.Traits = union(o.Traits, LiveMigratable)
 	}
 	if rule.Tags.OneTimeUse == pci.Yes {
 		o.Traits = union(o.Traits, OneTimeUse)
+		o.Spent = f.Spent[d.Address]
 	}
-	if f.Report && !o.ForPorts {
+	if f.Report && !rule.ForPorts() {
 		o.Name = d.Holder().ProviderName(f.Host)
 		o.Provider = f.id(o.Name)
 	}

@@ -343,6 +343,10 @@ func TestOneTimeUse(t *testing.T) {
 	line := "└─ cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/%s  [COMPUTE_MANAGED_PCI_DEVICE HW_PCI_ONE_TIME_USE OWNER_NOVA]"
 	expect(t, f, rootLine, fmt.Sprintf(line, "1"))
 	f.Held = []device.Claim{f.claim(t, pf82)}
+	expect(t, f, rootLine, fmt.Sprintf(line, "1")) // who holds it may not have started
+	f.Spent = map[pci.Address]bool{pf82: true}
+	expect(t, f, rootLine, fmt.Sprintf(line, "0 (1 reserved)"))
+	f.Held = nil
 	expect(t, f, rootLine, fmt.Sprintf(line, "0 (1 reserved)"))
 }
 

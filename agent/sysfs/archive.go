@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing/fstest" // MapFS: the one file system in memory that has symlinks
 
@@ -23,6 +24,9 @@ var (
 	keptLinks = []string{"driver", "iommu_group", "physfn"}
 )
 
+// serialEntry ends the name of an entry that stands for a vpd file, which is no text: it has the serial number alone.
+const serialEntry = ".SN"
+
 //go:embed sample.txtar
 var sample []byte
 
@@ -31,8 +35,8 @@ var sample []byte
 func Sample() (fs.FS, error) { return Load(sample) }
 
 // Capture keeps the PCI part of a machine as a text archive in the txtar format: a file is an entry named by its path under /sys,
-// a symlink an entry named "path -> target" without content. MAC addresses are written as zeros; nothing else in it
-// names the machine. Load is the inverse. Invalid when there is no device to keep.
+// a symlink an entry named "path -> target" without content. MAC addresses and serial numbers are written as zeros; nothing
+// else in it names the machine. Load is the inverse. Invalid when there is no device to keep.
 func Capture(fsys fs.FS) ([]byte, error) {
 	c := capture{fsys: fsys}
 	c.archive.Comment = []byte("The PCI part of /sys: files by their path, symlinks as \"path -> target\".\n")
@@ -56,9 +60,12 @@ func Capture(fsys fs.FS) ([]byte, error) {
 	if nodes, err := fs.ReadDir(fsys, nodeDir); err == nil {
 		for _, node := range nodes {
 			if _, isNode := nodeNumber(node.Name()); isNode {
-				c.file(path.Join(nodeDir, node.Name(), "cpulist"))
+				c.node(node.Name())
 			}
 		}
+	}
+	for _, name := range c.names(vdpaDir) {
+		c.link(path.Join(vdpaDir, name))
 	}
 	return txtar.Format(&c.archive), nil
 }
@@ -94,6 +101,49 @@ func (c *capture) link(name string) (target string) {
 	return target
 }
 
+// node keeps what Read needs of a NUMA node and of its CPUs.
+func (c *capture) node(name string) {
+	dir := path.Join(nodeDir, name)
+	c.file(path.Join(dir, "cpulist"))
+	if text, err := readOptional(c.fsys, path.Join(dir, "meminfo")); err == nil {
+		for line := range strings.Lines(text) { // the rest changes from one moment to the next
+			if strings.Contains(line, "MemTotal:") {
+				c.add(path.Join(dir, "meminfo"), line)
+			}
+		}
+	}
+	if sizes, err := fs.ReadDir(c.fsys, path.Join(dir, "hugepages")); err == nil {
+		for _, size := range sizes {
+			c.file(path.Join(dir, "hugepages", size.Name(), "nr_hugepages"))
+		}
+	}
+	text, err := readOptional(c.fsys, path.Join(dir, "cpulist"))
+	if err != nil {
+		return
+	}
+	cpus, err := ParseCPUList(text)
+	if err != nil {
+		return
+	}
+	for _, cpu := range cpus {
+		for _, file := range []string{"physical_package_id", "thread_siblings_list"} {
+			c.file(path.Join(cpuDir, "cpu"+strconv.Itoa(cpu), "topology", file))
+		}
+	}
+}
+
+func (c *capture) names(dir string) []string {
+	entries, err := fs.ReadDir(c.fsys, dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
 func (c *capture) device(dir string) {
 	for _, file := range keptFiles {
 		c.file(path.Join(dir, file))
@@ -104,6 +154,9 @@ func (c *capture) device(dir string) {
 	entries, err := fs.ReadDir(c.fsys, dir)
 	if err != nil {
 		return
+	}
+	if serial, err := readSerial(c.fsys, dir); err == nil && serial != "" {
+		c.add(path.Join(dir, "vpd"+serialEntry), "0")
 	}
 	c.net(dir)
 	for _, entry := range entries {
@@ -132,6 +185,7 @@ func Load(archive []byte) (fs.FS, error) {
 	fsys := fstest.MapFS{}
 	for _, file := range txtar.Parse(archive).Files {
 		name, target, isLink := strings.Cut(file.Name, arrow)
+		name, isSerial := strings.CutSuffix(name, serialEntry)
 		if !fs.ValidPath(name) || name == "." {
 			return nil, invalid("archive entry %q is no path under /sys", file.Name)
 		}
@@ -139,6 +193,9 @@ func Load(archive []byte) (fs.FS, error) {
 			return nil, invalid("archive entry %q is there twice", name)
 		}
 		fsys[name] = &fstest.MapFile{Data: file.Data, Mode: 0o444}
+		if isSerial {
+			fsys[name].Data = formatSerial(strings.TrimSpace(string(file.Data)))
+		}
 		if isLink {
 			if len(file.Data) > 0 {
 				return nil, invalid("archive entry %q is a symlink and has content", file.Name)

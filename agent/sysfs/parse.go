@@ -54,6 +54,13 @@ func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) 
 			d.NumVFs = int(n)
 		}
 	}
+	if r.vfDevice != "" { // written without 0x
+		if n, err := strconv.ParseUint(r.vfDevice, 16, 16); err != nil {
+			doubt("sriov_vf_device %q is no number", r.vfDevice)
+		} else {
+			d.VFProduct = fmt.Sprintf("%04x", n)
+		}
+	}
 	d.Driver = r.driver
 	d.Net = slices.Sorted(slices.Values(r.net))
 	return d, doubts, nil
@@ -93,6 +100,27 @@ func parseID(file, text string) (string, error) {
 		return "", invalid("%s %q is not a number such as 0x8086", file, text)
 	}
 	return digits, nil
+}
+
+// parseUevent understands lines such as DRIVER=nvme.
+func parseUevent(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// lastAddress finds the last element of a path that is a PCI address.
+func lastAddress(name string) (a pci.Address, found bool) {
+	for part := range strings.SplitSeq(name, "/") {
+		if address, err := pci.ParseAddress(part); err == nil {
+			a, found = address, true
+		}
+	}
+	return a, found
 }
 
 func nodeNumber(name string) (int, bool) {

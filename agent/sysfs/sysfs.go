@@ -1,12 +1,17 @@
 // Package sysfs reads the PCI devices and NUMA nodes of a host from /sys, or from anything shaped like it.
 //
-//	bus/pci/devices/<address>/{vendor,device,class,numa_node,sriov_totalvfs,sriov_numvfs}   files
-//	bus/pci/devices/<address>/{driver,iommu_group,physfn}                                   symlinks
-//	bus/pci/devices/<address>/net, …/virtio<n>/net                                          names of interfaces
-//	devices/system/node/node<n>/cpulist                                                     CPUs of a NUMA node
+//	bus/pci/devices/<address>/{uevent,numa_node}, or {vendor,device,class,numa_node}             files
+//	bus/pci/devices/<address>/{sriov_totalvfs,sriov_numvfs,sriov_vf_device}                      files of a PF
+//	bus/pci/devices/<address>/{driver,iommu_group,physfn}                                        symlinks
+//	bus/pci/devices/<address>/net, …/virtio<n>/net                                               names of interfaces
+//	bus/pci/devices/<address>/vpd                                                                serial number of the card
+//	bus/vdpa/devices/<name>                                                                      symlinks through the VF below
+//	devices/system/node/node<n>/{cpulist,meminfo}, …/hugepages/hugepages-<size>kB/nr_hugepages   a NUMA node
+//	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}                sockets and cores
 //
-// This file reads; parse.go understands what was read; archive.go keeps a machine as text. On a running host everything may
-// vanish while it is read, so one device that cannot be read never loses the others: it becomes a Problem.
+// This file reads; node.go does so with NUMA nodes, vpd.go with serial numbers; parse.go understands what was read; archive.go keeps
+// a machine as text. On a running host everything may vanish while it is read, so one device that cannot be read never loses the
+// others: it becomes a Problem.
 package sysfs
 
 import (
@@ -16,6 +21,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -24,6 +30,7 @@ import (
 // Where things lie under /sys.
 const (
 	deviceDir = "bus/pci/devices"
+	vdpaDir   = "bus/vdpa/devices"
 	nodeDir   = "devices/system/node"
 )
 
@@ -32,12 +39,6 @@ type Facts struct {
 	Devices  []pci.Device // by address
 	Nodes    []Node       // by number
 	Problems []Problem    // what could not be read or understood, by name
-}
-
-// Node is a NUMA node.
-type Node struct {
-	ID   int
-	CPUs []int // numbers of its host threads, rising; a node of memory alone has none
 }
 
 // Problem is a sentence about one device or NUMA node.
@@ -68,10 +69,13 @@ func Read(fsys fs.FS) (Facts, error) {
 	for _, entry := range entries {
 		facts.device(fsys, entry.Name(), listed)
 	}
-	if err := facts.nodes(fsys); err != nil {
+	nodes, err := facts.nodes(fsys)
+	if err != nil {
 		return Facts{}, fault.New(fault.Unavailable, op, "cannot list NUMA nodes: %w", err)
 	}
 	slices.SortFunc(facts.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
+	facts.place(nodes)
+	facts.vdpa(fsys)
 	return facts, nil
 }
 
@@ -93,7 +97,7 @@ func (f *Facts) problem(name, format string, args ...any) {
 func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool) {
 	r, err := readDevice(fsys, path.Join(deviceDir, name))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV): // the latter says a file that was open already
 		f.problem(name, "vanished while it was read (%v)", err)
 		return
 	case err != nil:
@@ -117,27 +121,28 @@ func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool) {
 // raw is what the files of one device say, "" for a file that is not there.
 type raw struct {
 	vendor, device, class, numaNode string
-	totalVFs, numVFs                string
+	totalVFs, numVFs, vfDevice      string
 	driver, group, physfn           string // last elements of what the symlinks point to
 	net                             []string
 }
 
-// readDevice reads as few files as will do: a VF has no VFs of its own, and what has no totalVFs has no numVFs.
+// readDevice reads as few files as will do: uevent says what four others do, a VF has no VFs of its own, and what has no totalVFs
+// has no numVFs.
 func readDevice(fsys fs.FS, dir string) (r raw, err error) {
-	for _, file := range []struct {
-		name string
-		to   *string
-	}{{"vendor", &r.vendor}, {"device", &r.device}, {"class", &r.class}} {
-		data, err := fs.ReadFile(fsys, path.Join(dir, file.name))
-		if err != nil {
-			return r, err
-		}
-		*file.to = strings.TrimSpace(string(data))
+	told, err := readUevent(fsys, dir, &r)
+	if !told && err == nil {
+		err = readNumbers(fsys, dir, &r)
+	}
+	if err != nil {
+		return r, err
 	}
 	for _, link := range []struct {
 		name string
 		to   *string
-	}{{"physfn", &r.physfn}, {"driver", &r.driver}, {"iommu_group", &r.group}} {
+	}{{"physfn", &r.physfn}, {"iommu_group", &r.group}, {"driver", &r.driver}} {
+		if told && link.name == "driver" {
+			continue
+		}
 		if *link.to, err = readLink(fsys, path.Join(dir, link.name)); err != nil {
 			return r, err
 		}
@@ -154,9 +159,44 @@ func readDevice(fsys fs.FS, dir string) (r raw, err error) {
 		if r.numVFs, err = readOptional(fsys, path.Join(dir, "sriov_numvfs")); err != nil {
 			return r, err
 		}
+		if r.vfDevice, err = readOptional(fsys, path.Join(dir, "sriov_vf_device")); err != nil {
+			return r, err
+		}
 	}
 	r.net, err = readNet(fsys, dir, r.driver == "virtio-pci")
 	return r, err
+}
+
+// readUevent reads numbers and driver from the device's uevent. A captured machine has none, and some kernel may say less than that.
+func readUevent(fsys fs.FS, dir string, r *raw) (told bool, err error) {
+	text, err := readOptional(fsys, path.Join(dir, "uevent"))
+	if errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	}
+	if text == "" || err != nil {
+		return false, err
+	}
+	u := parseUevent(text)
+	vendor, device, ok := strings.Cut(u["PCI_ID"], ":")
+	if !ok || u["PCI_CLASS"] == "" {
+		return false, nil
+	}
+	r.vendor, r.device, r.class, r.driver = "0x"+vendor, "0x"+device, u["PCI_CLASS"], u["DRIVER"]
+	return true, nil
+}
+
+func readNumbers(fsys fs.FS, dir string, r *raw) error {
+	for _, file := range []struct {
+		name string
+		to   *string
+	}{{"vendor", &r.vendor}, {"device", &r.device}, {"class", &r.class}} {
+		data, err := fs.ReadFile(fsys, path.Join(dir, file.name))
+		if err != nil {
+			return err
+		}
+		*file.to = strings.TrimSpace(string(data))
+	}
+	return nil
 }
 
 // readNet lists the network interfaces of a device. Those of a virtio device lie under the virtio device that it carries.
@@ -213,29 +253,26 @@ func readLink(fsys fs.FS, name string) (string, error) {
 	return path.Base(target), nil
 }
 
-// nodes adds the NUMA nodes. A kernel without NUMA has none.
-func (f *Facts) nodes(fsys fs.FS) error {
-	entries, err := fs.ReadDir(fsys, nodeDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+// vdpa marks the VFs that carry a vDPA device: the kernel keeps each under the PCI device that it was made of.
+func (f *Facts) vdpa(fsys fs.FS) {
+	entries, err := fs.ReadDir(fsys, vdpaDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		f.problem("vdpa", "vDPA devices cannot be listed; VFs that carry one are taken as ordinary ones: %v", err)
 	}
 	for _, entry := range entries {
-		id, isNode := nodeNumber(entry.Name())
-		if !isNode {
-			continue
-		}
-		text, err := readOptional(fsys, path.Join(nodeDir, entry.Name(), "cpulist"))
+		target, err := fs.ReadLink(fsys, path.Join(vdpaDir, entry.Name()))
 		if err != nil {
-			f.problem(entry.Name(), "cannot be read: %v", err)
+			f.problem(entry.Name(), "it cannot be read which VF carries this vDPA device: %v", err)
 			continue
 		}
-		cpus, err := ParseCPUList(text)
-		if err != nil {
-			f.problem(entry.Name(), "is left out: %s", fault.TextOf(err))
-			continue
+		carrier, found := lastAddress(target)
+		for i := range f.Devices {
+			if d := &f.Devices[i]; found && d.Address == carrier && d.Type == pci.Virtual {
+				d.Type = pci.VDPA
+			}
 		}
-		f.Nodes = append(f.Nodes, Node{ID: id, CPUs: cpus})
 	}
-	slices.SortFunc(f.Nodes, func(a, b Node) int { return a.ID - b.ID })
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -60,12 +61,14 @@ func TestReadSample(t *testing.T) {
 	if len(facts.Problems) > 0 || len(facts.Devices) != 21 {
 		t.Errorf("%d devices, problems %v", len(facts.Devices), facts.Problems)
 	}
-	if want := []Node{{0, []int{0, 1}}, {1, []int{2, 3}}}; !reflect.DeepEqual(facts.Nodes, want) {
+	pages := []Pages{{2048, 1024}, {1048576, 0}}
+	if want := []Node{{ID: 0, CPUs: []int{0, 1}, Socket: 0, Siblings: [][]int{{0}, {1}}, MemoryMB: 131072, Pages: pages},
+		{ID: 1, CPUs: []int{2, 3}, Socket: 1, Siblings: [][]int{{2}, {3}}, MemoryMB: 131072, Pages: pages}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 	pf := pci.Address{Bus: 0x21}
 	for _, want := range []pci.Device{
-		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme", IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4},
+		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme", IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4, VFProduct: "0010"},
 		{Address: pci.Address{Bus: 0x21, Func: 3}, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: 17},
 		{Address: pci.Address{Bus: 0x22}, Vendor: "8086", Product: "10d3", Class: 0x020000, Type: pci.Plain, NUMANode: 1, Driver: "e1000e", IOMMUGroup: 8, Net: []string{"eth0"}},
 		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 3},
@@ -128,7 +131,7 @@ func TestReadOdd(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
 		}
 	}
-	if want := []Node{{0, []int{0, 1, 4}}, {1, nil}}; !reflect.DeepEqual(facts.Nodes, want) {
+	if want := []Node{{ID: 0, CPUs: []int{0, 1, 4}, Socket: NoSocket}, {ID: 1, Socket: NoSocket}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 }
@@ -183,7 +186,7 @@ func TestReadWithFaults(t *testing.T) {
 	whole := machine(t, "sample").(fstest.MapFS)
 	others := read(t, whole)
 	const name = "0000:21:00.0"
-	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node", "sriov_totalvfs", "sriov_numvfs", "net"} {
+	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node", "sriov_totalvfs", "sriov_numvfs", "sriov_vf_device", "net"} {
 		calls := 0
 		facts := read(t, faulty{whole, map[string]error{name + "/" + file: fs.ErrPermission}, &calls})
 		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || facts.Problems[0].Name != name {
@@ -211,13 +214,16 @@ func TestReadWithFaults(t *testing.T) {
 }
 
 // Reading stays fast because little is asked: ten questions for a PF, eight for a VF, nine for another device without virtio,
-// and one for each list and node.
+// one for each list, three for a node and two for a CPU.
 func TestReadAsksLittle(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
 	facts := read(t, faulty{MapFS: whole, calls: &calls})
-	most := 2 + len(facts.Nodes)
+	most := 3 + 3*len(facts.Nodes)
+	for _, n := range facts.Nodes {
+		most += 2*len(n.CPUs) + len(n.Pages)
+	}
 	for _, d := range facts.Devices {
-		most += map[pci.Type]int{pci.Physical: 10, pci.Virtual: 8, pci.Plain: 9}[d.Type]
+		most += map[pci.Type]int{pci.Physical: 12, pci.Virtual: 9, pci.Plain: 10}[d.Type]
 	}
 	if calls > most {
 		t.Errorf("%d calls for %d devices, want at most %d", calls, len(facts.Devices), most)
@@ -312,25 +318,85 @@ func FuzzParseCPUList(f *testing.F) {
 	})
 }
 
-// BenchmarkRead500 reads a directory of 500 devices; the aim is less than 50 ms.
+// BenchmarkRead500 reads a directory of 500 devices as a kernel shows them: 20 cards with 24 VFs each, two NUMA nodes of 64 threads. The
+// aim is less than 50 ms.
 func BenchmarkRead500(b *testing.B) {
 	dir := b.TempDir()
-	text := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
-	link := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s), Mode: fs.ModeSymlink} }
-	for i := range 500 {
-		a := pci.Address{Bus: uint8(i / 32), Slot: uint8(i % 32)}.String()
-		at := "devices/pci0000:00/" + a
-		for name, file := range map[string]*fstest.MapFile{
-			deviceDir + "/" + a: link("../../../" + at), at + "/vendor": text("0x8086"), at + "/device": text("0x1515"), at + "/class": text("0x020000"),
-			at + "/numa_node": text("0"), at + "/driver": link("../../../bus/pci/drivers/ixgbevf"), at + "/iommu_group": link("../../../kernel/iommu_groups/1"),
-		} {
-			unpack(b, dir, name, file)
-		}
+	for name, file := range server(20, 24, 64) {
+		unpack(b, dir, name, file)
 	}
 	fsys := os.DirFS(dir)
 	for b.Loop() {
-		if facts := read(b, fsys); len(facts.Devices) != 500 {
-			b.Fatal(len(facts.Devices))
+		facts := read(b, fsys)
+		if len(facts.Devices) != 500 || len(facts.Problems) > 0 || len(facts.Nodes) != 2 || facts.Devices[1].Type != pci.Virtual || facts.Devices[1].Driver != "vfio-pci" {
+			b.Fatal(len(facts.Devices), facts.Problems, facts.Devices[1])
 		}
+	}
+}
+
+// server is a machine with cards that have VFs, on two NUMA nodes.
+func server(cards, vfs, threads int) fstest.MapFS {
+	m := fstest.MapFS{}
+	text := func(name, s string) { m[name] = &fstest.MapFile{Data: []byte(s + "\n")} }
+	link := func(name, s string) { m[name] = &fstest.MapFile{Data: []byte(s), Mode: fs.ModeSymlink} }
+	device := func(a pci.Address, under, product, driver, node string) (at string) {
+		at = under + "/" + a.String()
+		link(deviceDir+"/"+a.String(), "../../../"+at)
+		text(at+"/uevent", "DRIVER="+driver+"\nPCI_CLASS=20000\nPCI_ID=8086:"+product+"\nPCI_SLOT_NAME="+a.String())
+		text(at+"/vendor", "0x8086")
+		text(at+"/device", "0x"+product)
+		text(at+"/class", "0x020000")
+		text(at+"/numa_node", node)
+		link(at+"/driver", "../../../../bus/pci/drivers/"+driver)
+		link(at+"/iommu_group", "../../../../kernel/iommu_groups/1")
+		return at
+	}
+	for i := range cards {
+		pf, node := pci.Address{Bus: uint8(i)}, fmt.Sprint(i%2)
+		bridge := fmt.Sprintf("devices/pci0000:%02x/0000:%02x:01.0", i, i)
+		at := device(pf, bridge, "1528", "ixgbe", node)
+		text(at+"/sriov_totalvfs", "63")
+		text(at+"/sriov_numvfs", fmt.Sprint(vfs))
+		text(at+"/sriov_vf_device", "1515")
+		text(at+"/net/ens"+fmt.Sprint(i)+"/address", "00:00:00:00:00:00")
+		for n := range vfs {
+			vf := device(pci.Address{Bus: pf.Bus, Slot: uint8(16 + n/8), Func: uint8(n % 8)}, bridge, "1515", "vfio-pci", node)
+			link(vf+"/physfn", "../"+pf.String())
+		}
+	}
+	for n := range 2 {
+		dir := fmt.Sprintf("%s/node%d", nodeDir, n)
+		text(dir+"/cpulist", fmt.Sprintf("%d-%d", n*threads, (n+1)*threads-1))
+		text(dir+"/meminfo", fmt.Sprintf("Node %d MemTotal: 131072000 kB", n))
+		for cpu := n * threads; cpu < (n+1)*threads; cpu++ {
+			text(fmt.Sprintf("%s/cpu%d/topology/physical_package_id", cpuDir, cpu), fmt.Sprint(n))
+			text(fmt.Sprintf("%s/cpu%d/topology/thread_siblings_list", cpuDir, cpu), fmt.Sprintf("%d-%d", cpu&^1, cpu|1))
+		}
+	}
+	return m
+}
+
+// What uevent says is what the single files say; where it cannot be read or says too little, they are asked.
+func TestUevent(t *testing.T) {
+	m, calls := server(1, 2, 2), 0
+	want := read(t, m)
+	if d := want.Devices[0]; d.Vendor != "8086" || d.Product != "1528" || d.Class != 0x020000 || d.Driver != "ixgbe" || len(want.Devices) != 3 {
+		t.Fatalf("%+v", want.Devices)
+	}
+	if got := read(t, faulty{m, map[string]error{"uevent": fs.ErrPermission}, &calls}); !reflect.DeepEqual(got, want) {
+		t.Errorf("without permission: %+v", got)
+	}
+	for name, text := range map[string]string{"nothing": "", "no class": "PCI_ID=8086:1528", "no numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
+		m["devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent"] = &fstest.MapFile{Data: []byte(text)}
+		if got := read(t, m); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	delete(m, "devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent")
+	if got := read(t, m); !reflect.DeepEqual(got, want) {
+		t.Errorf("none: %+v", got)
+	}
+	if got := read(t, faulty{m, map[string]error{"0000:00:10.0/uevent": syscall.ENODEV}, &calls}); len(got.Devices) != 2 || !strings.Contains(got.Problems[0].Sentence, "vanished") {
+		t.Errorf("gone: %+v", got)
 	}
 }

@@ -29,15 +29,23 @@ const (
 const (
 	ExtendedAttributes Version = 3
 	Locked             Version = 9
+	ForceDown          Version = 11
 	HostStatus         Version = 16
 	ServerDescription  Version = 19
+	ServerMigrations   Version = 23
+	LiveMigrateAuto    Version = 25
 	Tags               Version = 26
+	EvacuateForce      Version = 29
+	LiveMigrateForce   Version = 30
 	NetworksRequired   Version = 37
 	StatusChecked      Version = 38
 	EmbeddedFlavor     Version = 47
 	TagsAtCreation     Version = 52
+	ServiceUUID        Version = 53
 	FlavorDescription  Version = 55
+	ColdMigrateHost    Version = 56
 	NoPersonality      Version = 57
+	MigrationUUID      Version = 59
 	ExtraSpecsInFlavor Version = 61
 )
 
@@ -52,15 +60,23 @@ func Effects() []Effect {
 	return []Effect{
 		{ExtendedAttributes, "servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)"},
 		{Locked, "servers show locked"},
+		{ForceDown, "services show forced_down, which PUT /os-services/force-down changes"},
 		{HostStatus, "servers show host_status (admins)"},
 		{ServerDescription, "servers have a description"},
+		{ServerMigrations, "GET /servers/{id}/migrations; migrations show their migration_type"},
+		{LiveMigrateAuto, "os-migrateLive has no disk_over_commit"},
 		{Tags, "servers show tags"},
+		{EvacuateForce, "evacuate may name a host to be judged like any other"},
+		{LiveMigrateForce, "os-migrateLive may name a host to be judged like any other"},
 		{NetworksRequired, "creating a server must say networks: none or auto"},
 		{StatusChecked, "an unknown status in the filter of a list is an error, not an empty list"},
 		{EmbeddedFlavor, "servers show their flavor's values as they were at creation, not its id"},
 		{TagsAtCreation, "creating a server may give it tags"},
+		{ServiceUUID, "services have UUIDs; PUT /os-services/{id} changes forced_down"},
 		{FlavorDescription, "flavors have a description, which PUT changes"},
+		{ColdMigrateHost, "migrate may name a host"},
 		{NoPersonality, "creating a server cannot inject files (personality); Berth never could"},
+		{MigrationUUID, "migrations show their uuid"},
 		{ExtraSpecsInFlavor, "flavors show their extra_specs"},
 	}
 }

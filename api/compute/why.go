@@ -25,6 +25,10 @@ type Why struct {
 	Others   int               `json:"other_choices"`    // how many more stood, for when the first is lost
 	Excluded map[string]string `json:"excluded_hosts"`   // hosts that are not tried again, and why
 	Devices  []WhyDevice       `json:"devices"`          // what the agent picked
+	Task     string            `json:"task,omitempty"`   // task_state
+	Move     *WhyMove          `json:"move,omitempty"`   // the move that it is on
+	Left     []WhyStay         `json:"left_behind"`      // what it still holds elsewhere, until the agents there say that it is gone
+	Falls    []WhyFall         `json:"falls"`            // why candidates of the last round were turned down
 	Fault    string            `json:"fault,omitempty"`
 	Details  string            `json:"fault_details,omitempty"` // more sentences
 	Trail    []WhyMark         `json:"trail"`                   // oldest first
@@ -60,6 +64,29 @@ type WhyDevice struct {
 	RequestID string `json:"request_id"`
 	Address   string `json:"address"`
 	Provider  string `json:"provider,omitempty"`
+}
+
+// WhyMove is a move on its way.
+type WhyMove struct {
+	Kind      string  `json:"kind"` // resize, migration, live-migration, evacuation
+	Migration string  `json:"migration"`
+	Source    WhyStay `json:"source"`
+}
+
+// WhyStay is what one consumer holds on one host.
+type WhyStay struct {
+	Consumer string   `json:"consumer"` // in Placement
+	Host     string   `json:"host"`
+	Devices  []string `json:"devices"` // addresses
+}
+
+// WhyFall is why candidates fell at one step.
+type WhyFall struct {
+	Step    string   `json:"step"`
+	Reason  string   `json:"reason"`
+	Count   int      `json:"hosts"`       // how many hosts
+	Hosts   []string `json:"first_hosts"` // some of them
+	Nearest string   `json:"nearest_miss,omitempty"`
 }
 
 // WhyMark is one line of the trail.

@@ -54,6 +54,13 @@ func (c Client) Devices(ctx context.Context) ([]Device, error) {
 	return out.Devices, err
 }
 
+// Clean asks that a device for one-time use is cleaned and given back. It returns when compute has taken the wish; the device tells
+// what became of it. Conflict: it has not been used, or somebody holds it.
+func (c Client) Clean(ctx context.Context, host, address string) error {
+	_, err := c.REST.Do(ctx, http.MethodPost, path(host, "devices", address, "clean"), nil, nil)
+	return err
+}
+
 // Admit asks whether this instance of an agent may serve a host. Conflict: another one does.
 func (c Client) Admit(ctx context.Context, host, instance string) error {
 	_, resp, err := c.stream(ctx, host, instance, 0)

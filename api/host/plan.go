@@ -4,7 +4,17 @@ package host
 type PlanDoc struct {
 	Steps      []PlanStep      `json:"steps"`      // in the order in which they are taken
 	Objections []PlanObjection `json:"objections"` // what ought to be done and cannot be
+	Notes      []string        `json:"notes"`      // what a person should know of it
 }
+
+// PlanStock is all that one provider shall have after a reshape.
+type PlanStock struct {
+	Generation  int                      `json:"generation"`
+	Inventories map[string]PlanInventory `json:"inventories"`
+}
+
+// PlanShares are amounts by provider and class.
+type PlanShares map[string]map[string]int
 
 // PlanStep is one call to Placement.
 type PlanStep struct {
@@ -15,7 +25,9 @@ type PlanStep struct {
 	Generation  *int                     `json:"generation,omitzero"` // of a provider that is written to, as it was seen
 	Traits      []string                 `json:"traits,omitzero"`     // all that the provider shall have
 	Inventories map[string]PlanInventory `json:"inventories,omitzero"`
-	Detail      string                   `json:"detail"` // what is different afterwards, for people
+	Stocks      map[string]PlanStock     `json:"stocks,omitzero"`      // of a reshape, by provider
+	Allocations map[string]PlanShares    `json:"allocations,omitzero"` // of a reshape: all that each consumer shall hold
+	Detail      string                   `json:"detail"`               // what is different afterwards, for people
 }
 
 // PlanInventory is an inventory in Placement's own words.

@@ -50,7 +50,8 @@ func TestOperatorsGuide(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
 	}
-	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME"} {
+	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME", "8 of them reported; 0 errors, 0 warnings", "it would not start",
+		"of its VFs: servers hold 0000:11:00.", "keep the VFs, of which 0000:11:00.", "CUSTOM_PCI_1B36_0010 1/4", "pci_in_placement may be switched on"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("following the guide does not show %q:\n%s", want, text)
 		}
@@ -109,4 +110,54 @@ func TestCommandsInDocuments(t *testing.T) {
 	if shown < 15 {
 		t.Errorf("only %d commands found: the documents or this test have changed their form", shown)
 	}
+}
+
+// The table of differences from Nova names tests, and each of them is there, with the cases that it quotes.
+func TestDifferencesAreShown(t *testing.T) {
+	names := regexp.MustCompile("`([a-z/]+)`|(Test[A-Za-z0-9]+)|\"([^\"]+)\"")
+	rows := 0
+	for line := range strings.Lines(read(t, "docs/pci-differences.md")) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 6 || cells[1] == "---" || strings.TrimSpace(cells[1]) == "Nova" {
+			continue
+		}
+		rows++
+		tests, shown := "", 0
+		for _, m := range names.FindAllStringSubmatch(cells[4], -1) {
+			switch {
+			case m[1] != "":
+				tests = testsOf(t, m[1])
+			case m[2] != "":
+				if shown++; !strings.Contains(tests, "\nfunc "+m[2]+"(") {
+					t.Errorf("%s is not there:%s", m[2], cells[1])
+				}
+			case !strings.Contains(tests, strings.TrimSuffix(m[3], "…")):
+				t.Errorf("no test has the case %q:%s", m[3], cells[1])
+			}
+		}
+		if shown == 0 {
+			t.Errorf("no test shows:%s", cells[1])
+		}
+	}
+	if rows < 40 {
+		t.Errorf("only %d rows found: the document or this test has changed its form", rows)
+	}
+}
+
+// testsOf is the text of all tests of a package.
+func testsOf(t *testing.T, pkg string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString("\n" + string(data))
+	}
+	return text.String()
 }

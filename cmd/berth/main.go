@@ -28,6 +28,7 @@ type grammar struct {
 	Placement placementCmd `cmd:"" help:"Run placement alone."`
 	Compute   computeCmd   `cmd:"" help:"Run compute alone."`
 	Agent     agentCmd     `cmd:"" help:"Run the agent of this host alone, or see what it would do."`
+	Preflight preflightCmd `cmd:"" help:"Say what stands between the cloud and [filter_scheduler] pci_in_placement = true."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -270,6 +270,13 @@ func (c *computeCmd) open(ctx context.Context, placementURL string, settings clo
 type agentCmd struct {
 	Run  agentRunCmd  `cmd:"" default:"withargs" help:"Run the agent (the default)."`
 	Plan agentPlanCmd `cmd:"" help:"Say what the agent would change in Placement now, and change nothing."`
+
+	Preflight agentPreflightCmd `cmd:"" help:"Say what would stop this host from reporting its devices to Placement, or what would change there first."`
+
+	Check    agentCheckCmd    `cmd:"" help:"Say what a configuration makes of each device of this machine, or of a captured one; change nothing, ask nobody."`
+	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs elsewhere."`
+
+	Adopt agentAdoptCmd `cmd:"" help:"Let the agent follow another cloud than the one whose guests it has. Stop it first."`
 }
 
 type agentRunCmd struct{ files }
@@ -285,6 +292,17 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 		return err
 	}
 	return agent.Run(ctx)
+}
+
+type agentAdoptCmd struct{ files }
+
+// Run forgets the cloud that the agent follows: the next one that it hears from is its own.
+func (c *agentAdoptCmd) Run(s streams) error {
+	if err := cloud.Adopt(filepath.Join(c.DataDir, "agent")); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(s.out, "the agent will follow the next cloud that it hears from; guests that this cloud does not know will be destroyed")
+	return err
 }
 
 type agentPlanCmd struct{ files }

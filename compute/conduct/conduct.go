@@ -24,6 +24,7 @@ const (
 	candidates = 1000             // how many Placement is asked for at most, Nova's [scheduler] max_placement_results
 	claimTries = 5                // how often a claim is written anew because a generation had moved
 	purgeEvery = 10 * time.Minute // how often deleted servers are forgotten
+	buryEvery  = 10 * time.Second // how often what came to be on dead hosts is looked for
 	keepFor    = 24 * time.Hour   // how long a deleted server can be asked about
 	keepMost   = 1000             // how many deleted servers are kept at most
 )
@@ -33,6 +34,7 @@ type Placement interface {
 	Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error)
 	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.Held, error)
 	PutAllocation(ctx context.Context, consumer resource.ConsumerID, held placement.Held) error
+	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
 }
 
@@ -41,13 +43,22 @@ type Store interface {
 	saga.Records[lifecycle.Server]
 	Create(ctx context.Context, servers ...lifecycle.Server) error
 	Hosts(ctx context.Context) ([]schedule.Host, error)
+	Host(ctx context.Context, name string) (schedule.Host, error)
 	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
 	Purge(ctx context.Context, before time.Time, keep int) error
+	Owner(ctx context.Context, consumer string) (string, error)
+	Staying(ctx context.Context, host string) ([]string, error)
+	Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error)
+	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
+	Dead(ctx context.Context) ([]string, error)
 }
 
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
 type Conductor struct {
-	Log *slog.Logger // where to say what nobody is told otherwise; never nil
+	Log  *slog.Logger // where to say what nobody is told otherwise; never nil
+	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
+
+	burying sync.Mutex // held while servers are told of dead hosts, so that none is told so of one that is so no more
 
 	store     Store
 	placement Placement
@@ -94,17 +105,20 @@ func (c *Conductor) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer purging.Wait()
 	defer cancel()
-	purging.Go(func() { c.purge(ctx) })
+	purging.Go(func() {
+		c.regularly(ctx, purgeEvery, "forget deleted servers", func() error { return c.store.Purge(ctx, c.now().Add(-keepFor), keepMost) })
+	})
+	purging.Go(func() { c.regularly(ctx, buryEvery, "look after dead hosts", func() error { return c.bury(ctx) }) })
 	return fault.Wrap(fault.Unavailable, "conduct.Run", c.runner.Run(ctx))
 }
 
-// purge forgets deleted servers from time to time.
-func (c *Conductor) purge(ctx context.Context) {
-	tick := time.NewTicker(purgeEvery)
+// regularly does something now and from time to time.
+func (c *Conductor) regularly(ctx context.Context, every time.Duration, what string, do func() error) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := c.store.Purge(ctx, c.now().Add(-keepFor), keepMost); err != nil && ctx.Err() == nil {
-			c.Log.Warn("cannot forget deleted servers now, will try again", "error", err)
+		if err := do(); err != nil && ctx.Err() == nil {
+			c.Log.Warn("cannot "+what+" now, will try again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -131,28 +145,41 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 	return made, nil
 }
 
-// Delete begins the end of a server. Asking again is no error; fault.NotFound when there is none or it is deleted already.
+// Delete begins the end of a server. Asking again is no error; fault.NotFound when there is none or it is deleted already, as users
+// see it: that is so at once when an agent that would have to say that the guest is gone does not report.
 func (c *Conductor) Delete(ctx context.Context, id string) error {
 	server, err := c.store.Read(ctx, id)
 	if err != nil {
 		return err
 	}
-	if server.State == lifecycle.Deleted {
+	if !server.Ended.IsZero() {
 		return fault.New(fault.NotFound, "conduct.Delete", "server %s is deleted already", id)
 	}
-	_, err = c.runner.Tell(ctx, id, lifecycle.DeleteRequested{})
+	silent := false
+	for _, stay := range server.Stays() {
+		refusal, err := c.silent(ctx, stay.Host)
+		if err != nil {
+			return err
+		}
+		silent = silent || refusal == ""
+	}
+	_, err = c.runner.Tell(ctx, id, lifecycle.DeleteRequested{Silent: silent})
 	return err
 }
 
-// Guest takes in what an agent tells of a server: one of the lifecycle.Guest… events. A server that is unknown or
-// no longer on that host is no error: the agent learns from its assignments. But the claim of such a server is
+// Guest takes in what an agent tells of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id. A
+// guest that is unknown or no longer on that host is no error: the agent learns from its assignments. But the claim of such a one is
 // fault.Conflict: whoever asks before he builds must be told no.
 func (c *Conductor) Guest(ctx context.Context, id string, event lifecycle.Event) error {
-	server, err := c.runner.Tell(ctx, id, event)
+	var server lifecycle.Server
+	owner, err := c.store.Owner(ctx, id)
+	if err == nil {
+		server, err = c.runner.Tell(ctx, owner, event)
+	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	if claim, ok := event.(lifecycle.GuestClaimed); ok && (err != nil || server.Assignment() != claim.Host) {
+	if claim, ok := event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
 		return fault.New(fault.Conflict, "conduct.Guest", "server %s is not, or no longer, assigned to host %s: build nothing, and wait for the next line of assignments",
 			id, claim.Host)
 	}

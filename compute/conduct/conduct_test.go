@@ -243,7 +243,7 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	c.create("s")
 	c.until("assigned", func() bool { return c.count(lifecycle.Assigned) == 1 })
 	line, err := c.store.Assignments(t.Context(), "a") // what the agent heard before it lost compute
-	if err != nil || len(line.Servers) != 1 {
+	if err != nil || len(line.Entries) != 1 {
 		t.Fatalf("%+v %v", line, err)
 	}
 	if err := c.conductor().Guest(t.Context(), "s", lifecycle.GuestClaimed{Host: "b"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "host b") {
@@ -253,11 +253,12 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.until("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
-	c.agents.build(t, "a", line.Servers[0])
-	if len(c.agents.holder) != 0 {
-		t.Errorf("the agent built it: %v", c.agents.holder)
+	c.agents.build(t, "a", line.Entries[0])
+	if g := c.agents.guests["a"]["s"]; g == nil || g.heard || g.runs {
+		t.Errorf("the agent built it: %v", g)
 	}
 	c.agents.mu.Unlock()
+	c.until("the agent has let go of its devices", c.quiet)
 	c.whole("deleted")
 	for _, id := range []string{"s", "none"} {
 		if err := c.conductor().Guest(t.Context(), id, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err, fault.Conflict) {

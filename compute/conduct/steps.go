@@ -23,6 +23,14 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 		return c.schedule(ctx, s)
 	case lifecycle.Claim:
 		return c.claim(ctx, s)
+	case lifecycle.Muster:
+		return c.muster(ctx, s)
+	case lifecycle.Rekey:
+		return c.rekey(ctx, s)
+	case lifecycle.Restore:
+		return c.restore(ctx, s)
+	case lifecycle.Drop:
+		return c.drop(ctx, s)
 	case lifecycle.Release:
 		return c.release(ctx, s)
 	}
@@ -31,8 +39,10 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 
 // schedule asks Placement and chooses.
 func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	ask := s.Ask
-	ask.Limit = candidates
+	ask, err := c.ask(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	got, err := c.placement.Candidates(ctx, ask)
 	switch fault.KindOf(err) {
 	case "":
@@ -54,14 +64,56 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 	if err != nil {
 		return nil, err
 	}
-	picture.Excluded = s.Excluded
+	picture.Excluded, picture.Parts, picture.Pack = s.Excluded, s.Topology, c.Pack
+	if picture.Barred, err = c.barred(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.Move != nil {
+		picture.Only = s.Move.To
+	}
 	choices, refusals := schedule.Choose(picture, s.Requests, seed(s))
-	why := schedule.Summarise(refusals)
+	why, falls := schedule.Summarise(refusals), schedule.Falls(refusals)
 	if len(choices) == 0 {
 		// The reports are younger than the candidates: a device may be taken now, and another, not offered then, be free.
-		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why, Again: true}, nil
+		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why, Again: true, Falls: falls}, nil
 	}
-	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why}, nil
+	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, Falls: falls}, nil
+}
+
+// ask is the question of a server. Of a move to one host only that host is asked about.
+func (c *Conductor) ask(ctx context.Context, s lifecycle.Server) (resource.Ask, error) {
+	ask := s.Ask
+	ask.Limit = candidates
+	if s.Move == nil || s.Move.To == "" {
+		return ask, nil
+	}
+	host, err := c.store.Host(ctx, s.Move.To)
+	if fault.Is(err, fault.NotFound) {
+		return ask, nil // nothing will fit
+	}
+	if err != nil {
+		return ask, err
+	}
+	ask.Groups = slices.Clone(ask.Groups)
+	for i, g := range ask.Groups {
+		if g.Suffix == "" {
+			ask.Groups[i].InTree = host.Provider
+		}
+	}
+	return ask, nil
+}
+
+// barred are the hosts that will not do for a server, and why.
+func (c *Conductor) barred(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
+	dead, err := c.store.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := s.Bars()
+	for _, host := range dead {
+		out[host] = "an operator says that it is dead"
+	}
+	return out, nil
 }
 
 // What Placement says of names that it does not know: its own API's sentences.

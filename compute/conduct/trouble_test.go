@@ -15,10 +15,22 @@ type trouble struct {
 	mu    sync.Mutex
 	calls int
 	fails func(call int, late bool) error
+	over  bool
+}
+
+// rest ends the trouble, and the counting.
+func (t *trouble) rest() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
 }
 
 func (t *trouble) call(effect func() error) error {
 	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return effect()
+	}
 	t.calls++
 	n := t.calls
 	err := t.fails(n, false)
@@ -31,6 +43,9 @@ func (t *trouble) call(effect func() error) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.over {
+		return nil
+	}
 	return t.fails(n, true)
 }
 
@@ -102,4 +117,8 @@ func (p troubledPlacement) PutAllocation(ctx context.Context, id resource.Consum
 
 func (p troubledPlacement) DeleteAllocation(ctx context.Context, id resource.ConsumerID) error {
 	return p.call(func() error { return p.Placement.DeleteAllocation(ctx, id) })
+}
+
+func (p troubledPlacement) PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error {
+	return p.call(func() error { return p.Placement.PutAllocations(ctx, all) })
 }

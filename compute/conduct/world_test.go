@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ type ledger struct {
 	held     map[resource.ConsumerID]placement.Held
 	raised   int // counts up the consumers' generations
 	hidden   bool
+	secret   map[provider.ID]bool            // providers that are not offered
 	put      func(resource.ConsumerID) error // asked before each PutAllocation
 }
 
@@ -44,6 +46,18 @@ func newLedger(devices map[string]int) *ledger {
 		l.capacity[provider.ID("pf-"+host)], l.root[provider.ID("pf-"+host)] = n, provider.ID("root-"+host)
 	}
 	return l
+}
+
+// hide keeps a provider from being offered, or no more.
+func (l *ledger) hide(id provider.ID, hidden bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.secret = map[provider.ID]bool{id: hidden}
+}
+
+// second gives a host another provider with so many devices.
+func (l *ledger) second(host string, n int) {
+	l.capacity[provider.ID("qf-"+host)], l.root[provider.ID("qf-"+host)] = n, provider.ID("root-"+host)
 }
 
 func (l *ledger) used(id provider.ID) int {
@@ -61,10 +75,15 @@ func (l *ledger) Candidates(_ context.Context, ask resource.Ask) (placement.Cand
 	for _, pf := range slices.Sorted(maps.Keys(l.capacity)) {
 		c := placement.Candidate{Allocation: resource.Allocation{}, Mappings: map[string][]provider.ID{}}
 		for _, g := range ask.Groups {
+			if g.Resources[class] == 0 {
+				c.Allocation[pf] = resource.Amounts{} // a host must be named
+				continue
+			}
 			c.Allocation[pf] = resource.Amounts{class: c.Allocation[pf][class] + g.Resources[class]}
 			c.Mappings[g.Suffix] = []provider.ID{pf}
 		}
-		if l.hidden || l.used(pf)+c.Allocation[pf][class] > l.capacity[pf] {
+		tree := ask.Groups[0].InTree
+		if l.hidden || l.secret[pf] || tree != "" && tree != l.root[pf] || l.used(pf)+c.Allocation[pf][class] > l.capacity[pf] {
 			continue
 		}
 		out.List = append(out.List, c)
@@ -91,6 +110,10 @@ func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held p
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.write(id, held)
+}
+
+func (l *ledger) write(id resource.ConsumerID, held placement.Held) error {
 	now, there := l.held[id]
 	if (held.Generation == nil) == there || there && *held.Generation != *now.Generation {
 		return moved()
@@ -104,10 +127,31 @@ func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held p
 			return fault.New(fault.Conflict, "", "%s has not enough %s left", pf, class).WithCode(placement.CodeUndefined)
 		}
 	}
+	if len(held.Allocation) == 0 {
+		return nil
+	}
 	l.raised++
 	generation := l.raised
 	held.Generation = &generation
 	l.held[id] = held
+	return nil
+}
+
+func (l *ledger) PutAllocations(_ context.Context, all map[resource.ConsumerID]placement.Held) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := maps.Clone(l.held)
+	for _, empties := range []bool{true, false} { // those that give first
+		for id, held := range all {
+			if (len(held.Allocation) == 0) != empties {
+				continue
+			}
+			if err := l.write(id, held); err != nil {
+				l.held = before
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -122,18 +166,29 @@ func (l *ledger) DeleteAllocation(_ context.Context, id resource.ConsumerID) err
 	return nil
 }
 
-// agents are those of all hosts, with one journal. They outlive compute, repeat what they say until it is heard, and build
-// or fail as told.
+// agents are those of all hosts, with one journal. They outlive compute, repeat what they say until it is heard, and build,
+// move or fail as told.
 type agents struct {
 	store *store.Store // to read the assignments, as the watch would
 	told  func() *Conductor
 	fails func(host string) string // why guests cannot be built there, or nothing
+	stuck func(host string) string // why guests cannot leave it by live migration, or nothing
 
 	mu      sync.Mutex
 	devices map[string][]string // addresses of each host
-	holder  map[string]string   // by host and address: the server
+	guests  map[string]map[string]*guest
 	unsaid  map[string][]func(*Conductor) error
-	broken  map[string]bool // by host and server: failed here
+	broken  map[string]bool // by host and consumer: failed here
+	dark    map[string]bool // hosts whose agents do not look
+}
+
+// guest is what an agent's journal and hypervisor have of one consumer.
+type guest struct {
+	devices []schedule.Picked
+	build   int
+	runs    bool
+	heard   bool   // compute has taken in its claim
+	said    string // the phase that was told last
 }
 
 // look makes each host what its assignments say, once.
@@ -141,55 +196,140 @@ func (a *agents) look(t *testing.T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for host := range a.devices {
+		if a.dark[host] {
+			continue
+		}
 		now, err := a.store.Assignments(context.Background(), host)
 		if err != nil {
 			t.Errorf("assignments of %s: %v", host, err)
 			return
 		}
-		wanted := map[string]lifecycle.Server{}
-		for _, s := range now.Servers {
-			wanted[s.ID] = s
+		a.rename(host, now.Entries)
+		wanted := map[string]bool{}
+		for _, e := range now.Entries {
+			wanted[e.Consumer] = true
 		}
-		for _, address := range a.devices[host] {
-			id := a.holder[host+address]
-			if _, stays := wanted[id]; id != "" && !stays {
-				delete(a.holder, host+address)
-				a.say(host, id, lifecycle.GuestGone{Host: host})
+		for id := range a.guests[host] {
+			if !wanted[id] {
+				delete(a.guests[host], id)
+				a.say(host, id, lifecycle.GuestGone{Host: host, As: id})
 			}
 		}
-		for _, s := range now.Servers {
-			a.build(t, host, s)
+		for key := range a.broken {
+			if strings.HasPrefix(key, host+" ") && !wanted[strings.TrimPrefix(key, host+" ")] {
+				delete(a.broken, key)
+			}
+		}
+		for _, e := range now.Entries {
+			a.build(t, host, e)
 		}
 	}
 	a.deliver()
 }
 
-func (a *agents) build(t *testing.T, host string, s lifecycle.Server) {
-	free := ""
-	for _, address := range a.devices[host] {
-		switch a.holder[host+address] {
-		case s.ID:
-			return // it is built already
-		case "":
-			free = address
+// rename gives guests the id under which they stand in the assignments now.
+func (a *agents) rename(host string, entries []store.Entry) {
+	for _, e := range entries {
+		if was := a.guests[host][e.Was]; e.Was != "" && was != nil && a.guests[host][e.Consumer] == nil {
+			delete(a.guests[host], e.Was)
+			a.guests[host][e.Consumer] = was
+			was.said, was.heard = "", true
 		}
 	}
+}
+
+// build makes one guest what its entry says.
+func (a *agents) build(t *testing.T, host string, e store.Entry) {
+	id := e.Consumer
+	g := a.guests[host][id]
 	switch {
-	case a.broken[host+s.ID]:
-	case a.fails != nil && a.fails(host) != "":
-		a.broken[host+s.ID] = true
-		a.say(host, s.ID, lifecycle.GuestFailed{Host: host, Message: a.fails(host)})
-	case free == "":
-		t.Errorf("%s was given %s, and has no device for it", host, s.ID)
-		a.broken[host+s.ID] = true
-	default:
-		picked := []schedule.Picked{{RequestID: s.Requests[0].ID, Address: free, Provider: provider.ID("pf-" + host)}}
-		if a.told().Guest(context.Background(), s.ID, lifecycle.GuestClaimed{Host: host, Devices: picked}) != nil {
-			return // nothing is built that compute has not heard of
+	case a.broken[host+" "+id]:
+		return
+	case g == nil && a.fails != nil && a.fails(host) != "":
+		a.broken[host+" "+id] = true
+		a.say(host, id, lifecycle.GuestFailed{Host: host, As: id, Message: a.fails(host)})
+		return
+	case g == nil:
+		picked, ok := a.pick(host, e.Requests)
+		if !ok {
+			t.Errorf("%s was given %s, and has no device for it", host, id)
+			a.broken[host+" "+id] = true
+			return
 		}
-		a.holder[host+free] = s.ID
-		a.say(host, s.ID, lifecycle.GuestRunning{Host: host, Devices: picked})
+		g = &guest{devices: picked}
+		a.guests[host][id] = g // the journal comes first
 	}
+	if !g.heard && a.told().Guest(context.Background(), id, lifecycle.GuestClaimed{Host: host, As: id, Devices: g.devices, Build: e.Server.Builds}) != nil {
+		return // nothing is built that compute has not heard of
+	}
+	g.heard = true
+	if e.Incoming {
+		return
+	}
+	if e.Outgoing != "" {
+		a.send(host, id, e, g)
+		return
+	}
+	g.build, g.runs = e.Server.Builds, e.Power == lifecycle.On
+	phase := fmt.Sprint(g.runs, g.build)
+	if g.said == phase {
+		return
+	}
+	g.said = phase
+	if g.runs {
+		a.say(host, id, lifecycle.GuestRunning{Host: host, As: id, Devices: g.devices, Build: g.build})
+	} else {
+		a.say(host, id, lifecycle.GuestStopped{Host: host, As: id, Devices: g.devices, Build: g.build})
+	}
+}
+
+// send lets a guest go by live migration: from now on it runs there.
+func (a *agents) send(host, id string, e store.Entry, g *guest) {
+	switch {
+	case g.said == "outgoing":
+	case a.stuck != nil && a.stuck(host) != "":
+		g.said = "outgoing"
+		a.say(host, id, lifecycle.GuestFailed{Host: host, As: id, Message: a.stuck(host)})
+	default:
+		if len(e.There) != len(g.devices) {
+			panic(fmt.Sprintf("%d devices are to become %v", len(g.devices), e.There))
+		}
+		g.said, g.runs = "outgoing", false
+		a.say(host, id, lifecycle.GuestDeparted{Host: host, As: id})
+	}
+}
+
+// pick takes free devices of the chosen providers.
+func (a *agents) pick(host string, requests []pci.Request) ([]schedule.Picked, bool) {
+	held := map[string]bool{}
+	for _, g := range a.guests[host] {
+		for _, d := range g.devices {
+			held[d.Address] = true
+		}
+	}
+	var picked []schedule.Picked
+	for _, r := range requests {
+		for i := range r.Count {
+			at := slices.IndexFunc(a.devices[host], func(address string) bool {
+				return !held[address] && (i >= len(r.Providers) || r.Providers[i] == of(host, address))
+			})
+			if at < 0 {
+				return nil, false
+			}
+			address := a.devices[host][at]
+			held[address] = true
+			picked = append(picked, schedule.Picked{RequestID: r.ID, Address: address, Provider: of(host, address)})
+		}
+	}
+	return picked, true
+}
+
+// of is the provider of a device: those of bus 3c are of the second provider of the host.
+func of(host, address string) provider.ID {
+	if strings.HasPrefix(address, "0000:3c") {
+		return provider.ID("qf-" + host)
+	}
+	return provider.ID("pf-" + host)
 }
 
 func (a *agents) say(host, id string, e lifecycle.Event) {
@@ -213,6 +353,9 @@ type cloud struct {
 	ledger *ledger
 	agents *agents
 
+	again func() // called while somebody waits: begins the compute anew if it has crashed
+	old   bool   // each compute runs for an hour already: agents that do not report are silent
+
 	mu   sync.Mutex
 	now  *Conductor
 	stop func() // ends the present compute and waits for its end
@@ -229,10 +372,11 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cloud{t: t, store: s, ledger: newLedger(devices), stop: func() {}}
-	c.agents = &agents{store: s, told: c.conductor, devices: map[string][]string{}, holder: map[string]string{},
-		unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{}}
+	c := &cloud{t: t, store: s, ledger: newLedger(devices), stop: func() {}, again: func() {}}
+	c.agents = &agents{store: s, told: c.conductor, devices: map[string][]string{}, guests: map[string]map[string]*guest{},
+		dark: map[string]bool{}, unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{}}
 	for host, n := range devices {
+		c.agents.guests[host] = map[string]*guest{}
 		for i := range n {
 			c.agents.devices[host] = append(c.agents.devices[host], pci.Address{Bus: 0x3b, Slot: uint8(i)}.String())
 		}
@@ -263,10 +407,18 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 // report is what the agent of a host says now.
 func (c *cloud) report(host string) {
 	c.t.Helper()
-	report := schedule.Host{Name: host, Provider: provider.ID("root-" + host), InPlacement: true, Seen: time.Now()}
-	for i := range c.agents.devices[host] {
-		report.Devices = append(report.Devices, schedule.Device{Device: pci.Device{Address: pci.Address{Bus: 0x3b, Slot: uint8(i)}, Type: pci.Virtual},
-			ResourceClass: class, Provider: provider.ID("pf-" + host), State: schedule.Available})
+	c.reportAt(host, time.Now())
+}
+
+func (c *cloud) reportAt(host string, at time.Time) {
+	report := schedule.Host{Name: host, Provider: provider.ID("root-" + host), InPlacement: true, Seen: at}
+	for _, text := range c.agents.devices[host] {
+		address, err := pci.ParseAddress(text)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		report.Devices = append(report.Devices, schedule.Device{Device: pci.Device{Address: address, Type: pci.Virtual},
+			ResourceClass: class, Provider: of(host, text), State: schedule.Available, LiveMigratable: pci.Yes})
 	}
 	if err := c.store.PutReport(c.t.Context(), report); err != nil {
 		c.t.Fatal(err)
@@ -284,6 +436,10 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	ctx, cancel := context.WithCancel(ctx)
 	conductor := New(s, p)
 	conductor.Log = slog.New(slog.DiscardHandler)
+	conductor.runner.Wait = 4 * time.Millisecond
+	if c.old {
+		conductor.started = conductor.started.Add(-time.Hour)
+	}
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		if err := conductor.Run(ctx); err != nil && ctx.Err() == nil {
@@ -316,19 +472,22 @@ func (c *cloud) servers() []lifecycle.Server {
 	return append(alive, dead...)
 }
 
-// settled waits until every server is active, in error or deleted.
+// settled waits until no server is on its way.
 func (c *cloud) settled() {
 	c.t.Helper()
-	c.until("every server settles", func() bool {
-		return !slices.ContainsFunc(c.servers(), func(s lifecycle.Server) bool {
-			return !slices.Contains([]lifecycle.State{lifecycle.Active, lifecycle.Error, lifecycle.Deleted}, s.State)
-		})
-	})
+	c.until("every server settles", func() bool { return !slices.ContainsFunc(c.servers(), restless) })
+}
+
+// restless reports whether something is still to be done for a server, or said of it.
+func restless(s lifecycle.Server) bool {
+	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Shelved, lifecycle.Error, lifecycle.Deleted}
+	return !slices.Contains(rest, s.State) || s.TaskState() != "" || len(s.Left) > 0
 }
 
 func (c *cloud) until(what string, true func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !true(); time.Sleep(3 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !true(); time.Sleep(2 * time.Millisecond) {
+		c.again()
 		if time.Now().After(end) {
 			c.t.Fatalf("waited 30 s for: %s\n%s", what, c.trails())
 		}
@@ -347,46 +506,84 @@ func (c *cloud) trails() string {
 	return out
 }
 
-// whole checks that Placement, the agents and the records agree: who is active holds one device and its claim, nobody else
-// holds anything.
+// whole checks that Placement, the agents and the records agree, when nothing is on its way: each stay of a server has its claim of
+// exactly the chosen providers, and in its host's assignments a guest with a device from each of them; nobody else holds anything, and nobody
+// holds what another does (invariants 8.1/1, 8.1/2 and 8.1/10).
 func (c *cloud) whole(when string) {
 	c.t.Helper()
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
-	active := map[string]string{} // the host of each
+	consumers, guests := map[string]bool{}, map[string]bool{}
 	for _, s := range c.servers() {
-		if s.State == lifecycle.Active {
-			active[s.ID] = s.Host
-		}
 		if s.State == lifecycle.Error && s.Fault == nil {
 			c.t.Errorf("%s: %s failed without a sentence", when, s.ID)
 		}
-	}
-	for id, host := range active {
-		held, want := c.ledger.held[resource.ConsumerID(id)].Allocation, resource.Allocation{provider.ID("pf-" + host): {class: 1}}
-		if !held.Equal(want) {
-			c.t.Errorf("%s: %s is active on %s and holds %v", when, id, host, held)
+		for _, stay := range s.Stays() {
+			consumers[stay.Consumer] = true
+			held, want := c.ledger.held[resource.ConsumerID(stay.Consumer)].Allocation, resource.Allocation{}
+			for _, r := range stay.Requests {
+				for _, p := range r.Providers {
+					want[p] = resource.Amounts{class: want[p][class] + 1}
+				}
+			}
+			if !held.Equal(want) && len(stay.Requests)+len(held) > 0 {
+				c.t.Errorf("%s: %s is on %s as %s and holds %v, not %v", when, s.ID, stay.Host, stay.Consumer, held, want)
+			}
+		}
+		for _, e := range s.Entries() {
+			guests[e.Host+" "+e.Consumer] = true
+			c.has(when, e)
 		}
 	}
 	for id := range c.ledger.held {
-		if active[string(id)] == "" {
-			c.t.Errorf("%s: %s is not active and holds %v", when, id, c.ledger.held[id].Allocation)
+		if !consumers[string(id)] {
+			c.t.Errorf("%s: %s holds %v, and is of no server", when, id, c.ledger.held[id].Allocation)
 		}
 	}
-	holders := map[string]bool{}
-	for at, id := range c.agents.holder {
-		if holders[id] || active[id] == "" {
-			c.t.Errorf("%s: %s holds %s, active on %q, twice: %v", when, id, at, active[id], holders[id])
+	for host, of := range c.agents.guests {
+		taken := map[string]string{}
+		for id, g := range of {
+			if !guests[host+" "+id] {
+				c.t.Errorf("%s: %s has a guest %s that is of no server", when, host, id)
+			}
+			for _, d := range g.devices {
+				if taken[d.Address] != "" {
+					c.t.Errorf("%s: %s on %s is held by %s and %s", when, d.Address, host, id, taken[d.Address])
+				}
+				taken[d.Address] = id
+			}
 		}
-		holders[id] = true
-	}
-	if len(holders) != len(active) {
-		c.t.Errorf("%s: %d active servers, %d hold a device", when, len(active), len(holders))
 	}
 	if c.t.Failed() {
 		c.t.Log(c.trails())
+	}
+}
+
+// has checks that the agent has the guest of an entry, with its devices, running as it shall.
+func (c *cloud) has(when string, e lifecycle.Entry) {
+	c.t.Helper()
+	g := c.agents.guests[e.Host][e.Consumer]
+	if g == nil {
+		c.t.Errorf("%s: %s has no guest %s", when, e.Host, e.Consumer)
+		return
+	}
+	if g.runs != (e.Power == lifecycle.On) {
+		c.t.Errorf("%s: guest %s on %s runs: %v", when, e.Consumer, e.Host, g.runs)
+	}
+	want := map[string]int{}
+	for _, r := range e.Requests {
+		for _, p := range r.Providers {
+			want[r.ID+" "+string(p)]++
+		}
+	}
+	got := map[string]int{}
+	for _, d := range g.devices {
+		got[d.RequestID+" "+string(d.Provider)]++
+	}
+	if !maps.Equal(want, got) || !slices.Equal(g.devices, e.Stay.Devices) {
+		c.t.Errorf("%s: guest %s on %s has %v, the record says %v, chosen were %v", when, e.Consumer, e.Host, g.devices, e.Stay.Devices, want)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The extra specs that are read here. All others are kept, shown, and mean nothing to Berth.
+// The extra specs about devices and groups. cpus.go and topology.go have those about CPUs and NUMA; all others are kept, shown, and
+// mean nothing to Berth.
 const (
 	aliasSpec    = "pci_passthrough:alias"
 	affinitySpec = "hw:pci_numa_affinity_policy"
@@ -23,25 +24,48 @@ type Options struct {
 	PCIInPlacement bool // [filter_scheduler] pci_in_placement: ask Placement for devices
 }
 
-// Ask makes the question to Placement and the device requests of a server of this flavor. newID makes the request ids: UUIDs.
+// Ask makes the question to Placement and the device requests of a server of this flavor and image. newID makes the request ids: UUIDs.
+// Topology tells how its CPUs and memory lie.
 //
 // The unsuffixed group has VCPU, MEMORY_MB and DISK_GB (root, ephemeral and swap, rounded up), unless an extra spec
 // `resources…:CLASS` names the class itself. `resources:`/`trait:` change the unsuffixed group, `resourcesS:`/`traitS:` make group
 // S. Each device of `pci_passthrough:alias` becomes a group of its own, with the suffix "<request_id>-<index>" (spec
 // 002, "Scheduling"); with PCIInPlacement off there are requests only. group_policy is "none" where it is needed and not said.
 //
-// What makes no sense is a fault of kind Invalid that names the extra spec: Nova logs it and goes on without.
-func Ask(f Flavor, aliases pci.Aliases, o Options, newID func() string) (resource.Ask, []pci.Request, error) {
+// A dedicated CPU (hw:cpu_policy) is a PCPU instead of a VCPU, a thread for the emulator alone one PCPU more. What is wanted of the host
+// (traits of the image, HW_CPU_HYPERTHREADING by the thread policy, COMPUTE_SOCKET_PCI_NUMA_AFFINITY for devices under the policy
+// socket) is asked of the unsuffixed group, or of the root where that one asks for nothing.
+//
+// What makes no sense is a fault of kind Invalid that names the extra spec: Nova logs it and goes on without. An image that
+// wants otherwise than the flavor is Forbidden.
+func Ask(f Flavor, i Image, aliases pci.Aliases, o Options, newID func() string) (resource.Ask, []pci.Request, error) {
 	groups := groups{}
 	if err := groups.read(f.ExtraSpecs); err != nil {
 		return resource.Ask{}, nil, err
 	}
-	groups.defaults(f)
-	ask, err := groups.ask()
+	cpus, err := readCPUs(f, i)
 	if err != nil {
 		return resource.Ask{}, nil, err
 	}
-	requests, err := requests(f, aliases, newID)
+	parts, err := topology(f, i, cpus)
+	if err != nil {
+		return resource.Ask{}, nil, err
+	}
+	requests, socket, err := requests(f, i, aliases, newID)
+	if err != nil {
+		return resource.Ask{}, nil, err
+	}
+	groups.defaults(f, cpus)
+	required, forbidden := cpus.traits()
+	ofImage, err := i.traits()
+	if err != nil {
+		return resource.Ask{}, nil, err
+	}
+	required = append(required, ofImage...)
+	if socket && len(parts) > 0 { // without NUMA cells a policy means nothing
+		required = append(required, socketAffinity)
+	}
+	ask, err := groups.ask(required, forbidden)
 	if err != nil {
 		return resource.Ask{}, nil, err
 	}
@@ -59,24 +83,22 @@ func invalid(format string, args ...any) error {
 	return fault.New(fault.Invalid, "flavor.Ask", format, args...)
 }
 
-// requests makes one request for each `alias:count`. A NUMA policy of the flavor is stronger than the alias'.
-func requests(f Flavor, aliases pci.Aliases, newID func() string) ([]pci.Request, error) {
-	list, err := aliases.Requests(f.ExtraSpecs[aliasSpec], newID)
+// socketAffinity is borne by hosts that know the sockets of their NUMA nodes.
+const socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
+
+// requests makes one request for each `alias:count`. A NUMA policy of the flavor or image is stronger than the alias'; socket: they say so.
+func requests(f Flavor, i Image, aliases pci.Aliases, newID func() string) (list []pci.Request, socket bool, err error) {
+	text, err := wishes(f, i, affinitySpec).word(string(pci.Required), string(pci.Legacy), string(pci.Preferred), string(pci.Socket))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	text, said := f.ExtraSpecs[affinitySpec]
-	if !said {
-		return list, nil
-	}
-	policy := pci.Policy(text)
-	if !slices.Contains([]pci.Policy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}, policy) {
-		return nil, invalid("extra spec %s is %q; write required, legacy, preferred or socket", affinitySpec, text)
+	if list, err = aliases.Requests(f.ExtraSpecs[aliasSpec], newID); err != nil || text == "" {
+		return list, false, err
 	}
 	for i := range list {
-		list[i].Policy = policy
+		list[i].Policy = pci.Policy(text)
 	}
-	return list, nil
+	return list, len(list) > 0 && pci.Policy(text) == pci.Socket, nil
 }
 
 // deviceGroups makes one group for each device, so that each can come from a provider of its own.
@@ -177,8 +199,11 @@ func (g *group) readTrait(key string, trait resource.Trait, text string) error {
 }
 
 // defaults adds what the flavor has, to the unsuffixed group, but for classes that some group names.
-func (gs groups) defaults(f Flavor) {
-	own := resource.Amounts{"VCPU": f.VCPUs, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB + f.Ephemeral + (f.Swap+1023)/1024}
+func (gs groups) defaults(f Flavor, c cpus) {
+	own := resource.Amounts{"MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB + f.Ephemeral + (f.Swap+1023)/1024}
+	if !c.inGroups {
+		maps.Copy(own, c.amounts())
+	}
 	for _, g := range gs {
 		for class := range g.amounts {
 			delete(own, class)
@@ -187,12 +212,19 @@ func (gs groups) defaults(f Flavor) {
 	maps.Copy(gs.named("", "").amounts, own)
 }
 
-// ask writes the groups down: the unsuffixed one first, then by suffix.
-func (gs groups) ask() (resource.Ask, error) {
+// ask writes the groups down: the unsuffixed one first, then by suffix. required and forbidden are traits that are wanted of the host.
+func (gs groups) ask(required, forbidden []resource.Trait) (resource.Ask, error) {
 	var ask resource.Ask
+	own := gs.named("", "")
+	own.trim()
+	if len(own.amounts) > 0 {
+		own.required, own.forbidden = merged(own.required, required), merged(own.forbidden, forbidden)
+	} else {
+		ask.RootRequired, ask.RootForbidden = merged(nil, required), merged(nil, forbidden)
+	}
 	for _, suffix := range slices.Sorted(maps.Keys(gs)) {
 		g := gs[suffix]
-		maps.DeleteFunc(g.amounts, func(_ resource.Class, n int) bool { return n == 0 })
+		g.trim()
 		if len(g.amounts) == 0 {
 			if len(g.required)+len(g.forbidden) > 0 {
 				return resource.Ask{}, invalid("extra spec %s belongs to a group that asks for no resources; add resources%s:<CLASS>", g.spec, suffix)
@@ -201,9 +233,27 @@ func (gs groups) ask() (resource.Ask, error) {
 		}
 		out := resource.Group{Suffix: suffix, Resources: g.amounts, Forbidden: g.forbidden}
 		for _, t := range g.required {
+			if slices.Contains(g.forbidden, t) {
+				return resource.Ask{}, invalid("trait %s is both required and forbidden by the extra specs and the image", t)
+			}
 			out.Required = append(out.Required, []resource.Trait{t})
 		}
 		ask.Groups = append(ask.Groups, out)
 	}
 	return ask, nil
+}
+
+// trim takes out what is not wanted.
+func (g *group) trim() {
+	maps.DeleteFunc(g.amounts, func(_ resource.Class, n int) bool { return n == 0 })
+}
+
+// merged adds traits to a list, each once.
+func merged(list, more []resource.Trait) []resource.Trait {
+	for _, t := range more {
+		if !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	return list
 }

@@ -86,7 +86,7 @@ func TestAsk(t *testing.T) {
 				f = small
 			}
 			f.ExtraSpecs = c.specs
-			ask, requests, err := flavor.Ask(f, aliases(t), flavor.Options{PCIInPlacement: !c.off}, ids())
+			ask, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: !c.off}, ids())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestAsk(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "nic:2,nic:1", "hw:pci_numa_affinity_policy": "required"}}
-	_, requests, err := flavor.Ask(f, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+	_, requests, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,13 +134,13 @@ func TestAskRefuses(t *testing.T) {
 	} {
 		t.Run(c.key+"="+c.value, func(t *testing.T) {
 			f := flavor.Flavor{Name: "f", VCPUs: 1, ExtraSpecs: map[string]string{c.key: c.value}}
-			_, _, err := flavor.Ask(f, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+			_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
 			if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says) {
 				t.Errorf("got %v, want an invalid that says %s", err, c.says)
 			}
 		})
 	}
-	_, _, err := flavor.Ask(flavor.Flavor{Name: "nothing"}, nil, flavor.Options{}, ids())
+	_, _, err := flavor.Ask(flavor.Flavor{Name: "nothing"}, flavor.Image{}, nil, flavor.Options{}, ids())
 	if !fault.Is(err, fault.Invalid) {
 		t.Errorf("a flavor of nothing: %v", err)
 	}
@@ -149,7 +149,7 @@ func TestAskRefuses(t *testing.T) {
 // The known names are part of the sentence, so that a mistyped alias can be mended without asking the operator.
 func TestUnknownAliasNamesTheKnown(t *testing.T) {
 	f := flavor.Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"pci_passthrough:alias": "xyz:1"}}
-	_, _, err := flavor.Ask(f, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+	_, _, err := flavor.Ask(f, flavor.Image{}, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
 	for _, name := range []string{"nic", "gpu"} {
 		if !strings.Contains(fault.TextOf(err), name) {
 			t.Errorf("%v does not name %s", err, name)

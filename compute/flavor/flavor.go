@@ -1,6 +1,6 @@
-// Package flavor turns what a server is made of, a flavor and the aliases of its PCI devices, into request groups.
+// Package flavor turns what a server is made of, a flavor, an image and the aliases of its PCI devices, into request groups.
 //
-// The result is a resource.Ask for Placement and one pci.Request for each alias that the flavor names. The package
+// The result is a resource.Ask for Placement, one pci.Request for each alias that the flavor names, and the server's NUMA cells. The package
 // decides and does nothing: ids come as an argument, a refusal of the operator's words is a fault of kind Invalid.
 package flavor
 

@@ -1,6 +1,12 @@
 package lifecycle
 
-import "github.com/openberth/berth/compute/schedule"
+import (
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
 
 // Event is something that happened to a server.
 type Event interface{ event() }
@@ -13,6 +19,7 @@ type Chosen struct {
 	Choices    []schedule.Choice // best first, at least one
 	Candidates int               // how many Placement offered
 	Refused    string            // the refusals in one sentence, or empty
+	Falls      []schedule.Fall   // the same in full
 }
 
 // NothingFits says that there is no candidate that stands: the other answer to Schedule.
@@ -20,6 +27,7 @@ type NothingFits struct {
 	Candidates int    // how many Placement offered
 	Reason     string // one sentence without its full stop
 	Again      bool   // asking again may help: what was offered may have been taken before it was looked at
+	Falls      []schedule.Fall
 }
 
 // Claimed says that Choices[0] is held: the answer to Claim.
@@ -30,6 +38,21 @@ type ClaimLost struct {
 	Try    int
 	Reason string
 }
+
+// Mustered says that enough servers of one request have found a place: the answer to Muster.
+type Mustered struct{}
+
+// MusterFailed says that too few servers of one request can find a place: the other answer to Muster.
+type MusterFailed struct{ Reason string }
+
+// Rekeyed says that the migration holds what the server held: the answer to Rekey.
+type Rekeyed struct{}
+
+// Restored says that the server holds again what its migration held: the answer to Restore.
+type Restored struct{}
+
+// Dropped says that a consumer of Left holds nothing any more: the answer to Drop.
+type Dropped struct{ Consumer string }
 
 // Refused says that a step cannot be done, now or later, for a reason that is not about capacity.
 type Refused struct {
@@ -49,37 +72,109 @@ type Released struct{}
 // GuestClaimed comes from the agent of Host: the devices are picked, the guest is being built.
 type GuestClaimed struct {
 	Host    string
+	As      string // the consumer that the agent knows the guest by; empty: the server's own id
 	Devices []schedule.Picked
+	Parts   []numa.Placed
+	Build   int
 }
 
 // GuestRunning comes from the agent of Host: the guest runs with these devices.
 type GuestRunning struct {
 	Host    string
+	As      string
 	Devices []schedule.Picked
+	Parts   []numa.Placed
+	Build   int
 }
 
-// GuestFailed comes from the agent of Host: the guest cannot be built or kept there, and nothing of it is left.
+// GuestStopped comes from the agent of Host: the guest is there with these devices and does not run.
+type GuestStopped struct {
+	Host    string
+	As      string
+	Devices []schedule.Picked
+	Parts   []numa.Placed
+	Build   int
+}
+
+// GuestDeparted comes from the agent of Host: the guest runs where it was to go by live migration.
+type GuestDeparted struct{ Host, As string }
+
+// GuestFailed comes from the agent of Host: the guest cannot be built or kept there, and nothing of it is left. Of one that was to
+// be migrated live: it cannot leave, and runs there as before.
 type GuestFailed struct {
 	Host    string
+	As      string
 	Message string
 }
 
 // GuestGone comes from the agent of Host: nothing of the guest is left.
-type GuestGone struct{ Host string }
+type GuestGone struct{ Host, As string }
+
+// HostDead comes from an operator: the host is gone for good, and so is everything on it.
+type HostDead struct{ Host string }
 
 // DeleteRequested comes from a user.
-type DeleteRequested struct{}
+type DeleteRequested struct {
+	Silent bool // no agent that could say that the guest is gone reports now: to users the server is deleted at once
+}
+
+// Action is what a user may ask of a server, by the Compute API's word.
+type Action string
+
+// The actions.
+const (
+	Start    Action = "start"
+	Stop     Action = "stop"
+	Reboot   Action = "reboot"
+	Rebuild  Action = "rebuild"
+	Resize   Action = "resize"
+	Migrate  Action = "migrate"
+	Live     Action = "os-migrateLive"
+	Evacuate Action = "evacuate"
+	Confirm  Action = "confirmResize"
+	Revert   Action = "revertResize"
+	Shelve   Action = "shelve"
+	Offload  Action = "shelveOffload"
+	Unshelve Action = "unshelve"
+	Reset    Action = "os-resetState"
+)
+
+// Asked comes from a user or an operator. Next takes it in when Refuse has nothing against it, and then Server.Asked is its ID.
+type Asked struct {
+	ID     string // of this wish, a UUID; of a move it becomes the consumer that holds the source's devices
+	Action Action
+
+	Hard     bool          // Reboot: also when the guest does not run
+	Image    string        // Rebuild: from this image; empty: from the one it has
+	Name     string        // Rebuild: the new name; empty: as it is
+	To       string        // moves: this host and no other; empty: any
+	SameHost bool          // Resize, Migrate: the host where it is will do
+	Flavor   flavor.Flavor // Resize
+	Ask      resource.Ask  // Resize
+	Requests []pci.Request // Resize
+	Topology []numa.Part   // Resize
+	Error    bool          // Reset: to ERROR; else to what it was before it
+}
 
 func (Created) event()         {}
 func (Chosen) event()          {}
 func (NothingFits) event()     {}
 func (Claimed) event()         {}
 func (ClaimLost) event()       {}
+func (Mustered) event()        {}
+func (MusterFailed) event()    {}
+func (Rekeyed) event()         {}
+func (Restored) event()        {}
+func (Dropped) event()         {}
 func (Refused) event()         {}
 func (Stumbled) event()        {}
 func (Released) event()        {}
 func (GuestClaimed) event()    {}
 func (GuestRunning) event()    {}
+func (GuestStopped) event()    {}
+func (GuestDeparted) event()   {}
 func (GuestFailed) event()     {}
 func (GuestGone) event()       {}
+func (HostDead) event()        {}
 func (DeleteRequested) event() {}
+func (Asked) event()           {}

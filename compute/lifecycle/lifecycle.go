@@ -3,6 +3,17 @@
 // It decides and does nothing. Every pair of state and event is defined; what is ignored is ignored on
 // purpose, because events come late, twice, and from agents that have not heard the latest. Steps follow
 // from the state alone, so that a stored record says by itself what is to be done after a restart.
+//
+// A server is made: scheduling, claiming, (mustering,) assigned, active. It moves:
+//
+//	planning → rekeying → handing → claiming → halting → assigned → resized → active      resize and cold migration
+//	planning → rekeying → claiming → assigned → active                                    evacuation
+//	planning → rekeying → handing → claiming → receiving → crossing → active              live migration
+//
+// and goes back by reverting → undoing → restoring → active. From rekeying on, the migration is a consumer of its own that
+// keeps what the server had; the server's own consumer has what it will have. So nothing is ever held by nobody.
+// What a move leaves behind on a host is in Left until the agent there says that it is gone: only that frees it, or an operator who
+// says that the host is dead.
 package lifecycle
 
 import (
@@ -18,7 +29,7 @@ import (
 )
 
 // MaxRounds is how often candidates are asked for on behalf of one server: when all choices of a round were taken by
-// others, none stood, or a guest failed on a host. After that the server goes to ERROR.
+// others, none stood, or a guest failed on a host. After that the server goes to ERROR, or back to where it was.
 const MaxRounds = 5
 
 // Next gives the server after the event, and what is to be done for it then. now is the time of the event. The
@@ -28,231 +39,153 @@ func Next(s Server, e Event, now time.Time) (Server, []Step) {
 	return next, next.Steps()
 }
 
-// move is the table of states. known is false for a pair that nobody has thought of; a test walks all of them.
+// move is the table: by event here, by state in each. known is false for what nobody has thought of; a test walks all pairs.
 func move(s Server, e Event, now time.Time) (next Server, known bool) {
-	switch s.State {
-	case "":
-		return create(s, e, now)
-	case Scheduling:
-		return scheduling(s, e, now)
-	case Claiming:
-		return claiming(s, e, now)
-	case Assigned:
-		return assigned(s, e, now)
-	case Active:
-		return active(s, e, now)
-	case Retreating, Failing, Releasing:
-		return givingBack(s, e, now)
-	case Unassigning:
-		return unassigning(s, e, now)
-	case Error:
-		return failed(s, e, now)
-	case Deleted:
-		switch e.(type) {
-		case Created, Chosen, NothingFits, Claimed, ClaimLost, Refused, Stumbled, Released,
-			GuestClaimed, GuestRunning, GuestFailed, GuestGone, DeleteRequested:
-			return s, true // nothing happens to it any more
+	if s.State == "" || s.State == Deleted { // it does not exist yet, or nothing happens to it any more
+		if _, born := e.(Created); born && s.State == "" {
+			s.State, s.Created = Scheduling, now
+			s = mark(s, now, describe(s.Ask, s.Requests))
 		}
+		return s, isKnown(e)
 	}
-	return s, false
+	if !slices.Contains(States(), s.State) {
+		return s, false
+	}
+	switch e := e.(type) {
+	case Created: // once
+		return s, true
+	case GuestClaimed:
+		return hears(s, said{"claimed", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+	case GuestRunning:
+		return hears(s, said{"running", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+	case GuestStopped:
+		return hears(s, said{"stopped", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+	case GuestDeparted:
+		return hears(s, said{phase: "departed", host: e.Host, as: e.As}, now), true
+	case GuestFailed:
+		return hears(s, said{phase: "failed", host: e.Host, as: e.As, message: e.Message}, now), true
+	case GuestGone:
+		return hears(s, said{phase: "gone", host: e.Host, as: e.As}, now), true
+	case HostDead:
+		return bury(s, e.Host, now), true
+	case DeleteRequested:
+		return remove(s, e, now), true
+	case Asked:
+		return take(s, e, now), true
+	case Stumbled:
+		return stumble(s, e, now), true
+	}
+	return answer(s, e, now)
 }
 
-func create(s Server, e Event, now time.Time) (Server, bool) {
-	switch e.(type) {
-	case Created:
-		s.State, s.Created = Scheduling, now
-		return mark(s, now, describe(s.Ask, s.Requests)), true
-	case Chosen, NothingFits, Claimed, ClaimLost, Refused, Stumbled, Released,
-		GuestClaimed, GuestRunning, GuestFailed, GuestGone, DeleteRequested:
-		return s, true // it does not exist yet
-	}
-	return s, false
+func isKnown(e Event) bool {
+	_, known := move(Server{State: Lingering}, e, time.Time{})
+	return known
 }
 
-func scheduling(s Server, e Event, now time.Time) (Server, bool) {
+// answer takes in what came of a step. What answers another state's step is late, and ignored.
+func answer(s Server, e Event, now time.Time) (Server, bool) {
 	switch e := e.(type) {
 	case Chosen:
-		s.Round++
-		s = mark(s, now, fmt.Sprintf("Placement offers %s; %s%s", count(e.Candidates, "candidate"),
-			count(len(e.Choices), "choice"), also("; refused: ", e.Refused)))
-		if len(e.Choices) == 0 { // not what Chosen promises; an empty claim would never end
-			return fail(s, now, Error, "no choice was made of the candidates"), true
+		if s.State == Scheduling || s.State == Planning {
+			s = chosen(s, e, now)
 		}
-		s.Choices = e.Choices
-		return try(s, now), true
 	case NothingFits:
-		s.Round++
-		s = mark(s, now, fmt.Sprintf("Placement offers %s; nothing fits: %s", count(e.Candidates, "candidate"), e.Reason))
-		if e.Again && s.Round < MaxRounds {
-			return s, true // its step is the same, its round another
+		if s.State == Scheduling || s.State == Planning {
+			s = nothing(s, e, now)
 		}
-		return fail(s, now, Error, e.Reason), true
-	case Refused:
-		if e.Step != Schedule {
-			return s, true // late
-		}
-		return fail(s, now, Error, e.Reason), true
-	case Stumbled:
-		return stumble(s, e, now), true
-	case DeleteRequested:
-		return end(s, now), true // it holds nothing
-	case Created, Claimed, ClaimLost, Released, GuestClaimed, GuestRunning, GuestFailed, GuestGone:
-		return s, true // late: from before the retreat from another host
-	}
-	return s, false
-}
-
-func claiming(s Server, e Event, now time.Time) (Server, bool) {
-	switch e := e.(type) {
 	case Claimed:
-		if e.Try != s.Try {
-			return s, true // the answer to an earlier claim
+		if s.State == Claiming && e.Try == s.Try {
+			s = claimed(s, now)
 		}
-		choice := s.Choices[0]
-		s.State, s.Host, s.Heard, s.Devices = Assigned, choice.Host, false, nil
-		s.Choices = s.Choices[:1:1]
-		s.Requests = serve(s.Requests, choice.Mappings)
-		return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to build the guest", s.Host)), true
 	case ClaimLost:
-		if e.Try != s.Try {
-			return s, true
+		if s.State == Claiming && e.Try == s.Try {
+			s = lose(s, e, now)
 		}
-		return lose(s, e, now), true
-	case Refused:
-		if e.Step != Claim {
-			return s, true
+	case Mustered:
+		if s.State == Mustering {
+			s.State, s.Together = Assigned, true
+			s = mark(s, now, "enough servers of its request have a place; the agent of "+s.Host+" is to build the guest")
 		}
-		return fail(s, now, Failing, e.Reason), true
-	case Stumbled:
-		return stumble(s, e, now), true
-	case DeleteRequested:
-		// A claim may be on its way this moment. The runner performs one step after the other, so Release comes after it.
-		return remove(s, now, Releasing), true
-	case Created, Chosen, NothingFits, Released, GuestClaimed, GuestRunning, GuestFailed, GuestGone:
-		return s, true // late
-	}
-	return s, false
-}
-
-func assigned(s Server, e Event, now time.Time) (Server, bool) {
-	switch e := e.(type) {
-	case GuestClaimed:
-		if e.Host != s.Host {
-			return s, true // of a host it was on before
+	case MusterFailed:
+		if s.State == Mustering {
+			s = giveUp(s, now, e.Reason, true)
 		}
-		return hear(s, e.Devices, now), true
-	case GuestRunning:
-		if e.Host != s.Host {
-			return s, true
+	case Rekeyed:
+		if s.State == Rekeying {
+			s = rekeyed(s, now)
 		}
-		s = hear(s, e.Devices, now)
-		s.State, s.Launched = Active, now
-		return mark(s, now, "the guest runs on "+s.Host), true
-	case GuestFailed:
-		if e.Host != s.Host {
-			return s, true
+	case Restored:
+		if s.State == Restoring {
+			s = restored(s, now)
 		}
-		return retreat(s, e, now), true
-	case DeleteRequested:
-		if s.Heard {
-			return remove(s, now, Unassigning), true
-		}
-		// The agent has told of nothing, so there may be nothing that it could tell the end of.
-		return remove(s, now, Releasing), true
-	case GuestGone: // of a guest of that name from before; the agent builds it anew by itself
-		return s, true
-	case Created, Chosen, NothingFits, Claimed, ClaimLost, Refused, Stumbled, Released:
-		return s, true // late
-	}
-	return s, false
-}
-
-func active(s Server, e Event, now time.Time) (Server, bool) {
-	switch e := e.(type) {
-	case GuestClaimed:
-		if e.Host != s.Host {
-			return s, true
-		}
-		return hear(s, e.Devices, now), true
-	case GuestRunning:
-		if e.Host != s.Host {
-			return s, true
-		}
-		return hear(s, e.Devices, now), true
-	case GuestFailed:
-		if e.Host != s.Host {
-			return s, true
-		}
-		// It has run, so it may have had data: it is not built anew elsewhere.
-		s = mark(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, e.Message))
-		return fail(s, now, Failing, fmt.Sprintf("%s: %s", s.Host, e.Message)), true
-	case DeleteRequested:
-		return remove(s, now, Unassigning), true
-	case GuestGone: // the agent builds it anew by itself, because it is assigned
-		return s, true
-	case Created, Chosen, NothingFits, Claimed, ClaimLost, Refused, Stumbled, Released:
-		return s, true // late
-	}
-	return s, false
-}
-
-// givingBack is Retreating, Failing and Releasing: they differ in what follows.
-func givingBack(s Server, e Event, now time.Time) (Server, bool) {
-	switch e := e.(type) {
 	case Released:
-		s.Requests, s.Choices, s.Devices, s.Heard = serve(s.Requests, nil), nil, nil, false
-		s = mark(s, now, "holds nothing in Placement")
-		switch s.State {
-		case Releasing:
-			return end(s, now), true
-		case Failing:
-			s.State, s.Host = Error, ""
-		default:
-			s.State, s.Host = Scheduling, ""
+		if slices.Contains(s.State.Steps(), Release) {
+			s = released(s, now)
 		}
-		return s, true
-	case Stumbled:
-		return stumble(s, e, now), true
-	case DeleteRequested:
-		if s.State == Releasing {
-			return s, true // asked for already
+	case Dropped:
+		s = dropped(s, e, now)
+	case Refused:
+		if slices.Contains(s.State.Steps(), e.Step) {
+			s = refused(s, e, now)
 		}
-		return remove(s, now, Releasing), true
-	case Created, Chosen, NothingFits, Claimed, ClaimLost, Refused, GuestClaimed, GuestRunning, GuestFailed, GuestGone:
-		return s, true // late; whatever was claimed is given back
+	default:
+		return s, false
 	}
-	return s, false
+	return s, true
 }
 
-func unassigning(s Server, e Event, now time.Time) (Server, bool) {
-	gone := func(host string) (Server, bool) {
-		if host != s.Host {
-			return s, true
-		}
-		s.State = Releasing
-		return mark(s, now, "nothing of the guest is left on "+s.Host), true
+func chosen(s Server, e Chosen, now time.Time) Server {
+	s.Round++
+	s.Falls = e.Falls[:min(len(e.Falls), maxNamed)]
+	s = mark(s, now, fmt.Sprintf("Placement offers %s; %s%s", count(e.Candidates, "candidate"),
+		count(len(e.Choices), "choice"), also("; refused: ", e.Refused)))
+	bars := s.Bars()
+	s.Choices = slices.DeleteFunc(slices.Clone(e.Choices), func(c schedule.Choice) bool { return bars[c.Host] != "" })
+	if len(s.Choices) == 0 { // not what Chosen promises; an empty claim would never end
+		return giveUp(s, now, "no choice was made of the candidates", false)
 	}
-	switch e := e.(type) {
-	case GuestGone:
-		return gone(e.Host)
-	case GuestFailed: // its agent promises the same: nothing is left
-		return gone(e.Host)
-	case Created, Chosen, NothingFits, Claimed, ClaimLost, Refused, Stumbled, Released,
-		GuestClaimed, GuestRunning, DeleteRequested:
-		return s, true // late, or asked for already
+	if s.State == Planning {
+		s.State = Rekeying
+		return mark(s, now, fmt.Sprintf("what it holds on %s becomes that of migration %s", s.Move.From.Host, s.Move.As))
 	}
-	return s, false
+	return try(s, now)
 }
 
-func failed(s Server, e Event, now time.Time) (Server, bool) {
-	switch e.(type) {
-	case DeleteRequested:
-		return end(s, now), true // it holds nothing
-	case Created, Chosen, NothingFits, Claimed, ClaimLost, Refused, Stumbled, Released,
-		GuestClaimed, GuestRunning, GuestFailed, GuestGone:
-		return s, true // late
+func nothing(s Server, e NothingFits, now time.Time) Server {
+	s.Round++
+	s.Falls = e.Falls[:min(len(e.Falls), maxNamed)]
+	s = mark(s, now, fmt.Sprintf("Placement offers %s; nothing fits: %s", count(e.Candidates, "candidate"), e.Reason))
+	if e.Again && s.Round < MaxRounds {
+		return s // its step is the same, its round another
 	}
-	return s, false
+	return giveUp(s, now, e.Reason, false)
+}
+
+// claimed goes on with what is held: who builds it now, or who must make room first.
+func claimed(s Server, now time.Time) Server {
+	choice := s.Choices[0]
+	s.State, s.Host, s.Heard, s.Was, s.Devices, s.Cells = Assigned, choice.Host, false, "", nil, nil
+	s.Choices = s.Choices[:1:1]
+	s.Requests = serve(s.Requests, choice.Mappings)
+	if s.Move == nil {
+		if s.Least > 1 && !s.Together && !s.Shelf {
+			s.State = Mustering
+			return mark(s, now, fmt.Sprintf("claimed on %s; waits until %d of its request have a place", s.Host, s.Least))
+		}
+		return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to build the guest", s.Host))
+	}
+	s = tell(s, now, "migrating")
+	m := s.change()
+	switch {
+	case m.Kind == LiveMoving && !m.From.Gone:
+		s.State = Receiving
+		return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to receive the guest", s.Host))
+	case (m.Kind == Resizing || m.Kind == Migrating) && !m.From.Gone && !m.Down:
+		s.State, m.Halted = Halting, true
+		return mark(s, now, fmt.Sprintf("claimed on %s; the guest on %s is to stop", s.Host, m.From.Host))
+	}
+	return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to build the guest", s.Host))
 }
 
 // try begins the claim of the first choice.
@@ -273,33 +206,47 @@ func lose(s Server, e ClaimLost, now time.Time) Server {
 		s.State = Scheduling
 		return mark(s, now, "all choices were lost; asks again")
 	}
-	return fail(s, now, Failing, fmt.Sprintf("others were faster in each of %d rounds, last: %s", s.Round, e.Reason))
+	return giveUp(s, now, fmt.Sprintf("others were faster in each of %d rounds, last: %s", s.Round, e.Reason), true)
 }
 
 // retreat leaves the host where the guest failed.
-func retreat(s Server, e GuestFailed, now time.Time) Server {
-	s = mark(s, now, fmt.Sprintf("the guest failed on %s: %s", e.Host, e.Message))
+func retreat(s Server, message string, now time.Time) Server {
+	s = mark(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
 	if s.Round >= MaxRounds {
-		reason := fmt.Sprintf("%s: %s", e.Host, e.Message)
-		return fail(s, now, Failing, fmt.Sprintf("gave up after %d rounds, last: %s", s.Round, reason))
+		return giveUp(s, now, fmt.Sprintf("gave up after %d rounds, last: %s: %s", s.Round, s.Host, message), true)
 	}
 	s.Excluded = maps.Clone(s.Excluded)
 	if s.Excluded == nil {
 		s.Excluded = map[string]string{}
 	}
-	s.Excluded[e.Host] = e.Message
+	s.Excluded[s.Host] = message
 	s.State = Retreating
 	return s
 }
 
-// fail sets the sentence that the user reads. Reasons come from other services, with a full stop or without.
-func fail(s Server, now time.Time, to State, reason string) Server {
-	bare := func(text string) string { return strings.TrimRight(text, ". ") }
-	reason = bare(reason)
-	text := "No valid host was found: " + reason
-	if s.State == Active {
-		text = "The server failed on " + reason
+// giveUp ends the search for a place: a server that moves goes back, one that was shelved is so again, another goes to ERROR.
+// holds says that its own consumer may hold something.
+func giveUp(s Server, now time.Time, reason string, holds bool) Server {
+	switch {
+	case s.Move != nil:
+		return back(s, now, noHost(s, reason))
+	case s.Shelf && holds:
+		s.State = Offloading
+	case s.Shelf:
+		s.State, s.Choices = Shelved, nil
+	default:
+		to := Error
+		if holds {
+			to = Failing
+		}
+		return fail(s, now, to, noHost(s, reason))
 	}
+	return mark(s, now, noHost(s, reason))
+}
+
+// noHost is the sentence that the user reads. Reasons come from other services, with a full stop or without.
+func noHost(s Server, reason string) string {
+	text := "No valid host was found: " + bare(reason)
 	if len(s.Excluded) > 0 {
 		var tried []string
 		for _, host := range slices.Sorted(maps.Keys(s.Excluded)) {
@@ -307,13 +254,30 @@ func fail(s Server, now time.Time, to State, reason string) Server {
 		}
 		text += "; tried before: " + strings.Join(tried, "; ")
 	}
-	text += "."
+	return text + "."
+}
+
+func bare(text string) string { return strings.TrimRight(text, ". ") }
+
+func fail(s Server, now time.Time, to State, text string) Server {
 	s.State = to
 	s.Fault = &Fault{Code: 500, Message: text, Created: now}
 	if to == Error {
 		s.Host, s.Choices = "", nil
 	}
 	return mark(s, now, text)
+}
+
+func refused(s Server, e Refused, now time.Time) Server {
+	switch e.Step {
+	case Schedule:
+		return giveUp(s, now, e.Reason, false)
+	case Claim:
+		return giveUp(s, now, e.Reason, true)
+	case Rekey:
+		return back(s, now, "The move cannot begin: "+bare(e.Reason)+".")
+	}
+	return s // nothing else may be given up
 }
 
 func stumble(s Server, e Stumbled, now time.Time) Server {
@@ -323,32 +287,92 @@ func stumble(s Server, e Stumbled, now time.Time) Server {
 	return mark(s, now, fmt.Sprintf("cannot %s now, will try again: %s", e.Step, e.Reason))
 }
 
-// hear notes what the agent says that the guest holds.
-func hear(s Server, devices []schedule.Picked, now time.Time) Server {
-	if s.Heard && slices.Equal(s.Devices, devices) {
-		return s
+// released goes on when the server's own consumer holds nothing any more.
+func released(s Server, now time.Time) Server {
+	s.Requests, s.Choices, s.Devices, s.Cells, s.Heard = serve(s.Requests, nil), nil, nil, nil, false
+	s = mark(s, now, "holds nothing in Placement")
+	switch s.State {
+	case Releasing:
+		return finish(s, now)
+	case Failing:
+		s.State = Error
+	case Undoing:
+		s.State = Restoring
+	case Offloading:
+		s.State = Shelved
+		s.Shelf, s.Stopped, s.Power = true, false, On
+		s = mark(s, now, "is shelved")
+	case Retreating:
+		s.State = Scheduling
 	}
-	s.Heard, s.Devices = true, slices.Clone(devices)
-	if len(devices) == 0 {
-		return mark(s, now, "the agent of "+s.Host+" is at it")
-	}
-	var picked []string
-	for _, d := range devices {
-		picked = append(picked, fmt.Sprintf("%s for %s", d.Address, requestName(s.Requests, d.RequestID)))
-	}
-	return mark(s, now, "the agent of "+s.Host+" picked "+strings.Join(picked, ", "))
+	s.Host = ""
+	return s
 }
 
-// remove begins the end.
-func remove(s Server, now time.Time, to State) Server {
-	s.State, s.Requested = to, now
+// dropped forgets what was left behind and is free now.
+func dropped(s Server, e Dropped, now time.Time) Server {
+	i := slices.IndexFunc(s.Left, func(l Stay) bool { return l.Gone })
+	if i < 0 || s.Left[i].Consumer != e.Consumer {
+		return s // late
+	}
+	s = mark(s, now, fmt.Sprintf("what it had left on %s is free", s.Left[i].Host))
+	s.Left = slices.Delete(slices.Clone(s.Left), i, i+1)
+	if s.State == Lingering && len(s.Left) == 0 {
+		return end(s, now)
+	}
+	return s
+}
+
+// remove begins the end. Where a consumer's name is about to change, it waits for that: else nobody knew what to give back.
+func remove(s Server, e DeleteRequested, now time.Time) Server {
+	if e.Silent && s.Ended.IsZero() {
+		s.Ended = now
+	}
+	if !s.Requested.IsZero() {
+		return s // asked for already
+	}
+	s.Requested = now
+	if s.State == Planning {
+		s = unplan(s)
+	}
+	if s.State == Rekeying || s.State == Restoring {
+		return mark(s, now, "is to be deleted")
+	}
+	if s.Move != nil {
+		s = tell(leave(s), now, "cancelled")
+	}
+	switch s.State {
+	case Scheduling, Handing, Error, Shelved:
+		return finish(s, now) // it holds nothing
+	case Active, Resized, Reverting, Shelving:
+		s.State = Unassigning
+	case Receiving, Crossing, Assigned:
+		s.State = Releasing // the agent has told of nothing, so there may be nothing that it could tell the end of
+		if s.Heard {
+			s.State = Unassigning
+		}
+	default:
+		// A claim may be on its way this moment. The runner performs one step after the other, so Release comes after it.
+		s.State = Releasing
+	}
 	return mark(s, now, "is to be deleted")
 }
 
+// finish ends a server whose own consumer holds nothing.
+func finish(s Server, now time.Time) Server {
+	if len(s.Left) == 0 {
+		return end(s, now)
+	}
+	s.State, s.Choices = Lingering, nil
+	return mark(s, now, "is deleted but for what it has left on "+s.Left[0].Host)
+}
+
 func end(s Server, now time.Time) Server {
-	s.State, s.Ended, s.Choices = Deleted, now, nil
-	if s.Requested.IsZero() {
-		s.Requested = now
+	s.State, s.Choices = Deleted, nil
+	for _, at := range []*time.Time{&s.Ended, &s.Requested} {
+		if at.IsZero() {
+			*at = now
+		}
 	}
 	return mark(s, now, "deleted")
 }

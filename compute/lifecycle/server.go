@@ -1,10 +1,12 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
 )
@@ -12,6 +14,9 @@ import (
 // Server is the record of one server: everything that is known of it, and where it is on its way.
 //
 // Whoever makes one fills in the first block and gives it to Next with Created; only Next changes the rest.
+//
+// What a server holds is held by consumers: the one with its own id, whose stay is in Host, Requests, Devices, …; while it moves,
+// that of the migration, which keeps what it had before (Move.From); and those of Left, of which nothing but the end is awaited.
 type Server struct {
 	ID, Name      string
 	Description   string
@@ -21,28 +26,104 @@ type Server struct {
 	Zone          string // availability zone, shown only
 	Metadata      map[string]string
 	Tags          []string
-	Flavor        flavor.Flavor // as it was when the server was created
+	Flavor        flavor.Flavor // as it was when the server was created or resized
 	Ask           resource.Ask  // the question to Placement
 	Requests      []pci.Request // Providers are filled in when a choice has been claimed
+	Least         int           `json:",omitempty"` // so many servers of its request must find a place, or none is built; 0 and 1: each by itself
 
 	State     State
 	Host      string            // where it is or was meant to be; empty before a choice
 	Heard     bool              // the agent of Host has told of this server, so something of it may be there
+	Was       string            `json:",omitempty"` // the consumer under which the guest stood on Host before, until its agent speaks of it by its id
 	Round     int               // how often candidates have been asked for
 	Try       int               // how many claims have been begun; it tells a late answer from one that is awaited
 	Choices   []schedule.Choice // the first is being claimed or is claimed; the others are for when it is lost
 	Excluded  map[string]string // hosts where the guest failed, and why
+	Falls     []schedule.Fall   `json:",omitempty"` // why candidates of the last round were turned down, the most frequent first
 	Devices   []schedule.Picked // what the agent gave it
+	Topology  []numa.Part       `json:",omitempty"` // its NUMA cells, of the flavor; nil: it has none
+	Cells     []numa.Placed     `json:",omitempty"` // where they lie, as the agent says
+	Power     Power             `json:",omitempty"` // what its guest shall do
+	Stopped   bool              `json:",omitempty"` // its guest does not run, as far as the agent has told
+	Doing     Task              `json:",omitempty"` // what is being done to its guest in state Active, or empty
+	Builds    int               `json:",omitempty"` // how often it has been rebuilt
+	Shelf     bool              `json:",omitempty"` // it is shelved, or being unshelved
+	Together  bool              `json:",omitempty"` // enough servers of its request have found a place
+	Move      *Move             `json:",omitempty"` // the move that it is on, or nil
+	Left      []Stay            `json:",omitempty"` // what is left behind on hosts, until their agents say that it is gone
+	Migration *Migration        `json:",omitempty"` // the present or the last move, as told to operators
+	Asked     string            `json:",omitempty"` // id of the last wish that was taken in
 	Fault     *Fault            // why it is in ERROR
 	Trail     []Mark            // what happened, oldest first; bounded
 	Created   time.Time
 	Updated   time.Time
 	Launched  time.Time // when it first ran; zero before
-	Ended     time.Time // when it was deleted; zero before
+	Ended     time.Time // when it was deleted, as users see it; zero before
 	Requested time.Time // when its deletion was asked for; zero before
 
 	Revision int64 // of the record; the store counts it
 }
+
+// Stay is what one consumer has on one host.
+type Stay struct {
+	Consumer string // who holds it in Placement, and its id in the assignments of the host
+	Was      string // under which id the guest stood there before, until its agent speaks of it by the new one
+	Host     string
+	Flavor   flavor.Flavor
+	Ask      resource.Ask
+	Requests []pci.Request
+	Choice   *schedule.Choice // what was claimed
+	Devices  []schedule.Picked
+	Topology []numa.Part
+	Cells    []numa.Placed
+	Heard    bool // the agent has told of it
+	Gone     bool // nothing of it is left on the host
+}
+
+// Move is a move on its way.
+type Move struct {
+	Kind   Kind
+	To     string // this host and no other; empty: any
+	Stay   bool   // the host where it is will do
+	As     string // the consumer that keeps what it had: the migration's id, or an older one's by which the agent may know the guest
+	From   Stay   // what it had before. Its consumer is the server until As holds it
+	Keyed  bool   // As holds it
+	Halted bool   // the guest at From is to be stopped
+	Down   bool   // it has stopped
+	Back   bool   // it is being reverted
+	Failed string // why it was given up, or empty
+	Lost   string // why the guest at From is no more, or empty
+}
+
+// Kind is what kind of move it is, by the Compute API's words.
+type Kind string
+
+// The kinds.
+const (
+	Resizing   Kind = "resize"
+	Migrating  Kind = "migration"
+	LiveMoving Kind = "live-migration"
+	Evacuating Kind = "evacuation"
+)
+
+// Migration is what operators are told of a move, in the Compute API's words.
+type Migration struct {
+	ID                   string // the consumer
+	Kind                 Kind
+	Status               string // accepted, pre-migrating, migrating, finished, confirmed, reverted, completed, error, cancelled
+	From, To             string // hosts; To is empty before a choice
+	OldFlavor, NewFlavor string // ids
+	Begun, Updated       time.Time
+}
+
+// Power is what a guest shall do.
+type Power string
+
+// The powers.
+const (
+	On  Power = ""
+	Off Power = "off" // it keeps its devices
+)
 
 // Fault is the sentence that a user reads on a server in ERROR.
 type Fault struct {
@@ -59,23 +140,6 @@ type Mark struct {
 	Times int // how often in a row the same was marked; 1 for once
 }
 
-// State is where a server is on its way.
-type State string
-
-// The states. The claim of a server that is in a state from Claiming to Releasing may exist in Placement.
-const (
-	Scheduling  State = "scheduling"  // holds nothing; candidates are to be asked for
-	Claiming    State = "claiming"    // the first choice is to be claimed, or has been and we do not know it yet
-	Assigned    State = "assigned"    // it holds its claim and stands in the assignments of Host, whose agent builds it
-	Active      State = "active"      // its guest runs
-	Retreating  State = "retreating"  // the guest failed on Host: the claim is to be given back, then another host is tried
-	Failing     State = "failing"     // it has failed for good: the claim is to be given back
-	Error       State = "error"       // it has failed and holds nothing
-	Unassigning State = "unassigning" // it is to be deleted; out of the assignments, and the agent has not said yet that it is gone
-	Releasing   State = "releasing"   // it is to be deleted and nothing of it is on a host: the claim is to be given back
-	Deleted     State = "deleted"     // it holds nothing and is kept only to be asked about
-)
-
 // Step is something to be done for a server, outside of it.
 type Step string
 
@@ -83,79 +147,130 @@ type Step string
 const (
 	Schedule Step = "schedule" // ask for candidates, judge them → Chosen, NothingFits or Refused
 	Claim    Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
+	Muster   Step = "muster"   // see how the others of the request fare → Mustered or MusterFailed
 	Release  Step = "release"  // give back whatever the server holds in Placement → Released
+	Rekey    Step = "rekey"    // what the server holds becomes its migration's → Rekeyed or Refused
+	Restore  Step = "restore"  // what its migration holds becomes the server's → Restored
+	Drop     Step = "drop"     // give back what the first consumer of Left that is gone holds → Dropped
 )
 
-// Steps lists what is to be done for a server in this state. A state without steps waits for somebody or is an end.
-func (s State) Steps() []Step {
-	switch s {
-	case Scheduling:
-		return []Step{Schedule}
-	case Claiming:
-		return []Step{Claim}
-	case Retreating, Failing, Releasing:
-		return []Step{Release}
+// Steps lists what is to be done for the server now, first things first.
+func (s Server) Steps() []Step {
+	if _, ok := s.Dropping(); ok {
+		return append([]Step{Drop}, s.State.Steps()...)
 	}
-	return nil
+	return s.State.Steps()
 }
 
-// Steps lists what is to be done for the server now.
-func (s Server) Steps() []Step { return s.State.Steps() }
+// Dropping is the stay whose consumer is to give back what it holds.
+func (s Server) Dropping() (Stay, bool) {
+	i := slices.IndexFunc(s.Left, func(l Stay) bool { return l.Gone })
+	if i < 0 {
+		return Stay{}, false
+	}
+	return s.Left[i], true
+}
 
-// Placed is the host whose devices the server may hold, or empty.
+// own is the stay of the server's own consumer.
+func (s Server) own() Stay {
+	stay := Stay{Consumer: s.ID, Was: s.Was, Host: s.Host, Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests,
+		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Heard: s.Heard}
+	if len(s.Choices) > 0 {
+		stay.Choice = &s.Choices[0]
+	}
+	return stay
+}
+
+// Placed is the host whose devices the server's own consumer may hold, or empty. Stays has those of its other consumers too.
 func (s Server) Placed() string {
 	switch s.State {
-	case Assigned, Active, Unassigning:
+	case Mustering, Halting, Receiving, Crossing, Assigned, Active, Resized, Reverting, Shelving, Unassigning:
 		return s.Host
 	}
 	return ""
 }
 
-// Assignment is the host in whose assignments the server stands, or empty. A server that is being deleted
+// Stays are what the server's consumers may have on hosts.
+func (s Server) Stays() []Stay {
+	var list []Stay
+	if s.Placed() != "" {
+		list = append(list, s.own())
+	}
+	if s.Move != nil {
+		list = append(list, s.Move.From)
+	}
+	return append(list, s.Left...)
+}
+
+// Assignment is the host in whose assignments the server stands under its own id, or empty. A server that is being deleted
 // is still Placed but no longer assigned.
 func (s Server) Assignment() string {
 	switch s.State {
-	case Assigned, Active:
+	case Receiving, Crossing, Assigned, Active, Resized:
 		return s.Host
 	}
+	if s.Move != nil && !s.Move.Keyed && s.Requested.IsZero() {
+		return s.Move.From.Host // nothing has begun there
+	}
 	return ""
 }
 
-// Status is the word that the Compute API shows: BUILD, ACTIVE, ERROR or DELETED.
-func (s Server) Status() string {
-	switch {
-	case s.State == Deleted:
-		return "DELETED"
-	case s.Fault != nil && s.State != Failing:
-		return "ERROR"
-	case s.State == Active, !s.Launched.IsZero():
-		return "ACTIVE"
-	}
-	return "BUILD"
+// Entry is one entry of a host's assignments.
+type Entry struct {
+	Stay
+	Power    Power
+	Incoming bool              // it will arrive by live migration
+	Outgoing string            // the host to which it goes by live migration, or empty
+	There    map[string]string // address here → address there, of one that goes
 }
 
-// VMState is OpenStack's OS-EXT-STS:vm_state.
-func (s Server) VMState() string {
-	switch s.Status() {
-	case "DELETED":
-		return "deleted"
-	case "ERROR":
-		return "error"
-	case "ACTIVE":
-		return "active"
-	}
-	return "building"
-}
-
-// TaskState is OpenStack's OS-EXT-STS:task_state: what is being done, or empty for nothing.
-func (s Server) TaskState() string {
+// Entries are what the server is in the assignments of hosts: of one host, two at most.
+func (s Server) Entries() []Entry {
+	var list []Entry
 	switch s.State {
-	case Scheduling, Claiming, Retreating:
-		return "scheduling"
-	case Assigned:
-		return "spawning"
-	case Unassigning, Releasing:
-		return "deleting"
+	case Receiving, Crossing:
+		list = append(list, Entry{Stay: s.own(), Incoming: true})
+	case Assigned, Resized:
+		list = append(list, Entry{Stay: s.own(), Power: s.Power})
+	case Active:
+		e := Entry{Stay: s.own(), Power: s.Power}
+		if s.Doing == Rebooting || s.Doing == RebootingHard {
+			e.Power = Off // until it has stopped
+		}
+		list = append(list, e)
 	}
-	return ""
+	if m := s.Move; m != nil && !m.From.Gone && s.Requested.IsZero() {
+		e := Entry{Stay: m.From, Power: s.Power}
+		if m.Halted {
+			e.Power = Off
+		}
+		if s.State == Crossing {
+			e.Outgoing, e.There = s.Host, pairUp(m.From.Devices, s.Devices)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// pairUp matches the devices here with those there: the same request, in order.
+func pairUp(here, there []schedule.Picked) map[string]string {
+	next := map[string][]string{}
+	for _, d := range there {
+		next[d.RequestID] = append(next[d.RequestID], d.Address)
+	}
+	out := map[string]string{}
+	for _, d := range here {
+		if list := next[d.RequestID]; len(list) > 0 {
+			out[d.Address], next[d.RequestID] = list[0], list[1:]
+		}
+	}
+	return out
+}
+
+// Shown is the stay that users see: while a move is on its way and not to be confirmed yet, the one before it.
+func (s Server) Shown() Stay {
+	if s.Move != nil && s.State != Resized && s.State != Reverting {
+		return s.Move.From
+	}
+	return s.own()
 }

@@ -16,7 +16,7 @@ import (
 
 // The measure of repeating.
 const (
-	firstWait   = 100 * time.Millisecond // after the first failure of a step; it doubles
+	firstWait   = 100 * time.Millisecond // Runner.Wait when it is not set
 	longestWait = 30 * time.Second       // the longest wait between two tries. A due step is tried for ever: somebody relies on it
 	longestStep = 2 * time.Minute        // how long one try may take
 	longestRun  = 100                    // steps of one key in a row before the others have their turn and it waits as after a failure
@@ -52,6 +52,8 @@ type Machine[R, E, S any] struct {
 
 // Runner carries records through their steps: those of one key one after the other, those of different keys side by side.
 type Runner[R, E, S any] struct {
+	Wait time.Duration // after the first failure of a step; it doubles. Set before Run
+
 	records Records[R]
 	machine Machine[R, E, S]
 	workers int
@@ -80,7 +82,7 @@ func New[R, E, S any](records Records[R], machine Machine[R, E, S], workers int)
 	if workers <= 0 {
 		workers = noWorkers
 	}
-	r := &Runner[R, E, S]{records: records, machine: machine, workers: workers, now: time.Now, jitter: spread, jobs: map[string]*job{}}
+	r := &Runner[R, E, S]{Wait: firstWait, records: records, machine: machine, workers: workers, now: time.Now, jitter: spread, jobs: map[string]*job{}}
 	r.more = sync.NewCond(&r.mu)
 	return r
 }
@@ -231,7 +233,7 @@ func (r *Runner[R, E, S]) put(key string, failed bool) {
 		j.again = false
 		r.enqueue(key)
 	case failed && !r.over:
-		wait := r.jitter(min(firstWait<<min(j.tries, 20), longestWait))
+		wait := r.jitter(min(r.Wait<<min(j.tries, 20), longestWait))
 		j.tries++
 		j.timer = time.AfterFunc(wait, func() { r.Wake(key) })
 	default:

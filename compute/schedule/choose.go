@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 )
@@ -21,17 +22,12 @@ func Choose(p Picture, requests []pci.Request, seed uint64) ([]Choice, []Refusal
 	standing := map[provider.ID][]Choice{}
 	var roots []provider.ID // in order of appearance
 	var refusals []Refusal
-	free := map[provider.ID][]Device{}
+	left := map[provider.ID]*leftover{}
 	for _, c := range p.Candidates {
-		host, reason := p.host(c)
-		if reason == "" {
-			if _, counted := free[c.Root]; !counted {
-				free[c.Root] = host.Free()
-			}
-			reason = refuseDevices(free[c.Root], requests, c.Mappings)
-		}
-		if reason != "" {
-			refusals = append(refusals, Refusal{Host: cmp.Or(host.Name, string(c.Root)), Reason: reason})
+		host := p.Hosts[c.Root]
+		if refusal := p.judge(c, requests, left); refusal.Reason != "" {
+			refusal.Host = cmp.Or(host.Name, string(c.Root))
+			refusals = append(refusals, refusal)
 			continue
 		}
 		if len(standing[c.Root]) == 0 {
@@ -43,8 +39,54 @@ func Choose(p Picture, requests []pci.Request, seed uint64) ([]Choice, []Refusal
 		list := standing[root]
 		rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	}
-	order(roots, p.Hosts, free, len(requests) > 0, rng)
+	p.order(roots, left, rng)
 	return interleave(roots, standing), refusals
+}
+
+// leftover is what a host has left for any candidate.
+type leftover struct {
+	free   []Device
+	room   numa.Host
+	wasted int // free devices that no request is for
+}
+
+// judge takes a candidate through all filters.
+func (p Picture) judge(c Candidate, requests []pci.Request, left map[provider.ID]*leftover) Refusal {
+	host, reason := p.host(c)
+	if reason != "" {
+		return Refusal{Step: StepHost, Reason: reason}
+	}
+	for _, r := range requests {
+		for i := range r.Count {
+			if n := len(c.Mappings[r.GroupSuffix(i)]); n > 1 {
+				return Refusal{Step: StepDevices, Reason: "the candidate gives one device of alias " + r.Alias + " several providers"}
+			}
+		}
+	}
+	if left[c.Root] == nil {
+		left[c.Root] = p.leftover(host, requests)
+	}
+	rest, slots := left[c.Root], slotsOf(requests, c.Mappings)
+	bid := host.bid(rest.free, slots)
+	if refusal := bid.judgeDevices(); refusal.Reason != "" || len(p.Parts) == 0 {
+		return refusal
+	}
+	return bid.judgeCells(rest.room, p.Parts)
+}
+
+func (p Picture) leftover(h Host, requests []pci.Request) *leftover {
+	out := &leftover{free: h.Free()}
+	out.room = h.Room(out.free, p.Pack)
+	anywhere := slotsOf(requests, nil)
+	for i := range anywhere {
+		anywhere[i].provider = ""
+	}
+	for _, d := range out.free {
+		if !slices.ContainsFunc(anywhere, func(s slot) bool { return h.rank(d, s) >= 0 }) {
+			out.wasted++
+		}
+	}
+	return out
 }
 
 // host finds the host of a candidate, and the sentence why nothing can be put there now, if there is one.
@@ -52,6 +94,12 @@ func (p Picture) host(c Candidate) (Host, string) {
 	host, known := p.Hosts[c.Root]
 	if !known {
 		return Host{}, "no agent has reported for this root provider"
+	}
+	if p.Only != "" && host.Name != p.Only {
+		return host, "host " + p.Only + " was asked for"
+	}
+	if why, barred := p.Barred[host.Name]; barred {
+		return host, why
 	}
 	if why, tried := p.Excluded[host.Name]; tried {
 		return host, "the server failed there before: " + why
@@ -62,16 +110,16 @@ func (p Picture) host(c Candidate) (Host, string) {
 	return host, ""
 }
 
-// order sorts hosts. A server without devices goes where the fewest devices are left, so that hosts with devices are kept for
+// countedDevices is up to how many devices hosts are told apart, as Nova's PCIWeigher does.
+const countedDevices = 99
+
+// order sorts hosts. A server goes where the fewest devices are left that it has no use for, so that hosts with devices are kept for
 // those who need them; then the emptier host comes first, in tenths; what is still equal, chance decides.
-func order(roots []provider.ID, hosts map[provider.ID]Host, free map[provider.ID][]Device, devices bool, rng *rand.Rand) {
+func (p Picture) order(roots []provider.ID, left map[provider.ID]*leftover, rng *rand.Rand) {
 	rng.Shuffle(len(roots), func(i, j int) { roots[i], roots[j] = roots[j], roots[i] })
 	slices.SortStableFunc(roots, func(a, b provider.ID) int {
-		left := 0
-		if !devices {
-			left = cmp.Compare(len(free[a]), len(free[b]))
-		}
-		return cmp.Or(left, cmp.Compare(int(hosts[a].Load*10), int(hosts[b].Load*10)))
+		return cmp.Or(cmp.Compare(min(left[a].wasted, countedDevices), min(left[b].wasted, countedDevices)),
+			cmp.Compare(int(p.Hosts[a].Load*10), int(p.Hosts[b].Load*10)))
 	})
 }
 

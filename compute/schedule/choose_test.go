@@ -79,14 +79,16 @@ func TestDevicesAreJudgedOnTheChosenProvider(t *testing.T) {
 		{"one device", []provider.ID{"pf1"}, []pci.Request{request(nic, 1)}, ""},
 		{"two on one provider", []provider.ID{"pf1", "pf1"}, []pci.Request{request(nic, 2)}, ""},
 		{"three on a provider of two", []provider.ID{"pf1", "pf1", "pf1"}, []pci.Request{request(nic, 3)},
-			"1 host: fewer than 3 free type-VF 8086:1515 on the chosen provider"},
+			"1 host: fewer than 3 free type-VF 8086:1515 on the chosen provider (nearest: it has 2)"},
 		// The host has two of them, but not where Placement counted.
-		{"the other provider", []provider.ID{"pf2"}, []pci.Request{request(nic, 1)}, "1 host: no free type-VF 8086:1515 on the chosen provider"},
-		{"one fits, one not", []provider.ID{"pf1", "pf2"}, []pci.Request{request(nic, 2)}, "1 host: no free type-VF 8086:1515 on the chosen provider"},
+		{"the other provider", []provider.ID{"pf2"}, []pci.Request{request(nic, 1)},
+			"1 host: no free type-VF 8086:1515 on the chosen provider (nearest: one is free, but product is 0a54, not 1515)"},
+		{"one fits, one not", []provider.ID{"pf1", "pf2"}, []pci.Request{request(nic, 2)},
+			"1 host: no free type-VF 8086:1515 on the chosen provider (nearest: one is free, but product is 0a54, not 1515)"},
 		{"any product of a class", []provider.ID{"pf2"}, []pci.Request{{ID: "R", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}}}, ""},
 		// pci_in_placement off: no groups, any device of the host will do.
 		{"without groups", nil, []pci.Request{request(nic, 2)}, ""},
-		{"too many without groups", nil, []pci.Request{request(nic, 3)}, "1 host: fewer than 3 free type-VF 8086:1515 on the host"},
+		{"too many without groups", nil, []pci.Request{request(nic, 3)}, "1 host: fewer than 3 free type-VF 8086:1515 on the host (nearest: it has 2; one is free, but product is 0a54, not 1515)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			choices, why := choose(schedule.Picture{Hosts: hosts(two), Candidates: []schedule.Candidate{candidate("h", c.on...)}}, c.requests...)

@@ -8,41 +8,79 @@ import (
 	"time"
 )
 
-const maxReasons = 8 // how many different reasons one summary tells
+const (
+	maxReasons = 8  // how many different reasons one summary tells
+	maxHosts   = 20 // how many hosts one Fall names
+)
 
-// Summarise tells refusals in one sentence, the most frequent reason first: "3 hosts: no free type-VF 8086:1515 on the
-// chosen provider; 1 host: its agent has not reported for 5 min". A host whose candidates were
-// turned down for different reasons counts with each of them. Nothing refused is an empty sentence.
-func Summarise(refusals []Refusal) string {
-	hosts := map[string]map[string]bool{} // by reason
-	for _, r := range refusals {
-		if hosts[r.Reason] == nil {
-			hosts[r.Reason] = map[string]bool{}
-		}
-		hosts[r.Reason][r.Host] = true
-	}
-	type line struct {
+// Fall is which hosts fell at which step for one reason.
+type Fall struct {
+	Step    Step
+	Reason  string
+	Count   int      // of hosts
+	Hosts   []string // the first of them, by name
+	Nearest string   // the nearest miss: "host7: node 1 has 3"; empty when there is nothing to tell
+
+	miss string // the same for users, who are told of no hosts
+}
+
+// Falls sorts refusals by step and reason, the most frequent reason first. A host whose candidates were turned down for different
+// reasons counts with each of them.
+func Falls(refusals []Refusal) []Fall {
+	type key struct {
+		step   Step
 		reason string
-		hosts  int
 	}
-	var lines []line
-	for reason, of := range hosts {
-		lines = append(lines, line{reason, len(of)})
+	hosts, nearest := map[key]map[string]bool{}, map[key]Refusal{}
+	for _, r := range refusals {
+		k := key{r.Step, r.Reason}
+		if hosts[k] == nil {
+			hosts[k] = map[string]bool{}
+		}
+		hosts[k][r.Host] = true
+		if before, told := nearest[k]; r.Nearest != "" && (!told || r.Miss < before.Miss || r.Miss == before.Miss && r.Host < before.Host) {
+			nearest[k] = r
+		}
 	}
-	slices.SortFunc(lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(b.hosts, a.hosts), strings.Compare(a.reason, b.reason))
+	var out []Fall
+	for k, of := range hosts {
+		f := Fall{Step: k.step, Reason: k.reason, Count: len(of)}
+		for h := range of {
+			f.Hosts = append(f.Hosts, h)
+		}
+		slices.Sort(f.Hosts)
+		f.Hosts = f.Hosts[:min(len(f.Hosts), maxHosts)]
+		if r, told := nearest[k]; told {
+			f.miss, f.Nearest = r.Nearest, strings.TrimSpace(r.Host+" "+r.Device)+": "+r.Nearest
+		}
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b Fall) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Reason, b.Reason), strings.Compare(string(a.Step), string(b.Step)))
 	})
+	return out
+}
+
+// Summarise tells refusals in one sentence for users, the most frequent reason first, each with its nearest miss: "3 hosts: no free
+// type-VF 8086:1515 on the chosen provider (nearest: one is claimed); 1 host: its agent has not reported for 5 min". Nothing
+// refused is an empty sentence.
+func Summarise(refusals []Refusal) string {
+	falls := Falls(refusals)
 	var parts []string
-	for i, l := range lines {
+	for i, f := range falls {
 		if i == maxReasons {
-			parts = append(parts, fmt.Sprintf("and %d more reasons", len(lines)-maxReasons))
+			parts = append(parts, fmt.Sprintf("and %d more reasons", len(falls)-maxReasons))
 			break
 		}
 		noun := "hosts"
-		if l.hosts == 1 {
+		if f.Count == 1 {
 			noun = "host"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s: %s", l.hosts, noun, l.reason))
+		text := fmt.Sprintf("%d %s: %s", f.Count, noun, f.Reason)
+		if f.miss != "" {
+			text += " (nearest: " + f.miss + ")"
+		}
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -5,12 +5,18 @@
 // different devices, and only one of them may fit. What a filter turns down is a Refusal, a value with a
 // sentence in it. Chance comes as a seed, so that the same question has the same answer and two servers asking
 // at once do not both want the same device.
+//
+// The filters are, in their order: the host (an agent that reports, not excluded, the one that was asked for), the devices (Nova's
+// PciPassthroughFilter: what each chosen provider, or without providers the host, has free for each request) and the NUMA cells
+// (NUMATopologyFilter: the guest's cells on the host's, with the devices near them). Each server is judged by itself on what the
+// reports and the guests placed since leave over, so that several servers at once are several questions.
 package schedule
 
 import (
 	"fmt"
 	"time"
 
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -25,6 +31,10 @@ type Host struct {
 	Conditions  []string    // sentences about what is wrong on the host
 	InPlacement bool        // the agent counts its devices in Placement ([pci] report_in_placement)
 	Seen        time.Time   // when the last report came
+
+	Cells   []numa.Cell // the NUMA nodes, by number
+	Counted []string    // ids of the guests whose use Cells show
+	Limits  numa.Limits // how far Cells may be overcommitted
 
 	Guests []Guest // the servers placed on the host; not part of a report
 	Load   float64 // how full the host is, 0 to 1: the largest used share of a class of its root; not part of a report
@@ -65,13 +75,22 @@ type Device struct {
 	State         State
 	Holder        string // UUID of the server that holds it, or empty
 	RequestID     string // of the request it serves
+
+	ForPorts       bool     // its rule has physical_network: while the host counts devices in Placement, only network ports may have it
+	RemoteManaged  bool     // its rule says so: only network ports may have it
+	LiveMigratable pci.Flag // as its rule says
+	OneTimeUse     bool     // after a guest has started with it, it must be cleaned
+	Spent          bool     // it has been used once and not been cleaned
 }
 
-// Guest is a server placed on a host.
+// Guest is a server placed on a host, or what is left of one there: whoever has its devices in Placement.
 type Guest struct {
 	ID       string
 	Requests []pci.Request
 	Devices  []Picked // what the agent told that it gave it; nil as long as it has not told
+
+	Parts  []numa.Part   // its NUMA cells; nil: it has none
+	Placed []numa.Placed // where they lie, as the agent told; nil as long as it has not told
 }
 
 // Picked is a device that the agent gave to a server.
@@ -92,7 +111,11 @@ type Candidate struct {
 type Picture struct {
 	Candidates []Candidate
 	Hosts      map[provider.ID]Host // by root provider; Candidates on others are refused
-	Excluded   map[string]string    // hosts by name that must not be tried again, and why
+	Parts      []numa.Part          // the NUMA cells of the server that is to be placed; nil: it has none
+	Pack       bool                 // NUMA nodes that are in use are filled up first ([compute] packing_host_numa_cells_allocation_strategy)
+	Only       string               // the one host that will do, by name; empty: any
+	Barred     map[string]string    // hosts by name that will not do, and the sentence why
+	Excluded   map[string]string    // hosts by name that must not be tried again, and what happened there
 	Now        time.Time
 	Silence    time.Duration // a host whose last report is older than this is refused
 }
@@ -105,8 +128,22 @@ type Choice struct {
 	Mappings   map[string][]provider.ID
 }
 
+// Step is where a candidate is turned down. The filters bear Nova's names.
+type Step string
+
+// The steps, in their order. NUMA is judged last, on the devices that are really left.
+const (
+	StepHost    Step = "host"
+	StepDevices Step = "PciPassthroughFilter"
+	StepCells   Step = "NUMATopologyFilter"
+)
+
 // Refusal says why a candidate on a host was turned down.
 type Refusal struct {
-	Host   string
-	Reason string // such as "no free type-VF 8086:1515 on the chosen provider"
+	Host    string
+	Step    Step
+	Reason  string  // the same sentence wherever the same is lacking, such as "no free type-VF 8086:1515 on the chosen provider"
+	Nearest string  // how close it was on this host, such as "node 1 has 3"; may be empty. It names neither host nor device: users read it
+	Device  string  // address of the device that Nearest tells of, for operators; may be empty
+	Miss    float64 // how far away: the smallest is the nearest miss
 }

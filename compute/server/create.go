@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 )
@@ -90,6 +91,10 @@ func (s *server) create(ctx context.Context, want order) (first lifecycle.Server
 		if one.Ask, one.Requests, err = s.ask(one.Flavor); err != nil {
 			return lifecycle.Server{}, err
 		}
+		if one.Topology, err = flavor.Topology(one.Flavor, flavor.Image{}); err != nil {
+			return lifecycle.Server{}, err
+		}
+		one.Least = want.min
 		all[i] = one
 	}
 	made, err := s.Conductor.Create(ctx, all...)

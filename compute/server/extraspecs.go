@@ -80,7 +80,7 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 
 // ask is what a server of this flavor asks of Placement. Its error says which extra spec makes no sense.
 func (s *server) ask(f flavor.Flavor) (resource.Ask, []pci.Request, error) {
-	return flavor.Ask(f, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
+	return flavor.Ask(f, flavor.Image{}, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
 }
 
 // showExtraSpec is GET /v2.1/flavors/{id}/os-extra_specs/{key}.

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -58,7 +60,9 @@ func (s *server) admit(c *call, name, instance string) error {
 
 // readReport turns a report into what compute knows of a host.
 func readReport(r host.Report) (schedule.Host, error) {
-	h := schedule.Host{Name: r.Host, Instance: r.Instance, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace}
+	h := schedule.Host{Name: r.Host, Instance: r.Instance, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
+		Counted: r.Counted}
+	h.Cells, h.Limits = r.Words().Cells, r.Words().Limits
 	if len(r.Instance) > maxInstance {
 		return h, fault.New(fault.Invalid, "", "instance must be the UUID of the agent; it is %q", clip(r.Instance))
 	}
@@ -86,7 +90,8 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 	}
 	out = schedule.Device{Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type), NUMANode: d.NUMANode,
 		Driver: d.Driver, IOMMUGroup: d.IOMMUGroup}, ResourceClass: resource.Class(d.ResourceClass), Provider: provider.ID(d.Provider),
-		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID}
+		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts, RemoteManaged: d.RemoteManaged,
+		LiveMigratable: pci.Flag(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent}
 	for _, t := range d.Traits {
 		out.Traits = append(out.Traits, resource.Trait(t))
 	}
@@ -94,9 +99,9 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 		return out, err
 	}
 	switch out.Type {
-	case pci.Plain, pci.Physical, pci.Virtual:
+	case pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 	default:
-		return out, fault.New(fault.Invalid, "", "dev_type is %q; it is one of %s, %s, %s", d.Type, pci.Plain, pci.Physical, pci.Virtual)
+		return out, fault.New(fault.Invalid, "", "dev_type is %q; it is one of %s, %s, %s, %s", d.Type, pci.Plain, pci.Physical, pci.Virtual, pci.VDPA)
 	}
 	if d.State == "" {
 		return out, fault.New(fault.Invalid, "", "state is missing")
@@ -117,14 +122,22 @@ func (s *server) listHosts(c *call) error {
 	if err != nil {
 		return err
 	}
+	dead, err := s.Store.Dead(c.r.Context())
+	if err != nil {
+		return err
+	}
 	reports := make([]host.Report, 0, len(hosts))
 	for _, h := range hosts {
 		conditions := h.Conditions
 		if conditions == nil {
 			conditions = []string{}
 		}
+		if slices.Contains(dead, h.Name) {
+			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back)", h.Name)}, conditions...)
+		}
 		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: writeDevices(h),
-			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen})
+			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
+			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory})
 	}
 	return c.answer(http.StatusOK, map[string]any{"hosts": reports})
 }
@@ -147,7 +160,8 @@ func writeDevices(h schedule.Host) []host.Device {
 	for _, d := range h.Devices {
 		w := host.Device{Host: h.Name, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product, Type: string(d.Type),
 			NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(d.ResourceClass),
-			Traits: texts(d.Traits), Provider: string(d.Provider), State: string(d.State), Holder: d.Holder, RequestID: d.RequestID}
+			Traits: texts(d.Traits), Provider: string(d.Provider), State: string(d.State), Holder: d.Holder, RequestID: d.RequestID,
+			ForPorts: d.ForPorts, RemoteManaged: d.RemoteManaged, LiveMigratable: string(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent}
 		if d.Parent != nil {
 			w.Parent = d.Parent.String()
 		}
@@ -172,7 +186,7 @@ func (s *server) putGuest(c *call) error {
 	if err := c.read(maxBody, &guest); err != nil {
 		return err
 	}
-	event, err := readGuest(c.r.PathValue("host"), guest)
+	event, err := readGuest(c.r.PathValue("host"), c.r.PathValue("server"), guest)
 	if err != nil {
 		return err
 	}
@@ -182,7 +196,7 @@ func (s *server) putGuest(c *call) error {
 	return c.empty(http.StatusNoContent)
 }
 
-func readGuest(name string, g host.Guest) (lifecycle.Event, error) {
+func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	var devices []schedule.Picked
 	for _, d := range g.Devices {
 		if _, err := pci.ParseAddress(d.Address); err != nil {
@@ -190,15 +204,37 @@ func readGuest(name string, g host.Guest) (lifecycle.Event, error) {
 		}
 		devices = append(devices, schedule.Picked{RequestID: d.RequestID, Address: d.Address, Provider: provider.ID(d.Provider)})
 	}
+	cells := host.ReadPlaced(g.Parts)
 	switch g.Phase {
 	case host.Claimed:
-		return lifecycle.GuestClaimed{Host: name, Devices: devices}, nil
+		return lifecycle.GuestClaimed{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
 	case host.Running:
-		return lifecycle.GuestRunning{Host: name, Devices: devices}, nil
+		return lifecycle.GuestRunning{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
+	case host.Stopped:
+		return lifecycle.GuestStopped{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
+	case host.Departed:
+		return lifecycle.GuestDeparted{Host: name, As: id}, nil
 	case host.Failed:
-		return lifecycle.GuestFailed{Host: name, Message: g.Message}, nil
+		return lifecycle.GuestFailed{Host: name, As: id, Message: g.Message}, nil
 	case host.Gone:
-		return lifecycle.GuestGone{Host: name}, nil
+		return lifecycle.GuestGone{Host: name, As: id}, nil
 	}
-	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Failed, host.Gone)
+	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Stopped,
+		host.Departed, host.Failed, host.Gone)
+}
+
+// hostDown is PUT /berth/v1/hosts/{host}/down: an operator says that the host is dead for good.
+func (s *server) hostDown(c *call) error {
+	if err := s.Conductor.HostDown(c.r.Context(), c.r.PathValue("host")); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+// hostUp is DELETE /berth/v1/hosts/{host}/down: an operator takes it back.
+func (s *server) hostUp(c *call) error {
+	if err := s.Conductor.HostUp(c.r.Context(), c.r.PathValue("host")); err != nil {
+		return err
+	}
+	return c.empty(http.StatusNoContent)
 }

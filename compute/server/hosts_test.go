@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,8 +128,10 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 }
 
 func TestOneAgentServesAHost(t *testing.T) {
-	moment := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	h, ctx := startWith(t, func(o *Options) { o.Now = func() time.Time { return moment } }), t.Context()
+	var passed atomic.Int64
+	h, ctx := startWith(t, func(o *Options) {
+		o.Now = func() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).Add(time.Duration(passed.Load())) }
+	}), t.Context()
 	put := func(instance string) error {
 		r := report("host1")
 		r.Instance = instance
@@ -148,7 +151,7 @@ func TestOneAgentServesAHost(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	moment = moment.Add(time.Minute)
+	passed.Add(int64(time.Minute))
 	refused("a report", put("b"))
 	refused("a watch", h.hosts.Admit(ctx, "host1", "b"))
 	if err := h.hosts.Admit(ctx, "host1", ""); err != nil {
@@ -157,7 +160,7 @@ func TestOneAgentServesAHost(t *testing.T) {
 	if err := h.hosts.Admit(ctx, "host2", "b"); err != nil {
 		t.Errorf("another host: %v", err)
 	}
-	moment = moment.Add(2 * time.Minute)
+	passed.Add(int64(2 * time.Minute))
 	if err := h.hosts.Admit(ctx, "host1", "b"); err != nil {
 		t.Errorf("after the silence: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,8 @@ type Store interface {
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Follow(host string) (changed <-chan struct{}, stop func())
+	Dead(ctx context.Context) ([]string, error)
+	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 }
 
 // Conductor carries out what users and agents ask; *conduct.Conductor is one, and says which faults it returns.
@@ -50,6 +53,9 @@ type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
 	Delete(ctx context.Context, id string) error
 	Guest(ctx context.Context, id string, event lifecycle.Event) error
+	Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error)
+	HostDown(ctx context.Context, host string) error
+	HostUp(ctx context.Context, host string) error
 }
 
 var _ Store = (*store.Store)(nil)
@@ -60,6 +66,7 @@ type Options struct {
 	Conductor      Conductor
 	Aliases        pci.Aliases            // [pci] alias
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
+	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
 	Log            *slog.Logger           // slog.Default()
 	Stop           <-chan struct{}        // closed at shutdown, ends the streams of assignments; nil: never
@@ -70,7 +77,8 @@ type Options struct {
 
 type server struct {
 	Options
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	wishes wishes
 }
 
 // New makes the handler. It starts nothing.
@@ -118,6 +126,13 @@ func (s *server) routes() map[string]methods {
 		"/v2.1/servers/detail": {http.MethodGet: s.detailServers},
 		"/v2.1/servers/{id}":   {http.MethodGet: s.showServer, http.MethodDelete: s.deleteServer},
 
+		"/v2.1/servers/{id}/action":     {http.MethodPost: s.act},
+		"/v2.1/servers/{id}/migrations": {http.MethodGet: admin(s.serverMigrations)},
+		"/v2.1/os-migrations":           {http.MethodGet: admin(s.listMigrations)},
+		"/v2.1/os-services":             {http.MethodGet: admin(s.listServices)},
+		"/v2.1/os-services/force-down":  {http.MethodPut: admin(s.forceDown)},
+		"/v2.1/os-services/{service}":   {http.MethodPut: admin(s.updateService)},
+
 		"/v2.1/flavors":        {http.MethodGet: s.listFlavors, http.MethodPost: admin(s.createFlavor)},
 		"/v2.1/flavors/detail": {http.MethodGet: s.detailFlavors},
 		"/v2.1/flavors/{id}": {http.MethodGet: s.showFlavor, http.MethodPut: admin(s.describeFlavor),
@@ -126,12 +141,14 @@ func (s *server) routes() map[string]methods {
 		"/v2.1/flavors/{id}/os-extra_specs/{key}": {http.MethodGet: s.showExtraSpec, http.MethodPut: admin(s.putExtraSpec),
 			http.MethodDelete: admin(s.deleteExtraSpec)},
 
-		"/berth/v1/servers/{id}/why":             {http.MethodGet: s.why},
-		"/berth/v1/hosts":                        {http.MethodGet: service(s.listHosts)},
-		"/berth/v1/hosts/{host}":                 {http.MethodPut: service(s.putReport)},
-		"/berth/v1/hosts/{host}/assignments":     {http.MethodGet: service(s.watch)},
-		"/berth/v1/hosts/{host}/guests/{server}": {http.MethodPut: service(s.putGuest)},
-		"/berth/v1/devices":                      {http.MethodGet: service(s.listDevices)},
+		"/berth/v1/servers/{id}/why":                     {http.MethodGet: s.why},
+		"/berth/v1/hosts":                                {http.MethodGet: service(s.listHosts)},
+		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport)},
+		"/berth/v1/hosts/{host}/down":                    {http.MethodPut: admin(s.hostDown), http.MethodDelete: admin(s.hostUp)},
+		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
+		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},
+		"/berth/v1/hosts/{host}/guests/{server}":         {http.MethodPut: service(s.putGuest)},
+		"/berth/v1/devices":                              {http.MethodGet: service(s.listDevices)},
 	}
 }
 
@@ -169,7 +186,9 @@ func withoutProject(r *http.Request) *http.Request {
 	return r
 }
 
-func isResource(segment string) bool { return segment == "servers" || segment == "flavors" }
+func isResource(segment string) bool {
+	return slices.Contains([]string{"servers", "flavors", "os-migrations", "os-services"}, segment)
+}
 
 // random fills a UUID's worth of bytes with chance.
 func random() (b [16]byte) {

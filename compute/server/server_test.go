@@ -68,10 +68,32 @@ func (l *lives) Guest(ctx context.Context, id string, e lifecycle.Event) error {
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
-	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && s.Assignment() != claim.Host {
+	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
 		return fault.New(fault.Conflict, "lives.Guest", "not assigned to %s", claim.Host)
 	}
 	return err
+}
+
+// Ask takes in a wish, or refuses it.
+func (l *lives) Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error) {
+	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
+		s, _ = lifecycle.Next(s, wish, time.Now())
+		return s
+	})
+	if err == nil && s.Asked != wish.ID {
+		err = fault.New(fault.Conflict, "lives.Ask", "%s", s.Refuse(wish.Action, wish.Hard))
+	}
+	return s, err
+}
+
+// HostDown notes it.
+func (l *lives) HostDown(ctx context.Context, host string) error {
+	return l.store.SetDead(ctx, host, true, time.Now())
+}
+
+// HostUp notes it.
+func (l *lives) HostUp(ctx context.Context, host string) error {
+	return l.store.SetDead(ctx, host, false, time.Now())
 }
 
 // house is a server on a database of its own, and clients of it.

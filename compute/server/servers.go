@@ -160,11 +160,11 @@ func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
 	return nil
 }
 
-// The statuses of the Compute API; Berth's servers are in four of them.
+// The statuses of the Compute API, and whether Berth's servers can be in them.
 var statuses = map[string]bool{"ACTIVE": true, "BUILD": true, "ERROR": true, "DELETED": true,
-	"HARD_REBOOT": false, "MIGRATING": false, "PASSWORD": false, "PAUSED": false, "REBOOT": false, "REBUILD": false, "RESCUE": false,
-	"RESIZE": false, "REVERT_RESIZE": false, "SHELVED": false, "SHELVED_OFFLOADED": false, "SHUTOFF": false, "SOFT_DELETED": false,
-	"SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": false}
+	"HARD_REBOOT": true, "MIGRATING": true, "PASSWORD": false, "PAUSED": false, "REBOOT": true, "REBUILD": true, "RESCUE": false,
+	"RESIZE": true, "REVERT_RESIZE": true, "SHELVED": false, "SHELVED_OFFLOADED": true, "SHUTOFF": true, "SOFT_DELETED": false,
+	"SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": true}
 
 func (c *call) wantedStatus(w *wanted, text string) error {
 	if text == "" {
@@ -233,7 +233,7 @@ func parseTime(text string) (time.Time, error) {
 func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) {
 	id := c.r.PathValue("id")
 	found, err := s.Store.Read(c.r.Context(), id)
-	hidden := err == nil && (found.Project != c.who.Project && !c.who.IsAdmin() || found.State == lifecycle.Deleted && !deleted)
+	hidden := err == nil && (found.Project != c.who.Project && !c.who.IsAdmin() || !found.Ended.IsZero() && !deleted)
 	if hidden || fault.Is(err, fault.NotFound) {
 		return lifecycle.Server{}, fault.New(fault.NotFound, "", "Instance %s could not be found.", id)
 	}

@@ -26,9 +26,13 @@ func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, er
 		return nil, err
 	}
 	states := map[string]string{}
+	dead, err := s.Store.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, h := range hosts {
 		states[h.Name] = "UP"
-		if s.Now().Sub(h.Seen) > silence {
+		if slices.Contains(dead, h.Name) || s.Now().Sub(h.Seen) > silence {
 			states[h.Name] = "DOWN"
 		}
 	}
@@ -37,23 +41,27 @@ func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, er
 
 // server is the view of a server at the version of the call, and as the caller may see it.
 func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Server {
+	at := s.Shown()
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
 		Metadata: filled(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
 		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: map[string]any{},
 		Links: c.links("servers", s.ID), DiskConfig: "MANUAL", KeyName: orNull(s.KeyName),
 		VMState: s.VMState(), TaskState: orNull(s.TaskState()), LaunchedAt: micros(s.Launched), TerminatedAt: micros(s.Ended),
 		Volumes: []any{}}
-	if s.Host != "" {
+	if at.Host != "" {
 		v.Zone = s.Zone // of the host
 	}
 	if s.Image != "" {
 		v.Image = compute.ImageRef{ID: s.Image, Links: c.links("images", s.Image)[1:]}
 	}
-	switch v.Status {
-	case "ACTIVE":
+	switch {
+	case s.Launched.IsZero() || s.Shelf || v.Status == "DELETED" || v.Status == "ERROR" && at.Host == "":
+	case s.Stopped:
+		v.PowerState = 4
+	default:
 		v.PowerState = 1
-		v.Progress = new(int)
-	case "BUILD", "DELETED":
+	}
+	if slices.Contains([]string{"ACTIVE", "BUILD", "DELETED", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"}, v.Status) {
 		v.Progress = new(int)
 	}
 	if s.Fault != nil && (v.Status == "ERROR" || v.Status == "DELETED") {
@@ -69,14 +77,14 @@ func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Serve
 // addLater adds what the version and the caller's role show beyond 2.1.
 func (c *call) addLater(v *compute.Server, s lifecycle.Server, hosts map[string]string) {
 	if c.who.IsAdmin() {
-		v.Place = &compute.Place{Host: orNull(s.Host), Hypervisor: orNull(s.Host), InstanceName: s.ID}
+		v.Place = &compute.Place{Host: orNull(s.Shown().Host), Hypervisor: orNull(s.Shown().Host), InstanceName: s.ID}
 		if c.version.Has(compute.ExtendedAttributes) {
 			reservation, index := origin(s.ID)
 			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s)}
 		}
 		if c.version.Has(compute.HostStatus) {
-			state, known := hosts[s.Host]
-			if !known && s.Host != "" {
+			state, known := hosts[s.Shown().Host]
+			if !known && s.Shown().Host != "" {
 				state = "UNKNOWN"
 			}
 			v.HostStatus = &state
@@ -97,7 +105,7 @@ func (c *call) addLater(v *compute.Server, s lifecycle.Server, hosts map[string]
 }
 
 func (c *call) serverFlavor(s lifecycle.Server) compute.ServerFlavor {
-	f := s.Flavor
+	f := s.Shown().Flavor
 	if !c.version.Has(compute.EmbeddedFlavor) {
 		return compute.ServerFlavor{ID: f.ID, Links: c.links("flavors", f.ID)[1:]}
 	}
@@ -107,10 +115,11 @@ func (c *call) serverFlavor(s lifecycle.Server) compute.ServerFlavor {
 
 // hostID tells a user which of his servers share a host, and not which host it is: a hash of project and host.
 func hostID(s lifecycle.Server) string {
-	if s.Host == "" {
+	host := s.Shown().Host
+	if host == "" {
 		return ""
 	}
-	sum := sha256.Sum224([]byte(s.Project + s.Host))
+	sum := sha256.Sum224([]byte(s.Project + host))
 	return hex.EncodeToString(sum[:])
 }
 

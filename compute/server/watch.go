@@ -10,7 +10,6 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/pci"
 )
 
 // watch is GET /berth/v1/hosts/{host}/assignments?since=R: a stream of what shall be on the host, one line at each
@@ -42,7 +41,7 @@ func (s *server) watch(c *call) error {
 	defer beat.Stop()
 	for due := since != now.Revision; ; due = true {
 		if due {
-			if err := writeLine(c.w, stream, name, now); err != nil {
+			if err := s.writeLine(c.w, stream, name, now); err != nil {
 				return nil
 			}
 			beat.Reset(s.Heartbeat)
@@ -83,10 +82,10 @@ func sinceRevision(c *call) (int64, error) {
 	return since, nil
 }
 
-func writeLine(w http.ResponseWriter, stream *http.ResponseController, name string, a store.Assignments) error {
-	line := host.Assignments{Revision: a.Revision, Servers: make([]host.Server, 0, len(a.Servers))}
-	for _, s := range a.Servers {
-		line.Servers = append(line.Servers, writeAssigned(s))
+func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, name string, a store.Assignments) error {
+	line := host.Assignments{Cloud: a.Cloud, Revision: a.Revision, Servers: make([]host.Server, 0, len(a.Entries)), Clean: s.wishes.of(name, s.Now())}
+	for _, e := range a.Entries {
+		line.Servers = append(line.Servers, writeAssigned(e))
 	}
 	data, err := json.Marshal(line)
 	if err != nil {
@@ -100,18 +99,23 @@ func writeLine(w http.ResponseWriter, stream *http.ResponseController, name stri
 	return stream.Flush()
 }
 
-// writeAssigned is a server as its agent needs it.
-func writeAssigned(s lifecycle.Server) host.Server {
-	out := host.Server{ID: s.ID, Name: s.Name, VCPUs: s.Flavor.VCPUs, MemoryMB: s.Flavor.MemoryMB, DiskGB: s.Flavor.DiskGB,
-		Requests: make([]host.Request, 0, len(s.Requests))}
-	for _, r := range s.Requests {
-		out.Requests = append(out.Requests, writeRequest(r))
+// writeAssigned is a guest as its agent needs it.
+func writeAssigned(e store.Entry) host.Server {
+	f := e.Flavor
+	out := host.Server{ID: e.Consumer, Was: e.Was, Name: e.Server.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
+		Image: e.Server.Image, Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteParts(e.Topology),
+		Build: e.Server.Builds, Incoming: e.Incoming}
+	if e.Consumer != e.Server.ID {
+		out.Server = e.Server.ID
+	}
+	if e.Power == lifecycle.Off {
+		out.Power = host.Off
+	}
+	if e.Outgoing != "" {
+		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.There}
+	}
+	for _, r := range e.Requests {
+		out.Requests = append(out.Requests, host.WriteRequest(r))
 	}
 	return out
-}
-
-func writeRequest(r pci.Request) host.Request {
-	return host.Request{ID: r.ID, Alias: r.Alias, Count: r.Count, VendorID: r.Want.Vendor, ProductID: r.Want.Product,
-		Type: string(r.Want.Type), Class: string(r.Want.Class), Required: texts(r.Want.Required), Forbidden: texts(r.Want.Forbidden),
-		Policy: string(r.Policy), Providers: texts(r.Providers)}
 }

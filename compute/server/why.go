@@ -26,7 +26,8 @@ func (s *server) why(c *call) error {
 
 // withoutPlaces leaves out what would tell a user about hosts and their devices; the Compute API hides them too.
 func withoutPlaces(w compute.Why) compute.Why {
-	w.Host, w.Choice, w.Details = "", nil, ""
+	w.Host, w.Choice, w.Details, w.Move = "", nil, "", nil
+	w.Left, w.Falls = []compute.WhyStay{}, []compute.WhyFall{}
 	w.Excluded, w.Devices, w.Trail = map[string]string{}, []compute.WhyDevice{}, []compute.WhyMark{}
 	for i := range w.Requests {
 		w.Requests[i].Providers = []string{}
@@ -36,7 +37,7 @@ func withoutPlaces(w compute.Why) compute.Why {
 
 // explain writes down what a server's record says of its decisions.
 func explain(s lifecycle.Server) compute.Why {
-	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: string(s.State), Host: s.Host, Flavor: s.Flavor.Name,
+	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: string(s.State), Host: s.Shown().Host, Flavor: s.Flavor.Name,
 		Query: placement.AskQuery(s.Ask).Encode(), Rounds: s.Round, Tries: s.Try, Excluded: filled(s.Excluded),
 		Groups: []compute.WhyGroup{}, Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, Trail: []compute.WhyMark{}}
 	for _, g := range s.Ask.Groups {
@@ -52,6 +53,16 @@ func explain(s lifecycle.Server) compute.Why {
 	for _, d := range s.Devices {
 		w.Devices = append(w.Devices, compute.WhyDevice{RequestID: d.RequestID, Address: d.Address, Provider: string(d.Provider)})
 	}
+	w.Task, w.Left, w.Falls = s.TaskState(), []compute.WhyStay{}, []compute.WhyFall{}
+	for _, l := range s.Left {
+		w.Left = append(w.Left, explainStay(l))
+	}
+	if s.Move != nil {
+		w.Move = &compute.WhyMove{Kind: string(s.Move.Kind), Migration: s.Move.As, Source: explainStay(s.Move.From)}
+	}
+	for _, f := range s.Falls {
+		w.Falls = append(w.Falls, compute.WhyFall{Step: string(f.Step), Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
+	}
 	if s.Fault != nil {
 		w.Fault, w.Details = s.Fault.Message, s.Fault.Details
 	}
@@ -59,6 +70,14 @@ func explain(s lifecycle.Server) compute.Why {
 		w.Trail = append(w.Trail, compute.WhyMark{At: m.At, Text: m.Text, Times: m.Times})
 	}
 	return w
+}
+
+func explainStay(l lifecycle.Stay) compute.WhyStay {
+	out := compute.WhyStay{Consumer: l.Consumer, Host: l.Host, Devices: []string{}}
+	for _, d := range l.Devices {
+		out.Devices = append(out.Devices, d.Address)
+	}
+	return out
 }
 
 func explainGroup(g resource.Group) compute.WhyGroup {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -14,10 +15,17 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Assignments are the servers that shall be on a host, by id.
+// Assignments are the guests that shall be on a host, by consumer.
 type Assignments struct {
+	Cloud    string
 	Revision int64 // grows with each change; 0 for a host that never had a server
-	Servers  []lifecycle.Server
+	Entries  []Entry
+}
+
+// Entry is a guest that shall be on a host, and its server.
+type Entry struct {
+	lifecycle.Entry
+	Server lifecycle.Server
 }
 
 // PutReport stores the last report of a host; Guests and Load are not part of it. Seen is the caller's to set.
@@ -121,14 +129,18 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 			}
 		}
 	}
-	condition, args := in("placed", slices.Sorted(maps.Keys(index)))
-	servers, err := readServers(ctx, tx, ` WHERE devices > 0 AND `+condition+` ORDER BY id`, args...)
+	condition, args := in("host", slices.Sorted(maps.Keys(index)))
+	servers, err := readServers(ctx, tx, ` WHERE id IN (SELECT server FROM compute_stays WHERE weighs > 0 AND `+condition+`) ORDER BY id`, args...)
 	if err != nil {
 		return err
 	}
 	for _, server := range servers {
-		h := &hosts[index[server.Placed()]]
-		h.Guests = append(h.Guests, schedule.Guest{ID: server.ID, Requests: server.Requests, Devices: server.Devices})
+		for _, stay := range server.Stays() {
+			if i, here := index[stay.Host]; here && weighs(stay.Requests, stay.Topology) > 0 {
+				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{ID: stay.Consumer, Requests: stay.Requests, Devices: stay.Devices,
+					Parts: stay.Topology, Placed: stay.Cells})
+			}
+		}
 	}
 	placed, err := placedAt(ctx, tx, slices.Sorted(maps.Keys(holders)))
 	if err != nil {
@@ -145,35 +157,43 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	return nil
 }
 
-// placedAt says on which host each of these servers is placed, "" for none. One that is unknown is missing.
+// placedAt says on which host each of these consumers is, "" for none. One that is unknown is missing.
 func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]string, error) {
 	out := map[string]string{}
 	for some := range slices.Chunk(ids, chunk) {
-		condition, args := in("id", some)
-		rows, err := tx.Query(ctx, `SELECT id, placed FROM compute_servers WHERE `+condition, args...)
-		if err != nil {
-			return nil, err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id, placed string
-			if err := rows.Scan(&id, &placed); err != nil {
+		for _, from := range []string{
+			`SELECT id, '' FROM compute_servers WHERE id`, `SELECT id, '' FROM compute_migrations WHERE id`, `SELECT consumer, host FROM compute_stays WHERE consumer`,
+		} {
+			condition, args := in("", some)
+			if err := placedIn(ctx, tx, from+condition, args, out); err != nil {
 				return nil, err
 			}
-			out[id] = placed
-		}
-		if err := rows.Err(); err != nil {
-			return nil, err
 		}
 	}
 	return out, nil
+}
+
+func placedIn(ctx context.Context, tx *sqldb.Tx, query string, args []any, out map[string]string) error {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, placed string
+		if err := rows.Scan(&id, &placed); err != nil {
+			return err
+		}
+		out[id] = placed
+	}
+	return rows.Err()
 }
 
 // Assignments reads what shall be on a host.
 func (s *Store) Assignments(ctx context.Context, host string) (Assignments, error) {
 	var out Assignments
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		out = Assignments{}
+		out = Assignments{Cloud: s.cloud}
 		rows, err := tx.Query(ctx, `SELECT revision FROM compute_hosts WHERE name = ?`, host)
 		if err != nil {
 			return err
@@ -186,8 +206,15 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 		if err := rows.Err(); err != nil {
 			return err
 		}
-		servers, err := readServers(ctx, tx, ` WHERE placed = ? ORDER BY id`, host)
-		out.Servers = slices.DeleteFunc(servers, func(s lifecycle.Server) bool { return s.Assignment() != host })
+		servers, err := readServers(ctx, tx, ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`, host)
+		for _, server := range servers {
+			for _, e := range server.Entries() {
+				if e.Host == host {
+					out.Entries = append(out.Entries, Entry{Entry: e, Server: server})
+				}
+			}
+		}
+		slices.SortFunc(out.Entries, func(a, b Entry) int { return cmp.Compare(a.Consumer, b.Consumer) })
 		return err
 	})
 	return out, wrap("Assignments", err)

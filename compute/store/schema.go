@@ -57,6 +57,31 @@ func steps() []sqldb.Step {
 			revision BIGINT NOT NULL,
 			seen BIGINT NOT NULL,
 			report LARGE NOT NULL`, "provider"),
+		table("compute_stays", `
+			consumer VARCHAR(64) NOT NULL PRIMARY KEY,
+			server VARCHAR(64) NOT NULL,
+			host VARCHAR(255) NOT NULL,
+			weighs INTEGER NOT NULL`, "host", "server"),
+		sqldb.Statements("compute_stays_first", `INSERT INTO compute_stays (consumer, server, host, weighs)
+			SELECT id, id, placed, devices FROM compute_servers WHERE placed <> ''`),
+		table("compute_migrations", `
+			id VARCHAR(64) NOT NULL PRIMARY KEY,
+			number BIGINT NOT NULL,
+			server VARCHAR(64) NOT NULL,
+			kind VARCHAR(32) NOT NULL,
+			status VARCHAR(32) NOT NULL,
+			source VARCHAR(255) NOT NULL,
+			destination VARCHAR(255) NOT NULL,
+			old_flavor VARCHAR(255) NOT NULL,
+			new_flavor VARCHAR(255) NOT NULL,
+			begun BIGINT NOT NULL,
+			updated BIGINT NOT NULL`, "server", "number"),
+		table("compute_dead", `
+			host VARCHAR(255) NOT NULL PRIMARY KEY,
+			since BIGINT NOT NULL`),
+		table("compute_cloud", `
+			one INTEGER NOT NULL PRIMARY KEY,
+			id VARCHAR(64) NOT NULL`),
 	}
 }
 

@@ -20,7 +20,7 @@ type ServerFilter struct {
 	User    string    // exactly
 	Name    string    // a part of the name
 	Host    string    // exactly
-	Status  string    // BUILD, ACTIVE, ERROR or DELETED
+	Status  string    // as the Compute API shows it
 	Flavor  string    // id
 	Deleted bool      // list the deleted ones, and only them
 	Since   time.Time // changed at or after this, the deleted ones included
@@ -32,7 +32,7 @@ type ServerFilter struct {
 func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 	var hosts []string
 	for _, server := range servers {
-		hosts = append(hosts, server.Assignment())
+		hosts = append(hosts, assignmentsTouched(lifecycle.Server{}, server)...)
 	}
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
@@ -64,7 +64,10 @@ func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 	if sqldb.IsDuplicate(err) {
 		return fault.New(fault.Conflict, op, "there is a server %s already", server.ID)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return follow(ctx, tx, lifecycle.Server{}, server)
 }
 
 // Read reads a server by id, a deleted one too; fault.NotFound.
@@ -107,6 +110,9 @@ func (s *Store) Change(ctx context.Context, id string, next func(lifecycle.Serve
 		if err := one(done, err, sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))); err != nil {
 			return err
 		}
+		if err := follow(ctx, tx, before, after); err != nil {
+			return err
+		}
 		touched = assignmentsTouched(before, after)
 		return raise(ctx, tx, touched...)
 	})
@@ -119,23 +125,9 @@ func (s *Store) Change(ctx context.Context, id string, next func(lifecycle.Serve
 
 // columns are the values of a server's row but its id, in the order of the statements.
 func columns(s lifecycle.Server, record []byte) []any {
-	devices := 0
-	for _, r := range s.Requests {
-		devices += r.Count
-	}
-	return []any{s.Name, s.Project, s.User, s.Flavor.ID, string(s.State), s.Status(), bit(len(s.Steps()) > 0), s.Host, s.Placed(),
-		devices, moment(s.Created), moment(s.Updated), moment(s.Ended), s.Revision, string(record)}
-}
-
-// assignmentsTouched lists the hosts whose assignments are not the same after the change.
-func assignmentsTouched(before, after lifecycle.Server) []string {
-	if before.Assignment() == after.Assignment() && before.Name == after.Name &&
-		reflect.DeepEqual(before.Requests, after.Requests) && reflect.DeepEqual(before.Flavor, after.Flavor) {
-		return nil
-	}
-	hosts := []string{before.Assignment(), after.Assignment()}
-	slices.Sort(hosts) // two transactions that lock the same rows do so in the same order
-	return slices.DeleteFunc(slices.Compact(hosts), func(host string) bool { return host == "" })
+	shown := s.Shown()
+	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(s.State), s.Status(), bit(len(s.Steps()) > 0), shown.Host, s.Placed(),
+		weighs(s.Requests, nil), moment(s.Created), moment(s.Updated), moment(s.Ended), s.Revision, string(record)}
 }
 
 // Servers lists servers.
@@ -208,15 +200,18 @@ func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]stri
 	return ids, wrap("Unfinished", err)
 }
 
-// Purge forgets deleted servers: those that ended before the given time, and all but the newest keep.
+// Purge forgets deleted servers that hold nothing any more, and their migrations: those that ended before the given time, and all but the newest keep.
 func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 	return wrap("Purge", s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE ended > 0 AND ended < ?`, moment(before)); err != nil {
+		if _, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = 'deleted' AND ended < ?`, moment(before)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM compute_migrations WHERE server NOT IN (SELECT id FROM compute_servers)`); err != nil {
 			return err
 		}
 		var ended int64
 		var id string
-		err := tx.QueryRow(ctx, `SELECT ended, id FROM compute_servers WHERE ended > 0 ORDER BY ended DESC, id DESC LIMIT 1 OFFSET ?`, keep).
+		err := tx.QueryRow(ctx, `SELECT ended, id FROM compute_servers WHERE state = 'deleted' ORDER BY ended DESC, id DESC LIMIT 1 OFFSET ?`, keep).
 			Scan(&ended, &id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -224,7 +219,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM compute_servers WHERE ended > 0 AND (ended < ? OR (ended = ? AND id <= ?))`, ended, ended, id)
+		_, err = tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = 'deleted' AND (ended < ? OR (ended = ? AND id <= ?))`, ended, ended, id)
 		return err
 	}))
 }

@@ -1,12 +1,14 @@
 // Package store keeps compute's state in SQL: flavors, servers, and the last report of each host.
 //
-// A record of a server is kept as one JSON text, beside columns for what is asked about. In the transaction in
+// A record of a server is kept as one JSON text, beside columns for what is asked about and a row for each of its stays on hosts. In the transaction in
 // which a server enters, leaves or changes in the assignments of a host, the revision of that host is raised; after it, those
 // who follow the host are woken.
 package store
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -22,7 +24,8 @@ const chunk = 500
 
 // Store is compute's database. It is safe for concurrent use.
 type Store struct {
-	db *sqldb.DB
+	db    *sqldb.DB
+	cloud string
 
 	mu        sync.Mutex
 	followers map[string]map[chan struct{}]bool // by host
@@ -33,7 +36,29 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, versions, steps()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
-	return &Store{db: db, followers: map[string]map[chan struct{}]bool{}}, nil
+	s := &Store{db: db, followers: map[string]map[chan struct{}]bool{}}
+	return s, wrap("Open", s.name(ctx))
+}
+
+// Cloud is the UUID that was made with this database.
+func (s *Store) Cloud() string { return s.cloud }
+
+// name reads the cloud's UUID, and makes it the first time.
+func (s *Store) name(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_cloud (one, id) VALUES (1, ?)`, newUUID()); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT id FROM compute_cloud WHERE one = 1`).Scan(&s.cloud)
+	})
+}
+
+// newUUID makes a random UUID (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // wrap gives an error of SQL its operation; a fault keeps its kind.

@@ -21,6 +21,7 @@ import (
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -40,7 +41,7 @@ func TestStore(t *testing.T) {
 		}{
 			{"flavors", flavors}, {"extra specs", extraSpecs}, {"a server as it was", roundTrip}, {"changes", changes},
 			{"changes at once", changesAtOnce}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished}, {"purge", purge},
-			{"hosts", hosts}, {"assignments", assignments}, {"follow", follow}, {"reports", reports},
+			{"hosts", hosts}, {"assignments", assignments}, {"stays", stays}, {"follow", follow}, {"reports", reports},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}
@@ -166,6 +167,16 @@ func full() lifecycle.Server {
 	s.Choices = []schedule.Choice{{Host: "h", Root: "root", Allocation: resource.Allocation{"root": {"VCPU": 1}}, Mappings: map[string][]provider.ID{"": {"root"}}}}
 	s.Fault = &lifecycle.Fault{Code: 500, Message: "m", Details: "d", Created: noon}
 	s.Launched, s.Ended, s.Requested, s.Revision = noon, noon, noon, 1
+	s.Topology = []numa.Part{{VCPUs: []int{0}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1024, PageKB: 2048, Emulator: 1}}
+	s.Cells = []numa.Placed{{Node: 1, CPUs: map[int]int{0: 4}, Emulator: []int{5}, PageKB: 2048}}
+	s.Falls = []schedule.Fall{{Step: schedule.StepDevices, Reason: "r", Count: 1, Hosts: []string{"g"}, Nearest: "n"}}
+	s.Least, s.Was, s.Power, s.Stopped, s.Doing, s.Builds, s.Shelf, s.Together, s.Asked = 2, "w", lifecycle.Off, true, lifecycle.Rebooting, 3, true, true, "wish"
+	from := lifecycle.Stay{Consumer: "m", Was: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests, Choice: &s.Choices[0],
+		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Heard: true, Gone: true}
+	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", Stay: true, As: "m", From: from, Keyed: true, Halted: true, Down: true, Back: true, Failed: "f", Lost: "l"}
+	from.Consumer = "m0"
+	s.Left = []lifecycle.Stay{from}
+	s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h", OldFlavor: "0", NewFlavor: "1", Begun: noon, Updated: noon}
 	return s
 }
 
@@ -179,7 +190,7 @@ func roundTrip(t *testing.T, s *store.Store) {
 	must(t, s.Create(t.Context(), want))
 	is(t, s.Create(t.Context(), want), fault.Conflict)
 	beside := want
-	beside.ID = "beside"
+	beside.ID, beside.Move, beside.Left, beside.Migration = "beside", nil, nil, nil
 	is(t, s.Create(t.Context(), beside, want), fault.Conflict) // all or none
 	if _, err := s.Read(t.Context(), "beside"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a server of a request that failed is there: %v", err)
@@ -232,6 +243,14 @@ func names(list []lifecycle.Server) string {
 	var ids []string
 	for _, s := range list {
 		ids = append(ids, s.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func guests(a store.Assignments) string {
+	var ids []string
+	for _, e := range a.Entries {
+		ids = append(ids, e.Consumer)
 	}
 	return strings.Join(ids, " ")
 }
@@ -381,7 +400,7 @@ func assignments(t *testing.T, s *store.Store) {
 		t.Helper()
 		got, err := s.Assignments(ctx, host)
 		must(t, err)
-		if is := fmt.Sprintf("%d: %s", got.Revision, names(got.Servers)); is != want {
+		if is := fmt.Sprintf("%d: %s", got.Revision, guests(got)); is != want {
 			t.Errorf("%s has %q, want %q", host, is, want)
 		}
 	}
@@ -511,7 +530,7 @@ func TestDurable(t *testing.T) {
 		}
 		a, err := s.Assignments(t.Context(), "h")
 		must(t, err)
-		if a.Revision != 1 || names(a.Servers) != "a" {
+		if a.Revision != 1 || guests(a) != "a" {
 			t.Errorf("start %d: %+v", n, a)
 		}
 		must(t, db.Close())

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openberth/berth/agent/hook"
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/agent/uevent"
 	"github.com/openberth/berth/api/host"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
@@ -43,8 +45,16 @@ func NewAgent(s Settings, dir string, roads Roads, log *slog.Logger) (*loop.Agen
 	if err != nil {
 		return nil, err
 	}
-	return loop.New(loop.Options{Host: s.Host, Sys: sys, Rules: s.Rules, ReportInPlacement: s.ReportInPlacement,
-		Placement: roads.Placement, Compute: roads.Compute, Hypervisor: guests, Dir: dir, Log: log.With("house", "agent"), Rescan: s.Rescan})
+	o := loop.Options{Host: s.Host, Sys: sys, Rules: s.Rules, ReportInPlacement: s.ReportInPlacement,
+		Placement: roads.Placement, Compute: roads.Compute, Hypervisor: guests, Dir: dir, Log: log.With("house", "agent"), Rescan: s.Rescan,
+		CPUs: s.Own.CPUs}
+	if s.Own.Clean != "" {
+		o.Clean = hook.Cleaner{Path: s.Own.Clean}
+	}
+	if s.Sysfs == "/sys" { // the kernel tells of its own devices, not of a captured machine's
+		o.Events = uevent.Listen
+	}
+	return loop.New(o)
 }
 
 // runningAgent is an agent that runs in a goroutine of this process.
@@ -162,3 +172,6 @@ func PrintPlan(ctx context.Context, s Settings, dir string, roads Roads, log *sl
 	}
 	return err
 }
+
+// Adopt makes the agent with its journal under dir follow the next cloud that it hears from.
+func Adopt(dir string) error { return loop.Adopt(dir) }

@@ -43,8 +43,9 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	log = log.With("house", "compute")
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	conductor := conduct.New(st, api.NewClient(placementURL, road, serviceToken))
-	conductor.Log = log
-	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement, Log: log, Stop: running.Done()})
+	conductor.Log, conductor.Pack = log, s.Own.CPUs.Pack
+	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
+		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done()})
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
 		return nil, errors.Join(err, db.Close())

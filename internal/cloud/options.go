@@ -2,6 +2,8 @@ package cloud
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -28,6 +30,7 @@ type Settings struct {
 
 	ReportInPlacement bool // [pci] report_in_placement
 	PCIInPlacement    bool // [filter_scheduler] pci_in_placement
+	ResizeHere        bool // [DEFAULT] allow_resize_to_same_host
 
 	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "" when the files do not say
 	ComputeDB   string // [database] connection: compute's own tables; "" when the files do not say
@@ -37,23 +40,25 @@ type Settings struct {
 	Sysfs    string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
 	Rescan   time.Duration       // [berth] rescan_interval, seconds in the file
+	Own      HostSettings
 
 	Connections int // [berth] max_connections: how many each API has open at a time
 
-	cfg   *config.Config
-	files []string
+	cfg      *config.Config
+	files    []string
+	warnings []string // sentences about options that are unknown or deprecated
 }
 
 var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}}
 
 // Known lists every option that Berth reads. Others are warned about.
 func Known() []config.Name {
-	return append(knownPlacement(), []config.Name{
+	return append(append(knownPlacement(), knownHost()...), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"}, {Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
-		{Group: "filter_scheduler", Option: "pci_in_placement"},
+		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
@@ -63,20 +68,43 @@ func Known() []config.Name {
 // ReadSettings reads the files. A wrong value is a fault of kind Invalid that names file, line, option and the offending
 // text; an option that nobody reads, or a deprecated one, is a warning in the log.
 func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
-	cfg, err := config.Load(files...)
+	s, faults, err := readAll(log, files...)
+	if err == nil && len(faults) > 0 {
+		err = faults[0]
+	}
 	if err != nil {
 		return Settings{}, err
 	}
-	for _, e := range cfg.Unknown(Known()) {
-		log.Warn("an option that Berth does not know is left unread", "at", e.Place(), "group", e.Group, "option", e.Option)
-	}
-	s := Settings{cfg: cfg, files: files}
-	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readPCI, s.readPlacement, s.readOwn} {
-		if err := read(cfg, log); err != nil {
-			return Settings{}, err
-		}
+	for _, warning := range s.warnings {
+		log.Warn(warning)
 	}
 	return s, nil
+}
+
+// readAll is ReadSettings for those who want to hear of all that is wrong. err says that there is nothing to read.
+func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err error) {
+	cfg, err := config.Load(files...)
+	if err != nil {
+		return s, nil, err
+	}
+	s = Settings{cfg: cfg, files: files}
+	for _, e := range cfg.Unknown(Known()) {
+		s.warn(e, "Berth does not know this option and leaves it unread")
+	}
+	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases, s.readPlacement, s.readOwn, s.readHost} {
+		err := read(cfg, log)
+		if all, several := err.(interface{ Unwrap() []error }); several {
+			faults = append(faults, all.Unwrap()...)
+		} else if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return s, faults, nil
+}
+
+// warn notes what is odd about an entry.
+func (s *Settings) warn(e config.Entry, sentence string) {
+	s.warnings = append(s.warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, sentence))
 }
 
 func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error) {
@@ -137,40 +165,54 @@ func readURL(cfg *config.Config, group string) (string, error) {
 	return e.Value, nil
 }
 
-func (s *Settings) readPCI(cfg *config.Config, log *slog.Logger) (err error) {
-	const op = "cloud.ReadSettings"
+// readSpecs reads all occurrences of device_spec; the fault is that of all which are wrong.
+func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
 	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
 		return err
 	}
-	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
-		return err
-	}
+	var wrong []error
 	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
 		if e.Option != "device_spec" {
-			log.Warn("a deprecated option; call it [pci] device_spec", "at", e.Place(), "option", e.Option)
+			s.warn(e, "a deprecated name; call it [pci] device_spec")
 		}
-		if err := e.Check(op); err != nil {
-			return err
+		if err := e.Check("cloud.ReadSettings"); err != nil {
+			wrong = append(wrong, err)
+			continue
 		}
 		rules, err := pci.ParseSpecs(e.Value)
 		if err != nil {
-			return e.Fault(op, "%s", fault.TextOf(err))
+			wrong = append(wrong, e.Fault("cloud.ReadSettings", "%s", fault.TextOf(err)))
+			continue
 		}
 		for i := range rules {
 			rules[i].At = e.Place()
 		}
 		s.Rules = append(s.Rules, rules...)
 	}
+	return errors.Join(wrong...)
+}
+
+// readAliases does so with alias.
+func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) (err error) {
+	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
+		return err
+	}
+	if s.ResizeHere, err = cfg.Bool("DEFAULT", "allow_resize_to_same_host", false); err != nil {
+		return err
+	}
 	s.Aliases = pci.Aliases{}
+	var wrong []error
 	for _, e := range cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
-		if err := e.Check(op); err != nil {
-			return err
+		if e.Option != "alias" {
+			s.warn(e, "a deprecated name; call it [pci] alias")
 		}
-		if err := s.Aliases.Add(e.Value, s.PCIInPlacement); err != nil {
-			return e.Fault(op, "%s", fault.TextOf(err))
+		if err := e.Check("cloud.ReadSettings"); err != nil {
+			wrong = append(wrong, err)
+		} else if err := s.Aliases.Add(e.Value, s.PCIInPlacement); err != nil {
+			wrong = append(wrong, e.Fault("cloud.ReadSettings", "%s", fault.TextOf(err)))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {

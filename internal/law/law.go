@@ -31,7 +31,7 @@ type Row struct {
 	Outside []string
 }
 
-var words = []string{"fault", "resource", "provider", "pci"}
+var words = []string{"fault", "resource", "provider", "pci", "numa"}
 
 func with(base []string, more ...string) []string {
 	return append(append([]string(nil), base...), more...)
@@ -45,6 +45,7 @@ func Rows() []Row {
 		{Package: "resource", Room: Word, Imports: []string{"fault"}},
 		{Package: "provider", Room: Word, Imports: []string{"fault", "resource"}},
 		{Package: "pci", Room: Word, Imports: []string{"fault", "resource", "provider"}},
+		{Package: "numa", Room: Word, Imports: []string{"pci"}},
 		{Package: "config", Room: Adapter, Imports: []string{"fault"}},
 
 		{Package: "policy", Room: Adapter, Imports: []string{"fault", "config"}, Outside: []string{"go.yaml.in/yaml/v4"}},
@@ -71,6 +72,8 @@ func Rows() []Row {
 		{Package: "agent/survey", Room: Pure, Imports: with(words, "agent/device")},
 		{Package: "agent/heal", Room: Pure, Imports: words},
 		{Package: "agent/sysfs", Room: Adapter, Imports: words, Outside: []string{"golang.org/x/tools"}},
+		{Package: "agent/hook", Room: Adapter, Imports: words},
+		{Package: "agent/uevent", Room: Adapter, Imports: []string{"fault"}},
 		{Package: "agent/journal", Room: Adapter, Imports: with(words, "agent/device"), Outside: []string{"golang.org/x/sys"}},
 		{Package: "agent/hypervisor", Room: Adapter, Imports: words},
 		{Package: "agent/hypervisor/hypervisortest", Room: Workshop, Imports: with(words, "agent/hypervisor")},

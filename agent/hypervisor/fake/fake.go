@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ var defaultCapacity = hypervisor.Capacity{VCPUs: 64, MemoryMB: 262144, DiskGB: 4
 
 // Hypervisor keeps its guests in a directory, one JSON file each.
 type Hypervisor struct {
-	// Fail, when set, is asked before each operation ("capacity", "guests", "build", "destroy") with the guest's id, if
+	// Fail, when set, is asked before each operation ("capacity", "guests", "build", "rename", "migrate", "destroy") with the guest's id, if
 	// any; the fault it returns is the operation's answer. It may block, for a slow hypervisor. Set it before use.
 	Fail func(ctx context.Context, operation, guest string) error
 
@@ -82,10 +83,15 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	}
 	for _, other := range guests {
 		if other.ID == g.ID {
-			if slices.Equal(other.Devices, g.Devices) {
+			switch {
+			case other.Departed:
+				return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
+			case !slices.Equal(other.Devices, g.Devices):
+				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, addresses(other), addresses(g))
+			case reflect.DeepEqual(other, g):
 				return nil
 			}
-			return fault.New(fault.Conflict, op, "the guest %s runs with other devices: %v, not %v", g.ID, addresses(other), addresses(g))
+			continue
 		}
 		for _, a := range addresses(g) {
 			if slices.Contains(addresses(other), a) {
@@ -94,6 +100,71 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 		}
 	}
 	return h.write(g)
+}
+
+// Rename renames the file, whose name is the guest's id, and then writes the guest's other name into it.
+func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
+	const op = "fake.Rename"
+	if err := h.ask(ctx, "rename", was); err != nil {
+		return err
+	}
+	for _, name := range []string{was, id} {
+		if err := checkID(op, name); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	guests, err := h.read()
+	if err != nil {
+		return err
+	}
+	find := func(id string) int {
+		return slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
+	}
+	old, fresh := find(was), find(id)
+	switch {
+	case old < 0:
+		return nil
+	case fresh >= 0:
+		return fault.New(fault.Conflict, op, "there is a guest %s and a guest %s", was, id)
+	}
+	g := guests[old]
+	g.ID, g.Server = id, server
+	if err := os.Rename(h.path(was), h.path(id)); err != nil {
+		return fault.New(fault.Unavailable, op, "%w", err)
+	}
+	return h.write(g)
+}
+
+// Migrate marks the guest as departed; the hypervisor of the other host builds it.
+func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
+	const op = "fake.Migrate"
+	if err := h.ask(ctx, "migrate", id); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	guests, err := h.read()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
+	switch {
+	case i < 0:
+		return fault.New(fault.NotFound, op, "there is no guest %s", id)
+	case guests[i].Departed:
+		return nil
+	case guests[i].Stopped:
+		return fault.New(fault.Conflict, op, "the guest %s does not run", id)
+	}
+	for _, d := range guests[i].Devices {
+		if _, goes := to.Devices[d.Address]; !goes {
+			return fault.New(fault.Invalid, op, "nobody says what becomes of device %s of the guest %s on %s", d.Address, id, to.Host)
+		}
+	}
+	guests[i].Departed = true
+	return h.write(guests[i])
 }
 
 // Destroy removes the guest's file.
@@ -134,18 +205,32 @@ func (h *Hypervisor) path(id string) string { return filepath.Join(h.dir, id+".j
 
 // file is a guest on disk.
 type file struct {
-	ID       string       `json:"id"`
+	ID       string       `json:"id"` // for people: the name of the file counts
+	Server   string       `json:"server,omitempty"`
 	Name     string       `json:"name"`
 	VCPUs    int          `json:"vcpus"`
 	MemoryMB int          `json:"memory_mb"`
 	DiskGB   int          `json:"disk_gb"`
 	Devices  []fileDevice `json:"devices"`
+	Parts    []filePart   `json:"parts,omitempty"`
+	Stopped  bool         `json:"stopped,omitempty"`
+	Build    int          `json:"build,omitempty"`
+	Departed bool         `json:"departed,omitempty"`
 }
 
 type fileDevice struct {
 	Address  string      `json:"address"`
 	Request  string      `json:"request_id"`
 	Provider provider.ID `json:"provider,omitempty"`
+}
+
+type filePart struct {
+	VCPUs    []int       `json:"vcpus"`
+	MemoryMB int         `json:"memory_mb"`
+	PageKB   int         `json:"page_kb,omitempty"`
+	Node     int         `json:"node"`
+	CPUs     map[int]int `json:"cpus,omitempty"`
+	Emulator []int       `json:"emulator,omitempty"`
 }
 
 func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
@@ -171,7 +256,11 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 		if err := json.Unmarshal(data, &f); err != nil {
 			return nil, fault.New(fault.Internal, op, "%s is not what this hypervisor writes; remove it if no guest should run: %w", name, err)
 		}
-		g := hypervisor.Guest{ID: f.ID, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB}
+		g := hypervisor.Guest{ID: strings.TrimSuffix(entry.Name(), ".json"), Server: f.Server, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
+			Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
+		for _, p := range f.Parts {
+			g.Parts = append(g.Parts, hypervisor.Part(p))
+		}
 		for _, d := range f.Devices {
 			address, err := pci.ParseAddress(d.Address)
 			if err != nil {
@@ -186,7 +275,11 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 
 // write puts the file there whole or not at all.
 func (h *Hypervisor) write(g hypervisor.Guest) error {
-	f := file{ID: g.ID, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB}
+	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
+		Stopped: g.Stopped, Build: g.Build, Departed: g.Departed}
+	for _, p := range g.Parts {
+		f.Parts = append(f.Parts, filePart(p))
+	}
 	for _, d := range g.Devices {
 		f.Devices = append(f.Devices, fileDevice{Address: d.Address.String(), Request: d.Request, Provider: d.Provider})
 	}

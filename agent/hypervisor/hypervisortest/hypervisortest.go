@@ -66,6 +66,9 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h, Guest("a", 1))
 	})
+	changes(t, open)
+	t.Run("renaming twice is renaming once", func(t *testing.T) { rename(t, open) })
+	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
 	t.Run("many at once, one gets it", func(t *testing.T) { race(t, open(t)) })
 	t.Run("an ended context is unavailable and changes nothing", func(t *testing.T) {
 		h := open(t)
@@ -78,6 +81,30 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	})
 }
 
+// changes are what may become of a guest that is there.
+func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	t.Run("stopped, started and built anew with the devices it has", func(t *testing.T) {
+		h := open(t)
+		g := Guest("a", 1)
+		for _, step := range []struct {
+			stopped bool
+			build   int
+		}{{true, 0}, {false, 0}, {false, 1}, {true, 2}} {
+			g.Stopped, g.Build = step.stopped, step.build
+			must(t, h.Build(t.Context(), g))
+			has(t, h, g)
+			has(t, open(t), g)
+		}
+	})
+	t.Run("its NUMA cells are remembered", func(t *testing.T) {
+		h := open(t)
+		g := Guest("a", 1)
+		g.Parts = []hypervisor.Part{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1, CPUs: map[int]int{0: 4, 1: 12}}}
+		must(t, h.Build(t.Context(), g))
+		has(t, open(t), g)
+	})
+}
+
 func oneHolder(t *testing.T, h hypervisor.Hypervisor) {
 	must(t, h.Build(t.Context(), Guest("a", 1, 2)))
 	err := h.Build(t.Context(), Guest("b", 2, 3))
@@ -87,6 +114,47 @@ func oneHolder(t *testing.T, h hypervisor.Hypervisor) {
 	must(t, h.Destroy(t.Context(), ID("b")))
 	has(t, h, Guest("a", 1, 2))
 	must(t, h.Build(t.Context(), Guest("b", 3)))
+}
+
+func rename(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	h := open(t)
+	must(t, h.Build(t.Context(), Guest("a", 1)))
+	want := Guest("a", 1)
+	want.ID, want.Server = ID("b"), ID("a")
+	for range 2 {
+		must(t, h.Rename(t.Context(), ID("a"), ID("b"), ID("a")))
+	}
+	has(t, open(t), want)
+	must(t, h.Build(t.Context(), Guest("a", 2))) // the old name is free again, and names another
+	has(t, open(t), Guest("a", 2), want)
+	if err := h.Rename(t.Context(), ID("a"), ID("b"), ""); !fault.Is(err, fault.Conflict) {
+		t.Errorf("renamed over another: %v", err)
+	}
+	has(t, h, Guest("a", 2), want)
+}
+
+func migrate(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	h := open(t)
+	g := Guest("a", 1)
+	must(t, h.Build(t.Context(), g))
+	there := pci.Address{Bus: 0x5e, Func: 1}
+	if err := h.Migrate(t.Context(), g.ID, hypervisor.Destination{Host: "other"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a device was left behind: %v", err)
+	}
+	has(t, h, g)
+	to := hypervisor.Destination{Host: "other", Devices: map[pci.Address]pci.Address{g.Devices[0].Address: there}}
+	for range 2 {
+		must(t, h.Migrate(t.Context(), g.ID, to))
+	}
+	gone := g
+	gone.Departed = true
+	has(t, open(t), gone)
+	if err := h.Build(t.Context(), g); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a departed guest was built: %v", err)
+	}
+	must(t, h.Destroy(t.Context(), g.ID))
+	has(t, h)
+	must(t, h.Build(t.Context(), Guest("b", 1)))
 }
 
 func race(t *testing.T, h hypervisor.Hypervisor) {

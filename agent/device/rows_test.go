@@ -1,0 +1,186 @@
+package device
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+func (s Set) stateOf(t *testing.T, o Offer) State {
+	t.Helper()
+	e, found := s.At(o.Device.Address)
+	if !found {
+		return ""
+	}
+	return e.State
+}
+
+// Rows of the tracker: what becomes of states when the host changes under them.
+func TestRowsOfTheTracker(t *testing.T) {
+	all := []Offer{pf, vf1, vf2, plain}
+	held := func(o Offer, count int) Set {
+		s := New(all).hold(t, "s1", request(o, count))
+		s, _ = s.Allocate("s1")
+		return s
+	}
+	states := func(s Set, want ...State) func(*testing.T) {
+		return func(t *testing.T) {
+			for i, o := range all {
+				if got := s.stateOf(t, o); got != want[i] {
+					t.Errorf("%s is %q, want %q", o.Device, got, want[i])
+				}
+			}
+		}
+	}
+	synced := func(s Set, offers ...Offer) Set { s, _ = s.Sync(offers); return s }
+	freed := func(s Set) Set { s, _ = s.Free("s1"); return s }
+
+	t.Run("K6 new, changed and removed devices", states(synced(New([]Offer{pf, plain}), pf, vf1, changed), Available, Available, "", Available))
+	t.Run("K7 a VF is removed", states(synced(New(all), pf, vf2, plain), Available, "", Available, Available))
+	t.Run("K8 an allocated device is removed", states(synced(held(plain, 1), pf, vf1, vf2), Available, Available, Available, Allocated))
+	t.Run("K8 and freed", states(freed(synced(held(plain, 1), pf, vf1, vf2)), Available, Available, Available, ""))
+	t.Run("K10 PF allocated, a VF vanishes", states(synced(held(pf, 1), pf, vf2, plain), Allocated, "", Unavailable, Available))
+	t.Run("K11 VF allocated, the PF vanishes", states(synced(held(vf1, 1), vf1, vf2, plain), "", Allocated, Available, Available))
+	t.Run("M10 a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), Allocated, Unavailable, Unavailable, Available))
+	t.Run("M10 K12 K13 and is to be had when the PF is freed", states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), Available, Available, Available, Available))
+	t.Run("M12 the relatives of a vanished holder's device come back", states(freed(synced(held(vf1, 1), pf, vf2, plain)), Available, "", Available, Available))
+	t.Run("K17 K18 K19 freeing one leaves others", func(t *testing.T) {
+		s := held(vf1, 1).hold(t, "s2", request(vf2, 1, "card"))
+		states(freed(s), Unclaimable, Available, Claimed, Available)(t)
+	})
+	t.Run("M11 another NUMA node counts at once, also under a holder", func(t *testing.T) {
+		moved := plain
+		moved.Device.NUMANode = 7
+		if e, _ := synced(held(plain, 1), moved).At(plain.Device.Address); e.Device.NUMANode != 7 || e.State != Allocated {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// K14, K15, K20, K22: what cannot be claimed leaves everything as it was.
+func TestRowsOfRefusals(t *testing.T) {
+	s := New([]Offer{pf, vf1, vf2, plain}).hold(t, "s1", request(vf1, 1))
+	for name, c := range map[string]struct {
+		request pci.Request
+		says    string
+	}{
+		"K14 K22 a PF with a claimed child":                    {request(pf, 1), "unclaimable"},
+		"K15 more than there are":                              {request(plain, 2), "no free"},
+		"K20 one that is claimed by another":                   {request(vf1, 2), "held by s1"},
+		"M5 a provider that has none left, though another has": {func() pci.Request { r := request(vf1, 2, "card", "card"); return r }(), "provider"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, picked, refusal := s.Claim("s2", c.request)
+			if refusal == "" || len(picked) > 0 || !n.equal(s) || !strings.Contains(string(refusal), c.says) {
+				t.Errorf("%s %v", refusal, picked)
+			}
+		})
+	}
+	allocated, _ := s.Allocate("s1")
+	if _, _, refusal := allocated.Claim("s2", request(pf, 1)); !strings.Contains(string(refusal), "unavailable") {
+		t.Errorf("K22 a PF with an allocated child: %s", refusal)
+	}
+	// M12: a claim of several requests that fails half-way gives its first ones back.
+	n, _, refusal := s.ClaimAll("s2", []pci.Request{request(plain, 1), request(pf, 1)}, Near{})
+	if refusal == "" || !n.equal(s) {
+		t.Errorf("M12: %s", refusal)
+	}
+}
+
+// The table of NUMA policies (3.7): the guest lies on node 1; sockets 0 and 1 have nodes 0, 1 and 2, 3.
+func TestNear(t *testing.T) {
+	near := Near{Nodes: []int{1}, Cells: []numa.Cell{{ID: 0, Socket: 0}, {ID: 1, Socket: 0}, {ID: 2, Socket: 1}, {ID: 3, Socket: 1}}}
+	for _, c := range []struct {
+		policy pci.Policy
+		node   int
+		want   bool
+	}{
+		{pci.Required, -1, false}, {pci.Required, 0, false}, {pci.Required, 1, true},
+		{pci.Legacy, -1, true}, {pci.Legacy, 0, false}, {pci.Legacy, 1, true}, {"", 0, false}, {"", -1, true},
+		{pci.Preferred, -1, true}, {pci.Preferred, 0, true}, {pci.Preferred, 1, true}, {pci.Preferred, 3, true},
+		{pci.Socket, -1, false}, {pci.Socket, 0, true}, {pci.Socket, 1, true}, {pci.Socket, 2, false},
+	} {
+		o := plain
+		o.Device.NUMANode = c.node
+		r := request(o, 1)
+		r.Policy = c.policy
+		_, picked, refusal := New([]Offer{o}).ClaimAll("s1", []pci.Request{r}, near)
+		if (refusal == "") != c.want || (len(picked) == 1) != c.want {
+			t.Errorf("%q, device on node %d: %q", c.policy, c.node, refusal)
+		}
+		if _, _, refusal := New([]Offer{o}).Claim("s1", r); refusal != "" {
+			t.Errorf("%q, a guest that lies nowhere: %q", c.policy, refusal)
+		}
+	}
+	// The nearest first, and of the near ones the lowest address; one device is not taken twice.
+	var offers []Offer
+	for i, node := range []int{0, -1, 1, 1} {
+		o := plain
+		o.Device.Address.Slot, o.Device.NUMANode = uint8(i), node
+		offers = append(offers, o)
+	}
+	r := request(plain, 3)
+	r.Policy = pci.Preferred
+	_, picked, refusal := New(offers).ClaimAll("s1", []pci.Request{r}, near)
+	if addresses(picked) != "82:01.0 82:02.0 82:03.0" || refusal != "" {
+		t.Errorf("%s %s", addresses(picked), refusal)
+	}
+}
+
+// The matrix of 6.7: what the alias says of live_migratable, and what the rule says. And what nobody is given.
+func TestClaimsOfWhatIsNotForAll(t *testing.T) {
+	for _, alias := range []pci.Flag{pci.Yes, pci.No, pci.Unset} {
+		for _, rule := range []pci.Flag{pci.Yes, pci.No, pci.Unset} {
+			o := plain
+			o.LiveMigratable = rule
+			r := request(o, 1)
+			r.Want.LiveMigratable = alias
+			_, _, refusal := New([]Offer{o}).Claim("s1", r)
+			if want := alias == pci.Unset || alias == rule; (refusal == "") != want {
+				t.Errorf("alias %q, rule %q: %q", alias, rule, refusal)
+			}
+		}
+	}
+	for says, change := range map[string]func(*Offer){
+		"used once":      func(o *Offer) { o.Spent = true },
+		"network ports":  func(o *Offer) { o.ForPorts = true },
+		"remote-managed": func(o *Offer) { o.RemoteManaged = true },
+		"vendor is 10de": func(o *Offer) { o.Device.Vendor = "10de" },
+	} {
+		o := plain
+		o.Device.Vendor = "8086"
+		r := request(o, 1)
+		change(&o)
+		if _, _, refusal := New([]Offer{o}).Claim("s1", r); !strings.Contains(string(refusal), says) {
+			t.Errorf("%q does not say %q", refusal, says)
+		}
+	}
+	// R6: a holder keeps what it has spent, and the mark outlives it.
+	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1)).Spend(plain.Device.Address, true)
+	if _, picked, refusal := s.Claim("s1", request(plain, 1)); refusal != "" || len(picked) != 1 {
+		t.Errorf("its holder lost it: %s", refusal)
+	}
+	s, _ = s.Sync([]Offer{plain})
+	s, _ = s.Free("s1")
+	if _, _, refusal := s.Claim("s2", request(plain, 1)); !strings.Contains(string(refusal), "used once") {
+		t.Errorf("%q", refusal)
+	}
+	if _, picked, _ := s.Spend(plain.Device.Address, false).Claim("s2", request(plain, 1)); len(picked) != 1 {
+		t.Error("cleaned, and not to be had")
+	}
+}
+
+// Two requests of which one could have either device and the other only the first: both are served.
+func TestClaimAllMovesAnEarlierPick(t *testing.T) {
+	other := plain
+	other.Device.Address.Slot, other.Device.Product, other.Provider = 1, "20b5", "gpu2"
+	any := pci.Request{ID: "any", Alias: "any", Count: 1, Want: pci.Want{Vendor: "10de"}}
+	first := pci.Request{ID: "first", Alias: "first", Count: 1, Want: pci.Want{Vendor: "10de", Product: "20b0"}, Providers: []resource.ProviderID{plain.Provider}}
+	_, picked, refusal := New([]Offer{plain, other}).ClaimAll("s1", []pci.Request{any, first}, Near{})
+	if refusal != "" || addresses(picked) != "82:01.0 82:00.0" {
+		t.Errorf("%s %s", addresses(picked), refusal)
+	}
+}

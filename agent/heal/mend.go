@@ -1,0 +1,146 @@
+package heal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Lacking lists the consumers of an aim that hold devices here for which they have no share in Placement, or too small a one, in order:
+// those whose whole allocation Make must know.
+func Lacking(aim Aim, uses Uses) []resource.ConsumerID {
+	var list []resource.ConsumerID
+	for _, consumer := range slices.Sorted(maps.Keys(aim.Holds)) {
+		lacks := false
+		for id, amounts := range aim.Holds[consumer].Devices {
+			for class, n := range amounts {
+				lacks = lacks || uses[id][consumer][class] < n
+			}
+		}
+		if lacks {
+			list = append(list, consumer)
+		}
+	}
+	return list
+}
+
+// share is one missing share.
+type share struct {
+	consumer resource.ConsumerID
+	id       provider.ID // as Placement has it
+	class    resource.Class
+	has, n   int
+}
+
+// mend plans one reshape that gives the guests' consumers the shares of the devices that they hold. It never takes a share away: what
+// somebody has and no guest is seen to use stays, and is told.
+func (m *maker) mend() {
+	if m.uses == nil {
+		return
+	}
+	step := Step{Op: Reshape, Stocks: map[provider.ID]Stock{}, Allocations: map[resource.ConsumerID]resource.Allocation{}}
+	var changes []string
+	for _, s := range m.shares() {
+		if !m.mendable(s) {
+			continue
+		}
+		if step.Allocations[s.consumer] == nil {
+			step.Allocations[s.consumer] = copied(m.aim.Holds[s.consumer].Allocation)
+		}
+		a := step.Allocations[s.consumer]
+		if a[s.id] == nil {
+			a[s.id] = resource.Amounts{}
+		}
+		a[s.id][s.class] = s.n
+		if _, there := step.Stocks[s.id]; !there {
+			step.Stocks[s.id] = Stock{Generation: m.seen[s.id].Generation, Inventories: maps.Clone(m.stock[s.id])}
+		}
+		m.widen(step, s)
+		changes = append(changes, fmt.Sprintf("%s %s %d → %d of %s", s.consumer, s.class, s.has, s.n, m.seen[s.id].Name))
+	}
+	if len(changes) == 0 {
+		return
+	}
+	step.Name, step.Change = "shares of guests", strings.Join(changes, ", ")
+	// What the reshape writes needs no write of its own.
+	m.plan.Steps = slices.DeleteFunc(m.plan.Steps, func(s Step) bool { _, reshaped := step.Stocks[s.Provider]; return s.Op == PutInventories && reshaped })
+	m.plan.Steps = append(m.plan.Steps, step)
+}
+
+// shares lists what is missing, by consumer, provider and class, and tells of what is too much.
+func (m *maker) shares() []share {
+	var list []share
+	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Holds)) {
+		devices := m.aim.Holds[consumer].Devices
+		for _, want := range slices.Sorted(maps.Keys(devices)) {
+			id, planned := m.ids[want]
+			if !planned {
+				continue
+			}
+			for _, class := range devices[want].Sorted() {
+				s := share{consumer: consumer, id: id, class: class, has: m.uses[id][consumer][class], n: devices[want][class]}
+				switch {
+				case s.has < s.n:
+					list = append(list, s)
+				case s.has > s.n:
+					m.note("%s has %d %s of %s in Placement, and its guest has %d of them; nothing is taken from it", consumer, s.has, class, m.nameOf(id), s.n)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// mendable says whether a missing share may be written, and tells why not.
+func (m *maker) mendable(s share) bool {
+	hold, name := m.aim.Holds[s.consumer], m.nameOf(s.id)
+	// Of a provider that does not exist yet nobody can have anything, under whatever name.
+	if _, exists := m.actual.ByID(s.id); exists && hold.Wait {
+		return false
+	}
+	if m.stock[s.id][s.class].Total == 0 {
+		m.note("%s holds %d %s of %s, which does not have that class: its share cannot be written", s.consumer, s.n, s.class, name)
+		return false
+	}
+	// Somebody whom this host does not know may be the same guest under another name, whose move the agent has not heard of yet.
+	for _, other := range m.uses.all(s.id) {
+		if _, here := m.aim.Holds[other]; !here && m.uses[s.id][other][s.class] > 0 {
+			m.note("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has no device here, has one there",
+				s.consumer, s.n, s.class, name, s.has, other)
+			return false
+		}
+	}
+	if len(hold.Allocation) == 0 {
+		m.note("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices",
+			s.consumer, s.n, s.class, name)
+		return false
+	}
+	return true
+}
+
+// widen makes room for a share where what is reserved (a device for one-time use that has been used) or a shrunk total leaves none. The
+// next plan takes the room away again: nobody can claim what the holder has.
+func (m *maker) widen(step Step, s share) {
+	_, used := m.uses.holders(s.id, s.class)
+	for consumer, a := range step.Allocations {
+		used += a[s.id][s.class] - m.uses[s.id][consumer][s.class]
+	}
+	inv := step.Stocks[s.id].Inventories[s.class]
+	inv.MaxUnit = max(inv.MaxUnit, s.n)
+	if inv.Capacity() < used {
+		inv.Total, m.plan.More = used+inv.Reserved, true
+	}
+	step.Stocks[s.id].Inventories[s.class] = inv
+}
+
+func copied(a resource.Allocation) resource.Allocation {
+	out := resource.Allocation{}
+	for id, amounts := range a {
+		out[id] = maps.Clone(amounts)
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package heal
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Whatever guests hold, and whatever Placement says of them and of others: a plan passes the check, takes nothing from anybody, gives
+// nobody more than its guest has, and after at most three there is nothing left to do.
+func TestMendingConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := anyDesired(t)
+		actual, used, marks := anyActual(t)
+		if used == nil {
+			used = Uses{}
+		}
+		aim := Aim{Tree: desired, Holds: anyHolds(t, desired, actual, used)}
+		for round := 0; ; round++ {
+			plan, err := Make(aim, actual, used, marks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bad := Check(plan, aim, actual, used, marks); len(bad) > 0 {
+				t.Fatalf("the check refuses %+v: %v", plan, bad)
+			}
+			if plan.Empty() {
+				return
+			}
+			if round == 3 {
+				t.Fatalf("still not quiet: %+v", plan)
+			}
+			actual, used, marks = Apply(plan, actual), grown(t, plan, aim, used), plan.Marks
+			for _, s := range plan.Steps {
+				for consumer, a := range s.Allocations {
+					h := aim.Holds[consumer]
+					h.Allocation = a
+					aim.Holds[consumer] = h
+				}
+			}
+		}
+	})
+}
+
+// anyHolds gives some consumers devices of the tree, with the class that it shall have.
+func anyHolds(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource.ConsumerID]Hold {
+	out := map[resource.ConsumerID]Hold{}
+	for _, who := range []resource.ConsumerID{"s1", "s2"} {
+		if rapid.Bool().Draw(t, "holds nothing") {
+			continue
+		}
+		h := Hold{Devices: resource.Allocation{}, Allocation: resource.Allocation{}, Wait: rapid.IntRange(0, 4).Draw(t, "waits") == 0}
+		for id, by := range used {
+			if len(by[who]) > 0 {
+				h.Allocation[id] = by[who]
+			}
+		}
+		for i := range desired.Providers {
+			p := &desired.Providers[i]
+			if have, exists := actual.ByName(p.Name); exists { // as the survey does: what exists keeps its id
+				p.ID = have.ID
+			}
+			if p.Parent == "" || rapid.Bool().Draw(t, "not of this") {
+				continue
+			}
+			for class, inv := range p.Inventories {
+				h.Devices[p.ID] = resource.Amounts{class: rapid.IntRange(1, inv.Total).Draw(t, "held")}
+			}
+		}
+		for i := range desired.Providers { // the children follow their root
+			if root, exists := actual.Root(); exists && desired.Providers[i].Parent != "" {
+				desired.Providers[i].Parent = root.ID
+			}
+		}
+		out[who] = h
+	}
+	return out
+}
+
+// grown is who holds what after the plan, and fails when somebody has less than before, or more than both Placement and its guest said.
+func grown(t *rapid.T, plan Plan, aim Aim, used Uses) Uses {
+	next := allocated(plan, used)
+	for id, by := range used {
+		for consumer, amounts := range by {
+			for class, n := range amounts {
+				if next[id][consumer][class] < n {
+					t.Fatalf("%s lost %d %s of %s", consumer, n-next[id][consumer][class], class, id)
+				}
+			}
+		}
+	}
+	for id, by := range next {
+		for consumer, amounts := range by {
+			for class, n := range amounts {
+				if n > used[id][consumer][class] && n != aim.Holds[consumer].Devices[id][class] {
+					t.Fatalf("%s has %d %s of %s now, and its guest %d", consumer, n, class, id, aim.Holds[consumer].Devices[id][class])
+				}
+			}
+		}
+	}
+	return next
+}

@@ -1,0 +1,178 @@
+package loop
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/sysfs"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/resource"
+)
+
+// CPUs is what of the host's CPUs, memory and disk guests may have, in Nova's words.
+type CPUs struct {
+	Shared       []int // [compute] cpu_shared_set; nil: not set
+	Dedicated    []int // [compute] cpu_dedicated_set; nil: not set
+	ReservedCPUs *int  // [DEFAULT] reserved_host_cpus; nil: not set
+	ReservedMB   *int  // [DEFAULT] reserved_host_memory_mb
+	ReservedGB   *int  // [DEFAULT] reserved_host_disk_mb, rounded up to GiB
+	CPURatio     float64
+	MemoryRatio  float64
+	DiskRatio    float64 // allocation ratios; 0: not set
+	Pack         bool    // [compute] packing_host_numa_cells_allocation_strategy
+}
+
+// set says whether the configuration names CPUs at all.
+func (c CPUs) set() bool { return c.Shared != nil || c.Dedicated != nil }
+
+// The traits of the root that the agent finds out about the host.
+const (
+	socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY" // the socket of every NUMA node is known
+	hyperthreading resource.Trait = "HW_CPU_HYPERTHREADING"            // cores for dedicated CPUs have several threads
+)
+
+// share fills in what the root offers. As in Nova: without either set all CPUs are shared; with cpu_dedicated_set alone none is.
+func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Capacity) {
+	f.VCPU = share(capacity.VCPUs, c.ReservedCPUs, c.CPURatio)
+	if c.set() {
+		f.VCPU = share(len(online(c.Shared, machine)), c.ReservedCPUs, c.CPURatio)
+		f.PCPU = share(len(online(c.Dedicated, machine)), nil, 0)
+	}
+	f.MemoryMB = share(capacity.MemoryMB, c.ReservedMB, c.MemoryRatio)
+	f.DiskGB = share(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
+	cells := c.cells(machine)
+	if len(cells) > 0 && !slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
+		f.Traits = append(f.Traits, socketAffinity)
+	}
+	if slices.ContainsFunc(cells, func(c numa.Cell) bool { return len(c.Siblings) > 0 }) {
+		f.Traits = append(f.Traits, hyperthreading)
+	}
+}
+
+// share is what is offered of a class; no more can be reserved than there is.
+func share(total int, reserved *int, ratio float64) survey.Share {
+	s := survey.Share{Total: total, Ratio: ratio}
+	if reserved != nil {
+		s.Reserved, s.Firm = min(*reserved, total), true
+	}
+	return s
+}
+
+// online are those of a set that the host has. A host without NUMA nodes in /sys tells of none, and is believed to have all.
+func online(set []int, machine sysfs.Facts) []int {
+	var have []int
+	for _, n := range machine.Nodes {
+		have = append(have, n.CPUs...)
+	}
+	if len(have) == 0 {
+		return set
+	}
+	return slices.DeleteFunc(slices.Clone(set), func(cpu int) bool { return !slices.Contains(have, cpu) })
+}
+
+// cells are the NUMA nodes that guests may lie on, without what guests use. What is reserved for the host is taken from the first node,
+// as nobody says where it lies.
+func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
+	var out []numa.Cell
+	reserved := 0
+	if c.ReservedMB != nil {
+		reserved = *c.ReservedMB
+	}
+	for _, n := range machine.Nodes {
+		cell := numa.Cell{ID: n.ID, Socket: n.Socket, MemoryMB: n.MemoryMB}
+		take := min(reserved, cell.MemoryMB)
+		cell.MemoryMB, reserved = cell.MemoryMB-take, reserved-take
+		for _, p := range n.Pages {
+			cell.Pages = append(cell.Pages, numa.Pages{SizeKB: p.SizeKB, Total: p.Total})
+		}
+		in := func(set []int) []int { // the sets are small, and so are the nodes
+			return slices.DeleteFunc(slices.Clone(n.CPUs), func(cpu int) bool { return !slices.Contains(set, cpu) })
+		}
+		if cell.CPUs = n.CPUs; c.set() {
+			cell.CPUs, cell.Dedicated = in(c.Shared), in(c.Dedicated)
+		}
+		for _, group := range n.Siblings {
+			if len(group) > 1 {
+				cell.Siblings = append(cell.Siblings, group)
+			}
+		}
+		if len(cell.CPUs) > 0 || len(cell.Dedicated) > 0 || cell.MemoryMB > 0 {
+			out = append(out, cell)
+		}
+	}
+	return out
+}
+
+// used are the cells with what the guests use that the journal knows, but for one; counted are those guests. a.mu is held.
+func (a *Agent) used(but string) (cells []numa.Cell, counted []string) {
+	cells = a.cells
+	state := a.journal.State()
+	for _, id := range state.Servers() {
+		parts, placed := readParts(state.Parts(id))
+		if id == but || len(parts) == 0 {
+			continue
+		}
+		cells, counted = numa.Use(cells, parts, placed), append(counted, id)
+	}
+	return cells, counted
+}
+
+// readParts are the NUMA cells of a guest as the journal has them; writeParts is the other way.
+func readParts(list []journal.Part) (parts []numa.Part, placed []numa.Placed) {
+	for _, p := range list {
+		parts = append(parts, numa.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads), MemoryMB: p.MemoryMB,
+			PageKB: p.PageKB, Emulator: p.Emulator})
+		placed = append(placed, numa.Placed{Node: p.Node, CPUs: p.CPUs, Emulator: p.EmulatorThreads, PageKB: p.Pages})
+	}
+	return parts, placed
+}
+
+func writeParts(parts []numa.Part, placed []numa.Placed) []journal.Part {
+	var out []journal.Part
+	for i, p := range parts {
+		at := placed[i]
+		out = append(out, journal.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB, PageKB: p.PageKB,
+			Emulator: p.Emulator, Node: at.Node, CPUs: at.CPUs, EmulatorThreads: at.Emulator, Pages: at.PageKB})
+	}
+	return out
+}
+
+// guestParts are the NUMA cells of a guest in the words of the hypervisor.
+func guestParts(list []journal.Part) []hypervisor.Part {
+	var out []hypervisor.Part
+	for _, p := range list {
+		out = append(out, hypervisor.Part{VCPUs: p.VCPUs, MemoryMB: p.MemoryMB, PageKB: p.Pages, Node: p.Node, CPUs: p.CPUs, Emulator: p.EmulatorThreads})
+	}
+	return out
+}
+
+// sameParts says whether what is written asks for the same as the parts.
+func sameParts(list []journal.Part, parts []numa.Part) bool {
+	asked, _ := readParts(list)
+	return len(list) > 0 && reflect.DeepEqual(asked, parts)
+}
+
+// nodes are the NUMA nodes of the host that a guest lies on, rising.
+func nodes(list []journal.Part) []int {
+	var out []int
+	for _, p := range list {
+		out = append(out, p.Node)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// freeByNode counts the free devices of each NUMA node. a.mu is held.
+func (a *Agent) freeByNode() map[int]int {
+	out := map[int]int{}
+	for _, e := range a.set.Entries() {
+		if e.State == device.Available && !e.Spent && !e.ForPorts {
+			out[e.Device.NUMANode]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+package loop
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/sysfs"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
+)
+
+// numaNodes gives the machine two NUMA nodes of four threads, on sockets of their own; the first PF is on node 0, the second on node 1.
+func (w *world) numaNodes() {
+	w.machine.change(func(t fstest.MapFS) {
+		put := func(name, text string) { t[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
+		for node, cpus := range []string{"0-1,4-5", "2-3,6-7"} {
+			dir := "devices/system/node/node" + string(rune('0'+node))
+			put(dir+"/cpulist", cpus)
+			put(dir+"/meminfo", "Node 0 MemTotal: 4194304 kB")
+		}
+		put("devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", "512")
+		for cpu := range 8 {
+			dir := "devices/system/cpu/cpu" + string(rune('0'+cpu)) + "/topology/"
+			put(dir+"physical_package_id", string(rune('0'+cpu/2%2)))
+			put(dir+"thread_siblings_list", string(rune('0'+cpu%4))+","+string(rune('4'+cpu%4)))
+		}
+		for name := range t {
+			if strings.HasSuffix(name, "/numa_node") {
+				put(name, map[bool]string{true: "0", false: "1"}[strings.Contains(name, "0000:3b:")])
+			}
+		}
+	})
+}
+
+// pinned is one NUMA cell with so many dedicated CPUs.
+func pinned(cpus, memory int) []host.Part {
+	p := host.Part{MemoryMB: memory}
+	for i := range cpus {
+		p.VCPUs, p.Dedicated = append(p.VCPUs, i), append(p.Dedicated, i)
+	}
+	return []host.Part{p}
+}
+
+func (w *world) cells() []host.Cell {
+	w.office.mu.Lock()
+	defer w.office.mu.Unlock()
+	return w.office.report.Cells
+}
+
+func TestCells(t *testing.T) {
+	sets := func(w *world) {
+		w.numaNodes()
+		w.options.CPUs = CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
+	}
+	story(t, "N: a guest with dedicated CPUs lies beside its device, is told, journalled and released", func(t *testing.T, w *world) {
+		sets(w)
+		_, stop := w.begin()
+		if p := w.provider("cmp1"); p.Inventories["VCPU"].Total != 4 || p.Inventories["PCPU"].Total != 4 ||
+			!p.HasTrait("COMPUTE_SOCKET_PCI_NUMA_AFFINITY") || !p.HasTrait("HW_CPU_HYPERTHREADING") {
+			t.Errorf("%+v", p)
+		}
+		s := w.want("s1", name2)
+		s.Topology = pinned(2, 512)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		want := []host.Placed{{Node: 1, CPUs: map[int]int{0: 3, 1: 7}}}
+		if got := w.office.guest("s1").Parts; !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v", got)
+		}
+		if g := w.guest("s1"); len(g.Parts) != 1 || g.Parts[0].Node != 1 || !maps.Equal(g.Parts[0].CPUs, want[0].CPUs) {
+			t.Errorf("%+v", g)
+		}
+		w.until("its use is reported", func() bool {
+			c := w.cells()
+			return len(c) == 2 && slices.Equal(c[1].Pinned, []int{3, 7}) && c[1].UsedMemory == 512 && len(c[0].Pinned) == 0
+		})
+		must(t, stop())
+		w.office.forget()
+		_, stop = w.begin()
+		w.untilPhase(host.Running, "s1")
+		if got := w.office.guest("s1").Parts; !reflect.DeepEqual(got, want) || !slices.Equal(w.cells()[1].Pinned, []int{3, 7}) {
+			t.Errorf("after a restart: %+v %+v", got, w.cells())
+		}
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.until("it is released", func() bool { return len(w.cells()[1].Pinned) == 0 && w.cells()[1].UsedMemory == 0 })
+		must(t, stop())
+	})
+	story(t, "M3 M14: the policy is kept at the claim, on what is really left", func(t *testing.T, w *world) {
+		sets(w)
+		_, stop := w.begin()
+		first := w.want("s1", name1)
+		first.Topology = pinned(2, 512)
+		w.office.assign(first)
+		w.untilPhase(host.Running, "s1") // node 0 has no thread left
+		far := func(id, policy string) host.Server {
+			s := w.want(id, name1)
+			s.Requests[0].Policy, s.Topology = policy, pinned(2, 512)
+			return s
+		}
+		w.office.assign(first, far("s2", "required"))
+		w.untilPhase(host.Failed, "s2")
+		contains(t, w.office.guest("s2").Message, "NUMA node 0", "required")
+		w.office.assign(first, far("s3", "legacy"))
+		w.untilPhase(host.Failed, "s3")
+		w.office.assign(first, far("s4", "socket"))
+		w.untilPhase(host.Failed, "s4")
+		w.office.assign(first, far("s5", "preferred"))
+		w.untilPhase(host.Running, "s5")
+		if got := w.office.guest("s5"); got.Parts[0].Node != 1 || !strings.HasPrefix(got.Devices[0].Address, "0000:3b:") {
+			t.Errorf("%+v", got)
+		}
+		must(t, stop())
+	})
+	story(t, "without a place there is a sentence, and nothing is held", func(t *testing.T, w *world) {
+		sets(w)
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		s.Topology = pinned(3, 512)
+		w.office.assign(s)
+		w.untilPhase(host.Failed, "s1")
+		contains(t, w.office.guest("s1").Message, "3 threads for dedicated CPUs", "has 2")
+		must(t, stop())
+		w.consistent()
+	})
+	story(t, "legacy devices are picked near the guest", func(t *testing.T, w *world) {
+		sets(w)
+		w.options.ReportInPlacement = false
+		_, stop := w.begin()
+		big := w.legacy("s1", 2)
+		big.Topology = []host.Part{{VCPUs: []int{0}, MemoryMB: 1024, PageKB: 2048}} // huge pages are on node 1 alone
+		w.office.assign(big)
+		w.untilPhase(host.Running, "s1")
+		got := w.office.guest("s1")
+		if got.Parts[0].Node != 1 || got.Parts[0].PageKB != 2048 || got.Devices[0].Address != "0000:5e:00.1" || got.Devices[1].Address != "0000:5e:00.2" {
+			t.Errorf("%+v", got)
+		}
+		w.until("its pages are reported", func() bool { c := w.cells(); return len(c) == 2 && c[1].Pages[0].Used == 512 && c[1].Floating == 1 })
+		must(t, stop())
+	})
+	story(t, "a move keeps its place", func(t *testing.T, w *world) {
+		sets(w)
+		_, stop := w.begin()
+		s := w.want("s1", name2)
+		s.Topology = pinned(1, 512)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		was := w.office.guest("s1").Parts
+		m := off(w.moved(s, "m1"))
+		w.office.assign(m)
+		w.untilPhase(host.Stopped, "m1")
+		if got := w.office.guest("m1").Parts; !reflect.DeepEqual(got, was) {
+			t.Errorf("%+v, before %+v", got, was)
+		}
+		must(t, stop())
+		w.consistent("m1")
+	})
+}
+
+// M11: where a device lies is believed at once.
+func TestADeviceMovesToAnotherNode(t *testing.T) {
+	story(t, "numa_node changes", func(t *testing.T, w *world) {
+		w.numaNodes()
+		_, stop := w.begin()
+		w.machine.change(func(m fstest.MapFS) {
+			m["bus/pci/devices/0000:3b:00.1/numa_node"] = &fstest.MapFile{Data: []byte("1\n")}
+		})
+		w.until("it is reported", func() bool {
+			w.office.mu.Lock()
+			defer w.office.mu.Unlock()
+			return w.office.report.Devices[0].NUMANode == 1
+		})
+		must(t, stop())
+	})
+}
+
+// M10: the kernel tells of a VF, and the agent looks at once.
+func TestHotPlug(t *testing.T) {
+	story(t, "M10: a VF appears while nobody looks", func(t *testing.T, w *world) {
+		w.options.Rescan = time.Hour
+		tell := make(chan struct{})
+		w.options.Events = func(ctx context.Context, changed func()) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-tell:
+					changed()
+				}
+			}
+		}
+		_, stop := w.begin()
+		w.machine.add("0000:3b:00.3", "154c", pf1)
+		began := time.Now()
+		for range 5 {
+			tell <- struct{}{}
+		}
+		w.until("it is reported", func() bool { return w.provider(name1).Inventories[class].Total == 3 })
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		must(t, stop())
+	})
+	story(t, "a kernel that does not tell is looked at again and again", func(t *testing.T, w *world) {
+		w.options.Events = func(context.Context, func()) error {
+			return fault.New(fault.Unavailable, "test", "not in this container")
+		}
+		_, stop := w.begin()
+		w.machine.add("0000:3b:00.3", "154c", pf1)
+		w.until("it is reported", func() bool { return w.provider(name1).Inventories[class].Total == 3 })
+		must(t, stop())
+	})
+}
+
+func TestShareOfCPUs(t *testing.T) {
+	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}, Socket: -1, MemoryMB: 1000}, {ID: 1, CPUs: []int{4, 5}, Socket: 0, MemoryMB: 1000}}}
+	n := func(i int) *int { return &i }
+	for name, c := range map[string]struct {
+		cpus       CPUs
+		vcpu, pcpu survey.Share
+		memory     survey.Share
+	}{
+		"nothing is said": {CPUs{}, survey.Share{Total: 64}, survey.Share{}, survey.Share{Total: 2000}},
+		"shared alone":    {CPUs{Shared: []int{1, 2, 99}}, survey.Share{Total: 2}, survey.Share{}, survey.Share{Total: 2000}},
+		"dedicated alone": {CPUs{Dedicated: []int{1, 2}}, survey.Share{}, survey.Share{Total: 2}, survey.Share{Total: 2000}},
+		"both, ratios and reserve": {CPUs{Shared: []int{0}, Dedicated: []int{1}, CPURatio: 4, MemoryRatio: 1.5, ReservedMB: n(1500), ReservedCPUs: n(9)},
+			survey.Share{Total: 1, Reserved: 1, Firm: true, Ratio: 4}, survey.Share{Total: 1}, survey.Share{Total: 2000, Reserved: 1500, Firm: true, Ratio: 1.5}},
+	} {
+		var f survey.Facts
+		c.cpus.share(&f, machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
+		if f.VCPU != c.vcpu || f.PCPU != c.pcpu || f.MemoryMB != c.memory || len(f.Traits) > 0 {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	cells := CPUs{ReservedMB: n(1500)}.cells(machine)
+	if cells[0].MemoryMB != 0 || cells[1].MemoryMB != 500 || cells[0].Socket != numa.NoSocket {
+		t.Errorf("%+v", cells)
+	}
+}

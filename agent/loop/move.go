@@ -1,0 +1,170 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// owed says whether an entry of the line has yet to take over what stood under another id. a.mu is held.
+func owed(want host.Server, renames map[string]journal.Rename) bool {
+	r := renames[want.ID]
+	return want.Was != "" && want.Was != want.ID && (r.Was != want.Was || !r.Done)
+}
+
+// owing are the entries that have yet to take over from others, by the ids that they take over from: until then nothing may be done
+// to those. One that was begun is owed also when the line no longer tells of it. a.mu is held.
+func (a *Agent) owing() map[string]string {
+	out, renames := map[string]string{}, a.journal.State().Renames()
+	for id, r := range renames {
+		if back := a.line.servers[r.Was]; !r.Done && !(back.Was == id && owed(back, renames)) { // not when it goes back at once
+			out[r.Was] = id
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {
+		if want := a.line.servers[id]; owed(want, renames) {
+			out[want.Was] = id
+		}
+	}
+	return out
+}
+
+// takeOver makes what stood under one id stand under another: devices and NUMA cells in one write of the journal, then the guest. It is done once,
+// however often the line says so, and whether or not there was anything to take over. What stood under the new id before goes.
+func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
+	a.mu.Lock()
+	renames := a.journal.State().Renames()
+	due, begun := owed(want, renames), renames[want.ID].Was == want.Was
+	_, had := a.journal.State().Of(want.ID)
+	_, comes := a.journal.State().Of(want.Was)
+	a.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if !begun {
+		if had && comes {
+			if err := a.release(ctx, want.ID); err != nil {
+				return err
+			}
+		}
+		if err := a.rename(want); err != nil {
+			return err
+		}
+	}
+	return a.renameGuest(ctx, want.Was, want.ID, want.Server)
+}
+
+// renameGuest is the second half of a rename: the guest itself.
+func (a *Agent) renameGuest(ctx context.Context, was, id, server string) error {
+	if err := a.o.Hypervisor.Rename(ctx, was, id, server); err != nil {
+		return fault.Wrap("", "hypervisor.Rename", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if g, there := a.guests[was]; there {
+		g.ID, g.Server = id, server
+		delete(a.guests, was)
+		a.guests[id] = g
+		a.moves++
+	}
+	return a.journal.Rename(was, id, true)
+}
+
+// finishRename does the second half of a rename that the line no longer tells of.
+func (a *Agent) finishRename(ctx context.Context, id string) error {
+	if r := a.journal.State().Renames()[id]; r.Was != "" && !r.Done {
+		return a.renameGuest(ctx, r.Was, id, "")
+	}
+	return nil
+}
+
+// rename moves the devices to the new id, on disk before it is true.
+func (a *Agent) rename(want host.Server) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.journal.Rename(want.Was, want.ID, false); err != nil {
+		return err
+	}
+	a.set = a.set.Rename(resource.ConsumerID(want.Was), resource.ConsumerID(want.ID))
+	for _, id := range []string{want.Was, want.ID} {
+		delete(a.acked, id)
+		delete(a.doomed, id)
+	}
+	a.log.Info("a guest stands under another id from now on", "was", want.Was, "id", want.ID)
+	a.touch()
+	return nil
+}
+
+// forgetRenames drops those that the line no longer tells of. a.mu is held.
+func (a *Agent) forgetRenames() error {
+	for id, r := range a.journal.State().Renames() {
+		if want, wanted := a.line.servers[id]; r.Done && (!wanted || want.Was != r.Was) {
+			if err := a.journal.ForgetRename(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// depart sends the guest to another host. What cannot go runs on here, and compute hears why.
+func (a *Agent) depart(ctx context.Context, want host.Server, j *job) error {
+	if _, err := a.allocate(want); err != nil {
+		return err
+	}
+	to, err := destination(*want.Outgoing)
+	if err == nil {
+		err = a.o.Hypervisor.Migrate(ctx, want.ID, to)
+	}
+	switch {
+	case err == nil:
+		a.mu.Lock()
+		g := a.guests[want.ID]
+		g.Departed = true
+		a.guests[want.ID] = g
+		a.moves++
+		a.mu.Unlock()
+		a.log.Info("the guest runs on another host now", "server", want.ID, "to", to.Host)
+		return a.end(ctx, want, host.Guest{Phase: host.Departed})
+	case ctx.Err() != nil || fault.Is(err, fault.Unavailable) && a.mayBuildAgain(j):
+		return err
+	default:
+		return a.end(ctx, want, host.Guest{Phase: host.Failed, Message: "the guest cannot go to " + to.Host + " and runs here as before: " + fault.TextOf(err)})
+	}
+}
+
+// destination is where a guest goes, in the words of the hypervisor.
+func destination(o host.Outgoing) (hypervisor.Destination, error) {
+	to := hypervisor.Destination{Host: o.Host, Devices: map[pci.Address]pci.Address{}}
+	for from, there := range o.Devices {
+		here, err := pci.ParseAddress(from)
+		if err != nil {
+			return to, fault.Wrap("", "loop.destination", err)
+		}
+		if to.Devices[here], err = pci.ParseAddress(there); err != nil {
+			return to, fault.Wrap("", "loop.destination", err)
+		}
+	}
+	return to, nil
+}
+
+// Adopt makes the host's agent follow the next cloud that it hears from, whichever it is. Conflict: the agent runs; stop it first.
+func Adopt(dir string) error {
+	j, err := journal.Open(dir)
+	if err != nil {
+		return err
+	}
+	id, written := j.Identity()
+	if id.Cloud = ""; written {
+		err = j.SetIdentity(id)
+	}
+	return errors.Join(err, j.Close())
+}

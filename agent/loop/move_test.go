@@ -1,0 +1,518 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// moved is a server that stands under another id from now on, with what it holds in Placement.
+func (w *world) moved(s host.Server, id string) host.Server {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	w.ledger.allocations[resource.ConsumerID(id)] = w.ledger.allocations[resource.ConsumerID(s.ID)]
+	delete(w.ledger.allocations, resource.ConsumerID(s.ID))
+	s.ID, s.Server, s.Was = id, "s1", s.ID
+	if s.Server == s.ID {
+		s.Server = ""
+	}
+	return s
+}
+
+// off is a server that shall not run.
+func off(s host.Server) host.Server { s.Power = host.Off; return s }
+
+// on is a server that shall run.
+func on(s host.Server) host.Server { s.Power = ""; return s }
+
+// guest finds a guest of the hypervisor.
+func (w *world) guest(id string) hypervisor.Guest {
+	w.t.Helper()
+	guests, err := w.guests.Guests(w.t.Context())
+	must(w.t, err)
+	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id })
+	if i < 0 {
+		return hypervisor.Guest{}
+	}
+	return guests[i]
+}
+
+// never fails the test when the hypervisor is asked to do this.
+func (w *world) never(operations ...string) {
+	w.guests.Fail = func(_ context.Context, operation, guest string) error {
+		if slices.Contains(operations, operation) {
+			w.t.Errorf("%s %s", operation, guest)
+		}
+		return nil
+	}
+}
+
+func TestPower(t *testing.T) {
+	story(t, "stop and start keep the devices", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		was := w.holders()
+		w.never("destroy")
+		w.office.assign(off(s))
+		w.untilPhase(host.Stopped, "s1")
+		if !w.guest("s1").Stopped || !maps.Equal(w.holders(), was) || len(w.office.guest("s1").Devices) != 1 {
+			t.Errorf("%+v", w.guest("s1"))
+		}
+		must(t, stop())
+		w.office.forget()
+		_, stop = w.begin()
+		w.untilPhase(host.Stopped, "s1")
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		if w.guest("s1").Stopped || !maps.Equal(w.holders(), was) {
+			t.Errorf("%+v", w.guest("s1"))
+		}
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "a rebuild keeps the devices and is told with its number", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		was := w.holders()
+		w.never("destroy")
+		s.Build = 1
+		w.office.assign(s)
+		w.until("it is built anew", func() bool { return w.office.guest("s1").Build == 1 })
+		if g := w.guest("s1"); g.Build != 1 || !maps.Equal(w.holders(), was) {
+			t.Errorf("%+v", g)
+		}
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "what cannot be started keeps its devices and is tried again", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(off(s))
+		w.untilPhase(host.Stopped, "s1")
+		broken := make(chan struct{})
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			select {
+			case <-broken:
+				return nil
+			default:
+			}
+			if operation == "build" {
+				return fault.New(fault.Internal, "test", "no such firmware")
+			}
+			return nil
+		}
+		w.office.assign(s)
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "no such firmware") })
+		if len(w.holders()) != 1 || w.office.phase("s1") != host.Stopped {
+			t.Errorf("%v %v", w.holders(), w.office.phase("s1"))
+		}
+		close(broken)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+	})
+}
+
+// P4, P6, P8, H4, H5: of a server that leaves, the source's devices go over to the migration, and come back with a revert.
+func TestMoves(t *testing.T) {
+	story(t, "P6 H4: away, reverted, away again and confirmed", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1, name2)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		was := w.holders()
+		w.never("destroy")
+		m := off(w.moved(s, "m1"))
+		w.office.assign(m)
+		w.untilPhase(host.Stopped, "m1")
+		if g := w.guest("m1"); !g.Stopped || g.Server != "s1" || len(w.holders()) != 2 || w.guest("s1").ID != "" {
+			t.Errorf("%+v %v", g, w.holders())
+		}
+		w.consistent("m1")
+		w.office.forget()
+		back := on(w.moved(m, "s1"))
+		w.office.assign(back)
+		w.untilPhase(host.Running, "s1") // told anew
+		if !maps.Equal(w.holders(), was) {
+			t.Errorf("%v, before %v", w.holders(), was)
+		}
+		w.consistent("s1")
+		m = off(w.moved(back, "m2"))
+		w.office.assign(m)
+		w.untilPhase(host.Stopped, "m2")
+		w.guests.Fail = nil
+		w.office.assign()
+		w.untilPhase(host.Gone, "m2")
+		must(t, stop())
+		w.consistent()
+	})
+	story(t, "P7 H6: resized on the same host, reverted", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s, m, resized := w.resize()
+		if got := w.holders(); got["0000:3b:00.1"] != "m1" || got["0000:5e:00.1"] != "s1" || got["0000:5e:00.2"] != "s1" {
+			t.Errorf("%v", got)
+		}
+		w.office.assign(m, resized)
+		time.Sleep(5 * time.Minute) // nothing is healed meanwhile
+		if len(w.ledger.allocations["m1"]) != 2 || w.ledger.allocations["s1"][w.provider(name1).ID] != nil {
+			t.Errorf("%v", w.ledger.allocations)
+		}
+		w.office.forget()
+		w.office.assign(w.revert(s, m))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
+			t.Errorf("%v", got)
+		}
+	})
+	story(t, "P7 H6: resized on the same host, confirmed", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		_, _, resized := w.resize()
+		w.office.assign(resized)
+		w.untilPhase(host.Gone, "m1")
+		must(t, stop())
+		w.consistent("s1")
+		if got := w.holders(); len(got) != 2 || got["0000:3b:00.1"] != "" {
+			t.Errorf("%v", got)
+		}
+	})
+	story(t, "an entry that comes from one which nobody knows claims anew, and takes nothing from a later one of that name", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		m := off(w.moved(s, "m1"))
+		w.office.assign(m, w.want("s1", name2))
+		w.untilPhase(host.Stopped, "m1")
+		w.untilPhase(host.Running, "s1")
+		w.office.assign(m, w.want("s1", name2), w.want("s3"))
+		w.untilPhase(host.Running, "s3")
+		must(t, stop())
+		_, stop = w.begin()
+		time.Sleep(time.Minute)
+		must(t, stop())
+		w.consistent("m1", "s1", "s3")
+		if got := w.holders(); got["0000:3b:00.1"] != "m1" || got["0000:5e:00.1"] != "s1" {
+			t.Errorf("%v", got)
+		}
+	})
+	story(t, "what was taken over is forgotten when the line no longer tells of it", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		m := off(w.moved(s, "m1"))
+		w.office.assign(m)
+		w.untilPhase(host.Stopped, "m1")
+		m.Was = ""
+		w.office.assign(m)
+		w.until("it is forgotten", func() bool { return len(w.journalled().Renames()) == 0 })
+		must(t, stop())
+		w.consistent("m1")
+	})
+}
+
+// resize makes s1 run with one device of the first PF, then as resized with two of the second, while m1 keeps the source.
+func (w *world) resize() (s, m, resized host.Server) {
+	w.t.Helper()
+	s = w.want("s1", name1)
+	w.office.assign(s)
+	w.untilPhase(host.Running, "s1")
+	m = off(w.moved(s, "m1"))
+	resized = w.want("s1", name2, name2)
+	resized.Requests[0].ID = "r-new"
+	w.office.forget()
+	w.office.assign(m, resized)
+	w.untilPhase(host.Stopped, "m1")
+	w.untilPhase(host.Running, "s1")
+	w.consistent("m1", "s1")
+	return s, m, resized
+}
+
+// revert is what compute wants after a revert on the same host.
+func (w *world) revert(s, m host.Server) host.Server {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	w.ledger.allocations["s1"] = w.ledger.allocations["m1"]
+	delete(w.ledger.allocations, "m1")
+	s.Was = m.ID
+	return s
+}
+
+// Wherever an agent dies while a server is resized on its host and reverted, in the end the world is the same.
+func TestDeathInAMove(t *testing.T) {
+	const most = 200
+	for _, after := range []bool{false, true} {
+		at, reached := 1, true
+		for ; reached && at < most; at++ {
+			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					_, stop := w.begin()
+					s := w.want("s1", name1)
+					w.office.assign(s)
+					w.untilPhase(host.Running, "s1")
+					must(t, stop())
+					deaths, first := once(at, after)
+					m := off(w.moved(s, "m1"))
+					resized := w.want("s1", name2, name2)
+					resized.Requests[0].ID = "r-new"
+					w.office.forget()
+					w.office.assign(m, resized)
+					w.live(func() bool { return w.are(host.Stopped, "m1") && w.are(host.Running, "s1") }, deaths)
+					w.consistent("m1", "s1")
+					w.office.forget()
+					w.office.assign(w.revert(s, m))
+					w.live(func() bool { return w.are(host.Running, "s1") }, deaths)
+					w.consistent("s1")
+					if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
+						t.Errorf("%v", got)
+					}
+					reached = first.dead
+				})
+			})
+			if !ok {
+				return
+			}
+		}
+		if at < 30 || at >= most {
+			t.Errorf("the story has %d calls", at)
+		}
+	}
+}
+
+// S8–S23 at the host: a guest leaves device by device, or stays.
+func TestLiveMigration(t *testing.T) {
+	outgoing := func(s host.Server) host.Server {
+		s.Outgoing = &host.Outgoing{Host: "cmp2", Devices: map[string]string{"0000:3b:00.1": "0000:88:00.3"}}
+		return s
+	}
+	story(t, "the source: departed, then gone", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		w.never("destroy")
+		w.office.assign(outgoing(w.moved(s, "m1")))
+		w.untilPhase(host.Departed, "m1")
+		if g := w.guest("m1"); !g.Departed || len(w.journalled().Claims()) != 1 {
+			t.Errorf("%+v", g)
+		}
+		must(t, stop())
+		w.office.forget()
+		_, stop = w.begin()
+		w.untilPhase(host.Departed, "m1") // said again, and not migrated again
+		w.guests.Fail = nil
+		w.office.assign()
+		w.untilPhase(host.Gone, "m1")
+		must(t, stop())
+		w.consistent()
+	})
+	story(t, "the source: what cannot go runs on", func(t *testing.T, w *world) {
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "migrate" {
+				return fault.New(fault.Internal, "test", "the firmware says no")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		m := w.moved(s, "m1")
+		w.office.assign(outgoing(m))
+		w.untilPhase(host.Failed, "m1")
+		contains(t, w.office.guest("m1").Message, "cmp2", "the firmware says no")
+		time.Sleep(time.Minute)
+		if n := strings.Count(w.office.heard(), "m1 failed"); n != 1 {
+			t.Errorf("said %d times", n)
+		}
+		w.office.assign(w.moved(m, "s1"))
+		w.until("it runs as before", func() bool { return w.guest("s1").ID == "s1" && w.office.phase("s1") == host.Running })
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "the source: compute wants it back after it has gone", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		m := w.moved(s, "m1")
+		w.office.assign(outgoing(m))
+		w.untilPhase(host.Departed, "m1")
+		w.office.forget()
+		w.office.assign(w.moved(m, "s1"))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "the destination: claimed first, built when it is on", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.never("build")
+		s := w.want("s1", name1)
+		s.Incoming = true
+		w.office.assign(s)
+		w.untilPhase(host.Claimed, "s1")
+		time.Sleep(3 * time.Minute)
+		must(t, stop())
+		w.office.forget()
+		_, stop = w.begin()
+		w.untilPhase(host.Claimed, "s1")
+		if got := w.office.guest("s1"); len(got.Devices) != 1 || got.Devices[0].Address != "0000:3b:00.1" {
+			t.Errorf("%+v", got)
+		}
+		w.guests.Fail = nil
+		s.Incoming = false
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "the destination: given up before it came", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.never("build")
+		s := w.want("s1", name1)
+		s.Incoming = true
+		w.office.assign(s)
+		w.untilPhase(host.Claimed, "s1")
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		must(t, stop())
+		w.consistent()
+	})
+}
+
+func TestCloud(t *testing.T) {
+	story(t, "the line of another cloud ends no guest until it is adopted", func(t *testing.T, w *world) {
+		w.office.line.Cloud = "c1"
+		a, stop := w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		if id, _ := w.journalled().Identity(); id.Cloud != "c1" {
+			t.Errorf("%+v", id)
+		}
+		w.office.become("c2")
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "berth agent adopt") })
+		time.Sleep(5 * time.Minute)
+		w.consistent("s1")
+		if err := Adopt(w.options.Dir); !fault.Is(err, fault.Conflict) {
+			t.Errorf("adopted beside the running agent: %v", err)
+		}
+		must(t, stop())
+		must(t, Adopt(w.options.Dir))
+		_, stop = w.begin()
+		w.untilPhase(host.Gone, "s1")
+		must(t, stop())
+		if id, _ := w.journalled().Identity(); id.Cloud != "c2" || id.Instance != a.instance {
+			t.Errorf("%+v", id)
+		}
+	})
+}
+
+// become is a compute with an empty database of its own.
+func (o *office) become(cloud string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.line = host.Assignments{Cloud: cloud, Revision: 1}
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// A hypervisor that cannot rename while compute changes its mind.
+func TestARenameThatTakesLong(t *testing.T) {
+	stuck := func(w *world) *atomic.Bool {
+		var away atomic.Bool
+		away.Store(true)
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if away.Load() && operation == "rename" {
+				return fault.New(fault.Unavailable, "test", "busy")
+			}
+			return nil
+		}
+		return &away
+	}
+	story(t, "the move is confirmed, and the server is here again", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		away := stuck(w)
+		m := off(w.moved(s, "m1"))
+		resized := w.want("s1", name2)
+		resized.Requests[0].ID = "r-new"
+		w.office.forget()
+		w.office.assign(m, resized)
+		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
+		w.office.assign(resized)
+		time.Sleep(time.Minute)
+		if w.office.phase("s1") != "" {
+			t.Errorf("told of s1: %+v", w.office.guest("s1"))
+		}
+		away.Store(false)
+		w.untilPhase(host.Gone, "m1")
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+		if got := w.holders(); len(got) != 1 || got["0000:5e:00.1"] != "s1" {
+			t.Errorf("%v", got)
+		}
+	})
+	story(t, "the move is reverted", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		away := stuck(w)
+		m := off(w.moved(s, "m1"))
+		w.office.forget()
+		w.office.assign(m)
+		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
+		must(t, stop())
+		w.office.assign(w.revert(s, m))
+		_, stop = w.begin()
+		time.Sleep(time.Minute)
+		away.Store(false)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// A journal that was written before an agent died between the two halves of a rename.
+func TestAHalfDoneRename(t *testing.T) {
+	story(t, "the guest still has its old name", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		book, err := journal.Open(w.options.Dir)
+		must(t, err)
+		must(t, book.Rename("s1", "m1", false))
+		must(t, book.Close())
+		w.never("destroy", "build")
+		w.office.assign(w.moved(s, "m1"))
+		_, stop = w.begin()
+		w.untilPhase(host.Running, "m1")
+		must(t, stop())
+		w.consistent("m1")
+	})
+}

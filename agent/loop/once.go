@@ -1,0 +1,231 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Cleaner makes a device for one-time use as new again, such as by a program of the operator's. A fault means that it is as it was.
+type Cleaner interface {
+	Clean(ctx context.Context, at pci.Address) error
+}
+
+// burn writes down that the guest has started with its devices for one-time use. a.mu is held.
+func (a *Agent) burn(id string) error {
+	spent := a.journal.State().Spent()
+	for _, c := range a.set.Held(resource.ConsumerID(id)) {
+		at := c.Device.Address
+		if mark, known := spent[at]; !slices.Contains(c.Traits, survey.OneTimeUse) || known && !mark.Returning {
+			continue
+		}
+		if err := a.journal.Spend(at, journal.Spent{}); err != nil {
+			return err
+		}
+		a.set = a.set.Spend(at, true)
+		a.log.Info("a device for one-time use has been used", "address", at.String(), "server", id)
+		a.touch()
+		poke(a.look) // it is reserved from now on
+	}
+	return nil
+}
+
+// burnSeen is burn for all guests that run, or have run, with what they hold: their start may have been the last thing that an
+// agent before this one saw. a.mu is held.
+func (a *Agent) burnSeen() error {
+	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
+		if a.guests[id].Stopped {
+			continue
+		}
+		if err := a.burn(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// respent says of each offer whether it has been used, as the journal knows now: a look may be older. a.mu is held.
+func (a *Agent) respent(offers []device.Offer) []device.Offer {
+	spent := a.journal.State().Spent()
+	out := slices.Clone(offers)
+	for i := range out {
+		mark, known := spent[out[i].Device.Address]
+		out[i].Spent = known && !mark.Returning && slices.Contains(out[i].Traits, survey.OneTimeUse)
+	}
+	return out
+}
+
+// returned are the providers whose device has been cleaned.
+func returned(offers []device.Offer, state journal.State) map[provider.ID]bool {
+	out, spent := map[provider.ID]bool{}, state.Spent()
+	for _, o := range offers {
+		if o.Provider != "" && spent[o.Device.Address].Returning {
+			out[o.Provider] = true
+		}
+	}
+	return out
+}
+
+// returnedByHand believes an operator who has lowered what the agent had reserved for a device that nobody holds: that is how a device for
+// one-time use is given back in Nova.
+func (a *Agent) returnedByHand(s sight) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for at, mark := range a.journal.State().Spent() {
+		e, there := a.set.At(at)
+		p, reported := s.facts.Actual.ByID(mark.Provider)
+		inv, has := p.Inventories[e.Class]
+		if !there || mark.Returning || mark.Provider == "" || !reported || !has || inv.Reserved >= inv.Total || e.Holder != "" {
+			continue
+		}
+		if err := a.journal.Cleaned(at); err != nil {
+			return err
+		}
+		a.set = a.set.Spend(at, false)
+		s.facts.Spent[at] = false
+		a.log.Info("somebody has lowered the reserved amount of a device for one-time use in Placement; it can be used again", "address", at.String())
+		a.touch()
+	}
+	return nil
+}
+
+// reserved notes how the tree that Placement has now stands to the devices that have been used.
+func (a *Agent) reserved(tree provider.Tree) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for at, mark := range a.journal.State().Spent() {
+		e, there := a.set.At(at)
+		p, reported := tree.ByID(e.Provider)
+		inv := p.Inventories[e.Class]
+		var err error
+		switch {
+		case mark.Returning && (!there || !reported || inv.Reserved == 0):
+			err = a.journal.Cleaned(at)
+			a.touch()
+		case mark.Returning:
+		case reported && inv.Total > 0 && inv.Reserved >= inv.Total && mark.Provider != p.ID:
+			err = a.journal.Spend(at, journal.Spent{Provider: p.ID})
+		case mark.Provider != "" && there && !reported:
+			err = a.journal.Spend(at, journal.Spent{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spent says whether a device has been used and must be cleaned: the journal knows it, or Placement has it reserved, as after an agent
+// of Nova. a.mu is held.
+func (a *Agent) spent(e device.Entry) bool {
+	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
+		return e.Spent
+	}
+	if a.journal == nil {
+		return false
+	}
+	if mark, known := a.journal.State().Spent()[e.Device.Address]; known {
+		return !mark.Returning
+	}
+	p, _ := a.tree.ByID(e.Provider)
+	inv, has := p.Inventories[e.Class]
+	return has && e.Holder == "" && inv.Reserved >= inv.Total
+}
+
+// cleanAll notes which devices compute wants back. Each wish is tried once. a.mu is held.
+func (a *Agent) cleanAll(list []host.Wish) {
+	for _, w := range list {
+		at, err := pci.ParseAddress(w.Address)
+		if err != nil {
+			a.condition("clean "+w.Address, fmt.Sprintf("compute wants the device %q to be cleaned, which is no PCI address", w.Address))
+			continue
+		}
+		if !a.tried[at].Equal(w.Asked) {
+			a.tried[at], a.wishes = w.Asked, append(a.wishes, at)
+		}
+	}
+	poke(a.sweep)
+}
+
+// sweeps cleans what is to be cleaned, one device after the other.
+func (a *Agent) sweeps(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.sweep:
+		}
+		a.mu.Lock()
+		wishes := a.wishes
+		a.wishes = nil
+		a.mu.Unlock()
+		for _, at := range wishes {
+			if err := a.clean(ctx, at); err != nil {
+				a.log.Warn("a device was not cleaned", "address", at.String(), "error", err)
+			}
+		}
+	}
+}
+
+// clean gives a device for one-time use back: the operator's program runs, then what was reserved is given back. What cannot be cleaned
+// stays as it is, and a condition says why.
+func (a *Agent) clean(ctx context.Context, at pci.Address) error {
+	a.mu.Lock()
+	err := a.cleanable(at)
+	a.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if a.o.Clean != nil {
+		if err := a.o.Clean.Clean(ctx, at); err != nil {
+			if ctx.Err() == nil {
+				a.mu.Lock()
+				a.failed[at]++
+				a.condition("clean "+at.String(), fmt.Sprintf("%s cannot be cleaned and stays out of use (failed %d times since the agent began): %s",
+					at, a.failed[at], fault.TextOf(err)))
+				a.mu.Unlock()
+			}
+			return err
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	mark := a.journal.State().Spent()[at]
+	if err := a.cleanable(at); err != nil {
+		return err // somebody was faster
+	}
+	if err := a.journal.Spend(at, journal.Spent{Provider: mark.Provider, Returning: true}); err != nil {
+		return err
+	}
+	a.set = a.set.Spend(at, false)
+	a.condition("clean " + at.String())
+	a.log.Info("a device for one-time use has been cleaned", "address", at.String())
+	a.touch()
+	poke(a.look)
+	return nil
+}
+
+// cleanable refuses what must not or need not be cleaned. a.mu is held.
+func (a *Agent) cleanable(at pci.Address) error {
+	const op = "loop.clean"
+	e, there := a.set.At(at)
+	switch {
+	case !there:
+		return fault.New(fault.NotFound, op, "host %s offers no device %s", a.o.Host, at)
+	case e.Holder != "":
+		return fault.New(fault.Conflict, op, "%s is held by server %s; it can be cleaned when the server is gone", at, e.Holder)
+	case !a.spent(e):
+		return fault.New(fault.Conflict, op, "%s has not been used; there is nothing to clean", at)
+	}
+	return nil
+}

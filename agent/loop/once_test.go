@@ -1,0 +1,316 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+const (
+	gpuAt    = "0000:17:00.0"
+	gpuClass = "CUSTOM_GPU"
+	gpuName  = "cmp1_0000:17:00.0"
+	gpuRule  = `{"vendor_id":"8086","product_id":"20b0","resource_class":"gpu","one_time_use":true}`
+)
+
+// cleaner is the operator's program.
+type cleaner struct {
+	runs atomic.Int32
+	fail atomic.Bool
+}
+
+func (c *cleaner) Clean(_ context.Context, at pci.Address) error {
+	c.runs.Add(1)
+	if c.fail.Load() {
+		return fault.New(fault.Internal, "test", "cannot wipe %s", at)
+	}
+	return nil
+}
+
+// once has a plain device for one-time use.
+func (w *world) once() *cleaner {
+	w.machine.add(gpuAt, "20b0", "")
+	w.machine.change(func(t fstest.MapFS) { delete(t, "bus/pci/devices/"+gpuAt+"/sriov_totalvfs") })
+	rules(w, gpuRule)
+	c := &cleaner{}
+	w.options.Clean = c
+	return c
+}
+
+// gpu is a server with the device.
+func (w *world) gpu(id string) host.Server {
+	s := w.want(id)
+	p := w.provider(gpuName)
+	s.Requests = []host.Request{{ID: "r-" + id, Alias: "gpu", Count: 1, Class: gpuClass, Providers: []string{string(p.ID)}}}
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	w.ledger.allocations[resource.ConsumerID(id)][p.ID] = resource.Amounts{gpuClass: 1}
+	return s
+}
+
+// free takes a server's allocation away, as compute does when it hears that the server is gone.
+func (w *world) free(id string) {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	delete(w.ledger.allocations, resource.ConsumerID(id))
+}
+
+func (w *world) reserved() int { return w.provider(gpuName).Inventories[gpuClass].Reserved }
+
+// reserve sets what is reserved by hand.
+func (w *world) reserve(n int) {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	for i, p := range w.ledger.tree.Providers {
+		if p.Name == gpuName {
+			inv := p.Inventories[gpuClass]
+			inv.Reserved = n
+			w.ledger.tree.Providers[i].Inventories = map[resource.Class]resource.Inventory{gpuClass: inv}
+			w.ledger.tree.Providers[i].Generation++
+		}
+	}
+}
+
+func (w *world) spent() bool {
+	w.office.mu.Lock()
+	defer w.office.mu.Unlock()
+	for _, d := range w.office.report.Devices {
+		if d.Address == gpuAt {
+			return d.Spent
+		}
+	}
+	return false
+}
+
+func TestOneTimeUse(t *testing.T) {
+	story(t, "R6 X7: burnt when the guest runs, spent after it, refused, and given back by hand", func(t *testing.T, w *world) {
+		w.once()
+		_, stop := w.begin()
+		if w.reserved() != 0 || !w.provider(gpuName).HasTrait("HW_PCI_ONE_TIME_USE") {
+			t.Errorf("%+v", w.provider(gpuName))
+		}
+		w.office.assign(w.gpu("s1"))
+		w.untilPhase(host.Running, "s1")
+		w.until("it is reserved", func() bool { return w.reserved() == 1 && w.spent() })
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		time.Sleep(3 * time.Minute)
+		if w.reserved() != 1 || !w.spent() {
+			t.Error("the mark did not survive the guest")
+		}
+		w.office.assign(w.gpu("s2")) // as if Placement had given it
+		w.untilPhase(host.Failed, "s2")
+		contains(t, w.office.guest("s2").Message, "used once", "berth device clean")
+		w.free("s2")
+		w.reserve(0)
+		w.until("it is free again", func() bool { return !w.spent() })
+		w.office.assign(w.gpu("s3"))
+		w.untilPhase(host.Running, "s3")
+		w.until("it is reserved", func() bool { return w.reserved() == 1 })
+		must(t, stop())
+	})
+	story(t, "M15: the mark survives restart, deletion and a provider that is made anew", func(t *testing.T, w *world) {
+		w.once()
+		_, stop := w.begin()
+		w.office.assign(w.gpu("s1"))
+		w.untilPhase(host.Running, "s1")
+		w.until("it is reserved", func() bool { return w.reserved() == 1 })
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		must(t, stop())
+		rules(w, `{"vendor_id":"8086","product_id":"154c"}`)
+		_, stop = w.begin()
+		if w.provider(gpuName).ID != "" {
+			t.Error("the provider is still there")
+		}
+		must(t, stop())
+		rules(w, gpuRule)
+		_, stop = w.begin()
+		if w.reserved() != 1 || !w.spent() {
+			t.Errorf("%+v", w.provider(gpuName))
+		}
+		w.ledger.mu.Lock()
+		w.ledger.tree.Providers = nil // somebody deletes them all
+		w.ledger.mu.Unlock()
+		w.until("they are back", func() bool { return w.reserved() == 1 })
+		time.Sleep(3 * time.Minute)
+		if w.reserved() != 1 || !w.spent() {
+			t.Errorf("%+v", w.provider(gpuName))
+		}
+		must(t, stop())
+	})
+	story(t, "M16: a failed build burns nothing, and neither does a claim", func(t *testing.T, w *world) {
+		w.once()
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "build" {
+				return fault.New(fault.Internal, "test", "no such image")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		w.office.assign(w.gpu("s1"))
+		w.untilPhase(host.Failed, "s1")
+		time.Sleep(3 * time.Minute)
+		if w.reserved() != 0 || w.spent() {
+			t.Errorf("%+v", w.provider(gpuName))
+		}
+		w.guests.Fail = nil
+		s2 := w.gpu("s2")
+		s2.Incoming = true
+		w.office.assign(s2)
+		w.untilPhase(host.Claimed, "s2")
+		time.Sleep(3 * time.Minute)
+		if w.reserved() != 0 || w.spent() {
+			t.Errorf("a claim burnt it: %+v", w.provider(gpuName))
+		}
+		must(t, stop())
+	})
+	story(t, "R7: a rule that says one_time_use while a guest runs", func(t *testing.T, w *world) {
+		w.once()
+		rules(w, strings.Replace(gpuRule, `,"one_time_use":true`, "", 1))
+		_, stop := w.begin()
+		w.office.assign(w.gpu("s1"))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		rules(w, gpuRule)
+		_, stop = w.begin()
+		w.until("it is reserved", func() bool { return w.reserved() == 1 && w.provider(gpuName).HasTrait("HW_PCI_ONE_TIME_USE") })
+		must(t, stop())
+	})
+}
+
+// Wherever an agent dies: a device with which a guest has run is spent, whether or not that agent lived to write it down.
+func TestDeathAroundABurning(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		at, reached := 1, true
+		for ; reached && at < 100; at++ {
+			story(t, fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T, w *world) {
+				w.once()
+				_, stop := w.begin()
+				must(t, stop())
+				deaths, first := once(at, after)
+				ran := false
+				w.guests.Fail = func(_ context.Context, operation, _ string) error {
+					if operation == "destroy" {
+						ran = true
+					}
+					return nil
+				}
+				w.office.assign(w.gpu("s1"))
+				w.live(func() bool { return len(w.running()) == 1 }, deaths)
+				w.office.assign()
+				w.live(func() bool { return w.are(host.Gone, "s1") }, deaths)
+				if len(w.journalled().Spent()) != 1 || !ran {
+					t.Errorf("nobody remembers: %v", w.journalled().Spent())
+				}
+				reached = first.dead
+			})
+		}
+		if at < 15 || at == 100 {
+			t.Errorf("the story has %d calls", at)
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	used := func(t *testing.T, w *world) (*cleaner, func() error) {
+		c := w.once()
+		_, stop := w.begin()
+		w.office.assign(w.gpu("s1"))
+		w.untilPhase(host.Running, "s1")
+		w.until("it is reserved", func() bool { return w.reserved() == 1 })
+		return c, stop
+	}
+	story(t, "a device comes back when its program has run, and not before", func(t *testing.T, w *world) {
+		c, stop := used(t, w)
+		w.office.clean(gpuAt, "nonsense") // while it is held
+		time.Sleep(time.Minute)
+		if c.runs.Load() != 0 || w.reserved() != 1 {
+			t.Error("cleaned under its guest")
+		}
+		w.office.clean()
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		c.fail.Store(true)
+		w.office.clean(gpuAt)
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "cannot wipe "+gpuAt) })
+		time.Sleep(time.Minute)
+		if w.reserved() != 1 || !w.spent() {
+			t.Error("given back though it could not be cleaned")
+		}
+		c.fail.Store(false)
+		w.office.clean(gpuAt)
+		w.until("it is back", func() bool {
+			return w.reserved() == 0 && !w.spent() && !strings.Contains(w.office.conditions(), "wipe")
+		})
+		if len(w.journalled().Spent()) != 0 {
+			w.until("the mark is gone", func() bool { return len(w.journalled().Spent()) == 0 })
+		}
+		w.office.clean()
+		w.office.assign(w.gpu("s2"))
+		w.untilPhase(host.Running, "s2")
+		w.until("it is reserved again", func() bool { return w.reserved() == 1 })
+		must(t, stop())
+	})
+	story(t, "an agent that dies after the program ran gives it back all the same", func(t *testing.T, w *world) {
+		c, stop := used(t, w)
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		away := true
+		w.ledger.fail = func(call string) error {
+			if away && call == "PutInventories" {
+				return fault.New(fault.Unavailable, "test", "no Placement")
+			}
+			return nil
+		}
+		w.office.clean(gpuAt)
+		w.until("it has run", func() bool { return c.runs.Load() == 1 })
+		time.Sleep(time.Second)
+		must(t, stop())
+		w.office.clean()
+		away = false
+		_, stop = w.begin()
+		w.until("it is back", func() bool { return w.reserved() == 0 && len(w.journalled().Spent()) == 0 })
+		if c.runs.Load() != 1 {
+			t.Errorf("cleaned %d times", c.runs.Load())
+		}
+		must(t, stop())
+	})
+	story(t, "one that an agent of Nova had burnt", func(t *testing.T, w *world) {
+		c := w.once()
+		_, stop := w.begin()
+		w.reserve(1)
+		w.until("it is told", w.spent)
+		w.office.clean(gpuAt)
+		w.until("it is back", func() bool { return w.reserved() == 0 && !w.spent() })
+		if c.runs.Load() != 1 {
+			t.Errorf("cleaned %d times", c.runs.Load())
+		}
+		must(t, stop())
+	})
+}
+
+// clean makes these the devices that compute wants back.
+func (o *office) clean(addresses ...string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.line.Clean, o.line.Revision = nil, o.line.Revision+1
+	for _, at := range addresses {
+		o.line.Clean = append(o.line.Clean, host.Wish{Address: at, Asked: time.Now()})
+	}
+	close(o.changed)
+	o.changed = make(chan struct{})
+}

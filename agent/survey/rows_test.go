@@ -1,0 +1,109 @@
+package survey
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Rows of 7.1 and 7.13 that the survey alone decides: what is reported of this host, or the words of the refusal.
+func TestRowsOfTheSurvey(t *testing.T) {
+	const marks = "COMPUTE_MANAGED_PCI_DEVICE"
+	for name, c := range map[string]struct {
+		rules []string
+		want  []string // of the tree, one provider a line; or words of a refusal
+	}{
+		"I1 rules with traits, a PF for one-time use, VFs of another": {[]string{
+			`{"address":"0000:83:00.0","traits":"HW_GPU_API_VULKAN,CUSTOM_GPU,purple"}`, `{"address":"0000:82:00.0","traits":"pf-white","one_time_use":true}`,
+			`{"product_id":"1515","traits":"vf-red"}`}, []string{
+			"cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [" + marks + " CUSTOM_VF_RED OWNER_NOVA]",
+			"cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/1  [" + marks + " CUSTOM_PF_WHITE HW_PCI_ONE_TIME_USE OWNER_NOVA]",
+			"cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [" + marks + " CUSTOM_GPU CUSTOM_PURPLE HW_GPU_API_VULKAN OWNER_NOVA]"}},
+		"I2 classes, standard and own": {[]string{`{"address":"0000:83:00.0","resource_class":"PGPU"}`,
+			`{"address":"0000:82:00.0","resource_class":"crypto","traits":"to-the-moon,hodl"}`}, []string{
+			"cmp1_0000:82:00.0  CUSTOM_CRYPTO 0/1  [" + marks + " CUSTOM_HODL CUSTOM_TO_THE_MOON OWNER_NOVA]",
+			"cmp1_0000:83:00.0  PGPU 0/1  [" + marks + " OWNER_NOVA]"}},
+		"I4 X4 VFs of one PF with two classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`, `{"address":"0000:81:00.2","resource_class":"vf2"}`},
+			[]string{"0000:81:00.2", "CUSTOM_VF2", "0000:81:00.1", "CUSTOM_VF1"}},
+		"I5 X4 VFs of one PF with two sets of traits": {[]string{`{"address":"0000:81:00.1","traits":"foo"}`, `{"address":"0000:81:00.2","traits":"bar"}`},
+			[]string{"CUSTOM_BAR", "CUSTOM_FOO"}},
+		"I6 physical_network":          {[]string{`{"product_id":"1515","physical_network":"physnet1"}`}, nil},
+		"I7 devname":                   {[]string{`{"devname":"eth0"}`}, []string{"eth0", "address"}},
+		"X1 nothing matches":           {[]string{`{"vendor_id":"ffff"}`}, nil},
+		"X3 a PF, then one of its VFs": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`, `{"address":"0000:81:00.1"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
+		"X3 a VF, then its PF":         {[]string{`{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.0","product_id":"1528"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
+		"one_time_use of VFs":          {[]string{`{"product_id":"1515","one_time_use":true}`}, []string{"one_time_use"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := facts(t, c.rules...)
+			tree, _, err := Desired(f)
+			if err != nil {
+				if tree.Providers != nil || !fault.Is(err, fault.Invalid) {
+					t.Errorf("%v beside %v", tree, err)
+				}
+				for _, word := range c.want {
+					if !strings.Contains(fault.TextOf(err), word) {
+						t.Errorf("%q does not say %q", fault.TextOf(err), word)
+					}
+				}
+				return
+			}
+			lines := strings.Split(strings.TrimSpace(picture(f)), "\n")[1:]
+			for i := range lines {
+				lines[i] = strings.TrimLeft(lines[i], "├└─ ")
+			}
+			if strings.Join(lines, "\n") != strings.Join(c.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// M18: a VF and one that carries vDPA are counted together, and with different products refused.
+func TestVDPABesideVFs(t *testing.T) {
+	f := facts(t, `{"product_id":"1515"}`, `{"product_id":"1516"}`)
+	f.Devices[3].Type = pci.VDPA
+	if p := picture(f); !strings.Contains(p, "CUSTOM_PCI_8086_1515 0/2") {
+		t.Error(p)
+	}
+	f.Devices[3].Product = "1516"
+	if _, _, err := Desired(f); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "CUSTOM_PCI_8086_1516") {
+		t.Error(err)
+	}
+}
+
+// X10, X11: what vanished under its holder stays in the tree as large as it is held; the class of a claim that does not know its own is
+// that which Placement has.
+func TestRowsOfHeldDevices(t *testing.T) {
+	f := facts(t, `{"product_id":"1515"}`)
+	one, two := f.claim(t, vf1), f.claim(t, vf2)
+	for name, c := range map[string]struct {
+		devices []pci.Device
+		held    []device.Claim
+		actual  []provider.Provider
+		want    int
+	}{
+		"X10 nothing is held":              {nil, nil, nil, 0},
+		"X11 one held and gone, one there": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2},
+		"X11 two held, none there":         {nil, []device.Claim{one, two}, nil, 2},
+		"X11 one held, both there":         {f.Devices, []device.Claim{one}, nil, 2},
+		"X11 the class is Placement's to know": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device, Provider: one.Provider, Name: one.Name}, Holder: "s1"}},
+			[]provider.Provider{{ID: one.Provider, Name: one.Name, Parent: root, Root: root, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_PCI_8086_1515": resource.Whole(1)}}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := f
+			f.Devices, f.Held = c.devices, c.held
+			f.Actual.Providers = append(f.Actual.Providers, c.actual...)
+			tree, notes, err := Desired(f)
+			p, _ := tree.ByName(one.Name)
+			if err != nil || p.Inventories["CUSTOM_PCI_8086_1515"].Total != c.want {
+				t.Errorf("%+v %v %v", p, notes, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package survey
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// Verdict is what becomes of one device of the host, and why.
+type Verdict struct {
+	Device   pci.Device
+	Entry    *pci.Rule    // the entry of device_spec that holds for it; nil: none does
+	Offer    device.Offer // zero unless it is offered
+	Offered  bool         // to guests, if only to network ports
+	Reported bool         // counted in Placement
+	Why      string       // why it is not reported, as the end of a sentence that begins with the device; "" when it is
+}
+
+// Verdicts judges all devices of a host, by address, and tells all that is wrong with device_spec: for each such sentence Desired would
+// refuse. Nobody need hold anything, and Placement need not be known.
+func Verdicts(f Facts) (list []Verdict, wrong []string) {
+	for _, r := range f.Rules {
+		alone := f
+		alone.Rules = pci.Rules{r}
+		if err := alone.checkRules(); err != nil {
+			wrong = append(wrong, fault.TextOf(err))
+		}
+	}
+	families := map[pci.Address][]pci.Device{}
+	for _, d := range f.Devices {
+		families[d.Holder()] = append(families[d.Holder()], d)
+	}
+	for _, holder := range slices.SortedFunc(maps.Keys(families), pci.Address.Compare) {
+		family := f
+		family.Devices = families[holder]
+		found, _ := family.match()
+		refused := false
+		if f.Report {
+			if _, err := family.groups(found); err != nil {
+				wrong, refused = append(wrong, fault.TextOf(err)), true
+			}
+		}
+		for _, d := range family.Devices {
+			list = append(list, family.judge(d, found, refused))
+		}
+	}
+	slices.SortFunc(list, func(a, b Verdict) int { return a.Device.Address.Compare(b.Device.Address) })
+	return list, wrong
+}
+
+// judge finds the verdict on one device of a family, of which what is found is offered, unless that is refused.
+func (f Facts) judge(d pci.Device, found []match, refused bool) Verdict {
+	v := Verdict{Device: d}
+	i := slices.IndexFunc(found, func(m match) bool { return m.offer.Device.Address == d.Address })
+	if i < 0 {
+		v.Why = f.unmatched(d)
+		return v
+	}
+	m := found[i]
+	v.Entry, v.Offer, v.Offered = &m.rule, m.offer, true
+	switch {
+	case m.rule.Tags.PhysicalNetwork != "":
+		v.Why = fmt.Sprintf("is for ports of physical_network %q, and Placement does not count it", m.rule.Tags.PhysicalNetwork)
+	case m.rule.Tags.Networked:
+		v.Why = "is for ports of tunnelled networks (physical_network null), and Placement does not count it"
+	case m.rule.ForPorts():
+		v.Why = "is managed remotely: it is for network ports, and Placement does not count it"
+	case !f.Report:
+		v.Why = "is offered, but [pci] report_in_placement is off"
+	case refused:
+		v.Why = fmt.Sprintf("cannot be reported as %s says, with what else is said of %s", where(m.rule), d.Holder())
+	default:
+		v.Reported = true
+	}
+	return v
+}
+
+// unmatched says why a device is not offered.
+func (f Facts) unmatched(d pci.Device) string {
+	known := d
+	known.Serial = "known"
+	_, remote := f.Rules.First(known, nil)
+	switch {
+	case d.IsBridge():
+		return "is a bridge, which no guest can be given"
+	case len(f.Rules) == 0:
+		return "is not offered: device_spec is not set, and then nothing is"
+	case remote && d.Serial == "" && f.Rules.NeedSerial(d):
+		return "is not offered: its entry of device_spec has remote_managed, but the card tells no serial number"
+	}
+	return "is not offered: no entry of device_spec matches it"
+}

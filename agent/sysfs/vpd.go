@@ -1,0 +1,85 @@
+package sysfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/openberth/berth/pci"
+)
+
+// ReadSerials fills in the serial numbers of those devices that want names. Vital product data is read through a slow register,
+// on some cards for a tenth of a second, and by root alone; so it is read only where somebody needs it.
+func (f *Facts) ReadSerials(fsys fs.FS, want func(pci.Device) bool) {
+	for i := range f.Devices {
+		d := &f.Devices[i]
+		if !want(*d) {
+			continue
+		}
+		serial, err := readSerial(fsys, path.Join(deviceDir, d.Address.String()))
+		if err != nil {
+			f.problem(d.Address.String(), "the serial number of its card cannot be read: %v", err)
+			continue
+		}
+		d.Serial = serial
+	}
+}
+
+// readSerial is "" when the device has no vital product data, or no serial number in it.
+func readSerial(fsys fs.FS, dir string) (string, error) {
+	data, err := fs.ReadFile(fsys, path.Join(dir, "vpd"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return parseSerial(data), err
+}
+
+// Tags of vital product data (PCI Local Bus Specification 3.0, appendix I).
+const (
+	vpdLarge    = 0x80 // in a tag: two bytes of length follow
+	vpdReadOnly = 0x90
+	vpdEnd      = 0x0f // a small tag's name
+)
+
+// parseSerial finds the keyword SN in the read-only part of vital product data.
+func parseSerial(data []byte) string {
+	for len(data) > 0 {
+		tag := data[0]
+		if tag&vpdLarge == 0 {
+			if tag>>3 == vpdEnd {
+				return ""
+			}
+			data = data[min(1+int(tag&7), len(data)):]
+			continue
+		}
+		if len(data) < 3 {
+			return ""
+		}
+		end := min(3+int(data[1])+int(data[2])<<8, len(data))
+		if tag == vpdReadOnly {
+			return keyword(data[3:end], "SN")
+		}
+		data = data[end:]
+	}
+	return ""
+}
+
+// keyword finds a field of two letters, one byte of length and as many of text.
+func keyword(fields []byte, name string) string {
+	for len(fields) >= 3 {
+		end := min(3+int(fields[2]), len(fields))
+		if string(fields[:2]) == name {
+			return strings.Trim(string(fields[3:end]), " \x00")
+		}
+		fields = fields[end:]
+	}
+	return ""
+}
+
+// formatSerial is the shortest vital product data with this serial number: what a captured machine has in place of its own.
+func formatSerial(serial string) []byte {
+	serial = serial[:min(len(serial), 255)]
+	fields := "SN" + string([]byte{byte(len(serial))}) + serial
+	return append([]byte{vpdReadOnly, byte(len(fields)), byte(len(fields) >> 8)}, fields+string([]byte{vpdEnd << 3})...)
+}

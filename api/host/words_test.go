@@ -1,0 +1,84 @@
+package host_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// fill sets every field of a value to something that is not zero, so that a field which is forgotten on the way shows.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key)
+		fill(value)
+		v.SetMapIndex(key, value)
+	case reflect.Int:
+		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(1.5)
+	case reflect.String:
+		v.SetString("w")
+	}
+}
+
+// over carries a value over the wire.
+func over[T any](t *testing.T, v T) (out T) {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What is said in words arrives as the same words, whatever field is used.
+func TestWordsCrossTheWire(t *testing.T) {
+	var cells []numa.Cell
+	var parts []numa.Part
+	var placed []numa.Placed
+	for _, v := range []any{&cells, &parts, &placed} {
+		fill(reflect.ValueOf(v).Elem())
+	}
+	report := over(t, host.Report{Cells: host.WriteCells(cells), CPURatio: 4, MemRatio: 1.5})
+	if got, want := report.Words(), (numa.Host{Cells: cells, Limits: numa.Limits{CPU: 4, Memory: 1.5}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	server := over(t, host.Server{Topology: host.WriteParts(parts)})
+	if got := host.ReadParts(server.Topology); !reflect.DeepEqual(got, parts) {
+		t.Errorf("got %+v\nwant %+v", got, parts)
+	}
+	guest := over(t, host.Guest{Parts: host.WritePlaced(placed)})
+	if got := host.ReadPlaced(guest.Parts); !reflect.DeepEqual(got, placed) {
+		t.Errorf("got %+v\nwant %+v", got, placed)
+	}
+	var request pci.Request
+	fill(reflect.ValueOf(&request).Elem())
+	// Another definition shares type and traits with the first.
+	request.Or[0] = pci.Want{Vendor: "v", Product: "p", Class: "C", LiveMigratable: pci.No, Type: request.Want.Type,
+		Required: request.Want.Required, Forbidden: request.Want.Forbidden}
+	if got := over(t, host.WriteRequest(request)).Words(); !reflect.DeepEqual(got, request) {
+		t.Errorf("got %+v\nwant %+v", got, request)
+	}
+	plain := pci.Request{ID: "R", Count: 1, Want: pci.Want{Class: resource.Class("CUSTOM_X")}, Policy: pci.Legacy}
+	if got := over(t, host.WriteRequest(plain)).Words(); !reflect.DeepEqual(got, plain) {
+		t.Errorf("got %+v\nwant %+v", got, plain)
+	}
+}

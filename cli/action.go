@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
+)
+
+// Waiting is the flag of commands that begin something.
+type Waiting struct {
+	Wait bool `help:"Wait until it is done; a server in ERROR then is a failure."`
+}
+
+// act asks for an action on each server, and waits when it shall.
+func (g *Globals) act(w Waiting, servers []string, action string, args map[string]any) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	client := g.compute()
+	ids := []string{}
+	for _, name := range servers {
+		s, err := client.Server(ctx, name)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, s.ID)
+	}
+	for _, id := range ids {
+		if err := client.Act(ctx, id, action, args); err != nil {
+			return err
+		}
+	}
+	if !w.Wait {
+		return nil
+	}
+	var list []compute.Server
+	for _, id := range ids {
+		s, err := settled(ctx, client, id)
+		if err != nil {
+			return err
+		}
+		list = append(list, s)
+	}
+	if err := g.printServers(list); err != nil {
+		return err
+	}
+	return failures(list)
+}
+
+// settled waits until nothing is being done to a server.
+func settled(ctx context.Context, client *compute.Client, id string) (compute.Server, error) {
+	for {
+		s, err := client.Server(ctx, id)
+		if err != nil || s.TaskState == nil || *s.TaskState == "" {
+			return s, err
+		}
+		if err := pause(ctx); err != nil {
+			return s, err
+		}
+	}
+}
+
+// ServerStopCmd stops servers.
+type ServerStopCmd struct {
+	Servers []string `arg:"" name:"server" help:"Names or ids."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerStopCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "os-stop", nil) }
+
+// ServerStartCmd starts servers.
+type ServerStartCmd struct {
+	Servers []string `arg:"" name:"server" help:"Names or ids."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerStartCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "os-start", nil) }
+
+// ServerRebootCmd reboots servers.
+type ServerRebootCmd struct {
+	Servers []string `arg:"" name:"server" help:"Names or ids."`
+	Hard    bool     `help:"Also those that do not run or are in ERROR."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerRebootCmd) Run(g *Globals) error {
+	kind := "SOFT"
+	if c.Hard {
+		kind = "HARD"
+	}
+	return g.act(c.Waiting, c.Servers, "reboot", map[string]any{"type": kind})
+}
+
+// ServerRebuildCmd rebuilds a server.
+type ServerRebuildCmd struct {
+	Server string `arg:"" help:"Name or id."`
+	Image  string `help:"UUID of the image; without it, the server has none." placeholder:"UUID"`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerRebuildCmd) Run(g *Globals) error {
+	return g.act(c.Waiting, []string{c.Server}, "rebuild", map[string]any{"imageRef": c.Image})
+}
+
+// ServerResizeCmd resizes a server.
+type ServerResizeCmd struct {
+	Server string `arg:"" help:"Name or id."`
+	Flavor string `required:"" help:"Name or id of the new flavor."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerResizeCmd) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	f, err := g.compute().Flavor(ctx, c.Flavor)
+	if err != nil {
+		return err
+	}
+	return g.act(c.Waiting, []string{c.Server}, "resize", map[string]any{"flavorRef": f.ID})
+}
+
+// ServerConfirmCmd confirms moves.
+type ServerConfirmCmd struct {
+	Servers []string `arg:"" name:"server" help:"Names or ids."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerConfirmCmd) Run(g *Globals) error {
+	return g.act(c.Waiting, c.Servers, "confirmResize", nil)
+}
+
+// ServerRevertCmd reverts moves.
+type ServerRevertCmd struct {
+	Servers []string `arg:"" name:"server" help:"Names or ids."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerRevertCmd) Run(g *Globals) error {
+	return g.act(c.Waiting, c.Servers, "revertResize", nil)
+}
+
+// ServerMigrateCmd moves a server.
+type ServerMigrateCmd struct {
+	Server string `arg:"" help:"Name or id."`
+	Live   bool   `help:"While it runs. Its devices must all be asked for as live-migratable."`
+	Host   string `help:"To this host and no other."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerMigrateCmd) Run(g *Globals) error {
+	if c.Live {
+		return g.act(c.Waiting, []string{c.Server}, "os-migrateLive", map[string]any{"host": orNull(c.Host), "block_migration": "auto"})
+	}
+	return g.act(c.Waiting, []string{c.Server}, "migrate", map[string]any{"host": orNull(c.Host)})
+}
+
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// ServerEvacuateCmd evacuates servers.
+type ServerEvacuateCmd struct {
+	Servers []string `arg:"" optional:"" name:"server" help:"Names or ids."`
+	From    string   `help:"All servers of this host." placeholder:"HOST"`
+	Host    string   `help:"To this host and no other."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerEvacuateCmd) Run(g *Globals) error {
+	servers := c.Servers
+	if c.From != "" {
+		ctx, cancel := g.context()
+		defer cancel()
+		list, err := g.compute().Servers(ctx, compute.ListServers{Host: c.From, AllProjects: true})
+		if err != nil {
+			return err
+		}
+		for _, s := range list {
+			servers = append(servers, s.ID)
+		}
+	}
+	if len(servers) == 0 && c.From == "" {
+		return fault.New(fault.Invalid, "", "name servers, or a host with --from")
+	}
+	args := map[string]any{}
+	if c.Host != "" {
+		args["host"] = c.Host
+	}
+	return g.act(c.Waiting, servers, "evacuate", args)
+}
+
+// ServerShelveCmd shelves servers.
+type ServerShelveCmd struct {
+	Servers []string `arg:"" name:"server" help:"Names or ids."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerShelveCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "shelve", nil) }
+
+// ServerUnshelveCmd unshelves servers.
+type ServerUnshelveCmd struct {
+	Servers []string `arg:"" name:"server" help:"Names or ids."`
+	Waiting
+}
+
+// Run asks for it.
+func (c *ServerUnshelveCmd) Run(g *Globals) error {
+	return g.act(c.Waiting, c.Servers, "unshelve", nil)
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/cloud"
+)
+
+type agentCheckCmd struct {
+	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones win." type:"existingfile" placeholder:"FILE"`
+	Sysfs      string   `help:"Judge on this machine, a directory shaped like /sys or what berth agent snapshot wrote. Default: [berth] sysfs." type:"path" placeholder:"DIR|FILE"`
+}
+
+// Run says what the configuration makes of each device. An error in it is a failure; a warning is none.
+func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
+	checked, err := cloud.Check(c.Sysfs, c.ConfigFile...)
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		enc := json.NewEncoder(s.out)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(checked)
+	} else {
+		err = printChecked(s, checked)
+	}
+	if n := checked.Errors(); err == nil && n > 0 {
+		return fault.New(fault.Invalid, "", "the agent would not start with this configuration on this machine (errors: %d)", n)
+	}
+	return err
+}
+
+func printChecked(s streams, c cloud.Checked) error {
+	reported, rows := 0, [][]string{}
+	for _, d := range c.Devices {
+		node, where, class := "-", "-", "-"
+		if d.NUMANode >= 0 {
+			node = strconv.Itoa(d.NUMANode)
+		}
+		what := d.Why
+		if d.Reported {
+			reported++
+			where, class, what = d.Provider, d.ResourceClass, strings.Join(d.Traits, " ")
+		}
+		rows = append(rows, []string{d.Address, d.VendorID + ":" + d.ProductID, d.Type, node, where, class, what})
+	}
+	for _, f := range c.Findings {
+		if _, err := fmt.Fprintf(s.out, "%s: %s\n", f.Level, f.Sentence); err != nil {
+			return err
+		}
+	}
+	if err := cli.PrintTable(s.out, []string{"Address", "ID", "Type", "NUMA", "Provider", "Class", "Traits, or why it is not reported"}, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.out, "%d devices in %s, %d of them reported; %d errors, %d warnings\n",
+		len(c.Devices), c.Sysfs, reported, c.Errors(), len(c.Findings)-c.Errors())
+	return err
+}
+
+type agentSnapshotCmd struct {
+	Sysfs string `help:"Machine to capture, a directory shaped like /sys." default:"/sys" type:"path" placeholder:"DIR"`
+}
+
+// Run writes the machine as text, without MAC addresses and serial numbers.
+func (c *agentSnapshotCmd) Run(s streams) error {
+	text, err := cloud.Snapshot(c.Sysfs)
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(text)
+	return err
+}

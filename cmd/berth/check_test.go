@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/internal/cloud"
+)
+
+const sampleMachine = root + "/agent/sysfs/sample.txtar"
+
+// write makes a configuration file.
+func writeConf(t *testing.T, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "nova.conf")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Each finding is a sentence with its place; errors are a failure, warnings are none.
+func TestAgentCheck(t *testing.T) {
+	const functions = `device_spec = {"vendor_id":"1b36","product_id":"0010","address":{"bus":"11|21","function":"[1-4]"},"resource_class":"nvme","traits":"fast, small"}`
+	for _, c := range []struct {
+		name   string
+		lines  []string
+		status int
+		says   []string
+	}{
+		{"all is well", []string{"[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", functions}, 0,
+			[]string{"0000:11:00.1", "cmp1_0000:11:00.0", "CUSTOM_NVME", "COMPUTE_MANAGED_PCI_DEVICE CUSTOM_FAST CUSTOM_SMALL OWNER_NOVA", "21 devices in", "8 of them reported; 0 errors, 0 warnings",
+				"is a bridge", "no entry of device_spec matches it"}},
+		{"nothing is configured", nil, 0, []string{"device_spec is not set", "0 of them reported; 0 errors"}},
+		{"not reported", []string{"[pci]", functions}, 0, []string{"is offered, but [pci] report_in_placement is off", "0 of them reported"}},
+		{"warnings", []string{"[pci]", "report_in_placement = true", functions, `device_spec = [{"vendor_id":"ffff"},`, ` {"address":"0000:11:00.1","traits":"late"}]`,
+			`passthrough_whitelist = {"address":"0000:00:1f.0"}`, "reprot = 1"}, 0,
+			[]string{"nova.conf:4, {\"vendor_id\": \"ffff\"} matches no device", "nova.conf:4, {\"address\": \"0000:11:00.1\", \"traits\": \"CUSTOM_LATE\"} is never reached",
+				"nova.conf:6: [pci] passthrough_whitelist: a deprecated name", "nothing but bridges", "nova.conf:7: [pci] reprot: Berth does not know", "0 errors, 5 warnings"}},
+		{"all errors at once", []string{"[pci]", "report_in_placement = true", `device_spec = {"vendor_id":"1b36","product_id":"0010"}`, `device_spec = {"vendor":"8086"}`,
+			`device_spec = {"devname":"eth0"}`, `alias = {"name":"a"}`}, 1,
+			[]string{"nova.conf:4: [pci] device_spec = ", `unknown key "vendor"`, "nova.conf:6: [pci] alias", "PF 0000:11:00.0", "PF 0000:21:00.0", `devname "eth0"`, "5 errors", "(errors: 5)",
+				"cannot be reported as device_spec at"}},
+		{"D34 one_time_use without reporting", []string{"[pci]", `device_spec = {"address":"0000:22:00.0","one_time_use":true}`}, 1, []string{"nova.conf:2", "needs [pci] report_in_placement"}},
+		{"no machine", []string{"[berth]", "sysfs = /nowhere"}, 1, []string{"nova.conf:2", "/nowhere"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			path := writeConf(t, c.lines...)
+			if status := run([]string{"agent", "check", "--config-file", path, "--sysfs", sampleMachine}, &out, &out); status != c.status {
+				t.Errorf("status %d", status)
+			}
+			for _, word := range c.says {
+				if !strings.Contains(out.String(), word) {
+					t.Errorf("does not say %q:\n%s", word, &out)
+				}
+			}
+		})
+	}
+}
+
+// Programs read the same as JSON, also when it is wrong.
+func TestAgentCheckJSON(t *testing.T) {
+	var out, errors bytes.Buffer
+	path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", `device_spec = {"address":"0000:22:00.0","traits":"a"}`, `device_spec = {"devname":"x"}`)
+	if status := run([]string{"agent", "check", "-o", "json", "--config-file", path, "--sysfs", sampleMachine}, &out, &errors); status != 1 {
+		t.Errorf("status %d", status)
+	}
+	var c cloud.Checked
+	if err := json.Unmarshal(out.Bytes(), &c); err != nil {
+		t.Fatal(err)
+	}
+	d := c.Devices[len(c.Devices)-1]
+	if c.Host != "cmp1" || !c.Report || c.Errors() != 1 || len(c.Devices) != 21 || !d.Reported || d.Provider != "cmp1_0000:22:00.0" || d.ResourceClass != "CUSTOM_PCI_8086_10D3" ||
+		strings.Join(d.Traits, " ") != "COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA" || !strings.Contains(d.Entry, "nova.conf:5") {
+		t.Errorf("%s", &out)
+	}
+	if !strings.Contains(errors.String(), "would not start") {
+		t.Errorf("%s", &errors)
+	}
+}
+
+// What is captured of a captured machine is the same, and a place that is no machine is refused.
+func TestAgentSnapshot(t *testing.T) {
+	var first, second bytes.Buffer
+	copied := filepath.Join(t.TempDir(), "copy.txtar")
+	if status := run([]string{"agent", "snapshot", "--sysfs", sampleMachine}, &first, &first); status != 0 || !strings.Contains(first.String(), "0000:21:00.4/physfn") {
+		t.Fatalf("%d\n%s", status, &first)
+	}
+	if err := os.WriteFile(copied, first.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status := run([]string{"agent", "snapshot", "--sysfs", copied}, &second, &second); status != 0 || !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Errorf("%d\n%s", status, &second)
+	}
+	var out bytes.Buffer
+	if status := run([]string{"agent", "snapshot", "--sysfs", t.TempDir()}, &out, &out); status != 1 || !strings.Contains(out.String(), "not shaped like /sys") {
+		t.Errorf("%d %s", status, &out)
+	}
+}

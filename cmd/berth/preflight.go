@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/pci"
+)
+
+type preflightCmd struct {
+	ConfigFile []string `help:"Compute's configuration, whose aliases are judged too; may be repeated." type:"existingfile" placeholder:"FILE"`
+}
+
+// Run prints what stands between the cloud and pci_in_placement; anything that does is a failure.
+func (c *preflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
+	var found []string
+	var aliases pci.Aliases
+	if len(c.ConfigFile) > 0 {
+		settings, _, err := files{ConfigFile: c.ConfigFile}.read(s)
+		if err != nil {
+			return err
+		}
+		found, aliases = settings.CheckAliases(), settings.Aliases
+	}
+	p, err := cli.AskPreflight(ctx, g, time.Now(), aliases, found)
+	if err != nil {
+		return err
+	}
+	return cli.PrintPreflight(g, p)
+}
+
+type agentPreflightCmd struct{ files }
+
+// Run prints what the agent would change in Placement if it reported devices there; what stops it is a failure.
+func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
+	settings, log, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	return cloud.PreflightAgent(ctx, settings, filepath.Join(c.DataDir, "agent"), cloud.OverTCP(g.PlacementURL, g.ComputeURL), log, s.out, g.Output == "json")
+}

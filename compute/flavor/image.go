@@ -1,0 +1,77 @@
+package flavor
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// Image is what a server starts from, as far as it has a say in where the server may lie. An image that is known by id only has none.
+type Image struct {
+	Properties map[string]string // such as hw_numa_nodes, or trait:HW_CPU_X86_AVX2 with the value required
+}
+
+// wish is one thing that a flavor and an image may both say: "hw:cpu_policy" and "hw_cpu_policy".
+type wish struct {
+	key           string // of the flavor
+	flavor, image string // what each says; empty: nothing
+}
+
+// wishes reads one wish by the flavor's key.
+func wishes(f Flavor, i Image, key string) wish {
+	return wish{key: key, flavor: strings.TrimSpace(f.ExtraSpecs[key]), image: strings.TrimSpace(i.Properties[imageKey(key)])}
+}
+
+func imageKey(key string) string { return strings.Replace(key, ":", "_", 1) }
+
+// name is where the word of a wish comes from, for sentences.
+func (w wish) name() string {
+	if w.flavor == "" && w.image != "" {
+		return "image property " + imageKey(w.key)
+	}
+	return "extra spec " + w.key
+}
+
+// word is what both say together, one of the known words or nothing. The image may not say otherwise than the flavor.
+func (w wish) word(known ...string) (string, error) {
+	for _, said := range []wish{{key: w.key, flavor: w.flavor}, {key: w.key, image: w.image}} {
+		text := said.flavor + said.image
+		if text != "" && !slices.Contains(known, text) {
+			return "", invalid("%s is %q; write one of %s", said.name(), text, strings.Join(known, ", "))
+		}
+	}
+	if w.flavor != "" && w.image != "" && w.flavor != w.image {
+		return "", w.forbidden()
+	}
+	return cmp.Or(w.flavor, w.image), nil
+}
+
+// forbidden is the fault of an image that wants otherwise than its flavor: 403, as Nova answers.
+func (w wish) forbidden() error {
+	return fault.New(fault.Forbidden, "flavor.Ask", "image property %s is %q, and extra spec %s of the flavor is %q: the image may not override it",
+		imageKey(w.key), w.image, w.key, w.flavor)
+}
+
+// traits are what an image requires of a host: properties trait:NAME with the value required.
+func (i Image) traits() ([]resource.Trait, error) {
+	var list []resource.Trait
+	for _, key := range slices.Sorted(maps.Keys(i.Properties)) {
+		name, ok := strings.CutPrefix(key, "trait:")
+		if !ok {
+			continue
+		}
+		trait := resource.Trait(name)
+		if !resource.IsStandardTrait(trait) && !resource.IsCustom(name) {
+			return nil, invalid("image property %s: %q is no trait; a trait of your own begins with CUSTOM_", key, name)
+		}
+		if i.Properties[key] != "required" {
+			return nil, invalid("image property %s is %q; write required", key, i.Properties[key])
+		}
+		list = append(list, trait)
+	}
+	return list, nil
+}

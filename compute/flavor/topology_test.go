@@ -1,0 +1,319 @@
+package flavor_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+)
+
+type specs = map[string]string
+
+// showParts writes cells down: "0,1(1) 1024 MiB 2048 isolate +1" is CPUs, those dedicated, memory, pages, threads, emulator.
+func showParts(parts []numa.Part) string {
+	var list []string
+	for _, p := range parts {
+		text := fmt.Sprint(p.VCPUs)
+		if len(p.Dedicated) > 0 {
+			text += fmt.Sprintf("(%s)", strings.Trim(fmt.Sprint(p.Dedicated), "[]"))
+		}
+		text += fmt.Sprintf(" %d", p.MemoryMB)
+		if p.PageKB != 0 {
+			text += fmt.Sprintf(" pages %d", p.PageKB)
+		}
+		if p.Threads != "" {
+			text += " " + string(p.Threads)
+		}
+		if p.Emulator > 0 {
+			text += fmt.Sprintf(" +%d", p.Emulator)
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, "; ")
+}
+
+// What makes NUMA cells, and which (pci.md 5.6), and what is asked of Placement for them (5.1).
+func TestTopology(t *testing.T) {
+	four := flavor.Flavor{Name: "four", VCPUs: 4, MemoryMB: 4096, DiskGB: 1}
+	const plain = "DISK_GB:1,MEMORY_MB:4096,VCPU:4"
+	const pinned = "DISK_GB:1,MEMORY_MB:4096,PCPU:4"
+	for _, c := range []struct {
+		name  string
+		specs specs
+		image specs
+		want  string
+		ask   string
+	}{
+		{"nothing said", nil, nil, "", plain},
+		{"a PCI alias alone makes none", specs{"pci_passthrough:alias": "nic:1", "hw:pci_numa_affinity_policy": "required"}, nil, "", plain},
+		{"shared CPUs alone make none", specs{"hw:cpu_policy": "shared"}, nil, "", plain},
+		{"numa_nodes", specs{"hw:numa_nodes": "2"}, nil, "[0 1] 2048; [2 3] 2048", plain},
+		{"numa_nodes of the image", nil, specs{"hw_numa_nodes": "1"}, "[0 1 2 3] 4096", plain},
+		{"both say the same", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_nodes": "2"}, "[0 1] 2048; [2 3] 2048", plain},
+		{"each by itself", specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0,2-3", "hw:numa_cpus.1": "1", "hw:numa_mem.0": "1024", "hw:numa_mem.1": "3072"}, nil,
+			"[0 2 3] 1024; [1] 3072", plain},
+		{"each by itself, of the image", specs{"hw:numa_nodes": "2"}, specs{"hw_numa_cpus.0": "0-2", "hw_numa_cpus.1": "3", "hw_numa_mem.0": "1024", "hw_numa_mem.1": "3072"},
+			"[0 1 2] 1024; [3] 3072", plain},
+		{"pages make a cell", specs{"hw:mem_page_size": "2048"}, nil, "[0 1 2 3] 4096 pages 2048", plain},
+		{"pages with a unit", specs{"hw:mem_page_size": "1GB"}, nil, "[0 1 2 3] 4096 pages 1048576", plain},
+		{"small pages", specs{"hw:mem_page_size": "small"}, nil, "[0 1 2 3] 4096 pages -3", plain},
+		{"pages of 4 KiB are small", specs{"hw:mem_page_size": "4"}, nil, "[0 1 2 3] 4096 pages -3", plain},
+		{"large pages", specs{"hw:mem_page_size": "large"}, nil, "[0 1 2 3] 4096 pages -1", plain},
+		{"any pages", specs{"hw:mem_page_size": "any"}, nil, "[0 1 2 3] 4096 pages -2", plain},
+		{"any, and the image says which", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"}, "[0 1 2 3] 4096 pages 2048", plain},
+		{"large, and the image says which", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "1048576"}, "[0 1 2 3] 4096 pages 1048576", plain},
+		{"dedicated", specs{"hw:cpu_policy": "dedicated"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
+		{"dedicated by the image", nil, specs{"hw_cpu_policy": "dedicated"}, "[0 1 2 3](0 1 2 3) 4096", pinned},
+		{"a flavor that says dedicated has its way", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_policy": "shared"}, "[0 1 2 3](0 1 2 3) 4096", pinned},
+		{"resources:PCPU", specs{"resources:PCPU": "4", "resources:VCPU": "0"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
+		{"resources:PCPU alone", specs{"resources:PCPU": "4"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
+		{"mixed", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-1", "hw:numa_nodes": "2"}, nil, "[0 1] 2048; [2 3](2 3) 2048",
+			"DISK_GB:1,MEMORY_MB:4096,PCPU:2,VCPU:2"},
+		{"mixed, the emulator isolated", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1-3,^2", "hw:emulator_threads_policy": "isolate"}, nil,
+			"[0 1 2 3](1 3) 4096 +1", "DISK_GB:1,MEMORY_MB:4096,PCPU:3,VCPU:2"},
+		{"the emulator isolated", specs{"hw:cpu_policy": "dedicated", "hw:numa_nodes": "2", "hw:emulator_threads_policy": "isolate"}, nil,
+			"[0 1](0 1) 2048 +1; [2 3](2 3) 2048", "DISK_GB:1,MEMORY_MB:4096,PCPU:5"},
+		{"the emulator shares", specs{"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "share"}, nil, "[0 1 2 3](0 1 2 3) 4096", pinned},
+		{"require", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, nil, "[0 1 2 3](0 1 2 3) 4096 require", pinned + " +HW_CPU_HYPERTHREADING"},
+		{"isolate", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}, nil, "[0 1 2 3](0 1 2 3) 4096 isolate", pinned + " -HW_CPU_HYPERTHREADING"},
+		{"isolate by the image", specs{"hw:cpu_policy": "dedicated"}, specs{"hw_cpu_thread_policy": "isolate"}, "[0 1 2 3](0 1 2 3) 4096 isolate", pinned + " -HW_CPU_HYPERTHREADING"},
+		{"prefer wants no trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"}, specs{"hw_cpu_thread_policy": "isolate"},
+			"[0 1 2 3](0 1 2 3) 4096 prefer", pinned},
+		{"traits of the image", nil, specs{"trait:HW_CPU_X86_AVX2": "required", "trait:CUSTOM_GOLD": "required", "os_type": "linux"}, "", plain + " +CUSTOM_GOLD +HW_CPU_X86_AVX2"},
+		{"Z15 socket", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}, nil,
+			"[0 1 2 3] 4096", plain + " +COMPUTE_SOCKET_PCI_NUMA_AFFINITY"},
+		{"Z15 socket of the image", specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}, specs{"hw_pci_numa_affinity_policy": "socket"},
+			"[0 1 2 3] 4096", plain + " +COMPUTE_SOCKET_PCI_NUMA_AFFINITY"},
+		{"Z15 socket without cells means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1"}, nil, "", plain},
+		{"Z15 socket without devices means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "hw:numa_nodes": "1"}, nil, "[0 1 2 3] 4096", plain},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := four
+			f.ExtraSpecs = c.specs
+			image := flavor.Image{Properties: c.image}
+			parts, err := flavor.Topology(f, image)
+			if got := showParts(parts); err != nil || got != c.want {
+				t.Errorf("got %s %v, want %s", got, err, c.want)
+			}
+			ask, _, err := flavor.Ask(f, image, aliases(t), flavor.Options{}, ids())
+			if got := strings.TrimSpace(show(ask)); err != nil || got != "[] "+c.ask {
+				t.Errorf("asks %s %v, want %s", got, err, c.ask)
+			}
+		})
+	}
+}
+
+// Z18 and 4.4: the flavor's or the image's NUMA policy is stronger than the alias'; both must not differ.
+func TestNUMAPolicy(t *testing.T) {
+	for _, c := range []struct {
+		row, flavor, image string
+		kind               fault.Kind
+		want               pci.Policy
+	}{
+		{"Z18 none", "", "", "", pci.Legacy},
+		{"Z18 flavor only", "required", "", "", pci.Required},
+		{"Z18 image only", "", "preferred", "", pci.Preferred},
+		{"Z18 equal", "socket", "socket", "", pci.Socket},
+		{"Z18 conflict", "required", "preferred", fault.Forbidden, ""},
+		{"Z18 invalid in the flavor", "near", "", fault.Invalid, ""},
+		{"Z18 invalid in the image", "required", "near", fault.Invalid, ""},
+	} {
+		t.Run(c.row, func(t *testing.T) {
+			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "nic:2"}}
+			image := flavor.Image{Properties: specs{}}
+			if c.flavor != "" {
+				f.ExtraSpecs["hw:pci_numa_affinity_policy"] = c.flavor
+			}
+			if c.image != "" {
+				image.Properties["hw_pci_numa_affinity_policy"] = c.image
+			}
+			_, requests, err := flavor.Ask(f, image, aliases(t), flavor.Options{PCIInPlacement: true}, ids())
+			if c.kind != "" {
+				if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), "pci_numa_affinity_policy") {
+					t.Errorf("got %v, want %s", err, c.kind)
+				}
+				return
+			}
+			if err != nil || requests[0].Policy != c.want {
+				t.Errorf("%+v %v", requests, err)
+			}
+		})
+	}
+}
+
+func TestTopologyRefuses(t *testing.T) {
+	maps := specs{"hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "2048", "hw:numa_mem.1": "2048"}
+	with := func(change specs) specs {
+		out := specs{}
+		for k, v := range maps {
+			out[k] = v
+		}
+		for k, v := range change {
+			out[k] = v
+			if v == "" {
+				delete(out, k)
+			}
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name  string
+		specs specs
+		image specs
+		kind  fault.Kind
+		says  string
+	}{
+		{"nodes", specs{"hw:numa_nodes": "0"}, nil, fault.Invalid, "hw:numa_nodes"},
+		{"nodes of the image", nil, specs{"hw_numa_nodes": "x"}, fault.Invalid, "image property hw_numa_nodes"},
+		{"nodes differ", specs{"hw:numa_nodes": "1"}, specs{"hw_numa_nodes": "2"}, fault.Forbidden, "hw_numa_nodes"},
+		{"uneven", specs{"hw:numa_nodes": "3"}, nil, fault.Invalid, "cannot be divided evenly"},
+		{"more nodes than CPUs", specs{"hw:numa_nodes": "2000000000"}, nil, fault.Invalid, "cannot be divided evenly"},
+		{"maps without nodes", with(specs{"hw:numa_nodes": ""}), nil, fault.Invalid, "how many in hw:numa_nodes"},
+		{"maps incomplete", with(specs{"hw:numa_mem.1": ""}), nil, fault.Invalid, "how much memory"},
+		{"maps of a cell too many", with(specs{"hw:numa_mem.2": "1"}), nil, fault.Invalid, "hw:numa_mem.2"},
+		{"a CPU twice", with(specs{"hw:numa_cpus.1": "1-3"}), nil, fault.Invalid, "CPU 1, which NUMA cell 0 has"},
+		{"a CPU that is not there", with(specs{"hw:numa_cpus.1": "2-4"}), nil, fault.Invalid, "there are 4 CPUs"},
+		{"a CPU left over", with(specs{"hw:numa_cpus.1": "3"}), nil, fault.Invalid, "3 CPUs together"},
+		{"no CPU list", with(specs{"hw:numa_cpus.1": "b"}), nil, fault.Invalid, "hw:numa_cpus.1"},
+		{"memory left over", with(specs{"hw:numa_mem.1": "1024"}), nil, fault.Invalid, "3072 MiB together"},
+		{"no memory", with(specs{"hw:numa_mem.1": "much"}), nil, fault.Invalid, "hw:numa_mem.1"},
+		{"maps differ", maps, specs{"hw_numa_mem.0": "1024"}, fault.Forbidden, "hw_numa_mem.0"},
+		{"pages", specs{"hw:mem_page_size": "huge"}, nil, fault.Invalid, "hw:mem_page_size"},
+		{"pages of no machine", specs{"hw:mem_page_size": "3000"}, nil, fault.Invalid, "no machine"},
+		{"pages of the image alone", nil, specs{"hw_mem_page_size": "2048"}, fault.Forbidden, "hw_mem_page_size"},
+		{"pages of the image against small", specs{"hw:mem_page_size": "small"}, specs{"hw_mem_page_size": "2048"}, fault.Forbidden, "hw_mem_page_size"},
+		{"small pages of the image against large", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "small"}, fault.Forbidden, "hw_mem_page_size"},
+		{"memory no multiple of the page", specs{"hw:mem_page_size": "1GB", "hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "1536", "hw:numa_mem.1": "2560"},
+			nil, fault.Invalid, "no multiple"},
+		{"CPU policy", specs{"hw:cpu_policy": "pinned"}, nil, fault.Invalid, "hw:cpu_policy"},
+		{"shared may not be raised", specs{"hw:cpu_policy": "shared"}, specs{"hw_cpu_policy": "dedicated"}, fault.Forbidden, "hw_cpu_policy"},
+		{"mixed may not be raised", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, specs{"hw_cpu_policy": "dedicated"}, fault.Forbidden, "hw_cpu_policy"},
+		{"policy and resources", specs{"hw:cpu_policy": "dedicated", "resources:PCPU": "4"}, nil, fault.Invalid, "leave one of them out"},
+		{"shared and PCPU", specs{"hw:cpu_policy": "shared", "resources:PCPU": "4"}, nil, fault.Invalid, "leave one of them out"},
+		{"PCPU for some", specs{"resources:PCPU": "2"}, nil, fault.Invalid, "hw:cpu_policy=mixed"},
+		{"PCPU and emulator", specs{"resources:PCPU": "4", "hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid, "hw:cpu_policy=dedicated"},
+		{"mixed without mask", specs{"hw:cpu_policy": "mixed"}, nil, fault.Invalid, "hw:cpu_dedicated_mask"},
+		{"mask of all", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3"}, nil, fault.Invalid, "4 of 4"},
+		{"mask of none", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-3"}, nil, fault.Invalid, "0 of 4"},
+		{"mask alone", specs{"hw:cpu_dedicated_mask": "0"}, nil, fault.Invalid, "needs hw:cpu_policy=mixed"},
+		{"thread policy", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "x"}, nil, fault.Invalid, "hw:cpu_thread_policy"},
+		{"thread policy without dedicated CPUs", specs{"hw:cpu_thread_policy": "isolate"}, nil, fault.Invalid, "no CPU is dedicated"},
+		{"thread policies differ", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, specs{"hw_cpu_thread_policy": "isolate"}, fault.Forbidden, "hw_cpu_thread_policy"},
+		{"emulator without dedicated CPUs", specs{"hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid, "no CPU is dedicated"},
+		{"trait of the image", nil, specs{"trait:AVX": "required"}, fault.Invalid, `"AVX"`},
+		{"trait of the image forbidden", nil, specs{"trait:HW_CPU_X86_AVX2": "forbidden"}, fault.Invalid, "write required"},
+		{"trait of the image against the flavor", specs{"trait:CUSTOM_GOLD": "forbidden"}, specs{"trait:CUSTOM_GOLD": "required"}, fault.Invalid, "both required and forbidden"},
+		{"isolate against the flavor's own trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate", "trait:HW_CPU_HYPERTHREADING": "required"}, nil,
+			fault.Invalid, "both required and forbidden"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := flavor.Flavor{Name: "four", VCPUs: 4, MemoryMB: 4096, ExtraSpecs: c.specs}
+			_, _, err := flavor.Ask(f, flavor.Image{Properties: c.image}, aliases(t), flavor.Options{}, ids())
+			if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), c.says) {
+				t.Errorf("got %v, want %s that says %s", err, c.kind, c.says)
+			}
+		})
+	}
+}
+
+// A flavor of a size that no machine has is refused before its CPUs are counted one by one.
+func TestHugeFlavors(t *testing.T) {
+	for _, s := range []specs{{"hw:cpu_policy": "dedicated"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, {"hw:numa_nodes": "1"}, {"resources:PCPU": "2147483647"}} {
+		f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1, ExtraSpecs: s}
+		if _, err := flavor.Topology(f, flavor.Image{}); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "4096") {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+	f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1}
+	if parts, err := flavor.Topology(f, flavor.Image{}); parts != nil || err != nil {
+		t.Errorf("without cells any number will do: %v %v", parts, err)
+	}
+}
+
+// R1: an alias that asks for another class, or a trait more, than the device has asks Placement for what it does not have.
+func TestR1(t *testing.T) {
+	for alias, want := range map[string]string{
+		`{"name":"a","vendor_id":"8086","product_id":"1533"}`:       "[R1-0] CUSTOM_PCI_8086_1533:1\n",
+		`{"name":"a","resource_class":"PGPU"}`:                      "[R1-0] PGPU:1\n",
+		`{"name":"a","resource_class":"gpu","traits":"purple,big"}`: "[R1-0] CUSTOM_GPU:1 +CUSTOM_BIG +CUSTOM_PURPLE\n",
+	} {
+		as, err := pci.ParseAliases(true, alias)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "a:1"}}
+		ask, _, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: true}, ids())
+		if got := show(ask); err != nil || got != "[] VCPU:1\n"+want {
+			t.Errorf("%s asks %s %v", alias, got, err)
+		}
+	}
+}
+
+func FuzzTopology(f *testing.F) {
+	f.Add("2", "0-1", "2-3", "2048", "any", "mixed", "^0", "isolate")
+	f.Add("1", "^0", ",", "-1", "1GB", "dedicated", "", "share")
+	f.Fuzz(func(t *testing.T, nodes, cpus0, cpus1, mem, pages, policy, mask, emulator string) {
+		fl := flavor.Flavor{Name: "f", VCPUs: 4, MemoryMB: 4096, ExtraSpecs: specs{}}
+		for key, value := range map[string]string{"hw:numa_nodes": nodes, "hw:numa_cpus.0": cpus0, "hw:numa_cpus.1": cpus1, "hw:numa_mem.0": mem, "hw:numa_mem.1": "2048",
+			"hw:mem_page_size": pages, "hw:cpu_policy": policy, "hw:cpu_dedicated_mask": mask, "hw:emulator_threads_policy": emulator} {
+			if value != "" {
+				fl.ExtraSpecs[key] = value
+			}
+		}
+		parts, err := flavor.Topology(fl, flavor.Image{})
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Errorf("%v: %v", fl.ExtraSpecs, err)
+			}
+			return
+		}
+		total, memory := 0, 0
+		for _, p := range parts {
+			total, memory = total+len(p.VCPUs), memory+p.MemoryMB
+		}
+		if len(parts) > 0 && (total != 4 || memory != 4096) {
+			t.Errorf("%v: %+v", fl.ExtraSpecs, parts)
+		}
+	})
+}
+
+// Where the unsuffixed group asks for nothing, what is wanted of the host is asked of the root.
+func TestTraitsOfTheHostGoToTheRoot(t *testing.T) {
+	f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 64, ExtraSpecs: specs{"resources1:VCPU": "2", "resources1:MEMORY_MB": "64"}}
+	ask, _, err := flavor.Ask(f, flavor.Image{Properties: specs{"trait:HW_CPU_X86_AVX2": "required"}}, nil, flavor.Options{}, ids())
+	if err != nil || len(ask.Groups) != 1 || len(ask.RootRequired) != 1 || ask.RootRequired[0] != "HW_CPU_X86_AVX2" {
+		t.Errorf("%+v %v", ask, err)
+	}
+}
+
+// The rows A17 to A21 of pci.md 7.10: the groups of devices.
+func TestGroupRows(t *testing.T) {
+	as, err := pci.ParseAliases(true, `{"name":"a","vendor_id":"de12","product_id":"1234"}`, `{"name":"b","vendor_id":"0fff","product_id":"dead"}`,
+		`{"name":"c","resource_class":"gpu","traits":"foo,bar,CUSTOM_BLUE"}`, `{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1234"}`,
+		`{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1235"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		row, text string
+		off       bool
+		want      string
+	}{
+		{"A17", "a:1", true, ""},
+		{"A19", "a:1,b:2", false, "[R1-0] CUSTOM_PCI_DE12_1234:1\n[R2-0] CUSTOM_PCI_0FFF_DEAD:1\n[R2-1] CUSTOM_PCI_0FFF_DEAD:1\npolicy none\n"},
+		{"A21", "c:1", false, "[R1-0] CUSTOM_GPU:1 +CUSTOM_BAR +CUSTOM_BLUE +CUSTOM_FOO\n"},
+		{"T16 R3 alternatives of one class are one question", "d:1", false, "[R1-0] CUSTOM_X:1\n"},
+	} {
+		t.Run(c.row, func(t *testing.T) {
+			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": c.text}}
+			ask, requests, err := flavor.Ask(f, flavor.Image{}, as, flavor.Options{PCIInPlacement: !c.off}, ids())
+			if got := show(ask); err != nil || got != "[] VCPU:1\n"+c.want || len(requests) == 0 {
+				t.Errorf("got %s %v, want %s", got, err, c.want)
+			}
+		})
+	}
+}

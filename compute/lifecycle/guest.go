@@ -1,0 +1,241 @@
+package lifecycle
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
+)
+
+// said is what an agent says of a guest.
+type said struct {
+	phase    string
+	host, as string
+	devices  []schedule.Picked
+	parts    []numa.Placed
+	build    int
+	message  string
+}
+
+// Expects reports whether a guest of this consumer is awaited on a host: it stands in the assignments there.
+func (s Server) Expects(consumer, host string) bool {
+	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Consumer == consumer && e.Host == host })
+}
+
+// hears finds out of which of its stays an agent speaks. Of another it speaks too late, or of what it was before.
+func hears(s Server, g said, now time.Time) Server {
+	if g.as == "" {
+		g.as = s.ID
+	}
+	mine := g.as == s.ID || g.as == s.Was && g.phase == "gone" // it may go before its agent has heard of its new id
+	if mine && g.host != "" && g.host == s.Placed() {
+		return ownGuest(s, g, now)
+	}
+	if m := s.Move; m != nil && m.From.Host == g.host {
+		doomed := !s.Requested.IsZero() && g.as == m.From.Was && (g.phase == "gone" || g.phase == "failed")
+		if g.as == m.From.Consumer || doomed {
+			return sourceGuest(s, g, now)
+		}
+	}
+	i := slices.IndexFunc(s.Left, func(l Stay) bool { return l.Host == g.host && !l.Gone && (g.as == l.Consumer || g.as == l.Was) })
+	if i < 0 {
+		return s
+	}
+	s.Left = slices.Clone(s.Left)
+	switch {
+	case g.phase == "gone" || g.phase == "failed":
+		s.Left[i].Gone = true
+		s = mark(s, now, "nothing of what it left is on "+g.host+" any more")
+	case g.as == s.Left[i].Consumer: // its agent knows it by the new id
+		s.Left[i].Was = ""
+	}
+	return s
+}
+
+// ownGuest takes in what is said of the guest of the server's own consumer, where it is placed.
+func ownGuest(s Server, g said, now time.Time) Server {
+	switch g.phase {
+	case "gone":
+		return vanished(s, "", now)
+	case "failed":
+		return broken(s, g.message, now)
+	case "departed":
+		return s // it goes nowhere
+	}
+	switch s.State {
+	case Receiving, Crossing:
+		s = hear(s, g, now)
+		if s.State == Receiving && g.phase == "claimed" {
+			s.State = Crossing
+			s = mark(s, now, fmt.Sprintf("the agent of %s is to send the guest to %s", s.Move.From.Host, s.Host))
+		}
+	case Assigned:
+		s = hear(s, g, now)
+		if g.phase == "running" && s.Power == On || g.phase == "stopped" && s.Power == Off {
+			s = arrive(s, now, g.phase == "stopped")
+		}
+	case Active, Resized:
+		s = hear(s, g, now)
+		s.Was = "" // the agent knows it by its id
+		if g.phase != "claimed" {
+			s = settle(s, g, now)
+		}
+	}
+	return s // else it is not in the assignments, or not any more: late
+}
+
+// settle ends what is being done to a guest that is there, when the agent says so.
+func settle(s Server, g said, now time.Time) Server {
+	stopped := g.phase == "stopped"
+	was := s.Doing
+	switch s.Doing {
+	case Rebooting, RebootingHard:
+		if !stopped {
+			return s // late: from before
+		}
+		s.Doing = RebootStarted
+		if was == RebootingHard {
+			s.Doing = RebootStartedHard
+		}
+	case Rebuilding:
+		if g.build != 0 && g.build != s.Builds || stopped != (s.Power == Off) {
+			return s // late: of the guest before
+		}
+		s.Doing, s.Fault = "", nil
+	case "":
+	default:
+		if stopped != (s.Power == Off) {
+			return s // late
+		}
+		if s.Doing = ""; was == RebootStarted || was == RebootStartedHard {
+			s.Fault = nil
+		}
+	}
+	if s.Stopped == stopped && s.Doing == was {
+		return s
+	}
+	s.Stopped = stopped
+	word := "runs"
+	if stopped {
+		word = "has stopped"
+	}
+	return mark(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
+}
+
+// vanished goes on when nothing of the guest is left where the server is placed. One that is assigned is built anew by its agent.
+func vanished(s Server, why string, now time.Time) Server {
+	switch s.State {
+	case Unassigning:
+		s.State = Releasing
+	case Shelving:
+		s.State = Offloading
+	case Reverting:
+		s.State = Undoing
+	default:
+		return s
+	}
+	return mark(s, now, "nothing of the guest is left on "+s.Host+also(": ", why))
+}
+
+// broken goes on when the guest cannot be built or kept where the server is placed, and nothing of it is left there.
+func broken(s Server, message string, now time.Time) Server {
+	text := fmt.Sprintf("%s: %s", s.Host, message)
+	switch s.State {
+	case Assigned, Receiving:
+		return retreat(s, message, now)
+	case Active:
+		// It has run, so it may have had data: it is not built anew elsewhere.
+		s = mark(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
+		s.Doing = ""
+		return fail(s, now, Failing, "The server failed on "+bare(text)+".")
+	case Resized:
+		return back(s, now, "The guest failed before its move was confirmed: "+bare(text)+".")
+	case Crossing:
+		return back(s, now, "The live migration failed on "+bare(text)+".")
+	}
+	return vanished(s, "", now)
+}
+
+// sourceGuest takes in what is said of the guest at the source of a move.
+func sourceGuest(s Server, g said, now time.Time) Server {
+	here := g.phase != "gone" && g.phase != "failed"
+	if here && g.as == s.Move.From.Consumer && s.Move.Keyed && s.Move.From.Was != "" {
+		s.change().From.Was = "" // the agent knows it by its new id
+	}
+	switch g.phase {
+	case "claimed", "running", "stopped":
+		m := s.change()
+		m.From.Devices, m.From.Cells, m.From.Heard = slices.Clone(g.devices), slices.Clone(g.parts), true
+		m.Down = m.Down || g.phase == "stopped"
+		if s.State == Handing {
+			return try(s, now)
+		}
+		if s.State == Halting && m.Down {
+			s.State = Assigned
+			s = tell(s, now, "post-migrating")
+			return mark(s, now, fmt.Sprintf("the guest on %s has stopped; the agent of %s is to build it", m.From.Host, s.Host))
+		}
+	case "departed":
+		if s.State == Crossing {
+			from := s.Move.From.Host
+			s = leave(tell(s, now, "completed"))
+			s.State, s.Doing = Active, Arriving
+			return mark(s, now, fmt.Sprintf("the guest has left %s for %s", from, s.Host))
+		}
+	case "failed":
+		return stuck(s, g.message, now)
+	case "gone":
+		if !s.Requested.IsZero() {
+			s.change().From.Gone = true
+		} // else the agent builds it anew, because it is assigned
+	}
+	return s
+}
+
+// stuck goes on when the guest at the source cannot leave, or has been lost there.
+func stuck(s Server, message string, now time.Time) Server {
+	text := fmt.Sprintf("%s: %s", s.Move.From.Host, message)
+	if s.State == Crossing { // it runs there as before
+		s = back(s, now, "The live migration failed on "+bare(text)+".")
+		s.State = Reverting // the devices at the destination are claimed
+		return s
+	}
+	if s.Move.Kind == LiveMoving && s.Move.Failed != "" {
+		return s // said twice
+	}
+	m := s.change()
+	m.From.Gone, m.Lost = true, "The server failed on "+bare(text)+"."
+	s = mark(s, now, fmt.Sprintf("the guest failed on %s: %s", m.From.Host, message))
+	switch s.State {
+	case Resized:
+		return confirm(s, now)
+	case Planning, Handing, Scheduling, Claiming, Halting, Retreating:
+		return back(s, now, m.Lost)
+	case Receiving:
+		heard := s.Heard
+		if s = back(s, now, m.Lost); heard {
+			s.State = Reverting
+		}
+	}
+	return s // Assigned: the destination is on its way; Rekeying, Reverting, Undoing, Restoring: it is seen to after that
+}
+
+// hear notes what the agent says that the guest holds.
+func hear(s Server, g said, now time.Time) Server {
+	if s.Heard && slices.Equal(s.Devices, g.devices) && reflect.DeepEqual(s.Cells, g.parts) {
+		return s
+	}
+	s.Heard, s.Devices, s.Cells = true, slices.Clone(g.devices), slices.Clone(g.parts)
+	if len(s.Devices) == 0 {
+		return mark(s, now, "the agent of "+s.Host+" is at it")
+	}
+	var picked []string
+	for _, d := range s.Devices {
+		picked = append(picked, fmt.Sprintf("%s for %s", d.Address, requestName(s.Requests, d.RequestID)))
+	}
+	return mark(s, now, "the agent of "+s.Host+" picked "+strings.Join(picked, ", "))
+}

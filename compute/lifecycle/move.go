@@ -1,0 +1,220 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// change gives the move to be changed: a copy, so that the server given to Next stays as it was.
+func (s *Server) change() *Move {
+	m := *s.Move
+	s.Move = &m
+	return s.Move
+}
+
+// Bars are the hosts where the server must not be put, and why: one that it is to leave, and those where it has left something under
+// a name that its guest would have there again.
+func (s Server) Bars() map[string]string {
+	out := map[string]string{}
+	if s.Move != nil && !s.Move.Stay {
+		out[s.Move.From.Host] = "it is the host that the server is to leave"
+	}
+	for _, l := range s.Left {
+		out[l.Host] = "the server has left something there that is not gone yet"
+	}
+	return out
+}
+
+// tell writes what operators are told of the move.
+func tell(s Server, now time.Time, status string) Server {
+	m := *s.Migration
+	m.Status, m.Updated = status, now
+	if s.Host != "" {
+		m.To = s.Host
+	}
+	s.Migration = &m
+	return s
+}
+
+// plan begins a move: what the server has is put aside as the source, and its own fields become those of the destination.
+func plan(s Server, kind Kind, e Asked, now time.Time) Server {
+	s.Move = &Move{Kind: kind, To: e.To, Stay: e.SameHost && (kind == Resizing || kind == Migrating), As: cmp.Or(s.Was, e.ID), From: s.own()}
+	s.Migration = &Migration{ID: e.ID, Kind: kind, Status: "accepted", From: s.Host, OldFlavor: s.Flavor.ID, NewFlavor: s.Flavor.ID,
+		Begun: now, Updated: now}
+	if kind == Resizing {
+		s.Flavor, s.Ask, s.Requests, s.Topology = e.Flavor, e.Ask, e.Requests, e.Topology
+		s.Migration.NewFlavor = e.Flavor.ID
+	}
+	s.State, s.Doing, s.Round, s.Excluded = Planning, "", 0, nil
+	s.Host, s.Heard, s.Was, s.Devices, s.Cells, s.Choices = "", false, "", nil, nil, nil
+	s.Requests = serve(s.Requests, nil)
+	return mark(s, now, fmt.Sprintf("%s away from %s%s: %s", kind, s.Move.From.Host, also(", to ", e.To), describe(s.Ask, s.Requests)))
+}
+
+// unplan puts the server back to what it had before the move.
+func unplan(s Server) Server {
+	from := s.Move.From
+	s.State, s.Move, s.Doing = Active, nil, ""
+	s.Host, s.Was, s.Flavor, s.Ask, s.Requests = from.Host, from.Was, from.Flavor, from.Ask, from.Requests
+	s.Devices, s.Topology, s.Cells, s.Heard, s.Choices = from.Devices, from.Topology, from.Cells, from.Heard, nil
+	if from.Choice != nil {
+		s.Choices = []schedule.Choice{*from.Choice}
+	}
+	return s
+}
+
+// rekeyed goes on when the migration holds what the server held.
+func rekeyed(s Server, now time.Time) Server {
+	m := s.change()
+	m.Keyed = true
+	m.From.Was, m.From.Consumer = m.From.Consumer, m.As
+	m.Halted = m.Kind == Evacuating // should its host return meanwhile, the guest must not run twice
+	s = tell(s, now, "pre-migrating")
+	switch {
+	case !s.Requested.IsZero():
+		return finish(tell(leave(s), now, "cancelled"), now)
+	case m.Lost != "":
+		return back(s, now, m.Lost)
+	case m.Kind == Evacuating, m.From.Gone:
+		return try(s, now)
+	}
+	s.State = Handing
+	return mark(s, now, fmt.Sprintf("the agent of %s is to know of migration %s", m.From.Host, m.As))
+}
+
+// restored goes on when the server holds again what its migration held.
+func restored(s Server, now time.Time) Server {
+	m := *s.Move
+	s = unplan(s)
+	s.Was = m.From.Consumer
+	switch {
+	case !s.Requested.IsZero() && m.From.Gone:
+		s.State = Releasing
+	case !s.Requested.IsZero():
+		s.State = Unassigning
+	case m.Lost != "":
+		return fail(s, now, Failing, m.Lost)
+	case m.Back:
+		s.Doing = TakingBack
+		s = tell(s, now, "reverted")
+	case m.Halted && m.Kind != Evacuating && s.Power == On:
+		s.Doing = PoweringOn
+	}
+	return mark(s, now, "is back on "+s.Host)
+}
+
+// back gives a move up: the server goes back to its source. text is why.
+func back(s Server, now time.Time, text string) Server {
+	m := s.change()
+	m.Failed = text
+	s = tell(s, now, "error")
+	s = mark(s, now, fmt.Sprintf("%s It goes back to %s.", text, m.From.Host))
+	if m.Keyed {
+		s.State, s.Choices = Undoing, nil
+		return s
+	}
+	doomed := !s.Requested.IsZero()
+	gone, lost := m.From.Gone, m.Lost
+	s = unplan(s)
+	switch {
+	case doomed && gone:
+		s.State = Releasing
+	case doomed:
+		s.State = Unassigning
+	case lost != "":
+		return fail(s, now, Failing, lost)
+	}
+	return s
+}
+
+// leave makes the source of a move something that is left behind.
+func leave(s Server) Server {
+	s.Left = append(slices.Clone(s.Left), s.Move.From)
+	s.Move = nil
+	return s
+}
+
+// arrive ends the way to a host: the guest is there.
+func arrive(s Server, now time.Time, stopped bool) Server {
+	s.State, s.Stopped, s.Shelf, s.Fault = Active, stopped, false, nil
+	if s.Launched.IsZero() {
+		s.Launched = now
+	}
+	word := "runs"
+	if stopped {
+		word = "is there, stopped,"
+	}
+	s = mark(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
+	switch m := s.Move; {
+	case m == nil:
+		return s
+	case m.Kind == Evacuating, m.Kind == LiveMoving:
+		return leave(tell(s, now, "completed"))
+	case m.From.Gone:
+		return confirm(s, now)
+	}
+	s.State = Resized
+	return tell(s, now, "finished")
+}
+
+// confirm lets go of the source.
+func confirm(s Server, now time.Time) Server {
+	from := s.Move.From.Host
+	s = leave(tell(s, now, "confirmed"))
+	s.State = Active
+	return mark(s, now, "the move is confirmed; what was on "+from+" is to go")
+}
+
+// revert takes the guest away from where it went.
+func revert(s Server, now time.Time) Server {
+	s.State, s.change().Back = Reverting, true
+	s = tell(s, now, "reverting")
+	return mark(s, now, "the move is reverted; what is on "+s.Host+" is to go")
+}
+
+// bury takes note that a host is dead: nothing of the server is there any more. It comes again and again as long as the host is.
+func bury(s Server, host string, now time.Time) Server {
+	if slices.ContainsFunc(s.Left, func(l Stay) bool { return l.Host == host && !l.Gone }) {
+		s.Left = slices.Clone(s.Left)
+		for i := range s.Left {
+			s.Left[i].Gone = s.Left[i].Gone || s.Left[i].Host == host
+		}
+		s = mark(s, now, "an operator says that host "+host+" is dead: what was left there is free")
+	}
+	if s.Move != nil && s.Move.From.Host == host && !s.Move.From.Gone {
+		s.change().From.Gone = true
+		s = mark(s, now, "an operator says that host "+host+", from which it moves, is dead")
+		s = alone(s, now)
+	}
+	if s.Placed() != host {
+		return s
+	}
+	const dead = "an operator says that the host is dead"
+	switch s.State {
+	case Unassigning, Shelving, Reverting:
+		return vanished(s, dead, now)
+	case Mustering, Halting, Receiving, Assigned:
+		return retreat(s, dead, now)
+	case Crossing:
+		return back(s, now, "The live migration failed: "+host+" is dead, says an operator.")
+	}
+	return s // Active, Resized: it may be evacuated, or reverted
+}
+
+// alone goes on without the source: nobody is there who would answer.
+func alone(s Server, now time.Time) Server {
+	switch s.State {
+	case Handing:
+		return try(s, now)
+	case Halting, Receiving, Crossing:
+		s.State = Assigned
+		return mark(s, now, "the agent of "+s.Host+" is to build the guest")
+	case Resized:
+		return confirm(s, now)
+	}
+	return s
+}

@@ -1,0 +1,431 @@
+package schedule_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// The words of a small machine, so that a case is a line: devices are added with on… functions, requests are made by want.
+
+// dev is a free device on a bus of its own; on is its provider, node its NUMA node.
+func dev(bus uint8, kind pci.Type, product string, on provider.ID, node int) schedule.Device {
+	return schedule.Device{Device: pci.Device{Address: pci.Address{Bus: bus}, Vendor: "8086", Product: product, Type: kind, NUMANode: node},
+		Provider: on, State: schedule.Available, ResourceClass: pci.ClassFor("8086", product)}
+}
+
+// card is a PF (offered or not) with VFs, all on one provider.
+func card(bus uint8, on provider.ID, node int, pf bool, vfs int) (list []schedule.Device) {
+	parent := pci.Address{Bus: bus}
+	if pf {
+		list = append(list, dev(bus, pci.Physical, "1528", on, node))
+	}
+	for i := range vfs {
+		d := dev(bus, pci.Virtual, "1515", on, node)
+		d.Address.Slot, d.Address.Func, d.Parent = uint8(1+i/8), uint8(i%8), &parent
+		list = append(list, d)
+	}
+	return list
+}
+
+// want asks for count devices of a product; the request ids are R, S, T, … in the order of ask.
+func want(count int, kind pci.Type, product string) pci.Request {
+	return pci.Request{Alias: "a", Count: count, Policy: pci.Legacy,
+		Want: pci.Want{Vendor: "8086", Product: product, Type: kind, Class: pci.ClassFor("8086", product)}}
+}
+
+func policy(p pci.Policy, r pci.Request) pci.Request { r.Policy = p; return r }
+
+// named is a request that carries its provider.
+func named(r pci.Request, on provider.ID) pci.Request { r.Providers = []provider.ID{on}; return r }
+
+func or(r pci.Request, w pci.Want) pci.Request { r.Or = []pci.Want{w}; return r }
+
+func migratable(r pci.Request) pci.Request { r.Want.LiveMigratable = pci.Yes; return r }
+
+type ask struct {
+	requests []pci.Request
+	on       []provider.ID // a provider for each device, over all requests; nil: without groups
+	parts    []numa.Part
+}
+
+// on puts the question to one host and tells the refusal, empty for a fit.
+func (a ask) of(h schedule.Host) (reason string, step schedule.Step) {
+	c := schedule.Candidate{Root: h.Provider, Mappings: map[string][]provider.ID{"": {h.Provider}}}
+	requests := slices.Clone(a.requests)
+	next := 0
+	for n := range requests {
+		requests[n].ID = string(rune('R' + n))
+		for i := range requests[n].Count {
+			if a.on != nil {
+				c.Mappings[requests[n].GroupSuffix(i)] = []provider.ID{a.on[next]}
+				next++
+			}
+		}
+	}
+	p := schedule.Picture{Candidates: []schedule.Candidate{c}, Hosts: hosts(h), Parts: a.parts, Now: noon, Silence: schedule.Silence}
+	choices, refusals := schedule.Choose(p, requests, 1)
+	if len(choices)+len(refusals) != 1 {
+		panic("one candidate has one answer")
+	}
+	if len(refusals) == 1 {
+		return refusals[0].Reason, refusals[0].Step
+	}
+	return "", ""
+}
+
+func check(t *testing.T, a ask, h schedule.Host, says string, step schedule.Step) {
+	t.Helper()
+	reason, at := a.of(h)
+	if (reason == "") != (says == "") || !strings.Contains(reason, says) || at != step {
+		t.Errorf("refused %q at %q, want %q at %q", reason, at, says, step)
+	}
+}
+
+// The rows of pci.md 7.11 about what a host's devices can serve, without NUMA; and R3 to R5, M5, M17, S0 and S4.
+func TestDeviceRows(t *testing.T) {
+	three := slices.Concat(card(1, "pf1", 0, true, 4), card(2, "pf2", 0, true, 4), card(3, "pf3", 0, true, 0))
+	vfs := slices.Concat(card(1, "pf1", 0, false, 2), card(2, "pf2", 0, false, 2))
+	plain := []schedule.Device{dev(8, pci.Plain, "1533", "p8", 0), dev(9, pci.Plain, "1533", "p9", 0)}
+	change := func(list []schedule.Device, n int, how func(*schedule.Device)) []schedule.Device {
+		list = slices.Clone(list)
+		how(&list[n])
+		return list
+	}
+	class := pci.Request{Alias: "c", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}}
+	remote := func(d *schedule.Device) { d.RemoteManaged = true }
+	physnet := func(d *schedule.Device) { d.ForPorts = true }
+	vf, pf, one := want(1, pci.Virtual, "1515"), want(1, pci.Physical, "1528"), want(1, "", "1533")
+	for _, c := range []struct {
+		row     string
+		devices []schedule.Device
+		ask     ask
+		says    string
+	}{
+		{"Z8 none requested", plain, ask{}, ""},
+		{"Z8 the host has none", nil, ask{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
+		{"Z8 T4 two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
+		{"Z8 T4 three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}}, "fewer than 3 free"},
+		{"T18 without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},
+		{"T14 VFs of two PFs", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"T1 one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}}, "fewer than 5 free type-VF 8086:1515 on the host"},
+		{"T15 VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"T24 the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}}, ""},
+		{"T24 and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}}, "fewer than 2 free type-PF 8086:1528 on the chosen provider"},
+		{"S18 live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"S18 and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"S8 and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{migratable(vf)}}, ""},
+		{"T20 a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}}, "on the chosen provider"},
+		{"T22 two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")}, on: []provider.ID{"pf2", "pf3"}}, ""},
+		{"T23 VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
+		{"T23 8.1/3 VF and PF of one card", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}}, "no free type-PF 8086:1528 on the chosen provider"},
+		{"T25 R5 three VFs of two PFs", vfs, ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
+		{"R4 one VF of each", vfs, ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}}, ""},
+		{"M5 the sum would do, one provider is exhausted", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
+			"fewer than 3 free"},
+		{"T29 VF and PF, a PF is left whole", three, ask{requests: []pci.Request{want(8, pci.Virtual, "1515"), pf}}, ""},
+		{"T29 VFs of both and two PFs", three, ask{requests: []pci.Request{want(5, pci.Virtual, "1515"), want(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
+		{"T30 a PF of the same product is no VF", slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
+			ask{requests: []pci.Request{want(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
+		{"3.6 a PF only when it is asked for", card(1, "p", 0, true, 0), ask{requests: []pci.Request{want(1, "", "1528")}}, "no free device"},
+		{"3.6 vdpa only when it is asked for", change(card(1, "p", 0, false, 1), 0, func(d *schedule.Device) { d.Type = "vdpa" }), ask{requests: []pci.Request{want(1, "", "1515")}}, "no free device"},
+		{"T31 remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, "fewer than 4 free"},
+		{"T31 the others are not", change(vfs, 0, remote), ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}}, ""},
+		{"S0 a device of a physical network, by alias, without Placement", change(plain, 0, physnet), ask{requests: []pci.Request{one, one}}, ""},
+		{"S0 T28 not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}}, "no free device"},
+		{"R3 the class here, the product there", slices.Concat(
+			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
+			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
+			ask{requests: []pci.Request{{Alias: "a", Count: 1, Want: pci.Want{Vendor: "8086", Product: "1533", Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
+				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
+		{"T16 class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}}, ""},
+		{"T16 unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
+		{"A2 either definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1533"})}}, ""},
+		{"A2 neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}}, "no free device"},
+		{"M17 a PF whose VFs differ in tags does not matter to the others", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
+		{"M17 T27 nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
+		{"R6 used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }), ask{requests: []pci.Request{one}}, "no free device"},
+	} {
+		t.Run(c.row, func(t *testing.T) {
+			step := schedule.StepDevices
+			if c.says == "" {
+				step = ""
+			}
+			check(t, c.ask, host("h", c.devices...), c.says, step)
+		})
+	}
+	inPlacement := host("h", change(plain[:1], 0, physnet)...)
+	inPlacement.InPlacement = true
+	check(t, ask{requests: []pci.Request{one}}, inPlacement, "no free device", schedule.StepDevices)
+}
+
+// T11: devices that differ in their tags; each request takes the one that is for it, whatever the order.
+func TestTagsAreFitted(t *testing.T) {
+	flags := []pci.Flag{pci.Unset, pci.Yes, pci.No}
+	var list []schedule.Device
+	var requests []pci.Request
+	for i, f := range flags {
+		d := dev(uint8(i), pci.Plain, "1533", provider.ID(fmt.Sprint("p", i)), 0)
+		d.LiveMigratable = f
+		list = append(list, d)
+		r := want(1, "", "1533")
+		r.Want.LiveMigratable = f
+		requests = append(requests, r)
+	}
+	check(t, ask{requests: requests}, host("h", list...), "", "")
+	slices.Reverse(requests)
+	check(t, ask{requests: requests}, host("h", list...), "", "")
+	requests[0].Want.LiveMigratable = pci.Yes
+	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true on the host", schedule.StepDevices)
+}
+
+// T2: what guests hold or will pick is taken away, with the PF of a VF and the VFs of a PF (T29, S5).
+func TestGuestsTakeRelativesAlong(t *testing.T) {
+	one := host("h", card(1, "p", 0, true, 2)...)
+	held := one
+	held.Guests = []schedule.Guest{{ID: "s1", Devices: []schedule.Picked{{Address: "0000:01:01.0"}}}}
+	check(t, ask{requests: []pci.Request{want(1, pci.Physical, "1528")}}, held, "no free type-PF", schedule.StepDevices)
+	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, held, "", "")
+	promised := one
+	r := want(1, pci.Physical, "1528")
+	r.ID = "Q"
+	promised.Guests = []schedule.Guest{{ID: "s1", Requests: []pci.Request{r}}}
+	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, promised, "no free type-VF", schedule.StepDevices)
+}
+
+// node is a NUMA node with this many threads for dedicated CPUs.
+func node(id, socket, threads int) numa.Cell {
+	c := numa.Cell{ID: id, Socket: socket, MemoryMB: 4096}
+	for i := range threads {
+		c.Dedicated = append(c.Dedicated, id*10+i)
+	}
+	return c
+}
+
+// guest is a guest of so many NUMA cells with two dedicated CPUs each.
+func guest(cells int) (parts []numa.Part) {
+	for i := range cells {
+		parts = append(parts, numa.Part{VCPUs: []int{2 * i, 2*i + 1}, Dedicated: []int{2 * i, 2*i + 1}, MemoryMB: 512})
+	}
+	return parts
+}
+
+func withCells(h schedule.Host, cells ...numa.Cell) schedule.Host { h.Cells = cells; return h }
+
+// The rows of pci.md 7.5, and those of 7.11 and 7.14 about NUMA: on which nodes the guest may lie so that its devices are near enough.
+func TestNUMARows(t *testing.T) {
+	// full is a node on which no CPU is left.
+	full := func(id, socket int) numa.Cell { return node(id, socket, 0) }
+	nic := func(bus uint8, on provider.ID, n int) schedule.Device { return dev(bus, pci.Plain, "1533", on, n) }
+	r := want(1, "", "1533")
+	near := schedule.StepCells
+	for _, c := range []struct {
+		row   string
+		cells []numa.Cell
+		devs  []schedule.Device
+		ask   ask
+		says  string
+		step  schedule.Step
+	}{
+		{"Z8 Z10 no device wanted", []numa.Cell{node(0, 0, 2)}, nil, ask{parts: guest(1)}, "", ""},
+		{"Z8 NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
+		{"Z8 the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+		{"Z8 the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "reports no NUMA nodes", near},
+		{"T9 no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{policy(pci.Required, r)}}, "", ""},
+		{"T6 a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(2)}, "", ""},
+		{"T6 a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+		{"T7 no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
+		{"T7 no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Required, r)}, parts: guest(1)}, "numa_policy required", near},
+		{"T7 no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
+		{"N1 preferred, the guest must lie on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
+			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
+		{"P1 N12 legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
+			ask{requests: []pci.Request{r}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
+		{"N3 the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0), nic(2, "red", 1)},
+			ask{requests: []pci.Request{policy(pci.Required, r)}, on: []provider.ID{"green"}, parts: guest(1)}, "near enough", near},
+		{"N5 one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
+			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
+		{"N6 two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
+			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
+		{"N7 three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
+			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(3)}, "", ""},
+		{"T8 socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)}, []schedule.Device{nic(1, "p", 1)},
+			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
+		{"T8 the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)}, []schedule.Device{nic(1, "p", 0)},
+			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
+		{"T8 the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)}, []schedule.Device{nic(1, "p", 2)},
+			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
+		{"M14 preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", 1)},
+			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
+		{"M14 preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)), nic(2, "far", 1)},
+			ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
+		{"M14 legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
+			ask{requests: []pci.Request{r}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
+		{"two devices on two nodes and a guest of two cells", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
+			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)}, ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"}, parts: guest(2)}, "", ""},
+		{"and a guest of one", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
+			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)}, ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"}, parts: guest(1)}, "near enough", near},
+		{"no CPUs", []numa.Cell{node(0, 0, 1), full(1, 1)}, nil, ask{parts: guest(1)}, "no NUMA node has 2 threads for dedicated CPUs left", near},
+	} {
+		t.Run(c.row, func(t *testing.T) { check(t, c.ask, withCells(host("h", c.devs...), c.cells...), c.says, c.step) })
+	}
+}
+
+func taken(d schedule.Device) schedule.Device { d.State = schedule.Allocated; return d }
+
+// N4: the table of policies × where the device is, for a guest that finds CPUs on node 1 only.
+func TestNUMAPolicyTable(t *testing.T) {
+	for p, fits := range map[pci.Policy]string{pci.Preferred: "AAA", pci.Legacy: "AEA", pci.Required: "EEA"} {
+		for i, on := range []int{pci.NoNUMA, 0, 1} {
+			t.Run(fmt.Sprintf("N4 %s device on %d", p, on), func(t *testing.T) {
+				h := withCells(host("h", dev(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
+				says, step := "", schedule.Step("")
+				if fits[i] == 'E' {
+					says, step = "near enough", schedule.StepCells
+				}
+				check(t, ask{requests: []pci.Request{policy(p, want(1, "", "1533"))}, parts: guest(1)}, h, says, step)
+			})
+		}
+	}
+}
+
+// T10: the table of the original for several devices: node0 and pr0, node1 and pr1, no node and pr_none.
+func TestPolicyWithSeveralDevices(t *testing.T) {
+	h := host("h", dev(1, pci.Plain, "1533", "pr0", 0), dev(2, pci.Plain, "1533", "pr1", 1), dev(3, pci.Plain, "1533", "prn", pci.NoNUMA))
+	on0, on9 := []numa.Cell{node(0, 0, 2)}, []numa.Cell{node(9, 0, 2)}
+	for _, c := range []struct {
+		row   string
+		p     pci.Policy
+		count int
+		cells []numa.Cell
+		fits  bool
+	}{
+		{"T10 required node0", pci.Required, 1, on0, true}, {"T10 required node999", pci.Required, 1, on9, false}, {"T10 required 2", pci.Required, 2, on0, false},
+		{"T10 legacy node0", pci.Legacy, 1, on0, true}, {"T10 legacy 999", pci.Legacy, 1, on9, true},
+		{"T10 legacy 2", pci.Legacy, 2, on0, true}, {"T10 legacy 3", pci.Legacy, 3, on0, false},
+		{"T10 preferred 2", pci.Preferred, 2, on0, true}, {"T10 preferred 3", pci.Preferred, 3, on0, true}, {"T10 preferred 999", pci.Preferred, 1, on9, true},
+		{"T10 preferred 4", pci.Preferred, 4, on0, false},
+	} {
+		t.Run(c.row, func(t *testing.T) {
+			reason, _ := ask{requests: []pci.Request{policy(c.p, want(c.count, "", "1533"))}, parts: guest(1)}.of(withCells(h, c.cells...))
+			if (reason == "") != c.fits {
+				t.Errorf("refused %q", reason)
+			}
+		})
+	}
+}
+
+// Guests whose use the report does not show yet count; those that it shows count once.
+func TestPlacedGuestsCount(t *testing.T) {
+	base := withCells(host("h"), node(0, 0, 4), node(1, 0, 2))
+	for _, c := range []struct {
+		name    string
+		guests  []schedule.Guest
+		counted []string
+		fits    bool
+	}{
+		{"nobody", nil, nil, true},
+		{"its agent has told where", []schedule.Guest{{ID: "s", Parts: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, nil, false},
+		{"the same, and the report shows it", []schedule.Guest{{ID: "s", Parts: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, []string{"s"}, true},
+		{"it will be placed on the emptier node", []schedule.Guest{{ID: "s", Parts: guest(1)}}, nil, true},
+		{"two of them leave room for one", []schedule.Guest{{ID: "s", Parts: guest(1)}, {ID: "t", Parts: guest(1)}}, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := base
+			h.Guests, h.Counted = c.guests, c.counted
+			reason, _ := ask{parts: guest(2)}.of(h)
+			if (reason == "") != c.fits {
+				t.Errorf("refused %q", reason)
+			}
+		})
+	}
+}
+
+// M13 and Z10: of two candidates on one host the one that fits stands; when both do, the second is there for when the first is lost.
+func TestCandidatesOfOneHost(t *testing.T) {
+	h := withCells(host("h", dev(1, pci.Plain, "1533", "p0", 0), dev(2, pci.Plain, "1533", "p1", 1), dev(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
+	r := policy(pci.Required, want(1, "", "1533"))
+	r.ID = "R"
+	p := schedule.Picture{Hosts: hosts(h), Parts: guest(1), Now: noon, Silence: schedule.Silence,
+		Candidates: []schedule.Candidate{candidate("h", "p0"), candidate("h", "p1"), candidate("h", "p2")}}
+	choices, refusals := schedule.Choose(p, []pci.Request{r}, 1)
+	on := map[provider.ID]bool{}
+	for _, c := range choices {
+		on[c.Mappings["R-0"][0]] = true
+	}
+	if !maps.Equal(on, map[provider.ID]bool{"p1": true, "p2": true}) || len(refusals) != 1 {
+		t.Errorf("%v %v", choices, refusals)
+	}
+	want := "1 host: no free device 8086:1533 near enough to the guest's NUMA nodes (numa_policy required) (nearest: the guest fits on node 1, a device is on node 0)"
+	if got := schedule.Summarise(refusals); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Z11 and T3: a server goes where the fewest devices are left that it has no use for; then where there is more room.
+func TestWeighers(t *testing.T) {
+	many := host("many", slices.Concat(card(1, "m", 0, false, 8), card(2, "n", 0, false, 4))...)
+	some := host("some", card(1, "s", 0, false, 1)...)
+	none, busy := host("none"), host("busy")
+	busy.Load = 0.9
+	gpus := host("gpus", append(card(1, "g", 0, false, 1), dev(9, pci.Plain, "1533", "gpu", 0))...)
+	order := func(requests []pci.Request, list ...schedule.Host) (names []string) {
+		p := schedule.Picture{Hosts: hosts(list...), Now: noon, Silence: schedule.Silence}
+		for _, h := range list {
+			p.Candidates = append(p.Candidates, candidate(h.Name))
+		}
+		for seed := range uint64(8) {
+			choices, _ := schedule.Choose(p, requests, seed)
+			var round []string
+			for _, c := range choices {
+				round = append(round, c.Host)
+			}
+			if names != nil && !slices.Equal(names, round) {
+				t.Errorf("chance decides: %v or %v", names, round)
+			}
+			names = round
+		}
+		return names
+	}
+	if got := order(nil, many, busy, some, none); !slices.Equal(got, []string{"none", "busy", "some", "many"}) {
+		t.Errorf("Z11 without devices: %v", got)
+	}
+	vf := want(1, pci.Virtual, "1515")
+	vf.ID = "R"
+	many.Load, some.Load = 0.1, 0.5
+	if got := order([]pci.Request{vf}, gpus, some, many); !slices.Equal(got, []string{"many", "some", "gpus"}) {
+		t.Errorf("Z11 with devices: the GPU is kept: %v", got)
+	}
+}
+
+// The host that was asked for, hosts that will not do, and what is told of the nearest miss over hosts.
+func TestHostsAreTold(t *testing.T) {
+	one, two := withCells(host("one"), node(0, 0, 0), node(1, 0, 1)), withCells(host("two"), node(0, 0, 0))
+	p := schedule.Picture{Hosts: hosts(one, two, host("three")), Parts: guest(1), Now: noon, Silence: schedule.Silence,
+		Barred:     map[string]string{"three": "it is the host that the server leaves"},
+		Candidates: []schedule.Candidate{candidate("two"), candidate("one"), candidate("three")}}
+	choices, refusals := schedule.Choose(p, nil, 1)
+	want := "2 hosts: no NUMA node has 2 threads for dedicated CPUs left (nearest: node 1 has 1); 1 host: it is the host that the server leaves"
+	if got := schedule.Summarise(refusals); got != want || len(choices) != 0 {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	falls := schedule.Falls(refusals)
+	if len(falls) != 2 || falls[0].Step != schedule.StepCells || falls[0].Count != 2 || !slices.Equal(falls[0].Hosts, []string{"one", "two"}) || falls[0].Nearest != "one: node 1 has 1" || falls[1].Step != schedule.StepHost {
+		t.Errorf("%+v", falls)
+	}
+	p.Parts, p.Only = nil, "two"
+	choices, refusals = schedule.Choose(p, nil, 1)
+	if len(choices) != 1 || choices[0].Host != "two" || schedule.Summarise(refusals) != "2 hosts: host two was asked for" {
+		t.Errorf("%v %s", choices, schedule.Summarise(refusals))
+	}
+}

@@ -1,0 +1,134 @@
+package schedule_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+)
+
+// The stupid twin of the whole judgement: a server fits exactly when some nodes for its cells and some devices for its requests, tried
+// one by one, obey all rules. 8.1/9: what is accepted can be claimed.
+func TestJudgementAgreesWithTryingEverything(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 4))
+	const cases = 4000
+	fits := 0
+	for n := range cases {
+		h, a := randomWorld(rng)
+		reason, step := a.of(h)
+		want := anyNodes(h, a, nil)
+		if (reason == "") != want {
+			t.Fatalf("case %d: refused %q at %s, trying everything says %v\nhost %+v\nask %+v", n, reason, step, want, h, a)
+		}
+		if want {
+			fits++
+		}
+	}
+	if fits < cases/10 || fits > cases*9/10 {
+		t.Errorf("%d of %d cases fit: the cases show nothing", fits, cases)
+	}
+}
+
+func randomWorld(rng *rand.Rand) (schedule.Host, ask) {
+	providers := []provider.ID{"p0", "p1", "p2"}
+	var list []schedule.Device
+	for bus := range 1 + rng.IntN(3) {
+		list = append(list, card(uint8(bus), providers[rng.IntN(3)], rng.IntN(5)-1, rng.IntN(3) == 0, rng.IntN(3))...)
+	}
+	for i := range list {
+		if rng.IntN(5) == 0 {
+			list[i].LiveMigratable = pci.Yes
+		}
+	}
+	h := host("h", list...)
+	for id := range 1 + rng.IntN(4) {
+		h.Cells = append(h.Cells, node(id, rng.IntN(3)/2, rng.IntN(4)))
+		if rng.IntN(8) == 0 {
+			h.Cells[id].Socket = numa.NoSocket
+		}
+	}
+	a := ask{parts: guest(rng.IntN(3))}
+	policies := []pci.Policy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}
+	devices := 0
+	for range 1 + rng.IntN(2) {
+		r := want(1+rng.IntN(2), pci.Virtual, "1515")
+		if rng.IntN(4) == 0 {
+			r = want(1, pci.Physical, "1528")
+		}
+		if rng.IntN(5) == 0 {
+			r.Want.LiveMigratable = pci.Yes
+		}
+		a.requests = append(a.requests, policy(policies[rng.IntN(4)], r))
+		devices += r.Count
+	}
+	if rng.IntN(2) == 0 {
+		for range devices {
+			a.on = append(a.on, providers[rng.IntN(3)])
+		}
+	}
+	return h, a
+}
+
+func anyNodes(h schedule.Host, a ask, nodes []int) bool {
+	if len(nodes) == len(a.parts) {
+		var wants []pci.Request
+		for _, r := range a.requests {
+			for range r.Count {
+				wants = append(wants, r)
+			}
+		}
+		return anyDevices(h, wants, a.on, nodes, nil)
+	}
+	for _, c := range h.Cells {
+		if !slices.Contains(nodes, c.ID) && len(c.Dedicated) >= 2 && anyNodes(h, a, append(slices.Clone(nodes), c.ID)) {
+			return true
+		}
+	}
+	return false
+}
+
+func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, chosen []int) bool {
+	n := len(chosen)
+	if n == len(wants) {
+		return true
+	}
+	for i, d := range h.Devices {
+		r := wants[n]
+		fits := d.Type == r.Want.Type && d.Product == r.Want.Product && (on == nil || on[n] == d.Provider) &&
+			(r.Want.LiveMigratable == "" || d.LiveMigratable == r.Want.LiveMigratable) && nearEnough(h.Cells, r.Policy, d.NUMANode, nodes)
+		for _, other := range chosen {
+			o := h.Devices[other]
+			related := d.Parent != nil && *d.Parent == o.Address || o.Parent != nil && *o.Parent == d.Address
+			fits = fits && other != i && !related
+		}
+		if fits && anyDevices(h, wants, on, nodes, append(slices.Clone(chosen), i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// nearEnough is pci.md 3.7 in the plainest words.
+func nearEnough(cells []numa.Cell, p pci.Policy, device int, nodes []int) bool {
+	if len(nodes) == 0 || slices.Contains(nodes, device) || p == pci.Preferred {
+		return true
+	}
+	if p == pci.Legacy {
+		return device == pci.NoNUMA
+	}
+	if p != pci.Socket || slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
+		return false
+	}
+	for _, c := range cells {
+		for _, o := range cells {
+			if c.ID == device && slices.Contains(nodes, o.ID) && c.Socket == o.Socket {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,235 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/fault"
+)
+
+// deed is how one key of POST /servers/{id}/action is answered.
+type deed struct {
+	admin bool
+	read  func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error // fills in the wish; nil: it has nothing to say
+	wish  lifecycle.Action
+	code  int // of the answer
+}
+
+// deeds are the actions by their key in the body. forceDelete is answered apart.
+func deeds() map[string]deed {
+	return map[string]deed{
+		"os-start":       {wish: lifecycle.Start, code: http.StatusAccepted},
+		"os-stop":        {wish: lifecycle.Stop, code: http.StatusAccepted},
+		"reboot":         {wish: lifecycle.Reboot, code: http.StatusAccepted, read: readReboot},
+		"rebuild":        {wish: lifecycle.Rebuild, code: http.StatusAccepted, read: readRebuild},
+		"resize":         {wish: lifecycle.Resize, code: http.StatusAccepted, read: readResize},
+		"confirmResize":  {wish: lifecycle.Confirm, code: http.StatusNoContent},
+		"revertResize":   {wish: lifecycle.Revert, code: http.StatusAccepted},
+		"migrate":        {wish: lifecycle.Migrate, code: http.StatusAccepted, read: readMigrate, admin: true},
+		"os-migrateLive": {wish: lifecycle.Live, code: http.StatusAccepted, read: readLive, admin: true},
+		"evacuate":       {wish: lifecycle.Evacuate, code: http.StatusOK, read: readEvacuate, admin: true},
+		"shelve":         {wish: lifecycle.Shelve, code: http.StatusAccepted},
+		"shelveOffload":  {wish: lifecycle.Offload, code: http.StatusAccepted, admin: true},
+		"unshelve":       {wish: lifecycle.Unshelve, code: http.StatusAccepted},
+		"os-resetState":  {wish: lifecycle.Reset, code: http.StatusAccepted, read: readReset, admin: true},
+	}
+}
+
+// act is POST /v2.1/servers/{id}/action: an object with one key, which names the action.
+func (s *server) act(c *call) error {
+	found, err := s.visibleServer(c, false)
+	if err != nil {
+		return err
+	}
+	var body map[string]json.RawMessage
+	if err := c.read(maxBody, &body); err != nil {
+		return err
+	}
+	if len(body) != 1 {
+		return fault.New(fault.Invalid, "", "the body must have one key, the action; it has %d", len(body))
+	}
+	for key, raw := range body {
+		if key == "forceDelete" {
+			if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
+				return err
+			}
+			return c.empty(http.StatusAccepted)
+		}
+		d, known := deeds()[key]
+		if !known {
+			return fault.New(fault.Invalid, "", "There is no such action: %s", clip(key))
+		}
+		return s.do(c, key, raw, d, found)
+	}
+	return nil
+}
+
+// do reads what an action says, asks for it, and answers.
+func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found lifecycle.Server) error {
+	if d.admin && !c.who.IsAdmin() {
+		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have", key, c.who.User)
+	}
+	o := &object{name: key, keys: map[string]json.RawMessage{}}
+	if d.read != nil && !isNull(raw) {
+		if err := json.Unmarshal(raw, &o.keys); err != nil || o.keys == nil {
+			return fault.New(fault.Invalid, "", "Invalid input for %s: it must be an object", key)
+		}
+	}
+	wish := lifecycle.Asked{ID: s.NewID(), Action: d.wish}
+	if d.read != nil {
+		if err := d.read(s, c, o, found, &wish); err != nil {
+			return err
+		}
+		if err := o.end(unservedKeys(c.version)); err != nil {
+			return err
+		}
+	}
+	now, err := s.Conductor.Ask(c.r.Context(), found.ID, wish)
+	if fault.Is(err, fault.NotFound) {
+		return fault.New(fault.NotFound, "", "Instance %s could not be found.", found.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if d.wish == lifecycle.Rebuild {
+		c.w.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
+		return c.answer(d.code, map[string]any{"server": c.server(now, nil)})
+	}
+	return c.empty(d.code)
+}
+
+func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.Asked) error {
+	kind, _ := o.text("type", 1, 16)
+	switch strings.ToUpper(kind) {
+	case "HARD":
+		w.Hard = true
+	case "SOFT":
+	default:
+		o.wrong("type", "it is %q, and should be SOFT or HARD", clip(kind))
+	}
+	return nil
+}
+
+func readRebuild(_ *server, c *call, o *object, _ lifecycle.Server, w *lifecycle.Asked) error {
+	if _, given := o.keys["imageRef"]; !given {
+		o.wrong("imageRef", "it is missing")
+	}
+	w.Image = o.image()
+	if _, given := o.keys["name"]; given {
+		w.Name = o.nameText("name")
+	}
+	if c.version.Has(compute.ServerDescription) {
+		delete(o.keys, "description") // the description stays: nothing of Berth's depends on it
+	}
+	return nil
+}
+
+func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+	ref, _ := o.scalar("flavorRef", true, "the id of a flavor")
+	ref = ref[strings.LastIndexByte(ref, '/')+1:]
+	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
+		o.wrong("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+	}
+	if o.err != nil {
+		return o.err
+	}
+	f, err := s.visibleFlavor(c.r.Context(), c, ref)
+	if fault.Is(err, fault.NotFound) {
+		return fault.New(fault.Invalid, "", "Invalid input for resize.flavorRef: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.ID == found.Flavor.ID:
+		return fault.New(fault.Invalid, "", "When resizing, instances must change flavor!")
+	case f.Disabled:
+		return fault.New(fault.Invalid, "", "flavor %s is disabled: no server is resized to it", f.Name)
+	}
+	w.Flavor, w.SameHost = f, s.ResizeHere
+	// Of the new flavor with all its policies: the same question that a new server would ask.
+	if w.Ask, w.Requests, err = s.ask(f); err != nil {
+		return err
+	}
+	w.Topology, err = flavor.Topology(f, flavor.Image{})
+	return err
+}
+
+// readMigrate takes the host that may be named since 2.56.
+func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+	w.SameHost = s.ResizeHere && w.To == ""
+	if !c.version.Has(compute.ColdMigrateHost) {
+		return nil
+	}
+	return s.readTarget(c.r.Context(), o, found, w)
+}
+
+func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+	if _, given := o.keys["host"]; !given {
+		o.wrong("host", "it is missing; give a host or null")
+	}
+	if _, given := o.keys["block_migration"]; !given {
+		o.wrong("block_migration", "it is missing")
+	}
+	delete(o.keys, "block_migration") // there are no disks that are shared or not
+	if !c.version.Has(compute.LiveMigrateAuto) {
+		delete(o.keys, "disk_over_commit")
+	}
+	if c.version.Has(compute.LiveMigrateForce) {
+		o.notForced()
+	}
+	return s.readTarget(c.r.Context(), o, found, w)
+}
+
+func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+	delete(o.keys, "onSharedStorage") // 2.1 to 2.13; the guest is always built anew
+	if c.version.Has(compute.EvacuateForce) {
+		o.notForced()
+	}
+	return s.readTarget(c.r.Context(), o, found, w)
+}
+
+// notForced takes force, which would put a server on a host without asking whether it has room.
+func (o *object) notForced() {
+	if o.flag("force", false) {
+		o.wrong("force", "Berth claims before it moves, always; leave it out")
+	}
+}
+
+// readTarget takes the host that a move is to go to.
+func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+	w.To, _ = o.text("host", 0, 255)
+	if w.To == "" || o.err != nil {
+		return o.err
+	}
+	if _, err := s.Store.Host(ctx, w.To); fault.Is(err, fault.NotFound) {
+		return fault.New(fault.Invalid, "", "Compute host %s could not be found.", clip(w.To))
+	} else if err != nil {
+		return err
+	}
+	if w.To == found.Host {
+		return fault.New(fault.Invalid, "", "The target host can't be the same one.")
+	}
+	return nil
+}
+
+func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.Asked) error {
+	state, _ := o.text("state", 1, 16)
+	w.Error = state == "error"
+	if state != "error" && state != "active" {
+		o.wrong("state", "it is %q, and should be active or error", clip(state))
+	}
+	return nil
+}
+
+// serviceID is the id of the compute service of a host since 2.53: any UUID will do that stays the same.
+func serviceID(host string) string {
+	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
+}

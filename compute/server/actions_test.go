@@ -1,0 +1,225 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// running makes a server of flavor one that runs on host1.
+func (h *house) running(name string) (id string) {
+	h.Helper()
+	id = h.server(h.admin, name, "one")
+	h.place(id, "host1")
+	h.tell(id, lifecycle.GuestRunning{Host: "host1"})
+	return id
+}
+
+// status is what users see of a server: status, vm_state, task_state.
+func (h *house) status(id string) string {
+	h.Helper()
+	s, err := h.admin.Server(h.Context(), id)
+	if err != nil {
+		h.Fatal(err)
+	}
+	task := "-"
+	if s.TaskState != nil {
+		task = *s.TaskState
+	}
+	return s.Status + " " + s.VMState + " " + task
+}
+
+func (h *house) reports(name string) {
+	h.Helper()
+	r := host.Report{Host: name, Provider: string(rootID), Conditions: []string{}}
+	if err := h.store.PutReport(h.Context(), must(readReport(r))); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func must(h schedule.Host, err error) schedule.Host {
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+// Each action answers with the API's code, and the server is in the API's state then.
+func TestActions(t *testing.T) {
+	for _, c := range []struct {
+		name, version, body string
+		code                int
+		status              string
+	}{
+		{"stop", "2.1", `{"os-stop": null}`, 202, "ACTIVE active powering-off"},
+		{"start what runs", "2.1", `{"os-start": null}`, 409, "ACTIVE active -"},
+		{"reboot", "2.1", `{"reboot": {"type": "SOFT"}}`, 202, "REBOOT active rebooting"},
+		{"reboot hard", "2.1", `{"reboot": {"type": "HARD"}}`, 202, "HARD_REBOOT active rebooting_hard"},
+		{"reboot how", "2.1", `{"reboot": {"type": "GENTLE"}}`, 400, "ACTIVE active -"},
+		{"rebuild", "2.1", `{"rebuild": {"imageRef": "` + imageID + `"}}`, 202, "REBUILD active rebuilding"},
+		{"rebuild from nothing", "2.1", `{"rebuild": {}}`, 400, "ACTIVE active -"},
+		{"resize", "2.1", `{"resize": {"flavorRef": "two"}}`, 202, "RESIZE active resize_prep"},
+		{"resize to the same", "2.1", `{"resize": {"flavorRef": "one"}}`, 400, "ACTIVE active -"},
+		{"resize to none", "2.1", `{"resize": {"flavorRef": "none"}}`, 400, "ACTIVE active -"},
+		{"confirm nothing", "2.1", `{"confirmResize": null}`, 409, "ACTIVE active -"},
+		{"revert nothing", "2.1", `{"revertResize": null}`, 409, "ACTIVE active -"},
+		{"migrate", "2.1", `{"migrate": null}`, 202, "RESIZE active resize_prep"},
+		{"migrate to a host", "2.56", `{"migrate": {"host": "host2"}}`, 202, "RESIZE active resize_prep"},
+		{"migrate to no host", "2.56", `{"migrate": {"host": "nowhere"}}`, 400, "ACTIVE active -"},
+		{"migrate to a host too early", "2.55", `{"migrate": {"host": "host2"}}`, 400, "ACTIVE active -"},
+		{"migrate to where it is", "2.56", `{"migrate": {"host": "host1"}}`, 400, "ACTIVE active -"},
+		{"live", "2.30", `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`, 202, "MIGRATING active migrating"},
+		{"live, old words", "2.1", `{"os-migrateLive": {"host": "host2", "block_migration": false, "disk_over_commit": false}}`, 202, "MIGRATING active migrating"},
+		{"live by force", "2.30", `{"os-migrateLive": {"host": "host2", "block_migration": "auto", "force": true}}`, 400, "ACTIVE active -"},
+		{"evacuate", "2.29", `{"evacuate": {}}`, 200, "REBUILD active rebuilding"},
+		{"evacuate, old words", "2.1", `{"evacuate": {"host": "host2", "onSharedStorage": "False"}}`, 200, "REBUILD active rebuilding"},
+		{"shelve", "2.1", `{"shelve": null}`, 202, "ACTIVE active shelving_offloading"},
+		{"offload", "2.1", `{"shelveOffload": null}`, 409, "ACTIVE active -"},
+		{"unshelve", "2.1", `{"unshelve": null}`, 409, "ACTIVE active -"},
+		{"force delete", "2.1", `{"forceDelete": null}`, 202, "ACTIVE active deleting"},
+		{"reset to error", "2.1", `{"os-resetState": {"state": "error"}}`, 202, "ERROR error -"},
+		{"reset to what", "2.1", `{"os-resetState": {"state": "good"}}`, 400, "ACTIVE active -"},
+		{"no action", "2.1", `{}`, 400, "ACTIVE active -"},
+		{"two actions", "2.1", `{"os-stop": null, "os-start": null}`, 400, "ACTIVE active -"},
+		{"an unknown action", "2.1", `{"explode": null}`, 400, "ACTIVE active -"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := start(t)
+			h.flavor("one", map[string]string{})
+			h.flavor("two", map[string]string{})
+			h.reports("host2")
+			id := h.running("s")
+			r := h.at(c.version, http.MethodPost, "/v2.1/servers/"+id+"/action", c.body)
+			if got := h.status(id); r.status != c.code || got != c.status {
+				t.Errorf("%d %s: %s, want %d: %s", r.status, r.text, got, c.code, c.status)
+			}
+			if c.code == 409 && !strings.Contains(r.text, `"conflictingRequest"`) {
+				t.Error(r.text)
+			}
+		})
+	}
+}
+
+// What operators may do, users may not; and nobody acts on the server of another project.
+func TestWhoMayAct(t *testing.T) {
+	h := start(t)
+	h.flavor("one", map[string]string{})
+	mine, others := h.server(h.client("ann:p1"), "s", "one"), h.running("t")
+	for _, body := range []string{`{"migrate": null}`, `{"evacuate": {}}`, `{"os-resetState": {"state": "active"}}`} {
+		if r := h.ask(http.MethodPost, "/v2.1/servers/"+mine+"/action", body); r.status != 403 {
+			t.Errorf("%s: %d %s", body, r.status, r.text)
+		}
+	}
+	if r := h.ask(http.MethodPost, "/v2.1/servers/"+others+"/action", `{"os-stop": null}`); r.status != 404 {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	for _, path := range []string{"/v2.1/os-migrations", "/v2.1/os-services"} {
+		if r := h.ask(http.MethodGet, path, ""); r.status != 403 {
+			t.Errorf("%s: %d", path, r.status)
+		}
+	}
+}
+
+// The line of a host says what a move needs: the migration's entry with its old name, powered off, and the new one (H6, P7).
+func TestTheLineWhileAServerIsResized(t *testing.T) {
+	h := start(t)
+	h.flavor("one", map[string]string{"pci_passthrough:alias": "gpu:1"})
+	h.flavor("two", map[string]string{"pci_passthrough:alias": "gpu:2"})
+	id := h.running("s")
+	if r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action", `{"resize": {"flavorRef": "two"}}`); r.status != 202 {
+		t.Fatal(r.text)
+	}
+	s, err := h.store.Read(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.Migration.ID
+	if s.Requests[0].Count != 2 || s.Requests[0].ID == s.Move.From.Requests[0].ID || len(s.Requests[0].Providers) != 0 {
+		t.Errorf("the new flavor's question: %+v", s.Requests)
+	}
+	line := func(name string) (out []host.Server) {
+		a, err := h.store.Assignments(t.Context(), name)
+		if err != nil || a.Cloud != h.store.Cloud() || a.Cloud == "" {
+			t.Fatalf("%+v %v", a, err)
+		}
+		for _, e := range a.Entries {
+			out = append(out, writeAssigned(e))
+		}
+		return out
+	}
+	if l := line("host1"); len(l) != 1 || l[0].ID != id || l[0].Was != "" {
+		t.Errorf("before the migration holds anything: %+v", l)
+	}
+	choice := s.Move.From.Choice
+	there := schedule.Choice{Host: "host2", Root: rootID, Allocation: choice.Allocation, Mappings: choice.Mappings}
+	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{there}})
+	h.tell(id, lifecycle.Rekeyed{})
+	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].Was != id || l[0].Server != id || l[0].Power != "" || l[0].Requests[0].Count != 1 {
+		t.Errorf("while it is handed over: %+v", l)
+	}
+	h.tell(id, lifecycle.GuestRunning{Host: "host1", As: m})
+	s, _ = h.store.Read(t.Context(), id)
+	h.tell(id, lifecycle.Claimed{Try: s.Try})
+	if l := line("host1"); len(l) != 1 || l[0].Power != host.Off || l[0].VCPUs != 2 {
+		t.Errorf("while it stops: %+v", l)
+	}
+	if l := line("host2"); len(l) != 0 {
+		t.Errorf("before it has stopped: %+v", l)
+	}
+	h.tell(id, lifecycle.GuestStopped{Host: "host1", As: m})
+	if l := line("host2"); len(l) != 1 || l[0].ID != id || l[0].Requests[0].Count != 2 {
+		t.Errorf("there: %+v", l)
+	}
+	h.tell(id, lifecycle.GuestRunning{Host: "host2"})
+	if got := h.status(id); got != "VERIFY_RESIZE resized -" {
+		t.Error(got)
+	}
+	r := h.at("2.59", http.MethodGet, "/v2.1/os-migrations", "")
+	if r.dig("migrations/0/uuid") != m || r.dig("migrations/0/status") != "finished" || r.dig("migrations/0/source_compute") != "host1" ||
+		r.dig("migrations/0/dest_compute") != "host2" || r.dig("migrations/0/migration_type") != "resize" {
+		t.Error(r.text)
+	}
+	if r := h.at("2.23", http.MethodGet, "/v2.1/servers/"+id+"/migrations", ""); r.dig("migrations/0/server_uuid") != id {
+		t.Error(r.text)
+	}
+	if r := h.at("2.1", http.MethodPost, "/v2.1/servers/"+id+"/action", `{"confirmResize": null}`); r.status != 204 {
+		t.Error(r.text)
+	}
+	if got := h.status(id); got != "ACTIVE active -" {
+		t.Error(got)
+	}
+	why, err := h.admin.Why(t.Context(), id)
+	if err != nil || len(why.Left) != 1 || why.Left[0].Consumer != m || why.Left[0].Host != "host1" {
+		t.Errorf("%+v %v", why.Left, err)
+	}
+}
+
+// A host that an operator says is dead is down for everybody, in each of the API's ways to say so.
+func TestForcedDown(t *testing.T) {
+	h := start(t)
+	h.reports("host1")
+	service := h.at("2.53", http.MethodGet, "/v2.1/os-services", "").dig("services/0/id").(string)
+	for _, c := range []struct {
+		version, method, path, body string
+		code                        int
+		down                        bool
+	}{
+		{"2.11", http.MethodPut, "/v2.1/os-services/force-down", `{"host": "host1", "binary": "nova-compute", "forced_down": true}`, 200, true},
+		{"2.11", http.MethodPut, "/v2.1/os-services/force-down", `{"host": "host1", "binary": "nova-compute", "forced_down": false}`, 200, false},
+		{"2.10", http.MethodPut, "/v2.1/os-services/force-down", `{"host": "host1", "binary": "nova-compute", "forced_down": true}`, 404, false},
+		{"2.53", http.MethodPut, "/v2.1/os-services/" + service, `{"forced_down": true}`, 200, true},
+		{"2.53", http.MethodPut, "/v2.1/os-services/" + imageID, `{"forced_down": false}`, 404, true},
+		{"2.53", http.MethodPut, "/v2.1/os-services/" + service, `{"forced_down": false}`, 200, false},
+		{"2.1", http.MethodPut, "/berth/v1/hosts/host1/down", "", 204, true},
+		{"2.1", http.MethodDelete, "/berth/v1/hosts/host1/down", "", 204, false},
+	} {
+		r := h.at(c.version, c.method, c.path, c.body)
+		if down := h.at("2.11", http.MethodGet, "/v2.1/os-services", "").dig("services/0/forced_down"); r.status != c.code || down != c.down {
+			t.Errorf("%s %s %s: %d %s, down %v", c.version, c.path, c.body, r.status, r.text, down)
+		}
+	}
+}

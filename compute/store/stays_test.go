@@ -1,0 +1,76 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/store"
+	"github.com/openberth/berth/fault"
+)
+
+// stays follows a server through a move: who is where, whose a consumer is, and what operators are told.
+func stays(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	must(t, s.Create(ctx, on("aaaaaaaa-bbbb-1", "h"), server("aaaaaaaa-bbbb-2", 1), server("aaaaaaaa-cccc-1", 1)))
+	const id = "aaaaaaaa-bbbb-1"
+	become := func(next func(s *lifecycle.Server)) {
+		t.Helper()
+		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { next(&s); return s })
+		must(t, err)
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		out := ""
+		for _, host := range []string{"h", "g"} {
+			a, err := s.Assignments(ctx, host)
+			must(t, err)
+			staying, err := s.Staying(ctx, host)
+			must(t, err)
+			out += fmt.Sprintf("%s: %s (%d) ", host, guests(a), len(staying))
+		}
+		if out != want {
+			t.Errorf("%s: %q, want %q", what, out, want)
+		}
+	}
+	expect("at first", "h: aaaaaaaa-bbbb-1 (1) g:  (0) ")
+	become(func(s *lifecycle.Server) {
+		s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "accepted", From: "h"}
+		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, As: "m", Keyed: true, From: lifecycle.Stay{Consumer: "m", Was: s.ID, Host: "h", Requests: s.Requests}}
+		s.State, s.Host = lifecycle.Assigned, "g"
+	})
+	expect("while it moves", "h: m (1) g: aaaaaaaa-bbbb-1 (1) ")
+	become(func(s *lifecycle.Server) {
+		m := *s.Migration
+		m.Status, m.To = "confirmed", "g"
+		s.Migration = &m
+		s.Left, s.Move, s.State = []lifecycle.Stay{s.Move.From}, nil, lifecycle.Active
+	})
+	expect("when something is left", "h:  (1) g: aaaaaaaa-bbbb-1 (1) ")
+	for consumer, want := range map[string]string{id: id, "m": id} {
+		if owner, err := s.Owner(ctx, consumer); err != nil || owner != want {
+			t.Errorf("the owner of %s: %q %v", consumer, owner, err)
+		}
+	}
+	_, err := s.Owner(ctx, "nobody")
+	is(t, err, fault.NotFound)
+	become(func(s *lifecycle.Server) { s.Left = nil })
+	expect("in the end", "h:  (0) g: aaaaaaaa-bbbb-1 (1) ")
+	if owner, err := s.Owner(ctx, "m"); err != nil || owner != id { // an agent may speak of it later
+		t.Errorf("%q %v", owner, err)
+	}
+	list, err := s.Migrations(ctx, store.MigrationFilter{Server: id, Host: "g", Status: "confirmed", Kind: "resize"})
+	if err != nil || len(list) != 1 || list[0].ID != "m" || list[0].Number != 1 || list[0].Server != id || list[0].To != "g" {
+		t.Errorf("%+v %v", list, err)
+	}
+	kin, err := s.Kin(ctx, id[:13])
+	if err != nil || names(kin) != "aaaaaaaa-bbbb-1 aaaaaaaa-bbbb-2" {
+		t.Errorf("%s %v", names(kin), err)
+	}
+	for _, dead := range []bool{true, true, false} {
+		must(t, s.SetDead(ctx, "h", dead, noon))
+		if hosts, err := s.Dead(ctx); err != nil || (fmt.Sprint(hosts) == "[h]") != dead {
+			t.Errorf("%v %v", hosts, err)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/openberth/berth/config"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+)
+
+// CheckAliases are sentences on [pci] alias entries that [filter_scheduler] pci_in_placement = true would not stand, each with its
+// place; whatever the option is now.
+func (s Settings) CheckAliases() []string {
+	if s.cfg == nil {
+		return nil
+	}
+	var out []string
+	all := pci.Aliases{}
+	for _, e := range s.cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
+		if err := all.Add(e.Value, true); err != nil {
+			out = append(out, fault.TextOf(e.Fault("cloud.CheckAliases", "%s", fault.TextOf(err))))
+		}
+	}
+	return out
+}
+
+// PreflightAgent prints what an agent would do first if [pci] report_in_placement were on, and changes nothing. A fault says what
+// stops it: Invalid for what device_spec says, Conflict for what is held.
+func PreflightAgent(ctx context.Context, s Settings, dir string, roads Roads, log *slog.Logger, out io.Writer, asJSON bool) error {
+	was := s.ReportInPlacement
+	s.ReportInPlacement = true
+	if err := PrintPlan(ctx, s, dir, roads, log, out, asJSON); err != nil || asJSON {
+		return err
+	}
+	verdict := "ready: set [pci] report_in_placement = true and restart the agent of " + s.Host
+	if was {
+		verdict = "[pci] report_in_placement is on for " + s.Host + " and cannot be switched off again"
+	}
+	_, err := fmt.Fprintln(out, verdict)
+	return err
+}

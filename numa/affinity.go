@@ -1,0 +1,55 @@
+package numa
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/pci"
+)
+
+// The ranks of a device for a guest: the lower, the nearer.
+const (
+	Local   = 0 // on one of the guest's nodes
+	Fair    = 1 // on a node that nobody knows, or on a socket of the guest
+	Distant = 2
+)
+
+// Rank says how near a device on node device is to a guest on nodes, or -1 when the policy does not take it there. Without
+// nodes the guest has no NUMA cells, and no policy means anything ("" is pci.Legacy).
+//
+//	device is on   the guest's node   a node of its socket   another node   no known node
+//	required       Local              -                      -              -
+//	legacy         Local              -                      -              Fair
+//	socket         Local              Fair                   -              -
+//	preferred      Local              Distant                Distant        Fair
+//
+// Where the socket of any of the host's cells is unknown, socket is as required.
+func Rank(policy pci.Policy, device int, nodes []int, cells []Cell) int {
+	switch {
+	case len(nodes) == 0 || slices.Contains(nodes, device):
+		return Local
+	case policy == pci.Required:
+		return -1
+	case policy == pci.Socket:
+		if sameSocket(device, nodes, cells) {
+			return Fair
+		}
+		return -1
+	case device == pci.NoNUMA:
+		return Fair
+	case policy == pci.Preferred:
+		return Distant
+	}
+	return -1
+}
+
+func sameSocket(device int, nodes []int, cells []Cell) bool {
+	of := map[int]int{}
+	for _, c := range cells {
+		if c.Socket == NoSocket {
+			return false
+		}
+		of[c.ID] = c.Socket
+	}
+	socket, known := of[device]
+	return known && slices.ContainsFunc(nodes, func(n int) bool { s, known := of[n]; return known && s == socket })
+}

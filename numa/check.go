@@ -1,0 +1,251 @@
+package numa
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Refusal is why a guest cannot lie on a host; the zero value says that it can.
+type Refusal struct {
+	Reason  string  // the same sentence for all hosts that lack the same, such as "no NUMA node has 4 threads for dedicated CPUs left"
+	Nearest string  // how close it was here, such as "node 1 has 3"
+	Miss    float64 // how far away: the smallest of several hosts is the nearest miss
+}
+
+// refused says whether there is something to refuse.
+func (r Refusal) refused() bool { return r.Reason != "" }
+
+// lack is what one cell lacks for one part: Reason after "has", Nearest after "node N".
+type lack struct {
+	wants, has string
+	miss       float64 // steps not passed, and the share that is missing in the one that failed
+}
+
+// The checks of a cell in their order; a cell that fell at a later one was nearer.
+const (
+	memoryCheck = iota
+	dedicatedCheck
+	threadsCheck
+	sharedCheck
+	checks
+)
+
+func lacking(check int, has, want float64, wants, hasText string) *lack {
+	share := 1.0
+	if want > 0 {
+		share = min(max(1-has/want, 0), 1)
+	}
+	return &lack{wants: wants, has: hasText, miss: float64(checks-1-check) + share}
+}
+
+// check says how a part would lie on a cell, or what the cell lacks.
+func (c Cell) check(p Part, limits Limits) (Placed, *lack) {
+	at := Placed{Node: c.ID}
+	var lack *lack
+	if at.PageKB, lack = c.pages(p, limits); lack != nil {
+		return at, lack
+	}
+	if at.CPUs, at.Emulator, lack = c.pick(p); lack != nil {
+		return at, lack
+	}
+	if shared := len(p.VCPUs) - len(p.Dedicated); shared > 0 {
+		// One guest's CPUs never lie on top of each other, whatever the ratio.
+		if shared > len(c.CPUs) {
+			return at, lacking(sharedCheck, float64(len(c.CPUs)), float64(shared),
+				fmt.Sprintf("%d threads for shared CPUs", shared), fmt.Sprintf("has %d", len(c.CPUs)))
+		}
+		most := float64(len(c.CPUs)) * ratio(limits.CPU)
+		if float64(c.Floating+shared) > most {
+			return at, lacking(sharedCheck, most-float64(c.Floating), float64(shared), fmt.Sprintf("room for %d shared CPUs left", shared),
+				fmt.Sprintf("has %d on %d threads, and %g are the most", c.Floating, len(c.CPUs), most))
+		}
+	}
+	return at, nil
+}
+
+func ratio(r float64) float64 {
+	if r <= 0 {
+		return 1
+	}
+	return r
+}
+
+// pages chooses the size of a part's pages: 0 for small ones.
+func (c Cell) pages(p Part, limits Limits) (sizeKB int, _ *lack) {
+	switch p.PageKB {
+	case SmallPages:
+		if len(p.Dedicated) > 0 {
+			limits.Memory = 1
+		}
+		return 0, c.smallPages(p, ratio(limits.Memory))
+	case OwnPages:
+		return 0, c.smallPages(p, 1)
+	}
+	var nearest *lack
+	pages := slices.Clone(c.Pages)
+	slices.SortFunc(pages, func(a, b Pages) int { return b.SizeKB - a.SizeKB })
+	for _, of := range pages {
+		if p.PageKB > 0 && p.PageKB != of.SizeKB {
+			continue
+		}
+		missing := of.refuse(p)
+		if missing == nil {
+			return of.SizeKB, nil
+		}
+		if nearest == nil || missing.miss < nearest.miss {
+			nearest = missing
+		}
+	}
+	switch {
+	case p.PageKB == AnyPages && c.smallPages(p, 1) == nil:
+		return 0, nil
+	case nearest != nil:
+		return 0, nearest
+	case p.PageKB > 0:
+		return 0, lacking(memoryCheck, 0, 1, fmt.Sprintf("pages of %s", size(p.PageKB)), "has none")
+	case p.PageKB == AnyPages:
+		return 0, c.smallPages(p, 1)
+	}
+	return 0, lacking(memoryCheck, 0, 1, "huge pages", "has none")
+}
+
+// refuse says what is lacking for a part to lie in these pages.
+func (of Pages) refuse(p Part) *lack {
+	need, free := pagesFor(p.MemoryMB, of.SizeKB), of.Total-of.Used
+	if p.MemoryMB*1024%of.SizeKB != 0 {
+		return lacking(memoryCheck, 0, 1, fmt.Sprintf("pages that %d MiB is a multiple of", p.MemoryMB), "has pages of "+size(of.SizeKB))
+	}
+	if need > free {
+		wants := fmt.Sprintf("%d pages of %s left", need, size(of.SizeKB))
+		if p.PageKB < 0 {
+			wants = fmt.Sprintf("huge pages for %d MiB left", p.MemoryMB)
+		}
+		return lacking(memoryCheck, float64(free), float64(need), wants, fmt.Sprintf("has %d of %s", free, size(of.SizeKB)))
+	}
+	return nil
+}
+
+func (c Cell) smallPages(p Part, ratio float64) *lack {
+	total := c.small()
+	left := float64(total)*ratio - float64(c.UsedMemory)
+	// One guest's memory never lies on top of itself, whatever the ratio.
+	if p.MemoryMB > total || float64(p.MemoryMB) > left {
+		return lacking(memoryCheck, min(left, float64(total)), float64(p.MemoryMB), fmt.Sprintf("%d MiB of memory left", p.MemoryMB),
+			fmt.Sprintf("has %.0f", max(min(left, float64(total)), 0)))
+	}
+	return nil
+}
+
+// size writes a size of pages as people do.
+func size(kb int) string {
+	switch {
+	case kb%(1<<20) == 0:
+		return fmt.Sprintf("%d GiB", kb>>20)
+	case kb%(1<<10) == 0:
+		return fmt.Sprintf("%d MiB", kb>>10)
+	}
+	return fmt.Sprintf("%d KiB", kb)
+}
+
+// pick chooses the host threads of a part's dedicated CPUs and of its emulator.
+func (c Cell) pick(p Part) (map[int]int, []int, *lack) {
+	need := len(p.Dedicated) + p.Emulator
+	if need == 0 {
+		return nil, nil, nil
+	}
+	free := c.free()
+	if need > len(free) {
+		return nil, nil, lacking(dedicatedCheck, float64(len(free)), float64(need),
+			fmt.Sprintf("%d threads for dedicated CPUs left", need), fmt.Sprintf("has %d", len(free)))
+	}
+	threads, lack := c.threads(p, need)
+	if lack != nil {
+		return nil, nil, lack
+	}
+	cpus := map[int]int{}
+	for i, v := range p.Dedicated {
+		cpus[v] = threads[i]
+	}
+	if p.Emulator == 0 {
+		return cpus, nil, nil
+	}
+	rest := threads[len(p.Dedicated):]
+	if len(rest) < p.Emulator { // it takes what is left, wherever
+		rest = slices.DeleteFunc(free, func(t int) bool { return slices.Contains(threads[:len(p.Dedicated)], t) })
+	}
+	return cpus, slices.Clone(rest[:p.Emulator]), nil
+}
+
+// threads lists enough threads for the dedicated CPUs of a part, core by core as its policy wants; for Isolate, for its emulator too.
+func (c Cell) threads(p Part, need int) ([]int, *lack) {
+	cores, smt := c.cores()
+	n := len(p.Dedicated)
+	if p.Threads == Isolate && smt {
+		var first []int
+		for _, core := range cores {
+			if core.whole {
+				first = append(first, core.free[0])
+			}
+		}
+		if len(first) < need {
+			return nil, lacking(threadsCheck, float64(len(first)), float64(need),
+				fmt.Sprintf("%d idle cores (hw:cpu_thread_policy isolate)", need), fmt.Sprintf("has %d", len(first)))
+		}
+		return first[:need], nil
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	if p.Threads == Require {
+		cores = slices.DeleteFunc(cores, func(c core) bool { return len(c.free) < 2 })
+	}
+	slices.SortStableFunc(cores, func(a, b core) int { return len(b.free) - len(a.free) }) // whole cores first
+	var list []int
+	for _, core := range cores {
+		list = append(list, core.free...)
+	}
+	if len(list) >= n {
+		return list[:n], nil
+	}
+	if !smt {
+		return nil, lacking(threadsCheck, 0, 1, "cores with several threads (hw:cpu_thread_policy require)", "has none")
+	}
+	return nil, lacking(threadsCheck, float64(len(list)), float64(n),
+		fmt.Sprintf("%d threads that share cores left (hw:cpu_thread_policy require)", n), fmt.Sprintf("has %d", len(list)))
+}
+
+type core struct {
+	free  []int // threads for dedicated CPUs that no guest has
+	whole bool  // no thread of it is in use or shared
+}
+
+// cores are the cores with a thread for dedicated CPUs left, by their first thread; smt: some core of the cell has several threads.
+func (c Cell) cores() (list []core, smt bool) {
+	free := c.free()
+	for _, group := range c.Siblings {
+		smt = smt || len(group) > 1
+	}
+	done := map[int]bool{}
+	for _, t := range free {
+		if done[t] {
+			continue
+		}
+		group := []int{t}
+		for _, g := range c.Siblings {
+			if slices.Contains(g, t) {
+				group = g
+			}
+		}
+		one := core{whole: true}
+		for _, s := range group {
+			done[s] = true
+			if slices.Contains(free, s) {
+				one.free = append(one.free, s)
+			} else {
+				one.whole = false
+			}
+		}
+		list = append(list, one)
+	}
+	return list, smt
+}

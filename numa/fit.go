@@ -1,0 +1,268 @@
+package numa
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Judge is who else has a say in where a guest lies: the PCI devices that it needs near it.
+type Judge struct {
+	// Accept refuses a guest on these nodes, rising. It must take a larger set where it takes a smaller one. Nil takes all.
+	Accept func(nodes []int) Refusal
+	// Far says how far the devices would be from nodes that are accepted, 0 for near. Of all ways Fit takes the nearest, the first
+	// of several, but looks at no more than maxNear that will do. Nil: all are near.
+	Far func(nodes []int) int
+	// Kind is a word for a node; Accept and Far do not tell nodes with the same word apart. Nil: each node is a kind of its own.
+	Kind func(node int) string
+}
+
+// maxWays is how many sets of cells Fit shows to a Judge before it gives up.
+const maxWays = 4096
+
+// maxNear is among how many ways that will do Fit looks for the nearest.
+const maxNear = 64
+
+// Fit finds a cell of the host for each part of the guest, each a different one, so that all fit and the judge accepts the nodes;
+// Placed are in the order of the parts. A guest without parts lies anywhere.
+//
+// Cells are tried as Nova orders them (pci.md 5.6), when there are more than parts: by free PCI devices (a guest that wants some: most
+// first; one that does not: fewest first), then by CPUs, then by memory, the emptiest first or, with Pack, the fullest. Cells that
+// are alike for the purpose are not tried twice.
+func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
+	if len(g.Parts) == 0 {
+		return nil, Refusal{}
+	}
+	s := search{guest: g, judge: j, cells: h.order(g), failed: map[string]bool{}}
+	if refusal := s.measure(h.Limits); refusal.refused() {
+		return nil, refusal
+	}
+	s.classify()
+	if refusal := s.relaxed(); refusal.refused() {
+		return nil, refusal
+	}
+	s.used = make([]bool, len(s.cells))
+	if s.place(0) || s.placed != nil {
+		return s.placed, Refusal{}
+	}
+	if len(s.failed) >= maxWays {
+		s.best.Nearest = strings.TrimPrefix(s.best.Nearest+fmt.Sprintf("; no way among the first %d", maxWays), "; ")
+	}
+	return nil, s.best
+}
+
+// order sorts the cells as they are tried.
+func (h Host) order(g Guest) []Cell {
+	cells := slices.Clone(h.Cells)
+	slices.SortFunc(cells, func(a, b Cell) int { return a.ID - b.ID })
+	if len(cells) <= len(g.Parts) {
+		return cells
+	}
+	dedicated := slices.ContainsFunc(g.Parts, func(p Part) bool { return len(p.Dedicated) > 0 })
+	emptier := func(a, b Cell) int {
+		cpus := cmp.Compare(a.Floating, b.Floating)
+		if dedicated {
+			cpus = cmp.Compare(len(b.free()), len(a.free()))
+		}
+		return cmp.Or(cpus, cmp.Compare(b.small()-b.UsedMemory, a.small()-a.UsedMemory))
+	}
+	slices.SortStableFunc(cells, func(a, b Cell) int {
+		devices, fill := h.Free[a.ID]-h.Free[b.ID], emptier(a, b)
+		if g.Devices {
+			devices = -devices
+		}
+		if h.Pack {
+			fill = -fill
+		}
+		return cmp.Or(devices, fill)
+	})
+	return cells
+}
+
+type search struct {
+	guest Guest
+	judge Judge
+	cells []Cell
+	fits  [][]*Placed // by part and cell; nil: it does not fit
+	class []string    // by cell: cells of one class are alike for every part and for the judge
+
+	used   []bool
+	at     []*Placed
+	failed map[string]bool // by the classes in use: nothing comes of them
+	best   Refusal         // the judge's nearest miss
+	placed []Placed        // the best way so far
+	far    int             // of placed
+	ways   int             // how many would do
+}
+
+// measure checks each part on each cell, and that there are cells for all parts together.
+func (s *search) measure(limits Limits) Refusal {
+	if len(s.cells) == 0 {
+		return Refusal{Reason: "the host reports no NUMA nodes", Miss: checks}
+	}
+	if len(s.cells) < len(s.guest.Parts) {
+		return Refusal{Reason: fmt.Sprintf("fewer than %d NUMA nodes", len(s.guest.Parts)),
+			Nearest: fmt.Sprintf("there are %d", len(s.cells)), Miss: checks}
+	}
+	for i, p := range s.guest.Parts {
+		row := make([]*Placed, len(s.cells))
+		var nearest *lack
+		where, fits := 0, false
+		for n, c := range s.cells {
+			at, lack := c.check(p, limits)
+			if lack == nil {
+				row[n], fits = &at, true
+			} else if nearest == nil || lack.miss < nearest.miss {
+				nearest, where = lack, c.ID
+			}
+		}
+		if !fits {
+			of := ""
+			if len(s.guest.Parts) > 1 {
+				of = fmt.Sprintf(" for the guest's cell %d", i)
+			}
+			return Refusal{Reason: fmt.Sprintf("no NUMA node has %s%s", nearest.wants, of),
+				Nearest: fmt.Sprintf("node %d %s", where, nearest.has), Miss: nearest.miss}
+		}
+		s.fits = append(s.fits, row)
+	}
+	if together := s.matched(0, make([]bool, len(s.cells))); together < len(s.guest.Parts) {
+		return Refusal{Reason: fmt.Sprintf("no %d NUMA nodes for the guest's cells together", len(s.guest.Parts)),
+			Nearest: fmt.Sprintf("%d of them fit at a time", together), Miss: 1 - float64(together)/float64(len(s.guest.Parts))}
+	}
+	return Refusal{}
+}
+
+// matched counts how many of the parts from the first on find different cells that are not in use.
+func (s *search) matched(first int, used []bool) int {
+	taken := make([]int, len(s.cells))
+	for n := range taken {
+		taken[n] = -1
+	}
+	var give func(i int, seen []bool) bool
+	give = func(i int, seen []bool) bool {
+		for n := range s.cells {
+			if used[n] || seen[n] || s.fits[i][n] == nil {
+				continue
+			}
+			seen[n] = true
+			if taken[n] < 0 || give(taken[n], seen) {
+				taken[n] = i
+				return true
+			}
+		}
+		return false
+	}
+	count := 0
+	for i := first; i < len(s.guest.Parts); i++ {
+		if give(i, make([]bool, len(s.cells))) {
+			count++
+		}
+	}
+	return count
+}
+
+// classify finds out which cells are alike.
+func (s *search) classify() {
+	for n, c := range s.cells {
+		var b strings.Builder
+		for i := range s.guest.Parts {
+			if s.fits[i][n] != nil {
+				b.WriteByte('+')
+			} else {
+				b.WriteByte('-')
+			}
+		}
+		switch {
+		case s.judge.Accept == nil:
+		case s.judge.Kind == nil:
+			fmt.Fprintf(&b, " %d", c.ID)
+		default:
+			b.WriteString(" " + s.judge.Kind(c.ID))
+		}
+		s.class = append(s.class, b.String())
+	}
+}
+
+// relaxed asks the judge whether all cells together would do: if not, nothing will.
+func (s *search) relaxed() Refusal {
+	if s.judge.Accept == nil {
+		return Refusal{}
+	}
+	var nodes []int
+	for n, c := range s.cells {
+		if strings.Contains(s.class[n], "+") {
+			nodes = append(nodes, c.ID)
+		}
+	}
+	slices.Sort(nodes)
+	return s.judge.Accept(nodes)
+}
+
+// place finds cells for the parts from i on. What comes of it depends only on the classes of the cells in use, so each set of classes
+// is looked at once.
+func (s *search) place(i int) bool {
+	if i == len(s.guest.Parts) {
+		return s.accepted()
+	}
+	if s.matched(i, s.used) < len(s.guest.Parts)-i {
+		return false
+	}
+	for n, at := range s.fits[i] {
+		if s.used[n] || at == nil {
+			continue
+		}
+		s.used[n], s.at = true, append(s.at, at)
+		key := s.key()
+		if !s.failed[key] && len(s.failed) < maxWays {
+			if s.place(i + 1) {
+				return true
+			}
+			s.failed[key] = true
+		}
+		s.used[n], s.at = false, s.at[:i]
+	}
+	return false
+}
+
+// key is the classes of the cells in use, sorted.
+func (s *search) key() string {
+	var list []string
+	for n, used := range s.used {
+		if used {
+			list = append(list, s.class[n])
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, "\n")
+}
+
+// accepted says whether the cells in use are as good as any could be. Those that will do are kept, if they are the nearest so far.
+func (s *search) accepted() bool {
+	far := 0
+	if s.judge.Accept != nil {
+		var nodes []int
+		for _, at := range s.at {
+			nodes = append(nodes, at.Node)
+		}
+		slices.Sort(nodes)
+		if refusal := s.judge.Accept(nodes); refusal.refused() {
+			if !s.best.refused() || refusal.Miss < s.best.Miss {
+				s.best = refusal
+			}
+			return false
+		}
+		if s.judge.Far != nil {
+			far = s.judge.Far(nodes)
+		}
+	}
+	if s.placed == nil || far < s.far {
+		s.placed, s.far = nil, far
+		for _, at := range s.at {
+			s.placed = append(s.placed, *at)
+		}
+	}
+	s.ways++
+	return far == 0 || s.ways == maxNear
+}
