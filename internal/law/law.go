@@ -103,5 +103,6 @@ func Rows() []Row {
 		{Package: "internal/fire", Room: Workshop, Imports: []string{"…"}},
 		{Package: "internal/keystone", Room: Workshop},
 		{Package: "internal/lab", Room: Workshop, Imports: []string{"fault"}},
+		{Package: "internal/sim", Room: Workshop, Imports: []string{"…"}},
 	}
 }
