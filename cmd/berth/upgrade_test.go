@@ -113,8 +113,8 @@ func (f *fleet) args(args ...string) []string {
 	return append(args, "--placement-url", f.placement.urls["placement"], "--compute-url", f.compute.urls["compute"])
 }
 
-// server asks for a server with these devices, such as "a-vf:2", and waits for what becomes of it.
-func (f *fleet) server(name, alias string) compute.Server {
+// flavor is the id of the flavor of these devices, such as "a-vf:2"; it is made when it is not there.
+func (f *fleet) flavor(alias string) string {
 	t, c := f.t, f.compute.compute()
 	t.Helper()
 	flavor, err := c.Flavor(t.Context(), alias)
@@ -126,7 +126,14 @@ func (f *fleet) server(name, alias string) compute.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.CreateServer(t.Context(), compute.CreateServer{Name: name, Flavor: flavor.ID})
+	return flavor.ID
+}
+
+// server asks for a server with these devices, and waits for what becomes of it.
+func (f *fleet) server(name, alias string) compute.Server {
+	t, c := f.t, f.compute.compute()
+	t.Helper()
+	made, err := c.CreateServer(t.Context(), compute.CreateServer{Name: name, Flavor: f.flavor(alias)})
 	if err != nil {
 		t.Fatal(err)
 	}
