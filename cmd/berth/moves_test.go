@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
@@ -154,4 +156,85 @@ func (f *fleet) arrived(host string, s compute.Server) compute.Server {
 		f.t.Fatalf("%s is %s on %+v, want it on %s: %+v", s.Name, s.Status, s.Place, host, s.Fault)
 	}
 	return s
+}
+
+const migratable = `alias = {"name": "lm", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF", "live_migratable": "true"}` + "\n"
+
+// A server's whole life between two hosts: stopped and started, rebuilt, migrated live, shelved and unshelved, evacuated; its old host
+// returns.
+func TestLifeOfAServer(t *testing.T) {
+	for name, conf := range map[string]string{"told": aliases + migratable, "asked": aliases + migratable + asking} {
+		t.Run(name, func(t *testing.T) { life(t, newFleet(t, conf)) })
+	}
+}
+
+func life(t *testing.T, f *fleet) {
+	machine, files := bus81(t), map[string]string{}
+	for _, host := range []string{"cmp1", "cmp2"} {
+		files[host] = f.host(host, machine, strings.Replace(spec, `"1515"`, `"1515", "live_migratable": "true"`, 1)+reporting)
+		f.startAgent(host, files[host])
+	}
+	vfs := func(host string, n int) string {
+		return fmt.Sprintf("%s_0000:81:03.0 CUSTOM_PCI_8086_1515:%d", host, n)
+	}
+	s := f.server("living", "lm:2")
+	here, there := "cmp1", "cmp2"
+	if *s.Host == there {
+		here, there = there, here
+	}
+	s = f.on(here, s)
+	f.holds(s, vfs(here, 2))
+	devices := f.devices(s)
+	for _, step := range []struct {
+		action, status string
+		args           map[string]any
+	}{{"os-stop", "SHUTOFF", nil}, {"os-start", "ACTIVE", nil}, {"rebuild", "ACTIVE", map[string]any{"imageRef": ""}}, {"reboot", "ACTIVE", map[string]any{"type": "SOFT"}}} {
+		s = f.act(s, step.status, step.action, step.args)
+		if got := f.devices(s); got != devices {
+			t.Errorf("after %s it has %q, before %q", step.action, got, devices)
+		}
+	}
+
+	s = f.on(there, f.act(s, "ACTIVE", "os-migrateLive", map[string]any{"host": nil, "block_migration": "auto"}))
+	f.holds(s, vfs(there, 2))
+	f.idle(here)
+	here, there = there, here
+	fixed := f.server("fixed", "a-pci-dev:1")
+	if err := f.compute.compute().Act(t.Context(), fixed.ID, "os-migrateLive", map[string]any{"host": nil, "block_migration": "auto"}); err == nil {
+		t.Error("a server whose devices are not live-migratable is migrated live")
+	}
+	f.delete(fixed)
+
+	s = f.act(s, "SHELVED_OFFLOADED", "shelve", nil)
+	f.holds(s, "")
+	f.idle(here)
+	s = f.act(s, "ACTIVE", "unshelve", nil)
+	if here = *s.Host; here == there {
+		there = map[string]string{"cmp1": "cmp2", "cmp2": "cmp1"}[here]
+	}
+	f.holds(s, vfs(here, 2))
+
+	// Its host dies, and returns when the server is elsewhere.
+	f.agents[here].kill()
+	if err := f.compute.compute().Act(t.Context(), s.ID, "evacuate", nil); err == nil {
+		t.Error("a server is evacuated from a host that may still run it")
+	}
+	if err := f.compute.compute().HostDown(t.Context(), here, true); err != nil {
+		t.Fatal(err)
+	}
+	s = f.on(there, f.act(s, "ACTIVE", "evacuate", map[string]any{}))
+	f.holds(s, vfs(there, 2))
+	if err := f.compute.compute().HostDown(t.Context(), here, false); err != nil {
+		t.Fatal(err)
+	}
+	delete(f.agents, here)
+	f.startAgent(here, files[here])
+	f.idle(here)
+	guests, err := filepath.Glob(filepath.Join(f.path(here), "agent", "guests", "*.json"))
+	if err != nil || len(guests) > 0 {
+		t.Errorf("the host that returned still runs %v (%v)", guests, err)
+	}
+	f.holds(s, vfs(there, 2))
+	f.delete(s)
+	f.idle(there)
 }
