@@ -35,6 +35,7 @@ func (a *Agent) raise(ctx context.Context, want host.Server, j *job) error {
 	if message, doomed := a.isDoomed(want); doomed {
 		return a.giveUp(ctx, want, message)
 	}
+	a.unsettle(want.ID)
 	switch g, there := a.guest(want.ID); {
 	case there && g.Departed && want.Outgoing != nil:
 		return a.end(ctx, want, host.Guest{Phase: host.Departed})
@@ -72,6 +73,14 @@ func (a *Agent) raise(ctx context.Context, want host.Server, j *job) error {
 	default:
 		return a.giveUp(ctx, want, "the guest cannot be built: "+fault.TextOf(err))
 	}
+}
+
+// unsettle forgets what compute was told of a server: it is about to change, and what is wanted may be what was wanted before. Then
+// compute waits to hear that it is so again.
+func (a *Agent) unsettle(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.acked, id)
 }
 
 // asWanted says whether a guest is as its server shall be.

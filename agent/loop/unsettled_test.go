@@ -1,0 +1,32 @@
+package loop
+
+import (
+	"testing"
+
+	"github.com/openberth/berth/api/host"
+)
+
+// A reboot while compute does not hear the agent: stopped and started again, the guest is as it was before, and yet compute waits to be
+// told so.
+func TestWhatIsWantedAgainIsToldAgain(t *testing.T) {
+	story(t, "stopped and started", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		deafen := func(deaf bool) {
+			w.office.mu.Lock()
+			defer w.office.mu.Unlock()
+			w.office.deaf = deaf
+		}
+		deafen(true)
+		w.office.assign(off(s))
+		w.until("the guest has stopped", func() bool { return w.guest("s1").Stopped })
+		w.office.assign(s)
+		w.until("the guest runs again", func() bool { return !w.guest("s1").Stopped })
+		w.office.forget()
+		deafen(false)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+	})
+}
