@@ -128,6 +128,7 @@ func (w *World) raise(m *machine, want want) error {
 		return w.giveUp(m, want, f.why)
 	}
 	delete(m.agent.doomed, want.id)
+	delete(m.agent.acked, want.id)
 	switch g := m.guests[want.id]; {
 	case g != nil && g.departed && want.outgoing != "":
 		return w.end(m, want, "departed", lifecycle.GuestDeparted{Host: m.name, As: want.id})

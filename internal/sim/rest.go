@@ -30,6 +30,7 @@ func (w *World) rest() {
 			w.bring(m)
 		}
 		m.dead = false
+		w.settle(m)
 		w.changed(m)
 	}
 	w.report.Rests++
@@ -49,6 +50,18 @@ func (w *World) rest() {
 	}
 	if w.failure == "" {
 		w.checkAll()
+	}
+}
+
+// settle takes a configuration back that the host's guests do not allow: one that was made while a device was away that is back now.
+func (w *World) settle(m *machine) {
+	for range m.rules {
+		f := w.facts(m)
+		f.Held = m.agent.set.Claims()
+		if _, _, err := survey.Desired(f); err == nil {
+			return
+		}
+		m.rule = (m.rule + 1) % len(m.rules)
 	}
 }
 

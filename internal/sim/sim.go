@@ -212,7 +212,7 @@ func (w *World) mind(s lifecycle.Server) {
 
 // note writes the operation down.
 func (w *World) note(kind, of, at, text string) {
-	const most = 8000
+	const most = 60000
 	if w.report.Done[kind]++; len(w.log) >= most {
 		w.log = append(w.log[:0], w.log[most/2:]...)
 	}
@@ -239,7 +239,7 @@ func (w *World) miss(m *machine, format string, args ...any) {
 
 // story is the last operations of what the failure names.
 func (w *World) story() string {
-	const most = 30
+	const most = 300
 	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })
 	for _, word := range slices.Clone(words) {
 		if owner := w.office.owners[word]; owner != "" {
