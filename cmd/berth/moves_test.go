@@ -238,3 +238,38 @@ func life(t *testing.T, f *fleet) {
 	f.delete(s)
 	f.idle(there)
 }
+
+// Reporting may be switched on, against the advice, while a server is between two hosts: what it holds on both is healed, and the move
+// goes on. An agent that is killed while it heals goes on where it was.
+func TestUpgradeWhileMoving(t *testing.T) {
+	f, machine := newFleet(t, aliases), bus81(t)
+	for _, host := range []string{"cmp1", "cmp2"} {
+		f.startAgent(host, f.host(host, machine, spec))
+	}
+	s := f.server("moving", "a-vf:2")
+	source, target := "cmp1", "cmp2"
+	if *s.Host == target {
+		source, target = target, source
+	}
+	s = f.arrived(target, f.resize(s, "a-pci-dev:2"))
+	m := f.migration(s)
+	if got := f.held(s) + f.held(m); got != "" {
+		t.Fatalf("nothing is reported, and Placement has %s", got)
+	}
+	if p, status := f.preflight(f.path("compute.conf")); status != 1 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0], "is moving, it is VERIFY_RESIZE") {
+		t.Errorf("status %d: %+v", status, p)
+	}
+	for _, host := range []string{"cmp1", "cmp2"} {
+		f.startAgent(host, f.host(host, machine, spec+reporting))
+		f.agents[host].kill()
+		delete(f.agents, host)
+		f.startAgent(host, f.path(host+".conf"))
+	}
+	f.holds(m, source+"_0000:81:03.0 CUSTOM_PCI_8086_1515:2")
+	f.holds(s, fmt.Sprintf("%[1]s_0000:81:00.0 CUSTOM_PCI_8086_1533:1, %[1]s_0000:81:01.0 CUSTOM_PCI_8086_1533:1", target))
+	s = f.on(source, f.act(s, "ACTIVE", "revertResize", nil))
+	f.holds(s, source+"_0000:81:03.0 CUSTOM_PCI_8086_1515:2")
+	f.idle(target)
+	f.delete(s)
+	f.idle(source)
+}

@@ -338,6 +338,13 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 		t.Errorf("after the healing: status %d\n%s%s", status, stdout, stderr)
 	}
 
+	// A server from before is stopped and started like any other.
+	devices := f.devices(vfs)
+	f.act(vfs, "SHUTOFF", "os-stop", nil)
+	if vfs = f.act(vfs, "ACTIVE", "os-start", nil); f.devices(vfs) != devices {
+		t.Errorf("before it had %s, now %s", devices, f.devices(vfs))
+	}
+
 	// Mixed (M20): Placement is asked for devices already, cmp2 does not report yet. It gets no more servers with devices.
 	f.startCompute(aliases + asking)
 	last := f.on("cmp1", f.server("last", "a-vf:1"))

@@ -66,6 +66,16 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h, Guest("a", 1))
 	})
+	t.Run("a device that Placement counts from now on is the same device", func(t *testing.T) {
+		h := open(t)
+		before, after := Guest("a", 1, 2), Guest("a", 1, 2)
+		for i := range before.Devices {
+			before.Devices[i].Provider = ""
+		}
+		must(t, h.Build(t.Context(), before))
+		must(t, h.Build(t.Context(), after))
+		has(t, open(t), after)
+	})
 	changes(t, open)
 	t.Run("renaming twice is renaming once", func(t *testing.T) { rename(t, open) })
 	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
