@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -229,9 +230,28 @@ func (a *Agent) verify(ctx context.Context, want host.Server) (refusal string, e
 			if has := held.Allocation[id][class]; has < needs[id][class] {
 				return fmt.Sprintf("server %s is assigned %d %s of provider %s, but its allocation in Placement has %d", want.ID, needs[id][class], class, id, has), nil
 			}
+			if now, other := a.reclassed(id, class); other {
+				return fmt.Sprintf("server %s is assigned %s of provider %s, but device_spec has come to say %s", want.ID, class, id, now), nil
+			}
 		}
 	}
 	return "", nil
+}
+
+// reclassed says which class the devices of a provider have by now, when that is another one: with one of them held as what it was, the
+// agent could not report the host any more.
+func (a *Agent) reclassed(id provider.ID, class resource.Class) (now resource.Class, other bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.set.Entries() {
+		if e.Provider == id && e.Class == class {
+			return "", false
+		}
+		if e.Provider == id {
+			now = e.Class
+		}
+	}
+	return now, now != ""
 }
 
 // claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back first. When

@@ -1,9 +1,11 @@
 package loop
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/resource"
 )
 
 // A reboot while compute does not hear the agent: stopped and started again, the guest is as it was before, and yet compute waits to be
@@ -27,6 +29,24 @@ func TestWhatIsWantedAgainIsToldAgain(t *testing.T) {
 		w.office.forget()
 		deafen(false)
 		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+	})
+}
+
+// Between claim and building the agent may have begun anew with another class in its configuration.
+func TestADeviceOfAnotherClassThanClaimedIsNotGiven(t *testing.T) {
+	story(t, "reclassed", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		s.Requests[0].Class = "CUSTOM_OLD"
+		w.ledger.mu.Lock()
+		w.ledger.allocations["s1"][resource.ProviderID(s.Requests[0].Providers[0])] = resource.Amounts{"CUSTOM_OLD": 1}
+		w.ledger.mu.Unlock()
+		w.office.assign(s)
+		w.untilPhase(host.Failed, "s1")
+		if text := w.office.guest("s1").Message; !strings.Contains(text, "device_spec has come to say "+class) {
+			t.Error(text)
+		}
 		must(t, stop())
 	})
 }

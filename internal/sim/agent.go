@@ -341,9 +341,25 @@ func (w *World) verify(m *machine, want want) (refusal string) {
 			if needs[p][r.Want.Class]++; holds[p][r.Want.Class] < needs[p][r.Want.Class] {
 				return "its allocation in Placement has too little"
 			}
+			if m.reclassed(p, r.Want.Class) {
+				return "device_spec says another class by now"
+			}
 		}
 	}
 	return ""
+}
+
+// reclassed says whether the devices of a provider have another class by now.
+func (m *machine) reclassed(id resource.ProviderID, class resource.Class) bool {
+	other := false
+	for _, d := range m.made {
+		e, _ := m.agent.set.At(d.Address)
+		if e.Provider == id && e.Class == class {
+			return false
+		}
+		other = other || e.Provider == id
+	}
+	return other
 }
 
 // claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back first.
