@@ -3,6 +3,7 @@ package loop
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/resource"
@@ -47,6 +48,30 @@ func TestADeviceOfAnotherClassThanClaimedIsNotGiven(t *testing.T) {
 		if text := w.office.guest("s1").Message; !strings.Contains(text, "device_spec has come to say "+class) {
 			t.Error(text)
 		}
+		must(t, stop())
+	})
+}
+
+// What an agent knows that does not hear compute may be long over: the server may be elsewhere, and the share that is missing with it.
+func TestAShareIsNotWrittenWhileComputeIsNotHeard(t *testing.T) {
+	story(t, "deaf", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		mute := func(mute bool) {
+			w.office.mu.Lock()
+			w.office.mute = mute
+			w.office.mu.Unlock()
+			w.office.endStreams()
+		}
+		mute(true)
+		w.lose("s1", name1)
+		time.Sleep(10 * time.Minute)
+		if n := w.share("s1", name1, class); n != 0 {
+			t.Errorf("a share of %d was written", n)
+		}
+		mute(false)
+		w.until("healed", func() bool { return w.share("s1", name1, class) == 1 })
 		must(t, stop())
 	})
 }
