@@ -17,6 +17,7 @@ demo: ## run the tour on this machine
 test: tools ## everything CI checks but the lab: vet, the law, all tests with the race detector
 	sh .ci/check
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
+	$(GO) test ./internal/sim
 
 law: ## only the law: imports, pure rooms, comments, sizes
 	$(GO) test ./internal/law

@@ -185,6 +185,11 @@ func (w *World) erect(m *machine, want want) bool {
 	if w.broken == WrongDevice && len(g.devices) > 0 {
 		g.devices[0].from = m.root
 	}
+	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+		if w.broken == Twice {
+			g.devices = append(g.devices, m.guests[id].devices...)
+		}
+	}
 	m.guests[want.id] = g
 	return true
 }
@@ -390,6 +395,9 @@ func (w *World) tryClaim(m *machine, want want) (device.Refusal, error) {
 		return refusal, nil
 	}
 	m.book.servers[want.id] = picked
+	if w.broken == Forgetful {
+		m.book.servers[want.id] = nil
+	}
 	delete(m.book.left, want.id)
 	if delete(m.book.parts, want.id); len(where.parts) > 0 {
 		m.book.parts[want.id] = where

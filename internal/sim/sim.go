@@ -51,6 +51,7 @@ const (
 	Orphans     = "orphans"      // compute does not give back what deleted servers held
 	Early       = "early"        // compute gives back what a guest holds before its agent has said that it is gone
 	Undead      = "undead"       // a hypervisor does not end guests
+	Twice       = "twice"        // a guest runs with what others have, too
 	Silent      = "silent"       // agents do not say that a guest is gone
 	WrongDevice = "wrong device" // a guest runs with a device of another provider than the chosen one
 	Unburn      = "unburn"       // agents give back devices for one-time use that nobody has cleaned
@@ -212,7 +213,7 @@ func (w *World) mind(s lifecycle.Server) {
 
 // note writes the operation down.
 func (w *World) note(kind, of, at, text string) {
-	const most = 60000
+	const most = 8000
 	if w.report.Done[kind]++; len(w.log) >= most {
 		w.log = append(w.log[:0], w.log[most/2:]...)
 	}
@@ -239,7 +240,7 @@ func (w *World) miss(m *machine, format string, args ...any) {
 
 // story is the last operations of what the failure names.
 func (w *World) story() string {
-	const most = 300
+	const most = 30
 	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })
 	for _, word := range slices.Clone(words) {
 		if owner := w.office.owners[word]; owner != "" {

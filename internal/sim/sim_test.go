@@ -1,30 +1,113 @@
 package sim
 
 import (
+	"fmt"
 	"os"
+	"reflect"
+	"runtime/debug"
 	"strconv"
+	"strings"
 	"testing"
 )
 
-func number(t *testing.T, name string, usual uint64) uint64 {
+// number is a setting from the environment, as `make sim` gives it.
+func number(t *testing.T, name string, usual int) int {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {
 		return usual
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q; write a whole number", name, text)
 	}
 	return n
 }
 
+// piece is how many operations one seed has at most.
+const piece = 130000
+
+// The cloud of each seed lives through its operations, and what must be true is. OPS says how many operations there are in all, SEED
+// with which seed to begin.
 func TestSeeds(t *testing.T) {
-	ops, first := number(t, "OPS", 50000), number(t, "SEED", 1)
-	r := Run(Options{Seed: first, Ops: int(ops)})
-	t.Logf("%+v", r.Done)
-	t.Logf("rests %d deepest %d %v", r.Rests, r.Deepest, r.Happened)
-	if r.Failure != "" {
-		t.Error(r.Failure)
+	defer debug.SetGCPercent(debug.SetGCPercent(600)) // one world at a time, small and full of short-lived values
+	ops, seed := number(t, "OPS", usualOps), number(t, "SEED", 1)
+	done, happened := map[string]int{}, map[string]int{}
+	for left := ops; left > 0; left, seed = left-piece, seed+1 {
+		o := Options{Seed: uint64(seed), Ops: min(piece, left)}
+		if seed%4 == 0 {
+			o.Hosts = 360
+		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r := Run(o)
+			if r.Failure != "" {
+				small, again := Shrink(o, r)
+				t.Fatalf("%s\n\nwithout %v it still fails:\n%s", r.Failure, small.Without, again.Failure)
+			}
+			for kind, n := range r.Done {
+				done[kind] += n
+			}
+			for what, n := range r.Happened {
+				happened[what] += n
+			}
+		})
+	}
+	t.Logf("%d operations: %v", ops, done)
+	t.Logf("led to %v", happened)
+	for _, kind := range append(kindsOfOps(), "step", "hear", "work", "sync", "report", "resize", "migrate", "os-migrateLive", "confirmResize", "revertResize",
+		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
+		if done[kind] == 0 && kind != "wish" && kind != "agent" && ops >= usualOps {
+			t.Errorf("nobody ever did %q", kind)
+		}
+	}
+	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "move refused", "crash",
+		"given up", "waited", "start refused"} {
+		if happened[what] == 0 && ops >= usualOps {
+			t.Errorf("%q never happened", what)
+		}
+	}
+}
+
+// Each thing that is broken on purpose is noticed, by the check that is there for it.
+func TestTheChecksCanFail(t *testing.T) {
+	for broken, noticed := range map[string]string{
+		Lenient:     "capacity",
+		Orphans:     "orphan",
+		Early:       "freed",
+		Undead:      "journal",
+		Twice:       "held twice",
+		Silent:      "rest",
+		WrongDevice: "chosen",
+		Unburn:      "reserved",
+		Unlooked:    "plan",
+		Forgetful:   "journal",
+	} {
+		t.Run(broken, func(t *testing.T) {
+			r := Run(Options{Seed: 1, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken})
+			if !strings.Contains(r.Failure, ": "+noticed) {
+				t.Errorf("want %q, got %q", noticed, r.Failure)
+			}
+		})
+	}
+}
+
+// A failure is small when it is shown, and what it was found with finds it again.
+func TestAFailureIsShrunk(t *testing.T) {
+	o := Options{Seed: 3, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: WrongDevice}
+	r := Run(o)
+	small, again := Shrink(o, r)
+	if again.Failure == "" || len(small.Without) < 10 || again.Ops > r.Ops {
+		t.Errorf("without %v: %d operations, not %d: %s", small.Without, again.Ops, r.Ops, again.Failure)
+	}
+	if !strings.Contains(r.Failure, "seed 3, operation ") || !strings.Contains(r.Failure, "GuestClaimed") {
+		t.Errorf("%s", r.Failure)
+	}
+}
+
+// The same seed is the same life.
+func TestASeedIsRepeatable(t *testing.T) {
+	o := Options{Seed: 5, Ops: 6000, Quiet: 3000, Hosts: 36}
+	if a, b := Run(o), Run(o); !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v\n%+v", a, b)
 	}
 }
