@@ -2,12 +2,17 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/openberth/berth/resource"
 )
 
 // number is a setting from the environment, as `make sim` gives it.
@@ -61,7 +66,7 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "move refused", "crash",
-		"given up", "waited", "start refused"} {
+		"given up", "start refused"} {
 		if happened[what] == 0 && ops >= usualOps {
 			t.Errorf("%q never happened", what)
 		}
@@ -109,5 +114,96 @@ func TestASeedIsRepeatable(t *testing.T) {
 	o := Options{Seed: 5, Ops: 6000, Quiet: 3000, Hosts: 36}
 	if a, b := Run(o), Run(o); !reflect.DeepEqual(a, b) {
 		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
+// resting is a small cloud that has come to rest, with guests of all kinds.
+func resting(t *testing.T) *World {
+	t.Helper()
+	w := newWorld(Options{Seed: 2, Hosts: 24})
+	for range 6000 {
+		w.n++
+		w.now = w.now.Add(time.Second)
+		w.operate()
+		w.checkMarked()
+	}
+	if w.rest(); w.failure != "" {
+		t.Fatal(w.failure)
+	}
+	return w
+}
+
+// holding finds a machine with a guest that has devices, and the first of these.
+func (w *World) holding(more func(*machine) bool) (*machine, *guest, held) {
+	for _, m := range w.hosts {
+		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+			if g := m.guests[id]; len(g.devices) > 0 && more(m) {
+				return m, g, g.devices[0]
+			}
+		}
+	}
+	panic("nobody holds anything")
+}
+
+// What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are those of pci.md 8.1.
+func TestTamperingIsNoticed(t *testing.T) {
+	any := func(*machine) bool { return true }
+	for noticed, tamper := range map[string]func(*World){
+		"sum": func(w *World) { // 1
+			_, g, d := w.holding(func(m *machine) bool { return len(m.made) == 10 }) // one with room for more
+			for class := range w.ledger.uses[d.from][resource.ConsumerID(g.id)] {
+				w.ledger.uses[d.from][resource.ConsumerID(g.id)][class]++ // the record of the server has the same map
+				w.ledger.sums[d.from][class]++
+			}
+		},
+		"chosen": func(w *World) { // 2
+			_, g, _ := w.holding(any)
+			g.devices[0].from = "another"
+			w.ledger.uses["another"] = map[resource.ConsumerID]resource.Amounts{resource.ConsumerID(g.id): {"X": 9}}
+		},
+		"family": func(w *World) { // 3
+			m, g, _ := w.holding(func(m *machine) bool { return len(m.made) == 10 && m.guests != nil })
+			vf := m.made[1]
+			m.guests["another"] = &guest{id: "another", devices: []held{{at: *vf.Parent}}}
+			g.devices = []held{{at: vf.Address}}
+		},
+		"pool": func(w *World) { // 4
+			m, _, d := w.holding(func(m *machine) bool { return m.made[0].Vendor == "10de" })
+			for i := range m.report.Devices {
+				if m.report.Devices[i].Provider != d.from {
+					m.report.Devices[i].State = "unclaimable"
+				}
+			}
+			clear(m.report.Devices)
+		},
+		"inventory": func(w *World) { // 5
+			_, _, d := w.holding(any)
+			for class, inv := range w.ledger.providers[d.from].Inventories {
+				inv.Total++
+				w.ledger.providers[d.from].Inventories = map[resource.Class]resource.Inventory{class: inv}
+			}
+		},
+		"plan": func(w *World) { // 6
+			m, _, d := w.holding(any)
+			w.ledger.providers[d.from].Traits = nil
+			m.agent.look = false
+		},
+		"left": func(w *World) { // 10
+			m, _, _ := w.holding(any)
+			m.book.left["nobody"] = true
+		},
+		"guest": func(w *World) {
+			_, g, _ := w.holding(func(m *machine) bool { return len(m.guests) > 0 })
+			g.stopped = !g.stopped
+		},
+	} {
+		t.Run(noticed, func(t *testing.T) {
+			w := resting(t)
+			tamper(w)
+			w.checkAll()
+			if !strings.Contains(w.failure, noticed+": ") {
+				t.Errorf("want %q, got %q", noticed, w.failure)
+			}
+		})
 	}
 }
