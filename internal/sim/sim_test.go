@@ -134,10 +134,10 @@ func resting(t *testing.T) *World {
 }
 
 // holding finds a machine with a guest that has devices, and the first of these.
-func (w *World) holding(more func(*machine) bool) (*machine, *guest, held) {
+func (w *World) holding(more func(*machine, held) bool) (*machine, *guest, held) {
 	for _, m := range w.hosts {
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-			if g := m.guests[id]; len(g.devices) > 0 && more(m) {
+			if g := m.guests[id]; len(g.devices) > 0 && more(m, g.devices[0]) {
 				return m, g, g.devices[0]
 			}
 		}
@@ -147,10 +147,12 @@ func (w *World) holding(more func(*machine) bool) (*machine, *guest, held) {
 
 // What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are those of pci.md 8.1.
 func TestTamperingIsNoticed(t *testing.T) {
-	any := func(*machine) bool { return true }
+	any := func(*machine, held) bool { return true }
 	for noticed, tamper := range map[string]func(*World){
 		"sum": func(w *World) { // 1
-			_, g, d := w.holding(func(m *machine) bool { return len(m.made) == 10 }) // one with room for more
+			_, g, d := w.holding(func(m *machine, d held) bool {
+				return w.ledger.used(d.from)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
+			})
 			for class := range w.ledger.uses[d.from][resource.ConsumerID(g.id)] {
 				w.ledger.uses[d.from][resource.ConsumerID(g.id)][class]++ // the record of the server has the same map
 				w.ledger.sums[d.from][class]++
@@ -162,13 +164,13 @@ func TestTamperingIsNoticed(t *testing.T) {
 			w.ledger.uses["another"] = map[resource.ConsumerID]resource.Amounts{resource.ConsumerID(g.id): {"X": 9}}
 		},
 		"family": func(w *World) { // 3
-			m, g, _ := w.holding(func(m *machine) bool { return len(m.made) == 10 && m.guests != nil })
+			m, g, _ := w.holding(func(m *machine, _ held) bool { return len(m.made) == 10 })
 			vf := m.made[1]
 			m.guests["another"] = &guest{id: "another", devices: []held{{at: *vf.Parent}}}
 			g.devices = []held{{at: vf.Address}}
 		},
 		"pool": func(w *World) { // 4
-			m, _, d := w.holding(func(m *machine) bool { return m.made[0].Vendor == "10de" })
+			m, _, d := w.holding(func(m *machine, _ held) bool { return m.made[0].Vendor == "10de" })
 			for i := range m.report.Devices {
 				if m.report.Devices[i].Provider != d.from {
 					m.report.Devices[i].State = "unclaimable"
@@ -193,7 +195,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 			m.book.left["nobody"] = true
 		},
 		"guest": func(w *World) {
-			_, g, _ := w.holding(func(m *machine) bool { return len(m.guests) > 0 })
+			_, g, _ := w.holding(any)
 			g.stopped = !g.stopped
 		},
 	} {
