@@ -35,6 +35,7 @@ func ops() []op {
 		{"clean", 5, (*World).cleanSome},
 		{"foreign", 5, (*World).other},
 		{"late", 8, (*World).arrive},
+		{"rob", 1, (*World).rob},
 	}
 }
 
@@ -51,7 +52,7 @@ func kindsOfOps() (list []string) {
 func (w *World) operate() {
 	before := len(w.log)
 	for range 8 {
-		n := w.rng.IntN(1008)
+		n := w.rng.IntN(1009)
 		for _, o := range ops() {
 			if n -= o.share; n < 0 {
 				if !slices.Contains(w.o.Without, o.kind) {

@@ -48,6 +48,7 @@ func (w *World) rest() {
 	for _, m := range w.hosts {
 		m.zombie = false
 	}
+	clear(w.robbed)
 	if w.failure == "" {
 		w.checkAll()
 	}

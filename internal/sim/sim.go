@@ -84,9 +84,10 @@ type World struct {
 	hot    bag // machines on which something is to be done
 	zones  []zone
 	late   []letter
-	others []string // foreign consumers
-	next   int      // for names
-	calm   bool     // no failures now
+	others []string        // foreign consumers
+	next   int             // for names
+	calm   bool            // no failures now
+	robbed map[string]bool // servers whose share was taken away since the last rest
 
 	n       int
 	marked  []*machine
@@ -162,6 +163,7 @@ func newWorld(o Options) *World {
 			w.mark(m)
 		}
 	})
+	w.robbed = map[string]bool{}
 	w.ledger.lenient = o.Broken == Lenient
 	w.office = &office{w: w, servers: map[string]lifecycle.Server{}, owners: map[string]string{}, groups: map[string][]string{}}
 	const size = 12 // hosts of a zone: two of each kind

@@ -35,7 +35,7 @@ const piece = 130000
 // The cloud of each seed lives through its operations, and what must be true is. OPS says how many operations there are in all, SEED
 // with which seed to begin.
 func TestSeeds(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(600)) // one world at a time, small and full of short-lived values
+	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one world at a time, small and full of short-lived values
 	ops, seed := number(t, "OPS", usualOps), number(t, "SEED", 1)
 	done, happened := map[string]int{}, map[string]int{}
 	for left := ops; left > 0; left, seed = left-piece, seed+1 {

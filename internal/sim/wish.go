@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -202,6 +203,35 @@ func (w *World) other() {
 	if len(amounts) > 0 && w.ledger.put(map[resource.ConsumerID]claim{resource.ConsumerID(id): {resource.Allocation{p.ID: amounts}, 0}}) == nil {
 		w.others = append(w.others, id)
 		w.note("foreign", id, m.name, "takes of "+p.Name)
+	}
+}
+
+// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its agent has to write it
+// anew, and until then the claim is not there.
+func (w *World) rob() {
+	ids := w.office.ids.list
+	for range min(8, len(ids)) {
+		s := w.office.servers[ids[w.rng.IntN(len(ids))]]
+		c := resource.ConsumerID(s.ID)
+		held := w.ledger.consumers[c]
+		m := w.byName[s.Host]
+		if s.State != lifecycle.Active || s.Doing != "" || len(s.Requests) == 0 || len(held.holds) < 2 || m.zombie {
+			continue
+		}
+		rest := maps.Clone(held.holds)
+		for _, id := range slices.Sorted(maps.Keys(rest)) {
+			if id != m.root {
+				delete(rest, id)
+				break
+			}
+		}
+		w.note("rob", s.ID, s.Host, "")
+		w.robbed[s.ID] = true
+		w.ledger.write(c, consumer{rest, held.generation + 1})
+		if m.agent != nil {
+			m.agent.look = true
+		}
+		return
 	}
 }
 
