@@ -56,9 +56,14 @@ func (f *fleet) holds(s compute.Server, want string) {
 
 // Resizes between two hosts and on one, whether Placement is asked for devices or only told (rows H4, H5, H6).
 func TestMovesH4H5H6(t *testing.T) {
+	t.Parallel()
 	for name, conf := range map[string]string{"told": aliases, "asked": aliases + asking} {
-		t.Run(name, func(t *testing.T) { resizes(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = false\n")) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resizes(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = false\n"))
+		})
 		t.Run(name+" on one host", func(t *testing.T) {
+			t.Parallel()
 			resizesHere(t, newFleet(t, conf+"[DEFAULT]\nallow_resize_to_same_host = true\n"))
 		})
 	}
@@ -163,8 +168,12 @@ const migratable = `alias = {"name": "lm", "vendor_id": "8086", "product_id": "1
 // A server's whole life between two hosts: stopped and started, rebuilt, migrated live, shelved and unshelved, evacuated; its old host
 // returns.
 func TestLifeOfAServer(t *testing.T) {
+	t.Parallel()
 	for name, conf := range map[string]string{"told": aliases + migratable, "asked": aliases + migratable + asking} {
-		t.Run(name, func(t *testing.T) { life(t, newFleet(t, conf)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			life(t, newFleet(t, conf))
+		})
 	}
 }
 
@@ -242,6 +251,7 @@ func life(t *testing.T, f *fleet) {
 // Reporting may be switched on, against the advice, while a server is between two hosts: what it holds on both is healed, and the move
 // goes on. An agent that is killed while it heals goes on where it was.
 func TestUpgradeWhileMoving(t *testing.T) {
+	t.Parallel()
 	f, machine := newFleet(t, aliases), bus81(t)
 	for _, host := range []string{"cmp1", "cmp2"} {
 		f.startAgent(host, f.host(host, machine, spec))

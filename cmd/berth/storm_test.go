@@ -14,8 +14,10 @@ import (
 // kill -9 of compute or of an agent, again and again, while servers are resized, confirmed, reverted and migrated live: afterwards every
 // server is whole, Placement has exactly what the hosts say that it holds, and nothing is left of what moved.
 func TestMovesSurviveKills(t *testing.T) {
+	t.Parallel()
 	for seed, conf := range []string{"", asking, asking} { // Placement is told what is held, or asked for it
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
 			moveStorm(t, aliases+migratable+conf+"[DEFAULT]\nallow_resize_to_same_host = true\n", rand.New(rand.NewPCG(uint64(seed), 4)))
 		})
 	}

@@ -287,6 +287,7 @@ func bus81(t *testing.T) string {
 // The upgrade in two phases, from servers that hold devices which Placement knows nothing of: rows H1 (host cmp2), H2 (cmp1) and M20,
 // and I21 at the end. Everything is a process of its own.
 func TestUpgradeH1H2M20(t *testing.T) {
+	t.Parallel()
 	machine := bus81(t)
 	f := newFleet(t, aliases)
 
