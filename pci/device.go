@@ -45,6 +45,8 @@ type Device struct {
 // IsBridge reports whether the device is a bridge (base class 06), which no guest can be given.
 func (d Device) IsBridge() bool { return d.Class>>16 == 0x06 }
 
+func (d Device) isVDPA() bool { return d.Type == VDPA }
+
 // Holder is the address whose resource provider counts this device: the PF for a VF, else its own
 // (spec 002: "the related resource inventory will be reported on RP representing its parent PF device").
 func (d Device) Holder() Address {

@@ -54,6 +54,9 @@ func (rs Rules) Judge(devices []Device) []Finding {
 			first, _ := rs[:i].First(usable[0], h.parent(usable[0]))
 			say(false, fmt.Sprintf("is never reached: earlier entries match all its devices, such as %s by %s; the first match counts, so put it before them or take it away",
 				usable[0].Address, first.where()))
+		case !r.ForPorts() && slices.ContainsFunc(fresh, Device.isVDPA):
+			say(false, fmt.Sprintf("offers %s, which carries a vDPA device: no alias is given it, it is for network ports; add physical_network, or leave it out",
+				fresh[slices.IndexFunc(fresh, Device.isVDPA)].Address))
 		}
 		left = slices.DeleteFunc(left, func(d Device) bool { return r.Match(d, h.parent(d)) })
 	}

@@ -23,6 +23,7 @@ func nics(t *testing.T) []Device {
 		with(first, "S1"), with(mlx("0000:81:00.1", "0000:81:00.0"), "S1"), with(mlx("0000:81:00.2", "0000:81:00.0"), "S1"),
 		pf("0000:82:00.0"), mlx("0000:82:00.1", "0000:82:00.0"),
 		{Address: address(t, "0000:83:00.0"), Vendor: "10de", Product: "20b0", Type: Plain, Class: 0x030200},
+		{Address: address(t, "0000:84:00.2"), Vendor: "15b3", Product: "1018", Type: VDPA, Parent: &Address{Bus: 0x84}, Class: 0x020000},
 	}
 }
 
@@ -56,6 +57,8 @@ func TestJudgeRows(t *testing.T) {
 		{"a bridge", `{"address":"0000:80:00.0"}`, []string{"nothing but bridges", "0000:80:00.0"}},
 		{"never reached", `[{"vendor_id":"10de"},{"product_id":"20b0","traits":"fast"}]`, []string{"device_spec at f:2", "never reached", "0000:83:00.0", `at f:1, {"vendor_id": "10de"}`}},
 		{"never reached, by two before it", `[{"address":"0000:81:00.1"},{"address":"0000:81:00.2"},{"address":{"bus":"81","function":"[12]"}}]`, []string{"f:3", "never reached"}},
+		{"vDPA for an alias", `{"product_id":"1018"}`, []string{"0000:84:00.2", "vDPA", "physical_network"}},
+		{"vDPA for ports", `{"product_id":"1018","physical_network":null}`, nil},
 		{"reached in part", `[{"address":"0000:81:00.1","traits":"a"},{"product_id":"101e"}]`, nil},
 	} {
 		t.Run(c.row, func(t *testing.T) {

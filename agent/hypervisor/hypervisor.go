@@ -25,8 +25,9 @@ type Hypervisor interface {
 	Guests(ctx context.Context) ([]Guest, error)
 	// Build makes the guest be there with its devices, running or stopped as it says, and returns when it is so. Building a guest that is
 	// as asked changes nothing; one that only runs, or is stopped, where it should not is started or stopped; one of another Build
-	// number is made anew with the devices it has. Conflict: the guest has other devices, or another guest holds one
-	// of these, or it has departed. After a fault nothing of the guest may be left that Destroy does not remove, but what was there before stays.
+	// number is made anew with the devices it has. What else is kept with a device is written anew. Conflict: the guest has devices of
+	// other addresses, or another guest holds one of these, or it has departed. After a fault nothing of the guest may be left that
+	// Destroy does not remove, but what was there before stays.
 	Build(ctx context.Context, g Guest) error
 	// Rename makes the guest known as id instead of was, with what else the new name says; the guest itself is not touched. When there is no guest
 	// was, it is renamed already. Conflict: there are both.

@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -35,6 +36,7 @@ func (a *Agent) raise(ctx context.Context, want host.Server, j *job) error {
 	if message, doomed := a.isDoomed(want); doomed {
 		return a.giveUp(ctx, want, message)
 	}
+	a.unsettle(want.ID)
 	switch g, there := a.guest(want.ID); {
 	case there && g.Departed && want.Outgoing != nil:
 		return a.end(ctx, want, host.Guest{Phase: host.Departed})
@@ -72,6 +74,14 @@ func (a *Agent) raise(ctx context.Context, want host.Server, j *job) error {
 	default:
 		return a.giveUp(ctx, want, "the guest cannot be built: "+fault.TextOf(err))
 	}
+}
+
+// unsettle forgets what compute was told of a server: it is about to change, and what is wanted may be what was wanted before. Then
+// compute waits to hear that it is so again.
+func (a *Agent) unsettle(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.acked, id)
 }
 
 // asWanted says whether a guest is as its server shall be.
@@ -220,9 +230,28 @@ func (a *Agent) verify(ctx context.Context, want host.Server) (refusal string, e
 			if has := held.Allocation[id][class]; has < needs[id][class] {
 				return fmt.Sprintf("server %s is assigned %d %s of provider %s, but its allocation in Placement has %d", want.ID, needs[id][class], class, id, has), nil
 			}
+			if now, other := a.reclassed(id, class); other {
+				return fmt.Sprintf("server %s is assigned %s of provider %s, but device_spec has come to say %s", want.ID, class, id, now), nil
+			}
 		}
 	}
 	return "", nil
+}
+
+// reclassed says which class the devices of a provider have by now, when that is another one: with one of them held as what it was, the
+// agent could not report the host any more.
+func (a *Agent) reclassed(id provider.ID, class resource.Class) (now resource.Class, other bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.set.Entries() {
+		if e.Provider == id && e.Class == class {
+			return "", false
+		}
+		if e.Provider == id {
+			now = e.Class
+		}
+	}
+	return now, now != ""
 }
 
 // claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back first. When

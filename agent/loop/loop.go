@@ -128,6 +128,7 @@ type Agent struct {
 // line is the last truth that compute told.
 type line struct {
 	heard    bool
+	beats    int // lines heard, also those that say the same again
 	revision int64
 	servers  map[string]host.Server
 }

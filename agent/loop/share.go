@@ -12,6 +12,7 @@ import (
 
 // lacked is who lacked a share in Placement at the last look, and what compute's line was then.
 type lacked struct {
+	beats    int // of the line
 	revision int64
 	servers  map[resource.ConsumerID]bool // true: for the first time under this line
 }
@@ -21,7 +22,8 @@ const secondLook = 5 * time.Second
 
 // waits says of whom nothing may be written to Placement yet. A share that is missing may be on the move: compute gives the allocations
 // to the migration and changes the line a moment later. So a share is written for a server that compute wants here by a line, and which lacked
-// it at two looks under the same line.
+// it at two looks under the same line, which was repeated between them: what an agent knows that does not hear compute any more may be long
+// over, and the share that is missing another host's.
 func (a *Agent) waits() func(resource.ConsumerID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -29,7 +31,7 @@ func (a *Agent) waits() func(resource.ConsumerID) bool {
 	return func(c resource.ConsumerID) bool {
 		_, wanted := l.servers[string(c)]
 		_, lacked := was.servers[c]
-		return !l.heard || !wanted || was.revision != l.revision || !lacked
+		return !l.heard || !wanted || was.revision != l.revision || was.beats == l.beats || !lacked
 	}
 }
 
@@ -38,10 +40,11 @@ func (a *Agent) remember(d draft) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.lacked
-	a.lacked = lacked{revision: a.line.revision, servers: map[resource.ConsumerID]bool{}}
+	beaten := was.beats != a.line.beats
+	a.lacked = lacked{beats: a.line.beats, revision: a.line.revision, servers: map[resource.ConsumerID]bool{}}
 	for _, c := range heal.Lacking(d.aim, d.uses) {
 		_, before := was.servers[c]
-		a.lacked.servers[c] = !before || was.revision != a.line.revision
+		a.lacked.servers[c] = !before || was.revision != a.line.revision || !beaten
 	}
 }
 

@@ -318,6 +318,62 @@ func FuzzParseCPUList(f *testing.F) {
 	})
 }
 
+// While devices vanish from a real directory, those that stay are there each time, and what is lost is said.
+func TestReadWhileDevicesVanish(t *testing.T) {
+	dir := t.TempDir()
+	for name, file := range server(4, 8, 1) {
+		unpack(t, dir, name, file)
+	}
+	fsys := os.DirFS(dir)
+	stays := func(a pci.Address) bool { return a.Func%2 == 0 }
+	all := read(t, fsys).Devices
+	done := make(chan error)
+	go func() {
+		defer close(done)
+		for _, d := range all {
+			if stays(d.Address) {
+				continue
+			}
+			// As the kernel does: first what the device has, then its name in the list.
+			link := filepath.Join(dir, deviceDir, d.Address.String())
+			at, err := filepath.EvalSymlinks(link)
+			if err == nil {
+				err = os.RemoveAll(at)
+			}
+			if err == nil {
+				err = os.Remove(link)
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for running := true; running; {
+		select {
+		case err, open := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			running = open
+		default:
+		}
+		facts := read(t, fsys)
+		there := 0
+		for _, d := range facts.Devices {
+			if stays(d.Address) {
+				there++
+			}
+		}
+		if there != 20 {
+			t.Fatalf("%d of 20 devices that stay; %v", there, facts.Problems)
+		}
+	}
+	if facts := read(t, fsys); len(facts.Devices) != 20 || len(facts.Problems) > 0 {
+		t.Errorf("%d devices at the end, %v", len(facts.Devices), facts.Problems)
+	}
+}
+
 // BenchmarkRead500 reads a directory of 500 devices as a kernel shows them: 20 cards with 24 VFs each, two NUMA nodes of 64 threads. The
 // aim is less than 50 ms.
 func BenchmarkRead500(b *testing.B) {

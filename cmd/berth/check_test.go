@@ -38,9 +38,9 @@ func TestAgentCheck(t *testing.T) {
 		{"nothing is configured", nil, 0, []string{"device_spec is not set", "0 of them reported; 0 errors"}},
 		{"not reported", []string{"[pci]", functions}, 0, []string{"is offered, but [pci] report_in_placement is off", "0 of them reported"}},
 		{"warnings", []string{"[pci]", "report_in_placement = true", functions, `device_spec = [{"vendor_id":"ffff"},`, ` {"address":"0000:11:00.1","traits":"late"}]`,
-			`passthrough_whitelist = {"address":"0000:00:1f.0"}`, "reprot = 1"}, 0,
+			`passthrough_whitelist = {"address":"0000:00:1f.0"}`, "reprot = 1", "[libvirt]", "virt_type = kvm", "cpu_mode = none"}, 0,
 			[]string{"nova.conf:4, {\"vendor_id\": \"ffff\"} matches no device", "nova.conf:4, {\"address\": \"0000:11:00.1\", \"traits\": \"CUSTOM_LATE\"} is never reached",
-				"nova.conf:6: [pci] passthrough_whitelist: a deprecated name", "nothing but bridges", "nova.conf:7: [pci] reprot: Berth does not know", "0 errors, 5 warnings"}},
+				"nova.conf:6: [pci] passthrough_whitelist: a deprecated name", "nothing but bridges", "nova.conf:7: [pci] reprot: Berth does not know", "2 options of other groups are left unread", "0 errors, 6 warnings"}},
 		{"all errors at once", []string{"[pci]", "report_in_placement = true", `device_spec = {"vendor_id":"1b36","product_id":"0010"}`, `device_spec = {"vendor":"8086"}`,
 			`device_spec = {"devname":"eth0"}`, `alias = {"name":"a"}`}, 1,
 			[]string{"nova.conf:4: [pci] device_spec = ", `unknown key "vendor"`, "nova.conf:6: [pci] alias", "PF 0000:11:00.0", "PF 0000:21:00.0", `devname "eth0"`, "5 errors", "(errors: 5)",
@@ -100,5 +100,46 @@ func TestAgentSnapshot(t *testing.T) {
 	var out bytes.Buffer
 	if status := run([]string{"agent", "snapshot", "--sysfs", t.TempDir()}, &out, &out); status != 1 || !strings.Contains(out.String(), "not shaped like /sys") {
 		t.Errorf("%d %s", status, &out)
+	}
+}
+
+// A machine with odd devices, and one whose cards can be managed remotely: what can be understood is reported.
+func TestAgentCheckOddMachines(t *testing.T) {
+	remote := filepath.Join(t.TempDir(), "remote.txtar")
+	card := ""
+	for _, d := range []struct{ at, product, more string }{
+		{"0000:81:00.0", "0xa2d6", "-- bus/pci/devices/0000:81:00.0/sriov_totalvfs --\n4\n-- bus/pci/devices/0000:81:00.0/sriov_vf_device --\n101e\n"},
+		{"0000:81:00.1", "0x101e", "-- bus/pci/devices/0000:81:00.1/physfn -> ../0000:81:00.0 --\n-- bus/pci/devices/0000:81:00.1/vpd.SN --\n0\n"},
+		{"0000:81:00.2", "0x101e", "-- bus/pci/devices/0000:81:00.2/physfn -> ../0000:81:00.0 --\n"},
+	} {
+		dir := "-- bus/pci/devices/" + d.at
+		card += dir + "/vendor --\n0x15b3\n" + dir + "/device --\n" + d.product + "\n" + dir + "/class --\n0x020000\n" + d.more
+	}
+	if err := os.WriteFile(remote, []byte(card), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, machine, rule string
+		status              int
+		says                []string
+	}{
+		{"domains of five digits and devices that cannot be understood", root + "/agent/sysfs/testdata/odd.txtar", `{"vendor_id":"8086","product_id":"0b60"}`, 0,
+			[]string{"cmp1_10000:E1:00.0  CUSTOM_PCI_8086_0B60", `warning: 0000:02:00.0: is left out: vendor "garbage"`, "vanished while it was read", "1 of them reported; 0 errors, 9 warnings"}},
+		{"D33 only a card with a serial number", remote, `{"address":"0000:81:00.0","product_id":"101e","remote_managed":true,"physical_network":null}`, 0,
+			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card tells no serial number", "0 errors, 0 warnings"}},
+		{"D29 the PF itself", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1, []string{`error: device_spec at `, `product_id "101e"`, "1 errors"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", "device_spec = "+c.rule)
+			if status := run([]string{"agent", "check", "--config-file", path, "--sysfs", c.machine}, &out, &out); status != c.status {
+				t.Errorf("status %d", status)
+			}
+			for _, word := range c.says {
+				if !strings.Contains(out.String(), word) {
+					t.Errorf("does not say %q:\n%s", word, &out)
+				}
+			}
+		})
 	}
 }

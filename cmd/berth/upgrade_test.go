@@ -113,8 +113,8 @@ func (f *fleet) args(args ...string) []string {
 	return append(args, "--placement-url", f.placement.urls["placement"], "--compute-url", f.compute.urls["compute"])
 }
 
-// server asks for a server with these devices, such as "a-vf:2", and waits for what becomes of it.
-func (f *fleet) server(name, alias string) compute.Server {
+// flavor is the id of the flavor of these devices, such as "a-vf:2"; it is made when it is not there.
+func (f *fleet) flavor(alias string) string {
 	t, c := f.t, f.compute.compute()
 	t.Helper()
 	flavor, err := c.Flavor(t.Context(), alias)
@@ -126,7 +126,14 @@ func (f *fleet) server(name, alias string) compute.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.CreateServer(t.Context(), compute.CreateServer{Name: name, Flavor: flavor.ID})
+	return flavor.ID
+}
+
+// server asks for a server with these devices, and waits for what becomes of it.
+func (f *fleet) server(name, alias string) compute.Server {
+	t, c := f.t, f.compute.compute()
+	t.Helper()
+	made, err := c.CreateServer(t.Context(), compute.CreateServer{Name: name, Flavor: f.flavor(alias)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,6 +287,7 @@ func bus81(t *testing.T) string {
 // The upgrade in two phases, from servers that hold devices which Placement knows nothing of: rows H1 (host cmp2), H2 (cmp1) and M20,
 // and I21 at the end. Everything is a process of its own.
 func TestUpgradeH1H2M20(t *testing.T) {
+	t.Parallel()
 	machine := bus81(t)
 	f := newFleet(t, aliases)
 
@@ -329,6 +337,13 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 	}
 	if stdout, stderr, status := output(t, f.args("agent", "plan", "--config-file", new1, "--data-dir", f.path("cmp1"))...); status != 0 || !strings.Contains(stdout, "nothing to do") {
 		t.Errorf("after the healing: status %d\n%s%s", status, stdout, stderr)
+	}
+
+	// A server from before is stopped and started like any other.
+	devices := f.devices(vfs)
+	f.act(vfs, "SHUTOFF", "os-stop", nil)
+	if vfs = f.act(vfs, "ACTIVE", "os-start", nil); f.devices(vfs) != devices {
+		t.Errorf("before it had %s, now %s", devices, f.devices(vfs))
 	}
 
 	// Mixed (M20): Placement is asked for devices already, cmp2 does not report yet. It gets no more servers with devices.

@@ -325,7 +325,7 @@ func atEachCallOfEach(t *testing.T, live func(t *testing.T, st story, at int, la
 				at := 0
 				for reached := true; reached; {
 					at++
-					if testing.Short() && at%4 != 1 {
+					if (testing.Short() || racing) && at%8 != 1 {
 						continue
 					}
 					t.Run(fmt.Sprintf("call %d late %v", at, late), func(t *testing.T) { reached = live(t, st, at, late) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/agent/sysfs"
@@ -72,6 +73,7 @@ func Check(path string, files ...string) (Checked, error) {
 	for _, sentence := range wrong {
 		c.say(LevelError, sentence)
 	}
+	s.warnUnread()
 	for _, sentence := range s.warnings {
 		c.say(LevelWarning, sentence)
 	}
@@ -87,6 +89,21 @@ func Check(path string, files ...string) (Checked, error) {
 		c.Devices = append(c.Devices, checked(v))
 	}
 	return c, nil
+}
+
+// warnUnread names each unknown option where devices are configured. A nova.conf has many others that are of no interest here.
+func (s *Settings) warnUnread() {
+	others := 0
+	for _, e := range s.unread {
+		if slices.Contains([]string{"pci", "filter_scheduler", "berth"}, strings.ToLower(e.Group)) {
+			s.warn(e, unreadSentence)
+		} else {
+			others++
+		}
+	}
+	if others > 0 {
+		s.warnings = append(s.warnings, fmt.Sprintf("%d options of other groups are left unread, as Berth does not know them", others))
+	}
 }
 
 // Errors counts the findings that are errors.

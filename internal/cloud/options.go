@@ -46,7 +46,8 @@ type Settings struct {
 
 	cfg      *config.Config
 	files    []string
-	warnings []string // sentences about options that are unknown or deprecated
+	unread   []config.Entry // options that Berth does not know
+	warnings []string       // sentences about deprecated options
 }
 
 var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}}
@@ -75,11 +76,16 @@ func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
+	for _, e := range s.unread {
+		s.warn(e, unreadSentence)
+	}
 	for _, warning := range s.warnings {
 		log.Warn(warning)
 	}
 	return s, nil
 }
+
+const unreadSentence = "Berth does not know this option and leaves it unread"
 
 // readAll is ReadSettings for those who want to hear of all that is wrong. err says that there is nothing to read.
 func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err error) {
@@ -88,9 +94,7 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 		return s, nil, err
 	}
 	s = Settings{cfg: cfg, files: files}
-	for _, e := range cfg.Unknown(Known()) {
-		s.warn(e, "Berth does not know this option and leaves it unread")
-	}
+	s.unread = cfg.Unknown(Known())
 	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases, s.readPlacement, s.readOwn, s.readHost} {
 		err := read(cfg, log)
 		if all, several := err.(interface{ Unwrap() []error }); several {

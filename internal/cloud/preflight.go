@@ -30,15 +30,10 @@ func (s Settings) CheckAliases() []string {
 // PreflightAgent prints what an agent would do first if [pci] report_in_placement were on, and changes nothing. A fault says what
 // stops it: Invalid for what device_spec says, Conflict for what is held.
 func PreflightAgent(ctx context.Context, s Settings, dir string, roads Roads, log *slog.Logger, out io.Writer, asJSON bool) error {
-	was := s.ReportInPlacement
 	s.ReportInPlacement = true
 	if err := PrintPlan(ctx, s, dir, roads, log, out, asJSON); err != nil || asJSON {
 		return err
 	}
-	verdict := "ready: set [pci] report_in_placement = true and restart the agent of " + s.Host
-	if was {
-		verdict = "[pci] report_in_placement is on for " + s.Host + " and cannot be switched off again"
-	}
-	_, err := fmt.Fprintln(out, verdict)
+	_, err := fmt.Fprintf(out, "ready: restart the agent of %s with [pci] report_in_placement = true, which cannot be switched off again\n", s.Host)
 	return err
 }

@@ -105,5 +105,6 @@ func Rows() []Row {
 		{Package: "internal/keystone", Room: Workshop},
 		{Package: "internal/lab", Room: Workshop, Imports: []string{"fault"}},
 		{Package: "internal/together", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
+		{Package: "internal/sim", Room: Workshop, Imports: []string{"…"}},
 	}
 }

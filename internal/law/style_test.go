@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -162,4 +163,26 @@ func TestNoInitAndNoEmptyNames(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhatIsNotWatchedForRacesIsPure holds the list in .ci/test to the law.
+func TestWhatIsNotWatchedForRacesIsPure(t *testing.T) {
+	text, err := os.ReadFile("../../.ci/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\npure=\"")
+	list, _, found := strings.Cut(rest, "\"\n")
+	if !found {
+		t.Fatal(".ci/test has no list of pure rooms")
+	}
+	rooms := map[string]Room{}
+	for _, row := range Rows() {
+		rooms[row.Package] = row.Room
+	}
+	for _, p := range strings.Fields(list) {
+		if room := rooms[p]; room != Pure && room != Word {
+			t.Errorf(".ci/test does not watch %s for races, which is no pure room but %q", p, room)
+		}
+	}
 }

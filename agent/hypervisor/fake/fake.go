@@ -86,7 +86,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			switch {
 			case other.Departed:
 				return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
-			case !slices.Equal(other.Devices, g.Devices):
+			case !slices.Equal(addresses(other), addresses(g)):
 				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, addresses(other), addresses(g))
 			case reflect.DeepEqual(other, g):
 				return nil

@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h, Guest("a", 1))
 	})
+	t.Run("a device that Placement counts from now on is the same device", func(t *testing.T) { counted(t, open) })
 	changes(t, open)
 	t.Run("renaming twice is renaming once", func(t *testing.T) { rename(t, open) })
 	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
@@ -79,6 +80,18 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h)
 	})
+}
+
+// counted builds a guest again once its devices have providers.
+func counted(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
+	h := open(t)
+	before, after := Guest("a", 1, 2), Guest("a", 1, 2)
+	for i := range before.Devices {
+		before.Devices[i].Provider = ""
+	}
+	must(t, h.Build(t.Context(), before))
+	must(t, h.Build(t.Context(), after))
+	has(t, open(t), after)
 }
 
 // changes are what may become of a guest that is there.

@@ -1,0 +1,5 @@
+//go:build race
+
+package conduct
+
+const racing = true

@@ -1,0 +1,276 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// checkMarked holds what must be true against all that the operation touched. The numbers are those of pci.md 8.1.
+func (w *World) checkMarked() {
+	if len(w.ledger.misses) > 0 {
+		w.miss(nil, "%s", w.ledger.misses[0])
+	}
+	for _, m := range w.marked {
+		w.checkCapacity(m)
+		w.checkHeld(m)
+		w.checkBook(m)
+		if !m.zombie {
+			w.checkClaims(m)
+		}
+	}
+	clear(w.marked)
+	w.marked = w.marked[:0]
+}
+
+// checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved under its holder.
+func (w *World) checkCapacity(m *machine) {
+	for _, id := range w.ledger.trees[m.root] {
+		p, used := w.ledger.providers[id], w.ledger.used(id)
+		for class, n := range used {
+			if n > int(float64(p.Inventories[class].Total)*p.Inventories[class].AllocationRatio) {
+				w.miss(m, "capacity: %d %s of %s are held, and there are %d", n, class, p.Name, p.Inventories[class].Total)
+			}
+		}
+	}
+}
+
+// checkHeld: no device has two guests, and none runs with a PF beside one of its VFs (8.1/3).
+func (w *World) checkHeld(m *machine) {
+	holder := map[pci.Address]string{}
+	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+		for _, d := range m.guests[id].devices {
+			if by := holder[d.at]; by != "" {
+				w.miss(m, "held twice: %s has the guests %s and %s", d.at, by, id)
+			}
+			holder[d.at] = id
+		}
+	}
+	for _, d := range m.made {
+		if d.Parent != nil && holder[d.Address] != "" && holder[*d.Parent] != "" {
+			w.miss(m, "family: the guest %s has %s and %s has its PF", holder[d.Address], d.Address, holder[*d.Parent])
+		}
+	}
+}
+
+// checkBook: what the agent believes to be held is what the journal says, and every guest's devices are there.
+func (w *World) checkBook(m *machine) {
+	if m.agent == nil || !m.agent.restored {
+		return
+	}
+	written := map[pci.Address]string{}
+	for id, claims := range m.book.servers {
+		for _, c := range claims {
+			if by, twice := written[c.Device.Address]; twice {
+				w.miss(m, "journal: %s is held by %s and %s", c.Device.Address, by, id)
+			}
+			written[c.Device.Address] = id
+		}
+	}
+	believed := 0
+	for _, d := range m.made {
+		if e, _ := m.agent.set.At(d.Address); e.Holder != "" {
+			believed++
+			if written[d.Address] != string(e.Holder) {
+				w.miss(m, "journal: %s holds %s, and the journal gives it to %q", e.Holder, d.Address, written[d.Address])
+			}
+		}
+	}
+	if believed != len(written) {
+		w.miss(m, "journal: %d devices are held, and it knows of %d", believed, len(written))
+	}
+	for id, g := range m.guests {
+		for _, d := range g.devices {
+			if by := written[d.at]; by != id && by != m.standsAs(id) {
+				w.miss(m, "journal: the guest %s has %s, and the journal gives it to %q", id, d.at, by)
+			}
+		}
+	}
+}
+
+// checkClaims: every guest has its claim in Placement (8.1/1), on the providers that were chosen for it (8.1/2). While a server moves, its
+// migration's claim counts.
+func (w *World) checkClaims(m *machine) {
+	have := map[string]map[provider.ID]int{} // by owner
+	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+		owner := w.office.owners[id]
+		s, lives := w.office.servers[owner]
+		if !lives {
+			w.miss(m, "freed: the guest %s is there, and compute has forgotten its server", id)
+			return
+		}
+		if have[owner] == nil {
+			have[owner] = map[provider.ID]int{}
+		}
+		for _, d := range m.guests[id].devices {
+			have[owner][d.from]++
+		}
+		w.checkChosen(m, m.guests[id], s)
+	}
+	for owner, devices := range have {
+		for id, n := range devices {
+			if got := w.holdsOf(owner, id); got < n && !w.robbed[owner] {
+				w.miss(m, "freed: guests of server %s have %d devices of %s, and it has claimed %d", owner, n, id, got)
+			}
+		}
+	}
+}
+
+// holdsOf is how many devices a server and its migrations hold of a provider.
+func (w *World) holdsOf(server string, id provider.ID) (n int) {
+	for c, amounts := range w.ledger.uses[id] {
+		if w.office.owners[string(c)] == server {
+			for _, more := range amounts {
+				n += more
+			}
+		}
+	}
+	return n
+}
+
+// checkChosen: a guest's devices are of the providers that its requests name, each as often.
+func (w *World) checkChosen(m *machine, g *guest, s lifecycle.Server) {
+	for _, stay := range s.Stays() {
+		if stay.Host != m.name || stay.Consumer != g.id {
+			continue
+		}
+		for _, r := range stay.Requests {
+			var have []resource.ProviderID
+			for _, d := range g.devices {
+				if d.request == r.ID {
+					have = append(have, d.from)
+				}
+			}
+			want := slices.Sorted(slices.Values(r.Providers))
+			if slices.Sort(have); !slices.Equal(have, want) && len(have) > 0 {
+				w.miss(m, "chosen: the guest %s has devices of %v for request %s, and %v were chosen", g.id, have, r.ID, want)
+			}
+		}
+	}
+}
+
+// checkAll is what is true only at rest.
+func (w *World) checkAll() {
+	w.marked = append(w.marked[:0], w.hosts...)
+	w.checkMarked()
+	for _, id := range slices.Sorted(maps.Keys(w.office.servers)) {
+		w.checkServer(w.office.servers[id])
+	}
+	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
+		s := w.office.servers[w.office.owners[string(c)]]
+		if !slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return stay.Consumer == string(c) }) {
+			w.miss(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
+		}
+	}
+	for _, m := range w.hosts {
+		w.checkRest(m)
+		w.checkPlan(m)
+	}
+}
+
+// checkServer: every server is somewhere, and holds what it ought to, no more and no less (8.1/1, 8.1/10).
+func (w *World) checkServer(s lifecycle.Server) {
+	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Error, lifecycle.Shelved}
+	if !slices.Contains(rest, s.State) || len(s.Left) > 0 || s.State == lifecycle.Active && s.Doing != "" {
+		why := ""
+		if len(s.Trail) > 0 {
+			why = s.Trail[len(s.Trail)-1].Text
+		}
+		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Doing, len(s.Left), why)
+	}
+	for _, stay := range s.Stays() {
+		held := w.ledger.consumers[resource.ConsumerID(stay.Consumer)].holds
+		if stay.Choice == nil || !stay.Choice.Allocation.Equal(held) {
+			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held, stay.Choice)
+		}
+		g := w.byName[stay.Host].guests[stay.Consumer]
+		switch {
+		case g == nil:
+			w.miss(w.byName[stay.Host], "guest: %s of server %s has no guest", stay.Consumer, s.ID)
+		case stay.Consumer == s.ID && g.stopped != s.Stopped:
+			w.miss(w.byName[stay.Host], "guest: %s is stopped: %v, and compute says %v", s.ID, g.stopped, s.Stopped)
+		}
+	}
+}
+
+// checkRest: what a host has is what compute knows of it, and its counts are right.
+func (w *World) checkRest(m *machine) {
+	wanted := map[string]bool{}
+	for _, want := range w.office.lines(m) {
+		wanted[want.id] = true
+	}
+	for _, id := range m.standing() {
+		if g := m.guests[id]; !wanted[id] || g == nil || g.departed {
+			w.miss(m, "left: something of %s is on the host, and it is not wanted there", id)
+		}
+	}
+	total, held, free := map[provider.ID]int{}, map[provider.ID]int{}, map[provider.ID]int{}
+	for _, e := range m.agent.set.Entries() {
+		total[e.Provider]++
+		switch {
+		case e.Holder != "":
+			held[e.Provider]++
+		case e.State == device.Available && !e.Spent:
+			free[e.Provider]++
+		}
+	}
+	for _, id := range w.ledger.trees[m.root] {
+		p := w.ledger.providers[id]
+		if p.Parent == "" {
+			continue
+		}
+		if !maps.Equal(w.ledger.used(id), w.ledger.recount(id)) {
+			w.miss(m, "the simulation's own ledger has counted wrong: %s", p.Name)
+		}
+		used, inv := 0, resource.Inventory{}
+		for class, i := range p.Inventories {
+			used, inv = used+w.ledger.used(id)[class], i
+		}
+		left := 0
+		for _, d := range m.report.Devices {
+			if d.Provider == id && string(d.State) == string(device.Available) && !d.Spent {
+				left++
+			}
+		}
+		if inv.Total != total[id] {
+			w.miss(m, "inventory: %s has %d and the host %d", p.Name, inv.Total, total[id]) // 8.1/5
+		}
+		if used != held[id] {
+			w.miss(m, "sum: %d of %s are claimed and %d are held", used, p.Name, held[id]) // 8.1/1
+		}
+		if left != free[id] || max(inv.Capacity()-used, 0) != free[id] {
+			w.miss(m, "pool: %s has %d free, the report %d, the host %d", p.Name, inv.Capacity()-used, left, free[id]) // 8.1/4
+		}
+	}
+}
+
+// checkPlan: an agent that began anew would find nothing to do, and hold the same (8.1/6).
+func (w *World) checkPlan(m *machine) {
+	f := w.facts(m)
+	set, err := m.restore(offers(f))
+	if err != nil {
+		w.miss(m, "restart: %v", err)
+		return
+	}
+	d, err := w.plan(m, f, set.Claims(), func(resource.ConsumerID) bool { return false })
+	if err != nil {
+		w.miss(m, "restart: %v", err)
+		return
+	}
+	if !d.plan.Empty() || len(d.plan.Objections) > 0 {
+		var b strings.Builder
+		_ = d.plan.Print(&b)
+		w.miss(m, "plan: a quiet host has something to do:\n%s", b.String())
+	}
+	if !slices.EqualFunc(set.Claims(), m.agent.set.Claims(), func(a, b device.Claim) bool {
+		return a.Device.Address == b.Device.Address && a.Holder == b.Holder && a.State == b.State && a.Provider == b.Provider
+	}) {
+		w.miss(m, "restart: it would hold something else")
+	}
+}

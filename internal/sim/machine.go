@@ -1,0 +1,250 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// machine is one host: its hardware, its hypervisor, its disk, and the agent while it runs.
+type machine struct {
+	name  string
+	root  provider.ID
+	zone  int
+	made  []pci.Device         // all that can be plugged in
+	away  map[pci.Address]bool // what is not there now
+	rules []pci.Rules          // what the operator may configure; the first is the usual one
+	rule  int
+	cells []numa.Cell
+
+	guests map[string]*guest // the hypervisor's
+	book   book              // on disk
+	agent  *agent            // nil while it does not run
+	cut    bool              // nobody hears it, and it hears nobody
+	dead   bool              // an operator says so
+	zombie bool              // an operator said so while guests were there: what they held was given back
+	seen   time.Time         // when it was heard of last, while it is not
+	report schedule.Host     // the last that compute has
+	known  bool              // it has reported
+	behind bool              // compute does not know it as it is
+
+	line    []want    // what compute wants here now
+	rev     int       // of line
+	drawn   int       // the rev that line shows
+	turned  time.Time // when rev became what it is
+	servers map[string]bool
+	told    map[string]time.Time // when what its agent said of a guest last arrived
+	stirred bool                 // something has changed since the last look at it
+}
+
+// guest is what the hypervisor runs.
+type guest struct {
+	id       string
+	devices  []held
+	stopped  bool
+	departed bool
+	build    int
+}
+
+// held is one device of a guest.
+type held struct {
+	at      pci.Address
+	request string
+	from    provider.ID
+}
+
+// book is what the agent has written down: each change of it is one write.
+type book struct {
+	servers map[string][]device.Claim
+	parts   map[string]place
+	left    map[string]bool
+	renames map[string]rename
+	marks   heal.Marks
+	spent   map[pci.Address]spent
+}
+
+// place is where the NUMA cells of a guest lie.
+type place struct {
+	parts  []numa.Part
+	placed []numa.Placed
+}
+
+type rename struct {
+	was  string
+	done bool
+}
+
+type spent struct {
+	in        provider.ID // where it was seen reserved
+	returning bool
+}
+
+// agent is what is lost at a restart.
+type agent struct {
+	set      device.Set
+	restored bool
+	heard    bool
+	rev      int
+	wants    map[string]want
+	acked    map[string]fate
+	doomed   map[string]fate
+	tree     provider.Tree
+	lacked   map[resource.ConsumerID]bool
+	lackRev  int
+	looked   time.Time // last
+	look     bool      // it ought to compare itself with Placement
+}
+
+// fate is what became of what was wanted.
+type fate struct {
+	key   string // of the want
+	phase string
+	why   string
+}
+
+// devices are those that are plugged in.
+func (m *machine) devices() []pci.Device {
+	return slices.DeleteFunc(slices.Clone(m.made), func(d pci.Device) bool { return m.away[d.Address] })
+}
+
+// stir notes that the machine is not as it was.
+func (m *machine) stir() { m.stirred = true }
+
+// vacate is the journal's word for what stands no more.
+func (b *book) vacate(id string) {
+	delete(b.servers, id)
+	delete(b.parts, id)
+}
+
+// known are all whom the journal or the hypervisor knows, in order.
+func (m *machine) standing() []string {
+	all := map[string]bool{}
+	for id := range m.book.servers {
+		all[id] = true
+	}
+	for id := range m.book.left {
+		all[id] = true
+	}
+	for id := range m.guests {
+		all[id] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// owed says whether an entry has yet to take over from another.
+func (b *book) owed(w want) bool {
+	r := b.renames[w.id]
+	return w.was != "" && w.was != w.id && (r.was != w.was || !r.done)
+}
+
+// used are the cells with what guests have of them, but for one guest.
+func (m *machine) used(but string) (cells []numa.Cell, counted []string) {
+	cells = m.cells
+	for _, id := range slices.Sorted(maps.Keys(m.book.parts)) {
+		if p := m.book.parts[id]; id != but {
+			cells, counted = numa.Use(cells, p.parts, p.placed), append(counted, id)
+		}
+	}
+	return cells, counted
+}
+
+// kinds of machines, by turns.
+const kinds = 6
+
+// build makes a machine of a kind.
+func build(n, zone int) *machine {
+	m := &machine{name: fmt.Sprintf("h%d", n), root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone, away: map[pci.Address]bool{},
+		guests: map[string]*guest{}, servers: map[string]bool{}, told: map[string]time.Time{}, stirred: true, drawn: -1,
+		book: book{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{}, renames: map[string]rename{},
+			marks: heal.Marks{}, spent: map[pci.Address]spent{}}}
+	for node := range 2 {
+		cell := numa.Cell{ID: node, Socket: node, MemoryMB: 16384}
+		for cpu := range 8 {
+			cell.CPUs = append(cell.CPUs, node*8+cpu)
+		}
+		m.cells = append(m.cells, cell)
+	}
+	var specs [3]string
+	switch n % kinds {
+	case 0, 1: // plain devices, live-migratable ones on one of the two
+		specs = m.plain(zone, n%kinds == 1)
+	case 2, 3: // PFs whose VFs are offered, live-migratable ones on one of the two
+		specs = m.virtual(zone, n%kinds == 3)
+	case 4: // PFs that are offered whole
+		specs = m.physical(zone)
+	case 5:
+		specs = m.once(zone)
+	}
+	for _, text := range specs {
+		rules, err := pci.ParseSpecs(text)
+		if err != nil {
+			panic(fmt.Sprintf("the simulation's own rules: %v", err))
+		}
+		m.rules = append(m.rules, rules)
+	}
+	return m
+}
+
+func at(bus, function int) pci.Address {
+	a, err := pci.ParseAddress(fmt.Sprintf("0000:%02x:%02x.%d", bus, function/8, function%8))
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+// specs are the usual rules, the same with a trait more, and the same with another class.
+func specs(zone int, more, class string) [3]string {
+	rule := func(class, traits string) string {
+		return fmt.Sprintf(`{%s, "resource_class": "%s_%d", "traits": "%s"}`, more, class, zone, traits)
+	}
+	return [3]string{rule(class, "GOOD"), rule(class, "GOOD,BETTER"), rule("OTHER", "GOOD")}
+}
+
+func (m *machine) plain(zone int, live bool) [3]string {
+	for i := range 4 {
+		m.made = append(m.made, pci.Device{Address: at(16+i, 0), Vendor: "10de", Product: "1db4", Type: pci.Plain, NUMANode: i % 2})
+	}
+	if live {
+		return specs(zone, `"vendor_id": "10de", "product_id": "1db4", "live_migratable": "yes"`, "GPU")
+	}
+	return specs(zone, `"vendor_id": "10de", "product_id": "1db4"`, "GPU")
+}
+
+func (m *machine) virtual(zone int, live bool) [3]string {
+	for i := range 2 {
+		pf := pci.Device{Address: at(64+i, 0), Vendor: "8086", Product: "1528", Type: pci.Physical, NUMANode: i, TotalVFs: 4, NumVFs: 4}
+		m.made = append(m.made, pf)
+		for v := range 4 {
+			parent := pf.Address
+			m.made = append(m.made, pci.Device{Address: at(64+i, 8+v), Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &parent, NUMANode: i})
+		}
+	}
+	if live {
+		return specs(zone, `"vendor_id": "8086", "product_id": "1515", "live_migratable": "yes"`, "VF")
+	}
+	return specs(zone, `"vendor_id": "8086", "product_id": "1515"`, "VF")
+}
+
+func (m *machine) physical(zone int) [3]string {
+	m.virtual(zone, false)
+	out := specs(zone, `"vendor_id": "8086", "product_id": "1528"`, "PF")
+	out[2] = specs(zone, `"vendor_id": "8086", "product_id": "1515"`, "VF")[0] // the PFs are turned into VFs
+	return out
+}
+
+func (m *machine) once(zone int) [3]string {
+	for i := range 3 {
+		m.made = append(m.made, pci.Device{Address: at(32+i, 0), Vendor: "144d", Product: "a80a", Type: pci.Plain, NUMANode: i % 2})
+	}
+	return specs(zone, `"vendor_id": "144d", "product_id": "a80a", "one_time_use": "yes"`, "NVME")
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package sim
+
+// usualOps is how many operations the tests do under the race detector; plain_test.go says why so few.
+const usualOps = 130000

@@ -1,0 +1,287 @@
+// Package sim lets a cloud of some hundred hosts live through operations, failures and restarts by chance, and holds what must
+// always be true against it after each of them.
+//
+// What decides is the production code: placement/candidate over placement/index, compute/flavor, compute/schedule and
+// compute/lifecycle, agent/device, agent/survey and agent/heal, numa. What only carries out (HTTP, SQL, files, goroutines) is
+// small here, in memory, and one thing at a time: a ledger that keeps Placement's rules, an office that is compute's disk, and machines with
+// a hypervisor, a journal and an agent. There is no clock and no goroutine; everything follows from a seed, so that a failure can be replayed.
+//
+//	wishes of users ─▶ office ─▶ steps ─▶ ledger ◀─ plans ─ agents ─▶ guests
+//	                      ▲───────── what became of guests ─────┘      each arrow may be lost, late, or come twice
+//
+// From time to time the failures stop, and the cloud must come to rest: then nothing may be left behind.
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/provider"
+)
+
+// Options say what is simulated.
+type Options struct {
+	Seed    uint64
+	Ops     int      // operations
+	Hosts   int      // 0: 120
+	Quiet   int      // operations between two rests; 0: 20000
+	Without []string // kinds of operations and failures that are left out
+	Broken  string   // what is broken on purpose; empty: nothing
+	// Disorder lets what an agent said of a guest arrive after what it said later. Compute cannot tell: what users are shown may
+	// then be wrong until the agent speaks again.
+	Disorder bool
+}
+
+// The failures that may be left out beside the kinds of operations.
+const (
+	Crashes  = "crashes"  // of an agent, anywhere
+	Messages = "messages" // of agents, lost, late or twice
+	Answers  = "answers"  // of steps that were done, lost
+	Builds   = "builds"   // of guests, that fail
+	Foreign  = "foreign"  // writers to Placement
+)
+
+// What may be broken on purpose, each to be caught by another check.
+const (
+	Lenient     = "lenient"      // Placement gives away more than there is
+	Orphans     = "orphans"      // compute does not give back what deleted servers held
+	Early       = "early"        // compute gives back what a guest holds before its agent has said that it is gone
+	Undead      = "undead"       // a hypervisor does not end guests
+	Twice       = "twice"        // a guest runs with what others have, too
+	Silent      = "silent"       // agents do not say that a guest is gone
+	WrongDevice = "wrong device" // a guest runs with a device of another provider than the chosen one
+	Unburn      = "unburn"       // agents give back devices for one-time use that nobody has cleaned
+	Unlooked    = "unlooked"     // agents do not report what has changed
+	Forgetful   = "forgetful"    // the journal loses a claim
+)
+
+// Report is what came of a simulation.
+type Report struct {
+	Seed     uint64
+	Ops      int            // done
+	Done     map[string]int // by kind, those that did something
+	Rests    int
+	Deepest  int            // rounds that the longest way to a rest took
+	Happened map[string]int // what the operations led to
+	Failure  string         // what is not true, or empty
+}
+
+// World is the simulated cloud.
+type World struct {
+	o      Options
+	broken string
+	rng    *rand.Rand
+	now    time.Time
+	ledger *ledger
+	office *office
+	hosts  []*machine
+	byName map[string]*machine
+	byRoot map[provider.ID]*machine
+	hot    bag // machines on which something is to be done
+	zones  []zone
+	late   []letter
+	others []string        // foreign consumers
+	next   int             // for names
+	calm   bool            // no failures now
+	robbed map[string]bool // servers whose share was taken away since the last rest
+
+	n       int
+	marked  []*machine
+	log     []entry
+	failure string
+	report  Report
+}
+
+// letter is what an agent said, on its way.
+type letter struct {
+	from *machine
+	id   string
+	said time.Time
+	e    lifecycle.Event
+}
+
+// entry is one operation of the past.
+type entry struct {
+	n            int
+	kind, of, at string
+	text         string
+	e            lifecycle.Event // that a server was told, or nil
+	was, is      lifecycle.State
+}
+
+// Run simulates. It ends early at the first thing that is not true.
+func Run(o Options) Report {
+	w := newWorld(o)
+	for w.n = 1; w.n <= o.Ops && w.failure == ""; w.n++ {
+		w.now = w.now.Add(time.Second)
+		w.operate()
+		w.checkMarked()
+		if w.failure == "" && w.n%w.o.Quiet == 0 {
+			w.rest()
+		}
+	}
+	if w.failure == "" {
+		w.finish()
+	}
+	w.report.Seed, w.report.Ops = o.Seed, min(w.n, o.Ops)
+	if w.failure != "" {
+		w.report.Failure = fmt.Sprintf("seed %d, operation %d: %s\n%s", o.Seed, w.n, w.failure, w.story())
+	}
+	return w.report
+}
+
+// Shrink runs a simulation that failed with ever fewer kinds of operations and failures, and gives the smallest that still fails.
+func Shrink(o Options, failed Report) (Options, Report) {
+	o.Ops = failed.Ops
+	for _, kind := range append(kindsOfOps(), Crashes, Messages, Answers, Builds, Foreign) {
+		less := o
+		less.Without = append(slices.Clone(o.Without), kind)
+		if r := Run(less); r.Failure != "" {
+			o, failed = less, r
+			o.Ops = r.Ops
+		}
+	}
+	return o, failed
+}
+
+func newWorld(o Options) *World {
+	if o.Hosts == 0 {
+		o.Hosts = 120
+	}
+	if o.Quiet == 0 {
+		o.Quiet = 20000
+	}
+	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)), now: beginning(), byName: map[string]*machine{},
+		byRoot: map[provider.ID]*machine{}}
+	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
+	w.ledger = newLedger(func(root provider.ID) {
+		if m := w.byRoot[root]; m != nil {
+			w.mark(m)
+		}
+	})
+	w.robbed = map[string]bool{}
+	w.ledger.lenient = o.Broken == Lenient
+	w.office = &office{w: w, servers: map[string]lifecycle.Server{}, owners: map[string]string{}, groups: map[string][]string{}}
+	const size = 12 // hosts of a zone: two of each kind
+	for i := range o.Hosts {
+		m := build(i, i/size)
+		w.hosts, w.byName[m.name], w.byRoot[m.root] = append(w.hosts, m), m, m
+		if i%size == 0 {
+			w.zones = append(w.zones, newZone(i/size))
+		}
+	}
+	w.calm = true
+	for _, m := range w.hosts {
+		if err := w.start(m); err != nil {
+			w.miss(m, "start: %v", err)
+		}
+		w.hot.add(m.name)
+	}
+	w.calm = false
+	return w
+}
+
+// chance says yes one time in n, unless the failure is left out or there are none now.
+func (w *World) chance(failure string, n int) bool {
+	return !w.calm && w.rng.IntN(n) == 0 && !slices.Contains(w.o.Without, failure)
+}
+
+func (w *World) name(prefix string) string {
+	w.next++
+	return fmt.Sprintf("%s%d", prefix, w.next)
+}
+
+// mark notes that a machine is to be checked after this operation.
+func (w *World) mark(m *machine) {
+	if !slices.Contains(w.marked, m) {
+		w.marked = append(w.marked, m)
+	}
+	m.stir()
+	w.hot.add(m.name)
+}
+
+// mind marks the machines on which a server has something.
+func (w *World) mind(s lifecycle.Server) {
+	for _, stay := range s.Stays() {
+		if m := w.byName[stay.Host]; m != nil {
+			w.mark(m)
+		}
+	}
+}
+
+// note writes the operation down.
+func (w *World) note(kind, of, at, text string) {
+	const most = 8000
+	if w.report.Done[kind]++; len(w.log) >= most {
+		w.log = append(w.log[:0], w.log[most/2:]...)
+	}
+	w.log = append(w.log, entry{n: w.n, kind: kind, of: of, at: at, text: text})
+}
+
+// heard writes down what a server was told.
+func (w *World) heard(before lifecycle.Server, e lifecycle.Event, now lifecycle.Server) {
+	if before.State != now.State {
+		w.report.Happened[string(now.State)]++
+	}
+	w.log = append(w.log, entry{n: w.n, kind: "·", of: now.ID, at: now.Host, e: e, was: before.State, is: now.State})
+}
+
+// miss notes what is not true; the first counts.
+func (w *World) miss(m *machine, format string, args ...any) {
+	if w.failure == "" {
+		w.failure = fmt.Sprintf(format, args...)
+		if m != nil {
+			w.failure = m.name + ": " + w.failure
+		}
+	}
+}
+
+// story is the last operations of what the failure names.
+func (w *World) story() string {
+	const most = 30
+	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })
+	for _, word := range slices.Clone(words) {
+		if owner := w.office.owners[word]; owner != "" {
+			words = append(words, owner)
+		}
+	}
+	var lines []string
+	for _, e := range slices.Backward(w.log) {
+		if len(lines) == most {
+			break
+		}
+		if slices.Contains(words, e.of) || slices.Contains(words, e.at) || e.of != "" && slices.Contains(words, w.office.owners[e.of]) {
+			if e.e != nil {
+				e.text = fmt.Sprintf("%s → %s  %T %s", e.was, e.is, e.e, brief(e.e))
+			}
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7d %-9s %-8s %-6s %s", e.n, e.kind, e.of, e.at, e.text), " "))
+		}
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
+}
+
+// brief says what matters of an event.
+func brief(e lifecycle.Event) string {
+	switch e := e.(type) {
+	case lifecycle.Chosen:
+		return e.Choices[0].Host
+	case lifecycle.Asked:
+		return e.ID + " " + string(e.Action)
+	case lifecycle.GuestClaimed:
+		return e.Host + " as " + e.As
+	case lifecycle.GuestRunning:
+		return e.Host + " as " + e.As
+	case lifecycle.GuestStopped:
+		return e.Host + " as " + e.As
+	case lifecycle.NothingFits:
+		return e.Reason
+	case lifecycle.GuestDeparted, lifecycle.GuestGone, lifecycle.GuestFailed, lifecycle.ClaimLost, lifecycle.Refused, lifecycle.HostDead, lifecycle.Dropped:
+		return fmt.Sprint(e)
+	}
+	return ""
+}

@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/resource"
+)
+
+// number is a setting from the environment, as `make sim` gives it.
+func number(t *testing.T, name string, usual int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q; write a whole number", name, text)
+	}
+	return n
+}
+
+// piece is how many operations one seed has at most.
+const piece = 130000
+
+// The cloud of each seed lives through its operations, and what must be true is. OPS says how many operations there are in all, SEED
+// with which seed to begin.
+func TestSeeds(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one world at a time, small and full of short-lived values
+	ops, seed := number(t, "OPS", usualOps), number(t, "SEED", 1)
+	done, happened := map[string]int{}, map[string]int{}
+	for left := ops; left > 0; left, seed = left-piece, seed+1 {
+		o := Options{Seed: uint64(seed), Ops: min(piece, left)}
+		if seed%4 == 0 {
+			o.Hosts = 360
+		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r := Run(o)
+			if r.Failure != "" {
+				small, again := Shrink(o, r)
+				t.Fatalf("%s\n\nwithout %v it still fails:\n%s", r.Failure, small.Without, again.Failure)
+			}
+			for kind, n := range r.Done {
+				done[kind] += n
+			}
+			for what, n := range r.Happened {
+				happened[what] += n
+			}
+		})
+	}
+	t.Logf("%d operations: %v", ops, done)
+	t.Logf("led to %v", happened)
+	for _, kind := range append(kindsOfOps(), "step", "hear", "work", "sync", "report", "resize", "migrate", "os-migrateLive", "confirmResize", "revertResize",
+		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
+		if done[kind] == 0 && kind != "wish" && kind != "agent" && ops >= usualOps {
+			t.Errorf("nobody ever did %q", kind)
+		}
+	}
+	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "move refused", "crash",
+		"given up", "start refused"} {
+		if happened[what] == 0 && ops >= usualOps {
+			t.Errorf("%q never happened", what)
+		}
+	}
+}
+
+// Each thing that is broken on purpose is noticed, by the check that is there for it.
+func TestTheChecksCanFail(t *testing.T) {
+	for broken, noticed := range map[string]string{
+		Lenient:     "capacity",
+		Orphans:     "orphan",
+		Early:       "freed",
+		Undead:      "journal",
+		Twice:       "held twice",
+		Silent:      "rest",
+		WrongDevice: "chosen",
+		Unburn:      "reserved",
+		Unlooked:    "plan",
+		Forgetful:   "journal",
+	} {
+		t.Run(broken, func(t *testing.T) {
+			r := Run(Options{Seed: 1, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken, Without: []string{"rob"}})
+			if !strings.Contains(r.Failure, ": "+noticed) {
+				t.Errorf("want %q, got %q", noticed, r.Failure)
+			}
+		})
+	}
+}
+
+// A failure is small when it is shown, and what it was found with finds it again.
+func TestAFailureIsShrunk(t *testing.T) {
+	o := Options{Seed: 3, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: WrongDevice}
+	r := Run(o)
+	small, again := Shrink(o, r)
+	if again.Failure == "" || len(small.Without) < 10 || again.Ops > r.Ops {
+		t.Errorf("without %v: %d operations, not %d: %s", small.Without, again.Ops, r.Ops, again.Failure)
+	}
+	if !strings.Contains(r.Failure, "seed 3, operation ") || !strings.Contains(r.Failure, "GuestClaimed") {
+		t.Errorf("%s", r.Failure)
+	}
+}
+
+// The same seed is the same life.
+func TestASeedIsRepeatable(t *testing.T) {
+	o := Options{Seed: 5, Ops: 6000, Quiet: 3000, Hosts: 36}
+	if a, b := Run(o), Run(o); !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
+// resting is a small cloud that has come to rest, with guests of all kinds.
+func resting(t *testing.T) *World {
+	t.Helper()
+	w := newWorld(Options{Seed: 2, Hosts: 24})
+	for range 6000 {
+		w.n++
+		w.now = w.now.Add(time.Second)
+		w.operate()
+		w.checkMarked()
+	}
+	if w.rest(); w.failure != "" {
+		t.Fatal(w.failure)
+	}
+	return w
+}
+
+// holding finds a machine with a guest that has devices, and the first of these.
+func (w *World) holding(more func(*machine, held) bool) (*machine, *guest, held) {
+	for _, m := range w.hosts {
+		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+			if g := m.guests[id]; len(g.devices) > 0 && more(m, g.devices[0]) {
+				return m, g, g.devices[0]
+			}
+		}
+	}
+	panic("nobody holds anything")
+}
+
+// What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are those of pci.md 8.1.
+func TestTamperingIsNoticed(t *testing.T) {
+	any := func(*machine, held) bool { return true }
+	for noticed, tamper := range map[string]func(*World){
+		"sum": func(w *World) { // 1
+			_, g, d := w.holding(func(m *machine, d held) bool {
+				return w.ledger.used(d.from)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
+			})
+			for class := range w.ledger.uses[d.from][resource.ConsumerID(g.id)] {
+				w.ledger.uses[d.from][resource.ConsumerID(g.id)][class]++ // the record of the server has the same map
+				w.ledger.sums[d.from][class]++
+			}
+		},
+		"chosen": func(w *World) { // 2
+			_, g, _ := w.holding(any)
+			g.devices[0].from = "another"
+			w.ledger.uses["another"] = map[resource.ConsumerID]resource.Amounts{resource.ConsumerID(g.id): {"X": 9}}
+		},
+		"family": func(w *World) { // 3
+			m, _, _ := w.holding(func(m *machine, _ held) bool { return len(m.made) == 10 })
+			vf := m.made[1]
+			m.guests = map[string]*guest{"one": {id: "one", devices: []held{{at: vf.Address}}}, "two": {id: "two", devices: []held{{at: *vf.Parent}}}}
+		},
+		"pool": func(w *World) { // 4
+			for _, m := range w.hosts {
+				for i, d := range m.report.Devices {
+					if d.State == schedule.Available && !d.Spent {
+						m.report.Devices[i].State = "unclaimable"
+						return
+					}
+				}
+			}
+		},
+		"inventory": func(w *World) { // 5
+			_, _, d := w.holding(any)
+			for class, inv := range w.ledger.providers[d.from].Inventories {
+				inv.Total++
+				w.ledger.providers[d.from].Inventories = map[resource.Class]resource.Inventory{class: inv}
+			}
+		},
+		"plan": func(w *World) { // 6
+			m, _, d := w.holding(any)
+			w.ledger.providers[d.from].Traits = nil
+			m.agent.look = false
+		},
+		"left": func(w *World) { // 10
+			m, _, _ := w.holding(any)
+			m.book.left["nobody"] = true
+		},
+		"guest": func(w *World) {
+			_, g, _ := w.holding(any)
+			g.stopped = !g.stopped
+		},
+	} {
+		t.Run(noticed, func(t *testing.T) {
+			w := resting(t)
+			tamper(w)
+			w.checkAll()
+			if !strings.Contains(w.failure, noticed+": ") {
+				t.Errorf("want %q, got %q", noticed, w.failure)
+			}
+		})
+	}
+}

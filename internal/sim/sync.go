@@ -1,0 +1,319 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// start begins an agent. A configuration that it refuses is taken back, as an operator would.
+func (w *World) start(m *machine) error {
+	m.agent = &agent{wants: map[string]want{}, acked: map[string]fate{}, doomed: map[string]fate{}}
+	m.behind = true
+	m.stir()
+	err := w.sync(m)
+	for range 3 {
+		if m.agent == nil || !fault.Is(err, fault.Invalid) {
+			return err
+		}
+		w.report.Happened["start refused"]++
+		m.agent.restored = false
+		m.rule = (m.rule + 1) % len(m.rules)
+		err = w.sync(m)
+	}
+	w.miss(m, "start: no configuration is taken: %v", err)
+	return err
+}
+
+// facts are what the host looks like.
+func (w *World) facts(m *machine) survey.Facts {
+	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.Share{Total: 16}, MemoryMB: survey.Share{Total: 32768}, DiskGB: survey.Share{Total: 1000},
+		Traits: []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true, Spent: map[pci.Address]bool{},
+		Actual: w.ledger.tree(m.root)}
+	for at, mark := range m.book.spent {
+		f.Spent[at] = !mark.returning && (w.broken != Unburn || w.n%2 == 0)
+	}
+	return f
+}
+
+// sync makes Placement's tree what it ought to be: observe, plan, check, execute.
+func (w *World) sync(m *machine) error {
+	a, f := m.agent, w.facts(m)
+	a.look, a.tree = false, f.Actual
+	m.stir()
+	if err := w.take(m, survey.Offers(f)); err != nil {
+		return err
+	}
+	w.byHand(m, &f)
+	d, err := w.plan(m, f, a.set.Claims(), w.waits(m))
+	if err != nil {
+		return err
+	}
+	lacking := heal.Lacking(d.aim, d.uses)
+	was, rev := a.lacked, a.lackRev
+	beat := a.beaten(m)
+	a.lacked, a.lackRev, a.looked = map[resource.ConsumerID]bool{}, a.rev, w.now
+	for _, c := range lacking {
+		_, before := was[c]
+		a.lacked[c] = !before || rev != a.rev || !beat
+		a.look = a.look || a.lacked[c] && a.heard
+	}
+	if no := heal.Check(d.plan, d.aim, f.Actual, d.uses, m.book.marks); len(no) > 0 {
+		w.report.Happened["plan refused"]++
+		return nil
+	}
+	if w.chance(Foreign, 40) {
+		w.nudge(m)
+	}
+	if err := w.execute(m, d); err != nil {
+		a.look = true
+		return err
+	}
+	a.look = a.look || d.plan.More
+	m.noteReserved(heal.Apply(d.plan, f.Actual))
+	return nil
+}
+
+// draft is a plan with all that it was made of.
+type draft struct {
+	plan heal.Plan
+	aim  heal.Aim
+	uses heal.Uses
+	held map[resource.ConsumerID]claim
+}
+
+// plan finds the way from what was seen to what ought to be, as the agent and its dry run do.
+func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(resource.ConsumerID) bool) (d draft, err error) {
+	f.Held = held
+	if d.aim.Tree, _, err = survey.Desired(f); err != nil {
+		return d, err
+	}
+	d.aim.Ratios, d.aim.Firm, d.aim.Returned = survey.Ratios(f), survey.Firm(f), map[provider.ID]bool{}
+	for _, o := range survey.Offers(f) {
+		if o.Provider != "" && (m.book.spent[o.Device.Address].returning || w.broken == Unburn) {
+			d.aim.Returned[o.Provider] = true
+		}
+	}
+	d.aim.Holds = holds(d.aim.Tree, held, wait)
+	d.uses = heal.Uses{}
+	for _, p := range f.Actual.Providers {
+		d.uses[p.ID] = maps.Clone(w.ledger.uses[p.ID])
+	}
+	d.held = map[resource.ConsumerID]claim{}
+	for _, c := range heal.Lacking(d.aim, d.uses) {
+		now := w.ledger.consumers[c]
+		d.held[c] = claim{now.holds, now.generation}
+		hold := d.aim.Holds[c]
+		hold.Allocation = now.holds
+		d.aim.Holds[c] = hold
+	}
+	d.plan, err = heal.Make(d.aim, f.Actual, d.uses, m.book.marks)
+	return d, err
+}
+
+// holds are the devices of guests by consumer and provider.
+func holds(tree provider.Tree, held []device.Claim, wait func(resource.ConsumerID) bool) map[resource.ConsumerID]heal.Hold {
+	out := map[resource.ConsumerID]heal.Hold{}
+	for _, c := range held {
+		h, known := out[c.Holder]
+		if !known {
+			h = heal.Hold{Devices: resource.Allocation{}, Wait: wait(c.Holder)}
+		}
+		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
+			if h.Devices[p.ID] == nil {
+				h.Devices[p.ID] = resource.Amounts{}
+			}
+			h.Devices[p.ID][c.Class]++
+		}
+		out[c.Holder] = h
+	}
+	return out
+}
+
+// waits says of whom nothing may be written to Placement yet.
+func (w *World) waits(m *machine) func(resource.ConsumerID) bool {
+	a := m.agent
+	return func(c resource.ConsumerID) bool {
+		_, wanted := a.wants[string(c)]
+		_, lacked := a.lacked[c]
+		return !a.heard || !wanted || a.lackRev != a.rev || !lacked || !a.beaten(m)
+	}
+}
+
+// beaten says whether the line has been repeated since the agent looked last: compute repeats what is still so.
+func (a *agent) beaten(m *machine) bool { return a.rev == m.rev || m.turned.After(a.looked) }
+
+// take believes what was seen of the host; at first, also what the hypervisor and the journal say.
+func (w *World) take(m *machine, offers []device.Offer) error {
+	a := m.agent
+	if !a.restored {
+		set, err := m.restore(offers)
+		if err != nil {
+			w.miss(m, "restore: %v", err)
+			return err
+		}
+		a.set, a.restored, m.behind = set, true, true
+		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+			m.book.servers[m.standsAs(id)] = set.Held(resource.ConsumerID(m.standsAs(id)))
+		}
+	} else {
+		set, changes := a.set.Sync(offers)
+		a.set, m.behind = set, m.behind || len(changes) > 0
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+		if !m.guests[id].stopped {
+			m.burn(m.standsAs(id))
+		}
+	}
+	return nil
+}
+
+// standsAs is the id under which a guest stands that was about to be renamed.
+func (m *machine) standsAs(id string) string {
+	for now, r := range m.book.renames {
+		if r.was == id && !r.done {
+			return now
+		}
+	}
+	return id
+}
+
+// restore puts together who holds what after a restart.
+func (m *machine) restore(offers []device.Offer) (device.Set, error) {
+	var claims []device.Claim
+	seen := map[pci.Address]bool{}
+	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
+		as := m.standsAs(id)
+		for _, d := range m.guests[id].devices {
+			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.at}, Provider: d.from}, Holder: resource.ConsumerID(as), Request: d.request}
+			for _, j := range m.book.servers[as] {
+				if j.Device.Address == d.at {
+					c = j
+				}
+			}
+			c.State = device.Allocated
+			claims, seen[d.at] = append(claims, c), true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.book.servers)) {
+		for _, c := range m.book.servers[id] {
+			if !seen[c.Device.Address] {
+				claims, seen[c.Device.Address] = append(claims, c), true
+			}
+		}
+	}
+	return device.Restore(offers, claims)
+}
+
+// byHand believes an operator who has lowered what the agent had reserved.
+func (w *World) byHand(m *machine, f *survey.Facts) {
+	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
+		mark := m.book.spent[at]
+		e, there := m.agent.set.At(at)
+		p, reported := f.Actual.ByID(mark.in)
+		inv, has := p.Inventories[e.Class]
+		if !there || mark.returning || mark.in == "" || !reported || !has || inv.Reserved >= inv.Total || e.Holder != "" {
+			continue
+		}
+		delete(m.book.spent, at)
+		m.agent.set = m.agent.set.Spend(at, false)
+		f.Spent[at] = false
+	}
+}
+
+// noteReserved notes how the tree stands to the devices that have been used.
+func (m *machine) noteReserved(tree provider.Tree) {
+	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
+		mark := m.book.spent[at]
+		e, there := m.agent.set.At(at)
+		p, reported := tree.ByID(e.Provider)
+		inv := p.Inventories[e.Class]
+		switch {
+		case mark.returning && (!there || !reported || inv.Reserved == 0):
+			delete(m.book.spent, at)
+		case mark.returning:
+		case reported && inv.Total > 0 && inv.Reserved >= inv.Total && mark.in != p.ID:
+			m.book.spent[at] = spent{in: p.ID}
+		case mark.in != "" && there && !reported:
+			m.book.spent[at] = spent{}
+		}
+	}
+}
+
+// execute carries a plan out, or stops at the first fault.
+func (w *World) execute(m *machine, d draft) error {
+	for id, mark := range d.plan.Marks { // what is about to be put there is remembered first
+		old := m.book.marks[id]
+		m.book.marks[id] = heal.Mark{Classes: union(mark.Classes, old.Classes), Traits: union(mark.Traits, old.Traits)}
+	}
+	generations := map[provider.ID]int{}
+	for _, s := range d.plan.Steps {
+		if err := w.crashes(m); err != nil {
+			return err
+		}
+		if err := w.step(d, s, generations); err != nil {
+			return err
+		}
+		if w.chance(Messages, 200) {
+			return errLost
+		}
+	}
+	m.agent.tree = w.ledger.tree(m.root)
+	m.book.marks = maps.Clone(d.plan.Marks)
+	return nil
+}
+
+func (w *World) step(d draft, s heal.Step, generations map[provider.ID]int) (err error) {
+	seen := func(id provider.ID, generation int) int {
+		if written, ok := generations[id]; ok {
+			return written
+		}
+		return generation
+	}
+	l := w.ledger
+	switch s.Op {
+	case heal.CreateProvider:
+		l.createProvider(s.Provider, s.Name, s.Parent)
+		generations[s.Provider] = l.providers[s.Provider].Generation
+	case heal.PutTraits:
+		generations[s.Provider], err = l.putTraits(s.Provider, seen(s.Provider, s.Generation), s.Traits)
+	case heal.PutInventories:
+		generations[s.Provider], err = l.putInventories(s.Provider, seen(s.Provider, s.Generation), s.Inventories)
+	case heal.DeleteProvider:
+		err = l.deleteProvider(s.Provider)
+	case heal.Reshape:
+		stocks, at := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}
+		for id, stock := range s.Stocks {
+			stocks[id], at[id] = stock.Inventories, seen(id, stock.Generation)
+		}
+		claims := map[resource.ConsumerID]claim{}
+		for c, holds := range s.Allocations {
+			claims[c] = claim{holds, d.held[c].generation}
+		}
+		w.report.Happened["share mended"]++
+		err = l.reshape(stocks, at, claims)
+	}
+	return err
+}
+
+func union[T ~string](a, b []T) []T {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+// nudge is somebody else who writes to the tree at the wrong moment.
+func (w *World) nudge(m *machine) {
+	ids := w.ledger.trees[m.root]
+	if len(ids) == 0 {
+		return
+	}
+	p := w.ledger.providers[ids[w.rng.IntN(len(ids))]]
+	p.Generation++
+	w.ledger.touch(p)
+}
