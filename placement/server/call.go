@@ -28,6 +28,7 @@ type call struct {
 	r          *http.Request
 	id         string // openstack-request-id
 	began      time.Time
+	reads      uint64 // live.reads when it began
 	caller     identity.Identity
 	version    api.Version
 	negotiated bool              // version is what the client asked for

@@ -122,7 +122,7 @@ func TestLag(t *testing.T) {
 	}
 	for range 2 { // a batch that fails twice has been waiting since the first time
 		l.turn <- struct{}{}
-		l.add(time.Now().Add(-time.Minute), false, []provider.ID{host}, nil)
+		l.add(time.Now().Add(-time.Minute), ask{roots: []provider.ID{host}})
 		l.store = nil
 		func() {
 			defer func() { _ = recover() }()

@@ -103,7 +103,7 @@ func (c *call) replaceInventories() error {
 	if err != nil {
 		return err
 	}
-	c.refresh(change)
+	c.stocked(change, in.Generation, all)
 	c.modified(time.Time{})
 	if len(all) == 0 {
 		c.w.Header().Del("Last-Modified")

@@ -25,7 +25,8 @@ type live struct {
 	store    *store.Store
 	snapshot atomic.Pointer[index.Snapshot]
 
-	turn chan struct{} // holds one token while a refresh is going on
+	turn  chan struct{} // holds one token while a refresh is going on
+	reads atomic.Uint64 // how often trees have been read
 
 	mu   sync.Mutex
 	next *batch // what the next refresh reads; nil: nothing yet
@@ -33,12 +34,21 @@ type live struct {
 
 // batch is what one refresh reads, and how it went.
 type batch struct {
-	all   bool // the whole database
-	roots map[provider.ID]bool
-	used  map[provider.ID]bool // providers of which nothing but the usage has changed
-	since time.Time            // the oldest of what it reads has been waiting since then
-	done  chan struct{}
-	err   error // set before done is closed
+	all     bool // the whole database
+	roots   map[provider.ID]bool
+	used    map[provider.ID]bool // providers of which nothing but the usage has changed
+	patches []patch              // in the order in which they were told
+	since   time.Time            // the oldest of what it reads has been waiting since then
+	done    chan struct{}
+	err     error // set before done is closed
+}
+
+// ask is what a refresh is to do.
+type ask struct {
+	all     bool
+	roots   []provider.ID
+	used    []provider.ID
+	patches []patch
 }
 
 func newLive(s *store.Store) *live {
@@ -51,7 +61,7 @@ func newLive(s *store.Store) *live {
 func (l *live) now() *index.Snapshot { return l.snapshot.Load() }
 
 // reload reads the whole database again.
-func (l *live) reload(ctx context.Context) error { return l.join(ctx, true, nil, nil) }
+func (l *live) reload(ctx context.Context) error { return l.join(ctx, ask{all: true}) }
 
 // refresh reads these trees again, after whatever the caller has committed. When it fails the trees are kept for the next
 // refresh, whoever causes it.
@@ -59,17 +69,17 @@ func (l *live) refresh(ctx context.Context, roots ...provider.ID) error {
 	if len(roots) == 0 {
 		return nil
 	}
-	return l.join(ctx, false, roots, nil)
+	return l.join(ctx, ask{roots: roots})
 }
 
 // refreshUsage reads again what is taken of these providers, and nothing else of them.
 func (l *live) refreshUsage(ctx context.Context, used ...provider.ID) error {
-	return l.join(ctx, false, nil, used)
+	return l.join(ctx, ask{used: used})
 }
 
 // join adds to the next refresh, and waits until it is done or does it.
-func (l *live) join(ctx context.Context, all bool, roots, used []provider.ID) error {
-	mine := l.add(time.Now(), all, roots, used)
+func (l *live) join(ctx context.Context, what ask) error {
+	mine := l.add(time.Now(), what)
 	select {
 	case l.turn <- struct{}{}:
 		l.run(ctx)
@@ -79,7 +89,7 @@ func (l *live) join(ctx context.Context, all bool, roots, used []provider.ID) er
 	return mine.err
 }
 
-func (l *live) add(since time.Time, all bool, roots, used []provider.ID) *batch {
+func (l *live) add(since time.Time, what ask) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next == nil {
@@ -88,11 +98,12 @@ func (l *live) add(since time.Time, all bool, roots, used []provider.ID) *batch 
 	if since.Before(l.next.since) {
 		l.next.since = since
 	}
-	l.next.all = l.next.all || all
-	for _, root := range roots {
+	l.next.all = l.next.all || what.all
+	l.next.patches = append(l.next.patches, what.patches...)
+	for _, root := range what.roots {
 		l.next.roots[root] = true
 	}
-	for _, id := range used {
+	for _, id := range what.used {
 		l.next.used[id] = true
 	}
 	return l.next
@@ -113,7 +124,10 @@ func (l *live) run(ctx context.Context) {
 	b.err = fault.New(fault.Internal, "placement.server", "the refresh did not end") // if load panics
 	defer func() {
 		if b.err != nil {
-			l.add(b.since, b.all, slices.Collect(maps.Keys(b.roots)), slices.Collect(maps.Keys(b.used)))
+			for _, p := range b.patches {
+				b.roots[p.root] = true
+			}
+			l.add(b.since, ask{all: b.all, roots: slices.Collect(maps.Keys(b.roots)), used: slices.Collect(maps.Keys(b.used))})
 		}
 		close(b.done)
 	}()
@@ -125,11 +139,13 @@ func (l *live) load(ctx context.Context, b *batch) error {
 	if b.all {
 		rows, err := l.store.Rows(ctx)
 		if err == nil {
+			l.reads.Add(1)
 			l.snapshot.Store(index.Build(indexRows(rows)))
 		}
 		return err
 	}
-	s, err := l.replace(ctx, l.snapshot.Load(), slices.Sorted(maps.Keys(b.roots)))
+	s := l.patched(l.snapshot.Load(), b)
+	s, err := l.replace(ctx, s, slices.Sorted(maps.Keys(b.roots)))
 	if err != nil {
 		return err
 	}
@@ -156,6 +172,7 @@ func (l *live) replace(ctx context.Context, s *index.Snapshot, roots []provider.
 	for _, root := range roots {
 		s = s.Replace(root, trees[root])
 	}
+	l.reads.Add(1)
 	return s, nil
 }
 
@@ -232,7 +249,7 @@ func all[T any](list []T, is func(T) bool) bool {
 // fresh is a snapshot in which no refresh is owed.
 func (c *call) fresh() (*index.Snapshot, error) {
 	if c.server.index.behind() {
-		if err := c.server.index.join(c.ctx(), false, nil, nil); err != nil {
+		if err := c.server.index.join(c.ctx(), ask{}); err != nil {
 			return nil, err
 		}
 	}

@@ -158,7 +158,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.aside(w, r) {
 		return
 	}
-	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now()}
+	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now(), reads: s.index.reads.Load()}
 	if s.opts.ProxyHeaders {
 		c.r, c.scheme, c.prefix = forwarded(r)
 	}

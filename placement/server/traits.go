@@ -7,6 +7,7 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/resource"
 )
@@ -132,7 +133,7 @@ func (c *call) replaceTraits() error {
 	if err != nil {
 		return err
 	}
-	c.refresh(change)
+	c.patch(change, c.provider(), in.Generation, func(r *index.Row) { r.Traits = traitNames(all.Traits) })
 	return c.sendProviderTraits(all.Generation, all.Traits)
 }
 
