@@ -129,6 +129,7 @@ type Agent struct {
 type line struct {
 	heard    bool
 	beats    int // lines heard, also those that say the same again
+	at       time.Time
 	revision int64
 	servers  map[string]host.Server
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/agent/heal"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -28,10 +29,11 @@ func (a *Agent) waits() func(resource.ConsumerID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l, was := a.line, a.lacked
+	deaf := a.o.Now().Sub(l.at) > 3*host.Heartbeat
 	return func(c resource.ConsumerID) bool {
 		_, wanted := l.servers[string(c)]
 		_, lacked := was.servers[c]
-		return !l.heard || !wanted || was.revision != l.revision || was.beats == l.beats || !lacked
+		return !l.heard || deaf || !wanted || was.revision != l.revision || was.beats == l.beats || !lacked
 	}
 }
 

@@ -53,7 +53,7 @@ func (a *Agent) hear(l host.Assignments) {
 	if a.line.heard && l.Revision < a.line.revision {
 		a.log.Warn("compute went back in time, as after a restored database; its word counts all the same", "from", a.line.revision, "to", l.Revision)
 	}
-	next := line{heard: true, beats: a.line.beats + 1, revision: l.Revision, servers: make(map[string]host.Server, len(l.Servers))}
+	next := line{heard: true, beats: a.line.beats + 1, at: a.o.Now(), revision: l.Revision, servers: make(map[string]host.Server, len(l.Servers))}
 	for _, s := range l.Servers {
 		next.servers[s.ID] = s
 	}

@@ -37,10 +37,9 @@ type machine struct {
 	known  bool              // it has reported
 	behind bool              // compute does not know it as it is
 
-	line    []want    // what compute wants here now
-	rev     int       // of line
-	drawn   int       // the rev that line shows
-	turned  time.Time // when rev became what it is
+	line    []want // what compute wants here now
+	rev     int    // of line
+	drawn   int    // the rev that line shows
 	servers map[string]bool
 	told    map[string]time.Time // when what its agent said of a guest last arrived
 	stirred bool                 // something has changed since the last look at it
@@ -100,8 +99,7 @@ type agent struct {
 	tree     provider.Tree
 	lacked   map[resource.ConsumerID]bool
 	lackRev  int
-	looked   time.Time // last
-	look     bool      // it ought to compare itself with Placement
+	look     bool // it ought to compare itself with Placement
 }
 
 // fate is what became of what was wanted.

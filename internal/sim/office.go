@@ -77,7 +77,6 @@ func (o *office) store(before, now lifecycle.Server) {
 	for host, change := range hosts {
 		if was, is, ok := strings.Cut(change, "+"); !ok || was != "-"+is {
 			o.w.byName[host].rev++
-			o.w.byName[host].turned = o.w.now
 			o.w.byName[host].stir()
 		}
 	}

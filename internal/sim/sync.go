@@ -59,7 +59,7 @@ func (w *World) sync(m *machine) error {
 	lacking := heal.Lacking(d.aim, d.uses)
 	was, rev := a.lacked, a.lackRev
 	beat := a.beaten(m)
-	a.lacked, a.lackRev, a.looked = map[resource.ConsumerID]bool{}, a.rev, w.now
+	a.lacked, a.lackRev = map[resource.ConsumerID]bool{}, a.rev
 	for _, c := range lacking {
 		_, before := was[c]
 		a.lacked[c] = !before || rev != a.rev || !beat
@@ -147,8 +147,8 @@ func (w *World) waits(m *machine) func(resource.ConsumerID) bool {
 	}
 }
 
-// beaten says whether the line has been repeated since the agent looked last: compute repeats what is still so.
-func (a *agent) beaten(m *machine) bool { return a.rev == m.rev || m.turned.After(a.looked) }
+// beaten says whether the line is repeated to the agent now: compute repeats what is still so.
+func (a *agent) beaten(m *machine) bool { return a.rev == m.rev }
 
 // take believes what was seen of the host; at first, also what the hypervisor and the journal say.
 func (w *World) take(m *machine, offers []device.Offer) error {
