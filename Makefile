@@ -17,7 +17,6 @@ demo: ## run the tour on this machine
 test: tools ## everything CI checks but the lab: vet, the law, all tests, with the race detector where there are goroutines
 	sh .ci/check
 	GO=$(GO) sh .ci/test
-	$(GO) test ./internal/sim
 
 law: ## only the law: imports, pure rooms, comments, sizes
 	$(GO) test ./internal/law
