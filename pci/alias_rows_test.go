@@ -49,7 +49,7 @@ func TestAliasRows(t *testing.T) {
 		{row: "A8 no product", texts: []string{`{"name":"a","vendor_id":"8086","resource_class":"x"}`}, says: `"a"`},
 		{row: "A8 a class only", texts: []string{`{"name":"a","resource_class":"x"}`}, says: "pci_in_placement is off"},
 		{row: "A8 nothing", texts: []string{`{"name":"a"}`}, says: "too little"},
-		{row: "A9 nothing", inPlacement: true, texts: []string{`{"name":"a"}`}, says: "resource_class"},
+		{row: "A9 G3 nothing", inPlacement: true, texts: []string{`{"name":"a"}`}, says: "resource_class"},
 		{row: "A9 vendor only", inPlacement: true, texts: []string{`{"name":"a","vendor_id":"8086"}`}, says: "resource_class"},
 		{row: "A9 product only", inPlacement: true, texts: []string{`{"name":"a","product_id":"0443"}`}, says: "resource_class"},
 		{row: "A9 a class only", inPlacement: true, texts: []string{`{"name":"a","resource_class":"x"}`}, want: Alias{Name: "a", Policy: Legacy, Want: Want{Class: "CUSTOM_X"}}},

@@ -109,7 +109,7 @@ func TestSpecRows(t *testing.T) {
 	}
 }
 
-// D35, D36: how entries are written; and an entry that is wrong says which it is.
+// D35, D36, K4: how entries are written; and an entry that is wrong says which it is.
 func TestSpecListRows(t *testing.T) {
 	for _, c := range []struct {
 		row, text string
@@ -123,6 +123,7 @@ func TestSpecListRows(t *testing.T) {
 		{row: "a scalar", text: `5`, says: "object"},
 		{row: "an array of scalars", text: `[{},"8086"]`, says: `device_spec, entry 2 of 2 must be an object in braces; it is "8086"`},
 		{row: "the third entry", text: `[{},{},{"vendor_id":"x"}]`, says: "device_spec, entry 3 of 3: vendor_id"},
+		{row: "K4 a tag of the third entry", text: `[{},{},{"live_migratable":"maybe"}]`, says: "device_spec, entry 3 of 3: live_migratable"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			rules, err := ParseSpecs(c.text)
@@ -179,20 +180,23 @@ func TestTagRows(t *testing.T) {
 // M7 and the tables of pci.md 2.4 and 2.5: names as Placement has them, whatever blanks and case they are written with.
 func TestNameRows(t *testing.T) {
 	for _, c := range []struct{ row, class, traits, want string }{
-		{"a standard class", "pgpu", "", "PGPU"},
-		{"a word", "foobar", "", "CUSTOM_FOOBAR"},
-		{"said to be custom", "custom_foo", "", "CUSTOM_FOO"},
-		{"custom with a dash", "custom-foo", "", "CUSTOM_CUSTOM_FOO"},
-		{"a run of signs", "a###b", "", "CUSTOM_A_B"},
+		{"X2 a standard class", "pgpu", "", "PGPU"},
+		{"X2 a word", "foobar", "", "CUSTOM_FOOBAR"},
+		{"X2 said to be custom", "custom_foo", "", "CUSTOM_FOO"},
+		{"X2 custom with a dash", "custom-foo", "", "CUSTOM_CUSTOM_FOO"},
+		{"X2 a run of signs", "a###b", "", "CUSTOM_A_B"},
 		{"M7 illegal after CUSTOM_", "CUSTOM_foo-bar", "", "CUSTOM_FOO_BAR"},
 		{"blanks around a class", " gold ", "", "CUSTOM_GOLD"},
-		{"no class", "", "", "CUSTOM_PCI_8086_1515"},
-		{"two traits", "", "b,a", "CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_B"},
+		{"X2 no class", "", "", "CUSTOM_PCI_8086_1515"},
+		{"X2 two traits", "", "b,a", "CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_B"},
 		{"M7 blanks", "", "blue, big ,  ugly", "CUSTOM_PCI_8086_1515 CUSTOM_BIG CUSTOM_BLUE CUSTOM_UGLY"},
 		{"M7 a standard trait in lower case", "", "hw_gpu_api_vulkan", "CUSTOM_PCI_8086_1515 HW_GPU_API_VULKAN"},
+		{"X2 a standard trait", "", "HW_GPU_API_VULKAN", "CUSTOM_PCI_8086_1515 HW_GPU_API_VULKAN"},
+		{"X2 said to be custom", "", "CUSTOM_FOO,custom_bar,CUSTOM_a", "CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_BAR CUSTOM_FOO"},
+		{"X2 custom with a dash", "", "custom-bar", "CUSTOM_PCI_8086_1515 CUSTOM_CUSTOM_BAR"},
 		{"M7 illegal after CUSTOM_", "", "CUSTOM_a-b", "CUSTOM_PCI_8086_1515 CUSTOM_A_B"},
-		{"signs", "", "a@!#$b123X", "CUSTOM_PCI_8086_1515 CUSTOM_A_B123X"},
-		{"the same twice", "", "a!@b,a###b", "CUSTOM_PCI_8086_1515 CUSTOM_A_B"},
+		{"X2 signs", "", "a@!#$b123X", "CUSTOM_PCI_8086_1515 CUSTOM_A_B123X"},
+		{"X2 the same twice", "", "a!@b,a###b", "CUSTOM_PCI_8086_1515 CUSTOM_A_B"},
 		{"I2", "crypto", "to-the-moon,hodl", "CUSTOM_CRYPTO CUSTOM_HODL CUSTOM_TO_THE_MOON"},
 	} {
 		t.Run(c.row, func(t *testing.T) {

@@ -184,3 +184,62 @@ func TestClaimAllMovesAnEarlierPick(t *testing.T) {
 		t.Errorf("%s %s", addresses(picked), refusal)
 	}
 }
+
+// K1: devices of a journal in which nobody holds any are free, and plain ones have no relatives.
+func TestK1PlainDevicesFromAnEmptyJournal(t *testing.T) {
+	var offers []Offer
+	for i := range 3 {
+		o := plain
+		o.Device.Address.Slot = uint8(i)
+		offers = append(offers, o)
+	}
+	s, err := Restore(offers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want ...State) {
+		t.Helper()
+		for i, o := range offers {
+			if got := s.stateOf(t, o); got != want[i] {
+				t.Errorf("%s is %q, want %q", o.Device, got, want[i])
+			}
+		}
+	}
+	expect(Available, Available, Available)
+	s = s.hold(t, "s1", request(plain, 1))
+	expect(Claimed, Available, Available)
+}
+
+// T13: of three VFs one becomes a PF: two are left for those who want VFs, and the third serves who wants a PF.
+func TestT13AVFBecomesAPF(t *testing.T) {
+	three := card(0x81, 3, "A")
+	s := New(three)
+	ask := func(count int, kind pci.Type) (Set, Refusal) {
+		r := request(three[0], count)
+		r.Want.Type = kind
+		n, picked, refusal := s.Claim("s1", r)
+		if (refusal == "") != (len(picked) == count) {
+			t.Errorf("%d picked: %s", len(picked), refusal)
+		}
+		return n, refusal
+	}
+	if _, refusal := ask(3, pci.Virtual); refusal != "" {
+		t.Errorf("before: %s", refusal)
+	}
+	if _, refusal := ask(1, pci.Physical); refusal == "" {
+		t.Error("before: a VF is given for a PF")
+	}
+	turned := three[2]
+	turned.Device.Type, turned.Device.Parent, turned.Provider = pci.Physical, nil, "B"
+	s, _ = s.Sync([]Offer{three[0], three[1], turned})
+	if _, refusal := ask(3, pci.Virtual); refusal == "" {
+		t.Error("the PF is given for a VF")
+	}
+	if _, refusal := ask(2, pci.Virtual); refusal != "" {
+		t.Errorf("the other VFs: %s", refusal)
+	}
+	n, refusal := ask(1, pci.Physical)
+	if e, _ := n.At(turned.Device.Address); refusal != "" || e.Holder != "s1" || e.Provider != "B" {
+		t.Errorf("the PF: %+v %s", e, refusal)
+	}
+}

@@ -280,3 +280,24 @@ func TestALongListOfHoldersIsCut(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// X9: what is used of a provider's class is the sum over all consumers.
+func TestX9UsageIsSummed(t *testing.T) {
+	for name, c := range map[string]struct {
+		uses Uses
+		who  []resource.ConsumerID
+		used int
+	}{
+		"none":               {Uses{}, nil, 0},
+		"an empty consumer":  {Uses{"3b": {"s1": {}}}, nil, 0},
+		"zero":               {uses("3b", "s1", "CUSTOM_NIC", 0), nil, 0},
+		"another class":      {uses("3b", "s1", "CUSTOM_GPU", 1), nil, 0},
+		"another provider":   {uses("3c", "s1", "CUSTOM_NIC", 1), nil, 0},
+		"one":                {uses("3b", "s1", "CUSTOM_NIC", 2), []resource.ConsumerID{"s1"}, 2},
+		"a sum over several": {uses("3b", "s2", "CUSTOM_NIC", 2, "3b", "s1", "CUSTOM_NIC", 1, "3b", "s3", "CUSTOM_GPU", 4), []resource.ConsumerID{"s1", "s2"}, 3},
+	} {
+		if who, used := c.uses.holders("3b", "CUSTOM_NIC"); !slices.Equal(who, c.who) || used != c.used {
+			t.Errorf("%s: %v have %d, want %v with %d", name, who, used, c.who, c.used)
+		}
+	}
+}

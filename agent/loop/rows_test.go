@@ -243,4 +243,45 @@ func TestRowsOfReporting(t *testing.T) {
 	})
 }
 
+// G1 (bug 2098496): a device that was given and came back is no other than before: the two VFs are still counted as two, the next guest
+// gets one, and nothing is healed.
+func TestG1GivenBackAndGivenAgain(t *testing.T) {
+	for name, rule := range map[string]string{"by its ids": vfRule, "with a class and traits": `{"vendor_id":"8086","product_id":"154c","resource_class":"pci_8086_154c","traits":"a"}`} {
+		story(t, "G1 "+name, func(t *testing.T, w *world) {
+			rules(w, rule)
+			a, stop := w.begin()
+			free := func() (n int) {
+				for _, d := range a.Report().Devices {
+					if d.Provider == string(w.provider(name1).ID) && d.State == "available" && d.ResourceClass == class {
+						n++
+					}
+				}
+				return n
+			}
+			writes := w.writes()
+			for _, id := range []string{"s1", "s2"} {
+				w.until("two are free", func() bool { return free() == 2 })
+				if w.total(name1, class) != 2 {
+					t.Errorf("%+v", w.provider(name1))
+				}
+				w.office.assign(w.want(id, name1))
+				w.untilPhase(host.Running, id)
+				if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != id || free() != 1 {
+					t.Errorf("%s: %v hold devices, %d are free", id, got, free())
+				}
+				time.Sleep(3 * time.Minute)
+				w.office.assign()
+				w.untilPhase(host.Gone, id)
+				w.free(id)
+			}
+			w.until("two are free again", func() bool { return free() == 2 })
+			must(t, stop())
+			if w.writes() != writes {
+				t.Errorf("%d writes to Placement", w.writes()-writes)
+			}
+			w.consistent()
+		})
+	}
+}
+
 const pfOnly2 = `{"address":"0000:5e:00.1"}`

@@ -37,7 +37,9 @@ func TestRowsOfTheSurvey(t *testing.T) {
 		"X1 nothing matches":           {[]string{`{"vendor_id":"ffff"}`}, nil},
 		"X3 a PF, then one of its VFs": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`, `{"address":"0000:81:00.1"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
 		"X3 a VF, then its PF":         {[]string{`{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.0","product_id":"1528"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
-		"one_time_use of VFs":          {[]string{`{"product_id":"1515","one_time_use":true}`}, []string{"one_time_use"}},
+		"S21 live_migratable no brings no trait": {[]string{`{"address":"0000:83:00.0","live_migratable":"no"}`}, []string{
+			"cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [" + marks + " OWNER_NOVA]"}},
+		"one_time_use of VFs": {[]string{`{"product_id":"1515","one_time_use":true}`}, []string{"one_time_use"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts(t, c.rules...)
@@ -105,5 +107,20 @@ func TestRowsOfHeldDevices(t *testing.T) {
 				t.Errorf("%+v %v %v", p, notes, err)
 			}
 		})
+	}
+}
+
+// K3: the rules say which devices are offered, and each offer carries the words of its rule.
+func TestRowsOfOffersK3(t *testing.T) {
+	f := facts(t, `{"product_id":"1515","live_migratable":"yes"}`, `{"address":"0000:82:00.0","live_migratable":"no"}`, `{"address":"0000:83:00.0"}`)
+	want := map[string]pci.Flag{"0000:81:00.1": pci.Yes, "0000:81:00.2": pci.Yes, "0000:82:00.0": pci.No, "0000:83:00.0": pci.Unset}
+	offers := Offers(f)
+	for _, o := range offers {
+		if flag, offered := want[o.Device.Address.String()]; !offered || o.LiveMigratable != flag {
+			t.Errorf("%s is offered as %q, want %q", o.Device, o.LiveMigratable, flag)
+		}
+	}
+	if len(offers) != len(want) {
+		t.Errorf("%d of %d are offered", len(offers), len(want))
 	}
 }

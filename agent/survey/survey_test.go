@@ -105,7 +105,7 @@ func TestDesired(t *testing.T) {
 		"nothing is offered without rules": {nil, []string{rootLine}},
 		// "Each PCI device of type type-PCI and type-PF will be modeled as a Placement resource provider (RP) with the name
 		// <hypervisor_hostname>_<pci_address>." "an inventory of 1 is reported … with the generated CUSTOM_PCI_<vendor_id>_<product_id>"
-		"plain devices": {[]string{`{"vendor_id":"10de"}`}, []string{rootLine,
+		"K5 plain devices, one in a domain of five digits": {[]string{`{"vendor_id":"10de"}`}, []string{rootLine,
 			"├─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
 			"└─ cmp1_10000:0A:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
 		// "The PF RP will be created even if the type-PF device is not matching any device_spec entry but in that case, only VF inventory
@@ -181,7 +181,7 @@ func TestDesiredAccepts(t *testing.T) {
 }
 
 // Without report_in_placement there is the root alone, and what only reporting refuses is allowed.
-func TestDesiredWithoutReport(t *testing.T) {
+func TestDesiredWithoutReportT17(t *testing.T) {
 	f := facts(t, `{"devname":"ens1"}`, `{}`)
 	f.Report = false
 	expect(t, f, rootLine)
@@ -214,7 +214,7 @@ func TestRootInventories(t *testing.T) {
 }
 
 // A provider is a child of the root, as large as what it counts, with the ID that Placement knows or one that follows from its name.
-func TestProviders(t *testing.T) {
+func TestProvidersX5T17(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`)
 	id := ProviderID(root, "cmp1_0000:81:00.0")
 	want := provider.Provider{ID: id, Name: "cmp1_0000:81:00.0", Parent: root, Root: root,

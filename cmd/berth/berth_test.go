@@ -33,19 +33,19 @@ func TestNothingAnswers(t *testing.T) {
 // A wrong line stops the start with file, line, option and the offending text, and nothing is written.
 func TestWrongConfigurationStopsTheStart(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"json":       {"[pci]\nreport_in_placement = true\ndevice_spec = {'vendor_id': '8086'}\n", `:3: [pci] device_spec = {'vendor_id': '8086'}: `},
-		"hex":        {"[pci]\ndevice_spec = {\"vendor_id\": \"8o86\"}\n", `8o86`},
-		"key":        {"[pci]\ndevice_spec = {\"vendorid\": \"8086\"}\n", `vendor_id`},
-		"bool":       {"[pci]\nreport_in_placement = maybe\n", `:2: [pci] report_in_placement = maybe: `},
-		"alias":      {"[pci]\nalias = {\"name\": \"a\"}\n", `:2: [pci] alias`},
-		"repeated":   {"[pci]\nalias = {\"name\": \"a\", \"resource_class\": \"X\"}\nalias = {\"name\": \"a\", \"resource_class\": \"Y\"}\n[filter_scheduler]\npci_in_placement = true\n", `:3: [pci] alias`},
-		"auth":       {"[api]\nauth_strategy = none\n", `:2: [api] auth_strategy = none: `},
-		"keystone":   {"[api]\nauth_strategy = keystone\n", `auth_strategy = noauth2`},
-		"no section": {"report_in_placement true\n[pci]\n", `:1`},
-		"database":   {"[placement_database]\nconnection = placement.db\n", `:2: [placement_database] connection`},
-		"scheme":     {"[database]\nconnection = foo://u:secret@h/d\n", `:2: [database] connection = foo://u:***@h/d: `},
-		"not a sys":  {"[berth]\nsysfs = /etc\n", `not shaped like /sys`},
-		"sysfs":      {"[berth]\nsysfs = /nowhere\n", `:2: [berth] sysfs = /nowhere: `},
+		"Z20 json":     {"[pci]\nreport_in_placement = true\ndevice_spec = {'vendor_id': '8086'}\n", `:3: [pci] device_spec = {'vendor_id': '8086'}: `},
+		"Z20 hex":      {"[pci]\ndevice_spec = {\"vendor_id\": \"8o86\"}\n", `8o86`},
+		"Z20 key":      {"[pci]\ndevice_spec = {\"vendorid\": \"8086\"}\n", `vendor_id`},
+		"bool":         {"[pci]\nreport_in_placement = maybe\n", `:2: [pci] report_in_placement = maybe: `},
+		"Z20 alias":    {"[pci]\nalias = {\"name\": \"a\"}\n", `:2: [pci] alias`},
+		"Z20 repeated": {"[pci]\nalias = {\"name\": \"a\", \"resource_class\": \"X\"}\nalias = {\"name\": \"a\", \"resource_class\": \"Y\"}\n[filter_scheduler]\npci_in_placement = true\n", `:3: [pci] alias`},
+		"auth":         {"[api]\nauth_strategy = none\n", `:2: [api] auth_strategy = none: `},
+		"keystone":     {"[api]\nauth_strategy = keystone\n", `auth_strategy = noauth2`},
+		"no section":   {"report_in_placement true\n[pci]\n", `:1`},
+		"database":     {"[placement_database]\nconnection = placement.db\n", `:2: [placement_database] connection`},
+		"scheme":       {"[database]\nconnection = foo://u:secret@h/d\n", `:2: [database] connection = foo://u:***@h/d: `},
+		"not a sys":    {"[berth]\nsysfs = /etc\n", `not shaped like /sys`},
+		"sysfs":        {"[berth]\nsysfs = /nowhere\n", `:2: [berth] sysfs = /nowhere: `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

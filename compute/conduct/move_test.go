@@ -82,12 +82,12 @@ type story struct {
 func stories() []story {
 	two, three := map[string]int{"a": 1, "b": 2}, map[string]int{"a": 3}
 	return []story{
-		{"H4 P6 M1 resize to another host, confirmed", two, nil, func(c *cloud) {
+		{"H4 P6 M1 Z19 resize to another host, confirmed", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
 			c.settle(lifecycle.Resized)
 			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "b", 2},
-		{"H4 P6 resize to another host, reverted", two, nil, func(c *cloud) {
+		{"H4 P6 Z19 resize to another host, reverted", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
 			c.settle(lifecycle.Resized)
 			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Revert})

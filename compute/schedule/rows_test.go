@@ -112,6 +112,7 @@ func TestDeviceRows(t *testing.T) {
 	}{
 		{"Z8 none requested", plain, ask{}, ""},
 		{"Z8 the host has none", nil, ask{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
+		{"S19 the product is another", plain, ask{requests: []pci.Request{want(1, "", "1534")}}, "no free device 8086:1534 on the host"},
 		{"Z8 T4 two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
 		{"Z8 T4 three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}}, "fewer than 3 free"},
 		{"T18 without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},

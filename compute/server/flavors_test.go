@@ -126,3 +126,26 @@ func TestWhichFlavorsAreListed(t *testing.T) {
 		t.Errorf("a user makes a server of a flavor that is not public: %s", r.text)
 	}
 }
+
+// A22: a list of aliases with counts is taken into a flavor, in each version; what no server could be made from is refused, and the flavor
+// stays as it was.
+func TestA22AliasesOfAFlavor(t *testing.T) {
+	h := start(t)
+	h.flavor("f", map[string]string{"pci_passthrough:alias": "gpu:1"})
+	for _, version := range []string{"2.1", "2.61"} {
+		for value, status := range map[string]int{"gpu:2": 200, "gpu:1,gpu:3": 200, " gpu : 2 ": 200,
+			"gpu": 400, "gpu:": 400, "gpu:many": 400, "gpu:0": 400, "gpu:-1": 400, "gpu:1:2": 400, "gpu:1,": 400, ":1": 400, "fpga:1": 400} {
+			was, err := h.admin.ExtraSpecs(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := h.at(version, "POST", "/v2.1/flavors/f/os-extra_specs", fmt.Sprintf(`{"extra_specs": {"pci_passthrough:alias": %q}}`, value))
+			if status == 200 {
+				was = map[string]string{"pci_passthrough:alias": value}
+			}
+			if now, err := h.admin.ExtraSpecs(t.Context(), "f"); r.status != status || err != nil || !maps.Equal(now, was) {
+				t.Errorf("%s %q: %d %s, the flavor has %v %v", version, value, r.status, r.text, now, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package conduct
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// describe lets every host report otherwise than newCloud has it.
+func (c *cloud) describe(how func(*schedule.Host)) {
+	c.t.Helper()
+	for name := range c.agents.devices {
+		h, err := c.store.Host(c.t.Context(), name)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		how(&h)
+		if err := c.store.PutReport(c.t.Context(), h); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// make creates the server s of these rows and waits for what becomes of it.
+func (c *cloud) make(s lifecycle.Server) lifecycle.Server {
+	c.t.Helper()
+	if _, err := c.conductor().Create(c.t.Context(), s); err != nil {
+		c.t.Fatal(err)
+	}
+	c.settled()
+	return c.one()
+}
+
+// usage is how many devices of a provider Placement counts as taken.
+func (c *cloud) usage(id provider.ID) int {
+	c.ledger.mu.Lock()
+	defer c.ledger.mu.Unlock()
+	return c.ledger.used(id)
+}
+
+// A server whose devices are not expressly live-migratable, or expressly are not, stays where it is, though another host has a device for
+// it. Nova answers 500 after it has scheduled; here the wish is refused with a sentence, and nothing has begun.
+func TestLiveMigrationIsRefused(t *testing.T) {
+	for row, flag := range map[string]pci.Flag{"P3 nothing is said of it": pci.Unset, "S21 alias and device say no": pci.No} {
+		t.Run(row, func(t *testing.T) {
+			c := newCloud(t, map[string]int{"a": 1, "b": 1})
+			c.describe(func(h *schedule.Host) { h.Devices[0].LiveMigratable = flag })
+			c.ledger.hide("pf-b", true)
+			c.start(t.Context(), c.store, c.ledger)
+			s := server("s")
+			s.Requests[0].Want.LiveMigratable = flag
+			before := c.make(s)
+			c.settle(lifecycle.Active)
+			c.ledger.hide("pf-b", false)
+			_, err := c.conductor().Ask(t.Context(), "s", lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+			if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "alias nic are not explicitly requested as live-migratable") {
+				t.Errorf("%v", err)
+			}
+			c.settle(lifecycle.Active)
+			after := c.one()
+			if after.Host != "a" || after.Migration != nil || after.Fault != nil || !slices.Equal(after.Devices, before.Devices) {
+				t.Errorf("on %s with %v, migration %+v\n%s", after.Host, after.Devices, after.Migration, c.trails())
+			}
+			if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 1 || b != 0 {
+				t.Errorf("used: %d of a, %d of b", a, b)
+			}
+		})
+	}
+}
+
+// S19: where Placement has the class, but no device is of the product, the server fails with a sentence and holds nothing.
+func TestS19TheProductIsAnother(t *testing.T) {
+	for product, state := range map[string]lifecycle.State{"1515": lifecycle.Active, "1516": lifecycle.Error} {
+		c := newCloud(t, map[string]int{"a": 1})
+		c.describe(func(h *schedule.Host) { h.Devices[0].Vendor, h.Devices[0].Product = "8086", "1515" })
+		c.start(t.Context(), c.store, c.ledger)
+		s := server("s")
+		s.Requests[0].Want.Vendor, s.Requests[0].Want.Product = "8086", product
+		if s = c.make(s); s.State != state {
+			t.Errorf("%s: %s\n%s", product, s.State, c.trails())
+		}
+		if s.State == lifecycle.Error && (!strings.Contains(s.Fault.Message, "product is 1515, not 1516") || c.usage("pf-a") != 0) {
+			t.Errorf("%+v, %d held", s.Fault, c.usage("pf-a"))
+		}
+		c.whole(product)
+	}
+}
+
+// S20: a server with devices of two aliases is migrated live, and each request has its device there.
+func TestS20LiveMigrationWithTwoAliases(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 2, "b": 2})
+	c.ledger.hide("pf-b", true)
+	c.start(t.Context(), c.store, c.ledger)
+	s := server("s")
+	s.Requests = append(s.Requests, pci.Request{ID: "Q-s", Alias: "crypto", Count: 1, Want: pci.Want{Class: class}})
+	s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[1].GroupSuffix(0), Resources: resource.Amounts{class: 1}})
+	for i := range s.Requests {
+		s.Requests[i].Want.LiveMigratable = pci.Yes
+	}
+	c.make(s)
+	c.settle(lifecycle.Active)
+	c.ledger.hide("pf-b", false)
+	c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+	c.settle(lifecycle.Active)
+	now := c.one()
+	served := map[string]provider.ID{}
+	for _, d := range now.Devices {
+		served[d.RequestID] = d.Provider
+	}
+	if now.Host != "b" || len(now.Devices) != 2 || served["R-s"] != "pf-b" || served["Q-s"] != "pf-b" {
+		t.Errorf("on %s with %+v\n%s", now.Host, now.Devices, c.trails())
+	}
+	if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 0 || b != 2 {
+		t.Errorf("used: %d of a, %d of b", a, b)
+	}
+}
+
+// P14: without groups in Placement (pci_in_placement off), a server with a PF that fails on one host asks the next for one device again,
+// and has one in the end.
+func TestP14RescheduledWithoutGroups(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1, "b": 1})
+	c.describe(func(h *schedule.Host) { h.InPlacement, h.Devices[0].Type = false, pci.Physical })
+	first, asked := "", map[string]int{} // devices, by host
+	c.agents.fails = func(host string) string {
+		line, err := c.store.Assignments(t.Context(), host)
+		if err != nil || len(line.Entries) != 1 {
+			t.Errorf("%+v %v", line, err)
+			return "no assignment"
+		}
+		asked[host] = 0
+		for _, r := range line.Entries[0].Requests {
+			asked[host] += r.Count
+		}
+		if first == "" {
+			first = host
+		}
+		if host == first {
+			return "the card does not answer"
+		}
+		return ""
+	}
+	c.start(t.Context(), c.store, c.ledger)
+	s := server("s")
+	s.Requests[0].Want.Type = pci.Physical
+	s.Ask.Groups = []resource.Group{{Resources: nil}}
+	s = c.make(s)
+	c.until("the agents have done their part", c.quiet)
+	c.agents.mu.Lock()
+	defer c.agents.mu.Unlock()
+	if s.State != lifecycle.Active || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(), "the card does not answer") {
+		t.Errorf("%s on %s with %v, first was %s\n%s", s.State, s.Host, s.Devices, first, c.trails())
+	}
+	if len(asked) != 2 || asked["a"] != 1 || asked["b"] != 1 || len(c.agents.guests[first]) != 0 {
+		t.Errorf("asked for %v, left on %s: %v", asked, first, c.agents.guests[first])
+	}
+	if g := c.agents.guests[s.Host]["s"]; g == nil || !slices.Equal(g.devices, s.Devices) {
+		t.Errorf("the guest has %+v, the record says %v", g, s.Devices)
+	}
+}
