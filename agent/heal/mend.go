@@ -31,7 +31,7 @@ func Lacking(aim Aim, uses Uses) []resource.ConsumerID {
 // share is one missing share.
 type share struct {
 	consumer resource.ConsumerID
-	id       provider.ID // as Placement has it
+	want, id provider.ID // in the aim, and as Placement has it
 	class    resource.Class
 	has, n   int
 }
@@ -82,7 +82,7 @@ func (m *maker) shares() []share {
 				continue
 			}
 			for _, class := range devices[want].Sorted() {
-				s := share{consumer: consumer, id: id, class: class, has: m.uses[id][consumer][class], n: devices[want][class]}
+				s := share{consumer: consumer, want: want, id: id, class: class, has: m.uses[id][consumer][class], n: devices[want][class]}
 				switch {
 				case s.has < s.n:
 					list = append(list, s)
@@ -132,6 +132,9 @@ func (m *maker) widen(step Step, s share) {
 	inv := step.Stocks[s.id].Inventories[s.class]
 	inv.MaxUnit = max(inv.MaxUnit, s.n)
 	if inv.Capacity() < used {
+		if seen := m.seen[s.id]; !m.aim.Returned[s.want] { // a total that shrank has taken of what is reserved with it: not yet
+			inv.Reserved = max(inv.Reserved, seen.Inventories[s.class].Reserved)
+		}
 		inv.Total, m.plan.More = used+inv.Reserved, true
 	}
 	step.Stocks[s.id].Inventories[s.class] = inv

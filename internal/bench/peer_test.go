@@ -44,11 +44,13 @@ func TestPeer(t *testing.T) {
 		must(t, Names(p.Addr))
 	}
 	var table []row
-	table = append(table, measure(t, "write, calls/s", 20, peers, func(p peer) float64 {
-		r, err := Run(p.Addr, 4, Times(planted), func(c *Conn, _ int) error { return Nested(c) })
-		must(t, err)
-		return r.PerSecond() * NestedCalls
-	}))
+	for _, clients := range writers {
+		table = append(table, measure(t, fmt.Sprintf("write, calls/s at %d clients", clients), 20, peers, func(p peer) float64 {
+			r, err := Run(p.Addr, clients, Times(planted), func(c *Conn, _ int) error { return Nested(c) })
+			must(t, err)
+			return r.PerSecond() * NestedCalls
+		}))
+	}
 	fill(t, database, peers)
 	for _, q := range []struct {
 		name  string
@@ -71,8 +73,11 @@ func TestPeer(t *testing.T) {
 	show(table, peers)
 }
 
-// planted is how many nested trees a round of the write case loads.
+// planted is how many nested trees a round of a write case loads.
 const planted = 60
+
+// writers are the numbers of clients of the write cases: a few, who wait for the disk most of the time, and so many that its waits are shared.
+var writers = []int{4, 16}
 
 // fill loads the nested trees that are still missing. Berth does it for the original, on its database: so it takes seconds.
 func fill(t *testing.T, database string, peers []peer) {
@@ -84,7 +89,7 @@ func fill(t *testing.T, database string, peers []peer) {
 		if i == 0 {
 			addr = helper.Addr
 		}
-		_, err := Run(addr, 4, Times(trees-planted**rounds), func(c *Conn, _ int) error { return Nested(c) })
+		_, err := Run(addr, 4, Times(trees-len(writers)*planted**rounds), func(c *Conn, _ int) error { return Nested(c) })
 		must(t, err)
 		wantMany(t, p.Addr, NestedQuestion(0)(5), trees*NestedMany)
 	}
