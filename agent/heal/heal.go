@@ -13,6 +13,7 @@ package heal
 import (
 	"slices"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -52,6 +53,26 @@ type Hold struct {
 	Devices    resource.Allocation // by providers of Tree
 	Allocation resource.Allocation // all that Placement has for the consumer, anywhere; empty also when nobody asked
 	Wait       bool                // nothing may be written for it now: its claims are on the move
+}
+
+// Holds are what guests hold, by consumer: the devices by provider of the tree, without those that Placement does not count. Allocations are
+// left empty; waits says for whom nothing may be written now.
+func Holds(tree provider.Tree, held []device.Claim, waits func(resource.ConsumerID) bool) map[resource.ConsumerID]Hold {
+	out := map[resource.ConsumerID]Hold{}
+	for _, c := range held {
+		h, known := out[c.Holder]
+		if !known {
+			h = Hold{Devices: resource.Allocation{}, Wait: waits(c.Holder)}
+		}
+		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
+			if h.Devices[p.ID] == nil {
+				h.Devices[p.ID] = resource.Amounts{}
+			}
+			h.Devices[p.ID][c.Class]++
+		}
+		out[c.Holder] = h
+	}
+	return out
 }
 
 // Make plans the smallest set of steps from actual to the aim. Providers are the same when their names are; new

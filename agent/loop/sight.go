@@ -189,7 +189,7 @@ func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state jo
 	d.marks = marksOf(state)
 	d.aim.Ratios, d.aim.Firm, d.aim.Returned = survey.Ratios(facts), survey.Firm(facts), returned(s.offers, state)
 	if facts.Report {
-		d.aim.Holds = holds(d.aim.Tree, held, waits)
+		d.aim.Holds = heal.Holds(d.aim.Tree, held, waits)
 	}
 	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() && len(d.aim.Holds) == 0 {
 		return d, err
@@ -237,25 +237,6 @@ func (a *Agent) readUses(ctx context.Context, d *draft, actual provider.Tree) er
 		d.aim.Holds[consumer] = hold
 	}
 	return nil
-}
-
-// holds are the devices of guests by consumer and provider. Devices that Placement does not count are not among them.
-func holds(tree provider.Tree, held []device.Claim, waits func(resource.ConsumerID) bool) map[resource.ConsumerID]heal.Hold {
-	out := map[resource.ConsumerID]heal.Hold{}
-	for _, c := range held {
-		h, known := out[c.Holder]
-		if !known {
-			h = heal.Hold{Devices: resource.Allocation{}, Wait: waits(c.Holder)}
-		}
-		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
-			if h.Devices[p.ID] == nil {
-				h.Devices[p.ID] = resource.Amounts{}
-			}
-			h.Devices[p.ID][c.Class]++
-		}
-		out[c.Holder] = h
-	}
-	return out
 }
 
 // Plan is what the agent would do to Placement now: a dry run of the very code that does it. It works on an agent that

@@ -70,7 +70,7 @@ func Rows() []Row {
 		{Package: "agent", Room: Essay},
 		{Package: "agent/device", Room: Pure, Imports: words},
 		{Package: "agent/survey", Room: Pure, Imports: with(words, "agent/device")},
-		{Package: "agent/heal", Room: Pure, Imports: words},
+		{Package: "agent/heal", Room: Pure, Imports: with(words, "agent/device")},
 		{Package: "agent/sysfs", Room: Adapter, Imports: words, Outside: []string{"golang.org/x/tools"}},
 		{Package: "agent/hook", Room: Adapter, Imports: words},
 		{Package: "agent/uevent", Room: Adapter, Imports: []string{"fault"}},

@@ -101,7 +101,7 @@ func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(
 			d.aim.Returned[o.Provider] = true
 		}
 	}
-	d.aim.Holds = holds(d.aim.Tree, held, wait)
+	d.aim.Holds = heal.Holds(d.aim.Tree, held, wait)
 	d.uses = heal.Uses{}
 	for _, p := range f.Actual.Providers {
 		d.uses[p.ID] = maps.Clone(w.ledger.uses[p.ID])
@@ -116,25 +116,6 @@ func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(
 	}
 	d.plan, err = heal.Make(d.aim, f.Actual, d.uses, m.book.marks)
 	return d, err
-}
-
-// holds are the devices of guests by consumer and provider.
-func holds(tree provider.Tree, held []device.Claim, wait func(resource.ConsumerID) bool) map[resource.ConsumerID]heal.Hold {
-	out := map[resource.ConsumerID]heal.Hold{}
-	for _, c := range held {
-		h, known := out[c.Holder]
-		if !known {
-			h = heal.Hold{Devices: resource.Allocation{}, Wait: wait(c.Holder)}
-		}
-		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
-			if h.Devices[p.ID] == nil {
-				h.Devices[p.ID] = resource.Amounts{}
-			}
-			h.Devices[p.ID][c.Class]++
-		}
-		out[c.Holder] = h
-	}
-	return out
 }
 
 // waits says of whom nothing may be written to Placement yet.

@@ -175,12 +175,28 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 		if _, ok := w.server.index.now().Row(mine); !ok {
 			t.Error("the index does not know the provider that I made")
 		}
+		if chance.IntN(2) == 0 {
+			fill(t, w, mine)
+		}
 		if err := c.DeleteProvider(t.Context(), mine); err != nil {
 			t.Error(err)
 		}
 		if _, ok := w.server.index.now().Row(mine); ok {
 			t.Error("the index knows the provider that I removed")
 		}
+	}
+}
+
+// fill gives a new provider inventory and traits, and finds them in the index.
+func fill(t *testing.T, w *world, id provider.ID) {
+	c := w.client()
+	g, err := c.PutInventories(t.Context(), id, 0, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(3)})
+	if err == nil {
+		_, err = c.PutTraits(t.Context(), id, g, []resource.Trait{"HW_CPU_X86_AVX"})
+	}
+	row, _ := w.server.index.now().Row(id)
+	if err != nil || row.Inventories["CUSTOM_VF"].Total != 3 || !row.HasTrait("HW_CPU_X86_AVX") || row.Generation != 2 {
+		t.Errorf("the index does not know what I gave the provider: %+v %v", row, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type patch struct {
 	root   provider.ID
 	id     provider.ID
+	parent provider.ID        // of a new provider; empty: it is a root
 	before int                // the generation that the write found; -1: the provider is new
 	after  int                // the one it left
 	seen   uint64             // live.reads when the write began
@@ -34,17 +35,18 @@ func (p patch) fits(s *index.Snapshot, reads uint64) bool {
 	if known {
 		return false
 	}
-	if p.id == p.root {
+	if p.parent == "" {
 		return s.Lookup(p.root) == nil
 	}
-	return s.Lookup(p.root) != nil
+	over, there := s.Find(p.parent)
+	return there && over.Tree.Root == p.root
 }
 
 // apply gives the snapshot after the patch.
 func (p patch) apply(s *index.Snapshot) *index.Snapshot {
 	rows := s.Tree(p.root)
 	if p.before < 0 {
-		rows = append(rows, index.Row{Provider: provider.Provider{ID: p.id, Root: p.root}})
+		rows = append(rows, index.Row{Provider: provider.Provider{ID: p.id, Parent: p.parent, Root: p.root}})
 	}
 	at := slices.IndexFunc(rows, func(r index.Row) bool { return r.ID == p.id })
 	rows[at].Generation = p.after
@@ -71,12 +73,12 @@ func (l *live) patch(ctx context.Context, p patch) error {
 }
 
 // patch is refresh for a write that did just this to one provider.
-func (c *call) patch(change store.Change, id provider.ID, before int, do func(r *index.Row)) {
+func (c *call) patch(change store.Change, p patch) {
 	if len(change.Roots) != 1 {
 		c.refresh(change)
 		return
 	}
-	p := patch{root: change.Roots[0], id: id, before: before, after: change.Generation, seen: c.reads, do: do}
+	p.root, p.after, p.seen = change.Roots[0], change.Generation, c.reads
 	c.behind(c.server.index.patch(c.ctx(), p), change.Roots)
 }
 
@@ -88,5 +90,5 @@ func (c *call) stocked(change store.Change, generation int, all map[resource.Cla
 			return
 		}
 	}
-	c.patch(change, c.provider(), generation, func(r *index.Row) { r.Inventories = maps.Clone(all) })
+	c.patch(change, patch{id: c.provider(), before: generation, do: func(r *index.Row) { r.Inventories = maps.Clone(all) }})
 }

@@ -116,7 +116,7 @@ func (c *call) createProvider() error {
 	if err != nil {
 		return err
 	}
-	c.patch(change, p.ID, -1, func(r *index.Row) { r.Name, r.Parent = p.Name, p.Parent })
+	c.patch(change, patch{id: p.ID, parent: p.Parent, before: -1, do: func(r *index.Row) { r.Name = p.Name }})
 	c.location(providerPath(p.ID))
 	if c.version < sinceCreatedBody {
 		return c.none(http.StatusCreated)

@@ -133,7 +133,7 @@ func (c *call) replaceTraits() error {
 	if err != nil {
 		return err
 	}
-	c.patch(change, c.provider(), in.Generation, func(r *index.Row) { r.Traits = traitNames(all.Traits) })
+	c.patch(change, patch{id: c.provider(), before: in.Generation, do: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
 	return c.sendProviderTraits(all.Generation, all.Traits)
 }
 
