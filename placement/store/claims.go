@@ -37,11 +37,18 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
+	var lost *attempt // was found undone; but a dying node of a cluster may have handed it on, and it is kept after that
 	for begun := 1; ; begun++ {
 		a, err := s.tryClaims(ctx, claims)
+		if lost != nil && fault.Is(err, fault.Conflict) {
+			if became, failed := s.findOut(ctx, claims, *lost); failed == nil && became == kept {
+				return lost.change, nil
+			}
+		}
 		if !sqldb.IsUnknown(err) {
 			return a.change, err
 		}
+		lost = &a
 		became, failed := s.findOut(ctx, claims, a)
 		switch {
 		case failed == nil && became == kept:
