@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -22,6 +23,9 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	}
 	if out, err := exec.Command("placement-manage", "--config-dir", dir, "db", "sync").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("placement-manage db sync: %w\n%s", err, out)
+	}
+	if err := loadOnce(dir); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // uwsgi cannot be told to choose an address and say which
 	if err != nil {
@@ -42,4 +46,15 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
+}
+
+// loadOnce loads the original's application once, alone: the first load writes the standard traits and classes, and two workers that
+// do so at once on an empty database stumble over each other, whereupon uwsgi gives up. Debian's own Python has the packages.
+func loadOnce(dir string) error {
+	cmd := exec.Command("/usr/bin/python3", "-c", "from placement.wsgi import init_application; init_application()")
+	cmd.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("the original's application does not load: %w\n%s", err, out)
+	}
+	return nil
 }
