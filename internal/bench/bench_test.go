@@ -251,14 +251,16 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite loads nested trees from four clients; an operation is one call.
+// BenchmarkWrite loads nested trees; an operation is one call.
 func BenchmarkWrite(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
 	must(b, Names(p.Addr))
-	b.Run("sqlite", func(b *testing.B) {
-		load(b, p, 4, NestedCalls, "calls", func(c *Conn, _ int) error { return Nested(c) })
-	})
+	for _, clients := range []int{4, 16} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			load(b, p, clients, NestedCalls, "calls", func(c *Conn, _ int) error { return Nested(c) })
+		})
+	}
 }
 
 // BenchmarkClaim claims and releases from 64 clients; an operation is one durable claim with all that belongs to it.

@@ -127,12 +127,39 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 			d.drop(root)
 		}
 	})
-	next.byClass = s.byClass.move(root, old.Classes, fresh.Classes)
-	next.byTrait = s.byTrait.move(root, old.Traits, fresh.Traits)
-	next.byMember = s.byMember.move(root, old.Aggregates, fresh.Aggregates)
+	next.post(old, fresh)
 	next.owner = s.owner.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, func(*Node) bool { return true }) })
 	next.sharers = s.sharers.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, (*Node).Shares) })
 	return &next
+}
+
+// Amend gives a snapshot in which one provider is as this row says and all else is as before: one of a tree that is there, or a new one
+// under a parent of such a tree. It is Replace for one row, and costs much less.
+func (s *Snapshot) Amend(r Row) *Snapshot {
+	next := *s
+	next.learn([]Row{r})
+	old := s.Lookup(r.Root)
+	fresh, at := next.amended(old, &r)
+	if fresh == nil {
+		rows := slices.DeleteFunc(s.Tree(r.Root), func(other Row) bool { return other.ID == r.ID })
+		return s.Replace(r.Root, append(rows, r))
+	}
+	next.trees = s.trees.edit(func(d *draft[*Tree]) { d.put(r.Root, fresh) })
+	next.post(old, fresh)
+	if len(fresh.Nodes) > len(old.Nodes) {
+		next.owner = s.owner.edit(func(d *draft[provider.ID]) { d.put(r.ID, r.Root) })
+	}
+	if _, did := s.sharers.get(r.ID); did || fresh.Nodes[at].Shares() {
+		next.sharers = s.sharers.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, (*Node).Shares) })
+	}
+	return &next
+}
+
+// post enters what a tree has now where it differs from what it had.
+func (s *Snapshot) post(old, fresh *Tree) {
+	s.byClass = s.byClass.move(fresh.Root, old.Classes, fresh.Classes)
+	s.byTrait = s.byTrait.move(fresh.Root, old.Traits, fresh.Traits)
+	s.byMember = s.byMember.move(fresh.Root, old.Aggregates, fresh.Aggregates)
 }
 
 // Use gives a snapshot in which these providers are used so much, and all else is as before: also their generations, which say as of

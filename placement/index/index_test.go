@@ -162,22 +162,19 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 				s = s.Use(use(t, world[root]))
 				continue
 			}
+			if rapid.Bool().Draw(t, "one provider") {
+				r := one(t, root)
+				world[root] = append(slices.DeleteFunc(world[root], func(other index.Row) bool { return other.ID == r.ID }), r)
+				s = s.Amend(r)
+				continue
+			}
 			var rows []index.Row
 			for i := range rapid.IntRange(0, 3).Draw(t, "rows") {
 				r := row(root, "", root)
 				if i > 0 {
 					r = row(provider.ID(fmt.Sprint(root, "-", i)), root, root)
 				}
-				if c := rapid.SampledFrom([]resource.Class{"", "A", "B"}).Draw(t, "class"); c != "" {
-					r = offer(r, c, 3, 1)
-				}
-				if rapid.Bool().Draw(t, "shares") {
-					r.Traits = []resource.Trait{index.Sharing}
-				}
-				if rapid.Bool().Draw(t, "member") {
-					r.Aggregates = []resource.AggregateID{"g"}
-				}
-				rows = append(rows, r)
+				rows = append(rows, furnish(t, r))
 			}
 			s = s.Replace(root, rows)
 			if world[root] = rows; len(rows) == 0 {
@@ -192,6 +189,40 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 			t.Fatalf("after replacements\n%s\nbuilt\n%s", got, want)
 		}
 	})
+}
+
+// furnish draws what a provider has.
+func furnish(t *rapid.T, r index.Row) index.Row {
+	if c := rapid.SampledFrom([]resource.Class{"", "A", "B"}).Draw(t, "class"); c != "" {
+		r = offer(r, c, 3, 1)
+	}
+	if rapid.Bool().Draw(t, "shares") {
+		r.Traits = []resource.Trait{index.Sharing}
+	}
+	if rapid.Bool().Draw(t, "member") {
+		r.Aggregates = []resource.AggregateID{"g"}
+	}
+	return r
+}
+
+// one draws a provider of a tree, new or not: the root, one under it, or one under any of these, which need not be there; its name and
+// its parent may be others than before.
+func one(t *rapid.T, root provider.ID) index.Row {
+	id := func(n int) provider.ID {
+		if n == 0 {
+			return root
+		}
+		return provider.ID(fmt.Sprint(root, "-", n))
+	}
+	n := rapid.IntRange(0, 6).Draw(t, "which")
+	r := row(id(n), "", root)
+	if n > 0 {
+		r.Parent = id(rapid.IntRange(0, n-1).Draw(t, "under"))
+	}
+	if rapid.IntRange(0, 3).Draw(t, "renamed") == 0 {
+		r.Name = rapid.SampledFrom([]string{"", "m", "zz"}).Draw(t, "name")
+	}
+	return furnish(t, r)
 }
 
 // use draws another usage for these providers, also of classes that they do not offer, and writes it into the rows. Of providers
@@ -219,6 +250,7 @@ func describe(s *index.Snapshot) string {
 	for root := range s.Roots() {
 		out += fmt.Sprintln(root, s.Tree(root))
 		for _, n := range s.Lookup(root).Nodes {
+			out += fmt.Sprintln(n.ID, n.Parent, n.End)
 			var stocks []string // the numbers of classes are in the order in which they were learnt
 			for _, st := range n.Stocks {
 				stocks = append(stocks, fmt.Sprintln(n.ID, st.Used, st.Room, st.Offered()))

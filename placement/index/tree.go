@@ -83,7 +83,12 @@ func (t *Tree) Has(class No) bool { return has(t.Classes, class) }
 
 // Find gives the position of a provider, or -1.
 func (t *Tree) Find(id provider.ID) int {
-	return slices.IndexFunc(t.Nodes, func(n Node) bool { return n.ID == id })
+	for i := range t.Nodes { // a node is large: none is copied
+		if t.Nodes[i].ID == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // learn gives numbers to all names in the rows.
@@ -149,6 +154,63 @@ func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
 	}
 	t.sum()
 	return t
+}
+
+// amended gives a tree with one row written into it, or put in its place among its siblings, and where that is; nil where that is not all:
+// when its place in the tree changes.
+func (s *Snapshot) amended(old *Tree, r *Row) (t *Tree, at int) {
+	if old == nil {
+		return nil, -1
+	}
+	t = &Tree{Root: old.Root}
+	if at = old.Find(r.ID); at < 0 {
+		at = t.insert(old, r)
+	} else if n := &old.Nodes[at]; n.Name == r.Name && old.parent(at) == r.Parent {
+		t.Nodes = slices.Clone(old.Nodes)
+	} else {
+		at = -1
+	}
+	if at < 0 {
+		return nil, -1
+	}
+	parent, end := t.Nodes[at].Parent, t.Nodes[at].End
+	t.Nodes[at] = s.node(r, parent)
+	t.Nodes[at].End = end
+	t.sum()
+	return t, at
+}
+
+// insert takes over the nodes of a tree with one more under its parent, among its siblings by name, and tells where; -1 when it has no
+// place there, or others wait for it as their parent.
+func (t *Tree) insert(old *Tree, r *Row) (at int) {
+	parent := old.Find(r.Parent)
+	if parent < 0 || slices.ContainsFunc(old.Nodes, func(n Node) bool { return n.lost == r.ID }) {
+		return -1
+	}
+	for at = parent + 1; at < int(old.Nodes[parent].End); at = int(old.Nodes[at].End) {
+		if n := &old.Nodes[at]; cmp.Or(strings.Compare(r.Name, n.Name), order(r.ID, n.ID)) < 0 {
+			break
+		}
+	}
+	t.Nodes = slices.Concat(old.Nodes[:at], []Node{{Parent: int32(parent), End: int32(at)}}, old.Nodes[at:])
+	for i := at; i < len(t.Nodes); i++ {
+		t.Nodes[i].End++
+		if i > at && t.Nodes[i].Parent >= int32(at) {
+			t.Nodes[i].Parent++
+		}
+	}
+	for i := int32(parent); i >= 0; i = t.Nodes[i].Parent {
+		t.Nodes[i].End++
+	}
+	return at
+}
+
+// parent is what a row says of the parent of a node.
+func (t *Tree) parent(at int) provider.ID {
+	if n := &t.Nodes[at]; n.Parent < 0 {
+		return n.lost
+	}
+	return t.Nodes[t.Nodes[at].Parent].ID
 }
 
 // node makes one row compact.
@@ -223,10 +285,7 @@ func (t *Tree) sum() {
 // row makes the row of a node again.
 func (s *Snapshot) row(t *Tree, at int) Row {
 	n := &t.Nodes[at]
-	r := Row{Provider: provider.Provider{ID: n.ID, Name: n.Name, Parent: n.lost, Root: t.Root, Generation: n.Generation}}
-	if n.Parent >= 0 {
-		r.Parent = t.Nodes[n.Parent].ID
-	}
+	r := Row{Provider: provider.Provider{ID: n.ID, Name: n.Name, Parent: t.parent(at), Root: t.Root, Generation: n.Generation}}
 	r.Inventories = make(map[resource.Class]resource.Inventory, len(n.Stocks))
 	r.Used = resource.Amounts{}
 	for _, st := range n.Stocks {

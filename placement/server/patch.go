@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"maps"
-	"slices"
 
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/placement/store"
@@ -44,14 +43,13 @@ func (p patch) fits(s *index.Snapshot, reads uint64) bool {
 
 // apply gives the snapshot after the patch.
 func (p patch) apply(s *index.Snapshot) *index.Snapshot {
-	rows := s.Tree(p.root)
-	if p.before < 0 {
-		rows = append(rows, index.Row{Provider: provider.Provider{ID: p.id, Parent: p.parent, Root: p.root}})
+	r, known := s.Row(p.id)
+	if !known {
+		r.Provider = provider.Provider{ID: p.id, Parent: p.parent, Root: p.root}
 	}
-	at := slices.IndexFunc(rows, func(r index.Row) bool { return r.ID == p.id })
-	rows[at].Generation = p.after
-	p.do(&rows[at])
-	return s.Replace(p.root, rows)
+	r.Generation = p.after
+	p.do(&r)
+	return s.Amend(r)
 }
 
 // patched applies what can be applied of a batch, and adds the trees of the rest to those that it reads.

@@ -78,7 +78,7 @@ func (f Filter) where() (where string, args []any) {
 // Provider reads one provider; NotFound.
 func (s *Store) Provider(ctx context.Context, id provider.ID) (found Provider, err error) {
 	err = s.read(ctx, "Provider", func(tx *sqldb.Tx) error {
-		row, err := findProvider(ctx, tx, id)
+		row, err := wholeProvider(ctx, tx, id)
 		found = row.Provider
 		return err
 	})
@@ -109,16 +109,34 @@ func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any)
 	return list, err
 }
 
-// findProvider reads the provider that a request names in its path. Neutron tells what is missing by how the sentence begins.
-func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow, error) {
+// wholeProvider reads the provider that a request names in its path, with all that findProvider leaves out.
+func wholeProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow, error) {
 	list, err := findProviders(ctx, tx, "p.uuid = ?", id)
+	if err == nil && len(list) == 0 {
+		err = noProvider(id)
+	}
 	if err != nil {
 		return providerRow{}, err
 	}
-	if len(list) == 0 {
-		return providerRow{}, fault.New(fault.NotFound, "", "No resource provider with uuid %s is known", id)
-	}
 	return list[0], nil
+}
+
+// findProvider reads of the provider that a request names in its path what nearly every write needs: its number, its generation and its root.
+// Name, parent and moment stay empty.
+func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (p providerRow, err error) {
+	err = each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.generation, 0), r.id, r.uuid FROM resource_providers p "+
+		"JOIN resource_providers r ON r.id = p.root_provider_id WHERE p.uuid = ?", []any{id}, func(rows *sql.Rows) error {
+		return rows.Scan(&p.id, &p.ID, &p.Generation, &p.root, &p.Root)
+	})
+	if err == nil && p.ID == "" {
+		err = noProvider(id)
+	}
+	return p, err
+}
+
+// noProvider says that there is none. Neutron tells what is missing by how the sentence begins.
+func noProvider(id provider.ID) error {
+	return fault.New(fault.NotFound, "", "No resource provider with uuid %s is known", id)
 }
 
 // findProvidersOf reads the providers that a request names in its body, by ID; those that do not exist are left out.

@@ -21,11 +21,8 @@ type Update struct {
 // Conflict placement.duplicate_name: the ID or the name is taken. Invalid: the parent does not exist or is the provider itself.
 func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (made Provider, change Change, err error) {
 	err = s.write(ctx, "CreateProvider", func(tx *sqldb.Tx) error {
-		if err := s.insertProvider(ctx, tx, id, name, parent); err != nil {
-			return err
-		}
-		row, err := findProvider(ctx, tx, id)
-		made, change = row.Provider, Change{Roots: roots(row), Generation: row.Generation}
+		made, err = s.insertProvider(ctx, tx, id, name, parent)
+		change = Change{Roots: []provider.ID{made.Root}}
 		return err
 	})
 	if fault.CodeOf(err) == codeDuplicate {
@@ -36,30 +33,33 @@ func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string,
 	return made, change, err
 }
 
-func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID, name string, parent provider.ID) error {
+// insertProvider adds the row of a provider, and tells what it says.
+func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID, name string, parent provider.ID) (made Provider, err error) {
+	made = Provider{Provider: provider.Provider{ID: id, Name: name, Parent: parent, Root: id}, Modified: s.now()}
 	var parentRow, rootRow sql.NullInt64
 	if parent != "" {
 		if parent == id {
-			return fault.New(fault.Invalid, "", "the resource provider %s cannot be its own parent", id)
+			return made, fault.New(fault.Invalid, "", "the resource provider %s cannot be its own parent", id)
 		}
 		if err := hold(ctx, tx, parent); err != nil {
-			return err
+			return made, err
 		}
 		p, err := findParent(ctx, tx, parent)
 		if err != nil {
-			return err
+			return made, err
 		}
 		parentRow, rootRow = sql.NullInt64{Int64: p.id, Valid: true}, sql.NullInt64{Int64: p.root, Valid: true}
+		made.Parent, made.Root = p.ID, p.Root
 	}
 	number, err := tx.Insert(ctx, "INSERT INTO resource_providers (created_at, uuid, name, generation, root_provider_id, parent_provider_id) "+
-		"VALUES (?, ?, ?, 0, ?, ?)", s.now(), id, name, rootRow, parentRow)
+		"VALUES (?, ?, ?, 0, ?, ?)", made.Modified, id, name, rootRow, parentRow)
 	if sqldb.IsDuplicate(err) {
-		return duplicate(name)
+		return made, duplicate(name)
 	}
 	if err == nil && parent == "" {
-		_, err = tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id, updated_at = ? WHERE id = ?", s.now(), number)
+		_, err = tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id, updated_at = ? WHERE id = ?", made.Modified, number)
 	}
-	return err
+	return made, err
 }
 
 // duplicate begins as Nova looks for it: without these words it takes a 409 for another one that has just made the same provider.
@@ -85,7 +85,7 @@ func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (
 				return err
 			}
 		}
-		before, err := findProvider(ctx, tx, id)
+		before, err := wholeProvider(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (
 		if err := s.rename(ctx, tx, before, to.Name); err != nil {
 			return err
 		}
-		after, err := findProvider(ctx, tx, id)
+		after, err := wholeProvider(ctx, tx, id)
 		now, change = after.Provider, Change{Roots: roots(before, after), Generation: after.Generation}
 		return err
 	})
