@@ -73,8 +73,8 @@ func TestPeer(t *testing.T) {
 	show(table, peers)
 }
 
-// planted is how many nested trees a round of a write case loads.
-const planted = 60
+// planted is how many nested trees a round of a write case loads: as many for each client.
+const planted = 64
 
 // writers are the numbers of clients of the write cases: a few, who wait for the disk most of the time, and so many that its waits are shared.
 var writers = []int{4, 16}
