@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -90,6 +89,9 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	if err != nil {
 		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
 	}
+	if value, err = asPython(value); err != nil {
+		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
+	}
 	var schema *jsonschema.Schema
 	for _, s := range b.shapes[body] {
 		if v >= s.since {
@@ -103,7 +105,7 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 		return fault.New(fault.Invalid, op, "JSON does not validate: %s", sentence(err))
 	}
 	// What was judged is what is read: of a member that is there twice, the last one.
-	judged, err := json.Marshal(whole(value))
+	judged, err := json.Marshal(whole("", value))
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
@@ -129,23 +131,4 @@ func sentence(err error) string {
 		return invalid.Error()
 	}
 	return slices.Min(all)
-}
-
-// whole writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them.
-func whole(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, member := range v {
-			v[name] = whole(member)
-		}
-	case []any:
-		for i, item := range v {
-			v[i] = whole(item)
-		}
-	case json.Number:
-		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") && f == float64(int64(f)) {
-			return json.Number(strconv.FormatInt(int64(f), 10))
-		}
-	}
-	return value
 }

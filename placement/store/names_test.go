@@ -48,7 +48,10 @@ func testTraits(t *testing.T, s *Store) {
 		want   string
 	}{
 		{TraitFilter{Prefix: "CUSTOM_"}, "[CUSTOM_A_100% CUSTOM_B]"},
-		{TraitFilter{Prefix: "CUSTOM__"}, "[]"}, // no pattern
+		{TraitFilter{Prefix: "custom__"}, "[CUSTOM_A_100% CUSTOM_B]"}, // a pattern, as LIKE has them
+		{TraitFilter{Prefix: "CUSTOM_%%0_"}, "[CUSTOM_A_100%]"},
+		{TraitFilter{Prefix: "CUSTOM_%1%1"}, "[]"},
+		{TraitFilter{Prefix: "CUSTOM_B_"}, "[]"},
 		{TraitFilter{Prefix: "CUSTOM_", Associated: &no}, "[CUSTOM_A_100%]"},
 		{TraitFilter{Associated: &yes}, "[CUSTOM_B HW_NIC_SRIOV]"},
 		{TraitFilter{In: []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_NO"}}, "[HW_NIC_SRIOV]"},

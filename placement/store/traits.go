@@ -22,7 +22,7 @@ type Trait struct {
 // TraitFilter selects traits; the zero value selects all.
 type TraitFilter struct {
 	In         []resource.Trait // name=in:…; nil: any name
-	Prefix     string           // name=startswith:…
+	Prefix     string           // name=startswith:…, with LIKE's wildcards
 	Associated *bool            // some provider has it, or none has
 }
 
@@ -39,11 +39,29 @@ func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, e
 		list = traitsOf(rows)
 		return err
 	})
-	list = slices.DeleteFunc(list, func(t Trait) bool {
-		n := len(filter.Prefix) // case does not count, as in LIKE on SQLite and MariaDB
-		return len(t.Name) < n || !strings.EqualFold(string(t.Name[:n]), filter.Prefix)
-	})
+	list = slices.DeleteFunc(list, func(t Trait) bool { return !like(string(t.Name), filter.Prefix+"%") })
 	return list, err
+}
+
+// like is SQL's LIKE on SQLite and MariaDB, which the original gives a prefix to as it comes: case does not count, % stands for any text
+// and _ for any character.
+func like(text, pattern string) bool {
+	t, p, star, from := 0, 0, -1, 0
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '%':
+			star, from = p, t
+			p++
+		case p < len(pattern) && (pattern[p] == '_' || strings.EqualFold(pattern[p:p+1], text[t:t+1])):
+			t, p = t+1, p+1
+		case star >= 0: // the last % takes one character more
+			from++
+			t, p = from, star+1
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "%") == ""
 }
 
 // where spells the filter for a trait t, but for the prefix: LIKE means something else in every dialect.
