@@ -73,13 +73,8 @@ func (d *tokenDoc) verdict() *verdict {
 
 // identityURL finds Keystone's own address in the catalog, or nothing.
 func (d *tokenDoc) identityURL(iface, region string) string {
-	return d.addressOf("identity", iface, region)
-}
-
-// addressOf finds the address of a type of service in the catalog, or nothing.
-func (d *tokenDoc) addressOf(kind, iface, region string) string {
 	for _, service := range d.Token.Catalog {
-		if service.Type != kind {
+		if service.Type != "identity" {
 			continue
 		}
 		for _, e := range service.Endpoints {
