@@ -146,6 +146,7 @@ type Asked struct {
 
 	Hard     bool          // Reboot: also when the guest does not run
 	Image    string        // Rebuild: from this image; empty: from the one it has
+	Frozen   *flavor.Image // Rebuild: that image as it is now, which flavor.Rebuilt has let through; nil: nobody looked for it
 	Name     string        // Rebuild: the new name; empty: as it is
 	To       string        // moves: this host and no other; empty: any
 	SameHost bool          // Resize, Migrate: the host where it is will do

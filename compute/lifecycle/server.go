@@ -21,7 +21,8 @@ type Server struct {
 	ID, Name      string
 	Description   string
 	Project, User string
-	Image         string // UUID, or empty
+	Image         string        // UUID, or empty
+	Frozen        *flavor.Image `json:",omitempty"` // that image as it was when the server was made from it; nil: nobody looked for it
 	KeyName       string
 	Zone          string // availability zone, shown only
 	Metadata      map[string]string
@@ -153,6 +154,14 @@ const (
 	Restore  Step = "restore"  // what its migration holds becomes the server's → Restored
 	Drop     Step = "drop"     // give back what the first consumer of Left that is gone holds → Dropped
 )
+
+// Likeness is the image that the server was made from, as it was then: by its id only when nobody looked for it.
+func (s Server) Likeness() flavor.Image {
+	if s.Frozen == nil {
+		return flavor.Image{ID: s.Image}
+	}
+	return *s.Frozen
+}
 
 // Steps lists what is to be done for the server now, first things first.
 func (s Server) Steps() []Step {

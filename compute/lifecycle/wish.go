@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/openberth/berth/compute/flavor"
 )
 
 // Refuse says in the Compute API's sentence why an action cannot be begun now, or nothing when it can. hard matters to Reboot alone.
@@ -102,7 +104,10 @@ func rebuild(s Server, e Asked) Server {
 	s.Builds++
 	s.Doing = Rebuilding
 	if e.Image != "" {
-		s.Image = e.Image
+		if e.Frozen != nil {
+			s.Ask = flavor.Reask(s.Flavor, s.Likeness(), *e.Frozen, s.Ask)
+		}
+		s.Image, s.Frozen = e.Image, e.Frozen
 	}
 	if e.Name != "" {
 		s.Name = e.Name
