@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
@@ -154,25 +153,4 @@ func guestParts(list []journal.Part) []hypervisor.Part {
 func sameParts(list []journal.Part, parts []numa.Part) bool {
 	asked, _ := readParts(list)
 	return len(list) > 0 && reflect.DeepEqual(asked, parts)
-}
-
-// nodes are the NUMA nodes of the host that a guest lies on, rising.
-func nodes(list []journal.Part) []int {
-	var out []int
-	for _, p := range list {
-		out = append(out, p.Node)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// freeByNode counts the free devices of each NUMA node. a.mu is held.
-func (a *Agent) freeByNode() map[int]int {
-	out := map[int]int{}
-	for _, e := range a.set.Entries() {
-		if e.State == device.Available && !e.Spent && !e.ForPorts {
-			out[e.Device.NUMANode]++
-		}
-	}
-	return out
 }

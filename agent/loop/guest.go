@@ -296,35 +296,20 @@ func (a *Agent) tryClaim(want host.Server, requests []pci.Request, j *job) ([]de
 	return picked, "", nil
 }
 
-// place finds devices for a server, and a place for its NUMA cells from where they are near enough. a.mu is held.
+// place finds devices for a server, and a place for its NUMA cells. What was claimed before stays where it is. a.mu is held.
 func (a *Agent) place(want host.Server, requests []pci.Request) (device.Set, []device.Claim, []journal.Part, device.Refusal) {
-	holder := resource.ConsumerID(want.ID)
 	parts := host.ReadParts(want.Topology)
-	if len(parts) == 0 {
-		set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{})
-		return set, picked, nil, refusal
-	}
 	cells, _ := a.used(want.ID)
-	if was := a.journal.State().Parts(want.ID); sameParts(was, parts) { // claimed before: it stays where it is
-		set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes(was), Cells: cells})
-		return set, picked, was, refusal
+	var at []numa.Placed
+	if was := a.journal.State().Parts(want.ID); sameParts(was, parts) {
+		_, at = readParts(was)
 	}
-	h := numa.Host{Cells: cells, Limits: numa.Limits{CPU: a.o.CPUs.CPURatio, Memory: a.o.CPUs.MemoryRatio}, Pack: a.o.CPUs.Pack, Free: a.freeByNode()}
-	judge := numa.Judge{Accept: func(nodes []int) numa.Refusal {
-		_, _, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes, Cells: cells})
-		return numa.Refusal{Reason: string(refusal)}
-	}, Far: func(nodes []int) int {
-		near := device.Near{Nodes: nodes, Cells: cells}
-		_, picked, _ := a.set.ClaimAll(holder, requests, near)
-		return near.Far(picked, requests)
-	}}
-	placed, unfit := numa.Fit(h, numa.Guest{Parts: parts, Devices: len(requests) > 0}, judge)
-	if unfit != (numa.Refusal{}) {
-		return a.set, nil, nil, device.Refusal(strings.TrimSuffix(unfit.Reason+": "+unfit.Nearest, ": "))
+	room := numa.Host{Cells: cells, Limits: numa.Limits{CPU: a.o.CPUs.CPURatio, Memory: a.o.CPUs.MemoryRatio}, Pack: a.o.CPUs.Pack}
+	set, picked, placed, refusal := a.set.Place(resource.ConsumerID(want.ID), requests, parts, at, room)
+	if refusal != "" {
+		return set, nil, nil, refusal
 	}
-	written := writeParts(parts, placed)
-	set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes(written), Cells: cells})
-	return set, picked, written, refusal
+	return set, picked, writeParts(parts, placed), ""
 }
 
 // waitFor is the fault that a claim must wait, nil when there is nobody to wait for or it has waited for long. Only under the
