@@ -71,6 +71,7 @@ type place struct {
 
 	listener net.Listener
 	handler  http.Handler
+	lost     <-chan struct{} // when closed, nothing is served any more; nil: never
 }
 
 // listen opens all addresses or none: what cannot be served must not be begun.
@@ -92,10 +93,20 @@ func hangUp(places ...*place) (err error) {
 	return err
 }
 
-// serve says where it answers, and answers until ctx ends or one place fails.
+// serve says where it answers, and answers until ctx ends, one place fails, or one house is lost.
 func serve(ctx context.Context, s streams, connections int, log *slog.Logger, places ...*place) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range places {
+		group.Go(func() error {
+			select {
+			case <-ctx.Done():
+			case <-p.lost: // its house says why when it is closed
+				cancel()
+			}
+			return nil
+		})
 		fmt.Fprintf(s.out, "%s: http://%s\n", p.name, p.listener.Addr())
 		h := p.handler
 		if p.noauth {
@@ -136,7 +147,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		return errors.Join(err, hangUp(placement, compute))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	placement.handler, compute.handler = all.Placement.Handler, all.Compute.Handler
+	placement.handler, compute.handler, compute.lost = all.Placement.Handler, all.Compute.Handler, all.Compute.Lost
 	return serve(ctx, s, settings.Connections, log, placement, compute)
 }
 
@@ -255,7 +266,7 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
-	at.handler = house.Handler
+	at.handler, at.lost = house.Handler, house.Lost
 	return serve(ctx, s, settings.Connections, log, at)
 }
 
