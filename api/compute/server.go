@@ -92,7 +92,7 @@ type FlavorValues struct {
 	ExtraSpecs map[string]string `json:"extra_specs"`
 }
 
-// ImageRef names an image of a service that is not Berth's.
+// ImageRef names an image of the image service.
 type ImageRef struct {
 	ID    string `json:"id"`
 	Links []Link `json:"links"`
@@ -133,7 +133,7 @@ const (
 type CreateServer struct {
 	Name        string            `json:"name"`
 	Flavor      string            `json:"flavorRef"`          // its id
-	Image       string            `json:"imageRef"`           // kept, not used; may be empty
+	Image       string            `json:"imageRef"`           // may be empty
 	Networks    string            `json:"networks,omitempty"` // NetworksNone or NetworksAuto
 	Description string            `json:"description,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`

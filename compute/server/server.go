@@ -64,6 +64,7 @@ var _ Store = (*store.Store)(nil)
 type Options struct {
 	Store          Store
 	Conductor      Conductor
+	Images         Images                 // nil: imageRef is kept and not looked for
 	Aliases        pci.Aliases            // [pci] alias
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
