@@ -37,7 +37,9 @@ type Options struct {
 type Client struct {
 	o    Options
 	time time.Duration
-	wait func(context.Context)
+
+	first func(servers int) int // where to begin
+	wait  func(context.Context) // before another try
 }
 
 // New makes a client. It asks nobody yet. Invalid when there is no way to find the image service.
@@ -54,7 +56,7 @@ func New(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = &http.Client{Timeout: 10 * time.Second}
 	}
-	return &Client{o: o, time: max(longestTime, o.HTTP.Timeout), wait: func(ctx context.Context) {
+	return &Client{o: o, time: max(longestTime, o.HTTP.Timeout), first: rand.N[int], wait: func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(betweenTries):
@@ -95,7 +97,7 @@ func (c *Client) get(ctx context.Context, who identity.Identity, token, path str
 	if err != nil {
 		return err
 	}
-	first := rand.N(len(servers))
+	first := c.first(len(servers))
 	renewed := false
 	for try := 0; ; try++ {
 		header, own, err := c.header(ctx, who, token)

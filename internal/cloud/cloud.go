@@ -34,6 +34,10 @@ type House struct {
 // OpenCompute starts the compute house on a database of its own and resumes what was on its way. road leads to Placement.
 // fault.Conflict when another process works on the database.
 func OpenCompute(ctx context.Context, url, placementURL string, road *http.Client, s Settings, log *slog.Logger) (*House, error) {
+	images, err := s.Images.Client(log)
+	if err != nil {
+		return nil, err
+	}
 	db, err := sqldb.Open(ctx, url)
 	if err != nil {
 		return nil, err
@@ -51,7 +55,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	}
 	conductor := conduct.New(st, api.NewClient(placementURL, road, serviceToken))
 	conductor.Log, conductor.Pack = log, s.Own.CPUs.Pack
-	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
+	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done()})
 	if err := conductor.Resume(ctx); err != nil {
 		stop()

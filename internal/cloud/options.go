@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,7 @@ type Settings struct {
 	ComputeDB   string // [database] connection: compute's own tables; "" when the files do not say
 
 	Placement PlacementSettings
+	Images    ImageSettings
 
 	Sysfs    string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
@@ -54,7 +56,7 @@ var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whi
 
 // Known lists every option that Berth reads. Others are warned about.
 func Known() []config.Name {
-	return append(append(knownPlacement(), knownHost()...), []config.Name{
+	return append(slices.Concat(knownPlacement(), knownHost(), knownImages()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"}, {Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
@@ -95,7 +97,7 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	}
 	s = Settings{cfg: cfg, files: files}
 	s.unread = cfg.Unknown(Known())
-	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases, s.readPlacement, s.readOwn, s.readHost} {
+	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases, s.readPlacement, s.readImages, s.readOwn, s.readHost} {
 		err := read(cfg, log)
 		if all, several := err.(interface{ Unwrap() []error }); several {
 			faults = append(faults, all.Unwrap()...)
