@@ -142,8 +142,11 @@ func (a *Agent) spent(e device.Entry) bool {
 	return has && e.Holder == "" && inv.Reserved >= inv.Total
 }
 
-// cleanAll notes which devices compute wants back. Each wish is tried once. a.mu is held.
+// cleanAll notes which devices compute wants back. Each wish is tried once, and answered as long as compute repeats it. a.mu is held.
 func (a *Agent) cleanAll(list []host.Wish) {
+	maps.DeleteFunc(a.answers, func(at string, told host.Answer) bool {
+		return !slices.ContainsFunc(list, func(w host.Wish) bool { return w.Address == at && w.Asked.Equal(told.Asked) })
+	})
 	for _, w := range list {
 		at, err := pci.ParseAddress(w.Address)
 		if err != nil {
@@ -170,9 +173,20 @@ func (a *Agent) sweeps(ctx context.Context) {
 		a.wishes = nil
 		a.mu.Unlock()
 		for _, at := range wishes {
+			a.mu.Lock()
+			told := host.Answer{Address: at.String(), Asked: a.tried[at]}
+			a.mu.Unlock()
 			if err := a.clean(ctx, at); err != nil {
 				a.log.Warn("a device was not cleaned", "address", at.String(), "error", err)
+				told.Refused = fault.TextOf(err)
 			}
+			if ctx.Err() != nil {
+				return // cut short: the wish stands
+			}
+			a.mu.Lock()
+			a.answers[told.Address] = told
+			a.touch()
+			a.mu.Unlock()
 		}
 	}
 }

@@ -246,6 +246,7 @@ func TestClean(t *testing.T) {
 		c.fail.Store(true)
 		w.office.clean(gpuAt)
 		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "cannot wipe "+gpuAt) })
+		w.until("an answer", func() bool { return strings.Contains(w.office.answer(gpuAt).Refused, "cannot wipe") })
 		time.Sleep(time.Minute)
 		if w.reserved() != 1 || !w.spent() {
 			t.Error("given back though it could not be cleaned")
@@ -255,10 +256,12 @@ func TestClean(t *testing.T) {
 		w.until("it is back", func() bool {
 			return w.reserved() == 0 && !w.spent() && !strings.Contains(w.office.conditions(), "wipe")
 		})
+		w.until("an answer", func() bool { a := w.office.answer(gpuAt); return !a.Asked.IsZero() && a.Refused == "" })
 		if len(w.journalled().Spent()) != 0 {
 			w.until("the mark is gone", func() bool { return len(w.journalled().Spent()) == 0 })
 		}
 		w.office.clean()
+		w.until("it answers no longer", func() bool { return w.office.answer(gpuAt).Asked.IsZero() })
 		w.office.assign(w.gpu("s2"))
 		w.untilPhase(host.Running, "s2")
 		w.until("it is reserved again", func() bool { return w.reserved() == 1 })
@@ -301,6 +304,18 @@ func TestClean(t *testing.T) {
 		}
 		must(t, stop())
 	})
+}
+
+// answer is what the last report says of the wish for a device.
+func (o *office) answer(at string) host.Answer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, a := range o.report.Cleaned {
+		if a.Address == at {
+			return a
+		}
+	}
+	return host.Answer{}
 }
 
 // clean makes these the devices that compute wants back.

@@ -38,6 +38,7 @@ type Report struct {
 	MemRatio   float64   `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
 	Conditions []string  `json:"conditions"`                     // sentences about what is wrong on the host; empty when all is well
 	InPlace    bool      `json:"in_placement"`                   // [pci] report_in_placement
+	Cleaned    []Answer  `json:"cleaned,omitempty"`              // what became of wishes, each as long as compute repeats the wish
 	Seen       time.Time `json:"seen,omitzero"`                  // set by compute: when the report came
 }
 
@@ -64,6 +65,9 @@ type Device struct {
 	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, as its rule says
 	OneTimeUse     bool   `json:"one_time_use,omitempty"`    // after a guest has started with it, it must be cleaned
 	Spent          bool   `json:"spent,omitempty"`           // it has been used once and not been cleaned: `berth device clean`
+
+	Wanted  time.Time `json:"clean_wanted,omitzero"`   // set by compute: since when an operator wants it cleaned
+	Refused string    `json:"clean_refused,omitempty"` // set by compute: why its agent did not clean it when it was wanted; absent: it has not answered
 }
 
 // Cell is one NUMA node of a host: what guests may have of it, and what they have.
@@ -99,10 +103,18 @@ type Assignments struct {
 	Clean    []Wish   `json:"clean,omitempty"` // devices for one-time use that an operator wants back
 }
 
-// Wish is a device for one-time use that an operator wants back: the agent cleans it, once for each wish, if nobody holds it.
+// Wish is a device for one-time use that an operator wants back: the agent cleans it, once for each wish, if nobody holds it. It stands in the
+// lines until the agent has answered.
 type Wish struct {
 	Address string    `json:"address"`
 	Asked   time.Time `json:"asked"` // another time is another wish
+}
+
+// Answer is what became of a Wish. That a device is clean shows in Device.Spent too.
+type Answer struct {
+	Address string    `json:"address"`
+	Asked   time.Time `json:"asked"`             // of the wish
+	Refused string    `json:"refused,omitempty"` // why the device is not clean; absent: it is
 }
 
 // Server is a guest that shall be on the host.

@@ -34,6 +34,9 @@ func (s *server) putReport(c *call) error {
 	if err := s.Store.PutReport(c.r.Context(), known); err != nil {
 		return err
 	}
+	if err := s.settle(c.r.Context(), known, report.Cleaned); err != nil {
+		return err
+	}
 	return c.empty(http.StatusNoContent)
 }
 
@@ -126,6 +129,10 @@ func (s *server) listHosts(c *call) error {
 	if err != nil {
 		return err
 	}
+	wishes, err := s.Store.Wishes(c.r.Context())
+	if err != nil {
+		return err
+	}
 	reports := make([]host.Report, 0, len(hosts))
 	for _, h := range hosts {
 		conditions := h.Conditions
@@ -135,7 +142,7 @@ func (s *server) listHosts(c *call) error {
 		if slices.Contains(dead, h.Name) {
 			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back)", h.Name)}, conditions...)
 		}
-		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: writeDevices(h),
+		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
 			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory})
 	}
@@ -148,9 +155,13 @@ func (s *server) listDevices(c *call) error {
 	if err != nil {
 		return err
 	}
+	wishes, err := s.Store.Wishes(c.r.Context())
+	if err != nil {
+		return err
+	}
 	devices := []host.Device{}
 	for _, h := range hosts {
-		devices = append(devices, writeDevices(h)...)
+		devices = append(devices, describe(h, wishes)...)
 	}
 	return c.answer(http.StatusOK, map[string]any{"devices": devices})
 }

@@ -44,6 +44,9 @@ type Store interface {
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Follow(host string) (changed <-chan struct{}, stop func())
+	Want(ctx context.Context, w store.Wish) error
+	Wishes(ctx context.Context) ([]store.Wish, error)
+	Settle(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.Wish) error
 	Dead(ctx context.Context) ([]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 }
@@ -78,8 +81,7 @@ type Options struct {
 
 type server struct {
 	Options
-	mux    *http.ServeMux
-	wishes wishes
+	mux *http.ServeMux
 }
 
 // New makes the handler. It starts nothing.

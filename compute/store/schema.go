@@ -102,6 +102,12 @@ func later() []sqldb.Step {
 		sqldb.Statements("compute_lease_first",
 			`INSERT INTO compute_holder (one, instance, host, pid, place, birth, since) VALUES (1, '', '', 0, '', '', 0)`,
 			`INSERT INTO compute_lease (one, expiry) VALUES (1, 0)`),
+		table("compute_wishes", `
+			host VARCHAR(255) NOT NULL,
+			address VARCHAR(32) NOT NULL,
+			asked BIGINT NOT NULL,
+			refused TEXT NOT NULL,
+			PRIMARY KEY (host, address)`),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +240,14 @@ pci_in_placement = true
 	if err := clean.Run(globals); err == nil || !strings.Contains(err.Error(), "the wiper is out of order") {
 		t.Errorf("cleaned: %v", err)
 	}
+	if err := (&cli.DeviceListCmd{}).Run(globals); err != nil || !strings.Contains(out.String(), "available, used, not cleaned") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	out.Reset()
+	if err := (&cli.DeviceShowCmd{Host: "cmp1", Address: address}).Run(globals); err != nil || !regexp.MustCompile(`(?m)^cleaning refused .*the wiper is out of order`).MatchString(out.String()) {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	out.Reset()
 	if err := os.WriteFile(filepath.Join(l.dir, "wiper"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
