@@ -108,6 +108,7 @@ type host struct {
 	lent    []int     // positions in plan.sharers: those connected with the tree
 	parts   []part
 	counted []bool // by spot
+	looked  bool   // the survey has looked at each provider: a class was not missing from the start
 	stuck   int    // the position of the part that has no solution, or -1
 }
 
@@ -208,9 +209,11 @@ func (h *host) survey(t *index.Tree) bool {
 		h.domains[k] = h.domains[k][:0]
 	}
 	h.borrow()
+	h.looked = false
 	if len(h.lent) == 0 && slices.ContainsFunc(h.classes, func(c index.No) bool { return !t.Has(c) }) {
 		return false
 	}
+	h.looked = true
 	for i := range t.Nodes {
 		at, taken := index.Place{Tree: t, At: i}, false
 		for k := range h.kinds {

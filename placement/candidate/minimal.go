@@ -2,7 +2,6 @@ package candidate
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ type pieces struct {
 	banned   []int
 	subtrees []int
 	policy   int
+	asking   []int // the pieces that are amounts
 }
 
 // set is some pieces: whether it has each.
@@ -35,6 +35,7 @@ type form struct {
 	suffixed bool
 	times    int                    // how many groups ask it
 	amounts  map[resource.Class]int // by class if each can be left out alone, else all together under ""
+	asking   []int                  // these, in the order of the classes
 	required []int
 	banned   []int
 	within   []int
@@ -61,10 +62,13 @@ func takeApart(ask resource.Ask, p *plan) *pieces {
 			if g.Suffix == "" && len(g.Required) == 0 {
 				for _, c := range g.Resources.Sorted() {
 					f.amounts[c] = m.piece()
+					f.asking = append(f.asking, f.amounts[c])
 				}
 			} else {
 				f.amounts[""] = m.piece()
+				f.asking = []int{f.amounts[""]}
 			}
+			m.asking = append(m.asking, f.asking...)
 			f.required, f.banned = m.each(len(g.Required)), m.each(len(g.Forbidden))
 			f.within, f.without = m.each(len(g.MemberOf)), m.each(len(g.NotMemberOf))
 			f.tree = m.piece()
@@ -197,16 +201,13 @@ func (f *form) conditions() []int {
 // order lists all pieces in the order in which they are tried to be left out: whole groups before their conditions. A
 // group without resources is nothing without its conditions: they are not tried.
 func (m *pieces) order() []int {
-	var amounts, conditions []int
+	var conditions []int
 	for i := range m.forms {
-		for _, c := range slices.Sorted(maps.Keys(m.forms[i].amounts)) {
-			amounts = append(amounts, m.forms[i].amounts[c])
-		}
 		if len(m.forms[i].group.Resources) > 0 {
 			conditions = append(conditions, m.forms[i].conditions()...)
 		}
 	}
-	return slices.Concat(amounts, m.subtrees, m.policies(), m.required, m.banned, conditions)
+	return slices.Concat(m.asking, m.subtrees, m.policies(), m.required, m.banned, conditions)
 }
 
 // likeness is the same for same_subtree clauses that could change places: of groups that ask the same, and that no other
@@ -238,14 +239,6 @@ func (m *pieces) policies() []int {
 		return []int{m.policy}
 	}
 	return nil
-}
-
-// class is the first class that a kind asks, or nothing.
-func (k *kind) class() resource.Class {
-	for _, c := range k.amounts.Sorted() {
-		return c
-	}
-	return ""
 }
 
 // words tells the pieces kept.

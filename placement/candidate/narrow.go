@@ -102,17 +102,17 @@ func (n narrowing) traitName(p *plan) string {
 }
 
 // core is the pieces that the hosts left out cannot meet together.
-func (n narrowing) core(x *explainer) set {
-	why := x.pieces.marker(nil)
+func (n narrowing) core(x *explainer) *marker {
+	why := x.marker(x.pieces.items, nil, nil)
 	switch {
 	case n.by.kind < 0:
 		why.mark(x.pieces.required[n.by.trait])
-		return why.core
+		return why
 	case n.by.tree:
 		why.conditions(x.plan, n.by.kind, func(f *form) []int { return []int{f.tree} })
 	case n.by.trait >= 0:
 		why.conditions(x.plan, n.by.kind, func(f *form) []int { return f.required[n.by.trait : n.by.trait+1] })
 	}
 	why.amounts(x.plan, n.by.kind)
-	return why.core
+	return why
 }

@@ -62,6 +62,7 @@ type kind struct {
 	items    []int
 	group    resource.Group   // the first of its groups, for words
 	amounts  resource.Amounts // what an item asks
+	class    resource.Class   // the first class that it asks, or nothing
 }
 
 // need is an amount of one class.
@@ -194,6 +195,9 @@ func (p *plan) enter(suffix string, k kind, alone resource.Amounts) {
 	if at < 0 {
 		at = len(p.kinds)
 		k.amounts = alone
+		if len(k.needs) > 0 {
+			k.class = p.names[k.needs[0].class]
+		}
 		p.kinds = append(p.kinds, k)
 	}
 	p.kinds[at].items = append(p.kinds[at].items, len(p.items))

@@ -31,7 +31,10 @@ type explainer struct {
 	outside  int // how many hosts the narrowing leaves out
 	lenders  map[index.No][]index.Place
 	near     []index.Place
-	spent    int // providers looked at
+	why      marker // in the making
+	met      []set  // each: pieces that some host meets together
+	tight    []set  // each: pieces that some host would meet together less all that any one form of them asks
+	spent    int    // providers looked at
 }
 
 // standing is how far the hosts of one class came, and what they have of what they lack there.
@@ -151,7 +154,7 @@ func (x *explainer) passing(stage int) int {
 func (x *explainer) judge(st *standing) {
 	t := st.trees[0]
 	x.spent += len(t.Nodes)
-	why := x.pieces.marker(nil)
+	why := x.marker(x.pieces.items, nil, x.host)
 	switch {
 	case !x.host.anchors(t):
 		st.stage = x.stage(rooted, 0)
@@ -169,9 +172,10 @@ func (x *explainer) judge(st *standing) {
 			st.stage = x.stage(r, h.stuck)
 		}
 		st.lack = h.lack(&h.plan.parts[h.stuck])
+		why.host = h
 		x.blame(why, h)
 	}
-	st.core = x.intern(why.core)
+	st.core = x.intern(why)
 }
 
 // crowd finds the first of the three plans that a surveyed host fails, from the loosest on.
@@ -233,7 +237,7 @@ func (x *explainer) stage(r rule, at int) int {
 }
 
 // starve finds the first stage that a tree fails on which some kind has nowhere to go.
-func (x *explainer) starve(st *standing, why marker) {
+func (x *explainer) starve(st *standing, why *marker) {
 	t := st.trees[0]
 	around := x.around(t)
 	for i, s := range x.stages {
@@ -253,11 +257,12 @@ func (x *explainer) starve(st *standing, why marker) {
 			if s.rule == free {
 				able = (*kind).vacant
 			}
-			if slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && k.admits(t, at) }) {
+			seen := s.rule == free && x.host.looked // then the survey has tried the same
+			if !seen && slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && k.admits(t, at) }) {
 				continue
 			}
 			if s.rule == free {
-				x.gauge(st, k, around)
+				x.gauge(st, s.at, around)
 			}
 			x.excuse(why, x.plan, s.at, t, around, able)
 			return
