@@ -128,15 +128,20 @@ func joined(required, forbidden []resource.Trait) string {
 	return strings.Join(words, ",")
 }
 
-// suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when none is near.
-func suggest(word string, known []string) string {
-	best, nearest := "", 3
+// Nearest is the known word that a mistyped one is meant to be: at most two letters away. Nothing when none is near.
+func Nearest(word string, known []string) (best string) {
+	nearest := 3
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), k); d < nearest {
 			best, nearest = k, d
 		}
 	}
-	if best != "" {
+	return best
+}
+
+// suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when none is near.
+func suggest(word string, known []string) string {
+	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
 	if len(known) == 0 {

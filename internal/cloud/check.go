@@ -96,7 +96,9 @@ func (s *Settings) warnUnread() {
 	others := 0
 	for _, e := range s.unread {
 		if slices.Contains([]string{"pci", "filter_scheduler", "berth"}, strings.ToLower(e.Group)) {
-			s.warn(e, unreadSentence)
+			s.warn(e, unreadSentence+meant(e))
+		} else if hint := meant(e); hint != "" {
+			s.warn(e, unreadSentence+hint)
 		} else {
 			others++
 		}

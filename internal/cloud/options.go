@@ -79,7 +79,7 @@ func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
 		return Settings{}, err
 	}
 	for _, e := range s.unread {
-		s.warn(e, unreadSentence)
+		s.warn(e, unreadSentence+meant(e))
 	}
 	for _, warning := range s.warnings {
 		log.Warn(warning)
@@ -88,6 +88,23 @@ func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
 }
 
 const unreadSentence = "Berth does not know this option and leaves it unread"
+
+// meant guesses which option an unknown one is meant to be: of its group by its letters, else of the same name in a group of devices'.
+func meant(e config.Entry) string {
+	var near []string
+	for _, known := range Known() {
+		switch {
+		case strings.EqualFold(known.Group, e.Group):
+			near = append(near, known.Option)
+		case known.Option == e.Option && slices.Contains([]string{"pci", "filter_scheduler", "berth"}, known.Group):
+			return fmt.Sprintf("; it belongs in [%s]", known.Group)
+		}
+	}
+	if best := pci.Nearest(e.Option, near); best != "" && len(e.Option) > 4 { // shorter words are all alike
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
+}
 
 // readAll is ReadSettings for those who want to hear of all that is wrong. err says that there is nothing to read.
 func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err error) {
