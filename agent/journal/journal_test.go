@@ -39,7 +39,7 @@ func claim(server, request, address string) device.Claim {
 	pf := pci.Address{Domain: a.Domain, Bus: a.Bus}
 	return device.Claim{Holder: resource.ConsumerID(server), Request: request, State: device.Claimed, Offer: device.Offer{
 		Device:   pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: pci.NoGroup},
-		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC", Traits: []resource.Trait{"CUSTOM_A"}}}
+		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC", Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes}}
 }
 
 // fill writes a bit of everything and returns what the journal should say.

@@ -43,6 +43,7 @@ func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Ca
 	}
 	f.MemoryMB = share(capacity.MemoryMB, c.ReservedMB, c.MemoryRatio)
 	f.DiskGB = share(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
+	f.NoLive = capacity.NoLive
 	cells := c.cells(machine)
 	if len(cells) > 0 && !slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
 		f.Traits = append(f.Traits, socketAffinity)

@@ -349,7 +349,7 @@ func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Cla
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs, MemoryMB: want.MemoryMB, DiskGB: want.DiskGB,
 		Parts: guestParts(a.journal.State().Parts(want.ID)), Stopped: want.Power == host.Off, Build: want.Build}
 	for _, c := range picked {
-		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider})
+		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider, Unmanaged: c.Managed == pci.No})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
 	if was, there := a.guest(want.ID); there && was.Departed { // it went, and compute wants it here all the same

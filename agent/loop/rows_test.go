@@ -26,8 +26,14 @@ func (w *world) restart(stop func() error, text string) func() error {
 	return next
 }
 
+// total is the inventory of a provider; one request may have all of it.
 func (w *world) total(name string, of resource.Class) int {
-	return w.provider(name).Inventories[of].Total
+	w.t.Helper()
+	inv := w.provider(name).Inventories[of]
+	if inv.MaxUnit != inv.Total {
+		w.t.Errorf("max_unit of %s is %d, total %d", name, inv.MaxUnit, inv.Total)
+	}
+	return inv.Total
 }
 
 // Rows of 7.1: what is reported, and what becomes of it when host and configuration change, free and held.

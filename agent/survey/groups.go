@@ -34,6 +34,9 @@ func (f Facts) checkRules() error {
 		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
 			return invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r))
 		}
+		if f.NoLive != "" && r.Tags.LiveMigratable == pci.Yes {
+			return invalid("%s says live_migratable, but %s; take it away", where(r), f.NoLive)
+		}
 	}
 	if sentence := f.Rules.Refuse(f.Devices); sentence != "" {
 		return invalid("%s", sentence)

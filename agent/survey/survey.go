@@ -44,6 +44,7 @@ type Facts struct {
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
 	Report   bool                 // [pci] report_in_placement
+	NoLive   string               // why no guest with devices can be migrated live here; empty: it can
 	Held     []device.Claim       // what guests hold
 	Spent    map[pci.Address]bool // devices for one-time use that have been used
 	Actual   provider.Tree        // as Placement has it; may be empty. From it come the IDs of providers that exist
@@ -74,7 +75,7 @@ func ProviderID(root provider.ID, name string) provider.ID { return nameUUID(roo
 // with IDs from Facts.Actual where it has the name. Without Report it is the root alone.
 //
 // Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different classes or traits;
-// devname; one_time_use on VFs or without Report; another class for a device that is held.
+// devname; one_time_use on VFs or without Report; another class for a device that is held; live_migratable where NoLive says why not.
 func Desired(f Facts) (provider.Tree, []Note, error) {
 	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(), Traits: union(f.Traits, OwnerNova)}
 	tree := provider.Tree{Providers: []provider.Provider{root}}
@@ -224,7 +225,7 @@ func (f Facts) match() ([]match, []Note) {
 
 func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.Tags.Networked && f.Report,
-		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, LiveMigratable: rule.Tags.LiveMigratable}
+		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, Managed: rule.Tags.Managed, LiveMigratable: rule.Tags.LiveMigratable}
 	if rule.Tags.LiveMigratable == pci.Yes {
 		o.Traits = union(o.Traits, LiveMigratable)
 	}
