@@ -61,6 +61,12 @@ func (c Client) Clean(ctx context.Context, host, address string) error {
 	return err
 }
 
+// Forget removes a host that will never return from compute, and its providers from Placement. Conflict: it may be alive, or something stands on it.
+func (c Client) Forget(ctx context.Context, host string) (out Forgotten, err error) {
+	_, err = c.REST.Do(ctx, http.MethodDelete, path(host), nil, &out)
+	return out, err
+}
+
 // Admit asks whether this instance of an agent may serve a host. Conflict: another one does.
 func (c Client) Admit(ctx context.Context, host, instance string) error {
 	_, resp, err := c.stream(ctx, host, instance, 0)

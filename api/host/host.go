@@ -12,6 +12,7 @@
 //	GET  /berth/v1/hosts                               {"hosts": [Report…]}
 //	GET  /berth/v1/devices                             {"devices": [Device…]}
 //	POST /berth/v1/hosts/{host}/devices/{address}/clean    the device shall be cleaned
+//	DELETE /berth/v1/hosts/{host}                      Forgotten: the host will never return
 //
 // Nobody commands the agent. A line of assignments is always the whole truth about the host at a
 // revision, so that lost lines lose nothing. An unchanged truth is repeated as a heartbeat at least every
@@ -40,6 +41,7 @@ type Report struct {
 	InPlace    bool      `json:"in_placement"`                   // [pci] report_in_placement
 	Cleaned    []Answer  `json:"cleaned,omitempty"`              // what became of wishes, each as long as compute repeats the wish
 	Seen       time.Time `json:"seen,omitzero"`                  // set by compute: when the report came
+	Dead       bool      `json:"dead,omitempty"`                 // set by compute: an operator says that it will not return
 }
 
 // Device is one PCI device of a host with what the scheduler and people want to know of it.
@@ -108,6 +110,12 @@ type Assignments struct {
 type Wish struct {
 	Address string    `json:"address"`
 	Asked   time.Time `json:"asked"` // another time is another wish
+}
+
+// Forgotten is what became of the providers of a host that is forgotten, by name.
+type Forgotten struct {
+	Removed []string `json:"removed"`
+	Kept    []string `json:"kept"` // others made them, or they stand above one of those
 }
 
 // Answer is what became of a Wish. That a device is clean shows in Device.Spent too.

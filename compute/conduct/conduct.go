@@ -51,12 +51,15 @@ type Store interface {
 	Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Dead(ctx context.Context) ([]string, error)
+	Forget(ctx context.Context, host string) error
 }
 
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
 type Conductor struct {
 	Log  *slog.Logger // where to say what nobody is told otherwise; never nil
 	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
+
+	Providers Providers // for HostForget alone
 
 	burying sync.Mutex // held while servers are told of dead hosts, so that none is told so of one that is so no more
 

@@ -139,12 +139,13 @@ func (s *server) listHosts(c *call) error {
 		if conditions == nil {
 			conditions = []string{}
 		}
-		if slices.Contains(dead, h.Name) {
-			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back)", h.Name)}, conditions...)
+		down := slices.Contains(dead, h.Name)
+		if down {
+			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back, `berth host forget %s` removes it)", h.Name, h.Name)}, conditions...)
 		}
 		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
-			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory})
+			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down})
 	}
 	return c.answer(http.StatusOK, map[string]any{"hosts": reports})
 }

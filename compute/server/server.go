@@ -59,6 +59,7 @@ type Conductor interface {
 	Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error)
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
+	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
 }
 
 var _ Store = (*store.Store)(nil)
@@ -146,7 +147,7 @@ func (s *server) routes() map[string]methods {
 
 		"/berth/v1/servers/{id}/why":                     {http.MethodGet: s.why},
 		"/berth/v1/hosts":                                {http.MethodGet: service(s.listHosts)},
-		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport)},
+		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport), http.MethodDelete: admin(s.forgetHost)},
 		"/berth/v1/hosts/{host}/down":                    {http.MethodPut: admin(s.hostDown), http.MethodDelete: admin(s.hostUp)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
 		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},

@@ -53,8 +53,9 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 		stop()
 		return nil, errors.Join(err, db.Close())
 	}
-	conductor := conduct.New(st, api.NewClient(placementURL, road, serviceToken))
-	conductor.Log, conductor.Pack = log, s.Own.CPUs.Pack
+	client := api.NewClient(placementURL, road, serviceToken)
+	conductor := conduct.New(st, client)
+	conductor.Log, conductor.Pack, conductor.Providers = log, s.Own.CPUs.Pack, client
 	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done()})
 	if err := conductor.Resume(ctx); err != nil {
