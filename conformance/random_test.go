@@ -152,9 +152,11 @@ var moves = []func(*game){
 	(*game).reshape, (*game).usages, (*game).look, (*game).ask, (*game).ask,
 }
 
-// ask asks for candidates by names that exist: the original does not look at a name any more once it knows that nothing fits, Berth does.
+// ask asks for candidates, half of the time by names that exist.
 func (g *game) ask() {
-	g.standard()
+	if g.in(2) {
+		g.standard()
+	}
 	g.candidates()
 }
 
@@ -205,8 +207,8 @@ func (g *game) listProviders() {
 	if g.in(2) {
 		add("resources", fmt.Sprintf("%s:%d", g.class(), g.n(0, 6)))
 	}
-	if len(parts) > 1 {
-		g.standard() // see ask
+	if g.in(2) {
+		g.standard()
 	}
 	g.play(g.version(), "GET", "/resource_providers?"+strings.Join(parts, "&"), "")
 }

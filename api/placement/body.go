@@ -115,6 +115,28 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	return nil
 }
 
+// Names lists the names in the object that a body has under member, in their order, which a map forgets. The body is one that Read took.
+func Names(data []byte, member string) (names []string) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(members[member]))
+	if _, err := d.Token(); err != nil { // the brace
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		text, ok := name.(string)
+		var skipped json.RawMessage
+		if err != nil || !ok || d.Decode(&skipped) != nil {
+			return names
+		}
+		names = append(names, text)
+	}
+	return names
+}
+
 // sentence says what is wrong, and where: of several mistakes the first by place, so that one body has one sentence.
 func sentence(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)

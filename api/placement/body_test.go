@@ -151,3 +151,15 @@ func TestInventoryDocDefaults(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesKeepTheirOrder(t *testing.T) {
+	got := Names([]byte(`{"b": {"x": 1}, "a": {"z": [1, {"k": 2}], "y": {}, "z2": null}}`), "a")
+	if strings.Join(got, " ") != "z y z2" {
+		t.Error(got)
+	}
+	for _, text := range []string{`{}`, `[]`, `{"a": 5}`, `{"a": {`, ``} {
+		if got := Names([]byte(text), "a"); len(got) > 0 {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}

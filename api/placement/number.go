@@ -105,12 +105,16 @@ func clip(text string) string {
 }
 
 // whole writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them. What no int holds is the nearest
-// that one does, which is as wrong for a generation and as much too much for an amount. Ratios are no integers and stay.
+// that one does, which is as wrong for a generation and as much too much for an amount. Ratios are no integers and stay. Mappings go: nobody
+// reads them, and the schema lets some through of any shape, as the original's does.
 func whole(name string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, member := range v {
 			v[name] = whole(name, member)
+			if name == "mappings" {
+				delete(v, name)
+			}
 		}
 	case []any:
 		for i, item := range v {
