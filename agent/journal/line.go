@@ -38,6 +38,7 @@ type entry struct {
 	Host     string           `json:"host,omitempty"`
 	Provider provider.ID      `json:"provider,omitempty"`
 	Instance string           `json:"instance,omitempty"`
+	Starts   int64            `json:"starts,omitempty"`
 	Server   string           `json:"server,omitempty"`
 	Claims   []wireClaim      `json:"claims,omitempty"`
 	Classes  []resource.Class `json:"classes,omitempty"`

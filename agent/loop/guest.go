@@ -460,13 +460,6 @@ func (a *Agent) reportNow(ctx context.Context) error {
 	return err
 }
 
-// tell says what became of a server; nil means that compute has taken it in.
-func (a *Agent) tell(ctx context.Context, id string, g host.Guest) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	return fault.Wrap("", "loop.tell", a.o.Compute.PutGuest(ctx, a.o.Host, id, g))
-}
-
 // picks are claims in the words of the contract with compute.
 func picks(claims []device.Claim) []host.Picked {
 	var out []host.Picked

@@ -77,7 +77,8 @@ func returned(offers []device.Offer, state journal.State) map[provider.ID]bool {
 }
 
 // returnedByHand believes an operator who has lowered what the agent had reserved for a device that nobody holds: that is how a device for
-// one-time use is given back in Nova.
+// one-time use is given back in Nova. That nothing is reserved any more says so; a total above what is reserved does not: room is made so for a
+// moment when a holder's share is moved or written anew (heal).
 func (a *Agent) returnedByHand(s sight) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +86,7 @@ func (a *Agent) returnedByHand(s sight) error {
 		e, there := a.set.At(at)
 		p, reported := s.facts.Actual.ByID(mark.Provider)
 		inv, has := p.Inventories[e.Class]
-		if !there || mark.Returning || mark.Provider == "" || !reported || !has || inv.Reserved >= inv.Total || e.Holder != "" {
+		if !there || mark.Returning || mark.Provider == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
 			continue
 		}
 		if err := a.journal.Cleaned(at); err != nil {

@@ -68,12 +68,17 @@ func (w *world) reserved() int { return w.provider(gpuName).Inventories[gpuClass
 
 // reserve sets what is reserved by hand.
 func (w *world) reserve(n int) {
+	w.stock(func(inv *resource.Inventory) { inv.Reserved = n })
+}
+
+// stock changes the inventory by hand.
+func (w *world) stock(change func(*resource.Inventory)) {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	for i, p := range w.ledger.tree.Providers {
 		if p.Name == gpuName {
 			inv := p.Inventories[gpuClass]
-			inv.Reserved = n
+			change(&inv)
 			w.ledger.tree.Providers[i].Inventories = map[resource.Class]resource.Inventory{gpuClass: inv}
 			w.ledger.tree.Providers[i].Generation++
 		}
@@ -147,6 +152,22 @@ func TestOneTimeUse(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		if w.reserved() != 1 || !w.spent() {
 			t.Errorf("%+v", w.provider(gpuName))
+		}
+		must(t, stop())
+	})
+	story(t, "room that is made for a moment is no sign that somebody has cleaned it", func(t *testing.T, w *world) {
+		w.once()
+		_, stop := w.begin()
+		w.office.assign(w.gpu("s1"))
+		w.untilPhase(host.Running, "s1")
+		w.until("it is reserved", func() bool { return w.reserved() == 1 })
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		w.stock(func(inv *resource.Inventory) { inv.Total = 2 }) // as when its share is moved
+		w.until("the room is gone", func() bool { return w.provider(gpuName).Inventories[gpuClass].Total == 1 })
+		if w.reserved() != 1 || !w.spent() || len(w.journalled().Spent()) != 1 {
+			t.Errorf("given back: %+v, spent %v", w.provider(gpuName), w.journalled().Spent())
 		}
 		must(t, stop())
 	})

@@ -22,7 +22,10 @@
 // younger than three minutes; then its place is free.
 package host
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Heartbeat is the longest silence on an assignment stream; an agent that hears nothing for three of them connects anew.
 const Heartbeat = 10 * time.Second
@@ -215,6 +218,11 @@ const (
 // of a server that is not, or no longer, assigned to the host is answered with 409, and then no guest may be built: of a server that
 // no agent has spoken for, compute gives everything back as soon as it is deleted.
 //
+// Words may overtake each other on their way. Compute takes those of one agent about one server in the order of their numbers: one that is
+// older than what it has heard changes nothing, and is answered with 409 and the header Berth-Latest, the number that it has heard. An agent that
+// reads that (its journal is from a backup) counts on from there and repeats. What an agent says that is not the one whose report compute
+// has is answered with 409 too, and never taken.
+//
 // {server} in the path is the ID of the line. When an entry has come to stand under another ID (Was), the agent tells its phase anew, under the
 // new ID: a move goes on only then.
 type Guest struct {
@@ -223,6 +231,22 @@ type Guest struct {
 	Parts   []Placed `json:"parts,omitempty"`   // where the guest's NUMA cells lie, with the same phases
 	Build   int      `json:"build,omitempty"`   // Server.Build of the guest that stands there, with phases claimed, running and stopped
 	Message string   `json:"message,omitempty"` // the sentence of a failure
+
+	Instance string `json:"instance,omitempty"` // of the agent, as in its report
+	Number   int64  `json:"number,omitempty"`   // larger than in all that this instance has said before, also before it was begun anew; absent: it does not count
+}
+
+// Latest is the header of the answer to a word that came too late: the number that compute has heard already.
+const Latest = "Berth-Latest"
+
+// Late is the cause of the fault when compute has heard something newer of the server than what was told.
+type Late struct {
+	Number int64 // the largest that compute has heard
+}
+
+// Error says it in a sentence.
+func (l *Late) Error() string {
+	return fmt.Sprintf("compute has heard something newer of this server (number %d)", l.Number)
 }
 
 // Picked is a device given to a guest.

@@ -4,6 +4,7 @@ package conduct
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -170,21 +171,58 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// Guest takes in what an agent tells of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id. A
-// guest that is unknown or no longer on that host is no error: the agent learns from its assignments. But the claim of such a one is
-// fault.Conflict: whoever asks before he builds must be told no.
+// Late is why what an agent told was not taken: something newer is known from it.
+type Late struct {
+	Number int64 // of the last that was heard from it
+}
+
+// Error says it in a sentence.
+func (l *Late) Error() string {
+	return fmt.Sprintf("something newer has been heard of this server from this agent, up to number %d; what is still so is to be told again with a larger one", l.Number)
+}
+
+// Guest takes in what an agent tells of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id, in a
+// lifecycle.Told when the agent counts what it says. A guest that is unknown or no longer on that host is no error: the agent learns from
+// its assignments. But the claim of such a one is fault.Conflict: whoever asks before he builds must be told no. What is told too late is a
+// fault.Conflict because of *Late, and what another agent tells than the one that serves the host is fault.Conflict.
 func (c *Conductor) Guest(ctx context.Context, id string, event lifecycle.Event) error {
+	told, counts := event.(lifecycle.Told)
+	if counts {
+		if err := c.serves(ctx, told.Host, told.Instance); err != nil {
+			return err
+		}
+		event = told.Of
+	}
 	var server lifecycle.Server
 	owner, err := c.store.Owner(ctx, id)
-	if err == nil {
+	switch {
+	case err != nil:
+	case counts:
+		server, err = c.runner.Tell(ctx, owner, told)
+	default:
 		server, err = c.runner.Tell(ctx, owner, event)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
+	}
+	if latest := server.Latest(told.Host, told.Instance); counts && told.Number < latest {
+		return fault.Wrap(fault.Conflict, "conduct.Guest", &Late{Number: latest})
 	}
 	if claim, ok := event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
 		return fault.New(fault.Conflict, "conduct.Guest", "server %s is not, or no longer, assigned to host %s: build nothing, and wait for the next line of assignments",
 			id, claim.Host)
 	}
 	return nil
+}
+
+// serves refuses the words of an agent whose place another one has: only of the one that has reported last is it known what it tells of.
+func (c *Conductor) serves(ctx context.Context, host, instance string) error {
+	h, err := c.store.Host(ctx, host)
+	if fault.Is(err, fault.NotFound) || err == nil && (h.Instance == "" || h.Instance == instance) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Conflict, "conduct.Guest", "another agent serves host %s: instance %s. What this one, %s, says of guests is not taken", host, h.Instance, instance)
 }

@@ -69,6 +69,15 @@ type Stumbled struct {
 // Released says that the server holds nothing in Placement any more: the answer to Release.
 type Released struct{}
 
+// Told is one of the Guest… events that follow, and where it stands among all that its agent has said: words may overtake each other on
+// their way, and what is older than what is known must change nothing.
+type Told struct {
+	Host     string
+	Instance string // of the agent
+	Number   int64  // larger than in all that this instance has said before
+	Of       Event
+}
+
 // GuestClaimed comes from the agent of Host: the devices are picked, the guest is being built.
 type GuestClaimed struct {
 	Host    string
@@ -170,6 +179,7 @@ func (Dropped) event()         {}
 func (Refused) event()         {}
 func (Stumbled) event()        {}
 func (Released) event()        {}
+func (Told) event()            {}
 func (GuestClaimed) event()    {}
 func (GuestRunning) event()    {}
 func (GuestStopped) event()    {}

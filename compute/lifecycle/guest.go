@@ -26,6 +26,32 @@ func (s Server) Expects(consumer, host string) bool {
 	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Consumer == consumer && e.Host == host })
 }
 
+// maxVoices is how many voices a server remembers: those heard last. One is forgotten when as many other agents have spoken of it since.
+const maxVoices = 16
+
+// listen takes in what an agent says, unless it is older than what that agent has said of any guest of the server before: a guest may have
+// had another name then.
+func listen(s Server, e Told, now time.Time) (Server, bool) {
+	if e.Number <= s.Latest(e.Host, e.Instance) {
+		return s, isKnown(e.Of)
+	}
+	s, known := move(s, e.Of, now)
+	s.Voices = slices.DeleteFunc(slices.Clone(s.Voices), func(v Voice) bool { return v.Host == e.Host && v.Instance == e.Instance })
+	s.Voices = append(s.Voices, Voice{Host: e.Host, Instance: e.Instance, Number: e.Number})
+	s.Voices = s.Voices[max(0, len(s.Voices)-maxVoices):]
+	return s, known
+}
+
+// Latest is the number of the last that an instance of the agent of a host has said of the server; 0 for nothing.
+func (s Server) Latest(host, instance string) int64 {
+	for _, v := range s.Voices {
+		if v.Host == host && v.Instance == instance {
+			return v.Number
+		}
+	}
+	return 0
+}
+
 // hears finds out of which of its stays an agent speaks. Of another it speaks too late, or of what it was before.
 func hears(s Server, g said, now time.Time) Server {
 	if g.as == "" {

@@ -54,6 +54,8 @@ func move(s Server, e Event, now time.Time) (next Server, known bool) {
 	switch e := e.(type) {
 	case Created: // once
 		return s, true
+	case Told:
+		return listen(s, e, now)
 	case GuestClaimed:
 		return hears(s, said{"claimed", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
 	case GuestRunning:

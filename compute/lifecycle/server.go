@@ -52,6 +52,7 @@ type Server struct {
 	Together  bool              `json:",omitempty"` // enough servers of its request have found a place
 	Move      *Move             `json:",omitempty"` // the move that it is on, or nil
 	Left      []Stay            `json:",omitempty"` // what is left behind on hosts, until their agents say that it is gone
+	Voices    []Voice           `json:",omitempty"` // the last that agents have said of it, the last last
 	Migration *Migration        `json:",omitempty"` // the present or the last move, as told to operators
 	Asked     string            `json:",omitempty"` // id of the last wish that was taken in
 	Fault     *Fault            // why it is in ERROR
@@ -79,6 +80,12 @@ type Stay struct {
 	Cells    []numa.Placed
 	Heard    bool // the agent has told of it
 	Gone     bool // nothing of it is left on the host
+}
+
+// Voice is the last that was heard of a server from an agent.
+type Voice struct {
+	Host, Instance string
+	Number         int64
 }
 
 // Move is a move on its way.

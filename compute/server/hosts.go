@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -191,8 +194,9 @@ func texts[T ~string](words []T) []string {
 	return out
 }
 
-// putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: what became of a server. It may come twice. It is
-// recorded also when the agent does not wait for the answer.
+// putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: what became of a server. It may come twice, and late: then it is answered with 409
+// and changes nothing, as is what another agent says than the one that serves the host. It is recorded also when the agent does not wait for
+// the answer.
 func (s *server) putGuest(c *call) error {
 	var guest host.Guest
 	if err := c.read(maxBody, &guest); err != nil {
@@ -202,7 +206,17 @@ func (s *server) putGuest(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), event); err != nil {
+	if len(guest.Instance) > maxInstance {
+		return fault.New(fault.Invalid, "", "instance must be the UUID of the agent; it is %q", clip(guest.Instance))
+	}
+	if guest.Instance != "" && guest.Number > 0 {
+		event = lifecycle.Told{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Of: event}
+	}
+	err = s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), event)
+	if late, is := errors.AsType[*conduct.Late](err); is {
+		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
+	}
+	if err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)

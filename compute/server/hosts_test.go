@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -124,6 +125,38 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 	}
 	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Running, Devices: []host.Picked{{Address: "x"}}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Words that overtook each other are told apart by their numbers.
+func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
+	h, ctx := start(t), t.Context()
+	h.flavor("small", nil)
+	id := h.server(h.admin, "s", "small")
+	h.place(id, "host1")
+	say := func(instance string, number int64, phase host.Phase) error {
+		return h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: phase, Instance: instance, Number: number})
+	}
+	for _, number := range []int64{5, 5} {
+		if err := say("a", number, host.Running); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := say("a", 4, host.Stopped)
+	if late, is := errors.AsType[*host.Late](err); !is || late.Number != 5 || !fault.Is(err, fault.Conflict) {
+		t.Errorf("%v", err)
+	}
+	if err := say(strings.Repeat("x", 65), 6, host.Failed); !fault.Is(err, fault.Invalid) {
+		t.Errorf("%v", err)
+	}
+	if s, err := h.admin.Server(ctx, id); err != nil || s.Status != "ACTIVE" {
+		t.Errorf("%s %v", s.Status, err)
+	}
+	if err := say("a", 6, host.Stopped); err != nil {
+		t.Error(err)
+	}
+	if s, err := h.admin.Server(ctx, id); err != nil || s.Status != "SHUTOFF" {
+		t.Errorf("%s %v", s.Status, err)
 	}
 }
 

@@ -518,14 +518,15 @@ func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
 	if m.cut || w.chance(Messages, 60) {
 		return errLost
 	}
+	m.words++
+	told := lifecycle.Told{Host: m.name, Instance: m.name, Number: m.words, Of: e}
 	if w.chance(Messages, 120) {
-		w.late = append(w.late, letter{m, id, w.now, e})
+		w.late = append(w.late, letter{m, id, told})
 		return errLost
 	}
-	m.told[id] = w.now
-	taken := w.office.guest(id, e)
+	taken := w.office.guest(id, told)
 	if w.chance(Messages, 60) {
-		taken = w.office.guest(id, e)
+		taken = w.office.guest(id, told)
 	}
 	if w.chance(Messages, 60) {
 		return errLost

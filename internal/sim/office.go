@@ -136,9 +136,13 @@ func (o *office) tell(id string, e lifecycle.Event) lifecycle.Server {
 }
 
 // guest takes in what an agent tells of a guest that it knows by this id. False: it is not wanted there, build nothing.
-func (o *office) guest(id string, e lifecycle.Event) bool {
-	s := o.tell(o.owners[id], e)
-	claimed, asks := e.(lifecycle.GuestClaimed)
+func (o *office) guest(id string, e lifecycle.Told) bool {
+	heard := lifecycle.Event(e)
+	if o.w.broken == Uncounted {
+		heard = e.Of
+	}
+	s := o.tell(o.owners[id], heard)
+	claimed, asks := e.Of.(lifecycle.GuestClaimed)
 	return !asks || s.ID != "" && s.Expects(id, claimed.Host)
 }
 
