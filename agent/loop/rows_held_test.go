@@ -277,3 +277,51 @@ func TestZ7AReshapeIsRefused(t *testing.T) {
 		must(t, stop())
 	})
 }
+
+// M16: a guest that ran with the device has used it, also when its resize is reverted; one that was only expected has not.
+func TestM16ARevertedResize(t *testing.T) {
+	story(t, "M16 it ran", func(t *testing.T, w *world) {
+		w.once()
+		_, stop := w.begin()
+		s := w.want("s1")
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		m := off(w.moved(s, "m1"))
+		w.office.forget()
+		w.office.assign(m, w.gpu2("s1"))
+		w.untilPhase(host.Stopped, "m1")
+		w.untilPhase(host.Running, "s1")
+		w.until("it is reserved", func() bool { return w.reserved() == 1 })
+		w.office.forget()
+		w.office.assign(w.revert(s, m))
+		w.untilPhase(host.Running, "s1")
+		time.Sleep(3 * time.Minute)
+		if len(w.holders()) != 0 || w.reserved() != 1 || !w.spent() {
+			t.Errorf("%v, %+v", w.holders(), w.provider(gpuName))
+		}
+		must(t, stop())
+	})
+	story(t, "M16 it never came", func(t *testing.T, w *world) {
+		w.once()
+		_, stop := w.begin()
+		s := w.gpu("s1")
+		s.Incoming = true
+		w.office.assign(s)
+		w.untilPhase(host.Claimed, "s1")
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		time.Sleep(3 * time.Minute)
+		if w.reserved() != 0 || w.spent() {
+			t.Errorf("%+v", w.provider(gpuName))
+		}
+		must(t, stop())
+	})
+}
+
+// gpu2 is gpu as the resized server asks for it.
+func (w *world) gpu2(id string) host.Server {
+	s := w.gpu(id)
+	s.Requests[0].ID = "r-new"
+	return s
+}

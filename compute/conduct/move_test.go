@@ -121,6 +121,9 @@ func stories() []story {
 			c.agents.hide("a", true)
 			c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Evacuate})
 			c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" })
+			if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 1 || b != 1 { // the source's is held until its agent says that it is free
+				c.t.Errorf("while the host is away: %d of a and %d of b are used", a, b)
+			}
 			c.agents.hide("a", false)
 		}, lifecycle.Active, "b", 1},
 		{"P11 S36 shelve and unshelve", two, nil, func(c *cloud) {
@@ -151,7 +154,7 @@ func stories() []story {
 			c.ask(larger("m1", 2))
 			c.remove()
 		}, lifecycle.Deleted, "", 0},
-		{"G6 delete while the host is down, which dies", two, dark, func(c *cloud) {
+		{"delete while the host is down, which dies", two, dark, func(c *cloud) {
 			c.agents.hide("a", true)
 			c.remove()
 			c.until("somebody hears that a is dead", func() bool { return c.conductor().HostDown(context.Background(), "a") == nil })
