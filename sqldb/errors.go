@@ -155,6 +155,8 @@ func remedy(err error) string {
 			return room
 		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
 			return "let the user that Berth runs as write the database's file and its directory"
+		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+			return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
 		case sqlite3.SQLITE_IOERR:
 			return "look at the disk that the database's file is on, and whether it has room"
 		}

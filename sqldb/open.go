@@ -72,9 +72,12 @@ func (a address) place() string {
 
 // closed is the fault of a database that could not be opened, and says where to look.
 func (a address) closed(err error) error {
+	what := remedy(err)
 	switch {
+	case a.dialect == SQLite && what != "":
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; %s", a.place(), err, what)
 	case a.dialect == SQLite:
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; is its directory there, may this user write in it, and has its disk room?", a.place(), err)
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; is its directory there, and may this user write in it?", a.place(), err)
 	case answered(err):
 		return fault.New(fault.Unavailable, "sqldb.Open", "%s refuses: %w; look at user, password and database in the connection's URL, and at what that user is granted", a.place(), err)
 	}

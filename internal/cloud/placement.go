@@ -3,8 +3,10 @@ package cloud
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ type PlacementSettings struct {
 	CORS              cors.Options
 	ProxyHeaders      bool // [oslo_middleware] enable_proxy_headers_parsing
 	Policy            *policy.Enforcer
+	unread            error         // why a policy that Keystone's callers are judged by could not be read
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
 }
@@ -92,10 +95,17 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 		dirs = append(dirs, filepath.Dir(file))
 	}
 	if s.Auth != "noauth2" { // with it each caller is who he says he is: the policy of an original that is installed here is none of ours
-		dirs = append(dirs, "/etc/placement")
+		p.Policy, err = policy.Load(cfg, rule.Rules(), append(slices.Clone(dirs), "/etc/placement")...)
 	}
-	if p.Policy, err = policy.Load(cfg, rule.Rules(), dirs...); err != nil {
+	if s.Auth == "" && errors.Is(err, fs.ErrPermission) { // an agent needs none, nor does a cloud without Keystone
+		p.unread, p.Policy = err, nil
+	} else if err != nil {
 		return err
+	}
+	if p.Policy == nil {
+		if p.Policy, err = policy.Load(cfg, rule.Rules(), dirs...); err != nil {
+			return err
+		}
 	}
 	for _, warning := range p.Policy.Warnings() {
 		log.Warn(warning)
@@ -158,6 +168,9 @@ func (e enforcer) Allow(rule string, caller identity.Identity, target map[string
 func (s Settings) Authenticator(missing string, log *slog.Logger) (auth identity.Authenticator, challenge string, err error) {
 	if s.NoAuth2(missing) == nil {
 		return identity.NoAuth2, "", nil
+	}
+	if s.Placement.unread != nil {
+		return nil, "", s.Placement.unread
 	}
 	options, warnings, err := identity.ReadKeystone(s.cfg)
 	for _, warning := range warnings {
