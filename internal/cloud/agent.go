@@ -169,7 +169,14 @@ func PrintPlan(ctx context.Context, s Settings, dir string, roads Roads, log *sl
 		err = plan.Print(out)
 	}
 	if err == nil && len(plan.Objections) > 0 {
-		return fault.New(fault.Conflict, "cloud.PrintPlan", "the plan may not be carried out: %s", plan.Objections[0])
+		if len(plan.Objections) == 1 {
+			return fault.New(fault.Conflict, "cloud.PrintPlan", "the plan may not be carried out: %s", plan.Objections[0])
+		}
+		var sentences []string
+		for _, o := range plan.Objections {
+			sentences = append(sentences, o.String())
+		}
+		return together(fault.Conflict, "cloud.PrintPlan", sentences)
 	}
 	return err
 }

@@ -190,10 +190,10 @@ func readURL(cfg *config.Config, group string) (string, error) {
 
 // readSpecs reads all occurrences of device_spec; the fault is that of all which are wrong.
 func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
-	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
-		return err
-	}
 	var wrong []error
+	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
+		wrong = append(wrong, err)
+	}
 	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
 		if e.Option != "device_spec" {
 			s.warn(e, "a deprecated name; call it [pci] device_spec")
