@@ -49,3 +49,14 @@ func TestMistyped(t *testing.T) {
 		}
 	}
 }
+
+// A directory that no agent knows is neither made nor said to be adopted.
+func TestAdoptNowhere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mistyped")
+	if stdout, stderr, status := output(t, "agent", "adopt", "--data-dir", dir); status != 1 || stdout != "" || !strings.Contains(stderr, "no agent has worked here") {
+		t.Errorf("status %d: %s %s", status, stdout, stderr)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory was made: %v", err)
+	}
+}

@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloud"
 )
 
@@ -309,7 +311,11 @@ type agentAdoptCmd struct{ files }
 
 // Run forgets the cloud that the agent follows: the next one that it hears from is its own.
 func (c *agentAdoptCmd) Run(s streams) error {
-	if err := cloud.Adopt(filepath.Join(c.DataDir, "agent")); err != nil {
+	dir := filepath.Join(c.DataDir, "agent")
+	if _, err := os.Stat(dir); err != nil { // a mistyped directory would be made, and nothing be changed
+		return fault.New(fault.NotFound, "", "no agent has worked here: %w; give its directory with --data-dir", err)
+	}
+	if err := cloud.Adopt(dir); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(s.out, "the agent will follow the next cloud that it hears from; guests that this cloud does not know will be destroyed")
