@@ -81,8 +81,11 @@ func (c *Client) Image(ctx context.Context, who identity.Identity, token, id str
 		return Image{}, missing
 	}
 	// Whether the project has accepted does not matter: that only lists the image.
-	err := c.get(ctx, who, token, "/v2/images/"+url.PathEscape(id)+"/members/"+url.PathEscape(who.Project), nil)
-	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
+	var member struct {
+		ID string `json:"member_id"`
+	}
+	err := c.get(ctx, who, token, "/v2/images/"+url.PathEscape(id)+"/members/"+url.PathEscape(who.Project), &member)
+	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) || err == nil && (member.ID == "" || member.ID != who.Project) {
 		return Image{}, missing
 	}
 	if err != nil {
@@ -186,11 +189,9 @@ func answer(server, path string, status int, body []byte, signed bool, into any)
 		return fault.New(fault.Forbidden, op, "the image service at %s does not let the caller in (status %d)", server, status)
 	case status != http.StatusOK:
 		return fault.New(fault.Unavailable, op, "the image service at %s answered with status %d, which is no answer of the Image API v2; check [glance]", server, status)
-	case into == nil:
-		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fault.New(fault.Unavailable, op, "the image service at %s answered with something that is no image: %w", server, err)
+		return fault.New(fault.Unavailable, op, "the image service at %s answered with something else than its API promises: %w", server, err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 const (
 	answered = `{"hw_numa_nodes": "2", "trait:HW_CPU_X86_AVX2": "required", "hw_numa_cpus.0": "0", "name": "one", "disk_format": "raw", "container_format": "bare", "visibility": "%s", "size": 6, "virtual_size": 6, "status": "active", "checksum": "e80b5017098950fc58aad83c8c14978e", "protected": false, "min_ram": 512, "min_disk": 1, "owner": %s, "os_hidden": false, "os_hash_algo": "sha512", "os_hash_value": "e32ef1", "id": "i1", "created_at": "2026-11-21T01:02:51Z", "updated_at": "2026-11-21T01:06:25Z", "tags": [], "self": "/v2/images/i1", "file": "/v2/images/i1/file", "schema": "/v2/schemas/image"}`
 	missing  = "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  No image found with ID i1<br /><br />\n\n\n\n </body>\n</html>"
-	member   = `{"member_id": "p2", "image_id": "i1", "status": "pending", "created_at": "2026-11-21T01:06:25Z", "updated_at": "2026-11-21T01:06:25Z", "schema": "/v2/schemas/member"}`
+	member   = `{"member_id": "p1", "image_id": "i1", "status": "pending", "created_at": "2026-11-21T01:06:25Z", "updated_at": "2026-11-21T01:06:25Z", "schema": "/v2/schemas/member"}`
 )
 
 // glance answers as it is told, and keeps what it was asked.
@@ -116,10 +116,12 @@ func TestVisibility(t *testing.T) {
 		{"shared", `"p2"`, 404, ann, false},
 		{"shared", `"p2"`, 403, ann, false},
 		{"shared", `"p2"`, 200, ann, true},
+		{"shared", `"p2"`, 200, identity.Identity{User: "system"}, false}, // of no project
+		{"shared", `"p2"`, 200, identity.Identity{User: "bob", Project: ".."}, false},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			g := fake(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/v2/images/i1/members/p1" {
+				if strings.HasPrefix(r.URL.Path, "/v2/images/i1/members/") {
 					w.WriteHeader(c.lent)
 					fmt.Fprint(w, member)
 					return
@@ -147,8 +149,8 @@ func TestWhatTheImageServiceMaySay(t *testing.T) {
 		{403, "", fault.Forbidden, "does not let the caller in (status 403)", 1},
 		{300, "{}", fault.Unavailable, "status 300, which is no answer of the Image API v2", 1},
 		{400, "", fault.Unavailable, "status 400", 1},
-		{200, "<html>", fault.Unavailable, "something that is no image", 1},
-		{200, `{"versions": []}`, fault.Unavailable, "something that is no image", 1},
+		{200, "<html>", fault.Unavailable, "something else than its API promises", 1},
+		{200, `{"versions": []}`, fault.Unavailable, "something else than its API promises", 1},
 		{500, "", fault.Unavailable, "status 500", 3},
 		{503, "", fault.Unavailable, "status 503", 3},
 	} {

@@ -41,7 +41,11 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string) (*flavo
 		return nil, fault.New(fault.Invalid, "", "Image %s is not active: its status is %s", id, clip(i.Status))
 	}
 	frozen := freeze(i)
-	return &frozen, flavor.Fits(f, frozen)
+	if err := flavor.Fits(f, frozen); err != nil {
+		return nil, err
+	}
+	frozen.MinDisk = max(frozen.MinDisk, f.DiskGB) // a disk that has been made of it does not shrink: no resize to a smaller one, as with Nova
+	return &frozen, nil
 }
 
 // freeze keeps of an image what has a say in where a server may lie: it counts as it is now for as long as the server lives.
@@ -59,11 +63,11 @@ func freeze(i image.Image) flavor.Image {
 // since: so a server can always be rebuilt from its own.
 func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavor.Image, error) {
 	now, err := s.findImage(c, found.Flavor, id, "Cannot find image for rebuild")
-	if err != nil || id == found.Image && found.Frozen != nil {
-		return found.Frozen, err
+	if err != nil || now == nil && id != found.Image {
+		return nil, err
 	}
-	if now == nil {
-		return nil, nil
+	if now == nil || id == found.Image && found.Frozen != nil {
+		return found.Frozen, nil
 	}
 	return now, flavor.Rebuilt(found.Flavor, found.Likeness(), *now)
 }

@@ -211,7 +211,10 @@ func TestAResizeHoldsToTheImage(t *testing.T) {
 	if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: "tiny", Name: "tiny", VCPUs: 2, RAM: 256, Disk: 3}); err != nil {
 		t.Fatal(err)
 	}
-	for to, says := range map[string]string{"tiny": "Flavor's memory is too small", "dev": "may not override"} {
+	if _, err := h.admin.CreateFlavor(t.Context(), compute.CreateFlavor{ID: "shrunk", Name: "shrunk", VCPUs: 2, RAM: 512, Disk: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for to, says := range map[string]string{"tiny": "Flavor's memory is too small", "dev": "may not override", "shrunk": "Flavor disk is 2147483648 bytes, minimum size is 3221225472"} {
 		if err := h.admin.Act(t.Context(), id, "resize", map[string]any{"flavorRef": to}); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), says) {
 			t.Errorf("to %s: %v", to, err)
 		}
@@ -222,6 +225,30 @@ func TestAResizeHoldsToTheImage(t *testing.T) {
 	}
 	if len(shelf.asked) != 1 {
 		t.Errorf("a resize asked for the image: %q", shelf.asked)
+	}
+}
+
+// A flavor that only an image makes sense of can be made where there are images.
+func TestFlavorsForImages(t *testing.T) {
+	h, shelf := withImages(t)
+	for name, specs := range map[string]map[string]string{"threads": {"hw:cpu_thread_policy": "require"}, "mask": {"hw:cpu_dedicated_mask": "0"}} {
+		policy := map[string]string{"threads": "dedicated", "mask": "mixed"}[name]
+		h.flavor(name, specs)
+		shelf.put(goneID, image.Image{}, map[string]string{"hw_cpu_policy": policy})
+		if r := h.ask("POST", "/v2.1/servers", create(name, goneID)); r.status != 202 {
+			t.Errorf("%s: %d %s", name, r.status, r.text)
+		}
+		if r := h.ask("POST", "/v2.1/servers", create(name, plainID)); r.status != 400 || !strings.Contains(r.text, "hw:cpu_policy") {
+			t.Errorf("%s without the image: %d %s", name, r.status, r.text)
+		}
+	}
+	if err := h.admin.SetExtraSpecs(t.Context(), "small", map[string]string{"hw:cpu_thread_policy": "always"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("no image makes sense of it: %v", err)
+	}
+	without := start(t)
+	without.flavor("small", nil)
+	if err := without.admin.SetExtraSpecs(t.Context(), "small", map[string]string{"hw:cpu_thread_policy": "require"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("where there are no images: %v", err)
 	}
 }
 
