@@ -9,6 +9,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -45,7 +46,7 @@ func (a Amounts) Sorted() []Class { return slices.Sorted(maps.Keys(a)) }
 func (a Amounts) String() string {
 	parts := make([]string, 0, len(a))
 	for _, c := range a.Sorted() {
-		parts = append(parts, fmt.Sprintf("%s:%d", c, a[c]))
+		parts = append(parts, string(c)+":"+strconv.Itoa(a[c]))
 	}
 	return strings.Join(parts, ",")
 }

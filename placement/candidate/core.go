@@ -24,7 +24,7 @@ func (x *explainer) contradiction() (keep set, rough bool) {
 	for i := range x.classes {
 		keep.add(x.cores[x.classes[i].core])
 	}
-	left := x.spent + smallWork
+	left := x.spent/3 + smallWork
 	needed := map[string]bool{} // clauses that cannot be left out of what is kept now: nor can others just like them
 	for _, at := range m.order() {
 		like := m.likeness(at)
@@ -46,7 +46,7 @@ func (x *explainer) contradiction() (keep set, rough bool) {
 }
 
 // smallWork is how many providers an explanation may look at again, however few hosts it was about.
-const smallWork = 5_000
+const smallWork = 1_000
 
 func (s set) add(o set) {
 	for i, v := range o {
@@ -92,6 +92,9 @@ func (x *explainer) feasible(keep set, work int) bool {
 	}
 	ask, items := x.pieces.with(keep)
 	h := newHost(compile(x.snapshot, ask, x.stop))
+	if h.nothing != "" {
+		return false
+	}
 	try := func(at int) bool {
 		st := &x.classes[at]
 		if st.core < len(refuted) && refuted[st.core] {
@@ -112,21 +115,51 @@ func (x *explainer) feasible(keep set, work int) bool {
 	if x.outside == 0 || refuted[0] {
 		return false
 	}
-	return x.elsewhere(try)
+	return x.elsewhere(h.plan, try)
 }
 
-// elsewhere tries the hosts that the narrowing has left out, class by class.
-func (x *explainer) elsewhere(try func(class int) bool) bool {
+// elsewhere tries the hosts that the narrowing has left out: class by class, and of those that are not known only such as the index
+// does not exclude for this plan.
+func (x *explainer) elsewhere(p *plan, try func(class int) bool) bool {
 	for at := len(x.order); at < len(x.classes); at++ {
 		if try(at) {
 			return true
 		}
 	}
-	for t := range x.snapshot.Trees() {
-		if _, known := x.class(t); known {
-			continue
+	fresh := func(t *index.Tree) bool {
+		x.spent++
+		_, known := x.class(t)
+		return !known && try(x.enter(t, standing{trees: [mostMisses]*index.Tree{t}}))
+	}
+	few, size := p.narrowest(true)
+	n := 0
+	for t := range few {
+		if fresh(t) {
+			return true
 		}
-		if try(x.enter(t, standing{trees: [mostMisses]*index.Tree{t}})) {
+		if n++; n == fewTrees && size > fewTrees {
+			return x.anywhere(fresh)
+		}
+	}
+	return false
+}
+
+// anywhere tries one host of each shape.
+func (x *explainer) anywhere(try func(t *index.Tree) bool) bool {
+	for _, root := range x.plan.trunks {
+		if try(x.snapshot.Lookup(root)) {
+			return true
+		}
+	}
+	for t := range x.snapshot.Shapes() {
+		if x.plan.named(t) {
+			for o := range x.snapshot.Alike(t).All() {
+				if t = o; !x.plan.named(t) {
+					break
+				}
+			}
+		}
+		if try(t) {
 			return true
 		}
 	}
@@ -167,7 +200,7 @@ func (m *marker) amounts(p *plan, kind int) {
 	class := p.kinds[kind].class
 	m.conditions(p, kind, func(f *form) []int {
 		if len(f.group.Resources) == 0 {
-			return append(f.conditions(), f.amount(class))
+			return f.conditions([]int{f.amount(class)})
 		}
 		return []int{f.amount(class)}
 	})
@@ -176,7 +209,7 @@ func (m *marker) amounts(p *plan, kind int) {
 // whole marks what a kind asks with its conditions.
 func (m *marker) whole(p *plan, kind int) {
 	m.amounts(p, kind)
-	m.conditions(p, kind, (*form).conditions)
+	m.conditions(p, kind, func(f *form) []int { return f.conditions(nil) })
 }
 
 // conditions marks some pieces of each form of a kind.

@@ -63,7 +63,7 @@ func (m *marker) complete(kinds []int) bool {
 	for _, k := range kinds {
 		for _, i := range m.host.kinds[k].items {
 			form := m.of[i]
-			if _, together := m.forms[form].amounts[""]; form == last || !together {
+			if form == last || m.forms[form].classes != nil {
 				continue
 			}
 			last = form

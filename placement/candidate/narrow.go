@@ -25,7 +25,8 @@ type clause struct {
 // narrowings lists all hosts, and what each clause leaves of them that sharing providers cannot help with.
 func (x *explainer) narrowings() []narrowing {
 	p, s := x.plan, x.snapshot
-	out := []narrowing{{s.Trees(), s.Len(), clause{-1, -1, -1, false}}}
+	out := make([]narrowing, 1, 2+2*len(p.kinds)+len(p.required))
+	out[0] = narrowing{s.Trees(), s.Len(), clause{-1, -1, -1, false}}
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		if x.lendable(k) {

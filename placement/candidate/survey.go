@@ -51,7 +51,7 @@ type standing struct {
 type supply struct{ free, of, reserved int }
 
 func newExplainer(s *index.Snapshot, ask resource.Ask, stop Until) *explainer {
-	x := &explainer{snapshot: s, stop: stop, plan: compile(s, ask, stop), known: map[index.Shape]int{}, single: map[*index.Tree]int{}}
+	x := &explainer{snapshot: s, stop: stop, plan: compile(s, ask, stop), known: map[index.Shape]int{}}
 	x.host = newHost(x.plan)
 	x.loose = x.host
 	if len(x.plan.subtrees) > 0 || x.plan.isolate {
@@ -116,6 +116,9 @@ func (x *explainer) enter(t *index.Tree, st standing) int {
 	at := len(x.classes)
 	x.classes = append(x.classes, st)
 	if x.plan.named(t) {
+		if x.single == nil {
+			x.single = map[*index.Tree]int{}
+		}
 		x.single[t] = at
 	} else {
 		x.known[t.Shape] = at

@@ -44,6 +44,7 @@ type Snapshot struct {
 	aggregates numbers[resource.AggregateID]
 
 	byClass, byTrait, byMember postings
+	byShape, byRoom            sorted[struct{}]
 }
 
 // Place is a provider in its tree.
@@ -79,6 +80,7 @@ func Build(rows []Row) *Snapshot {
 			places = append(places, Place{t, i})
 		}
 	}
+	s.arrange()
 	slices.SortFunc(places, func(a, b Place) int { return order(a.Node().ID, b.Node().ID) })
 	for _, p := range places {
 		s.owner.append(p.Node().ID, p.Tree.Root)
@@ -130,6 +132,7 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 	next.byClass = s.byClass.move(root, old.Classes, fresh.Classes)
 	next.byTrait = s.byTrait.move(root, old.Traits, fresh.Traits)
 	next.byMember = s.byMember.move(root, old.Aggregates, fresh.Aggregates)
+	next.orders(old, fresh)
 	next.owner = s.owner.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, func(*Node) bool { return true }) })
 	next.sharers = s.sharers.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, (*Node).Shares) })
 	return &next
@@ -165,6 +168,7 @@ func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
 	next.trees = s.trees.edit(func(d *draft[*Tree]) {
 		for root, t := range fresh {
 			t.Shape = t.shape()
+			next.orders(s.Lookup(root), t)
 			d.put(root, t)
 		}
 	})
