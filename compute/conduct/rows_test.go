@@ -276,3 +276,28 @@ func TestG4FewerDevices(t *testing.T) {
 		}
 	}
 }
+
+// A host that cannot take a server that is migrated live is not the end: the next one is asked (6.7; Nova gives up).
+func TestLiveMigrationTriesTheNextHost(t *testing.T) {
+	st := story{hosts: map[string]int{"a": 1, "b": 1, "c": 1}, setup: func(c *cloud) { c.ledger.hide("pf-c", true) }}
+	c := st.begin(t)
+	c.ledger.hide("pf-c", false)
+	first := ""
+	c.agents.mu.Lock()
+	c.agents.fails = func(host string) string {
+		if first == "" {
+			first = host
+		}
+		if host == first {
+			return "the firmware is too old"
+		}
+		return ""
+	}
+	c.agents.mu.Unlock()
+	c.start(t.Context(), c.store, c.ledger)
+	c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+	c.settle(lifecycle.Active)
+	if s := c.one(); s.Host == "a" || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(), "the firmware is too old") {
+		t.Errorf("on %s with %v, first asked was %s\n%s", s.Host, s.Devices, first, c.trails())
+	}
+}

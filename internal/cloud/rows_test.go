@@ -160,3 +160,23 @@ pci_in_placement = true
 	reserve(name1, 0)
 	boot("R5", "vf:3", 1, 2)
 }
+
+// D35 of pci.md 7.8, and the names of old: each occurrence of the option counts, in the order of the file, arrays among them;
+// those under an old name come first, as oslo.config reads them.
+func TestD35EveryOccurrenceCounts(t *testing.T) {
+	s, warned, err := settle(t, `[api]
+auth_strategy = noauth2
+[pci]
+device_spec = {"vendor_id":"0001"}
+device_spec = [{"vendor_id":"0002"},
+  {"vendor_id":"0003"}]
+passthrough_whitelist = {"vendor_id":"0004"}
+`)
+	var got []string
+	for _, r := range s.Rules {
+		got = append(got, r.Vendor)
+	}
+	if strings.Join(got, " ") != "0004 0001 0002 0003" || err != nil || !strings.Contains(warned, "passthrough_whitelist") {
+		t.Errorf("%v %v %s", got, err, warned)
+	}
+}
