@@ -28,7 +28,7 @@ func testTraits(t *testing.T, s *Store) {
 	now, change, err := s.ReplaceTraits(ctx, id(1), 1, []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_B"})
 	ok(t, err)
 	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Generation: 2})
-	equal(t, "traits", traitNames(now.Traits), "[CUSTOM_B HW_NIC_SRIOV]")
+	equal(t, "traits", traitNames(now.Traits), "[HW_NIC_SRIOV CUSTOM_B]")
 	_, change, err = s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{"CUSTOM_B", "HW_NIC_SRIOV"})
 	ok(t, err)
 	equal(t, "generation when nothing changes", change.Generation, 2)
@@ -47,13 +47,13 @@ func testTraits(t *testing.T, s *Store) {
 		filter TraitFilter
 		want   string
 	}{
-		{TraitFilter{Prefix: "CUSTOM_"}, "[CUSTOM_A_100% CUSTOM_B]"},
-		{TraitFilter{Prefix: "custom__"}, "[CUSTOM_A_100% CUSTOM_B]"}, // a pattern, as LIKE has them
+		{TraitFilter{Prefix: "CUSTOM_"}, "[CUSTOM_B CUSTOM_A_100%]"},
+		{TraitFilter{Prefix: "custom__"}, "[CUSTOM_B CUSTOM_A_100%]"}, // a pattern, as LIKE has them
 		{TraitFilter{Prefix: "CUSTOM_%%0_"}, "[CUSTOM_A_100%]"},
 		{TraitFilter{Prefix: "CUSTOM_%1%1"}, "[]"},
 		{TraitFilter{Prefix: "CUSTOM_B_"}, "[]"},
 		{TraitFilter{Prefix: "CUSTOM_", Associated: &no}, "[CUSTOM_A_100%]"},
-		{TraitFilter{Associated: &yes}, "[CUSTOM_B HW_NIC_SRIOV]"},
+		{TraitFilter{Associated: &yes}, "[HW_NIC_SRIOV CUSTOM_B]"},
 		{TraitFilter{In: []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_NO"}}, "[HW_NIC_SRIOV]"},
 		{TraitFilter{In: []resource.Trait{}}, "[]"},
 	} {

@@ -26,13 +26,13 @@ type TraitFilter struct {
 	Associated *bool            // some provider has it, or none has
 }
 
-// ProviderTraits is the traits of one provider, by name, at one generation.
+// ProviderTraits is the traits of one provider, oldest first, at one generation.
 type ProviderTraits struct {
 	Generation int
 	Traits     []Trait
 }
 
-// Traits lists the traits that pass the filter, by name. Names that do not exist are left out.
+// Traits lists the traits that pass the filter, oldest first. Names that do not exist are left out.
 func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, err error) {
 	err = s.read(ctx, "Traits", func(tx *sqldb.Tx) error {
 		rows, err := findTraits(ctx, tx, filter.where(), anys(filter.In)...)
@@ -88,9 +88,9 @@ type traitRow struct {
 	id int64
 }
 
-// findTraits reads the traits t of a condition, by name.
+// findTraits reads the traits t of a condition, oldest first.
 func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []traitRow, err error) {
-	err = each(ctx, tx, "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "+where, args, func(rows *sql.Rows) error {
+	err = each(ctx, tx, "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "+where+" ORDER BY t.id", args, func(rows *sql.Rows) error {
 		var t traitRow
 		var at stamps
 		err := rows.Scan(&t.id, &t.Name, &at.created, &at.updated)
@@ -98,7 +98,6 @@ func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (l
 		list = append(list, t)
 		return err
 	})
-	slices.SortFunc(list, func(a, b traitRow) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	return list, err
 }
 
