@@ -41,7 +41,7 @@ func TestParseErrors(t *testing.T) {
 		{"nameless option", "[a]\n= 1", `f.conf:2: "= 1" has no name before its '='`},
 		{"no group", "\nx = 1", "f.conf:2: option x stands before the first group; write [DEFAULT] or another group above it"},
 		{"mark", "\ufeff[a]", "f.conf:1: the file begins with a byte order mark; save it as UTF-8 without one"},
-		{"bytes", "[a]\nx = \xff", "f.conf:2: the line is not UTF-8 text"},
+		{"bytes", "[a]\nx = \xff", "f.conf:2: the line is not UTF-8 text; save the file in that encoding"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

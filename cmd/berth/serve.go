@@ -21,7 +21,7 @@ import (
 // files are the flags of every command that reads a configuration.
 type files struct {
 	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones win." type:"existingfile" placeholder:"FILE"`
-	DataDir    string   `help:"Where durable state lies." default:"./berth-data" type:"path" placeholder:"DIR"`
+	DataDir    string   `help:"Where durable state lies. Default: ${default}." default:"./berth-data" type:"path" placeholder:"DIR"`
 }
 
 // read reads the settings, and makes a log at the level that they ask for.
@@ -121,8 +121,8 @@ func serve(ctx context.Context, s streams, connections int, log *slog.Logger, pl
 
 type upCmd struct {
 	files
-	ListenPlacement string `help:"Address of the Placement API." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
-	ListenCompute   string `help:"Address of the Compute API." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
+	ListenPlacement string `help:"Address of the Placement API. Default: ${default}." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
+	ListenCompute   string `help:"Address of the Compute API. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 }
 
 // Run runs the cloud until it is interrupted.
@@ -160,7 +160,7 @@ type placementCmd struct {
 
 type placementRunCmd struct {
 	placementFiles
-	Listen string `help:"Address to listen on." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
 }
 
 // Run runs placement until it is interrupted.
@@ -240,7 +240,7 @@ func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
 
 type computeCmd struct {
 	files
-	Listen string `help:"Address to listen on." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
 }
 
 // Run runs compute until it is interrupted. Placement is where --placement-url says.
