@@ -87,8 +87,11 @@ func (x *explainer) feasible(keep set, work int) bool {
 	if !open {
 		return false
 	}
-	if x.certain(keep) {
+	switch {
+	case x.certain(keep):
 		return true
+	case x.nowhere(keep):
+		return false
 	}
 	ask, items := x.pieces.with(keep)
 	h := newHost(compile(x.snapshot, ask, x.stop))

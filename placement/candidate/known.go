@@ -1,6 +1,10 @@
 package candidate
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/openberth/berth/placement/index"
+)
 
 // What a host meets shows on the way when one finds out what it does not meet. Most clauses of a contradiction are found to be
 // needed by that alone, without a host being looked at again.
@@ -81,7 +85,53 @@ func (m *marker) complete(kinds []int) bool {
 func (x *explainer) certain(keep set) bool {
 	return !slices.Contains(keep, true) || slices.ContainsFunc(x.met, keep.within) || slices.ContainsFunc(x.tight, func(t set) bool {
 		return slices.ContainsFunc(x.pieces.asking, func(at int) bool { return t[at] && !keep[at] }) && keep.within(t)
-	})
+	}) || x.anyone(keep)
+}
+
+// nowhere says whether no provider of the whole fleet has room for what one of these pieces asks, as the index knows.
+func (x *explainer) nowhere(keep set) bool {
+	if x.gone == nil {
+		x.gone = make(set, x.pieces.count)
+		for i := range x.plan.kinds {
+			k := &x.plan.kinds[i]
+			full := func(n need) bool { return x.snapshot.Roomy(n.number, n.amount).Len(1) == 0 }
+			if slices.ContainsFunc(k.needs, full) {
+				x.gone[x.pieces.amount(k)] = true
+			}
+		}
+	}
+	for at, gone := range x.gone {
+		if gone && keep[at] {
+			return true
+		}
+	}
+	return false
+}
+
+// amount is the piece that says how much the first item of a kind asks.
+func (m *pieces) amount(k *kind) int { return m.forms[m.items[k.items[0]]].amount(k.class) }
+
+// anyone says whether some provider meets these pieces, when they are no more than what one item asks. One that has much room
+// is looked at.
+func (x *explainer) anyone(keep set) bool {
+	at := slices.Index(keep, true)
+	if slices.Contains(keep[at+1:], true) {
+		return false
+	}
+	for i := range x.plan.kinds {
+		k := &x.plan.kinds[i]
+		if x.pieces.amount(k) != at {
+			continue
+		}
+		form := x.pieces.items[k.items[0]]
+		if f := &x.pieces.forms[form]; f.times > 1 || len(k.needs) != 1 || f.classes == nil && len(f.group.Resources) > 1 {
+			return false
+		}
+		for t := range x.snapshot.Roomy(k.needs[0].number, k.needs[0].amount).All() {
+			return slices.ContainsFunc(t.Nodes, func(n index.Node) bool { return k.fits(&n) })
+		}
+	}
+	return false
 }
 
 // drop leaves out one piece, and those that say nothing without it.

@@ -34,6 +34,7 @@ type explainer struct {
 	why      marker // in the making
 	met      []set  // each: pieces that some host meets together
 	tight    []set  // each: pieces that some host would meet together less all that any one form of them asks
+	gone     set    // amounts for which no provider of the whole fleet has room; nil until it is asked for
 	spent    int    // providers looked at
 }
 
