@@ -33,6 +33,7 @@ type Terms struct {
 	Renew   time.Duration               // how often it is renewed: 1 s
 	Look    time.Duration               // how often one who waits looks again: 100 ms
 	Dead    func(Holder) bool           // whether a holder is known to have ended; nil: of nobody
+	Alive   func(Holder) bool           // whether it is known to run: then it has twice the time to renew; nil: of nobody
 	Waiting func(Holder, time.Duration) // called before waiting, for so long at most, for a holder that may have ended; nil: nobody is told
 }
 
@@ -122,9 +123,12 @@ func (l *Lease) obtain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		waits := !since.IsZero()
+		waits, patience, over := !since.IsZero(), l.terms.Life, now.expired
+		if l.terms.Alive(now.holder) && now.expiry != released { // and short of time, it seems
+			patience, over = 2*patience, false
+		}
 		// Not by the database's clock alone: it may have been set back.
-		if now.expired || l.terms.Dead(now.holder) || waits && time.Since(since) > l.terms.Life {
+		if over || l.terms.Dead(now.holder) || waits && time.Since(since) > patience {
 			took, err := l.take(ctx, now)
 			if err != nil || took {
 				return err
@@ -137,7 +141,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 		}
 		if !waits {
 			first, since = now, time.Now()
-			l.terms.Waiting(now.holder, l.terms.Life)
+			l.terms.Waiting(now.holder, patience)
 		}
 		select {
 		case <-ctx.Done():
@@ -172,10 +176,13 @@ func (l *Lease) Release(ctx context.Context) error {
 		if err != nil || held.Instance != l.me.Instance {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = 0 WHERE one = 1`)
+		_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = ? WHERE one = 1`, released)
 		return err
 	}))
 }
+
+// released is the expiry of a lease that was given back, or never taken.
+const released = 0
 
 // sight is how things stood at one look.
 type sight struct {
@@ -271,6 +278,9 @@ func (t Terms) filled() Terms {
 	t.Look = cmp.Or(t.Look, 100*time.Millisecond)
 	if t.Dead == nil {
 		t.Dead = func(Holder) bool { return false }
+	}
+	if t.Alive == nil {
+		t.Alive = func(Holder) bool { return false }
 	}
 	if t.Waiting == nil {
 		t.Waiting = func(Holder, time.Duration) {}

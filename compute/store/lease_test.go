@@ -55,7 +55,7 @@ func TestLease(t *testing.T) {
 			name string
 			run  func(t *testing.T, url string)
 		}{
-			{"a second one is refused", secondRefused}, {"the dead are followed at once", deadFollowed}, {"a lease ends, and its holder is fenced off", fencedOff},
+			{"a second one is refused", secondRefused}, {"the dead are followed at once", deadFollowed}, {"the living are given time", aliveIsGivenTime}, {"a lease ends, and its holder is fenced off", fencedOff},
 			{"what was begun is finished first", begunFirst}, {"given back", givenBack}, {"many at once", manyAtOnce}, {"work and renewal", workAndRenewal},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
@@ -77,6 +77,27 @@ func secondRefused(t *testing.T, url string) {
 		}
 	}
 	must(t, first.Create(t.Context(), server("s", 1)))
+}
+
+// Who is known to run, but short of time, has twice as long as others before he is followed.
+func aliveIsGivenTime(t *testing.T, url string) {
+	first, second := another(t, url), another(t, url)
+	short := brief()
+	short.Life = time.Millisecond
+	l, err := first.Hold(t.Context(), holder("first"), short)
+	must(t, err)
+	time.Sleep(10 * time.Millisecond) // it has ended, by any clock
+	terms := brief()
+	terms.Life = 20 * time.Second
+	terms.Alive = func(h store.Holder) bool { return h.Instance == "first" }
+	terms.Waiting = func(_ store.Holder, longest time.Duration) {
+		if longest != 2*terms.Life {
+			t.Errorf("it waits %s", longest)
+		}
+		keep(t, l)
+	}
+	_, err = second.Hold(t.Context(), holder("second"), terms)
+	is(t, err, fault.Conflict)
 }
 
 func deadFollowed(t *testing.T, url string) {

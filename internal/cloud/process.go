@@ -54,6 +54,11 @@ func processBirth(pid int) string {
 	return fields[starttime]
 }
 
+// runs says whether a process is known to run: it is one of those that are seen here.
+func runs(h store.Holder) bool {
+	return h.Place != "" && h.Place == processPlace() && h.Birth != "" && h.Birth == processBirth(h.PID)
+}
+
 // ended says whether a process is known to have ended: it was one of those that are seen here, and is none of them any more.
 func ended(h store.Holder) bool {
 	if h.Place == "" || h.Place != processPlace() {
