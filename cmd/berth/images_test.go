@@ -81,7 +81,6 @@ func (s story) refused(who, flavor, image string, kind fault.Kind, says string) 
 
 func imagesBehindKeystone(t *testing.T, k *keystone.Keystone) {
 	g := glance.Start(t, k)
-	k.User(t, "nova", "service", "admin", "service")
 	machine, err := filepath.Abs("../../agent/sysfs/sample.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -91,9 +90,9 @@ alias = {"name": "nvme", "resource_class": "CUSTOM_NVME", "device_type": "type-V
 [glance]
 auth_type = password
 auth_url = `+k.URL+`
-username = nova
-password = nova
-project_name = service
+username = `+k.AdminUser+`
+password = `+k.AdminPassword+`
+project_name = `+k.AdminProject+`
 user_domain_name = Default
 project_domain_name = Default
 num_retries = 1

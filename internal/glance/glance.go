@@ -40,9 +40,8 @@ func Start(t testing.TB, k *keystone.Keystone) *Glance {
 	}
 	dir, port := t.TempDir(), free(t)
 	g := &Glance{URL: "http://127.0.0.1:" + port, keystone: k, log: filepath.Join(dir, "glance.log")}
-	k.User(t, "glance", "service", "service")
 	conf := filepath.Join(dir, "glance-api.conf")
-	if err := os.WriteFile(conf, []byte(configuration(dir, port, k.URL)), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(configuration(dir, port, k)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "images"), 0o700); err != nil {
@@ -53,13 +52,15 @@ func Start(t testing.TB, k *keystone.Keystone) *Glance {
 	}
 	g.serve(t, dir, conf)
 	var service struct{ Service struct{ ID string } }
-	k.Call(t, k.Admin(t), "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": "image", "name": "glance"}}, http.StatusCreated, &service)
-	k.Call(t, k.Admin(t), "POST", "/endpoints", keystone.Doc{"endpoint": keystone.Doc{"service_id": service.Service.ID, "interface": "internal", "region": k.Region,
+	token := k.Admin(t)
+	k.Call(t, token, "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": "image", "name": "glance"}}, http.StatusCreated, &service)
+	k.Call(t, token, "POST", "/endpoints", keystone.Doc{"endpoint": keystone.Doc{"service_id": service.Service.ID, "interface": "internal", "region": k.Region,
 		"url": g.URL}}, http.StatusCreated, nil)
 	return g
 }
 
-func configuration(dir, port, keystone string) string {
+// configuration has Keystone's administrator for the service's account: another would cost a second to make.
+func configuration(dir, port string, k *keystone.Keystone) string {
 	return fmt.Sprintf(`[DEFAULT]
 bind_host = 127.0.0.1
 bind_port = %[2]s
@@ -78,14 +79,14 @@ config_file = /usr/share/glance-common/glance-api-paste.ini
 auth_type = password
 auth_url = %[3]s
 www_authenticate_uri = %[3]s
-username = glance
-password = glance
-project_name = service
+username = %[4]s
+password = %[5]s
+project_name = %[6]s
 user_domain_name = Default
 project_domain_name = Default
 [oslo_messaging_notifications]
 driver = noop
-`, dir, port, keystone)
+`, dir, port, k.URL, k.AdminUser, k.AdminPassword, k.AdminProject)
 }
 
 // free finds a port that nobody uses now.
