@@ -28,10 +28,14 @@ func ClassFor(vendor, product string) resource.Class {
 
 // NormalClass makes a class name as Placement has it out of what an operator wrote. Standard names are known in any
 // case; any other becomes CUSTOM_ followed by upper-case letters, digits and single underscores. A name that says CUSTOM_
-// already keeps its own underscores. Invalid when nothing is left to name, when the name is too long, or when it is a
-// standard class that does not count devices.
+// already keeps its own underscores. Invalid when nothing is left to name, when the name is too long, when it is a
+// standard class that does not count devices, or when there are several: "exactly one resource class name" (spec 002, "PCI alias
+// configuration").
 func NormalClass(text string) (resource.Class, error) {
 	const op = "pci.NormalClass"
+	if strings.Contains(text, ",") {
+		return "", fault.New(fault.Invalid, op, "resource_class %q has a comma, but a device has one class; name one, and say the rest as traits", text)
+	}
 	name := strings.ToUpper(strings.TrimSpace(text))
 	if class := resource.Class(name); resource.IsStandardClass(class) {
 		if !slices.Contains(deviceClasses, class) {

@@ -159,3 +159,23 @@ func TestRowsOfOffersX5T17(t *testing.T) {
 		}
 	}
 }
+
+// "These new tags will only take effect if the [pci]report_in_placement config option is set to True", and "the old PCI tracker will continue
+// support" a PF beside its VFs (spec 002): as long as nothing is reported, what could not be reported is offered as before.
+func TestNothingIsRefusedThatIsNotReported(t *testing.T) {
+	for _, rules := range [][]string{
+		{`{"product_id":"1528"}`, `{"product_id":"1515"}`},
+		{`{"address":"0000:81:00.1","resource_class":"vf1","traits":"a"}`, `{"address":"0000:81:00.2","resource_class":"vf2","traits":"b"}`},
+		{`{"devname":"ens1"}`},
+	} {
+		f := facts(t, rules...)
+		if _, _, err := Desired(f); err == nil {
+			t.Errorf("%s is reported", rules)
+		}
+		f.Report = false
+		tree, notes, err := Desired(f)
+		if offers := Offers(f); err != nil || len(tree.Providers) != 1 || len(notes) > 0 || len(offers) < 2 || offers[0].Provider != "" {
+			t.Errorf("%s: %v %v, %d providers, %v", rules, err, notes, len(tree.Providers), offers)
+		}
+	}
+}
