@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -299,5 +300,36 @@ func TestLiveMigrationTriesTheNextHost(t *testing.T) {
 	c.settle(lifecycle.Active)
 	if s := c.one(); s.Host == "a" || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(), "the firmware is too old") {
 		t.Errorf("on %s with %v, first asked was %s\n%s", s.Host, s.Devices, first, c.trails())
+	}
+}
+
+// M13: of two candidates on the only host the first is lost to somebody else; the second is claimed without asking again, which would find
+// nothing.
+func TestM13TheSecondCandidateOfTheHost(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.agents.devices["a"] = append(c.agents.devices["a"], "0000:3c:00.0")
+	c.ledger.second("a", 1)
+	c.report("a")
+	claims, lost := 0, provider.ID("")
+	c.ledger.put = func(resource.ConsumerID) error {
+		if claims++; claims > 1 {
+			return nil
+		}
+		choices := c.one().Choices
+		if len(choices) != 2 || choices[0].Host != "a" || choices[1].Host != "a" {
+			t.Errorf("%+v", choices)
+			return nil
+		}
+		for id := range choices[0].Allocation {
+			lost = id
+		}
+		c.ledger.hide("pf-a", true)
+		c.ledger.hide("qf-a", true)
+		return fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined)
+	}
+	c.start(t.Context(), c.store, c.ledger)
+	s := c.make(server("s"))
+	if s.State != lifecycle.Active || claims != 2 || len(s.Devices) != 1 || s.Devices[0].Provider == lost || c.usage(s.Devices[0].Provider) != 1 || c.usage(lost) != 0 {
+		t.Errorf("%s after %d claims with %v, %s was lost\n%s", s.State, claims, s.Devices, lost, c.trails())
 	}
 }
