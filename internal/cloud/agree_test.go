@@ -70,7 +70,7 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 }
 
 func newPlot(rng *rand.Rand) *plot {
-	p := &plot{rng: rng, reporting: rng.IntN(4) > 0, room: numa.Host{Pack: rng.IntN(2) == 0, Limits: numa.Limits{CPU: float64(1 + rng.IntN(3))}}}
+	p := &plot{rng: rng, reporting: rng.IntN(4) > 0, room: numa.Host{Pack: rng.IntN(2) == 0, Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: 1 + rng.Float64()}}}
 	var offers []device.Offer
 	add := func(d pci.Device) {
 		d.Vendor, d.NUMANode = "8086", rng.IntN(4)-1
@@ -111,6 +111,12 @@ func newPlot(rng *rand.Rand) *plot {
 		c := numa.Cell{ID: id, Socket: rng.IntN(3) - 1, MemoryMB: 2048}
 		for thread := range 2 + rng.IntN(4) {
 			c.CPUs, c.Dedicated = append(c.CPUs, id*16+thread), append(c.Dedicated, id*16+8+thread)
+			if n := len(c.Dedicated); n%2 == 0 && rng.IntN(3) > 0 {
+				c.Siblings = append(c.Siblings, []int{c.Dedicated[n-2], c.Dedicated[n-1]})
+			}
+		}
+		if rng.IntN(2) == 0 {
+			c.Pages = []numa.Pages{{SizeKB: 2048, Total: 64 * (1 + rng.IntN(4))}}
 		}
 		p.cells = append(p.cells, c)
 	}
@@ -163,7 +169,10 @@ func (p *plot) wish(id string) (requests []pci.Request, mappings map[string][]pr
 		part := numa.Part{MemoryMB: 256, VCPUs: []int{2 * len(parts), 2*len(parts) + 1}}
 		if p.rng.IntN(2) == 0 {
 			part.Dedicated = part.VCPUs
+			part.Threads = []numa.Threads{"", numa.Prefer, numa.Isolate, numa.Require}[p.rng.IntN(4)]
+			part.Emulator = p.rng.IntN(4) / 3
 		}
+		part.PageKB = []int{numa.SmallPages, numa.SmallPages, numa.SmallPages, numa.LargePages, numa.AnyPages, numa.OwnPages, 2048}[p.rng.IntN(7)]
 		parts = append(parts, part)
 	}
 	return requests, mappings, parts
