@@ -275,7 +275,7 @@ func (x *explainer) unrooted(why *marker, p *plan, t *index.Tree) {
 func (x *explainer) excuse(why *marker, p *plan, kind int, t *index.Tree, around []index.Place, able func(*kind, index.Place) bool) {
 	k := &p.kinds[kind]
 	why.amounts(p, kind)
-	if k.scant(around) {
+	if k.terms() == 0 || k.scant(around) {
 		return
 	}
 	if len(k.items) == 1 {

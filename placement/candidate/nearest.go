@@ -297,14 +297,16 @@ func (p *plan) compare(t *index.Tree, around []index.Place, kinds []int, of need
 }
 
 // gauge notes how much a host lacks of what a kind asks that is not free, and what it has of it: in all, or else what its best
-// provider lacks for one item.
-func (x *explainer) gauge(st *standing, kind int, around []index.Place) {
+// provider lacks for one item. It says whether there is any provider that would do if it had room.
+func (x *explainer) gauge(st *standing, kind int, around []index.Place) bool {
 	t, k := st.trees[0], &x.plan.kinds[kind]
+	st.supply = supply{}
 	if len(k.needs) == 1 {
-		st.supply = x.plan.tally(t, around, []int{kind}, k.needs[0], nil)
+		any := false
+		st.supply = x.plan.tally(t, around, []int{kind}, k.needs[0], func(index.Place, *index.Stock) { any = true })
 		if asks := multiple(k.needs[0].amount, len(k.items)); st.free < asks {
 			st.lack = float64(asks-st.free) / float64(asks)
-			return
+			return any
 		}
 	}
 	st.lack = -1
@@ -313,6 +315,7 @@ func (x *explainer) gauge(st *standing, kind int, around []index.Place) {
 			st.lack = here
 		}
 	}
+	return st.lack >= 0
 }
 
 // gap is how much a provider lacks for one item, in parts of what is asked; -1 when it has nothing of some class.

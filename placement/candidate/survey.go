@@ -52,7 +52,7 @@ type standing struct {
 type supply struct{ free, of, reserved int }
 
 func newExplainer(s *index.Snapshot, ask resource.Ask, stop Until) *explainer {
-	x := &explainer{snapshot: s, stop: stop, plan: compile(s, ask, stop), known: map[index.Shape]int{}}
+	x := &explainer{snapshot: s, stop: stop, plan: compile(s, ask, stop)}
 	x.host = newHost(x.plan)
 	x.loose = x.host
 	if len(x.plan.subtrees) > 0 || x.plan.isolate {
@@ -81,6 +81,8 @@ func (x *explainer) pass() bool {
 	if x.outside > 0 {
 		x.intern(x.narrow.core(x))
 	}
+	room := min(x.narrow.size, 64)
+	x.known, x.classes = make(map[index.Shape]int, room), make([]standing, 0, room)
 	for t := range x.narrow.trees {
 		if at, known := x.class(t); known {
 			x.classes[at].join(t)
@@ -244,6 +246,7 @@ func (x *explainer) stage(r rule, at int) int {
 func (x *explainer) starve(st *standing, why *marker) {
 	t := st.trees[0]
 	around := x.around(t)
+	gauged, eligible := -1, false // a kind, and whether some provider would do if it had room
 	for i, s := range x.stages {
 		st.stage = i
 		switch s.rule {
@@ -261,12 +264,20 @@ func (x *explainer) starve(st *standing, why *marker) {
 			if s.rule == free {
 				able = (*kind).vacant
 			}
-			seen := s.rule == free && x.host.looked // then the survey has tried the same
-			if !seen && slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && k.admits(t, at) }) {
+			if gauged != s.at && (s.rule == free || len(k.needs) == 1) {
+				gauged, eligible = s.at, x.gauge(st, s.at, around)
+			}
+			switch {
+			case s.rule == qualified && gauged == s.at:
+				if eligible {
+					continue
+				}
+			case s.rule == free && x.host.looked: // the survey has tried the same
+			case slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && k.admits(t, at) }):
 				continue
 			}
-			if s.rule == free {
-				x.gauge(st, s.at, around)
+			if s.rule == qualified {
+				st.lack = 0 // of what is not there at all
 			}
 			x.excuse(why, x.plan, s.at, t, around, able)
 			return
