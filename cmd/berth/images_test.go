@@ -202,7 +202,7 @@ func imagesPlace(s story, one string) {
 	}
 	rebuild(plain, fault.Invalid, `image property hw_pci_numa_affinity_policy was "preferred"`)
 	rebuild("99999999-9999-4999-8999-999999999999", fault.Invalid, "Cannot find image for rebuild")
-	rebuild(s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred", "trait:CUSTOM_GOLD": "required"}, "data"), fault.Invalid, "requires trait CUSTOM_GOLD")
+	rebuild(s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred", "trait:CUSTOM_GOLD": "required"}, "data"), fault.Invalid, "requires traits that the server's host does not have")
 	alike := s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data")
 	server = s.act(server, "ACTIVE", "rebuild", map[string]any{"imageRef": alike})
 

@@ -1,6 +1,8 @@
 package flavor_test
 
 import (
+	"cmp"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -62,31 +64,38 @@ func TestRebuilt(t *testing.T) {
 		specs         specs
 		before, after specs
 		says          string // nothing: it may be rebuilt
+		more          string // on a host with these
 	}{
-		{"nothing said", nil, nil, nil, ""},
-		{"what has no say changes", nil, specs{"hw_disk_bus": "ide"}, specs{"hw_disk_bus": "scsi"}, ""},
-		{"the same in other words", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "2048"}, specs{"hw_mem_page_size": "2MB"}, ""},
-		{"what the flavor says too", specs{"hw:numa_nodes": "2"}, nil, specs{"hw_numa_nodes": "2"}, ""},
-		{"cells come", nil, nil, specs{"hw_numa_nodes": "2"}, `image property hw_numa_nodes is "2", and the server was made without`},
-		{"cells go", nil, specs{"hw_numa_nodes": "2"}, nil, `image property hw_numa_nodes was "2", and the image does not have it`},
-		{"other cells", nil, specs{"hw_numa_nodes": "2"}, specs{"hw_numa_nodes": "1"}, `is "1", and the server was made with "2"`},
-		{"CPUs become dedicated", nil, nil, specs{"hw_cpu_policy": "dedicated"}, "hw_cpu_policy"},
-		{"other pages", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"}, specs{"hw_mem_page_size": "1GB"}, "hw_mem_page_size"},
-		{"the policy of devices", devices, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "hw_pci_numa_affinity_policy"},
-		{"a policy without devices", specs{"hw:numa_nodes": "1"}, nil, specs{"hw_pci_numa_affinity_policy": "required"}, ""},
-		{"a policy without cells", specs{"pci_passthrough:alias": "nic:1"}, nil, specs{"hw_pci_numa_affinity_policy": "required"}, ""},
-		{"a trait more", nil, nil, specs{"trait:HW_CPU_X86_AVX2": "required"}, "requires trait HW_CPU_X86_AVX2"},
-		{"a trait that the flavor required", specs{"trait:HW_CPU_X86_AVX2": "required"}, nil, specs{"trait:HW_CPU_X86_AVX2": "required"}, ""},
-		{"a trait that the thread policy required", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, nil, specs{"trait:HW_CPU_HYPERTHREADING": "required"}, ""},
-		{"a trait less", nil, specs{"trait:HW_CPU_X86_AVX2": "required"}, nil, ""},
-		{"no word", nil, nil, specs{"hw_numa_nodes": "many"}, "image property hw_numa_nodes"},
-		{"against the flavor", specs{"hw:numa_nodes": "2"}, nil, specs{"hw_numa_nodes": "1"}, "may not override"},
+		{"nothing said", nil, nil, nil, "", ""},
+		{"what has no say changes", nil, specs{"hw_disk_bus": "ide"}, specs{"hw_disk_bus": "scsi"}, "", ""},
+		{"the same in other words", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "2048"}, specs{"hw_mem_page_size": "2MB"}, "", ""},
+		{"what the flavor says too", specs{"hw:numa_nodes": "2"}, nil, specs{"hw_numa_nodes": "2"}, "", ""},
+		{"cells come", nil, nil, specs{"hw_numa_nodes": "2"}, `image property hw_numa_nodes is "2", and the server was made without`, ""},
+		{"cells go", nil, specs{"hw_numa_nodes": "2"}, nil, `image property hw_numa_nodes was "2", and the image does not have it`, ""},
+		{"other cells", nil, specs{"hw_numa_nodes": "2"}, specs{"hw_numa_nodes": "1"}, `is "1", and the server was made with "2"`, ""},
+		{"CPUs become dedicated", nil, nil, specs{"hw_cpu_policy": "dedicated"}, "hw_cpu_policy", ""},
+		{"other pages", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"}, specs{"hw_mem_page_size": "1GB"}, "hw_mem_page_size", ""},
+		{"the policy of devices", devices, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "hw_pci_numa_affinity_policy", ""},
+		{"a policy without devices", specs{"hw:numa_nodes": "1"}, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "", ""},
+		{"a policy without cells", specs{"pci_passthrough:alias": "nic:1"}, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "", ""},
+		{"a trait more", nil, nil, specs{"trait:HW_CPU_X86_AVX2": "required", "trait:CUSTOM_A": "required"}, "", "[CUSTOM_A HW_CPU_X86_AVX2]"},
+		{"a trait that the flavor required", specs{"trait:HW_CPU_X86_AVX2": "required"}, nil, specs{"trait:HW_CPU_X86_AVX2": "required"}, "", ""},
+		{"a trait that the thread policy required", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, nil, specs{"trait:HW_CPU_HYPERTHREADING": "required"}, "", ""},
+		{"a trait that the flavor forbids", specs{"trait:CUSTOM_A": "forbidden"}, nil, specs{"trait:CUSTOM_A": "required"}, "both required and forbidden", ""},
+		{"a trait that the thread policy forbids", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}, nil, specs{"trait:HW_CPU_HYPERTHREADING": "required"},
+			"both required and forbidden", ""},
+		{"a trait less", nil, specs{"trait:HW_CPU_X86_AVX2": "required"}, nil, "", ""},
+		{"no word", nil, nil, specs{"hw_numa_nodes": "many"}, "image property hw_numa_nodes", ""},
+		{"against the flavor", specs{"hw:numa_nodes": "2"}, nil, specs{"hw_numa_nodes": "1"}, "may not override", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 2048, ExtraSpecs: c.specs}
-			err := flavor.Rebuilt(f, flavor.Image{ID: "old", Properties: c.before}, flavor.Image{ID: "new", Properties: c.after})
+			more, err := flavor.Rebuilt(f, flavor.Image{ID: "old", Properties: c.before}, flavor.Image{ID: "new", Properties: c.after})
 			if (err == nil) != (c.says == "") || err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says)) {
 				t.Errorf("got %v, want %q", err, c.says)
+			}
+			if want := cmp.Or(c.more, "[]"); fmt.Sprint(more) != want {
+				t.Errorf("asks the host for %v more, want %s", more, want)
 			}
 		})
 	}
@@ -100,6 +109,9 @@ func TestReask(t *testing.T) {
 		before, after specs
 	}{
 		{"a trait goes", nil, specs{"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "required"}, specs{"trait:CUSTOM_B": "required"}},
+		{"a trait comes", nil, specs{"trait:CUSTOM_A": "required"}, specs{"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "required"}},
+		{"one for another", nil, specs{"trait:CUSTOM_A": "required"}, specs{"trait:CUSTOM_B": "required"}},
+		{"one comes to the root", specs{"resources1:VCPU": "2", "resources1:MEMORY_MB": "64"}, nil, specs{"trait:CUSTOM_B": "required"}},
 		{"all go", nil, specs{"trait:CUSTOM_A": "required"}, nil},
 		{"the flavor requires it too", specs{"trait:CUSTOM_A": "required"}, specs{"trait:CUSTOM_A": "required"}, nil},
 		{"the thread policy requires it too", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, specs{"trait:HW_CPU_HYPERTHREADING": "required"}, nil},
@@ -120,7 +132,7 @@ func TestReask(t *testing.T) {
 			}
 			old := ask(before)
 			got, want := flavor.Reask(f, before, after, old), ask(after)
-			if show(got) != show(want) || len(got.RootRequired) != len(want.RootRequired) {
+			if show(got) != show(want) || fmt.Sprint(got.RootRequired) != fmt.Sprint(want.RootRequired) {
 				t.Errorf("got\n%s%v\nwant\n%s%v", show(got), got.RootRequired, show(want), want.RootRequired)
 			}
 			if again := ask(before); !reflect.DeepEqual(old, again) {

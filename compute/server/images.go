@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/url"
 	"strings"
 
 	"github.com/openberth/berth/api/identity"
@@ -9,12 +10,19 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
 )
 
 // Images is what the handlers need of an image service; *image.Client is one. An image that the caller may not see is fault.NotFound; a token
 // that is not let in, fault.Forbidden; a service that does not answer, fault.Unavailable.
 type Images interface {
 	Image(ctx context.Context, who identity.Identity, token, id string) (image.Image, error)
+}
+
+// Providers is what the handlers need of Placement; *placement.Client is one. A query with a trait that Placement does not know is fault.Invalid.
+type Providers interface {
+	Providers(ctx context.Context, query url.Values) ([]provider.Provider, error)
 }
 
 // findImage reads the image that a server of a flavor is to be made from, and freezes it. missing is the Compute API's sentence for an image
@@ -69,5 +77,33 @@ func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavo
 	if now == nil || id == found.Image && found.Frozen != nil {
 		return found.Frozen, nil
 	}
-	return now, flavor.Rebuilt(found.Flavor, found.Likeness(), *now)
+	more, err := flavor.Rebuilt(found.Flavor, found.Likeness(), *now)
+	if err != nil {
+		return nil, err
+	}
+	return now, s.hasTraits(c, found, *now, more)
+}
+
+// hasTraits refuses an image that requires traits which the server's host was not asked for and does not have, as Placement knows it.
+func (s *server) hasTraits(c *call, found lifecycle.Server, i flavor.Image, more []resource.Trait) error {
+	if len(more) == 0 {
+		return nil
+	}
+	names := strings.Join(texts(more), ",")
+	missing := fault.New(fault.Invalid, "", "Image %s requires traits that the server's host does not have, or not all of them: %s; "+
+		"a rebuild stays where it is: create another server", i.ID, names)
+	if s.Providers == nil || len(found.Choices) == 0 {
+		return missing
+	}
+	root := found.Choices[0].Root
+	list, err := s.Providers.Providers(c.r.Context(), url.Values{"uuid": {string(root)}, "required": {names}})
+	switch {
+	case fault.Is(err, fault.Invalid): // nobody has ever had such a trait
+		return missing
+	case err != nil:
+		return err
+	case len(list) == 0:
+		return missing
+	}
+	return nil
 }

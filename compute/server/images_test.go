@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 // shelf is an image service with a few images, all for everybody.
@@ -55,9 +58,14 @@ func (s *shelf) put(id string, i image.Image, properties map[string]string) {
 	s.images[id] = i
 }
 
-func withImages(t *testing.T) (*house, *shelf) {
+func withImages(t *testing.T, more ...func(*Options)) (*house, *shelf) {
 	s := &shelf{images: map[string]image.Image{}}
-	h := startWith(t, func(o *Options) { o.Images = s })
+	h := startWith(t, func(o *Options) {
+		o.Images = s
+		for _, change := range more {
+			change(o)
+		}
+	})
 	h.flavor("small", nil)
 	h.flavor("dev", map[string]string{"pci_passthrough:alias": "gpu:1", "hw:numa_nodes": "1"})
 	s.put(plainID, image.Image{}, map[string]string{"os_distro": "debian"})
@@ -253,7 +261,8 @@ func TestFlavorsForImages(t *testing.T) {
 }
 
 func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
-	h, shelf := withImages(t)
+	hosts := &traits{has: []string{"CUSTOM_SILVER", "CUSTOM_TIN"}}
+	h, shelf := withImages(t, func(o *Options) { o.Providers = hosts })
 	r := h.ask("POST", "/v2.1/servers", create("small", cellsID), "X-Auth-Token", "admin")
 	id, _ := r.dig("server/id").(string)
 	h.place(id, "cmp1")
@@ -280,7 +289,12 @@ func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
 	rebuild(goneID, fault.Invalid, "Cannot find image for rebuild")
 	rebuild(plainID, fault.Invalid, `image property hw_numa_nodes was "2", and the image does not have it`)
 	shelf.put(goneID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:CUSTOM_GOLD": "required"})
-	rebuild(goneID, fault.Invalid, "requires trait CUSTOM_GOLD")
+	rebuild(goneID, fault.Invalid, "requires traits that the server's host does not have, or not all of them: CUSTOM_GOLD;")
+	hosts.fails = fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_GOLD.")
+	rebuild(goneID, fault.Invalid, "does not have, or not all of them: CUSTOM_GOLD;")
+	hosts.fails = fault.New(fault.Unavailable, "", "Placement does not answer")
+	rebuild(goneID, fault.Unavailable, "Placement does not answer")
+	hosts.fails = nil
 	shelf.put(goneID, image.Image{MinDisk: 4}, map[string]string{"hw_numa_nodes": "2"})
 	rebuild(goneID, fault.Invalid, "minimum size")
 	shelf.put(goneID, image.Image{Status: "killed"}, map[string]string{"hw_numa_nodes": "2"})
@@ -300,6 +314,33 @@ func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
 	if s := h.read(id); s.Image != goneID || s.Frozen.ID != goneID || len(s.Ask.Groups[0].Required) != 0 || len(s.Topology) != 2 {
 		t.Errorf("%+v %+v", s.Frozen, s.Ask)
 	}
+	// Traits that the host has, though it was not asked for them, will do; the next move asks for them.
+	shelf.put(plainID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:CUSTOM_TIN": "required", "trait:CUSTOM_SILVER": "required"})
+	rebuild(plainID, "", "")
+	if s := h.read(id); s.Image != plainID || len(s.Ask.Groups[0].Required) != 2 || hosts.asked != "required=CUSTOM_SILVER%2CCUSTOM_TIN&uuid="+string(rootID) {
+		t.Errorf("%+v, Placement was asked %s", s.Ask, hosts.asked)
+	}
+}
+
+// traits is a Placement that knows one host.
+type traits struct {
+	has   []string
+	fails error
+	asked string
+}
+
+// Providers finds the host when it has all that is required.
+func (p *traits) Providers(_ context.Context, query url.Values) ([]provider.Provider, error) {
+	p.asked = query.Encode()
+	if p.fails != nil {
+		return nil, p.fails
+	}
+	for name := range strings.SplitSeq(query.Get("required"), ",") {
+		if !slices.Contains(p.has, name) {
+			return nil, nil
+		}
+	}
+	return []provider.Provider{{ID: rootID}}, nil
 }
 
 // What was made while there was no image service is judged as it was made: from an image that says nothing.

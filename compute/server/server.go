@@ -69,6 +69,7 @@ type Options struct {
 	Store          Store
 	Conductor      Conductor
 	Images         Images                 // nil: imageRef is kept and not looked for
+	Providers      Providers              // Placement's, of which traits of a host are asked; nil: no rebuild asks for more of them
 	Aliases        pci.Aliases            // [pci] alias
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host

@@ -56,7 +56,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	client := api.NewClient(placementURL, road, serviceToken)
 	conductor := conduct.New(st, client)
 	conductor.Log, conductor.Pack, conductor.Providers = log, s.Own.CPUs.Pack, client
-	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
+	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done()})
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
