@@ -81,6 +81,18 @@ func (i Inventory) Fits(used, amount int) bool {
 	return i.Shape(amount) && used+amount <= i.Capacity()
 }
 
+// Widened has room for what is taken of it, and no more, and for the amount as one share: by a larger total, where there is less room than is
+// taken. One that has room enough stays as it is.
+func (i Inventory) Widened(used, amount int) Inventory {
+	i.MaxUnit = max(i.MaxUnit, amount)
+	if i.Capacity() >= used || i.AllocationRatio <= 0 {
+		return i
+	}
+	for i.Total = i.Reserved + int(float64(used)/i.AllocationRatio); i.Capacity() < used; i.Total++ {
+	}
+	return i
+}
+
 // Shape says whether an amount is one that this inventory ever hands out: min_unit, max_unit and step_size.
 func (i Inventory) Shape(amount int) bool {
 	return amount >= i.MinUnit && amount <= i.MaxUnit && amount%i.StepSize == 0

@@ -37,6 +37,11 @@ type Placement interface {
 	PutAllocation(ctx context.Context, consumer resource.ConsumerID, held placement.Held) error
 	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
+
+	Inventories(ctx context.Context, id provider.ID) (placement.Stock, error)
+	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
+	Reshape(ctx context.Context, r placement.Reshape) error
+	PutInventories(ctx context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error)
 }
 
 // Store is what conduct needs of the database; *store.Store is one. A server that does not exist is fault.NotFound.
@@ -81,7 +86,7 @@ func New(store Store, placement Placement) *Conductor {
 		Steps:   lifecycle.Server.Steps,
 		Perform: c.perform,
 		Stumbled: func(step lifecycle.Step, err error) lifecycle.Event {
-			return lifecycle.Stumbled{Step: step, Reason: fault.TextOf(err)}
+			return lifecycle.Stumbled{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
 		},
 		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)

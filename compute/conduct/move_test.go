@@ -164,6 +164,9 @@ func stories() []story {
 	}
 }
 
+// everyStory has those about spent devices, too.
+func everyStory() []story { return append(stories(), spentStories()...) }
+
 func here(e lifecycle.Asked) lifecycle.Asked {
 	e.SameHost = true
 	return e
@@ -265,11 +268,14 @@ func (st story) end(c *cloud) {
 	if len(c.ledger.held) != 0 {
 		c.t.Errorf("held in the end: %v", c.ledger.held)
 	}
+	for _, miss := range c.ledger.look() {
+		c.t.Error(miss)
+	}
 }
 
 // Every operation does what it shall when nothing goes wrong.
 func TestStories(t *testing.T) {
-	for _, st := range stories() {
+	for _, st := range everyStory() {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			c := st.begin(t)
@@ -321,7 +327,7 @@ func TestEveryOperationCrashesAtEachCall(t *testing.T) {
 
 // atEachCallOfEach plays every story once for each call in it, until no call is left to be troubled.
 func atEachCallOfEach(t *testing.T, live func(t *testing.T, st story, at int, late bool) bool) {
-	for _, st := range stories() {
+	for _, st := range everyStory() {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			for _, late := range []bool{false, true} {

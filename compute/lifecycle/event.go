@@ -62,8 +62,9 @@ type Refused struct {
 
 // Stumbled says that a step could not be done now and will be tried again.
 type Stumbled struct {
-	Step   Step
-	Reason string
+	Step    Step
+	Reason  string
+	Refused bool // it was told no, and nothing says that it will not be told so again
 }
 
 // Released says that the server holds nothing in Placement any more: the answer to Release.

@@ -197,6 +197,9 @@ func sourceGuest(s Server, g said, now time.Time) Server {
 		m := s.change()
 		m.From.Devices, m.From.Cells, m.From.Heard = slices.Clone(g.devices), slices.Clone(g.parts), true
 		m.Down = m.Down || g.phase == "stopped"
+		if !m.Keyed && g.phase != "claimed" { // should nothing come of the move, this is what it is
+			s.Stopped = g.phase == "stopped"
+		}
 		if s.State == Handing {
 			return try(s, now)
 		}

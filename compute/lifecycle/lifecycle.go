@@ -286,6 +286,9 @@ func stumble(s Server, e Stumbled, now time.Time) Server {
 	if !slices.Contains(s.Steps(), e.Step) {
 		return s // late
 	}
+	if e.Refused && s.State == Restoring && e.Step == Restore {
+		return deny(s, e, now)
+	}
 	return mark(s, now, fmt.Sprintf("cannot %s now, will try again: %s", e.Step, e.Reason))
 }
 
@@ -339,6 +342,9 @@ func remove(s Server, e DeleteRequested, now time.Time) Server {
 	}
 	if s.State == Rekeying || s.State == Restoring {
 		return mark(s, now, "is to be deleted")
+	}
+	if s.State == Stranded {
+		return finish(tell(leave(s), now, "cancelled"), now) // the migration alone holds something
 	}
 	if s.Move != nil {
 		s = tell(leave(s), now, "cancelled")

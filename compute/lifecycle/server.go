@@ -101,6 +101,7 @@ type Move struct {
 	Back   bool   // it is being reverted
 	Failed string // why it was given up, or empty
 	Lost   string // why the guest at From is no more, or empty
+	Denied int    `json:",omitempty"` // how often Placement has refused to give the server back what the migration holds
 }
 
 // Kind is what kind of move it is, by the Compute API's words.

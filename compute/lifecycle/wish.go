@@ -12,7 +12,7 @@ import (
 func (s Server) Refuse(a Action, hard bool) string {
 	vm, task := s.VMState(), s.TaskState()
 	if a == Reset {
-		if s.State != Active && s.State != Resized {
+		if s.State != Active && s.State != Resized && s.State != Stranded {
 			return fmt.Sprintf("Cannot '%s' instance %s: it is in state %s and there is nothing on a host that it could be set to", a, s.ID, s.State)
 		}
 		return ""
@@ -117,6 +117,12 @@ func rebuild(s Server, e Asked) Server {
 
 // reset is an operator's word against ours: what is on the host stays.
 func reset(s Server, toError bool, now time.Time) Server {
+	if s.State == Stranded {
+		if toError {
+			return s // it is
+		}
+		return retry(s, now)
+	}
 	s.Doing, s.Fault = "", nil
 	if toError {
 		s.Fault = &Fault{Code: 500, Message: "An operator has set the state to ERROR.", Created: now}

@@ -180,6 +180,9 @@ func (w *World) restartSome() {
 func (w *World) downSome() {
 	m, down := w.some(), 0
 	for _, o := range w.hosts {
+		if o.dead { // compute tells it again and again
+			w.office.bury(o)
+		}
 		if o.agent == nil || o.cut {
 			down++
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -122,7 +123,8 @@ func (w *World) finish() {
 		w.miss(nil, "rest: all servers are deleted, and %d are not gone", n)
 	}
 	for _, m := range w.hosts {
-		if len(m.standing())+len(m.book.renames) > 0 {
+		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.book.renames)), func(r rename) bool { return !r.done }) // the others are forgotten with the next line
+		if len(m.standing()) > 0 || begun {
 			w.miss(m, "left: all servers are deleted, and the host has %v", m.standing())
 		}
 	}

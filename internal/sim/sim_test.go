@@ -66,7 +66,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("nobody ever did %q", kind)
 		}
 	}
-	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "move refused", "crash",
+	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "room made", "crash",
 		"given up", "start refused", "out of order"} {
 		if happened[what] == 0 && ops >= usualOps {
 			t.Errorf("%q never happened", what)
