@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -85,6 +87,9 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	if !utf8.Valid(data) {
 		return fault.New(fault.Invalid, op, "Malformed JSON: the text is not UTF-8")
 	}
+	if halfPair(data) { // Go would put another character in its place, and the original falls over it
+		return fault.New(fault.Invalid, op, "Malformed JSON: half of a surrogate pair is no character")
+	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
@@ -135,6 +140,43 @@ func Names(data []byte, member string) (names []string) {
 		names = append(names, text)
 	}
 	return names
+}
+
+// halfPair says whether a text in JSON has an escape such as \ud83d without its other half.
+func halfPair(data []byte) bool {
+	for at := bytes.IndexByte(data, '\\'); at >= 0 && at < len(data); {
+		r := escaped(data[at:])
+		switch {
+		case r < 0:
+			at += 2
+		case !utf16.IsSurrogate(r):
+			at += 6
+		case utf16.DecodeRune(r, escaped(data[at+6:])) == utf8.RuneError:
+			return true
+		default:
+			at += 12
+		}
+		if at < len(data) {
+			next := bytes.IndexByte(data[at:], '\\')
+			if next < 0 {
+				return false
+			}
+			at += next
+		}
+	}
+	return false
+}
+
+// escaped is the character that \uXXXX at the beginning stands for; -1: there is none.
+func escaped(data []byte) rune {
+	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(data[2:6]), 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 // sentence says what is wrong, and where: of several mistakes the first by place, so that one body has one sentence.
