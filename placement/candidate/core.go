@@ -46,7 +46,7 @@ func (x *explainer) contradiction() (keep set, rough bool) {
 }
 
 // smallWork is how many providers an explanation may look at again, however few hosts it was about.
-const smallWork = 1_000
+const smallWork = 300
 
 func (s set) add(o set) {
 	for i, v := range o {
@@ -94,7 +94,7 @@ func (x *explainer) feasible(keep set, work int) bool {
 		return false
 	}
 	ask, items := x.pieces.with(keep)
-	h := newHost(compile(x.snapshot, ask, x.stop))
+	h := newHost(compileWith(x.snapshot, x.plan.sharing, ask, x.stop))
 	if h.nothing != "" {
 		return false
 	}

@@ -15,7 +15,7 @@ type sharer struct {
 // lend finds the sharing providers that can serve any kind in other trees.
 func (p *plan) lend() {
 	p.lenders = map[index.No][]int{}
-	for place := range p.snapshot.Sharers() {
+	for _, place := range p.sharing {
 		var kinds []int
 		for i := range p.kinds {
 			if k := &p.kinds[i]; !(k.spread && k.inTree) && k.fits(place.Node()) && k.suits(place) {

@@ -65,12 +65,7 @@ func (x *explainer) lendable(k *kind) bool {
 	if k.spread && k.inTree {
 		return false
 	}
-	for _, places := range x.lenders {
-		if slices.ContainsFunc(places, k.offered) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.plan.sharing, k.offered)
 }
 
 // have says what the hosts left do.

@@ -40,7 +40,7 @@ func (x *explainer) nearest() []Miss {
 	}
 	out := make([]Miss, len(best))
 	for i, b := range best {
-		out[i] = miss(b.tree, x.deficits(b.tree, x.stages[x.classes[b.class].stage]))
+		out[i] = miss(b.tree, x.deficits(b.tree, &x.classes[b.class]))
 	}
 	return out
 }
@@ -106,8 +106,9 @@ func multiple(a, n int) int {
 }
 
 // deficits says what a host lacks at the stage it fails.
-func (x *explainer) deficits(t *index.Tree, s stage) []Deficit {
-	switch s.rule {
+func (x *explainer) deficits(t *index.Tree, st *standing) []Deficit {
+	note := ""
+	switch s := x.stages[st.stage]; s.rule {
 	case rooted:
 		return []Deficit{{Cause: Excluded, Asks: 1, Note: "its root is not one " + rootWords(x.pieces.ask)}}
 	case offered:
@@ -116,16 +117,12 @@ func (x *explainer) deficits(t *index.Tree, s stage) []Deficit {
 		return []Deficit{x.unqualified(t, &x.plan.kinds[s.at])}
 	case free:
 		return x.short(t, s.at)
-	case together:
-		return x.crowded(t, x.loose.plan, x.loose.plan.parts[s.at].kinds, "")
-	}
-	x.host.survey(t)
-	h, r := x.crowd(t)
-	note := "same_subtree"
-	if r == isolated {
+	case isolated:
 		note = "group_policy=isolate"
+	case subtree:
+		note = "same_subtree"
 	}
-	return x.crowded(t, h.plan, h.plan.parts[h.stuck].kinds, note)
+	return x.crowded(t, st.by, st.stuck, note)
 }
 
 // unqualified tells whether providers with what a kind asks lack something, or have something that the kind forbids.

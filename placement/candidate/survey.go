@@ -45,6 +45,8 @@ type standing struct {
 	stage int     // the one that they fail
 	lack  float64 // how much is lacking, in parts of what is asked
 	core  int     // position in explainer.cores: pieces of the ask that they cannot meet together
+	stuck []int   // kinds of one of the plans, by, that do not find room together
+	by    *plan
 	supply
 }
 
@@ -61,7 +63,7 @@ func newExplainer(s *index.Snapshot, ask resource.Ask, stop Until) *explainer {
 		}
 		x.loose = newHost(x.plan.relaxed(false))
 	}
-	for place := range s.Sharers() {
+	for _, place := range x.plan.sharing {
 		if x.lenders == nil {
 			x.lenders = map[index.No][]index.Place{}
 		}
@@ -178,6 +180,7 @@ func (x *explainer) judge(st *standing) {
 			st.stage = x.stage(r, h.stuck)
 		}
 		st.lack = h.lack(&h.plan.parts[h.stuck])
+		st.by, st.stuck = h.plan, h.plan.parts[h.stuck].kinds
 		why.host = h
 		x.blame(why, h)
 	}
