@@ -107,7 +107,7 @@ func (o *office) takeReport(r host.Report) {
 	o.report, o.reports = r, o.reports+1
 	free := 0
 	for _, d := range r.Devices {
-		if d.Type == "" || d.State == "" || (d.State == string(device.Available)) != (d.Holder == "") {
+		if d.Type == "" || d.State == "" || (d.State == string(device.Claimed) || d.State == string(device.Allocated)) != (d.Holder != "") {
 			o.t.Errorf("a device that compute cannot take: %+v", d)
 		}
 		if d.Holder == "" {

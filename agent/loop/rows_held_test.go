@@ -325,3 +325,42 @@ func (w *world) gpu2(id string) host.Server {
 	s.Requests[0].ID = "r-new"
 	return s
 }
+
+// While nothing is reported devices are given as ever: those of a physical network too (S0), and a PF or its VFs, whoever comes first (S4, S5).
+func TestRowsOfLegacyTracking(t *testing.T) {
+	pf := func(w *world, id string) host.Server {
+		s := w.legacy(id, 1)
+		s.Requests[0].Alias, s.Requests[0].Class, s.Requests[0].ProductID, s.Requests[0].Type = "pf", pfOf, "1572", "type-PF"
+		return s
+	}
+	story(t, "S0 physical_network", func(t *testing.T, w *world) {
+		w.options.ReportInPlacement = false
+		rules(w, strings.TrimSuffix(vfRule, "}")+`,"physical_network":"physnet1"}`)
+		_, stop := w.begin()
+		w.office.assign(w.legacy("s1", 2))
+		w.untilPhase(host.Running, "s1")
+		if len(w.holders()) != 2 {
+			t.Errorf("%v", w.holders())
+		}
+		must(t, stop())
+		w.consistent("s1")
+	})
+	for row, order := range map[string][2]func(*world, string) host.Server{
+		"S4 a PF, then one of its VFs": {pf, func(w *world, id string) host.Server { return w.legacy(id, 1) }},
+		"S5 a VF, then its PF":         {func(w *world, id string) host.Server { return w.legacy(id, 1) }, pf},
+	} {
+		story(t, row, func(t *testing.T, w *world) {
+			w.options.ReportInPlacement = false
+			rules(w, `[{"product_id":"1572","address":"0000:3b:00.0"},{"product_id":"154c","address":"0000:3b:00.*"}]`)
+			_, stop := w.begin()
+			first := order[0](w, "s1")
+			w.office.assign(first)
+			w.untilPhase(host.Running, "s1")
+			w.office.assign(first, order[1](w, "s2"))
+			w.untilPhase(host.Failed, "s2")
+			contains(t, w.office.guest("s2").Message, "is unavailable because s1 holds")
+			must(t, stop())
+			w.consistent("s1")
+		})
+	}
+}

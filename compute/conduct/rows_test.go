@@ -307,7 +307,9 @@ func TestLiveMigrationTriesTheNextHost(t *testing.T) {
 // nothing.
 func TestM13TheSecondCandidateOfTheHost(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
+	c.agents.mu.Lock()
 	c.agents.devices["a"] = append(c.agents.devices["a"], "0000:3c:00.0")
+	c.agents.mu.Unlock()
 	c.ledger.second("a", 1)
 	c.report("a")
 	claims, lost := 0, provider.ID("")
