@@ -43,6 +43,23 @@ func (x *explainer) learn(why *marker) {
 	x.met = append(x.met, of.core)
 }
 
+// ease remembers that a host meets all but what the last rules of the funnel ask, from this one on.
+func (x *explainer) ease(r rule) {
+	if r < isolated || x.eased[r] {
+		return
+	}
+	x.eased[r] = true
+	met := make(set, x.pieces.count)
+	for at := range met {
+		met[at] = true
+	}
+	met[x.pieces.policy] = r == subtree
+	for _, at := range x.pieces.subtrees {
+		met[at] = false
+	}
+	x.met = append(x.met, met)
+}
+
 // roots marks what is asked of the root.
 func (m *marker) roots() {
 	m.mark(m.required...)

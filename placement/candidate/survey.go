@@ -31,11 +31,12 @@ type explainer struct {
 	outside  int // how many hosts the narrowing leaves out
 	lenders  map[index.No][]index.Place
 	near     []index.Place
-	why      marker // in the making
-	met      []set  // each: pieces that some host meets together
-	tight    []set  // each: pieces that some host would meet together less all that any one form of them asks
-	gone     set    // amounts for which no provider of the whole fleet has room; nil until it is asked for
-	spent    int    // providers looked at
+	why      marker            // in the making
+	met      []set             // each: pieces that some host meets together
+	tight    []set             // each: pieces that some host would meet together less all that any one form of them asks
+	eased    [subtree + 1]bool // by rule: it is remembered what a host meets that fails no more than that
+	gone     set               // amounts for which no provider of the whole fleet has room; nil until it is asked for
+	spent    int               // providers looked at
 }
 
 // standing is how far the hosts of one class came, and what they have of what they lack there.
@@ -181,6 +182,7 @@ func (x *explainer) judge(st *standing) {
 		}
 		st.lack = h.lack(&h.plan.parts[h.stuck])
 		st.by, st.stuck = h.plan, h.plan.parts[h.stuck].kinds
+		x.ease(r)
 		why.host = h
 		x.blame(why, h)
 	}
