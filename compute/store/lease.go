@@ -32,6 +32,7 @@ type Terms struct {
 	Life    time.Duration               // how long it lasts without being renewed: 6 s
 	Renew   time.Duration               // how often it is renewed: 1 s
 	Look    time.Duration               // how often one who waits looks again: 100 ms
+	Take    time.Duration               // how long to wait for what the holder before has begun to write, which a machine without power leaves open: 20 s
 	Dead    func(Holder) bool           // whether a holder is known to have ended; nil: of nobody
 	Alive   func(Holder) bool           // whether it is known to run: then it has twice the time to renew; nil: of nobody
 	Waiting func(Holder, time.Duration) // called before waiting, for so long at most, for a holder that may have ended; nil: nobody is told
@@ -205,13 +206,9 @@ func (l *Lease) look(ctx context.Context) (out sight, err error) {
 	return out, err
 }
 
-// longestTake is how long to wait for what the holder before has begun to write. A machine that lost its power in the middle of that leaves it open
-// until the database server notices.
-const longestTake = 20 * time.Second
-
 // take writes this process down as the holder, if all is as it was seen.
 func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
-	waiting, cancel := context.WithTimeout(ctx, longestTake)
+	waiting, cancel := context.WithTimeout(ctx, l.terms.Take)
 	defer cancel()
 	err = l.db.Write(waiting, func(tx *sqldb.Tx) error { return l.put(waiting, tx, seen) })
 	switch {
@@ -276,6 +273,7 @@ func (t Terms) filled() Terms {
 	t.Life = cmp.Or(t.Life, 6*time.Second)
 	t.Renew = cmp.Or(t.Renew, time.Second)
 	t.Look = cmp.Or(t.Look, 100*time.Millisecond)
+	t.Take = cmp.Or(t.Take, 20*time.Second)
 	if t.Dead == nil {
 		t.Dead = func(Holder) bool { return false }
 	}

@@ -143,7 +143,7 @@ func fencedOff(t *testing.T, url string) {
 
 // A write that saw the lease is kept before anybody else has it.
 func begunFirst(t *testing.T, url string) {
-	first, second := another(t, url), another(t, url)
+	first, second, third := another(t, url), another(t, url), another(t, url)
 	_, err := first.Hold(t.Context(), holder("first"), brief())
 	must(t, err)
 	must(t, first.Create(t.Context(), server("s", 1)))
@@ -161,6 +161,13 @@ func begunFirst(t *testing.T, url string) {
 	<-begun
 	terms, held := brief(), make(chan error, 1)
 	terms.Dead = func(store.Holder) bool { return true }
+	short := terms
+	short.Take = time.Second
+	_, err = third.Hold(t.Context(), holder("third"), short)
+	is(t, err, fault.Unavailable)
+	if !strings.Contains(fault.TextOf(err), "still waits for the end of what process 4711 on host db1") {
+		t.Errorf("it does not say what it waited for: %v", err)
+	}
 	go func() {
 		_, err := second.Hold(t.Context(), holder("second"), terms)
 		held <- err
