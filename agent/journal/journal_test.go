@@ -283,3 +283,18 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// K24 of pci.md 7.12: what is known of a claimed device comes back as it was, of one that says much and of one that says little.
+func TestK24AClaimComesBackAsItWas(t *testing.T) {
+	dir := t.TempDir()
+	much, little := claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "0000:3c:00.0")
+	little.State = device.Allocated
+	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0", Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
+	j := open(t, dir)
+	ok(t, j.Put("s1", []device.Claim{much, little}))
+	ok(t, j.Close())
+	got, _ := open(t, dir).State().Of("s1")
+	if want := []device.Claim{much, little}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
