@@ -200,13 +200,18 @@ func (m *marker) mark(pieces ...int) {
 
 // amounts marks what a kind asks. Groups without resources are nothing without their conditions.
 func (m *marker) amounts(p *plan, kind int) {
-	class := p.kinds[kind].class
-	m.conditions(p, kind, func(f *form) []int {
-		if len(f.group.Resources) == 0 {
-			return f.conditions([]int{f.amount(class)})
+	k, last := &p.kinds[kind], -1
+	for _, i := range k.items {
+		if m.of[i] == last {
+			continue
 		}
-		return []int{f.amount(class)}
-	})
+		last = m.of[i]
+		f := &m.forms[last]
+		m.mark(f.amount(k.class))
+		if len(f.group.Resources) == 0 {
+			m.mark(f.conditions(nil)...)
+		}
+	}
 }
 
 // whole marks what a kind asks with its conditions.
@@ -283,7 +288,7 @@ func (x *explainer) excuse(why *marker, p *plan, kind int, t *index.Tree, around
 	}
 	for c := range k.terms() {
 		one := k.term(c)
-		if !slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && one.admits(t, at) }) {
+		if k.terms() == 1 || !slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && one.admits(t, at) }) {
 			why.conditions(p, kind, func(f *form) []int { return why.term(f, k, c) })
 			return
 		}
@@ -348,23 +353,23 @@ func (k *kind) terms() int {
 // term is the kind with one of its conditions alone.
 func (k *kind) term(c int) kind {
 	one := kind{spread: k.spread, needs: k.needs}
-	lists := []struct {
-		n   int
-		put func(i int)
-	}{
-		{len(k.required), func(i int) { one.required = k.required[i : i+1] }},
-		{len(k.banned), func(i int) { one.banned = k.banned[i : i+1] }},
-		{len(k.within), func(i int) { one.within = k.within[i : i+1] }},
-		{len(k.without), func(i int) { one.without = k.without[i : i+1] }},
-		{1, func(int) { one.inTree, one.tree = k.inTree, k.tree }},
+	if c < len(k.required) {
+		one.required = k.required[c : c+1]
+		return one
 	}
-	for _, list := range lists {
-		if c < list.n {
-			list.put(c)
-			break
-		}
-		c -= list.n
+	if c -= len(k.required); c < len(k.banned) {
+		one.banned = k.banned[c : c+1]
+		return one
 	}
+	if c -= len(k.banned); c < len(k.within) {
+		one.within = k.within[c : c+1]
+		return one
+	}
+	if c -= len(k.within); c < len(k.without) {
+		one.without = k.without[c : c+1]
+		return one
+	}
+	one.inTree, one.tree = k.inTree, k.tree
 	return one
 }
 

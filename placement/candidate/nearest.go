@@ -275,6 +275,9 @@ func (p *plan) compare(t *index.Tree, around []index.Place, kinds []int, of need
 	}
 	sum := p.tally(t, around, kinds, of, func(at index.Place, st *index.Stock) {
 		if st.Used > 0 && len(d.Taken) < mostTaken {
+			if d.Taken == nil {
+				d.Taken = make([]provider.ID, 0, mostTaken)
+			}
 			d.Taken = append(d.Taken, at.Node().ID)
 		}
 	})
