@@ -89,16 +89,45 @@ func asWanted(g hypervisor.Guest, want host.Server) bool {
 	return g.Stopped == (want.Power == host.Off) && g.Build == want.Build
 }
 
-// change starts, stops or rebuilds a guest with the devices that it has. It is never given up: what cannot be changed stays as it is,
-// with its devices, and is tried again and again.
+// change starts, stops or rebuilds a guest with the devices that it has. The guest is never given up: what cannot be changed stays as it is,
+// with its devices. While the hypervisor does not answer it is tried again and again; what it refuses, compute is told of.
 func (a *Agent) change(ctx context.Context, want host.Server, j *job) error {
 	a.mu.Lock()
 	held := a.set.Held(resource.ConsumerID(want.ID))
 	a.mu.Unlock()
-	if err := a.build(ctx, want, held); err != nil {
+	err := a.build(ctx, want, held)
+	switch {
+	case err == nil:
+		return a.goOn(ctx, want, j)
+	case ctx.Err() != nil || fault.Is(err, fault.Unavailable):
 		return err
 	}
-	return a.goOn(ctx, want, j)
+	return a.refuse(ctx, want, held, err)
+}
+
+// refuse tells compute that the hypervisor will not do with a guest what is wanted, and what the guest does.
+func (a *Agent) refuse(ctx context.Context, want host.Server, held []device.Claim, why error) error {
+	guests, err := a.o.Hypervisor.Guests(ctx)
+	if err != nil {
+		return fault.Wrap("", "hypervisor.Guests", err)
+	}
+	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == want.ID && !g.Departed })
+	if i < 0 {
+		a.mu.Lock()
+		delete(a.guests, want.ID)
+		a.mu.Unlock()
+		return why // it is not there any more: it is built, again
+	}
+	a.mu.Lock()
+	a.guests[want.ID] = guests[i]
+	a.mu.Unlock()
+	told := a.stand(want, host.Refused, held)
+	told.Build, told.Message, told.Power = guests[i].Build, fault.TextOf(why), host.On
+	if guests[i].Stopped {
+		told.Power = host.Off
+	}
+	a.log.Warn("a guest stays as it is", "server", want.ID, "error", why)
+	return a.end(ctx, want, told)
 }
 
 // goOn is what comes when the guest is as it shall be: it goes on a journey, or that is all.

@@ -1,11 +1,15 @@
 package loop
 
 import (
+	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
 )
 
 // What an agent says of guests has numbers that only rise, from one agent of a journal to the next.
@@ -51,5 +55,74 @@ func TestWhatIsSaidIsCounted(t *testing.T) {
 		if last := again(); last.Instance != "another" || last.Number > 2*perStart {
 			t.Errorf("with a new journal: %+v", last)
 		}
+	})
+}
+
+// What the hypervisor refuses to do with a guest is told once, with what the guest does; the guest stays, and what is wanted later is tried.
+func TestWhatTheHypervisorRefuses(t *testing.T) {
+	story(t, "a guest that does not stop", func(t *testing.T, w *world) {
+		var refuses atomic.Bool
+		var tries atomic.Int32
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "build" && refuses.Load() {
+				tries.Add(1)
+				return fault.New(fault.Internal, "test", "no answer to ACPI")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		refuses.Store(true)
+		w.office.assign(off(s))
+		w.untilPhase(host.Refused, "s1")
+		g := w.office.guest("s1")
+		if g.Power != host.On || g.Message != "no answer to ACPI" || len(g.Devices) != 1 || g.Build != 0 {
+			t.Errorf("%+v", g)
+		}
+		time.Sleep(5 * time.Minute)
+		if n := tries.Load(); n != 1 || w.office.conditions() != "" {
+			t.Errorf("tried %d times, %q", n, w.office.conditions())
+		}
+		w.office.assign(s) // compute has given the wish up
+		w.untilPhase(host.Running, "s1")
+		w.office.assign(off(s))
+		w.untilPhase(host.Refused, "s1")
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		refuses.Store(false)
+		w.office.assign(off(s))
+		w.untilPhase(host.Stopped, "s1")
+		refuses.Store(true)
+		w.office.assign(s)
+		w.untilPhase(host.Refused, "s1")
+		if g := w.office.guest("s1"); g.Power != host.Off {
+			t.Errorf("%+v", g)
+		}
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "a hypervisor that does not answer is asked again", func(t *testing.T, w *world) {
+		var away atomic.Bool
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "build" && away.Load() {
+				return fault.New(fault.Unavailable, "test", "libvirtd restarts")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		away.Store(true)
+		w.office.assign(off(s))
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "libvirtd restarts") })
+		if phase := w.office.phase("s1"); phase != host.Running {
+			t.Error(phase)
+		}
+		away.Store(false)
+		w.untilPhase(host.Stopped, "s1")
+		must(t, stop())
 	})
 }

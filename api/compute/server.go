@@ -30,7 +30,7 @@ type Server struct {
 	IPv6      string            `json:"accessIPv6"`
 	Links     []Link            `json:"links"`
 	Progress  *int              `json:"progress,omitempty"` // percent; only in the states that have one
-	Fault     *ServerFault      `json:"fault,omitempty"`    // only in ERROR and DELETED
+	Fault     *ServerFault      `json:"fault,omitempty"`    // in ERROR and DELETED, and when a wish about its guest was given up
 
 	DiskConfig   string  `json:"OS-DCF:diskConfig"` // MANUAL
 	Zone         string  `json:"OS-EXT-AZ:availability_zone"`
@@ -98,7 +98,7 @@ type ImageRef struct {
 	Links []Link `json:"links"`
 }
 
-// ServerFault is why a server is in ERROR.
+// ServerFault is why a server is in ERROR, or why its guest was not stopped, started or rebuilt.
 type ServerFault struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`

@@ -209,6 +209,7 @@ const (
 	Claimed  Phase = "claimed"  // the devices are journalled, the guest is about to be built
 	Running  Phase = "running"  // the guest runs with its devices
 	Stopped  Phase = "stopped"  // the guest is there with its devices and does not run, as it shall
+	Refused  Phase = "refused"  // the guest is there with its devices, and the hypervisor will not start, stop or rebuild it as it shall: it stays as it is
 	Departed Phase = "departed" // the guest runs where it was to go; its devices here are still held, for nobody
 	Failed   Phase = "failed"   // the guest cannot be built here; nothing of it is left and its devices are free again
 	Gone     Phase = "gone"     // the guest and its claims are no more
@@ -225,12 +226,15 @@ const (
 //
 // {server} in the path is the ID of the line. When an entry has come to stand under another ID (Was), the agent tells its phase anew, under the
 // new ID: a move goes on only then.
+//
+// With phase refused the wish is given up: compute takes what the guest does for what it shall do, and the next line says so.
 type Guest struct {
 	Phase   Phase    `json:"phase"`
-	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed, running and stopped
+	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed, running, stopped and refused
 	Parts   []Placed `json:"parts,omitempty"`   // where the guest's NUMA cells lie, with the same phases
-	Build   int      `json:"build,omitempty"`   // Server.Build of the guest that stands there, with phases claimed, running and stopped
-	Message string   `json:"message,omitempty"` // the sentence of a failure
+	Build   int      `json:"build,omitempty"`   // Server.Build of the guest that stands there, with the same phases
+	Power   Power    `json:"power,omitempty"`   // with phase refused: what the guest does; absent: On
+	Message string   `json:"message,omitempty"` // the sentence of a failure or a refusal
 
 	Instance string `json:"instance,omitempty"` // of the agent, as in its report
 	Number   int64  `json:"number,omitempty"`   // larger than in all that this instance has said before, also before it was begun anew; absent: it does not count

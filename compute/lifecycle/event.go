@@ -106,6 +106,18 @@ type GuestStopped struct {
 	Build   int
 }
 
+// GuestRefused comes from the agent of Host: the guest is there with these devices, and the hypervisor will not start, stop or rebuild it
+// as it shall. It stays as it is.
+type GuestRefused struct {
+	Host    string
+	As      string
+	Devices []schedule.Picked
+	Parts   []numa.Placed
+	Build   int  // of the guest that is there
+	Stopped bool // it does not run
+	Message string
+}
+
 // GuestDeparted comes from the agent of Host: the guest runs where it was to go by live migration.
 type GuestDeparted struct{ Host, As string }
 
@@ -184,6 +196,7 @@ func (Told) event()            {}
 func (GuestClaimed) event()    {}
 func (GuestRunning) event()    {}
 func (GuestStopped) event()    {}
+func (GuestRefused) event()    {}
 func (GuestDeparted) event()   {}
 func (GuestFailed) event()     {}
 func (GuestGone) event()       {}

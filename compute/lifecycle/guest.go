@@ -19,6 +19,7 @@ type said struct {
 	parts    []numa.Placed
 	build    int
 	message  string
+	stopped  bool // with phase refused
 }
 
 // Expects reports whether a guest of this consumer is awaited on a host: it stands in the assignments there.
@@ -91,6 +92,8 @@ func ownGuest(s Server, g said, now time.Time) Server {
 		return broken(s, g.message, now)
 	case "departed":
 		return s // it goes nowhere
+	case "refused":
+		return refuse(s, g, now)
 	}
 	switch s.State {
 	case Receiving, Crossing:
@@ -112,6 +115,36 @@ func ownGuest(s Server, g said, now time.Time) Server {
 		}
 	}
 	return s // else it is not in the assignments, or not any more: late
+}
+
+// refuse gives up what was to be done to a guest, because its hypervisor will not do it: what the guest does is from now on what it shall do.
+// The user reads why, and may ask again.
+func refuse(s Server, g said, now time.Time) Server {
+	switch s.State {
+	case Receiving, Crossing: // nothing but its devices was asked for
+		return hear(s, g, now)
+	case Assigned, Active, Resized:
+		s = hear(s, g, now)
+	default:
+		return s // late
+	}
+	what := "started"
+	switch {
+	case s.Doing == Rebuilding || g.build != s.Builds:
+		what = "rebuilt"
+	case !g.stopped:
+		what = "stopped"
+	}
+	s.Was, s.Doing, s.Stopped, s.Builds, s.Power = "", "", g.stopped, g.build, On
+	if g.stopped {
+		s.Power = Off
+	}
+	if s.State == Assigned {
+		s = arrive(s, now, g.stopped)
+	}
+	text := fmt.Sprintf("The guest cannot be %s on %s: %s. It stays as it is; ask again when that has been seen to.", what, g.host, bare(g.message))
+	s.Refusal = &Fault{Code: 500, Message: text, Created: now}
+	return mark(s, now, text)
 }
 
 // settle ends what is being done to a guest that is there, when the agent says so.
@@ -188,6 +221,13 @@ func broken(s Server, message string, now time.Time) Server {
 
 // sourceGuest takes in what is said of the guest at the source of a move.
 func sourceGuest(s Server, g said, now time.Time) Server {
+	refused := g.phase == "refused"
+	if refused {
+		g.phase = "running"
+		if g.stopped {
+			g.phase = "stopped"
+		}
+	}
 	here := g.phase != "gone" && g.phase != "failed"
 	if here && g.as == s.Move.From.Consumer && s.Move.Keyed && s.Move.From.Was != "" {
 		s.change().From.Was = "" // the agent knows it by its new id
@@ -202,6 +242,9 @@ func sourceGuest(s Server, g said, now time.Time) Server {
 		}
 		if s.State == Handing {
 			return try(s, now)
+		}
+		if refused && s.State == Halting && !m.Down {
+			return back(s, now, fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, bare(g.message)))
 		}
 		if s.State == Halting && m.Down {
 			s.State = Assigned

@@ -57,11 +57,13 @@ func move(s Server, e Event, now time.Time) (next Server, known bool) {
 	case Told:
 		return listen(s, e, now)
 	case GuestClaimed:
-		return hears(s, said{"claimed", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+		return hears(s, said{"claimed", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
 	case GuestRunning:
-		return hears(s, said{"running", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+		return hears(s, said{"running", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
 	case GuestStopped:
-		return hears(s, said{"stopped", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+		return hears(s, said{"stopped", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
+	case GuestRefused:
+		return hears(s, said{"refused", e.Host, e.As, e.Devices, e.Parts, e.Build, e.Message, e.Stopped}, now), true
 	case GuestDeparted:
 		return hears(s, said{phase: "departed", host: e.Host, as: e.As}, now), true
 	case GuestFailed:

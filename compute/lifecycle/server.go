@@ -56,6 +56,7 @@ type Server struct {
 	Migration *Migration        `json:",omitempty"` // the present or the last move, as told to operators
 	Asked     string            `json:",omitempty"` // id of the last wish that was taken in
 	Fault     *Fault            // why it is in ERROR
+	Refusal   *Fault            `json:",omitempty"` // why the last wish about its guest was given up, while all else is well
 	Trail     []Mark            // what happened, oldest first; bounded
 	Created   time.Time
 	Updated   time.Time

@@ -43,7 +43,8 @@ func events(s Server) []Event {
 		list = append(list, Dropped{Consumer: as})
 		for _, host := range []string{"a", "b", ""} {
 			list = append(list, GuestClaimed{Host: host, As: as, Devices: picked}, GuestRunning{Host: host, As: as, Devices: picked},
-				GuestStopped{Host: host, As: as, Devices: picked}, GuestDeparted{Host: host, As: as},
+				GuestStopped{Host: host, As: as, Devices: picked}, GuestRefused{Host: host, As: as, Devices: picked, Message: "no"},
+				GuestRefused{Host: host, As: as, Devices: picked, Message: "no", Stopped: true}, GuestDeparted{Host: host, As: as},
 				GuestFailed{Host: host, As: as, Message: "no hugepages"}, GuestGone{Host: host, As: as})
 		}
 	}
@@ -107,6 +108,8 @@ func (w world) after(before Server, e Event, now Server) world {
 	case GuestRunning:
 		w.stands(before, e.Host, e.As)
 	case GuestStopped:
+		w.stands(before, e.Host, e.As)
+	case GuestRefused:
 		w.stands(before, e.Host, e.As)
 	case GuestDeparted:
 		w.renamed(before, e.Host, e.As)

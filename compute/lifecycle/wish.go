@@ -59,7 +59,7 @@ func take(s Server, e Asked, now time.Time) Server {
 	if s.Refuse(e.Action, e.Hard) != "" {
 		return s
 	}
-	s.Asked = e.ID
+	s.Asked, s.Refusal = e.ID, nil
 	switch e.Action {
 	case Start:
 		s.Power, s.Doing = On, PoweringOn

@@ -238,6 +238,8 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 		return lifecycle.GuestRunning{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
+	case host.Refused:
+		return lifecycle.GuestRefused{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build, Stopped: g.Power == host.Off, Message: g.Message}, nil
 	case host.Departed:
 		return lifecycle.GuestDeparted{Host: name, As: id}, nil
 	case host.Failed:
@@ -245,8 +247,8 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Gone:
 		return lifecycle.GuestGone{Host: name, As: id}, nil
 	}
-	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Stopped,
-		host.Departed, host.Failed, host.Gone)
+	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Stopped,
+		host.Refused, host.Departed, host.Failed, host.Gone)
 }
 
 // hostDown is PUT /berth/v1/hosts/{host}/down: an operator says that the host is dead for good.

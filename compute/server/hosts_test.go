@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 )
 
@@ -126,6 +127,32 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 	}
 	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Running, Devices: []host.Picked{{Address: "x"}}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
+	}
+}
+
+// What the hypervisor refuses is read where users and operators look, and the server is not in ERROR.
+func TestARefusedStop(t *testing.T) {
+	h, ctx := start(t), t.Context()
+	h.flavor("small", nil)
+	id := h.server(h.admin, "s", "small")
+	h.place(id, "host1")
+	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Running}); err != nil {
+		t.Fatal(err)
+	}
+	h.tell(id, lifecycle.Asked{ID: "w", Action: lifecycle.Stop})
+	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.admin.Server(ctx, id)
+	if err != nil || s.Status != "ACTIVE" || s.Fault == nil || !strings.Contains(s.Fault.Message, "cannot be stopped on host1: no answer to ACPI") {
+		t.Errorf("%s %+v %v", s.Status, s.Fault, err)
+	}
+	if why, err := h.admin.Why(ctx, id); err != nil || why.Fault != s.Fault.Message || why.Task != "" {
+		t.Errorf("%+v %v", why, err)
+	}
+	h.tell(id, lifecycle.Asked{ID: "again", Action: lifecycle.Stop})
+	if s, err := h.admin.Server(ctx, id); err != nil || s.Fault != nil {
+		t.Errorf("%+v %v", s.Fault, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -65,8 +66,8 @@ func explain(s lifecycle.Server) compute.Why {
 	for _, f := range s.Falls {
 		w.Falls = append(w.Falls, compute.WhyFall{Step: string(f.Step), Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
 	}
-	if s.Fault != nil {
-		w.Fault, w.Details = s.Fault.Message, s.Fault.Details
+	if f := cmp.Or(s.Fault, s.Refusal); f != nil {
+		w.Fault, w.Details = f.Message, f.Details
 	}
 	for _, m := range s.Trail {
 		w.Trail = append(w.Trail, compute.WhyMark{At: m.At, Text: m.Text, Times: m.Times})

@@ -176,6 +176,7 @@ func full() lifecycle.Server {
 	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", Stay: true, As: "m", From: from, Keyed: true, Halted: true, Down: true, Back: true, Failed: "f", Lost: "l"}
 	from.Consumer = "m0"
 	s.Left = []lifecycle.Stay{from}
+	s.Refusal = &lifecycle.Fault{Code: 500, Message: "r", Details: "d", Created: noon}
 	s.Voices = []lifecycle.Voice{{Host: "h", Instance: "i", Number: 1<<32 + 7}}
 	s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h", OldFlavor: "0", NewFlavor: "1", Begun: noon, Updated: noon}
 	return s

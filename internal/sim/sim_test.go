@@ -67,7 +67,7 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "room made", "crash",
-		"given up", "start refused", "out of order"} {
+		"given up", "start refused", "out of order", "refused"} {
 		if happened[what] == 0 && ops >= usualOps {
 			t.Errorf("%q never happened", what)
 		}
