@@ -140,7 +140,7 @@ func (x *explainer) elsewhere(p *plan, try func(class int) bool) bool {
 		if fresh(t) {
 			return true
 		}
-		if n++; n == fewTrees && size > fewTrees {
+		if n++; n == x.few && size > x.few {
 			return x.anywhere(fresh)
 		}
 	}

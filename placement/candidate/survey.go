@@ -36,6 +36,7 @@ type explainer struct {
 	tight    []set             // each: pieces that some host would meet together less all that any one form of them asks
 	eased    [subtree + 1]bool // by rule: it is remembered what a host meets that fails no more than that
 	gone     set               // amounts for which no provider of the whole fleet has room; nil until it is asked for
+	few      int               // so many hosts are tried one by one before one of each shape is
 	spent    int               // providers looked at
 }
 
@@ -55,7 +56,7 @@ type standing struct {
 type supply struct{ free, of, reserved int }
 
 func newExplainer(s *index.Snapshot, ask resource.Ask, stop Until) *explainer {
-	x := &explainer{snapshot: s, stop: stop, plan: compile(s, ask, stop)}
+	x := &explainer{snapshot: s, stop: stop, plan: compile(s, ask, stop), few: fewTrees}
 	x.host = newHost(x.plan)
 	x.loose = x.host
 	if len(x.plan.subtrees) > 0 || x.plan.isolate {
