@@ -20,7 +20,11 @@ func (d die) mutate(body string) string {
 	}
 	at := places[d.n(0, len(places)-1)]
 	from, to, value, end := at[0], at[1], at[4], at[5]
-	switch d.n(0, 7) {
+	kind := d.n(0, 7)
+	if kind == 0 && strings.HasPrefix(body[from:], `"uuid"`) {
+		kind = 4 // without it each server would make up one of its own
+	}
+	switch kind {
 	case 0:
 		return strings.Replace(body[:from]+body[to:], ", }", "}", 1)
 	case 1:
