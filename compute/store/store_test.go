@@ -156,6 +156,7 @@ func on(id, host string) lifecycle.Server {
 func full() lifecycle.Server {
 	s := on("full", "h")
 	s.Description, s.Image, s.KeyName, s.Zone, s.Metadata, s.Tags = "d", "i", "k", "z", map[string]string{"a": "b"}, []string{"t"}
+	s.Frozen = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3, Properties: map[string]string{"hw_numa_nodes": "1"}}
 	s.Flavor = flavor.Flavor{ID: "1", Name: "small", Description: "d", VCPUs: 1, MemoryMB: 2, DiskGB: 3, Ephemeral: 4, Swap: 5, RXTXFactor: 1, Public: true,
 		Disabled: true, ExtraSpecs: map[string]string{"x": "y"}}
 	s.Ask = resource.Ask{Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{{"A", "B"}},
