@@ -174,7 +174,7 @@ func full() lifecycle.Server {
 	s.Least, s.Was, s.Power, s.Stopped, s.Doing, s.Builds, s.Shelf, s.Together, s.Asked = 2, "w", lifecycle.Off, true, lifecycle.Rebooting, 3, true, true, "wish"
 	from := lifecycle.Stay{Consumer: "m", Was: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests, Choice: &s.Choices[0],
 		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Heard: true, Gone: true}
-	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", Stay: true, As: "m", From: from, Keyed: true, Halted: true, Down: true, Back: true, Failed: "f", Lost: "l"}
+	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", Stay: true, As: "m", From: from, Keyed: true, Halted: true, Down: true, Back: true, Failed: "f", Lost: "l", Denied: 3}
 	from.Consumer = "m0"
 	s.Left = []lifecycle.Stay{from}
 	s.Refusal = &lifecycle.Fault{Code: 500, Message: "r", Details: "d", Created: noon}
