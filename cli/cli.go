@@ -36,8 +36,8 @@ type Commands struct {
 
 // Globals are the flags of every client command.
 type Globals struct {
-	PlacementURL string `help:"Where the Placement API is." default:"http://127.0.0.1:8778" env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
-	ComputeURL   string `help:"Where the Compute API is (without /v2.1)." default:"http://127.0.0.1:8774" env:"BERTH_COMPUTE_URL" placeholder:"URL"`
+	PlacementURL string `help:"Where the Placement API is. Default: ${default}." default:"http://127.0.0.1:8778" env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
+	ComputeURL   string `help:"Where the Compute API is (without /v2.1). Default: ${default}." default:"http://127.0.0.1:8774" env:"BERTH_COMPUTE_URL" placeholder:"URL"`
 	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]." default:"admin" env:"BERTH_TOKEN"`
 	Output       string `short:"o" help:"table for people, json for programs." enum:"table,json" default:"table"`
 

@@ -18,6 +18,7 @@ import (
 // DeviceCmd groups the commands on devices.
 type DeviceCmd struct {
 	List DeviceListCmd `cmd:"" help:"List devices: host, address, what it is, class, NUMA node, state, holder."`
+	Show DeviceShowCmd `cmd:"" help:"Show all that is known of one device."`
 
 	Clean DeviceCleanCmd `cmd:"" help:"Give a device for one-time use back: its host's agent runs the cleaning program, then it can be had again."`
 }
@@ -49,19 +50,23 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 			return err
 		}
 		if err == nil {
+			i := slices.IndexFunc(h.Devices, func(d host.Device) bool { return d.Address == c.Address })
+			if i >= 0 && h.Devices[i].Refused != "" {
+				return fault.New(fault.Conflict, op, "%s of %s is not clean: %s", c.Address, c.Host, h.Devices[i].Refused)
+			}
 			for _, sentence := range h.Conditions {
 				if strings.Contains(sentence, c.Address+" cannot be cleaned") && !slices.Contains(before.Conditions, sentence) {
 					return fault.New(fault.Conflict, op, "%s", sentence)
 				}
 			}
-			if !slices.ContainsFunc(h.Devices, func(d host.Device) bool { return d.Address == c.Address && d.Spent }) {
+			if i >= 0 && !h.Devices[i].Spent { // one that is gone may come back
 				_, err := fmt.Fprintf(g.stdout(), "%s of %s is clean\n", c.Address, c.Host)
 				return err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s; its agent may still be at it, see `berth device list` and `berth host list`", c.Address, c.Host, c.Wait)
+			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s; the wish stands until its agent has answered, see `berth device show` and `berth host list`", c.Address, c.Host, c.Wait)
 		case <-time.After(cmp.Or(c.pause, time.Second)):
 		}
 	}
@@ -89,7 +94,7 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 		}
 		list = append(list, d)
 		rows = append(rows, []string{d.Host, d.Address, d.VendorID + ":" + d.ProductID, dash(names(d.VendorID, d.ProductID)), d.Type,
-			d.ResourceClass, numaText(d.NUMANode), d.State, dash(d.Holder)})
+			d.ResourceClass, numaText(d.NUMANode), stateText(d), dash(d.Holder)})
 	}
 	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder"}, rows)
 }
@@ -105,6 +110,49 @@ func (c *DeviceCleanCmd) look(ctx context.Context, g *Globals) (host.Report, err
 		return host.Report{}, fault.New(fault.NotFound, "cli.device.clean", "no host %s has reported; `berth host list` lists them", c.Host)
 	}
 	return list[i], nil
+}
+
+// stateText is a device's state, and whether it must be cleaned first.
+func stateText(d host.Device) string {
+	switch {
+	case !d.Spent:
+		return d.State
+	case d.Refused != "":
+		return d.State + ", used, not cleaned"
+	case !d.Wanted.IsZero():
+		return d.State + ", to be cleaned"
+	}
+	return d.State + ", used"
+}
+
+// DeviceShowCmd shows one device.
+type DeviceShowCmd struct {
+	Host    string `arg:"" help:"Host that has the device."`
+	Address string `arg:"" help:"Address of the device, such as 0000:17:00.0."`
+}
+
+// Run prints the device.
+func (c *DeviceShowCmd) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	all, err := g.hosts().Devices(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(d host.Device) bool { return d.Host == c.Host && d.Address == c.Address })
+	if i < 0 {
+		return fault.New(fault.NotFound, "cli.device.show", "host %s offers no device %s; `berth device list` lists them", c.Host, c.Address)
+	}
+	d := all[i]
+	wanted := "-"
+	if !d.Wanted.IsZero() {
+		wanted = d.Wanted.UTC().Format(time.RFC3339)
+	}
+	return g.print(d, []string{"Field", "Value"}, pairs("host", d.Host, "address", d.Address, "id", d.VendorID+":"+d.ProductID,
+		"name", dash(deviceNames()(d.VendorID, d.ProductID)), "type", d.Type, "parent", dash(d.Parent), "numa_node", numaText(d.NUMANode),
+		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider", dash(d.Provider),
+		"state", stateText(d), "holder", dash(d.Holder), "one_time_use", yes(d.OneTimeUse), "used", yes(d.Spent),
+		"cleaning asked", wanted, "cleaning refused", dash(d.Refused)))
 }
 
 func numaText(node int) string {

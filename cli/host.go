@@ -13,6 +13,8 @@ type HostCmd struct {
 	List HostListCmd `cmd:"" help:"List hosts: when their agents last reported, and what is wrong on them."`
 	Down HostDownCmd `cmd:"" help:"Say that a host is dead for good: what servers have left there is given back without its agent, and nothing is put there. Make sure that it does not run."`
 	Up   HostUpCmd   `cmd:"" help:"Take that back: servers are put there again once its agent reports."`
+
+	Forget HostForgetCmd `cmd:"" help:"Remove a host that will never return, and its providers from Placement. Refused while anything stands on it."`
 }
 
 // HostDownCmd says that a host is dead.
@@ -25,6 +27,29 @@ func (c *HostDownCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	return g.compute().HostDown(ctx, c.Host, true)
+}
+
+// HostForgetCmd removes a host.
+type HostForgetCmd struct {
+	Host string `arg:"" help:"Name of the host."`
+}
+
+// Run tells compute, and prints what became of the providers.
+func (c *HostForgetCmd) Run(g *Globals) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	out, err := g.hosts().Forget(ctx, c.Host)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{}
+	for _, name := range out.Removed {
+		rows = append(rows, []string{name, "removed"})
+	}
+	for _, name := range out.Kept {
+		rows = append(rows, []string{name, "kept: it is somebody else's, or has such below it"})
+	}
+	return g.print(out, []string{"Provider", "What became of it"}, rows)
 }
 
 // HostUpCmd takes it back.

@@ -51,15 +51,20 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 			out.Cloud = append(out.Cloud, fmt.Sprintf("server %s (%s) is moving, it is %s; let it arrive, and confirm or revert it", s.Name, s.ID, statusOf(s)))
 		}
 	}
-	if len(hosts) == 0 {
-		out.Cloud = append(out.Cloud, "no agent has reported to compute yet; start the agents")
+	living := slices.DeleteFunc(slices.Clone(hosts), func(h host.Report) bool { return h.Dead })
+	if len(living) == 0 {
+		out.Cloud = append(out.Cloud, "no agent reports to compute; start the agents")
 	}
-	out.Cloud = append(out.Cloud, strangers(aliases, hosts)...)
+	out.Cloud = append(out.Cloud, strangers(aliases, living)...)
 	out.Ready = len(out.Cloud) == 0
 	for _, h := range hosts {
 		one := PreflightHost{Host: h.Host, Reports: h.InPlace, Stops: []string{}, Notes: append([]string{}, h.Conditions...)}
+		if h.Dead { // nothing is put there, whatever it reported last
+			out.Hosts = append(out.Hosts, one)
+			continue
+		}
 		if ago := now.Sub(h.Seen); ago > hostSilence {
-			one.Stops = append(one.Stops, fmt.Sprintf("its agent is silent for %s; start it, or say that the host is dead", ago.Round(time.Second)))
+			one.Stops = append(one.Stops, fmt.Sprintf("its agent is silent for %s; start it, or say that the host is dead (`berth host down %s`)", ago.Round(time.Second), h.Host))
 		}
 		if !h.InPlace {
 			one.Stops = append(one.Stops, families(h.Devices)...)

@@ -16,10 +16,10 @@ import (
 const rootID, pfID = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
 // cloudOf answers as compute and Placement of one host; used is what Placement has of server s1 on the PF's provider.
-func cloudOf(t *testing.T, h host.Report, status string, used int) *Globals {
+func cloudOf(t *testing.T, h host.Report, status string, used int, more ...host.Report) *Globals {
 	t.Helper()
 	answers := map[string]any{
-		"/berth/v1/hosts":      map[string]any{"hosts": []host.Report{h}},
+		"/berth/v1/hosts":      map[string]any{"hosts": append([]host.Report{h}, more...)},
 		"/v2.1/servers/detail": map[string]any{"servers": []map[string]any{{"id": "s1", "name": "web", "status": status}}},
 		"/resource_providers": map[string]any{"resource_providers": []map[string]any{
 			{"uuid": rootID, "name": "cmp1", "root_provider_uuid": rootID},
@@ -71,6 +71,7 @@ func TestPreflight(t *testing.T) {
 		silent  time.Duration
 		status  string
 		used    int
+		dead    bool
 		cloud   []string
 		alias   string
 		want    string // "" when the cloud is ready
@@ -81,6 +82,7 @@ func TestPreflight(t *testing.T) {
 		"both, PF held":    {devices: []host.Device{heldPF, vf(1, "")}, want: "server s1 holds the PF, so take the VFs out"},
 		"both, VF held":    {devices: []host.Device{pf, vf(1, "s1"), vf(2, "")}, want: "servers hold 0000:81:00.1, so take the PF out"},
 		"silent":           {reports: true, devices: counted("s1"), used: 1, silent: 4 * time.Minute, want: "its agent is silent for 4m0s"},
+		"dead":             {dead: true, devices: []host.Device{pf, vf(1, "")}, silent: time.Hour, want: "no agent reports"},
 		"moving":           {reports: true, devices: counted("s1"), used: 1, status: "VERIFY_RESIZE", want: "server web (s1) is moving, it is VERIFY_RESIZE"},
 		"aliases":          {reports: true, devices: counted("s1"), used: 1, cloud: []string{"nova.conf:3: wrong"}, want: "nova.conf:3: wrong"},
 		"alias, its class": {reports: true, devices: counted("s1"), used: 1, alias: `{"name": "a", "resource_class": "CUSTOM_VF", "vendor_id": "8086", "product_id": "1515"}`},
@@ -95,7 +97,7 @@ func TestPreflight(t *testing.T) {
 			if status == "" {
 				status = "ACTIVE"
 			}
-			g := cloudOf(t, host.Report{Host: "cmp1", Provider: rootID, InPlace: c.reports, Devices: c.devices, Seen: now.Add(-c.silent), Conditions: []string{"a remark"}}, status, c.used)
+			g := cloudOf(t, host.Report{Host: "cmp1", Provider: rootID, InPlace: c.reports, Dead: c.dead, Devices: c.devices, Seen: now.Add(-c.silent), Conditions: []string{"a remark"}}, status, c.used)
 			aliases := pci.Aliases{}
 			if c.alias != "" {
 				if err := aliases.Add(c.alias, true); err != nil {
@@ -116,5 +118,25 @@ func TestPreflight(t *testing.T) {
 				t.Errorf("%d reasons: %+v", stops, p)
 			}
 		})
+	}
+}
+
+// A host that an operator says is dead stops nothing, whatever it reported last: neither its silence, nor its devices, nor their class.
+func TestPreflightLeavesTheDeadOut(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	vf := host.Device{Address: "0000:81:00.1", VendorID: "8086", ProductID: "1515", Type: "type-VF", ResourceClass: "CUSTOM_OLD"}
+	dead := host.Report{Host: "cmp0", Provider: pfID, Dead: true, Devices: []host.Device{vf}, Conditions: []string{"an operator says that this host is dead"}}
+	alive := host.Report{Host: "cmp1", Provider: rootID, InPlace: true, Seen: now}
+	aliases := pci.Aliases{}
+	if err := aliases.Add(`{"name": "a", "vendor_id": "8086", "product_id": "1515"}`, true); err != nil {
+		t.Fatal(err)
+	}
+	p, err := AskPreflight(t.Context(), cloudOf(t, alive, "ACTIVE", 0, dead), now, aliases, nil)
+	if err != nil || !p.Ready || len(p.Hosts) != 2 || len(p.Hosts[1].Stops) != 0 || len(p.Hosts[1].Notes) != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	dead.Dead = false
+	if p, err := AskPreflight(t.Context(), cloudOf(t, alive, "ACTIVE", 0, dead), now, aliases, nil); err != nil || p.Ready || len(p.Cloud) != 1 || len(p.Hosts[1].Stops) != 2 {
+		t.Errorf("were it alive: %+v %v", p, err)
 	}
 }

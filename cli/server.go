@@ -34,6 +34,7 @@ type ServerCmd struct {
 type ServerCreateCmd struct {
 	Name   string `arg:"" help:"Name; with --count it is followed by -1, -2, …"`
 	Flavor string `required:"" help:"Name or id of the flavor."`
+	Image  string `help:"UUID of the image." placeholder:"UUID"`
 	Count  int    `help:"How many." default:"1"`
 	Wait   bool   `help:"Wait until each is ACTIVE or ERROR; any ERROR is a failure."`
 }
@@ -50,7 +51,7 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	made, err := client.CreateServer(ctx, compute.CreateServer{Name: c.Name, Flavor: f.ID, MinCount: c.Count, MaxCount: c.Count, Reservation: c.Count > 1})
+	made, err := client.CreateServer(ctx, compute.CreateServer{Name: c.Name, Flavor: f.ID, Image: c.Image, MinCount: c.Count, MaxCount: c.Count, Reservation: c.Count > 1})
 	if err != nil {
 		return err
 	}
@@ -173,6 +174,9 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 	}
 	rows := pairs("id", s.ID, "name", s.Name, "status", statusOf(s), "project", s.ProjectID, "user", s.UserID, "host", dash(hostOf(s)),
 		"created", s.Created.String(), "updated", s.Updated.String(), "fault", dash(faultOf(s)))
+	if image, ok := s.Image.(map[string]any); ok {
+		rows = append(rows, []string{"image", fmt.Sprint(image["id"])})
+	}
 	if s.Flavor.FlavorValues != nil {
 		rows = append(rows, []string{"flavor", s.Flavor.Name})
 	}

@@ -53,7 +53,9 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 	if why.Host != "" {
 		fmt.Fprintf(&b, ", host %s", why.Host)
 	}
-	b.WriteString("\nrequest groups:\n")
+	b.WriteString("\n")
+	printWords(&b, why)
+	b.WriteString("request groups:\n")
 	for _, g := range why.Groups {
 		fmt.Fprintf(&b, "  %q wants %s", g.Suffix, amountsText(g.Resources))
 		for _, t := range g.Required {
@@ -102,6 +104,20 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// printWords writes what the server was made from, and who says what of where it may lie.
+func printWords(b *strings.Builder, why compute.Why) {
+	if i := why.Image; i != nil {
+		fmt.Fprintf(b, "made from image %s", i.ID)
+		if i.Name != "" {
+			fmt.Fprintf(b, " (%q)", i.Name)
+		}
+		b.WriteString("\n")
+	}
+	for _, c := range why.Words {
+		fmt.Fprintf(b, "%s is %q, says %s\n", c.Key, c.Value, strings.Join(c.Sources, " and "))
+	}
 }
 
 func amountsText(amounts map[string]int) string {

@@ -41,7 +41,7 @@ func TestParseErrors(t *testing.T) {
 		{"nameless option", "[a]\n= 1", `f.conf:2: "= 1" has no name before its '='`},
 		{"no group", "\nx = 1", "f.conf:2: option x stands before the first group; write [DEFAULT] or another group above it"},
 		{"mark", "\ufeff[a]", "f.conf:1: the file begins with a byte order mark; save it as UTF-8 without one"},
-		{"bytes", "[a]\nx = \xff", "f.conf:2: the line is not UTF-8 text"},
+		{"bytes", "[a]\nx = \xff", "f.conf:2: the line is not UTF-8 text; save the file in that encoding"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -79,6 +79,11 @@ func TestEntryFault(t *testing.T) {
 		{"x = 100%s", "first.conf:2: [pci] x = 100%s: wrong"},
 		{"x = " + long, "first.conf:2: [pci] x = " + long[:2*160] + "…: wrong"},
 		{"admin_password = hunter2", "first.conf:2: [pci] admin_password = ***: wrong"},
+		{"admin_token = x", "first.conf:2: [pci] admin_token = ***: wrong"},
+		{"application_credential_secret = x", "first.conf:2: [pci] application_credential_secret = ***: wrong"},
+		{"memcache_secret_key = x", "first.conf:2: [pci] memcache_secret_key = ***: wrong"},
+		{"token_cache_time = soon", "first.conf:2: [pci] token_cache_time = soon: wrong"},
+		{"service_token_roles_required = maybe", "first.conf:2: [pci] service_token_roles_required = maybe: wrong"},
 		{"connection = mysql+pymysql://u:hun/t:er2@h/d?x=a:b", "first.conf:2: [pci] connection = mysql+pymysql://u:***@h/d?x=a:b: wrong"},
 		{"connection = sqlite:////a@b.db", "first.conf:2: [pci] connection = sqlite:////a@b.db: wrong"},
 		{"transport_url = rabbit://a:x@h1,rabbit://b:y@h2/", "first.conf:2: [pci] transport_url = rabbit://a:***@h1,rabbit://b:***@h2/: wrong"},

@@ -51,7 +51,8 @@ func (e Entry) shown() string {
 	if e.Value == "" {
 		return `""`
 	}
-	if regexp.MustCompile(`(?i)password|passwd|secret|token|private_key`).MatchString(e.Option) {
+	// token_cache_time and service_token_roles are about tokens, and are none
+	if regexp.MustCompile(`(?i)password|passwd|(secret|token|secret_key|private_key|api_key)s?$`).MatchString(e.Option) {
 		return "***"
 	}
 	// scheme://user:password@host, where the password may hold any letter but @ and blanks

@@ -29,7 +29,7 @@ func Parse(file string, text []byte) (*File, error) {
 	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		if !utf8.Valid(line) {
-			return nil, p.fault(i+1, "the line is not UTF-8 text")
+			return nil, p.fault(i+1, "the line is not UTF-8 text; save the file in that encoding")
 		}
 		if err := p.line(i+1, strings.TrimRightFunc(string(line), isSpace)); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,6 +135,9 @@ func (r Rules) tidy(ask Ask, a Answer, path string, v any) any {
 		for i, child := range x {
 			x[i] = r.tidy(ask, a, path+".*", child)
 		}
+		if ordered.MatchString(path) {
+			return numbered(x)
+		}
 		slices.SortFunc(x, func(a, b any) int { return strings.Compare(inJSON(a), inJSON(b)) })
 	case json.Number:
 		// 1 and 1.0 are not the same to every client, 1.50 and 1.5 are.
@@ -142,6 +146,18 @@ func (r Rules) tidy(ask Ask, a Answer, path string, v any) any {
 		}
 	}
 	return v
+}
+
+// ordered is the lists that the original always gives in one order, though the API promises none: clients may have come to depend on it.
+var ordered = regexp.MustCompile(`^body\.(resource_providers|resource_providers\.\*\.links|resource_classes|links)$`)
+
+// numbered makes a list an object, in which the place of each item tells.
+func numbered(list []any) map[string]any {
+	out := make(map[string]any, len(list))
+	for i, item := range list {
+		out[fmt.Sprintf("#%05d", i)] = item
+	}
+	return out
 }
 
 func inJSON(v any) string {

@@ -8,8 +8,8 @@
 // Each of the two has an SQLite database of its own, which every sequence finds without providers, consumers, custom classes and
 // custom traits, and which is cleaned through the API afterwards. A sequence is played at every microversion.
 //
-// What is not compared to the letter stands in testdata/exceptions.txt, each line with its reason. Lists are compared as sets: the API
-// promises no order. With a limit, the answers need not name the same candidates: they must be as many, and candidates of the
+// What is not compared to the letter stands in testdata/exceptions.txt, each line with its reason. Lists are compared as sets, for the API
+// promises no order, but for those that the original always has in one. With a limit, the answers need not name the same candidates: they must be as many, and candidates of the
 // original's unlimited answer.
 //
 // # Running it

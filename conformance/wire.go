@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,6 +72,9 @@ func send(addr string, a Ask) (Answer, error) {
 	if a.HasBody {
 		usual = append(usual, Header{"Content-Length", strconv.Itoa(len(a.Body))})
 	}
+	usual = slices.DeleteFunc(usual, func(u Header) bool {
+		return slices.ContainsFunc(a.Headers, func(h Header) bool { return strings.EqualFold(h.Name, u.Name) })
+	})
 	for _, h := range append(usual, a.Headers...) {
 		fmt.Fprintf(&b, "%s: %s\r\n", h.Name, h.Value)
 	}

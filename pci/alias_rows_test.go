@@ -43,6 +43,12 @@ func TestAliasRows(t *testing.T) {
 		{row: "A4 unknown key", texts: []string{`{"name":"a",` + ids + `,"devname":"eth0"}`}, says: "devname"},
 		{row: "A5", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"preferred"}`},
 			want: Alias{Name: "a", Policy: Preferred, Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}}},
+		{row: "A5 required", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"required"}`},
+			want: Alias{Name: "a", Policy: Required, Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}}},
+		{row: "A5 legacy", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"legacy"}`},
+			want: Alias{Name: "a", Policy: Legacy, Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}}},
+		{row: "A5 socket", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"socket"}`},
+			want: Alias{Name: "a", Policy: Socket, Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}}},
 		{row: "A7 device_type differs", texts: []string{`{"name":"a",` + ids + `,"device_type":"type-PF"}`, `{"name":"a",` + others + `}`}, says: "different device_type"},
 		{row: "A7 numa_policy differs", texts: []string{`{"name":"a",` + ids + `,"numa_policy":"required"}`, `{"name":"a",` + others + `}`}, says: "different numa_policy"},
 		{row: "A8 no vendor", texts: []string{`{"name":"a","product_id":"0443","resource_class":"x"}`}, says: `"a"`},
@@ -146,5 +152,31 @@ func TestLiveMigratable(t *testing.T) {
 	}
 	if one.Refuse(Device{Product: "1516", Type: Virtual}, No) != "" || one.Refuse(Device{Product: "1515", Type: Virtual}, No) == "" {
 		t.Error("each definition is judged by itself")
+	}
+}
+
+// A10: aliases are read once; looking them up again gives the same, whatever became of what was given before.
+func TestA10LookedUpAgain(t *testing.T) {
+	as, err := ParseAliases(true, `{"name":"a","resource_class":"x","traits":"b,!c","vendor_id":"8086","product_id":"0443"}`,
+		`{"name":"a","resource_class":"x","traits":"b,!c","vendor_id":"8086","product_id":"0442"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() []Request {
+		list, err := as.Requests("a:2,a:1", func() string { return "id" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	want := fmt.Sprintf("%+v", look())
+	spoilt := look()
+	for i := range spoilt {
+		spoilt[i].Providers = []resource.ProviderID{"p"}
+		spoilt[i].Want.Required[0], spoilt[i].Want.Forbidden[0], spoilt[i].Or[0].Product = "CUSTOM_NO", "CUSTOM_NO", "ffff"
+		spoilt[i].Or[0].Required[0] = "CUSTOM_NO"
+	}
+	if got := fmt.Sprintf("%+v", look()); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

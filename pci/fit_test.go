@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -25,6 +26,17 @@ func join(lists ...[]Device) (all []Device) {
 		all = append(all, l...)
 	}
 	return all
+}
+
+// vdpa is the same devices, where each VF carries a vDPA device.
+func vdpa(devices []Device) []Device {
+	out := slices.Clone(devices)
+	for i := range out {
+		if out[i].Type == Virtual {
+			out[i].Type = VDPA
+		}
+	}
+	return out
 }
 
 // fitTypes fits as many devices of each type as words ask for.
@@ -51,7 +63,10 @@ func TestFitKeepsPFAndVFsApart(t *testing.T) {
 		{"T29 PF + VF", two, []Type{Physical, Virtual}, -1},
 		{"T29 4 VF + PF", two, []Type{Virtual, Virtual, Virtual, Virtual, Physical}, -1},
 		{"T29 5 VF + PF", two, []Type{Virtual, Virtual, Virtual, Virtual, Virtual, Physical}, 4},
-		{"S4 the card of one PF", card(1, true, 4), []Type{Virtual, Physical}, 1},
+		{"T29 8 vDPA", vdpa(two), []Type{VDPA, VDPA, VDPA, VDPA, VDPA, VDPA, VDPA, VDPA}, -1},
+		{"T29 4 vDPA + PF", vdpa(two), []Type{VDPA, VDPA, VDPA, VDPA, Physical}, -1},
+		{"T29 5 vDPA + PF", vdpa(two), []Type{VDPA, VDPA, VDPA, VDPA, VDPA, Physical}, 5},
+		{"a VF and a PF of one card", card(1, true, 4), []Type{Virtual, Physical}, 1},
 		{"a PF without VFs is taken first", join(card(1, true, 1), card(2, true, 0)), []Type{Physical, Virtual}, -1},
 		{"8.1/3 three cards", join(card(1, true, 2), card(2, true, 1), card(3, true, 3)), []Type{Physical, Virtual, Virtual, Virtual, Virtual}, -1},
 	} {

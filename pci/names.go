@@ -28,10 +28,14 @@ func ClassFor(vendor, product string) resource.Class {
 
 // NormalClass makes a class name as Placement has it out of what an operator wrote. Standard names are known in any
 // case; any other becomes CUSTOM_ followed by upper-case letters, digits and single underscores. A name that says CUSTOM_
-// already keeps its own underscores. Invalid when nothing is left to name, when the name is too long, or when it is a
-// standard class that does not count devices.
+// already keeps its own underscores. Invalid when nothing is left to name, when the name is too long, when it is a
+// standard class that does not count devices, or when there are several: "exactly one resource class name" (spec 002, "PCI alias
+// configuration").
 func NormalClass(text string) (resource.Class, error) {
 	const op = "pci.NormalClass"
+	if strings.Contains(text, ",") {
+		return "", fault.New(fault.Invalid, op, "resource_class %q has a comma, but a device has one class; name one, and say the rest as traits", text)
+	}
 	name := strings.ToUpper(strings.TrimSpace(text))
 	if class := resource.Class(name); resource.IsStandardClass(class) {
 		if !slices.Contains(deviceClasses, class) {
@@ -128,15 +132,20 @@ func joined(required, forbidden []resource.Trait) string {
 	return strings.Join(words, ",")
 }
 
-// suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when none is near.
-func suggest(word string, known []string) string {
-	best, nearest := "", 3
+// Nearest is the known word that a mistyped one is meant to be: at most two letters away. Nothing when none is near.
+func Nearest(word string, known []string) (best string) {
+	nearest := 3
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), k); d < nearest {
 			best, nearest = k, d
 		}
 	}
-	if best != "" {
+	return best
+}
+
+// suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when none is near.
+func suggest(word string, known []string) string {
+	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
 	if len(known) == 0 {

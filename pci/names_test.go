@@ -19,7 +19,7 @@ func TestNormalClass(t *testing.T) {
 			t.Errorf("%q: %q %v, want %q", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", " ", "---", "CUSTOM_", "custom___", "vcpu", "MEMORY_MB", "DISK_GB", "net_bw_egr_kilobit_per_sec", strings.Repeat("a", 249)} {
+	for _, text := range []string{"", " ", "---", "CUSTOM_", "custom___", "vcpu", "MEMORY_MB", "DISK_GB", "net_bw_egr_kilobit_per_sec", strings.Repeat("a", 249), "a,b", "CUSTOM_A, CUSTOM_B"} {
 		if got, err := NormalClass(text); err == nil {
 			t.Errorf("%q is taken as %q", text, got)
 		}

@@ -57,7 +57,7 @@ func unreadable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.NotFound, "policy", "policy file %s does not exist", path)
 	}
-	return fault.New(fault.Invalid, "policy", "policy file cannot be read: %w", err)
+	return fault.New(fault.Invalid, "policy", "policy file cannot be read: %w; let the user that Berth runs as read it, or name another as [oslo_policy] policy_file", err)
 }
 
 func readFile(path string) ([]entry, error) {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -45,7 +46,7 @@ func (a Amounts) Sorted() []Class { return slices.Sorted(maps.Keys(a)) }
 func (a Amounts) String() string {
 	parts := make([]string, 0, len(a))
 	for _, c := range a.Sorted() {
-		parts = append(parts, fmt.Sprintf("%s:%d", c, a[c]))
+		parts = append(parts, string(c)+":"+strconv.Itoa(a[c]))
 	}
 	return strings.Join(parts, ",")
 }
@@ -78,6 +79,18 @@ func (i Inventory) Capacity() int {
 // Fits says whether amount more units can be had when used units are taken: Placement's rule for both candidates and claims.
 func (i Inventory) Fits(used, amount int) bool {
 	return i.Shape(amount) && used+amount <= i.Capacity()
+}
+
+// Widened has room for what is taken of it, and no more, and for the amount as one share: by a larger total, where there is less room than is
+// taken. One that has room enough stays as it is.
+func (i Inventory) Widened(used, amount int) Inventory {
+	i.MaxUnit = max(i.MaxUnit, amount)
+	if i.Capacity() >= used || i.AllocationRatio <= 0 {
+		return i
+	}
+	for i.Total = i.Reserved + int(float64(used)/i.AllocationRatio); i.Capacity() < used; i.Total++ {
+	}
+	return i
 }
 
 // Shape says whether an amount is one that this inventory ever hands out: min_unit, max_unit and step_size.

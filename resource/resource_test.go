@@ -46,3 +46,26 @@ func TestIsCustom(t *testing.T) {
 		}
 	}
 }
+
+// Room for what is taken, and no more.
+func TestWidened(t *testing.T) {
+	spent := Whole(1)
+	spent.Reserved = 1
+	lowered := Inventory{Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1.5}
+	for _, c := range []struct {
+		what         string
+		before       Inventory
+		used, amount int
+		total, free  int
+	}{
+		{"enough", Whole(4), 3, 1, 4, 1},
+		{"spent", spent, 1, 1, 2, 0},
+		{"a ratio that was lowered", lowered, 20, 4, 14, 1},
+		{"a total that shrank below a share", Whole(1), 3, 2, 3, 0},
+	} {
+		w := c.before.Widened(c.used, c.amount)
+		if w.Total != c.total || w.Capacity()-c.used != c.free || w.Reserved != c.before.Reserved || !w.Shape(c.amount) {
+			t.Errorf("%s: %+v has %d free", c.what, w, w.Capacity()-c.used)
+		}
+	}
+}

@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/openberth/berth/fault"
 )
 
 // retry asks for another attempt: nothing of this one remained.
@@ -117,6 +119,64 @@ func lost(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "57P01" || e.Code == "57P02") // admin_shutdown, crash_shutdown
 }
+
+// answered reports whether err is a sentence of the server's own: it is there.
+func answered(err error) bool {
+	_, mine := errors.AsType[*mysql.MySQLError](err)
+	_, pg := errors.AsType[*pgconn.PgError](err)
+	return mine || pg
+}
+
+// remedy is what to do about an error that no second attempt mends, or nothing.
+func remedy(err error) string {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		switch e.Number {
+		case 1044, 1142, 1143, 1227: // ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR
+			return rights
+		case 1290, 1836: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE
+			return "the database server takes no writes now; give Berth one that does"
+		case 1021, 1041, 1114: // ER_DISK_FULL, ER_OUT_OF_RESOURCES, ER_RECORD_FILE_FULL
+			return room
+		}
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case "42501": // insufficient_privilege
+			return rights
+		case "25006": // read_only_sql_transaction
+			return "the database server takes no writes now; give Berth one that does"
+		case "53100": // disk_full
+			return room
+		}
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_FULL:
+			return room
+		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+			return "let the user that Berth runs as write the database's file and its directory"
+		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+			return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
+		case sqlite3.SQLITE_IOERR:
+			return "look at the disk that the database's file is on, and whether it has room"
+		}
+	}
+	return ""
+}
+
+// mended adds what to do to an error of which that is known. Its cause stays.
+func mended(op string, err error) error {
+	what := remedy(err)
+	if what == "" || IsUnknown(err) {
+		return err
+	}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Msg: fault.TextOf(err) + "; " + what, Err: err}
+}
+
+const (
+	rights = "grant the user of the connection's URL all rights on the database: Berth reads and writes rows, and makes tables where there are none"
+	room   = "make room on the database's disk"
+)
 
 // behind reports whether a BEGIN gave up waiting for what others had committed: it has no other lock to wait for.
 func behind(err error) bool {

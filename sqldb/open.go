@@ -51,7 +51,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	}
 	if err := db.pool.PingContext(ctx); err != nil {
 		db.Close()
-		return nil, fault.New(fault.Unavailable, "sqldb.Open", "%s does not answer: %w", a.place(), err)
+		return nil, a.closed(err)
 	}
 	return db, nil
 }
@@ -64,8 +64,24 @@ func (a address) place() string {
 	host := a.host
 	if host == "" {
 		host = "this host"
+	} else if a.port != 0 {
+		host = net.JoinHostPort(host, strconv.Itoa(a.port))
 	}
 	return string(a.dialect) + " database " + strconv.Quote(a.database) + " on " + host
+}
+
+// closed is the fault of a database that could not be opened, and says where to look.
+func (a address) closed(err error) error {
+	what := remedy(err)
+	switch {
+	case a.dialect == SQLite && what != "":
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; %s", a.place(), err, what)
+	case a.dialect == SQLite:
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; is its directory there, and may this user write in it?", a.place(), err)
+	case answered(err):
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s refuses: %w; look at user, password and database in the connection's URL, and at what that user is granted", a.place(), err)
+	}
+	return fault.New(fault.Unavailable, "sqldb.Open", "%s does not answer: %w; does it run, and are host and port in the connection's URL right?", a.place(), err)
 }
 
 // openSQLite opens one connection that writes and a pool that reads.
@@ -94,7 +110,7 @@ func (db *DB) openSQLite(ctx context.Context, a address) error {
 	}
 	if err := write.PingContext(ctx); err != nil { // first, for it may create the file and turn WAL on
 		write.Close()
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w", a.place(), err)
+		return a.closed(err)
 	}
 	pragmas.Set("_query_only", "1")
 	read, err := sqlitePool(file+pragmas.Encode(), readConns)

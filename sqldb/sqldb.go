@@ -119,7 +119,7 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 	for attempt := 1; ; attempt++ {
 		err := once()
 		if err == nil || !again(err) {
-			return err
+			return mended(op, err)
 		}
 		if attempt >= attempts {
 			if asked, ok := errors.AsType[*retry](err); ok {

@@ -123,6 +123,9 @@ func hostPort(text string) (string, int, error) {
 // only refuses options that Berth would otherwise ignore in silence; a forgotten ssl_ca would be worse than no start.
 func (a address) only(known ...string) error {
 	for name := range a.options {
+		if len(known) == 0 {
+			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is unknown to Berth; it knows none there, leave out what stands behind the \"?\"", a.dialect, name)
+		}
 		if !slices.Contains(known, name) {
 			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is unknown to Berth; it knows %s",
 				a.dialect, name, strings.Join(known, ", "))

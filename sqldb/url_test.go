@@ -1,12 +1,16 @@
 package sqldb
 
 import (
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/openberth/berth/fault"
 )
@@ -139,4 +143,32 @@ func FuzzParseURL(f *testing.F) {
 			t.Fatalf("the password %q is shown: %v", password, err)
 		}
 	})
+}
+
+// What no second attempt mends says what to do: a file that may not be written, and a database whose user may only read.
+func TestRemedies(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{&mysql.MySQLError{Number: 1142, Message: "denied"}, "grant the user"},
+		{&mysql.MySQLError{Number: 1290}, "takes no writes now"},
+		{&pgconn.PgError{Code: "42501"}, "grant the user"},
+		{&pgconn.PgError{Code: "53100"}, "make room"},
+	} {
+		err := mended("op", fault.Wrap("", "inner", c.err))
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), c.says) || !errors.Is(err, c.err) {
+			t.Errorf("%v, want one that says %s", err, c.says)
+		}
+	}
+	if err := errors.New("other"); mended("op", err) != err {
+		t.Error("an error of which nothing is known is changed")
+	}
+	url := fileURL(t)
+	db := open(t, url)
+	must(t, db.Write(t.Context(), inserting("a")))
+	must(t, db.Write(t.Context(), func(tx *Tx) error { _, err := tx.Exec(t.Context(), "PRAGMA query_only = 1"); return err }))
+	if err := db.Write(t.Context(), inserting("b")); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "let the user that Berth runs as write") {
+		t.Errorf("a database that may only be read: %v", err)
+	}
 }

@@ -44,6 +44,7 @@ type Offer struct {
 	ForPorts bool             // only network ports may have it; no claim of an alias is given it
 
 	RemoteManaged  bool     // its rule says so; no claim of an alias is given it either
+	Managed        pci.Flag // of its rule: No where the hypervisor shall leave the kernel's driver alone
 	LiveMigratable pci.Flag // of its rule
 	Spent          bool     // for one-time use, and used: nobody is given it until it is cleaned
 }
@@ -162,6 +163,10 @@ func (e entry) offered(now Offer) entry {
 		now.Provider = e.offer.Provider
 	}
 	now.Spent = now.Spent || e.held() && e.offer.Spent
+	if e.held() && e.offer.Class != "" && e.offer.Managed != now.Managed { // who bound the driver for the guest also gives it back
+		fresh := now
+		e.fresh, now.Managed = &fresh, e.offer.Managed
+	}
 	e.offer = now
 	return e
 }

@@ -243,3 +243,96 @@ func TestT13AVFBecomesAPF(t *testing.T) {
 		t.Errorf("the PF: %+v %s", e, refusal)
 	}
 }
+
+// T10: which devices are picked for a guest: those on its node first, then those of no node, then the others, as far as the policy goes.
+func TestT10PolicyWithSeveralDevices(t *testing.T) {
+	var offers []Offer
+	for i, node := range []int{0, 1, pci.NoNUMA, 1} {
+		o := plain
+		o.Device.Address.Slot, o.Device.NUMANode = uint8(i), node
+		if i == 3 {
+			o.Device.Vendor = "8086"
+		}
+		offers = append(offers, o)
+	}
+	const here, other, none, foreign = "82:00.0", "82:01.0", "82:02.0", "82:03.0"
+	for _, c := range []struct {
+		policy pci.Policy
+		count  int
+		node   int
+		vendor string
+		want   string // empty: refused
+	}{
+		{pci.Required, 1, 0, "10de", here}, {pci.Required, 1, 9, "10de", ""}, {pci.Required, 2, 0, "10de", ""},
+		{pci.Legacy, 1, 0, "10de", here}, {pci.Legacy, 1, 9, "10de", none}, {pci.Legacy, 2, 0, "10de", here + " " + none}, {pci.Legacy, 1, 0, "8086", ""},
+		{pci.Preferred, 1, 0, "10de", here}, {pci.Preferred, 1, 9, "10de", none}, {pci.Preferred, 2, 0, "10de", here + " " + none},
+		{pci.Preferred, 1, 0, "8086", foreign}, {pci.Preferred, 3, 0, "10de", here + " " + other + " " + none}, {pci.Preferred, 4, 0, "10de", ""},
+	} {
+		r := pci.Request{ID: "r", Count: c.count, Policy: c.policy, Want: pci.Want{Vendor: c.vendor}}
+		_, picked, refusal := New(offers).ClaimAll("s1", []pci.Request{r}, Near{Nodes: []int{c.node}})
+		if addresses(picked) != c.want || (refusal == "") != (c.want != "") {
+			t.Errorf("T10 %s, %d of %s for node %d: %s %s, want %s", c.policy, c.count, c.vendor, c.node, addresses(picked), refusal, c.want)
+		}
+	}
+}
+
+// K21, K22, T29 with vDPA: a device of it takes its PF along as a VF does, and is not to be had beside it.
+func TestRelativesOfVDPA(t *testing.T) {
+	family := []Offer{pf, vf1, vf2}
+	for i := range family[1:] {
+		family[i+1].Device.Type = pci.VDPA
+	}
+	vdpa := request(family[1], 1, "card")
+	both := vdpa
+	both.Count, both.Providers = 2, append(both.Providers, both.Providers...)
+	for name, c := range map[string]struct {
+		first  pci.Request
+		states [2]string // claimed, allocated
+		then   pci.Request
+	}{
+		"a vDPA device": {vdpa, [2]string{"unclaimable claimed available", "unavailable allocated available"}, request(pf, 1, "card")},
+		"both":          {both, [2]string{"unclaimable claimed claimed", "unavailable allocated allocated"}, vdpa},
+		"the PF":        {request(pf, 1, "card"), [2]string{"claimed unclaimable unclaimable", "allocated unavailable unavailable"}, vdpa},
+	} {
+		s := New(family).hold(t, "s1", c.first)
+		for i, want := range c.states {
+			var got []string
+			for _, e := range s.Entries() {
+				got = append(got, string(e.State))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s: %v, want %s", name, got, want)
+			}
+			if n, _, refusal := s.Claim("s2", c.then); refusal == "" || !n.equal(s) {
+				t.Errorf("%s: and %s too", name, c.then.Want.Type)
+			}
+			if i == 0 {
+				s, _ = s.Allocate("s1")
+			}
+		}
+		if s, _ = s.Free("s1"); !s.equal(New(family)) {
+			t.Errorf("%s: after it is freed: %s", name, s.print())
+		}
+	}
+}
+
+// K15, T9: of three devices two are claimed and allocated, one is left: four are refused and nothing is taken, one is given, none for nothing.
+func TestK15WhatIsLeft(t *testing.T) {
+	var offers []Offer
+	for i := range 3 {
+		o := plain
+		o.Device.Address.Slot = uint8(i)
+		offers = append(offers, o)
+	}
+	s := New(offers).hold(t, "s1", request(plain, 2))
+	s, _ = s.Allocate("s1")
+	if n, picked, refusal := s.Claim("s2", request(plain, 4)); refusal == "" || len(picked) > 0 || !n.equal(s) {
+		t.Errorf("%v %s", picked, refusal)
+	}
+	if _, picked, refusal := s.Claim("s2", request(plain, 1)); refusal != "" || addresses(picked) != "82:02.0" {
+		t.Errorf("%v %s", picked, refusal)
+	}
+	if n, picked, refusal := s.ClaimAll("s2", nil, Near{}); refusal != "" || len(picked) > 0 || !n.equal(s) {
+		t.Errorf("%v %s", picked, refusal)
+	}
+}

@@ -51,7 +51,7 @@ put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 create class     CUSTOM_NIC
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
 `},
-		{name: "H2 several guests and providers", desired: tree(host, pf("3b", nics(4)), pf("3c", nics(4))), actual: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
+		{name: "H2 Z3 several guests and providers: one reshape", desired: tree(host, pf("3b", nics(4)), pf("3c", nics(4))), actual: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
 			holds: map[resource.ConsumerID]Hold{"s1": guest(cpu, "3b", 1, "3c", 2), "s2": guest(cpu, "3b", 2)}, uses: uses("3b", "s2", "CUSTOM_NIC", 2), want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0, s1 CUSTOM_NIC 0 → 2 of h_0000:3c:00.0\n"},
 		{name: "a wrong amount", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
@@ -75,10 +75,13 @@ note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement;
 		{name: "H6 both sides of a resize on the same host", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
 			holds: map[resource.ConsumerID]Hold{"s1": guest(cpu, "3b", 2), "m1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2),
 			want: "nothing to do\n"},
+		{name: "Z4 a guest whose claims may be on the move keeps no other one waiting", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
+			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, Wait: true}, "s2": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
+				missing + "s2 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
 		{name: "what was used once is reserved, and makes room for its holder alone", desired: tree(host, pf("3b", burnt)), actual: tree(host, pf("3b", burnt)),
 			holds: map[resource.ConsumerID]Hold{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
-		{name: "more VFs than before, and one of them held without a share", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(2))),
+		{name: "Z3 more VFs than before, and one of them held without a share: one reshape says both", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(2))),
 			holds: map[resource.ConsumerID]Hold{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
 	} {
@@ -91,6 +94,9 @@ note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement;
 			var b strings.Builder
 			if err := plan.Print(&b); err != nil {
 				t.Fatal(err)
+			}
+			if n := strings.Count(b.String(), string(Reshape)); n > 1 {
+				t.Errorf("%d reshapes", n)
 			}
 			if want := strings.TrimPrefix(c.want, "\n"); b.String() != want || plan.More != c.more {
 				t.Errorf("more %v, got\n%swant\n%s", plan.More, b.String(), want)

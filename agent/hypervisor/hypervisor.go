@@ -47,11 +47,12 @@ type Destination struct {
 	Devices map[pci.Address]pci.Address // address here → address there
 }
 
-// Capacity is what a host has for guests.
+// Capacity is what a host has for guests, and what it cannot do.
 type Capacity struct {
-	VCPUs    int // host threads
-	MemoryMB int // MiB
-	DiskGB   int // GiB
+	VCPUs    int    // host threads
+	MemoryMB int    // MiB
+	DiskGB   int    // GiB
+	NoLive   string // why no guest with devices can be migrated live, such as "QEMU is older than 8.2.2"; empty: it can
 }
 
 // Guest is one virtual machine. Its id is that of its entry in compute's line: the UUID of the server, or of the migration by which
@@ -83,7 +84,8 @@ type Part struct {
 // Device is a PCI device given to a guest. The driver uses the address and keeps the rest with the guest, so
 // that an agent that lost its journal can learn again what it claimed.
 type Device struct {
-	Address  pci.Address
-	Request  string      // request_id of the PCI request that it serves
-	Provider provider.ID // that counts it; empty when Placement was not asked
+	Address   pci.Address
+	Request   string      // request_id of the PCI request that it serves
+	Provider  provider.ID // that counts it; empty when Placement was not asked
+	Unmanaged bool        // its rule has managed false: the hypervisor neither takes it from the kernel's driver nor gives it back
 }

@@ -124,7 +124,7 @@ func (j *Journal) Claims() []device.Claim { return j.State().Claims() }
 
 // SetIdentity writes down who the host is, so that a restart keeps its provider.
 func (j *Journal) SetIdentity(id Identity) error {
-	return j.write(entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Cloud: id.Cloud})
+	return j.write(id.entry())
 }
 
 // Put writes down that this host has taken a server on, with all the devices claimed for it (perhaps none); what

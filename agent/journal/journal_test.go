@@ -39,13 +39,13 @@ func claim(server, request, address string) device.Claim {
 	pf := pci.Address{Domain: a.Domain, Bus: a.Bus}
 	return device.Claim{Holder: resource.ConsumerID(server), Request: request, State: device.Claimed, Offer: device.Offer{
 		Device:   pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: pci.NoGroup},
-		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC", Traits: []resource.Trait{"CUSTOM_A"}}}
+		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC", Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes}}
 }
 
 // fill writes a bit of everything and returns what the journal should say.
 func fill(t *testing.T, j *Journal) State {
 	t.Helper()
-	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent"}))
+	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent", Starts: 3}))
 	ok(t, j.Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")}))
 	ok(t, j.Put("s2", nil))
 	ok(t, j.Put("s3", []device.Claim{claim("s3", "r3", "0000:3b:00.2")}))
@@ -282,4 +282,19 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%v: %+v then %+v", err, c.state, again.state)
 		}
 	})
+}
+
+// K24 of pci.md 7.12: what is known of a claimed device comes back as it was, of one that says much and of one that says little.
+func TestK24AClaimComesBackAsItWas(t *testing.T) {
+	dir := t.TempDir()
+	much, little := claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "0000:3c:00.0")
+	little.State = device.Allocated
+	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0", Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
+	j := open(t, dir)
+	ok(t, j.Put("s1", []device.Claim{much, little}))
+	ok(t, j.Close())
+	got, _ := open(t, dir).State().Of("s1")
+	if want := []device.Claim{much, little}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
 }

@@ -38,6 +38,7 @@ type entry struct {
 	Host     string           `json:"host,omitempty"`
 	Provider provider.ID      `json:"provider,omitempty"`
 	Instance string           `json:"instance,omitempty"`
+	Starts   int64            `json:"starts,omitempty"`
 	Server   string           `json:"server,omitempty"`
 	Claims   []wireClaim      `json:"claims,omitempty"`
 	Classes  []resource.Class `json:"classes,omitempty"`
@@ -66,6 +67,7 @@ type wireClaim struct {
 	Name     string           `json:"provider_name,omitempty"`
 	Class    resource.Class   `json:"resource_class,omitempty"`
 	Traits   []resource.Trait `json:"traits,omitempty"`
+	Managed  pci.Flag         `json:"managed,omitempty"`
 	Moves    pci.Flag         `json:"live_migratable,omitempty"`
 }
 
@@ -88,7 +90,7 @@ func toWire(claims []device.Claim) []wireClaim {
 		d := c.Device
 		out[i] = wireClaim{Request: c.Request, State: c.State, Address: address(d.Address), Vendor: d.Vendor, Product: d.Product, Type: d.Type,
 			Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
-			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Moves: c.LiveMigratable}
+			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Managed: c.Managed, Moves: c.LiveMigratable}
 	}
 	return out
 }
@@ -98,7 +100,7 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 	for _, w := range wire {
 		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
 			Parent: (*pci.Address)(w.Parent), NUMANode: w.NUMANode, IOMMUGroup: w.Group}
-		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits, LiveMigratable: w.Moves}
+		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits, Managed: w.Managed, LiveMigratable: w.Moves}
 		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request, State: w.State})
 	}
 	sortClaims(out)

@@ -16,7 +16,12 @@ type Identity struct {
 	Host     string      // the hypervisor hostname, and the name of the root provider
 	Provider provider.ID // of the root provider
 	Instance string      // of the agent: as long as the journal lives, it is the same one; empty in a journal from before there were any
+	Starts   int64       // how often an agent of this journal has begun; 0 in a journal from before it was counted
 	Cloud    string      // whose assignments it follows; empty before the first line
+}
+
+func (id Identity) entry() entry {
+	return entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Starts: id.Starts, Cloud: id.Cloud}
 }
 
 // Part is one NUMA cell of a guest and where it lies. What it asks is kept too, so that what the guest uses can be told while nobody
@@ -129,7 +134,7 @@ func (s State) with(e entry) State {
 func (s *State) apply(e entry) {
 	switch e.Kind {
 	case kindIdentity:
-		s.identity = Identity{Host: e.Host, Provider: e.Provider, Instance: e.Instance, Cloud: e.Cloud}
+		s.identity = Identity{Host: e.Host, Provider: e.Provider, Instance: e.Instance, Starts: e.Starts, Cloud: e.Cloud}
 	case kindServer:
 		delete(s.left, e.Server)
 		s.take(e.Server, fromWire(e.Server, e.Claims), e.Parts)
@@ -191,7 +196,7 @@ func (s *State) rename(e entry) {
 func (s State) entries() []entry {
 	list := []entry{{Kind: kindFormat, Version: version}}
 	if id, ok := s.Identity(); ok {
-		list = append(list, entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Cloud: id.Cloud})
+		list = append(list, id.entry())
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.marks)) {
 		list = append(list, entry{Kind: kindMark, Provider: id, Classes: s.marks[id].Classes, Traits: s.marks[id].Traits})

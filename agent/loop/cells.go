@@ -1,10 +1,10 @@
 package loop
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
-	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/agent/survey"
@@ -44,6 +44,7 @@ func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Ca
 	}
 	f.MemoryMB = share(capacity.MemoryMB, c.ReservedMB, c.MemoryRatio)
 	f.DiskGB = share(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
+	f.NoLive = capacity.NoLive
 	cells := c.cells(machine)
 	if len(cells) > 0 && !slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
 		f.Traits = append(f.Traits, socketAffinity)
@@ -51,6 +52,33 @@ func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Ca
 	if slices.ContainsFunc(cells, func(c numa.Cell) bool { return len(c.Siblings) > 0 }) {
 		f.Traits = append(f.Traits, hyperthreading)
 	}
+}
+
+// Doubts are sentences about what is asked of the host's CPUs and memory and cannot be had: nothing stops, but less is offered than was meant.
+func (c CPUs) Doubts(machine sysfs.Facts, capacity hypervisor.Capacity) (sentences []string) {
+	for _, of := range []struct {
+		option string
+		set    []int
+	}{{"cpu_shared_set", c.Shared}, {"cpu_dedicated_set", c.Dedicated}} {
+		if missing := len(of.set) - len(online(of.set, machine)); missing > 0 {
+			sentences = append(sentences, fmt.Sprintf("[compute] %s names %d CPUs, of which this host lacks %d, or they are offline: they are not offered",
+				of.option, len(of.set), missing))
+		}
+	}
+	vcpus := capacity.VCPUs
+	if c.set() {
+		vcpus = len(online(c.Shared, machine))
+	}
+	for _, of := range []struct {
+		option   string
+		reserved *int
+		total    int
+	}{{"reserved_host_cpus", c.ReservedCPUs, vcpus}, {"reserved_host_memory_mb", c.ReservedMB, capacity.MemoryMB}, {"reserved_host_disk_mb", c.ReservedGB, capacity.DiskGB}} {
+		if of.reserved != nil && *of.reserved > 0 && *of.reserved >= of.total {
+			sentences = append(sentences, fmt.Sprintf("[DEFAULT] %s keeps back all that this host has: no guest can have any", of.option))
+		}
+	}
+	return sentences
 }
 
 // share is what is offered of a class; no more can be reserved than there is.
@@ -154,25 +182,4 @@ func guestParts(list []journal.Part) []hypervisor.Part {
 func sameParts(list []journal.Part, parts []numa.Part) bool {
 	asked, _ := readParts(list)
 	return len(list) > 0 && reflect.DeepEqual(asked, parts)
-}
-
-// nodes are the NUMA nodes of the host that a guest lies on, rising.
-func nodes(list []journal.Part) []int {
-	var out []int
-	for _, p := range list {
-		out = append(out, p.Node)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// freeByNode counts the free devices of each NUMA node. a.mu is held.
-func (a *Agent) freeByNode() map[int]int {
-	out := map[int]int{}
-	for _, e := range a.set.Entries() {
-		if e.State == device.Available && !e.Spent && !e.ForPorts {
-			out[e.Device.NUMANode]++
-		}
-	}
-	return out
 }

@@ -246,3 +246,31 @@ func TestShareOfCPUs(t *testing.T) {
 		t.Errorf("%+v", cells)
 	}
 }
+
+// What is asked of the host and cannot be had is said; what can be had raises no doubt.
+func TestDoubts(t *testing.T) {
+	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}}}}
+	n := func(i int) *int { return &i }
+	for _, c := range []struct {
+		cpus CPUs
+		says []string
+	}{
+		{CPUs{}, nil},
+		{CPUs{Shared: []int{0, 1}, Dedicated: []int{2}, ReservedCPUs: n(1), ReservedMB: n(100), ReservedGB: n(0)}, nil},
+		{CPUs{Shared: []int{3, 4, 5}}, []string{"cpu_shared_set names 3 CPUs, of which this host lacks 2"}},
+		{CPUs{Shared: []int{0}, Dedicated: []int{9}}, []string{"cpu_dedicated_set names 1 CPUs, of which this host lacks 1"}},
+		{CPUs{Shared: []int{0, 1}, ReservedCPUs: n(2), ReservedMB: n(2000), ReservedGB: n(11)},
+			[]string{"reserved_host_cpus keeps back all", "reserved_host_memory_mb keeps back all", "reserved_host_disk_mb keeps back all"}},
+	} {
+		got := c.cpus.Doubts(machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
+		if len(got) != len(c.says) {
+			t.Errorf("%+v: %q", c.cpus, got)
+			continue
+		}
+		for i, want := range c.says {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("%+v: %q, want %q", c.cpus, got[i], want)
+			}
+		}
+	}
+}

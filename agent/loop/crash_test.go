@@ -1,8 +1,10 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -29,8 +31,16 @@ type death struct {
 	calls int
 	at    int // the call to die at; 0: none
 	after bool
+	late  time.Duration // with after: what it was about to tell compute arrives so much later, when others have spoken
 	dead  bool
 	kill  context.CancelFunc
+}
+
+// postpones says whether what is sent now arrives late: it is the last that a dying agent says.
+func (d *death) postpones() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dead && d.late > 0
 }
 
 func (d *death) around(do func() error) error {
@@ -135,6 +145,9 @@ type mortalRoad struct {
 
 func (m mortalRoad) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := through(m.d, func() (*http.Response, error) {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/guests/") && m.d.postpones() {
+			return nil, m.postpone(r)
+		}
 		return m.road.RoundTrip(r)
 	})
 	if err != nil {
@@ -144,6 +157,22 @@ func (m mortalRoad) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return resp, nil
+}
+
+// postpone lets a request arrive later; nobody waits for its answer.
+func (m mortalRoad) postpone(r *http.Request) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	time.AfterFunc(m.d.late, func() {
+		again := r.Clone(context.Background())
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		if resp, err := m.road.RoundTrip(again); err == nil {
+			resp.Body.Close()
+		}
+	})
+	return nil
 }
 
 // mortal starts an agent that dies by d.
@@ -329,7 +358,7 @@ func (w *world) are(phase host.Phase, servers ...string) bool {
 	return !slices.ContainsFunc(servers, func(s string) bool { return w.office.phase(s) != phase })
 }
 
-// Servers come and go at random, and agents die at random: in the end each device has at most one holder, the guests are
+// Servers come and go at random, agents die at random, and the last words of some arrive after those of the next: in the end each device has at most one holder, the guests are
 // the assignments, and compute knows the end of each.
 func TestRandomDeaths(t *testing.T) {
 	for seed := range uint64(25) {
@@ -342,12 +371,14 @@ func TestRandomDeaths(t *testing.T) {
 func tellAtRandom(t *testing.T, chance *rand.Rand) {
 	w := newWorld(t)
 	w.onlyHeard()
-	mortal := func() *death { return &death{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0} }
+	mortal := func() *death {
+		return &death{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0, late: time.Duration(chance.IntN(2)*chance.IntN(3000)) * time.Millisecond}
+	}
 	w.live(func() bool { return w.provider(name2).Inventories[class].Total == 2 }, func() *death { return &death{} })
 	free := map[string]int{name1: 2, name2: 2} // as Placement's own ledger would have it
 	holds, now, next := map[string][]string{}, map[string]host.Server{}, 0
 	for range 8 {
-		for id := range maps.Clone(now) {
+		for _, id := range slices.Sorted(maps.Keys(now)) {
 			if chance.IntN(3) == 0 {
 				for _, p := range holds[id] {
 					free[p]++

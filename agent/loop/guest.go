@@ -89,16 +89,45 @@ func asWanted(g hypervisor.Guest, want host.Server) bool {
 	return g.Stopped == (want.Power == host.Off) && g.Build == want.Build
 }
 
-// change starts, stops or rebuilds a guest with the devices that it has. It is never given up: what cannot be changed stays as it is,
-// with its devices, and is tried again and again.
+// change starts, stops or rebuilds a guest with the devices that it has. The guest is never given up: what cannot be changed stays as it is,
+// with its devices. While the hypervisor does not answer it is tried again and again; what it refuses, compute is told of.
 func (a *Agent) change(ctx context.Context, want host.Server, j *job) error {
 	a.mu.Lock()
 	held := a.set.Held(resource.ConsumerID(want.ID))
 	a.mu.Unlock()
-	if err := a.build(ctx, want, held); err != nil {
+	err := a.build(ctx, want, held)
+	switch {
+	case err == nil:
+		return a.goOn(ctx, want, j)
+	case ctx.Err() != nil || fault.Is(err, fault.Unavailable):
 		return err
 	}
-	return a.goOn(ctx, want, j)
+	return a.refuse(ctx, want, held, err)
+}
+
+// refuse tells compute that the hypervisor will not do with a guest what is wanted, and what the guest does.
+func (a *Agent) refuse(ctx context.Context, want host.Server, held []device.Claim, why error) error {
+	guests, err := a.o.Hypervisor.Guests(ctx)
+	if err != nil {
+		return fault.Wrap("", "hypervisor.Guests", err)
+	}
+	i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == want.ID && !g.Departed })
+	if i < 0 {
+		a.mu.Lock()
+		delete(a.guests, want.ID)
+		a.mu.Unlock()
+		return why // it is not there any more: it is built, again
+	}
+	a.mu.Lock()
+	a.guests[want.ID] = guests[i]
+	a.mu.Unlock()
+	told := a.stand(want, host.Refused, held)
+	told.Build, told.Message, told.Power = guests[i].Build, fault.TextOf(why), host.On
+	if guests[i].Stopped {
+		told.Power = host.Off
+	}
+	a.log.Warn("a guest stays as it is", "server", want.ID, "error", why)
+	return a.end(ctx, want, told)
 }
 
 // goOn is what comes when the guest is as it shall be: it goes on a journey, or that is all.
@@ -296,35 +325,20 @@ func (a *Agent) tryClaim(want host.Server, requests []pci.Request, j *job) ([]de
 	return picked, "", nil
 }
 
-// place finds devices for a server, and a place for its NUMA cells from where they are near enough. a.mu is held.
+// place finds devices for a server, and a place for its NUMA cells. What was claimed before stays where it is. a.mu is held.
 func (a *Agent) place(want host.Server, requests []pci.Request) (device.Set, []device.Claim, []journal.Part, device.Refusal) {
-	holder := resource.ConsumerID(want.ID)
 	parts := host.ReadParts(want.Topology)
-	if len(parts) == 0 {
-		set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{})
-		return set, picked, nil, refusal
-	}
 	cells, _ := a.used(want.ID)
-	if was := a.journal.State().Parts(want.ID); sameParts(was, parts) { // claimed before: it stays where it is
-		set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes(was), Cells: cells})
-		return set, picked, was, refusal
+	var at []numa.Placed
+	if was := a.journal.State().Parts(want.ID); sameParts(was, parts) {
+		_, at = readParts(was)
 	}
-	h := numa.Host{Cells: cells, Limits: numa.Limits{CPU: a.o.CPUs.CPURatio, Memory: a.o.CPUs.MemoryRatio}, Pack: a.o.CPUs.Pack, Free: a.freeByNode()}
-	judge := numa.Judge{Accept: func(nodes []int) numa.Refusal {
-		_, _, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes, Cells: cells})
-		return numa.Refusal{Reason: string(refusal)}
-	}, Far: func(nodes []int) int {
-		near := device.Near{Nodes: nodes, Cells: cells}
-		_, picked, _ := a.set.ClaimAll(holder, requests, near)
-		return near.Far(picked, requests)
-	}}
-	placed, unfit := numa.Fit(h, numa.Guest{Parts: parts, Devices: len(requests) > 0}, judge)
-	if unfit != (numa.Refusal{}) {
-		return a.set, nil, nil, device.Refusal(strings.TrimSuffix(unfit.Reason+": "+unfit.Nearest, ": "))
+	room := numa.Host{Cells: cells, Limits: numa.Limits{CPU: a.o.CPUs.CPURatio, Memory: a.o.CPUs.MemoryRatio}, Pack: a.o.CPUs.Pack}
+	set, picked, placed, refusal := a.set.Place(resource.ConsumerID(want.ID), requests, parts, at, room)
+	if refusal != "" {
+		return set, nil, nil, refusal
 	}
-	written := writeParts(parts, placed)
-	set, picked, refusal := a.set.ClaimAll(holder, requests, device.Near{Nodes: nodes(written), Cells: cells})
-	return set, picked, written, refusal
+	return set, picked, writeParts(parts, placed), ""
 }
 
 // waitFor is the fault that a claim must wait, nil when there is nobody to wait for or it has waited for long. Only under the
@@ -364,7 +378,7 @@ func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Cla
 	g := hypervisor.Guest{ID: want.ID, Server: want.Server, Name: want.Name, VCPUs: want.VCPUs, MemoryMB: want.MemoryMB, DiskGB: want.DiskGB,
 		Parts: guestParts(a.journal.State().Parts(want.ID)), Stopped: want.Power == host.Off, Build: want.Build}
 	for _, c := range picked {
-		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider})
+		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider, Unmanaged: c.Managed == pci.No})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
 	if was, there := a.guest(want.ID); there && was.Departed { // it went, and compute wants it here all the same
@@ -473,13 +487,6 @@ func (a *Agent) reportNow(ctx context.Context) error {
 		return nil // what became of the server can be said all the same
 	}
 	return err
-}
-
-// tell says what became of a server; nil means that compute has taken it in.
-func (a *Agent) tell(ctx context.Context, id string, g host.Guest) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	return fault.Wrap("", "loop.tell", a.o.Compute.PutGuest(ctx, a.o.Host, id, g))
 }
 
 // picks are claims in the words of the contract with compute.

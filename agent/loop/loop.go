@@ -101,6 +101,8 @@ type Agent struct {
 	mu         sync.Mutex       // guards all below
 	journal    *journal.Journal // nil while the agent does not run
 	instance   string           // of this agent, as the journal has it or shall have it
+	starts     int64            // how often an agent of this journal has begun, as the journal has it or shall have it
+	words      int64            // how much has been said of guests since
 	displaced  bool             // another agent serves the host: nothing is built or written until compute takes a report again
 	root       provider.ID      // empty until known
 	tree       provider.Tree    // as Placement had it last
@@ -113,6 +115,7 @@ type Agent struct {
 	warned     map[provider.ID]string      // what plans have changed under guests
 	failed     map[pci.Address]int         // how often a device could not be cleaned
 	tried      map[pci.Address]time.Time   // the last wish for each device
+	answers    map[string]host.Answer      // what became of wishes that compute still repeats, by address
 	guests     map[string]hypervisor.Guest // that exist, by server
 	moves      int                         // counts what was built and destroyed
 	conditions map[string][]string         // sentences by where they come from
@@ -175,7 +178,7 @@ func New(o Options) (*Agent, error) {
 	return &Agent{
 		o: o, log: o.Log.With("host", o.Host),
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
-		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
+		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, answers: map[string]host.Answer{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
 		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
 	}, nil
 }
@@ -193,14 +196,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	known, _ := j.Identity()
 	a.mu.Lock()
-	a.journal, a.instance = j, known.Instance
+	a.journal, a.instance, a.starts = j, known.Instance, known.Starts+1
 	if a.instance == "" {
 		a.instance = a.o.NewID()
 	}
 	a.mu.Unlock()
 	defer a.stop()
 	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
-	for _, step := range []func(context.Context) error{a.admit, a.start, a.firstReport} {
+	for _, step := range []func(context.Context) error{a.countStart, a.admit, a.start, a.firstReport} {
 		if err := step(ctx); ctx.Err() != nil {
 			return nil
 		} else if err != nil {

@@ -100,7 +100,7 @@ func TestPower(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "what cannot be started keeps its devices and is tried again", func(t *testing.T, w *world) {
+	story(t, "what cannot be started keeps its devices, and is tried again when it is wanted again", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(off(s))
@@ -118,11 +118,14 @@ func TestPower(t *testing.T) {
 			return nil
 		}
 		w.office.assign(s)
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "no such firmware") })
-		if len(w.holders()) != 1 || w.office.phase("s1") != host.Stopped {
-			t.Errorf("%v %v", w.holders(), w.office.phase("s1"))
+		w.untilPhase(host.Refused, "s1")
+		if g := w.office.guest("s1"); len(w.holders()) != 1 || g.Power != host.Off || g.Message != "no such firmware" {
+			t.Errorf("%v %+v", w.holders(), g)
 		}
+		w.office.assign(off(s)) // as compute does then
+		w.untilPhase(host.Stopped, "s1")
 		close(broken)
+		w.office.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.consistent("s1")

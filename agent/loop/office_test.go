@@ -31,11 +31,12 @@ type office struct {
 	report  host.Report
 	reports int
 	told    map[string]host.Guest // the last of each server
+	latest  map[string]int64      // the number of the last that each instance said: of all servers, so that agents have to repeat themselves
 	said    []string              // "<server> <phase>", and "report free=<n>"
 }
 
 func newOffice(t *testing.T) *office {
-	return &office{t: t, changed: make(chan struct{}), cut: make(chan struct{}), told: map[string]host.Guest{}}
+	return &office{t: t, changed: make(chan struct{}), cut: make(chan struct{}), told: map[string]host.Guest{}, latest: map[string]int64{}}
 }
 
 // assign makes these all the servers of the host.
@@ -84,6 +85,13 @@ func (o *office) handler() http.Handler {
 			http.Error(w, "the server is not assigned to this host", http.StatusConflict)
 			return
 		}
+		if latest := o.latest[g.Instance]; g.Number < latest {
+			o.said = append(o.said, r.PathValue("server")+" late")
+			w.Header().Set(host.Latest, fmt.Sprint(latest))
+			http.Error(w, "something newer has been heard", http.StatusConflict)
+			return
+		}
+		o.latest[g.Instance] = g.Number
 		o.told[r.PathValue("server")] = g
 		o.said = append(o.said, r.PathValue("server")+" "+string(g.Phase))
 		w.WriteHeader(http.StatusNoContent)
@@ -99,7 +107,7 @@ func (o *office) takeReport(r host.Report) {
 	o.report, o.reports = r, o.reports+1
 	free := 0
 	for _, d := range r.Devices {
-		if d.Type == "" || d.State == "" || (d.State == string(device.Available)) != (d.Holder == "") {
+		if d.Type == "" || d.State == "" || (d.State == string(device.Claimed) || d.State == string(device.Allocated)) != (d.Holder != "") {
 			o.t.Errorf("a device that compute cannot take: %+v", d)
 		}
 		if d.Holder == "" {

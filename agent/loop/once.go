@@ -77,7 +77,8 @@ func returned(offers []device.Offer, state journal.State) map[provider.ID]bool {
 }
 
 // returnedByHand believes an operator who has lowered what the agent had reserved for a device that nobody holds: that is how a device for
-// one-time use is given back in Nova.
+// one-time use is given back in Nova. That nothing is reserved any more says so; a total above what is reserved does not: room is made so for a
+// moment when a holder's share is moved or written anew (heal).
 func (a *Agent) returnedByHand(s sight) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +86,7 @@ func (a *Agent) returnedByHand(s sight) error {
 		e, there := a.set.At(at)
 		p, reported := s.facts.Actual.ByID(mark.Provider)
 		inv, has := p.Inventories[e.Class]
-		if !there || mark.Returning || mark.Provider == "" || !reported || !has || inv.Reserved >= inv.Total || e.Holder != "" {
+		if !there || mark.Returning || mark.Provider == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
 			continue
 		}
 		if err := a.journal.Cleaned(at); err != nil {
@@ -142,8 +143,11 @@ func (a *Agent) spent(e device.Entry) bool {
 	return has && e.Holder == "" && inv.Reserved >= inv.Total
 }
 
-// cleanAll notes which devices compute wants back. Each wish is tried once. a.mu is held.
+// cleanAll notes which devices compute wants back. Each wish is tried once, and answered as long as compute repeats it. a.mu is held.
 func (a *Agent) cleanAll(list []host.Wish) {
+	maps.DeleteFunc(a.answers, func(at string, told host.Answer) bool {
+		return !slices.ContainsFunc(list, func(w host.Wish) bool { return w.Address == at && w.Asked.Equal(told.Asked) })
+	})
 	for _, w := range list {
 		at, err := pci.ParseAddress(w.Address)
 		if err != nil {
@@ -170,9 +174,20 @@ func (a *Agent) sweeps(ctx context.Context) {
 		a.wishes = nil
 		a.mu.Unlock()
 		for _, at := range wishes {
+			a.mu.Lock()
+			told := host.Answer{Address: at.String(), Asked: a.tried[at]}
+			a.mu.Unlock()
 			if err := a.clean(ctx, at); err != nil {
 				a.log.Warn("a device was not cleaned", "address", at.String(), "error", err)
+				told.Refused = fault.TextOf(err)
 			}
+			if ctx.Err() != nil {
+				return // cut short: the wish stands
+			}
+			a.mu.Lock()
+			a.answers[told.Address] = told
+			a.touch()
+			a.mu.Unlock()
 		}
 	}
 }

@@ -68,12 +68,17 @@ func (w *world) reserved() int { return w.provider(gpuName).Inventories[gpuClass
 
 // reserve sets what is reserved by hand.
 func (w *world) reserve(n int) {
+	w.stock(func(inv *resource.Inventory) { inv.Reserved = n })
+}
+
+// stock changes the inventory by hand.
+func (w *world) stock(change func(*resource.Inventory)) {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	for i, p := range w.ledger.tree.Providers {
 		if p.Name == gpuName {
 			inv := p.Inventories[gpuClass]
-			inv.Reserved = n
+			change(&inv)
 			w.ledger.tree.Providers[i].Inventories = map[resource.Class]resource.Inventory{gpuClass: inv}
 			w.ledger.tree.Providers[i].Generation++
 		}
@@ -147,6 +152,22 @@ func TestOneTimeUse(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		if w.reserved() != 1 || !w.spent() {
 			t.Errorf("%+v", w.provider(gpuName))
+		}
+		must(t, stop())
+	})
+	story(t, "room that is made for a moment is no sign that somebody has cleaned it", func(t *testing.T, w *world) {
+		w.once()
+		_, stop := w.begin()
+		w.office.assign(w.gpu("s1"))
+		w.untilPhase(host.Running, "s1")
+		w.until("it is reserved", func() bool { return w.reserved() == 1 })
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		w.stock(func(inv *resource.Inventory) { inv.Total = 2 }) // as when its share is moved
+		w.until("the room is gone", func() bool { return w.provider(gpuName).Inventories[gpuClass].Total == 1 })
+		if w.reserved() != 1 || !w.spent() || len(w.journalled().Spent()) != 1 {
+			t.Errorf("given back: %+v, spent %v", w.provider(gpuName), w.journalled().Spent())
 		}
 		must(t, stop())
 	})
@@ -246,6 +267,7 @@ func TestClean(t *testing.T) {
 		c.fail.Store(true)
 		w.office.clean(gpuAt)
 		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "cannot wipe "+gpuAt) })
+		w.until("an answer", func() bool { return strings.Contains(w.office.answer(gpuAt).Refused, "cannot wipe") })
 		time.Sleep(time.Minute)
 		if w.reserved() != 1 || !w.spent() {
 			t.Error("given back though it could not be cleaned")
@@ -255,10 +277,12 @@ func TestClean(t *testing.T) {
 		w.until("it is back", func() bool {
 			return w.reserved() == 0 && !w.spent() && !strings.Contains(w.office.conditions(), "wipe")
 		})
+		w.until("an answer", func() bool { a := w.office.answer(gpuAt); return !a.Asked.IsZero() && a.Refused == "" })
 		if len(w.journalled().Spent()) != 0 {
 			w.until("the mark is gone", func() bool { return len(w.journalled().Spent()) == 0 })
 		}
 		w.office.clean()
+		w.until("it answers no longer", func() bool { return w.office.answer(gpuAt).Asked.IsZero() })
 		w.office.assign(w.gpu("s2"))
 		w.untilPhase(host.Running, "s2")
 		w.until("it is reserved again", func() bool { return w.reserved() == 1 })
@@ -301,6 +325,18 @@ func TestClean(t *testing.T) {
 		}
 		must(t, stop())
 	})
+}
+
+// answer is what the last report says of the wish for a device.
+func (o *office) answer(at string) host.Answer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, a := range o.report.Cleaned {
+		if a.Address == at {
+			return a
+		}
+	}
+	return host.Answer{}
 }
 
 // clean makes these the devices that compute wants back.

@@ -46,6 +46,9 @@ func (a *Agent) snapshot() (host.Report, int) {
 		}
 		r.Devices = append(r.Devices, out)
 	}
+	for _, at := range slices.Sorted(maps.Keys(a.answers)) {
+		r.Cleaned = append(r.Cleaned, a.answers[at])
+	}
 	return r, a.version
 }
 

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/hypervisor"
@@ -70,7 +71,7 @@ func (a *Agent) restoreGuests(s sight) error {
 		id := standsAs(g.ID, state)
 		held := set.Held(resource.ConsumerID(id))
 		if written, _ := state.Of(id); !sameClaims(written, held) {
-			a.log.Info("a guest runs with devices that the journal did not know", "server", id, "devices", len(held))
+			a.log.Info(newlyKnown(written, held), "server", id, "devices", len(held))
 			if err := a.journal.Put(id, held, state.Parts(id)...); err != nil {
 				return err
 			}
@@ -79,6 +80,25 @@ func (a *Agent) restoreGuests(s sight) error {
 	a.set, a.restored = set, true
 	a.condition("restore", doubts...)
 	return a.burnSeen()
+}
+
+// newlyKnown says in a sentence what of a guest's claims the journal did not have.
+func newlyKnown(written, held []device.Claim) string {
+	at := func(list []device.Claim) (out []pci.Address) {
+		for _, c := range list {
+			out = append(out, c.Device.Address)
+		}
+		return out
+	}
+	switch {
+	case len(written) == 0:
+		return "a guest holds devices, and the journal knew nothing of them; they are written down as its own"
+	case !slices.Equal(at(written), at(held)):
+		return "a guest holds other devices than the journal knew; those that it runs with are written down"
+	case !slices.EqualFunc(written, held, func(a, b device.Claim) bool { return a.Provider == b.Provider }):
+		return "a guest holds the devices that the journal knew, which other providers of Placement count now, as when reporting is switched on"
+	}
+	return "a guest runs with the devices that the journal had claimed for it"
 }
 
 // sameClaims compares what the journal must know.

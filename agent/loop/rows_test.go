@@ -26,8 +26,14 @@ func (w *world) restart(stop func() error, text string) func() error {
 	return next
 }
 
+// total is the inventory of a provider; one request may have all of it.
 func (w *world) total(name string, of resource.Class) int {
-	return w.provider(name).Inventories[of].Total
+	w.t.Helper()
+	inv := w.provider(name).Inventories[of]
+	if inv.MaxUnit != inv.Total {
+		w.t.Errorf("max_unit of %s is %d, total %d", name, inv.MaxUnit, inv.Total)
+	}
+	return inv.Total
 }
 
 // Rows of 7.1: what is reported, and what becomes of it when host and configuration change, free and held.
@@ -64,11 +70,16 @@ func TestRowsOfReporting(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "I13: class and traits while free", func(t *testing.T, w *world) {
+	story(t, "I13: class and traits of VFs and of a PF while free", func(t *testing.T, w *world) {
 		rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"foo"}`)
 		_, stop := w.begin()
 		stop = w.restart(stop, `{"vendor_id":"8086","product_id":"154c","resource_class":"vf","traits":"bar"}`)
 		if p := w.provider(name1); p.Inventories["CUSTOM_VF"].Total != 2 || len(p.Inventories) != 1 || p.HasTrait("CUSTOM_FOO") || !p.HasTrait("CUSTOM_BAR") {
+			t.Errorf("%+v", p)
+		}
+		stop = w.restart(stop, `{"vendor_id":"8086","product_id":"1572","traits":"foo"}`)
+		stop = w.restart(stop, `{"vendor_id":"8086","product_id":"1572","resource_class":"pf","traits":"bar"}`)
+		if p := w.provider(name1); w.total(name1, "CUSTOM_PF") != 1 || len(p.Inventories) != 1 || p.HasTrait("CUSTOM_FOO") || !p.HasTrait("CUSTOM_BAR") {
 			t.Errorf("%+v", p)
 		}
 		must(t, stop())
@@ -156,6 +167,7 @@ func TestRowsOfReporting(t *testing.T) {
 		if w.total(name1, class) != 1 || w.provider(name2).ID != "" {
 			t.Errorf("%+v", w.ledger.tree)
 		}
+		contains(t, w.office.conditions(), "0000:3b:00.1", "s1", "until the server is gone")
 		w.office.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
@@ -210,7 +222,7 @@ func TestRowsOfReporting(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "M15 X7: an operator's reserved amount survives totals that change", func(t *testing.T, w *world) {
+	story(t, "M15 X7 Z6: an operator's reserved amount survives totals that change", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		w.ledger.mu.Lock()
 		for i, p := range w.ledger.tree.Providers {

@@ -67,6 +67,9 @@ func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) 
 				a.log.Warn(finding.Sentence)
 			}
 		}
+		for _, sentence := range a.o.CPUs.Doubts(machine, capacity) {
+			a.log.Warn(sentence)
+		}
 	}
 	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: machine.Devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
 		Spent: map[pci.Address]bool{}}

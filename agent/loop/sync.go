@@ -167,7 +167,7 @@ func (a *Agent) take(s sight, moves int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, _ := a.journal.Identity()
-	s.identity.Instance, s.identity.Cloud = a.instance, known.Cloud
+	s.identity.Instance, s.identity.Starts, s.identity.Cloud = a.instance, a.starts, known.Cloud
 	if known != s.identity {
 		if err := a.journal.SetIdentity(s.identity); err != nil {
 			return err

@@ -23,26 +23,29 @@ type group struct {
 }
 
 // checkRules refuses what no device can make good.
-func (f Facts) checkRules() error {
+func (f Facts) checkRules() (wrong []error) {
 	for _, r := range f.Rules {
 		// "If the [pci]report_in_placement is set to True and the [pci]device_spec has any entry with devname tag then
 		// the nova-compute service will refuse to start." (spec 002)
 		if f.Report && r.Devname != "" {
-			return invalid("%s offers devices by devname %q, which [pci] report_in_placement does not allow; write their address instead",
-				where(r), r.Devname)
+			wrong = append(wrong, invalid("%s offers devices by devname %q, which [pci] report_in_placement does not allow; write their address instead",
+				where(r), r.Devname))
 		}
 		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
-			return invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r))
+			wrong = append(wrong, invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r)))
+		}
+		if f.NoLive != "" && r.Tags.LiveMigratable == pci.Yes {
+			wrong = append(wrong, invalid("%s says live_migratable, but %s; take it away", where(r), f.NoLive))
+		}
+		if sentence := (pci.Rules{r}).Refuse(f.Devices); sentence != "" {
+			wrong = append(wrong, invalid("%s", sentence))
 		}
 	}
-	if sentence := f.Rules.Refuse(f.Devices); sentence != "" {
-		return invalid("%s", sentence)
-	}
-	return nil
+	return wrong
 }
 
 // groups sorts the offered devices and the held ones by provider, and refuses what one provider cannot say.
-func (f Facts) groups(found []match) ([]group, error) {
+func (f Facts) groups(found []match) (list []group, wrong []error) {
 	byName := map[string]*group{}
 	at := func(name string) *group {
 		if byName[name] == nil {
@@ -68,19 +71,18 @@ func (f Facts) groups(found []match) ([]group, error) {
 			continue
 		}
 		if err := f.checkClass(m, c); err != nil {
-			return nil, err
+			wrong = append(wrong, err)
 		}
 		g := at(m.offer.Device.Holder().ProviderName(f.Host))
 		g.has = append(g.has, c)
 	}
-	var list []group
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		if err := byName[name].check(); err != nil {
-			return nil, err
+			wrong = append(wrong, err)
 		}
 		list = append(list, *byName[name])
 	}
-	return list, nil
+	return list, wrong
 }
 
 // checkClass refuses another class for a device that is held, as its claim remembers it or as Placement has it: "If the device is

@@ -19,8 +19,8 @@ func TestRowsOfTheSurvey(t *testing.T) {
 		want  []string // of the tree, one provider a line; or words of a refusal
 	}{
 		"I1 rules with traits, a PF for one-time use, VFs of another": {[]string{
-			`{"address":"0000:83:00.0","traits":"HW_GPU_API_VULKAN,CUSTOM_GPU,purple"}`, `{"address":"0000:82:00.0","traits":"pf-white","one_time_use":true}`,
-			`{"product_id":"1515","traits":"vf-red"}`}, []string{
+			`{"address":"0000:83:00.0","traits":"HW_GPU_API_VULKAN,CUSTOM_GPU,purple"}`, `{"address":"0000:82:00.0","product_id":"1528","traits":"pf-white","one_time_use":true}`,
+			`{"product_id":"1515","address":"*:81:00.*","traits":"vf-red"}`}, []string{
 			"cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [" + marks + " CUSTOM_VF_RED OWNER_NOVA]",
 			"cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/1  [" + marks + " CUSTOM_PF_WHITE HW_PCI_ONE_TIME_USE OWNER_NOVA]",
 			"cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [" + marks + " CUSTOM_GPU CUSTOM_PURPLE HW_GPU_API_VULKAN OWNER_NOVA]"}},
@@ -31,8 +31,9 @@ func TestRowsOfTheSurvey(t *testing.T) {
 		"I4 X4 VFs of one PF with two classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`, `{"address":"0000:81:00.2","resource_class":"vf2"}`},
 			[]string{"0000:81:00.2", "CUSTOM_VF2", "0000:81:00.1", "CUSTOM_VF1"}},
 		"I5 X4 VFs of one PF with two sets of traits": {[]string{`{"address":"0000:81:00.1","traits":"foo"}`, `{"address":"0000:81:00.2","traits":"bar"}`},
-			[]string{"CUSTOM_BAR", "CUSTOM_FOO"}},
-		"I6 physical_network":          {[]string{`{"product_id":"1515","physical_network":"physnet1"}`}, nil},
+			[]string{"0000:81:00.2", "CUSTOM_BAR", "0000:81:00.1", "CUSTOM_FOO"}},
+		"I6 physical_network of VFs":   {[]string{`{"product_id":"1515","physical_network":"physnet1"}`}, nil},
+		"I6 physical_network of a PF":  {[]string{`{"address":"0000:82:00.0","physical_network":"physnet1"}`}, nil},
 		"I7 devname":                   {[]string{`{"devname":"eth0"}`}, []string{"eth0", "address"}},
 		"X1 nothing matches":           {[]string{`{"vendor_id":"ffff"}`}, nil},
 		"X3 a PF, then one of its VFs": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`, `{"address":"0000:81:00.1"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
@@ -43,15 +44,21 @@ func TestRowsOfTheSurvey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts(t, c.rules...)
+			if strings.HasPrefix(name, "I1 ") { // a VF that no rule means
+				f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: 0x82, Func: 1}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf82})
+			}
 			tree, _, err := Desired(f)
 			if err != nil {
 				if tree.Providers != nil || !fault.Is(err, fault.Invalid) {
 					t.Errorf("%v beside %v", tree, err)
 				}
-				for _, word := range c.want {
-					if !strings.Contains(fault.TextOf(err), word) {
+				rest := fault.TextOf(err)
+				for _, word := range c.want { // in this order
+					_, after, found := strings.Cut(rest, word)
+					if !found {
 						t.Errorf("%q does not say %q", fault.TextOf(err), word)
 					}
+					rest = after
 				}
 				return
 			}
@@ -89,13 +96,14 @@ func TestRowsOfHeldDevices(t *testing.T) {
 		held    []device.Claim
 		actual  []provider.Provider
 		want    int
+		notes   int // one for each device that the total is raised by
 	}{
-		"X10 nothing is held":              {nil, nil, nil, 0},
-		"X11 one held and gone, one there": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2},
-		"X11 two held, none there":         {nil, []device.Claim{one, two}, nil, 2},
-		"X11 one held, both there":         {f.Devices, []device.Claim{one}, nil, 2},
+		"X10 nothing is held":              {nil, nil, nil, 0, 0},
+		"X11 one held and gone, one there": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2, 1},
+		"X11 two held, none there":         {nil, []device.Claim{one, two}, nil, 2, 2},
+		"X11 one held, both there":         {f.Devices, []device.Claim{one}, nil, 2, 0},
 		"X11 the class is Placement's to know": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device, Provider: one.Provider, Name: one.Name}, Holder: "s1"}},
-			[]provider.Provider{{ID: one.Provider, Name: one.Name, Parent: root, Root: root, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_PCI_8086_1515": resource.Whole(1)}}}, 1},
+			[]provider.Provider{{ID: one.Provider, Name: one.Name, Parent: root, Root: root, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_PCI_8086_1515": resource.Whole(1)}}}, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := f
@@ -103,7 +111,7 @@ func TestRowsOfHeldDevices(t *testing.T) {
 			f.Actual.Providers = append(f.Actual.Providers, c.actual...)
 			tree, notes, err := Desired(f)
 			p, _ := tree.ByName(one.Name)
-			if err != nil || p.Inventories["CUSTOM_PCI_8086_1515"].Total != c.want {
+			if err != nil || p.Inventories["CUSTOM_PCI_8086_1515"].Total != c.want || p.Inventories["CUSTOM_PCI_8086_1515"].MaxUnit != c.want || len(notes) != c.notes {
 				t.Errorf("%+v %v %v", p, notes, err)
 			}
 		})
@@ -112,15 +120,62 @@ func TestRowsOfHeldDevices(t *testing.T) {
 
 // K3: the rules say which devices are offered, and each offer carries the words of its rule.
 func TestRowsOfOffersK3(t *testing.T) {
-	f := facts(t, `{"product_id":"1515","live_migratable":"yes"}`, `{"address":"0000:82:00.0","live_migratable":"no"}`, `{"address":"0000:83:00.0"}`)
+	f := facts(t, `{"product_id":"1515","live_migratable":"yes","managed":"no"}`, `{"address":"0000:82:00.0","live_migratable":"no","managed":"yes"}`, `{"address":"0000:83:00.0"}`)
 	want := map[string]pci.Flag{"0000:81:00.1": pci.Yes, "0000:81:00.2": pci.Yes, "0000:82:00.0": pci.No, "0000:83:00.0": pci.Unset}
 	offers := Offers(f)
 	for _, o := range offers {
 		if flag, offered := want[o.Device.Address.String()]; !offered || o.LiveMigratable != flag {
 			t.Errorf("%s is offered as %q, want %q", o.Device, o.LiveMigratable, flag)
 		}
+		if managed := map[pci.Flag]pci.Flag{pci.Yes: pci.No, pci.No: pci.Yes, pci.Unset: pci.Unset}[o.LiveMigratable]; o.Managed != managed {
+			t.Errorf("%s: managed %q, want %q", o.Device, o.Managed, managed)
+		}
 	}
 	if len(offers) != len(want) {
 		t.Errorf("%d of %d are offered", len(offers), len(want))
+	}
+}
+
+// X5, T17: each offer names the provider that counts it, the same for the VFs of a PF, or none: for ports, or while nothing is reported.
+func TestRowsOfOffersX5T17(t *testing.T) {
+	f := facts(t, `{"product_id":"1515"}`, `{"address":"0000:82:00.0","physical_network":"p"}`, `{"address":"0000:83:00.0"}`)
+	f.Actual.Providers = []provider.Provider{{ID: "old", Name: "cmp1_0000:83:00.0", Parent: root, Root: root}}
+	tree, _, err := Desired(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	card, _ := tree.ByName("cmp1_0000:81:00.0")
+	want := map[pci.Address]provider.ID{vf1: card.ID, vf2: card.ID, pf82: "", gpu: "old"}
+	for _, report := range []bool{true, false} {
+		f.Report = report
+		offers := Offers(f)
+		for _, o := range offers {
+			if id := want[o.Device.Address]; o.Provider != id && report || o.Provider != "" && !report {
+				t.Errorf("reporting %v: %s is counted by %q, want %q", report, o.Device, o.Provider, id)
+			}
+		}
+		if len(offers) != len(want) || card.ID == "" {
+			t.Errorf("%d offers", len(offers))
+		}
+	}
+}
+
+// "These new tags will only take effect if the [pci]report_in_placement config option is set to True", and "the old PCI tracker will continue
+// support" a PF beside its VFs (spec 002): as long as nothing is reported, what could not be reported is offered as before.
+func TestNothingIsRefusedThatIsNotReported(t *testing.T) {
+	for _, rules := range [][]string{
+		{`{"product_id":"1528"}`, `{"product_id":"1515"}`},
+		{`{"address":"0000:81:00.1","resource_class":"vf1","traits":"a"}`, `{"address":"0000:81:00.2","resource_class":"vf2","traits":"b"}`},
+		{`{"devname":"ens1"}`},
+	} {
+		f := facts(t, rules...)
+		if _, _, err := Desired(f); err == nil {
+			t.Errorf("%s is reported", rules)
+		}
+		f.Report = false
+		tree, notes, err := Desired(f)
+		if offers := Offers(f); err != nil || len(tree.Providers) != 1 || len(notes) > 0 || len(offers) < 2 || offers[0].Provider != "" {
+			t.Errorf("%s: %v %v, %d providers, %v", rules, err, notes, len(tree.Providers), offers)
+		}
 	}
 }

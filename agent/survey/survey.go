@@ -14,6 +14,7 @@
 package survey
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -44,6 +45,7 @@ type Facts struct {
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
 	Report   bool                 // [pci] report_in_placement
+	NoLive   string               // why no guest with devices can be migrated live here; empty: it can
 	Held     []device.Claim       // what guests hold
 	Spent    map[pci.Address]bool // devices for one-time use that have been used
 	Actual   provider.Tree        // as Placement has it; may be empty. From it come the IDs of providers that exist
@@ -74,20 +76,21 @@ func ProviderID(root provider.ID, name string) provider.ID { return nameUUID(roo
 // with IDs from Facts.Actual where it has the name. Without Report it is the root alone.
 //
 // Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different classes or traits;
-// devname; one_time_use on VFs or without Report; another class for a device that is held.
+// devname; one_time_use on VFs or without Report; another class for a device that is held; live_migratable where NoLive says why not. The fault
+// says the first of these, and Wrong all.
 func Desired(f Facts) (provider.Tree, []Note, error) {
 	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(), Traits: union(f.Traits, OwnerNova)}
 	tree := provider.Tree{Providers: []provider.Provider{root}}
-	if err := f.checkRules(); err != nil {
-		return provider.Tree{}, nil, err
-	}
+	wrong := f.checkRules()
 	found, notes := f.match()
-	if !f.Report {
-		return tree, notes, nil
+	var groups []group
+	if f.Report {
+		var more []error
+		groups, more = f.groups(found)
+		wrong = append(wrong, more...)
 	}
-	groups, err := f.groups(found)
-	if err != nil {
-		return provider.Tree{}, nil, err
+	if len(wrong) > 0 {
+		return provider.Tree{}, nil, fault.New(fault.Invalid, "survey.Desired", "%w", &several{wrong})
 	}
 	for _, g := range groups {
 		p, more := f.provider(g)
@@ -97,6 +100,22 @@ func Desired(f Facts) (provider.Tree, []Note, error) {
 		}
 	}
 	return tree.Sorted(), notes, nil
+}
+
+// several is all that is wrong, first things first.
+type several struct{ errs []error }
+
+// Error is the first: who mends it may find that the rest is mended too.
+func (s *several) Error() string { return fault.TextOf(s.errs[0]) }
+
+// Wrong lists in sentences all that a fault of Desired is about; none for another error.
+func Wrong(err error) (sentences []string) {
+	if s, ok := errors.AsType[*several](err); ok {
+		for _, one := range s.errs {
+			sentences = append(sentences, fault.TextOf(one))
+		}
+	}
+	return sentences
 }
 
 // Offers lists the devices that device_spec offers, by address, each with its class, its traits and, when it is reported, the
@@ -224,7 +243,7 @@ func (f Facts) match() ([]match, []Note) {
 
 func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.Tags.Networked && f.Report,
-		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, LiveMigratable: rule.Tags.LiveMigratable}
+		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, Managed: rule.Tags.Managed, LiveMigratable: rule.Tags.LiveMigratable}
 	if rule.Tags.LiveMigratable == pci.Yes {
 		o.Traits = union(o.Traits, LiveMigratable)
 	}

@@ -26,7 +26,7 @@ func Verdicts(f Facts) (list []Verdict, wrong []string) {
 	for _, r := range f.Rules {
 		alone := f
 		alone.Rules = pci.Rules{r}
-		if err := alone.checkRules(); err != nil {
+		for _, err := range alone.checkRules() {
 			wrong = append(wrong, fault.TextOf(err))
 		}
 	}
@@ -40,7 +40,8 @@ func Verdicts(f Facts) (list []Verdict, wrong []string) {
 		found, _ := family.match()
 		refused := false
 		if f.Report {
-			if _, err := family.groups(found); err != nil {
+			_, errs := family.groups(found)
+			for _, err := range errs {
 				wrong, refused = append(wrong, fault.TextOf(err)), true
 			}
 		}

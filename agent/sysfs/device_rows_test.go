@@ -189,3 +189,15 @@ func FuzzParseSerial(f *testing.F) {
 		}
 	})
 }
+
+// U9 of pci.md 7.9: a device with several interfaces has them all; one without any has none.
+func TestU9SeveralInterfaces(t *testing.T) {
+	m := card()
+	for _, name := range []string{"ens1f0", "ens1f0v9"} {
+		m[deviceDir+"/"+pfAt+"/net/"+name+"/mtu"] = &fstest.MapFile{Data: []byte("1500\n")}
+	}
+	facts := read(t, m)
+	if got := fmt.Sprint(facts.at(t, pfAt).Net, facts.at(t, vfAt).Net); got != "[ens1f0 ens1f0v9] []" {
+		t.Error(got)
+	}
+}

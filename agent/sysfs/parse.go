@@ -149,7 +149,7 @@ func ParseCPUList(text string) ([]int, error) {
 			return nil, invalid("CPU list %q: %q is no number or range such as 0-3", text, part)
 		}
 		if len(cpus) > maxCPU {
-			return nil, invalid("CPU list %q names CPUs again and again", text[:32])
+			return nil, invalid("CPU list %q names CPUs again and again", text[:min(32, len(text))])
 		}
 		for n := first; n <= last; n++ {
 			cpus = append(cpus, int(n))

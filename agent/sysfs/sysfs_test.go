@@ -302,7 +302,7 @@ func TestParseCPUList(t *testing.T) {
 }
 
 func FuzzParseCPUList(f *testing.F) {
-	for _, seed := range []string{"", "0-3,8", "1-", "0-65535,0-65535"} {
+	for _, seed := range []string{"", "0-3,8", "1-", "0-65535,0-65535", "0-65535,0,0"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

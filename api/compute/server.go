@@ -30,7 +30,7 @@ type Server struct {
 	IPv6      string            `json:"accessIPv6"`
 	Links     []Link            `json:"links"`
 	Progress  *int              `json:"progress,omitempty"` // percent; only in the states that have one
-	Fault     *ServerFault      `json:"fault,omitempty"`    // only in ERROR and DELETED
+	Fault     *ServerFault      `json:"fault,omitempty"`    // in ERROR and DELETED, and when a wish about its guest was given up
 
 	DiskConfig   string  `json:"OS-DCF:diskConfig"` // MANUAL
 	Zone         string  `json:"OS-EXT-AZ:availability_zone"`
@@ -92,13 +92,13 @@ type FlavorValues struct {
 	ExtraSpecs map[string]string `json:"extra_specs"`
 }
 
-// ImageRef names an image of a service that is not Berth's.
+// ImageRef names an image of the image service.
 type ImageRef struct {
 	ID    string `json:"id"`
 	Links []Link `json:"links"`
 }
 
-// ServerFault is why a server is in ERROR.
+// ServerFault is why a server is in ERROR, or why its guest was not stopped, started or rebuilt.
 type ServerFault struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -133,7 +133,7 @@ const (
 type CreateServer struct {
 	Name        string            `json:"name"`
 	Flavor      string            `json:"flavorRef"`          // its id
-	Image       string            `json:"imageRef"`           // kept, not used; may be empty
+	Image       string            `json:"imageRef"`           // may be empty
 	Networks    string            `json:"networks,omitempty"` // NetworksNone or NetworksAuto
 	Description string            `json:"description,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`

@@ -16,6 +16,8 @@ type Why struct {
 	State    string            `json:"state"`  // Berth's own, finer: scheduling, claiming, assigned, active, …
 	Host     string            `json:"host,omitempty"`
 	Flavor   string            `json:"flavor"`           // its name
+	Image    *WhyImage         `json:"image,omitempty"`  // what it was made from
+	Words    []WhyWord         `json:"constraints"`      // what flavor and image say of where it may lie, and which of them
 	Query    string            `json:"query"`            // the question, as the query of Placement's GET /allocation_candidates
 	Groups   []WhyGroup        `json:"request_groups"`   // the same question, read
 	Requests []WhyRequest      `json:"pci_requests"`     // what the flavor's aliases became
@@ -32,6 +34,20 @@ type Why struct {
 	Fault    string            `json:"fault,omitempty"`
 	Details  string            `json:"fault_details,omitempty"` // more sentences
 	Trail    []WhyMark         `json:"trail"`                   // oldest first
+}
+
+// WhyImage is the image that a server was made from, as it was then.
+type WhyImage struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`       // empty: Berth has not looked for the image
+	Properties map[string]string `json:"properties"` // those that have a say in where the server may lie
+}
+
+// WhyWord is one word that places a server.
+type WhyWord struct {
+	Key     string   `json:"key"`   // as a flavor has it, such as hw:numa_nodes
+	Value   string   `json:"value"` // what holds
+	Sources []string `json:"from"`  // "extra spec hw:numa_nodes", "image property hw_numa_nodes"
 }
 
 // WhyGroup is one request group.

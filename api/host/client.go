@@ -30,9 +30,18 @@ func (c Client) PutReport(ctx context.Context, r Report) error {
 	return err
 }
 
-// PutGuest tells compute what became of a server on the host.
+// PutGuest tells compute what became of a server on the host. Conflict: compute does not take it; with *Late as its cause because it is
+// older than what compute has heard.
 func (c Client) PutGuest(ctx context.Context, host, server string, g Guest) error {
-	_, err := c.REST.Do(ctx, http.MethodPut, path(host, "guests", server), g, nil)
+	p := path(host, "guests", server)
+	answer, err := c.REST.Do(ctx, http.MethodPut, p, g, nil)
+	if text := answer.Header.Get(Latest); err != nil && text != "" {
+		number, wrong := strconv.ParseInt(text, 10, 64)
+		if wrong != nil {
+			return fault.New(fault.Internal, "PUT "+p, "the answer's %s is no number: %w", Latest, wrong)
+		}
+		return fault.Wrap(fault.Conflict, "PUT "+p, &Late{Number: number})
+	}
 	return err
 }
 
@@ -59,6 +68,12 @@ func (c Client) Devices(ctx context.Context) ([]Device, error) {
 func (c Client) Clean(ctx context.Context, host, address string) error {
 	_, err := c.REST.Do(ctx, http.MethodPost, path(host, "devices", address, "clean"), nil, nil)
 	return err
+}
+
+// Forget removes a host that will never return from compute, and its providers from Placement. Conflict: it may be alive, or something stands on it.
+func (c Client) Forget(ctx context.Context, host string) (out Forgotten, err error) {
+	_, err = c.REST.Do(ctx, http.MethodDelete, path(host), nil, &out)
+	return out, err
 }
 
 // Admit asks whether this instance of an agent may serve a host. Conflict: another one does.

@@ -86,6 +86,33 @@ func TestReportAndGuestGoToTheirPaths(t *testing.T) {
 	}
 }
 
+// What was told too late is told apart from what compute refuses.
+func TestLateWords(t *testing.T) {
+	latest := "17"
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		if latest != "" {
+			w.Header().Set(Latest, latest)
+		}
+		http.Error(w, "no", http.StatusConflict)
+	})
+	tell := func() (*Late, error) {
+		err := c.PutGuest(t.Context(), "h", "s", Guest{Phase: Running, Instance: "i", Number: 3})
+		late, _ := errors.AsType[*Late](err)
+		return late, err
+	}
+	if late, err := tell(); late == nil || late.Number != 17 || !fault.Is(err, fault.Conflict) {
+		t.Errorf("%v", err)
+	}
+	latest = "soon"
+	if late, err := tell(); late != nil || !fault.Is(err, fault.Internal) {
+		t.Errorf("%v", err)
+	}
+	latest = ""
+	if late, err := tell(); late != nil || !fault.Is(err, fault.Conflict) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAdmit(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("instance") != "first" {

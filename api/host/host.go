@@ -12,6 +12,7 @@
 //	GET  /berth/v1/hosts                               {"hosts": [Report…]}
 //	GET  /berth/v1/devices                             {"devices": [Device…]}
 //	POST /berth/v1/hosts/{host}/devices/{address}/clean    the device shall be cleaned
+//	DELETE /berth/v1/hosts/{host}                      Forgotten: the host will never return
 //
 // Nobody commands the agent. A line of assignments is always the whole truth about the host at a
 // revision, so that lost lines lose nothing. An unchanged truth is repeated as a heartbeat at least every
@@ -21,7 +22,10 @@
 // younger than three minutes; then its place is free.
 package host
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Heartbeat is the longest silence on an assignment stream; an agent that hears nothing for three of them connects anew.
 const Heartbeat = 10 * time.Second
@@ -38,7 +42,9 @@ type Report struct {
 	MemRatio   float64   `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
 	Conditions []string  `json:"conditions"`                     // sentences about what is wrong on the host; empty when all is well
 	InPlace    bool      `json:"in_placement"`                   // [pci] report_in_placement
+	Cleaned    []Answer  `json:"cleaned,omitempty"`              // what became of wishes, each as long as compute repeats the wish
 	Seen       time.Time `json:"seen,omitzero"`                  // set by compute: when the report came
+	Dead       bool      `json:"dead,omitempty"`                 // set by compute: an operator says that it will not return
 }
 
 // Device is one PCI device of a host with what the scheduler and people want to know of it.
@@ -64,6 +70,9 @@ type Device struct {
 	LiveMigratable string `json:"live_migratable,omitempty"` // "true", "false" or absent, as its rule says
 	OneTimeUse     bool   `json:"one_time_use,omitempty"`    // after a guest has started with it, it must be cleaned
 	Spent          bool   `json:"spent,omitempty"`           // it has been used once and not been cleaned: `berth device clean`
+
+	Wanted  time.Time `json:"clean_wanted,omitzero"`   // set by compute: since when an operator wants it cleaned
+	Refused string    `json:"clean_refused,omitempty"` // set by compute: why its agent did not clean it when it was wanted; absent: it has not answered
 }
 
 // Cell is one NUMA node of a host: what guests may have of it, and what they have.
@@ -99,10 +108,24 @@ type Assignments struct {
 	Clean    []Wish   `json:"clean,omitempty"` // devices for one-time use that an operator wants back
 }
 
-// Wish is a device for one-time use that an operator wants back: the agent cleans it, once for each wish, if nobody holds it.
+// Wish is a device for one-time use that an operator wants back: the agent cleans it, once for each wish, if nobody holds it. It stands in the
+// lines until the agent has answered.
 type Wish struct {
 	Address string    `json:"address"`
 	Asked   time.Time `json:"asked"` // another time is another wish
+}
+
+// Forgotten is what became of the providers of a host that is forgotten, by name.
+type Forgotten struct {
+	Removed []string `json:"removed"`
+	Kept    []string `json:"kept"` // others made them, or they stand above one of those
+}
+
+// Answer is what became of a Wish. That a device is clean shows in Device.Spent too.
+type Answer struct {
+	Address string    `json:"address"`
+	Asked   time.Time `json:"asked"`             // of the wish
+	Refused string    `json:"refused,omitempty"` // why the device is not clean; absent: it is
 }
 
 // Server is a guest that shall be on the host.
@@ -186,6 +209,7 @@ const (
 	Claimed  Phase = "claimed"  // the devices are journalled, the guest is about to be built
 	Running  Phase = "running"  // the guest runs with its devices
 	Stopped  Phase = "stopped"  // the guest is there with its devices and does not run, as it shall
+	Refused  Phase = "refused"  // the guest is there with its devices, and the hypervisor will not start, stop or rebuild it as it shall: it stays as it is
 	Departed Phase = "departed" // the guest runs where it was to go; its devices here are still held, for nobody
 	Failed   Phase = "failed"   // the guest cannot be built here; nothing of it is left and its devices are free again
 	Gone     Phase = "gone"     // the guest and its claims are no more
@@ -195,14 +219,38 @@ const (
 // of a server that is not, or no longer, assigned to the host is answered with 409, and then no guest may be built: of a server that
 // no agent has spoken for, compute gives everything back as soon as it is deleted.
 //
+// Words may overtake each other on their way. Compute takes those of one agent about one server in the order of their numbers: one that is
+// older than what it has heard changes nothing, and is answered with 409 and the header Berth-Latest, the number that it has heard. An agent that
+// reads that (its journal is from a backup) counts on from there and repeats. What an agent says that is not the one whose report compute
+// has is answered with 409 too, and never taken.
+//
 // {server} in the path is the ID of the line. When an entry has come to stand under another ID (Was), the agent tells its phase anew, under the
 // new ID: a move goes on only then.
+//
+// With phase refused the wish is given up: compute takes what the guest does for what it shall do, and the next line says so.
 type Guest struct {
 	Phase   Phase    `json:"phase"`
-	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed, running and stopped
+	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed, running, stopped and refused
 	Parts   []Placed `json:"parts,omitempty"`   // where the guest's NUMA cells lie, with the same phases
-	Build   int      `json:"build,omitempty"`   // Server.Build of the guest that stands there, with phases claimed, running and stopped
-	Message string   `json:"message,omitempty"` // the sentence of a failure
+	Build   int      `json:"build,omitempty"`   // Server.Build of the guest that stands there, with the same phases
+	Power   Power    `json:"power,omitempty"`   // with phase refused: what the guest does; absent: On
+	Message string   `json:"message,omitempty"` // the sentence of a failure or a refusal
+
+	Instance string `json:"instance,omitempty"` // of the agent, as in its report
+	Number   int64  `json:"number,omitempty"`   // larger than in all that this instance has said before, also before it was begun anew; absent: it does not count
+}
+
+// Latest is the header of the answer to a word that came too late: the number that compute has heard already.
+const Latest = "Berth-Latest"
+
+// Late is the cause of the fault when compute has heard something newer of the server than what was told.
+type Late struct {
+	Number int64 // the largest that compute has heard
+}
+
+// Error says it in a sentence.
+func (l *Late) Error() string {
+	return fmt.Sprintf("compute has heard something newer of this server (number %d)", l.Number)
 }
 
 // Picked is a device given to a guest.

@@ -32,6 +32,8 @@ const (
 
 // KeystoneOptions are [keystone_authtoken]. What is needed: AuthURL, and either a user with a password or an application credential.
 type KeystoneOptions struct {
+	Group string // where they stand, for errors; empty: keystone_authtoken
+
 	AuthURL   string // auth_url, with or without /v3
 	PublicURL string // www_authenticate_uri, told to callers without a token; empty: AuthURL
 
@@ -80,10 +82,6 @@ func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	secure, err := o.tls()
-	if err != nil {
-		return nil, err
-	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -96,14 +94,12 @@ func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 	if o.CacheTime == 0 {
 		o.CacheTime = defaultCacheTime
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = secure
-	transport.MaxIdleConnsPerHost = 16
+	client, err := o.Client()
+	if err != nil {
+		return nil, err
+	}
 	return &Keystone{
-		opts: o, log: o.Log, url: versioned(o.AuthURL),
-		client: &http.Client{Transport: transport, Timeout: o.Timeout,
-			// Nobody may send the service's token to another place.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		opts: o, log: o.Log, url: versioned(o.AuthURL), client: client,
 		valid: newCache[*verdict](remembered), refused: newCache[struct{}](remembered),
 		now: time.Now, wait: wait,
 	}, nil
@@ -111,14 +107,14 @@ func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 
 func (o KeystoneOptions) check() error {
 	missing := func(option, remedy string) error {
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[keystone_authtoken] %s is missing; %s", option, remedy)
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] %s is missing; %s", o.section(), option, remedy)
 	}
 	address, err := url.Parse(o.AuthURL)
 	switch {
 	case o.AuthURL == "":
 		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[keystone_authtoken] auth_url = %s is no address; write one such as http://controller:5000", o.AuthURL)
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is no address; write one such as http://controller:5000", o.section(), o.AuthURL)
 	case o.usesApplicationCredential():
 		if o.ApplicationCredentialSecret == "" {
 			return missing("application_credential_secret", "write it, or use auth_type = password")
@@ -128,7 +124,7 @@ func (o KeystoneOptions) check() error {
 		}
 		return nil
 	case o.Username == "" && o.UserID == "":
-		return missing("username", "write the name of the user that validates tokens, such as placement")
+		return missing("username", "write the name of the service's user, such as placement")
 	case o.Password == "":
 		return missing("password", "write that of the user "+o.Username+o.UserID)
 	case o.UserID == "" && o.UserDomainID == "" && o.UserDomainName == "":
@@ -149,11 +145,11 @@ func (o KeystoneOptions) tls() (*tls.Config, error) {
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[keystone_authtoken] cafile cannot be read: %w", err)
+			return nil, fault.New(fault.Invalid, op, "[%s] cafile cannot be read: %w", o.section(), err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, op, "[keystone_authtoken] cafile = %s holds no certificate in PEM", o.CAFile)
+			return nil, fault.New(fault.Invalid, op, "[%s] cafile = %s holds no certificate in PEM", o.section(), o.CAFile)
 		}
 	}
 	if o.CertFile != "" {
@@ -163,7 +159,7 @@ func (o KeystoneOptions) tls() (*tls.Config, error) {
 		}
 		pair, err := tls.LoadX509KeyPair(o.CertFile, keyFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[keystone_authtoken] certfile and keyfile cannot be used: %w", err)
+			return nil, fault.New(fault.Invalid, op, "[%s] certfile and keyfile cannot be used: %w", o.section(), err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}

@@ -20,6 +20,7 @@ const longestAnswer = 8 << 20
 // session is the service's own token, and where other tokens are validated with it.
 type session struct {
 	token   string
+	catalog *tokenDoc
 	renew   time.Time // when it is time for a new one
 	expires time.Time
 	url     string
@@ -131,10 +132,10 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	switch status {
 	case http.StatusCreated, http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
-		err := unavailable("Keystone at %s refuses %s (status %d); correct [keystone_authtoken]", k.url, k.opts.who(), status)
+		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]", k.url, k.opts.who(), status, k.opts.section())
 		return session{refusal: err, until: began.Add(locked)}, err
 	default:
-		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; check [keystone_authtoken] auth_url", k.url, status)
+		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; check [%s] auth_url", k.url, status, k.opts.section())
 	}
 	var doc tokenDoc
 	s := session{token: header.Get("X-Subject-Token"), url: k.url}
@@ -142,6 +143,7 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 		return session{}, unavailable("Keystone at %s answered with something that is no token", k.url)
 	}
 	life := doc.Token.ExpiresAt.Sub(began)
+	s.catalog = &doc
 	s.expires, s.renew = doc.Token.ExpiresAt, doc.Token.ExpiresAt.Add(-min(margin, life/4))
 	if address := doc.identityURL(k.opts.Interface, k.opts.Region); address != "" {
 		s.url = versioned(address)

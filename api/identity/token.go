@@ -73,8 +73,13 @@ func (d *tokenDoc) verdict() *verdict {
 
 // identityURL finds Keystone's own address in the catalog, or nothing.
 func (d *tokenDoc) identityURL(iface, region string) string {
+	return d.addressOf("identity", iface, region)
+}
+
+// addressOf finds the address of a type of service in the catalog, or nothing.
+func (d *tokenDoc) addressOf(kind, iface, region string) string {
 	for _, service := range d.Token.Catalog {
-		if service.Type != "identity" {
+		if service.Type != kind {
 			continue
 		}
 		for _, e := range service.Endpoints {

@@ -167,12 +167,7 @@ func parseWide(ask *resource.Ask, key string, values []string) error {
 			}
 		}
 	case keyGroupPolicy:
-		for _, value := range slices.Backward(values) {
-			ask.GroupPolicy = resource.Policy(value)
-			if ask.GroupPolicy != resource.PolicyNone && ask.GroupPolicy != resource.PolicyIsolate {
-				return invalid("Invalid query string parameters: group_policy is %q, it can be none or isolate", value)
-			}
-		}
+		return parsePolicy(ask, values)
 	case keyRootRequired:
 		if len(values) > 1 {
 			return invalid("root_required can be given once only").WithCode(CodeQueryDuplicateKey)
@@ -189,6 +184,21 @@ func parseWide(ask *resource.Ask, key string, values []string) error {
 			}
 			ask.SameSubtree = append(ask.SameSubtree, suffixes)
 		}
+	}
+	return nil
+}
+
+// parsePolicy: the last value has to be right, the first one counts. One that is wrong and counts is none, if it is anything.
+func parsePolicy(ask *resource.Ask, values []string) error {
+	right := func(value string) bool {
+		return value == string(resource.PolicyNone) || value == string(resource.PolicyIsolate)
+	}
+	if last := values[len(values)-1]; !right(last) {
+		return invalid("Invalid query string parameters: group_policy is %q, it can be none or isolate", last)
+	}
+	ask.GroupPolicy = resource.Policy(values[0])
+	if !right(values[0]) && values[0] != "" {
+		ask.GroupPolicy = resource.PolicyNone
 	}
 	return nil
 }

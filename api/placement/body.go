@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -86,9 +87,15 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	if !utf8.Valid(data) {
 		return fault.New(fault.Invalid, op, "Malformed JSON: the text is not UTF-8")
 	}
+	if halfPair(data) { // Go would put another character in its place, and the original falls over it
+		return fault.New(fault.Invalid, op, "Malformed JSON: half of a surrogate pair is no character")
+	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
+	}
+	if value, err = asPython(value); err != nil {
+		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
 	}
 	var schema *jsonschema.Schema
 	for _, s := range b.shapes[body] {
@@ -103,7 +110,7 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 		return fault.New(fault.Invalid, op, "JSON does not validate: %s", sentence(err))
 	}
 	// What was judged is what is read: of a member that is there twice, the last one.
-	judged, err := json.Marshal(whole(value))
+	judged, err := json.Marshal(whole("", value))
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
@@ -111,6 +118,65 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
 	}
 	return nil
+}
+
+// Names lists the names in the object that a body has under member, in their order, which a map forgets. The body is one that Read took.
+func Names(data []byte, member string) (names []string) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(members[member]))
+	if _, err := d.Token(); err != nil { // the brace
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		text, ok := name.(string)
+		var skipped json.RawMessage
+		if err != nil || !ok || d.Decode(&skipped) != nil {
+			return names
+		}
+		names = append(names, text)
+	}
+	return names
+}
+
+// halfPair says whether a text in JSON has an escape such as \ud83d without its other half.
+func halfPair(data []byte) bool {
+	for at := bytes.IndexByte(data, '\\'); at >= 0 && at < len(data); {
+		r := escaped(data[at:])
+		switch {
+		case r < 0:
+			at += 2
+		case !utf16.IsSurrogate(r):
+			at += 6
+		case utf16.DecodeRune(r, escaped(data[at+6:])) == utf8.RuneError:
+			return true
+		default:
+			at += 12
+		}
+		if at < len(data) {
+			next := bytes.IndexByte(data[at:], '\\')
+			if next < 0 {
+				return false
+			}
+			at += next
+		}
+	}
+	return false
+}
+
+// escaped is the character that \uXXXX at the beginning stands for; -1: there is none.
+func escaped(data []byte) rune {
+	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(data[2:6]), 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 // sentence says what is wrong, and where: of several mistakes the first by place, so that one body has one sentence.
@@ -129,23 +195,4 @@ func sentence(err error) string {
 		return invalid.Error()
 	}
 	return slices.Min(all)
-}
-
-// whole writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them.
-func whole(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, member := range v {
-			v[name] = whole(member)
-		}
-	case []any:
-		for i, item := range v {
-			v[i] = whole(item)
-		}
-	case json.Number:
-		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") && f == float64(int64(f)) {
-			return json.Number(strconv.FormatInt(int64(f), 10))
-		}
-	}
-	return value
 }

@@ -36,6 +36,13 @@ func TestBodiesNameThePlace(t *testing.T) {
 		{BodyNewProvider, 39, `{"name":"n"} x`, "Malformed JSON"},
 		{BodyNewProvider, 39, ``, "Malformed JSON"},
 		{BodyNewProvider, 39, "{\"name\":\"\xff\"}", "UTF-8"},
+		{BodyNewProvider, 39, `{"name":"\ud83d\ude00\\ud83d\n\u0041"}`, ""},
+		{BodyNewProvider, 39, `{"name":"\ud83d"}`, "surrogate"},
+		{BodyNewProvider, 39, `{"name":"\ude00\ud83d"}`, "surrogate"},
+		{BodyNewProvider, 39, `{"name":"\\\uD83Dx"}`, "surrogate"},
+		{BodyNewProvider, 39, `{"name":"\ud83d\u0041"}`, "surrogate"},
+		{BodyNewProvider, 39, `{"name":"\`, "Malformed JSON"},
+		{BodyNewProvider, 39, `{"name":"\ud8`, "Malformed JSON"},
 		{BodyNewProvider, 39, `{"name":"n","Name":"n"}`, "'Name' not allowed"},
 		{BodyNewProvider, 39, `{"name":"` + strings.Repeat("n", 201) + `"}`, "/name"},
 		{BodyNewProvider, 39, `{"name":"n","parent_provider_uuid":null}`, ""},
@@ -64,7 +71,13 @@ func TestBodiesNameThePlace(t *testing.T) {
 		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"VCPU":0`, 1), "/resources/VCPU"},
 		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"vcpu":1`, 1), "'vcpu' not allowed"},
 		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, ``, 1), "minProperties"},
-		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"VCPU":99999999999999999999999`, 1), "resources"},
+		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"VCPU":99999999999999999999999`, 1), ""},
+		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"VCPU":`+strings.Repeat("9", 5000), 1), "more than 4300 digits"},
+		{BodyInventories, 39, `{"resource_provider_generation":1e30,"inventories":{}}`, ""},
+		{BodyInventories, 39, `{"resource_provider_generation":1e1000001,"inventories":{}}`, "1e1000001 is too large"},
+		{BodyInventories, 39, `{"resource_provider_generation":1e-1000001,"inventories":{}}`, ""},
+		{BodyInventories, 39, `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":1,"allocation_ratio":1e30}}}`, ""},
+		{BodyInventories, 39, `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":1,"allocation_ratio":3.402821e38}}}`, "/inventories/VCPU/allocation_ratio"},
 		{BodyAllocations, 38, `{}`, "minProperties"},
 		{BodyAllocations, 38, `{"x":` + claim(new138) + `}`, "'x' not allowed"},
 		{BodyReshape, 30, `{"inventories":{},"allocations":{}}`, "/inventories"},
@@ -142,6 +155,18 @@ func TestInventoryDocDefaults(t *testing.T) {
 		data, err := json.Marshal(NewInventoryDoc(want))
 		if err != nil || !strings.Contains(string(data), `"allocation_ratio":`+text+"}") {
 			t.Errorf("%g: %s %v", ratio, data, err)
+		}
+	}
+}
+
+func TestNamesKeepTheirOrder(t *testing.T) {
+	got := Names([]byte(`{"b": {"x": 1}, "a": {"z": [1, {"k": 2}], "y": {}, "z2": null}}`), "a")
+	if strings.Join(got, " ") != "z y z2" {
+		t.Error(got)
+	}
+	for _, text := range []string{`{}`, `[]`, `{"a": 5}`, `{"a": {`, ``} {
+		if got := Names([]byte(text), "a"); len(got) > 0 {
+			t.Errorf("%s: %v", text, got)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -23,15 +22,14 @@ func parseResources(value string) (resource.Amounts, error) {
 		if !ok || strings.Contains(number, ":") {
 			return nil, invalid("Badly formed resources parameter: %q is not CLASS:amount, as in resources=VCPU:2,MEMORY_MB:1024", item)
 		}
-		number = strings.TrimSpace(number)
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil && n == 0 {
+		n, ok := wholeNumber(number)
+		if !ok {
 			return nil, invalid("Requested resource %s: the amount %q is no whole number", class, number)
 		}
 		if n < 1 {
 			return nil, invalid("Requested resource %s: the amount is %d, it has to be 1 or more", class, n)
 		}
-		out[resource.Class(class)] = int(n)
+		out[resource.Class(class)] = n
 	}
 	return out, nil
 }
@@ -134,8 +132,8 @@ func IsUUID(text string) bool { _, ok := CanonicalUUID(text); return ok }
 
 // CanonicalUUID gives a UUID in lower case with its four hyphens.
 func CanonicalUUID(text string) (string, bool) {
-	bare := strings.NewReplacer("urn:", "", "uuid:", "", "-", "").Replace(strings.ToLower(text))
-	bare = strings.Trim(bare, "{}")
+	bare := strings.Trim(strings.ReplaceAll(strings.ReplaceAll(text, "urn:", ""), "uuid:", ""), "{}")
+	bare = strings.ReplaceAll(bare, "-", "")
 	if len(bare) != 32 {
 		return "", false
 	}

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"maps"
-	"math"
 
 	"github.com/openberth/berth/resource"
 )
@@ -20,6 +19,8 @@ const (
 	patternCustomName = "^CUSTOM_[A-Z0-9_]+$"
 	patternUUID       = "^[0-9a-fA-F-]{36}$"
 	patternSuffix     = "[a-zA-Z0-9_-]{1,64}"
+
+	maxRatio = 3.40282e+38 // a bit under the largest float32
 )
 
 // schemas says what each request body may hold, and since when: the whole of the API's writing side.
@@ -90,7 +91,7 @@ func inventoryMembers() object {
 		"min_unit":                     between(1, resource.MaxAmount),
 		"max_unit":                     between(1, resource.MaxAmount),
 		"step_size":                    between(1, resource.MaxAmount),
-		"allocation_ratio":             object{"type": "number", "maximum": math.MaxFloat32},
+		"allocation_ratio":             object{"type": "number", "maximum": maxRatio},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/openberth/berth/fault"
 )
@@ -40,12 +41,9 @@ func ParseVersion(text string) (Version, error) {
 		return Latest, nil
 	}
 	left, right, _ := strings.Cut(text, ".")
-	major, err := strconv.Atoi(strings.TrimSpace(left))
-	if err != nil {
-		return 0, fault.New(fault.Invalid, op, "Invalid microversion: invalid version string: %s", text)
-	}
-	minor, err := strconv.Atoi(strings.TrimSpace(right))
-	if err != nil {
+	major, ok := wholeNumber(left)
+	minor, alsoOK := wholeNumber(right)
+	if !ok || !alsoOK {
 		return 0, fault.New(fault.Invalid, op, "Invalid microversion: invalid version string: %s", text)
 	}
 	if v := Version(minor); major == 1 && v >= Oldest && v <= Latest {
@@ -60,9 +58,9 @@ func RequestVersion(h http.Header) (Version, error) {
 	found := ""
 	for _, line := range h.Values(VersionHeader) {
 		for item := range strings.SplitSeq(line, ",") {
-			name, version, _ := strings.Cut(strings.TrimSpace(item), " ")
-			if version = strings.TrimSpace(version); strings.EqualFold(name, service) && version != "" {
-				found = version
+			item = strings.TrimSpace(item)
+			if at := strings.IndexFunc(item, unicode.IsSpace); at > 0 && strings.EqualFold(item[:at], service) {
+				found = strings.TrimSpace(item[at:])
 			}
 		}
 	}

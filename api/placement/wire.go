@@ -173,9 +173,18 @@ type AllocationsDoc struct {
 	ConsumerType string                   `json:"consumer_type,omitempty"`
 }
 
+// What GET calls a consumer that was written below 1.38 (Nova writes so) is no word that a PUT may say. Who writes with this client writes of servers.
+const (
+	untyped  = "unknown"
+	instance = "INSTANCE"
+)
+
 func allocationsDoc(h Held) AllocationsDoc {
 	doc := AllocationsDoc{Allocations: make(map[provider.ID]ShareDoc, len(h.Allocation)), Mappings: h.Mappings,
 		Generation: h.Generation, Project: h.Project, User: h.User, ConsumerType: h.ConsumerType}
+	if doc.ConsumerType == untyped {
+		doc.ConsumerType = instance
+	}
 	for id, amounts := range h.Allocation {
 		if len(amounts) > 0 {
 			doc.Allocations[id] = ShareDoc{Resources: amounts}

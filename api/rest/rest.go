@@ -15,6 +15,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -117,6 +118,9 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 	}
 	resp, err := client.Do(req)
 	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without method and address, which stand before it
+		}
 		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
 	}
 	return resp, nil

@@ -64,7 +64,7 @@ func printChecked(s streams, c cloud.Checked) error {
 }
 
 type agentSnapshotCmd struct {
-	Sysfs string `help:"Machine to capture, a directory shaped like /sys." default:"/sys" type:"path" placeholder:"DIR"`
+	Sysfs string `help:"Machine to capture, a directory shaped like /sys. Default: ${default}." default:"/sys" type:"path" placeholder:"DIR"`
 }
 
 // Run writes the machine as text, without MAC addresses and serial numbers.

@@ -11,9 +11,15 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// placement.conf as an operator has it, with a real Keystone, Debian's: who is let in, who is not, and by which rule.
-func TestPlacementBehindKeystone(t *testing.T) {
+// With a real Keystone, Debian's. Its start is long, so all that need one share it.
+func TestBehindKeystone(t *testing.T) {
 	k := keystone.Start(t)
+	t.Run("images", func(t *testing.T) { imagesBehindKeystone(t, k) })
+	t.Run("placement", func(t *testing.T) { placementBehindKeystone(t, k) }) // it stops Keystone
+}
+
+// placement.conf as an operator has it: who is let in, who is not, and by which rule.
+func placementBehindKeystone(t *testing.T, k *keystone.Keystone) {
 	k.User(t, "placement", "service", "service")
 	k.User(t, "reader", "tenant", "reader")
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ type logFile struct {
 func openLog(path string) (*logFile, error) {
 	l := &logFile{path: path}
 	if err := l.reopen(); err != nil {
-		return nil, fault.New(fault.Invalid, "", "[DEFAULT] log_file: %w", err)
+		return nil, fault.New(fault.Invalid, "", "[DEFAULT] log_file (in log_dir) cannot be opened: %w; make its directory and let this user write there, or leave both out: then the log goes to standard error", err)
 	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

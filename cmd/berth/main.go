@@ -5,13 +5,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
 )
@@ -67,10 +70,25 @@ func run(args []string, stdout, stderr io.Writer) int {
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(&g.Globals, streams{stdout, stderr})
 	if err := parsed.Run(); err != nil {
-		fmt.Fprintln(stderr, "berth:", sentence(err))
+		fmt.Fprintln(stderr, "berth:", sentence(err)+g.hint(err))
 		return statusFailed
 	}
 	return 0
+}
+
+// hint says what to do when a service is not where it is asked.
+func (g *grammar) hint(err error) string {
+	text := sentence(err)
+	for _, at := range []struct{ url, flag, env string }{{g.ComputeURL, "--compute-url", "BERTH_COMPUTE_URL"}, {g.PlacementURL, "--placement-url", "BERTH_PLACEMENT_URL"}} {
+		if strings.HasPrefix(text, strings.TrimSuffix(at.url, "/")+" does not answer") {
+			return fmt.Sprintf("; start it, or say with %s (or %s) where it is", at.flag, at.env)
+		}
+	}
+	said := rest.StatusOf(err) // no such route at all; what lacks an object only names it
+	if said != nil && said.Code == http.StatusNotFound && (text == "The resource could not be found." || strings.HasPrefix(text, "there is nothing at")) {
+		return fmt.Sprintf("; the service there has no %s: are --placement-url and --compute-url the wrong way round?", said.Path)
+	}
+	return ""
 }
 
 // version is the module's version and the revision that this binary was built from, as far as the build told them.

@@ -38,7 +38,7 @@ type agentPreflightCmd struct{ files }
 func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	settings, log, err := c.read(s)
 	if err != nil {
-		return err
+		return cloud.EveryFault(err, c.ConfigFile...)
 	}
 	return cloud.PreflightAgent(ctx, settings, filepath.Join(c.DataDir, "agent"), cloud.OverTCP(g.PlacementURL, g.ComputeURL), log, s.out, g.Output == "json")
 }

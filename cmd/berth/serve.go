@@ -8,18 +8,20 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloud"
 )
 
 // files are the flags of every command that reads a configuration.
 type files struct {
 	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones win." type:"existingfile" placeholder:"FILE"`
-	DataDir    string   `help:"Where durable state lies." default:"./berth-data" type:"path" placeholder:"DIR"`
+	DataDir    string   `help:"Where durable state lies. Default: ${default}." default:"./berth-data" type:"path" placeholder:"DIR"`
 }
 
 // read reads the settings, and makes a log at the level that they ask for.
@@ -71,6 +73,7 @@ type place struct {
 
 	listener net.Listener
 	handler  http.Handler
+	lost     <-chan struct{} // when closed, nothing is served any more; nil: never
 }
 
 // listen opens all addresses or none: what cannot be served must not be begun.
@@ -92,10 +95,20 @@ func hangUp(places ...*place) (err error) {
 	return err
 }
 
-// serve says where it answers, and answers until ctx ends or one place fails.
+// serve says where it answers, and answers until ctx ends, one place fails, or one house is lost.
 func serve(ctx context.Context, s streams, connections int, log *slog.Logger, places ...*place) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range places {
+		group.Go(func() error {
+			select {
+			case <-ctx.Done():
+			case <-p.lost: // its house says why when it is closed
+				cancel()
+			}
+			return nil
+		})
 		fmt.Fprintf(s.out, "%s: http://%s\n", p.name, p.listener.Addr())
 		h := p.handler
 		if p.noauth {
@@ -108,8 +121,8 @@ func serve(ctx context.Context, s streams, connections int, log *slog.Logger, pl
 
 type upCmd struct {
 	files
-	ListenPlacement string `help:"Address of the Placement API." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
-	ListenCompute   string `help:"Address of the Compute API." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
+	ListenPlacement string `help:"Address of the Placement API. Default: ${default}." default:"127.0.0.1:8778" env:"BERTH_LISTEN_PLACEMENT" placeholder:"HOST:PORT"`
+	ListenCompute   string `help:"Address of the Compute API. Default: ${default}." default:"127.0.0.1:8774" env:"BERTH_LISTEN_COMPUTE" placeholder:"HOST:PORT"`
 }
 
 // Run runs the cloud until it is interrupted.
@@ -136,7 +149,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		return errors.Join(err, hangUp(placement, compute))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	placement.handler, compute.handler = all.Placement.Handler, all.Compute.Handler
+	placement.handler, compute.handler, compute.lost = all.Placement.Handler, all.Compute.Handler, all.Compute.Lost
 	return serve(ctx, s, settings.Connections, log, placement, compute)
 }
 
@@ -147,7 +160,7 @@ type placementCmd struct {
 
 type placementRunCmd struct {
 	placementFiles
-	Listen string `help:"Address to listen on." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
 }
 
 // Run runs placement until it is interrupted.
@@ -227,7 +240,7 @@ func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
 
 type computeCmd struct {
 	files
-	Listen string `help:"Address to listen on." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
+	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
 }
 
 // Run runs compute until it is interrupted. Placement is where --placement-url says.
@@ -255,7 +268,7 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
-	at.handler = house.Handler
+	at.handler, at.lost = house.Handler, house.Lost
 	return serve(ctx, s, settings.Connections, log, at)
 }
 
@@ -298,7 +311,11 @@ type agentAdoptCmd struct{ files }
 
 // Run forgets the cloud that the agent follows: the next one that it hears from is its own.
 func (c *agentAdoptCmd) Run(s streams) error {
-	if err := cloud.Adopt(filepath.Join(c.DataDir, "agent")); err != nil {
+	dir := filepath.Join(c.DataDir, "agent")
+	if _, err := os.Stat(dir); err != nil { // a mistyped directory would be made, and nothing be changed
+		return fault.New(fault.NotFound, "", "no agent has worked here: %w; give its directory with --data-dir", err)
+	}
+	if err := cloud.Adopt(dir); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(s.out, "the agent will follow the next cloud that it hears from; guests that this cloud does not know will be destroyed")

@@ -4,6 +4,7 @@ package conduct
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -36,6 +37,11 @@ type Placement interface {
 	PutAllocation(ctx context.Context, consumer resource.ConsumerID, held placement.Held) error
 	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
+
+	Inventories(ctx context.Context, id provider.ID) (placement.Stock, error)
+	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
+	Reshape(ctx context.Context, r placement.Reshape) error
+	PutInventories(ctx context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error)
 }
 
 // Store is what conduct needs of the database; *store.Store is one. A server that does not exist is fault.NotFound.
@@ -51,12 +57,15 @@ type Store interface {
 	Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Dead(ctx context.Context) ([]string, error)
+	Forget(ctx context.Context, host string) error
 }
 
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
 type Conductor struct {
 	Log  *slog.Logger // where to say what nobody is told otherwise; never nil
 	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
+
+	Providers Providers // for HostForget alone
 
 	burying sync.Mutex // held while servers are told of dead hosts, so that none is told so of one that is so no more
 
@@ -77,7 +86,7 @@ func New(store Store, placement Placement) *Conductor {
 		Steps:   lifecycle.Server.Steps,
 		Perform: c.perform,
 		Stumbled: func(step lifecycle.Step, err error) lifecycle.Event {
-			return lifecycle.Stumbled{Step: step, Reason: fault.TextOf(err)}
+			return lifecycle.Stumbled{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
 		},
 		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
@@ -167,21 +176,58 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// Guest takes in what an agent tells of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id. A
-// guest that is unknown or no longer on that host is no error: the agent learns from its assignments. But the claim of such a one is
-// fault.Conflict: whoever asks before he builds must be told no.
+// Late is why what an agent told was not taken: something newer is known from it.
+type Late struct {
+	Number int64 // of the last that was heard from it
+}
+
+// Error says it in a sentence.
+func (l *Late) Error() string {
+	return fmt.Sprintf("something newer has been heard of this server from this agent, up to number %d; what is still so is to be told again with a larger one", l.Number)
+}
+
+// Guest takes in what an agent tells of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id, in a
+// lifecycle.Told when the agent counts what it says. A guest that is unknown or no longer on that host is no error: the agent learns from
+// its assignments. But the claim of such a one is fault.Conflict: whoever asks before he builds must be told no. What is told too late is a
+// fault.Conflict because of *Late, and what another agent tells than the one that serves the host is fault.Conflict.
 func (c *Conductor) Guest(ctx context.Context, id string, event lifecycle.Event) error {
+	told, counts := event.(lifecycle.Told)
+	if counts {
+		if err := c.serves(ctx, told.Host, told.Instance); err != nil {
+			return err
+		}
+		event = told.Of
+	}
 	var server lifecycle.Server
 	owner, err := c.store.Owner(ctx, id)
-	if err == nil {
+	switch {
+	case err != nil:
+	case counts:
+		server, err = c.runner.Tell(ctx, owner, told)
+	default:
 		server, err = c.runner.Tell(ctx, owner, event)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
+	}
+	if latest := server.Latest(told.Host, told.Instance); counts && told.Number < latest {
+		return fault.Wrap(fault.Conflict, "conduct.Guest", &Late{Number: latest})
 	}
 	if claim, ok := event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
 		return fault.New(fault.Conflict, "conduct.Guest", "server %s is not, or no longer, assigned to host %s: build nothing, and wait for the next line of assignments",
 			id, claim.Host)
 	}
 	return nil
+}
+
+// serves refuses the words of an agent whose place another one has: only of the one that has reported last is it known what it tells of.
+func (c *Conductor) serves(ctx context.Context, host, instance string) error {
+	h, err := c.store.Host(ctx, host)
+	if fault.Is(err, fault.NotFound) || err == nil && (h.Instance == "" || h.Instance == instance) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Conflict, "conduct.Guest", "another agent serves host %s: instance %s. What this one, %s, says of guests is not taken", host, h.Instance, instance)
 }

@@ -2,6 +2,7 @@ package conduct
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -399,5 +401,65 @@ func TestForgottenClaim(t *testing.T) {
 		} else if e != (lifecycle.Claimed{Try: 3}) || !held.Equal(s.Choices[0].Allocation) {
 			t.Errorf("%#v, holds %v", e, held)
 		}
+	}
+}
+
+// Words of an agent count in the order in which it said them, whatever order they come in; those of an agent whose place another has do not
+// count at all.
+func TestWordsThatComeLate(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.agents.mu.Lock() // no agent looks: the test speaks
+	defer c.agents.mu.Unlock()
+	c.start(t.Context(), c.store, c.ledger)
+	c.create("s")
+	c.until("assigned", func() bool { return c.count(lifecycle.Assigned) == 1 })
+	serve := func(instance string, at time.Time) {
+		t.Helper()
+		h := schedule.Host{Name: "a", Instance: instance, Provider: "root-a", Seen: at}
+		if err := c.store.PutReport(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say := func(instance string, number int64, of lifecycle.Event) error {
+		return c.conductor().Guest(t.Context(), "s", lifecycle.Told{Host: "a", Instance: instance, Number: number, Of: of})
+	}
+	claimed, running, stopped := lifecycle.GuestClaimed{Host: "a", As: "s"}, lifecycle.GuestRunning{Host: "a", As: "s"}, lifecycle.GuestStopped{Host: "a", As: "s"}
+	now := time.Now()
+	serve("i1", now)
+	for _, step := range []struct {
+		what     string
+		instance string
+		number   int64
+		word     lifecycle.Event
+		late     int64 // the number that it was too late for
+		refused  bool
+		status   string
+	}{
+		{"the claim", "i1", 1, claimed, 0, false, "BUILD"},
+		{"a second agent's word", "i2", 9, running, 0, true, "BUILD"},
+		{"it runs", "i1", 4, running, 0, false, "ACTIVE"},
+		{"twice", "i1", 4, running, 0, false, "ACTIVE"},
+		{"what was said before", "i1", 3, stopped, 4, false, "ACTIVE"},
+		{"an end that was never one", "i1", 2, lifecycle.GuestGone{Host: "a", As: "s"}, 4, false, "ACTIVE"},
+	} {
+		err := say(step.instance, step.number, step.word)
+		late, is := errors.AsType[*Late](err)
+		if step.refused != (err != nil && !is) || is != (step.late > 0) || is && (late.Number != step.late || !fault.Is(err, fault.Conflict)) {
+			t.Errorf("%s: %v", step.what, err)
+		}
+		if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != step.status || s.Stopped {
+			t.Errorf("%s: %s, stopped %v %v", step.what, s.Status(), s.Stopped, err)
+		}
+	}
+	// An agent with a new journal takes the place, and counts from the beginning; the last words of the one before are not taken.
+	serve("i2", now.Add(schedule.Silence))
+	if err := say("i1", 5, lifecycle.GuestFailed{Host: "a", As: "s", Message: "gone mad"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "instance i2") {
+		t.Errorf("last words: %v", err)
+	}
+	if err := say("i2", 1, running); err != nil {
+		t.Error(err)
+	}
+	if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != "ACTIVE" || s.Latest("a", "i1") != 4 || s.Latest("a", "i2") != 1 {
+		t.Errorf("%s %+v %v", s.Status(), s.Voices, err)
 	}
 }

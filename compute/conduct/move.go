@@ -14,14 +14,10 @@ import (
 // rekey makes what the server holds its migration's, in one step: at no moment could somebody else take it.
 func (c *Conductor) rekey(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	done, err := c.hand(ctx, s, resource.ConsumerID(s.ID), resource.ConsumerID(s.Move.As), "MIGRATION")
-	switch fault.KindOf(err) {
-	case "":
-	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound, fault.Forbidden:
-		if fault.CodeOf(err) != placement.CodeConcurrentUpdate {
-			return lifecycle.Refused{Step: lifecycle.Rekey, Reason: "Placement does not let the migration hold what the server holds: " + fault.TextOf(err)}, nil
-		}
-		return nil, err
-	default:
+	if refused(err) {
+		return lifecycle.Refused{Step: lifecycle.Rekey, Reason: "Placement does not let the migration hold what the server holds: " + fault.TextOf(err)}, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	if !done {
@@ -30,8 +26,9 @@ func (c *Conductor) rekey(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 	return lifecycle.Rekeyed{}, nil
 }
 
-// restore is the way back. Whatever is in the way, it is tried again: the guest is there and holds its devices. Where somebody has
-// taken everything from the migration, nothing is left to be handed over; the agent of the host will report what it finds.
+// restore is the way back. What is in the way for a moment is waited for: the guest is there and holds its devices. What Placement refuses is
+// tried again too, but not for ever (lifecycle.Stumbled). Where somebody has taken everything from the migration, nothing is left to be
+// handed over; the agent of the host will report what it finds.
 func (c *Conductor) restore(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	if _, err := c.hand(ctx, s, resource.ConsumerID(s.Move.From.Consumer), resource.ConsumerID(s.ID), "INSTANCE"); err != nil {
 		return nil, err
@@ -58,7 +55,7 @@ func (c *Conductor) hand(ctx context.Context, s lifecycle.Server, from, to resou
 		}
 		taker.Allocation, taker.Project, taker.User, taker.ConsumerType = giver.Allocation, s.Project, s.User, kind
 		giver.Allocation = resource.Allocation{}
-		err = c.placement.PutAllocations(ctx, map[resource.ConsumerID]placement.Held{from: giver, to: taker})
+		err = c.give(ctx, map[resource.ConsumerID]placement.Held{from: giver, to: taker}, taker.Allocation)
 		if err == nil {
 			return true, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -162,5 +163,175 @@ func TestP14RescheduledWithoutGroups(t *testing.T) {
 	}
 	if g := c.agents.guests[s.Host]["s"]; g == nil || !slices.Equal(g.devices, s.Devices) {
 		t.Errorf("the guest has %+v, the record says %v", g, s.Devices)
+	}
+}
+
+// P11: a server that was shelved comes back on another host when its own is not to be had, and holds nothing between.
+func TestP11UnshelvedElsewhere(t *testing.T) {
+	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
+	c.start(t.Context(), c.store, c.ledger)
+	c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Shelve})
+	c.settle(lifecycle.Shelved)
+	if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 0 || b != 0 || len(c.one().Devices) != 0 {
+		t.Errorf("shelved: %d of a, %d of b, %v", a, b, c.one().Devices)
+	}
+	c.ledger.hide("pf-a", true)
+	c.ask(lifecycle.Asked{ID: "w2", Action: lifecycle.Unshelve})
+	c.settle(lifecycle.Active)
+	if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "b" || a != 0 || b != 1 || len(s.Devices) != 1 || s.Devices[0].Provider != "pf-b" {
+		t.Errorf("on %s with %v: %d of a, %d of b\n%s", s.Host, s.Devices, a, b, c.trails())
+	}
+}
+
+// M2: after a resize the server has new requests; it is shelved and brought back elsewhere by these, and migrated live.
+func TestM2MovesAfterAResize(t *testing.T) {
+	c := story{hosts: map[string]int{"a": 2, "b": 2}}.begin(t)
+	c.start(t.Context(), c.store, c.ledger)
+	c.ask(larger("m1", 2))
+	c.settle(lifecycle.Resized)
+	c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+	c.settle(lifecycle.Active)
+	c.ask(lifecycle.Asked{ID: "w2", Action: lifecycle.Shelve})
+	c.settle(lifecycle.Shelved)
+	c.ledger.hide("pf-b", true)
+	c.ask(lifecycle.Asked{ID: "w3", Action: lifecycle.Unshelve})
+	c.settle(lifecycle.Active)
+	c.ledger.hide("pf-b", false)
+	where := func(host string, on provider.ID) {
+		t.Helper()
+		s := c.one()
+		if s.Host != host || len(s.Devices) != 2 || len(s.Requests) != 1 || !slices.Equal(s.Requests[0].Providers, []provider.ID{on, on}) {
+			t.Errorf("on %s with %v for %+v\n%s", s.Host, s.Devices, s.Requests, c.trails())
+		}
+		for _, d := range s.Devices {
+			if d.RequestID != s.Requests[0].ID || d.Provider != on {
+				t.Errorf("%+v serves not %s on %s", d, s.Requests[0].ID, on)
+			}
+		}
+	}
+	where("a", "pf-a")
+	c.ask(lifecycle.Asked{ID: "m2", Action: lifecycle.Live})
+	c.settle(lifecycle.Active)
+	where("b", "pf-b")
+}
+
+// S18: a server whose devices are live-migratable stays where it is when those of the other host are not.
+func TestS18TheDestinationHasNone(t *testing.T) {
+	for _, flag := range []pci.Flag{pci.No, pci.Unset} {
+		c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
+		c.describe(func(h *schedule.Host) {
+			if h.Name == "b" {
+				h.Devices[0].LiveMigratable = flag
+			}
+		})
+		c.start(t.Context(), c.store, c.ledger)
+		c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+		c.settle(lifecycle.Active)
+		if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "a" || s.Migration.Status != "error" || a != 1 || b != 0 ||
+			!strings.Contains(c.trails(), "live_migratable") {
+			t.Errorf("%q: on %s, migration %+v, %d of a, %d of b\n%s", flag, s.Host, s.Migration, a, b, c.trails())
+		}
+	}
+}
+
+// S23: of three devices on each host two are wanted, and follow the server.
+func TestS23LiveMigrationWithTwoOfThree(t *testing.T) {
+	c := story{hosts: map[string]int{"a": 3, "b": 3}}.begin(t)
+	c.start(t.Context(), c.store, c.ledger)
+	c.ask(here(larger("m1", 2)))
+	c.settle(lifecycle.Resized)
+	c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+	c.settle(lifecycle.Active)
+	from := c.one().Host
+	to := map[string]string{"a": "b", "b": "a"}[from]
+	c.ask(lifecycle.Asked{ID: "m2", Action: lifecycle.Live, To: to})
+	c.settle(lifecycle.Active)
+	if s, gone, used := c.one(), c.usage(provider.ID("pf-"+from)), c.usage(provider.ID("pf-"+to)); s.Host != to || len(s.Devices) != 2 || gone != 0 || used != 2 {
+		t.Errorf("on %s with %v: %d of %s, %d of %s\n%s", s.Host, s.Devices, gone, from, used, to, c.trails())
+	}
+}
+
+// G4 (bug 1983753): a server with two devices is resized to one, where the other host has two and where it has one.
+func TestG4FewerDevices(t *testing.T) {
+	for _, room := range []int{2, 1} {
+		c := newCloud(t, map[string]int{"a": 2, "b": room})
+		c.ledger.hide("pf-b", true)
+		c.start(t.Context(), c.store, c.ledger)
+		s := server("s")
+		s.Requests[0].Count = 2
+		s.Ask.Groups = append(s.Ask.Groups, resource.Group{Suffix: s.Requests[0].GroupSuffix(1), Resources: resource.Amounts{class: 1}})
+		c.make(s)
+		c.settle(lifecycle.Active)
+		c.ledger.hide("pf-b", false)
+		wish := larger("m1", 1)
+		wish.To = "b"
+		c.ask(wish)
+		c.settle(lifecycle.Resized)
+		if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 2 || b != 1 {
+			t.Errorf("room for %d: %d of a, %d of b", room, a, b)
+		}
+		c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+		c.settle(lifecycle.Active)
+		if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "b" || len(s.Devices) != 1 || a != 0 || b != 1 {
+			t.Errorf("room for %d: on %s with %v: %d of a, %d of b\n%s", room, s.Host, s.Devices, a, b, c.trails())
+		}
+	}
+}
+
+// A host that cannot take a server that is migrated live is not the end: the next one is asked (6.7; Nova gives up).
+func TestLiveMigrationTriesTheNextHost(t *testing.T) {
+	st := story{hosts: map[string]int{"a": 1, "b": 1, "c": 1}, setup: func(c *cloud) { c.ledger.hide("pf-c", true) }}
+	c := st.begin(t)
+	c.ledger.hide("pf-c", false)
+	first := ""
+	c.agents.mu.Lock()
+	c.agents.fails = func(host string) string {
+		if first == "" {
+			first = host
+		}
+		if host == first {
+			return "the firmware is too old"
+		}
+		return ""
+	}
+	c.agents.mu.Unlock()
+	c.start(t.Context(), c.store, c.ledger)
+	c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+	c.settle(lifecycle.Active)
+	if s := c.one(); s.Host == "a" || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(), "the firmware is too old") {
+		t.Errorf("on %s with %v, first asked was %s\n%s", s.Host, s.Devices, first, c.trails())
+	}
+}
+
+// M13: of two candidates on the only host the first is lost to somebody else; the second is claimed without asking again, which would find
+// nothing.
+func TestM13TheSecondCandidateOfTheHost(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.agents.mu.Lock()
+	c.agents.devices["a"] = append(c.agents.devices["a"], "0000:3c:00.0")
+	c.agents.mu.Unlock()
+	c.ledger.second("a", 1)
+	c.report("a")
+	claims, lost := 0, provider.ID("")
+	c.ledger.put = func(resource.ConsumerID) error {
+		if claims++; claims > 1 {
+			return nil
+		}
+		choices := c.one().Choices
+		if len(choices) != 2 || choices[0].Host != "a" || choices[1].Host != "a" {
+			t.Errorf("%+v", choices)
+			return nil
+		}
+		for id := range choices[0].Allocation {
+			lost = id
+		}
+		c.ledger.hide("pf-a", true)
+		c.ledger.hide("qf-a", true)
+		return fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined)
+	}
+	c.start(t.Context(), c.store, c.ledger)
+	s := c.make(server("s"))
+	if s.State != lifecycle.Active || claims != 2 || len(s.Devices) != 1 || s.Devices[0].Provider == lost || c.usage(s.Devices[0].Provider) != 1 || c.usage(lost) != 0 {
+		t.Errorf("%s after %d claims with %v, %s was lost\n%s", s.State, claims, s.Devices, lost, c.trails())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
@@ -117,6 +118,25 @@ func (p troubledPlacement) PutAllocation(ctx context.Context, id resource.Consum
 
 func (p troubledPlacement) DeleteAllocation(ctx context.Context, id resource.ConsumerID) error {
 	return p.call(func() error { return p.Placement.DeleteAllocation(ctx, id) })
+}
+
+func (p troubledPlacement) Inventories(ctx context.Context, id provider.ID) (stock placement.Stock, err error) {
+	err = p.call(func() error { stock, err = p.Placement.Inventories(ctx, id); return err })
+	return stock, err
+}
+
+func (p troubledPlacement) Usages(ctx context.Context, id provider.ID) (used resource.Amounts, err error) {
+	err = p.call(func() error { used, err = p.Placement.Usages(ctx, id); return err })
+	return used, err
+}
+
+func (p troubledPlacement) Reshape(ctx context.Context, r placement.Reshape) error {
+	return p.call(func() error { return p.Placement.Reshape(ctx, r) })
+}
+
+func (p troubledPlacement) PutInventories(ctx context.Context, id provider.ID, g int, all map[resource.Class]resource.Inventory) (n int, err error) {
+	err = p.call(func() error { n, err = p.Placement.PutInventories(ctx, id, g, all); return err })
+	return n, err
 }
 
 func (p troubledPlacement) PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error {

@@ -36,12 +36,18 @@ type ledger struct {
 	held     map[resource.ConsumerID]placement.Held
 	raised   int // counts up the consumers' generations
 	hidden   bool
-	secret   map[provider.ID]bool            // providers that are not offered
+	secret   map[provider.ID]bool // providers that are not offered
+	reserved map[provider.ID]int
+	written  map[provider.ID]int             // generations
+	spent    map[provider.ID]int             // how many devices there are of those that are spent
+	misses   []string                        // what was not true of them
+	deny     bool                            // no reshape is taken
 	put      func(resource.ConsumerID) error // asked before each PutAllocation
 }
 
 func newLedger(devices map[string]int) *ledger {
-	l := &ledger{capacity: map[provider.ID]int{}, root: map[provider.ID]provider.ID{}, held: map[resource.ConsumerID]placement.Held{}}
+	l := &ledger{capacity: map[provider.ID]int{}, root: map[provider.ID]provider.ID{}, held: map[resource.ConsumerID]placement.Held{},
+		reserved: map[provider.ID]int{}, written: map[provider.ID]int{}, spent: map[provider.ID]int{}}
 	for host, n := range devices {
 		l.capacity[provider.ID("pf-"+host)], l.root[provider.ID("pf-"+host)] = n, provider.ID("root-"+host)
 	}
@@ -83,7 +89,7 @@ func (l *ledger) Candidates(_ context.Context, ask resource.Ask) (placement.Cand
 			c.Mappings[g.Suffix] = []provider.ID{pf}
 		}
 		tree := ask.Groups[0].InTree
-		if l.hidden || l.secret[pf] || tree != "" && tree != l.root[pf] || l.used(pf)+c.Allocation[pf][class] > l.capacity[pf] {
+		if l.hidden || l.secret[pf] || tree != "" && tree != l.root[pf] || l.used(pf)+c.Allocation[pf][class] > l.capacity[pf]-l.reserved[pf] {
 			continue
 		}
 		out.List = append(out.List, c)
@@ -120,7 +126,7 @@ func (l *ledger) write(id resource.ConsumerID, held placement.Held) error {
 	}
 	delete(l.held, id)
 	for pf, amounts := range held.Allocation {
-		if l.used(pf)+amounts[class] > l.capacity[pf] {
+		if l.used(pf)+amounts[class] > l.capacity[pf]-l.reserved[pf] {
 			if there {
 				l.held[id] = now
 			}
@@ -140,6 +146,10 @@ func (l *ledger) write(id resource.ConsumerID, held placement.Held) error {
 func (l *ledger) PutAllocations(_ context.Context, all map[resource.ConsumerID]placement.Held) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.writeAll(all)
+}
+
+func (l *ledger) writeAll(all map[resource.ConsumerID]placement.Held) error {
 	before := maps.Clone(l.held)
 	for _, empties := range []bool{true, false} { // those that give first
 		for id, held := range all {

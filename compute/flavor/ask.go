@@ -37,7 +37,7 @@ type Options struct {
 // socket) is asked of the unsuffixed group, or of the root where that one asks for nothing.
 //
 // What makes no sense is a fault of kind Invalid that names the extra spec: Nova logs it and goes on without. An image that
-// wants otherwise than the flavor is Forbidden.
+// wants otherwise than the flavor is so too; of devices it is Forbidden.
 func Ask(f Flavor, i Image, aliases pci.Aliases, o Options, newID func() string) (resource.Ask, []pci.Request, error) {
 	groups := groups{}
 	if err := groups.read(f.ExtraSpecs); err != nil {
@@ -88,7 +88,7 @@ const socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 
 // requests makes one request for each `alias:count`. A NUMA policy of the flavor or image is stronger than the alias'; socket: they say so.
 func requests(f Flavor, i Image, aliases pci.Aliases, newID func() string) (list []pci.Request, socket bool, err error) {
-	text, err := wishes(f, i, affinitySpec).word(string(pci.Required), string(pci.Legacy), string(pci.Preferred), string(pci.Socket))
+	text, err := policyOf(f, i)
 	if err != nil {
 		return nil, false, err
 	}
@@ -99,6 +99,11 @@ func requests(f Flavor, i Image, aliases pci.Aliases, newID func() string) (list
 		list[i].Policy = pci.Policy(text)
 	}
 	return list, len(list) > 0 && pci.Policy(text) == pci.Socket, nil
+}
+
+// policyOf is the NUMA policy of devices that flavor and image say, or nothing.
+func policyOf(f Flavor, i Image) (string, error) {
+	return wishes(f, i, affinitySpec).word(string(pci.Required), string(pci.Legacy), string(pci.Preferred), string(pci.Socket))
 }
 
 // deviceGroups makes one group for each device, so that each can come from a provider of its own.

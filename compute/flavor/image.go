@@ -12,7 +12,26 @@ import (
 
 // Image is what a server starts from, as far as it has a say in where the server may lie. An image that is known by id only has none.
 type Image struct {
+	ID, Name   string
+	MinRAM     int               // MiB that a flavor must have
+	MinDisk    int               // GiB that the root disk must have
+	Size       int64             // bytes; 0: not known
 	Properties map[string]string // such as hw_numa_nodes, or trait:HW_CPU_X86_AVX2 with the value required
+}
+
+// Fits refuses a flavor that is too small for an image: a fault of kind Invalid that begins with the Compute API's words. A root disk of
+// 0 GiB is as large as the image.
+func Fits(f Flavor, i Image) error {
+	disk, least := int64(f.DiskGB)<<30, int64(i.MinDisk)<<30
+	switch {
+	case f.MemoryMB < i.MinRAM:
+		return invalid("Flavor's memory is too small for requested image: flavor %s has %d MiB, image %s needs %d MiB", f.Name, f.MemoryMB, i.ID, i.MinRAM)
+	case disk > 0 && i.Size > disk:
+		return invalid("Flavor's disk is too small for requested image. Flavor disk is %d bytes, image is %d bytes.", disk, i.Size)
+	case disk > 0 && least > disk:
+		return invalid("Flavor's disk is smaller than the minimum size specified in image metadata. Flavor disk is %d bytes, minimum size is %d bytes.", disk, least)
+	}
+	return nil
 }
 
 // wish is one thing that a flavor and an image may both say: "hw:cpu_policy" and "hw_cpu_policy".
@@ -26,7 +45,13 @@ func wishes(f Flavor, i Image, key string) wish {
 	return wish{key: key, flavor: strings.TrimSpace(f.ExtraSpecs[key]), image: strings.TrimSpace(i.Properties[imageKey(key)])}
 }
 
-func imageKey(key string) string { return strings.Replace(key, ":", "_", 1) }
+// imageKey is the image's name for an extra spec; of traits it is the same.
+func imageKey(key string) string {
+	if strings.HasPrefix(key, "trait:") {
+		return key
+	}
+	return strings.Replace(key, ":", "_", 1)
+}
 
 // name is where the word of a wish comes from, for sentences.
 func (w wish) name() string {
@@ -50,9 +75,13 @@ func (w wish) word(known ...string) (string, error) {
 	return cmp.Or(w.flavor, w.image), nil
 }
 
-// forbidden is the fault of an image that wants otherwise than its flavor: 403, as Nova answers.
+// forbidden is the fault of an image that wants otherwise than its flavor. Nova answers with 403 where it is about devices, else with 400.
 func (w wish) forbidden() error {
-	return fault.New(fault.Forbidden, "flavor.Ask", "image property %s is %q, and extra spec %s of the flavor is %q: the image may not override it",
+	kind := fault.Invalid
+	if w.key == affinitySpec {
+		kind = fault.Forbidden
+	}
+	return fault.New(kind, "flavor.Ask", "image property %s is %q, and extra spec %s of the flavor is %q: the image may not override it",
 		imageKey(w.key), w.image, w.key, w.flavor)
 }
 

@@ -24,7 +24,7 @@ const (
 // alone make none. Without hw:numa_cpus.N and hw:numa_mem.N the cells are alike.
 //
 // What makes no sense is a fault of kind Invalid that names the extra spec or image property; an image that wants otherwise than the
-// flavor is Forbidden.
+// flavor is so too.
 func Topology(f Flavor, i Image) ([]numa.Part, error) {
 	c, err := readCPUs(f, i)
 	if err != nil {

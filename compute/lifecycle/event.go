@@ -62,12 +62,22 @@ type Refused struct {
 
 // Stumbled says that a step could not be done now and will be tried again.
 type Stumbled struct {
-	Step   Step
-	Reason string
+	Step    Step
+	Reason  string
+	Refused bool // it was told no, and nothing says that it will not be told so again
 }
 
 // Released says that the server holds nothing in Placement any more: the answer to Release.
 type Released struct{}
+
+// Told is one of the Guest… events that follow, and where it stands among all that its agent has said: words may overtake each other on
+// their way, and what is older than what is known must change nothing.
+type Told struct {
+	Host     string
+	Instance string // of the agent
+	Number   int64  // larger than in all that this instance has said before
+	Of       Event
+}
 
 // GuestClaimed comes from the agent of Host: the devices are picked, the guest is being built.
 type GuestClaimed struct {
@@ -94,6 +104,18 @@ type GuestStopped struct {
 	Devices []schedule.Picked
 	Parts   []numa.Placed
 	Build   int
+}
+
+// GuestRefused comes from the agent of Host: the guest is there with these devices, and the hypervisor will not start, stop or rebuild it
+// as it shall. It stays as it is.
+type GuestRefused struct {
+	Host    string
+	As      string
+	Devices []schedule.Picked
+	Parts   []numa.Placed
+	Build   int  // of the guest that is there
+	Stopped bool // it does not run
+	Message string
 }
 
 // GuestDeparted comes from the agent of Host: the guest runs where it was to go by live migration.
@@ -146,6 +168,7 @@ type Asked struct {
 
 	Hard     bool          // Reboot: also when the guest does not run
 	Image    string        // Rebuild: from this image; empty: from the one it has
+	Frozen   *flavor.Image // Rebuild: that image as it is now, which flavor.Rebuilt has let through; nil: nobody looked for it
 	Name     string        // Rebuild: the new name; empty: as it is
 	To       string        // moves: this host and no other; empty: any
 	SameHost bool          // Resize, Migrate: the host where it is will do
@@ -169,9 +192,11 @@ func (Dropped) event()         {}
 func (Refused) event()         {}
 func (Stumbled) event()        {}
 func (Released) event()        {}
+func (Told) event()            {}
 func (GuestClaimed) event()    {}
 func (GuestRunning) event()    {}
 func (GuestStopped) event()    {}
+func (GuestRefused) event()    {}
 func (GuestDeparted) event()   {}
 func (GuestFailed) event()     {}
 func (GuestGone) event()       {}

@@ -19,11 +19,38 @@ type said struct {
 	parts    []numa.Placed
 	build    int
 	message  string
+	stopped  bool // with phase refused
 }
 
 // Expects reports whether a guest of this consumer is awaited on a host: it stands in the assignments there.
 func (s Server) Expects(consumer, host string) bool {
 	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Consumer == consumer && e.Host == host })
+}
+
+// maxVoices is how many voices a server remembers: those heard last. One is forgotten when as many other agents have spoken of it since.
+const maxVoices = 16
+
+// listen takes in what an agent says, unless it is older than what that agent has said of any guest of the server before: a guest may have
+// had another name then.
+func listen(s Server, e Told, now time.Time) (Server, bool) {
+	if e.Number <= s.Latest(e.Host, e.Instance) {
+		return s, isKnown(e.Of)
+	}
+	s, known := move(s, e.Of, now)
+	s.Voices = slices.DeleteFunc(slices.Clone(s.Voices), func(v Voice) bool { return v.Host == e.Host && v.Instance == e.Instance })
+	s.Voices = append(s.Voices, Voice{Host: e.Host, Instance: e.Instance, Number: e.Number})
+	s.Voices = s.Voices[max(0, len(s.Voices)-maxVoices):]
+	return s, known
+}
+
+// Latest is the number of the last that an instance of the agent of a host has said of the server; 0 for nothing.
+func (s Server) Latest(host, instance string) int64 {
+	for _, v := range s.Voices {
+		if v.Host == host && v.Instance == instance {
+			return v.Number
+		}
+	}
+	return 0
 }
 
 // hears finds out of which of its stays an agent speaks. Of another it speaks too late, or of what it was before.
@@ -65,6 +92,8 @@ func ownGuest(s Server, g said, now time.Time) Server {
 		return broken(s, g.message, now)
 	case "departed":
 		return s // it goes nowhere
+	case "refused":
+		return refuse(s, g, now)
 	}
 	switch s.State {
 	case Receiving, Crossing:
@@ -86,6 +115,36 @@ func ownGuest(s Server, g said, now time.Time) Server {
 		}
 	}
 	return s // else it is not in the assignments, or not any more: late
+}
+
+// refuse gives up what was to be done to a guest, because its hypervisor will not do it: what the guest does is from now on what it shall do.
+// The user reads why, and may ask again.
+func refuse(s Server, g said, now time.Time) Server {
+	switch s.State {
+	case Receiving, Crossing: // nothing but its devices was asked for
+		return hear(s, g, now)
+	case Assigned, Active, Resized:
+		s = hear(s, g, now)
+	default:
+		return s // late
+	}
+	what := "started"
+	switch {
+	case s.Doing == Rebuilding || g.build != s.Builds:
+		what = "rebuilt"
+	case !g.stopped:
+		what = "stopped"
+	}
+	s.Was, s.Doing, s.Stopped, s.Builds, s.Power = "", "", g.stopped, g.build, On
+	if g.stopped {
+		s.Power = Off
+	}
+	if s.State == Assigned {
+		s = arrive(s, now, g.stopped)
+	}
+	text := fmt.Sprintf("The guest cannot be %s on %s: %s. It stays as it is; ask again when that has been seen to.", what, g.host, bare(g.message))
+	s.Refusal = &Fault{Code: 500, Message: text, Created: now}
+	return mark(s, now, text)
 }
 
 // settle ends what is being done to a guest that is there, when the agent says so.
@@ -162,6 +221,13 @@ func broken(s Server, message string, now time.Time) Server {
 
 // sourceGuest takes in what is said of the guest at the source of a move.
 func sourceGuest(s Server, g said, now time.Time) Server {
+	refused := g.phase == "refused"
+	if refused {
+		g.phase = "running"
+		if g.stopped {
+			g.phase = "stopped"
+		}
+	}
 	here := g.phase != "gone" && g.phase != "failed"
 	if here && g.as == s.Move.From.Consumer && s.Move.Keyed && s.Move.From.Was != "" {
 		s.change().From.Was = "" // the agent knows it by its new id
@@ -171,8 +237,14 @@ func sourceGuest(s Server, g said, now time.Time) Server {
 		m := s.change()
 		m.From.Devices, m.From.Cells, m.From.Heard = slices.Clone(g.devices), slices.Clone(g.parts), true
 		m.Down = m.Down || g.phase == "stopped"
+		if !m.Keyed && g.phase != "claimed" { // should nothing come of the move, this is what it is
+			s.Stopped = g.phase == "stopped"
+		}
 		if s.State == Handing {
 			return try(s, now)
+		}
+		if refused && s.State == Halting && !m.Down {
+			return back(s, now, fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, bare(g.message)))
 		}
 		if s.State == Halting && m.Down {
 			s.State = Assigned

@@ -54,12 +54,16 @@ func move(s Server, e Event, now time.Time) (next Server, known bool) {
 	switch e := e.(type) {
 	case Created: // once
 		return s, true
+	case Told:
+		return listen(s, e, now)
 	case GuestClaimed:
-		return hears(s, said{"claimed", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+		return hears(s, said{"claimed", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
 	case GuestRunning:
-		return hears(s, said{"running", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+		return hears(s, said{"running", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
 	case GuestStopped:
-		return hears(s, said{"stopped", e.Host, e.As, e.Devices, e.Parts, e.Build, ""}, now), true
+		return hears(s, said{"stopped", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
+	case GuestRefused:
+		return hears(s, said{"refused", e.Host, e.As, e.Devices, e.Parts, e.Build, e.Message, e.Stopped}, now), true
 	case GuestDeparted:
 		return hears(s, said{phase: "departed", host: e.Host, as: e.As}, now), true
 	case GuestFailed:
@@ -284,6 +288,9 @@ func stumble(s Server, e Stumbled, now time.Time) Server {
 	if !slices.Contains(s.Steps(), e.Step) {
 		return s // late
 	}
+	if e.Refused && s.State == Restoring && e.Step == Restore {
+		return deny(s, e, now)
+	}
 	return mark(s, now, fmt.Sprintf("cannot %s now, will try again: %s", e.Step, e.Reason))
 }
 
@@ -337,6 +344,9 @@ func remove(s Server, e DeleteRequested, now time.Time) Server {
 	}
 	if s.State == Rekeying || s.State == Restoring {
 		return mark(s, now, "is to be deleted")
+	}
+	if s.State == Stranded {
+		return finish(tell(leave(s), now, "cancelled"), now) // the migration alone holds something
 	}
 	if s.Move != nil {
 		s = tell(leave(s), now, "cancelled")

@@ -107,6 +107,36 @@ func restored(s Server, now time.Time) Server {
 	return mark(s, now, "is back on "+s.Host)
 }
 
+// MaxDenied is how often Placement may refuse to give a server back what its migration holds: with growing waits, about a minute long.
+const MaxDenied = 10
+
+// deny counts that Placement refuses what the way back needs. After MaxDenied the server is left where it is: its guest is there, and its
+// devices are held by the migration, so that nobody loses anything; but nothing can be done with it until an operator has seen to it.
+func deny(s Server, e Stumbled, now time.Time) Server {
+	m := s.change()
+	m.Denied++
+	s = mark(s, now, fmt.Sprintf("cannot %s now, will try again: %s", e.Step, e.Reason))
+	if m.Denied < MaxDenied && s.Requested.IsZero() {
+		return s
+	}
+	if !s.Requested.IsZero() { // it need not be the server's any more: what the migration holds goes with the guest
+		return finish(tell(leave(s), now, "cancelled"), now)
+	}
+	m.Denied = 0
+	if m.Kind != Evacuating { // it need not stand still for that
+		m.Halted, m.Down = false, false
+	}
+	return fail(s, now, Stranded, fmt.Sprintf("The server is on %s, but Placement does not give it back what migration %s holds there for it: %s. "+
+		"Let an operator see to that provider in Placement, and then reset the server's state (`openstack server set --state active`): it is tried again.",
+		m.From.Host, m.From.Consumer, bare(e.Reason)))
+}
+
+// retry begins the way back anew, as an operator wishes.
+func retry(s Server, now time.Time) Server {
+	s.State, s.Fault = Restoring, nil
+	return mark(s, now, "an operator has seen to it: what the migration holds is to be the server's again")
+}
+
 // back gives a move up: the server goes back to its source. text is why.
 func back(s Server, now time.Time, text string) Server {
 	m := s.change()
@@ -209,7 +239,15 @@ func bury(s Server, host string, now time.Time) Server {
 func alone(s Server, now time.Time) Server {
 	switch s.State {
 	case Handing:
-		return try(s, now)
+		s.Choices = slices.DeleteFunc(slices.Clone(s.Choices), func(c schedule.Choice) bool { return c.Host == s.Move.From.Host })
+		switch {
+		case len(s.Choices) > 0:
+			return try(s, now)
+		case s.Round < MaxRounds:
+			s.State = Scheduling
+			return mark(s, now, "it was to stay on that host; asks again")
+		}
+		return giveUp(s, now, "it was to stay on host "+s.Move.From.Host+", which is dead", false)
 	case Halting, Receiving, Crossing:
 		s.State = Assigned
 		return mark(s, now, "the agent of "+s.Host+" is to build the guest")

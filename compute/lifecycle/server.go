@@ -21,7 +21,8 @@ type Server struct {
 	ID, Name      string
 	Description   string
 	Project, User string
-	Image         string // UUID, or empty
+	Image         string        // UUID, or empty
+	Frozen        *flavor.Image `json:",omitempty"` // that image as it was when the server was made from it; nil: nobody looked for it
 	KeyName       string
 	Zone          string // availability zone, shown only
 	Metadata      map[string]string
@@ -51,9 +52,11 @@ type Server struct {
 	Together  bool              `json:",omitempty"` // enough servers of its request have found a place
 	Move      *Move             `json:",omitempty"` // the move that it is on, or nil
 	Left      []Stay            `json:",omitempty"` // what is left behind on hosts, until their agents say that it is gone
+	Voices    []Voice           `json:",omitempty"` // the last that agents have said of it, the last last
 	Migration *Migration        `json:",omitempty"` // the present or the last move, as told to operators
 	Asked     string            `json:",omitempty"` // id of the last wish that was taken in
 	Fault     *Fault            // why it is in ERROR
+	Refusal   *Fault            `json:",omitempty"` // why the last wish about its guest was given up, while all else is well
 	Trail     []Mark            // what happened, oldest first; bounded
 	Created   time.Time
 	Updated   time.Time
@@ -80,6 +83,12 @@ type Stay struct {
 	Gone     bool // nothing of it is left on the host
 }
 
+// Voice is the last that was heard of a server from an agent.
+type Voice struct {
+	Host, Instance string
+	Number         int64
+}
+
 // Move is a move on its way.
 type Move struct {
 	Kind   Kind
@@ -93,6 +102,7 @@ type Move struct {
 	Back   bool   // it is being reverted
 	Failed string // why it was given up, or empty
 	Lost   string // why the guest at From is no more, or empty
+	Denied int    `json:",omitempty"` // how often Placement has refused to give the server back what the migration holds
 }
 
 // Kind is what kind of move it is, by the Compute API's words.
@@ -153,6 +163,14 @@ const (
 	Restore  Step = "restore"  // what its migration holds becomes the server's → Restored
 	Drop     Step = "drop"     // give back what the first consumer of Left that is gone holds → Dropped
 )
+
+// Likeness is the image that the server was made from, as it was then: by its id only when nobody looked for it.
+func (s Server) Likeness() flavor.Image {
+	if s.Frozen == nil {
+		return flavor.Image{ID: s.Image}
+	}
+	return *s.Frozen
+}
 
 // Steps lists what is to be done for the server now, first things first.
 func (s Server) Steps() []Step {

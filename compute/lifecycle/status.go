@@ -26,6 +26,7 @@ const (
 	Reverting   State = "reverting"   // a move is taken back; the agent of Host has not said yet that the guest is gone
 	Undoing     State = "undoing"     // a move is taken back: the claim at Host is to be given back
 	Restoring   State = "restoring"   // a move is taken back: what the migration holds is to be the server's again
+	Stranded    State = "stranded"    // Placement refuses that again and again: an operator has to see to it. The guest is there, under the migration's name
 	Shelving    State = "shelving"    // it is to be shelved; the agent of Host has not said yet that the guest is gone
 	Offloading  State = "offloading"  // it is to be shelved: the claim is to be given back
 	Shelved     State = "shelved"     // it is shelved and holds nothing
@@ -38,7 +39,7 @@ const (
 // States lists all states but the one before Created, which is empty.
 func States() []State {
 	return []State{Scheduling, Planning, Rekeying, Handing, Claiming, Mustering, Halting, Receiving, Crossing, Assigned, Active, Resized,
-		Retreating, Failing, Error, Reverting, Undoing, Restoring, Shelving, Offloading, Shelved, Unassigning, Releasing, Lingering, Deleted}
+		Retreating, Failing, Error, Reverting, Undoing, Restoring, Stranded, Shelving, Offloading, Shelved, Unassigning, Releasing, Lingering, Deleted}
 }
 
 // Steps lists what is to be done for a server in this state. A state without steps waits for somebody or is an end.
@@ -124,7 +125,7 @@ func (s Server) TaskState() string {
 
 func (m Move) task(s State) string {
 	switch {
-	case s == Resized:
+	case s == Resized, s == Stranded:
 		return ""
 	case m.Back:
 		return string(TakingBack)

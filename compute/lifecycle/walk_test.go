@@ -38,11 +38,13 @@ func events(s Server) []Event {
 	for _, step := range []Step{Schedule, Claim, Release, Rekey, Restore, Drop, Muster} {
 		list = append(list, Refused{Step: step, Reason: "forbidden"}, Stumbled{Step: step, Reason: "does not answer"})
 	}
+	list = append(list, Stumbled{Step: Restore, Reason: "forbidden", Refused: true})
 	for _, as := range []string{"s", "m1", "m2"} {
 		list = append(list, Dropped{Consumer: as})
 		for _, host := range []string{"a", "b", ""} {
 			list = append(list, GuestClaimed{Host: host, As: as, Devices: picked}, GuestRunning{Host: host, As: as, Devices: picked},
-				GuestStopped{Host: host, As: as, Devices: picked}, GuestDeparted{Host: host, As: as},
+				GuestStopped{Host: host, As: as, Devices: picked}, GuestRefused{Host: host, As: as, Devices: picked, Message: "no"},
+				GuestRefused{Host: host, As: as, Devices: picked, Message: "no", Stopped: true}, GuestDeparted{Host: host, As: as},
 				GuestFailed{Host: host, As: as, Message: "no hugepages"}, GuestGone{Host: host, As: as})
 		}
 	}
@@ -107,6 +109,8 @@ func (w world) after(before Server, e Event, now Server) world {
 		w.stands(before, e.Host, e.As)
 	case GuestStopped:
 		w.stands(before, e.Host, e.As)
+	case GuestRefused:
+		w.stands(before, e.Host, e.As)
 	case GuestDeparted:
 		w.renamed(before, e.Host, e.As)
 	case GuestFailed:
@@ -159,7 +163,7 @@ func wrong(s Server, w world) string {
 	last := func(want ...State) bool { return slices.Contains(want, s.State) }
 	stays := s.Stays()
 	for c := range w.claims {
-		owned := c == "s" && !last("", Scheduling, Handing, Shelved, Error, Lingering, Deleted) && (s.Move == nil || s.Move.Keyed || s.Move.From.Consumer == "s") ||
+		owned := c == "s" && !last("", Scheduling, Handing, Stranded, Shelved, Error, Lingering, Deleted) && (s.Move == nil || s.Move.Keyed || s.Move.From.Consumer == "s") ||
 			slices.ContainsFunc(stays, func(l Stay) bool { return l.Consumer == c })
 		if !owned {
 			return c + " may hold an allocation that nobody releases"
@@ -184,15 +188,15 @@ func wrong(s Server, w world) string {
 		return "an unknown state"
 	case last(Assigned, Active, Resized, Unassigning, Mustering, Halting, Receiving, Crossing, Reverting, Shelving) && s.Host == "":
 		return "it is placed on no host"
-	case last(Error, Deleted, Active, Assigned, Unassigning, Resized, Shelved, Handing, Halting, Receiving, Crossing, Reverting, Shelving, Lingering) != (steps == 0) && s.State != "":
+	case last(Error, Deleted, Active, Assigned, Unassigning, Resized, Shelved, Handing, Halting, Receiving, Crossing, Reverting, Stranded, Shelving, Lingering) != (steps == 0) && s.State != "":
 		return "a state that waits or ends has a step, or one on the way has none"
-	case last(Planning, Rekeying, Handing, Halting, Receiving, Crossing, Resized, Undoing, Restoring) && s.Move == nil:
+	case last(Planning, Rekeying, Handing, Halting, Receiving, Crossing, Resized, Undoing, Restoring, Stranded) && s.Move == nil:
 		return "it moves without a move"
 	case last(Active, Error, Shelved, Shelving, Offloading, Deleted, Lingering, Unassigning, Releasing, Failing) && s.Move != nil:
 		return "it has a move and does not move"
 	case last(Claiming, Rekeying) && len(s.Choices) == 0:
 		return "there is nothing to claim"
-	case last(Error, Failing) && (s.Fault == nil || s.Fault.Message == ""):
+	case last(Error, Failing, Stranded) && (s.Fault == nil || s.Fault.Message == ""):
 		return "it fails without a sentence"
 	case last(Deleted) && s.Ended.IsZero():
 		return "it ended at no time"
@@ -236,6 +240,9 @@ func (n node) key() string {
 func trim(s Server) Server {
 	s.Round, s.Try, s.Trail, s.Excluded, s.Falls, s.Asked = max(s.Round, MaxRounds-2), 1, nil, nil, nil, ""
 	s.Builds = 0
+	if s.Move != nil {
+		s.change().Denied = MaxDenied - 1
+	}
 	return s
 }
 
@@ -321,6 +328,8 @@ func answers(s Server) []Event {
 		return []Event{Released{}}
 	case Unassigning, Shelving, Reverting:
 		return []Event{GuestGone{Host: s.Host, As: "s"}}
+	case Stranded:
+		return []Event{Asked{ID: "w", Action: Reset}}
 	case Crossing:
 		return []Event{GuestDeparted{Host: s.Move.From.Host, As: s.Move.From.Consumer}}
 	}

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/openberth/berth/compute/flavor"
 )
 
 // Refuse says in the Compute API's sentence why an action cannot be begun now, or nothing when it can. hard matters to Reboot alone.
 func (s Server) Refuse(a Action, hard bool) string {
 	vm, task := s.VMState(), s.TaskState()
 	if a == Reset {
-		if s.State != Active && s.State != Resized {
+		if s.State != Active && s.State != Resized && s.State != Stranded {
 			return fmt.Sprintf("Cannot '%s' instance %s: it is in state %s and there is nothing on a host that it could be set to", a, s.ID, s.State)
 		}
 		return ""
@@ -57,7 +59,7 @@ func take(s Server, e Asked, now time.Time) Server {
 	if s.Refuse(e.Action, e.Hard) != "" {
 		return s
 	}
-	s.Asked = e.ID
+	s.Asked, s.Refusal = e.ID, nil
 	switch e.Action {
 	case Start:
 		s.Power, s.Doing = On, PoweringOn
@@ -102,7 +104,10 @@ func rebuild(s Server, e Asked) Server {
 	s.Builds++
 	s.Doing = Rebuilding
 	if e.Image != "" {
-		s.Image = e.Image
+		if e.Frozen != nil {
+			s.Ask = flavor.Reask(s.Flavor, s.Likeness(), *e.Frozen, s.Ask)
+		}
+		s.Image, s.Frozen = e.Image, e.Frozen
 	}
 	if e.Name != "" {
 		s.Name = e.Name
@@ -112,6 +117,12 @@ func rebuild(s Server, e Asked) Server {
 
 // reset is an operator's word against ours: what is on the host stays.
 func reset(s Server, toError bool, now time.Time) Server {
+	if s.State == Stranded {
+		if toError {
+			return s // it is
+		}
+		return retry(s, now)
+	}
 	s.Doing, s.Fault = "", nil
 	if toError {
 		s.Fault = &Fault{Code: 500, Message: "An operator has set the state to ERROR.", Created: now}

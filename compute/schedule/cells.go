@@ -15,7 +15,9 @@ import (
 func (h Host) Room(free []Device, pack bool) numa.Host {
 	room := numa.Host{Cells: h.Cells, Limits: h.Limits, Pack: pack, Free: map[int]int{}}
 	for _, d := range free {
-		room.Free[d.NUMANode]++
+		if !d.ForPorts { // as the agent counts when it places the guest
+			room.Free[d.NUMANode]++
+		}
 	}
 	for _, g := range h.Guests {
 		if len(g.Parts) == 0 || slices.Contains(h.Counted, g.ID) {

@@ -51,6 +51,8 @@ func or(r pci.Request, w pci.Want) pci.Request { r.Or = []pci.Want{w}; return r 
 
 func migratable(r pci.Request) pci.Request { r.Want.LiveMigratable = pci.Yes; return r }
 
+func fixed(r pci.Request) pci.Request { r.Want.LiveMigratable = pci.No; return r }
+
 type ask struct {
 	requests []pci.Request
 	on       []provider.ID // a provider for each device, over all requests; nil: without groups
@@ -90,7 +92,7 @@ func check(t *testing.T, a ask, h schedule.Host, says string, step schedule.Step
 	}
 }
 
-// The rows of pci.md 7.11 about what a host's devices can serve, without NUMA; and R3 to R5, M5, M17, S0 and S4.
+// The rows of pci.md 7.11 about what a host's devices can serve, without NUMA; and R3 to R5, M5, M17, S0, S9 to S21 and Z14.
 func TestDeviceRows(t *testing.T) {
 	three := slices.Concat(card(1, "pf1", 0, true, 4), card(2, "pf2", 0, true, 4), card(3, "pf3", 0, true, 0))
 	vfs := slices.Concat(card(1, "pf1", 0, false, 2), card(2, "pf2", 0, false, 2))
@@ -121,9 +123,16 @@ func TestDeviceRows(t *testing.T) {
 		{"T15 VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
 		{"T24 the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}}, ""},
 		{"T24 and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}}, "fewer than 2 free type-PF 8086:1528 on the chosen provider"},
-		{"S18 live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"S18 and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"S9 S18 live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"S12 S18 and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
 		{"S8 and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{migratable(vf)}}, ""},
+		{"S11 the opposite is wanted, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
+		{"S13 and it says nothing", vfs[:1], ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
+		{"S21 and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{fixed(vf)}}, ""},
+		{"S14 nothing is wanted of it, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{vf}}, ""},
+		{"S15 or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{vf}}, ""},
+		{"S16 or nothing", vfs[:1], ask{requests: []pci.Request{vf}}, ""},
+		{"Z14 a provider of the class that no agent reports", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
 		{"T20 a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}}, "on the chosen provider"},
 		{"T22 two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")}, on: []provider.ID{"pf2", "pf3"}}, ""},
 		{"T23 VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
@@ -141,7 +150,7 @@ func TestDeviceRows(t *testing.T) {
 		{"T31 remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, "fewer than 4 free"},
 		{"T31 the others are not", change(vfs, 0, remote), ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}}, ""},
 		{"S0 a device of a physical network, by alias, without Placement", change(plain, 0, physnet), ask{requests: []pci.Request{one, one}}, ""},
-		{"S0 T28 not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}}, "no free device"},
+		{"S0 not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}}, "no free device"},
 		{"R3 the class here, the product there", slices.Concat(
 			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
 			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
@@ -190,7 +199,7 @@ func TestTagsAreFitted(t *testing.T) {
 	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true on the host", schedule.StepDevices)
 }
 
-// T2: what guests hold or will pick is taken away, with the PF of a VF and the VFs of a PF (T29, S5).
+// T2: what guests hold or will pick is taken away, with the PF of a VF (S5) and the VFs of a PF (S4), as in T29.
 func TestGuestsTakeRelativesAlong(t *testing.T) {
 	one := host("h", card(1, "p", 0, true, 2)...)
 	held := one
@@ -373,7 +382,7 @@ func TestCandidatesOfOneHost(t *testing.T) {
 	}
 }
 
-// Z11 and T3: a server goes where the fewest devices are left that it has no use for; then where there is more room.
+// Z11: a server goes where the fewest devices are left that it has no use for; then where there is more room.
 func TestWeighers(t *testing.T) {
 	many := host("many", slices.Concat(card(1, "m", 0, false, 8), card(2, "n", 0, false, 4))...)
 	some := host("some", card(1, "s", 0, false, 1)...)

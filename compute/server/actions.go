@@ -117,7 +117,7 @@ func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.
 	return nil
 }
 
-func readRebuild(_ *server, c *call, o *object, _ lifecycle.Server, w *lifecycle.Asked) error {
+func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) (err error) {
 	if _, given := o.keys["imageRef"]; !given {
 		o.wrong("imageRef", "it is missing")
 	}
@@ -128,7 +128,10 @@ func readRebuild(_ *server, c *call, o *object, _ lifecycle.Server, w *lifecycle
 	if c.version.Has(compute.ServerDescription) {
 		delete(o.keys, "description") // the description stays: nothing of Berth's depends on it
 	}
-	return nil
+	if o.err == nil {
+		w.Frozen, err = s.rebuildFrom(c, found, w.Image)
+	}
+	return err
 }
 
 func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
@@ -154,11 +157,14 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 		return fault.New(fault.Invalid, "", "flavor %s is disabled: no server is resized to it", f.Name)
 	}
 	w.Flavor, w.SameHost = f, s.ResizeHere
-	// Of the new flavor with all its policies: the same question that a new server would ask.
-	if w.Ask, w.Requests, err = s.ask(f); err != nil {
+	// Of the new flavor with all its policies, and the image as it was: the same question that a new server would ask.
+	if err := flavor.Fits(f, found.Likeness()); err != nil {
 		return err
 	}
-	w.Topology, err = flavor.Topology(f, flavor.Image{})
+	if w.Ask, w.Requests, err = s.ask(f, found.Likeness()); err != nil {
+		return err
+	}
+	w.Topology, err = flavor.Topology(f, found.Likeness())
 	return err
 }
 

@@ -1,61 +1,19 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 )
 
-// wishLife is how long a wish stands in the lines of a host: its agent hears a line much more often. Who asks again has another wish.
-const wishLife = 30 * time.Second
-
-// wishes are the devices for one-time use that operators want back. They are kept in memory alone: who asked looks at the device itself for
-// what has become of the wish, and asks again when nothing has.
-type wishes struct {
-	mu     sync.Mutex
-	byHost map[string]map[pci.Address]time.Time // when they were asked
-}
-
-func (w *wishes) add(host string, at pci.Address, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.byHost == nil {
-		w.byHost = map[string]map[pci.Address]time.Time{}
-	}
-	if w.byHost[host] == nil {
-		w.byHost[host] = map[pci.Address]time.Time{}
-	}
-	w.byHost[host][at] = now
-}
-
-// of lists the wishes for a host, by address, without those whose time is over.
-func (w *wishes) of(name string, now time.Time) []host.Wish {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var list []pci.Address
-	for at, asked := range w.byHost[name] {
-		if now.Sub(asked) >= wishLife {
-			delete(w.byHost[name], at)
-			continue
-		}
-		list = append(list, at)
-	}
-	slices.SortFunc(list, pci.Address.Compare)
-	var out []host.Wish
-	for _, at := range list {
-		out = append(out, host.Wish{Address: at.String(), Asked: w.byHost[name][at]})
-	}
-	return out
-}
-
 // cleanDevice is POST /berth/v1/hosts/{host}/devices/{address}/clean: an operator wants a device for one-time use back. 202: its agent will
-// hear of it. 404 when there is no such device, 409 when it has not been used or somebody holds it.
+// hear of it until it has answered. 404 when there is no such device, 409 when it has not been used or somebody holds it.
 func (s *server) cleanDevice(c *call) error {
 	name := c.r.PathValue("host")
 	at, err := pci.ParseAddress(c.r.PathValue("address"))
@@ -75,6 +33,45 @@ func (s *server) cleanDevice(c *call) error {
 	case !h.Devices[i].Spent:
 		return fault.New(fault.Conflict, "", "%s has not been used; there is nothing to clean", at)
 	}
-	s.wishes.add(name, at, s.Now())
+	if err := s.Store.Want(c.r.Context(), store.Wish{Host: name, Address: at, Asked: s.Now()}); err != nil {
+		return err
+	}
 	return c.empty(http.StatusAccepted)
+}
+
+// settle takes in what a report says of the wishes of operators. That a host no longer offers a device says nothing of its being clean.
+func (s *server) settle(ctx context.Context, h schedule.Host, told []host.Answer) error {
+	var answers []store.Wish
+	for _, a := range told {
+		at, err := pci.ParseAddress(a.Address)
+		if err != nil {
+			return fault.New(fault.Invalid, "", "cleaned: %w", err)
+		}
+		answers = append(answers, store.Wish{Host: h.Name, Address: at, Asked: a.Asked, Refused: a.Refused})
+	}
+	return s.Store.Settle(ctx, h.Name, func(at pci.Address) bool {
+		i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
+		return i < 0 || h.Devices[i].Spent
+	}, answers)
+}
+
+// writeWishes are the unanswered wishes as agents are told of them.
+func writeWishes(list []store.Wish) []host.Wish {
+	var out []host.Wish
+	for _, w := range list {
+		out = append(out, host.Wish{Address: w.Address.String(), Asked: w.Asked})
+	}
+	return out
+}
+
+// describe writes devices, and what operators want done with them.
+func describe(h schedule.Host, wishes []store.Wish) []host.Device {
+	out := writeDevices(h)
+	for _, w := range wishes {
+		i := slices.IndexFunc(out, func(d host.Device) bool { return h.Name == w.Host && d.Address == w.Address.String() })
+		if i >= 0 {
+			out[i].Wanted, out[i].Refused = w.Asked, w.Refused
+		}
+	}
+	return out
 }

@@ -1,27 +1,88 @@
 package server
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/fault"
 )
 
-func TestWishesEnd(t *testing.T) {
-	var w wishes
-	now := time.Now()
-	w.add("h", pci.Address{Bus: 2}, now)
-	w.add("h", pci.Address{Bus: 1}, now.Add(time.Second))
-	w.add("other", pci.Address{Bus: 3}, now)
-	if got := w.of("h", now.Add(2*time.Second)); !reflect.DeepEqual(got, []host.Wish{{Address: "0000:01:00.0", Asked: now.Add(time.Second)}, {Address: "0000:02:00.0", Asked: now}}) {
-		t.Error(got)
+// A wish stands in the lines of a host, also of a compute that was started anew, until the agent has answered; who asks sees it, and the refusal.
+func TestAWishStandsUntilItIsAnswered(t *testing.T) {
+	moment := time.Date(2026, 3, 4, 5, 6, 7, 123456000, time.UTC)
+	o := Options{}
+	h, ctx := startWith(t, func(with *Options) {
+		with.Now = func() time.Time { return moment }
+		o = *with
+	}), t.Context()
+	const gpu = "10000:00:02.0"
+	r := report("host1")
+	put := func() {
+		t.Helper()
+		if err := h.hosts.PutReport(ctx, r); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got := w.of("h", now.Add(wishLife)); !reflect.DeepEqual(got, []host.Wish{{Address: "0000:01:00.0", Asked: now.Add(time.Second)}}) {
-		t.Error(got)
+	shown := func() host.Device {
+		t.Helper()
+		devices, err := h.hosts.Devices(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports, err := h.hosts.Hosts(ctx)
+		if err != nil || !reflect.DeepEqual(reports[0].Devices, devices) {
+			t.Errorf("hosts and devices do not say the same: %+v %v", reports, err)
+		}
+		return devices[2]
 	}
-	if got := w.of("h", now.Add(2*wishLife)); got != nil {
-		t.Error(got)
+	operator := host.Client{REST: &rest.Client{Base: h.url, Headers: map[string]string{"X-Auth-Token": "admin"}}}
+	clean := func() error { return operator.Clean(ctx, "host1", gpu) }
+	put()
+	if err := clean(); !fault.Is(err, fault.Conflict) {
+		t.Errorf("there is nothing to clean: %v", err)
+	}
+	r.Devices[2].OneTimeUse, r.Devices[2].Spent = true, true
+	put()
+	if err := clean(); err != nil {
+		t.Fatal(err)
+	}
+	if d := shown(); !d.Wanted.Equal(moment) || d.Refused != "" {
+		t.Errorf("%+v", d)
+	}
+	restarted := httptest.NewServer(New(o))
+	defer restarted.Close()
+	anew, hang := context.WithCancel(ctx)
+	defer hang()
+	heard, _ := lines(anew, host.Client{REST: &rest.Client{Base: restarted.URL, Headers: h.hosts.REST.Headers}}, "host1", 0)
+	wish := []host.Wish{{Address: gpu, Asked: moment}}
+	if a := next(t, heard); !reflect.DeepEqual(a.Clean, wish) {
+		t.Errorf("after the start: %+v", a)
+	}
+	r.Cleaned = []host.Answer{{Address: gpu, Asked: moment, Refused: "no wiper"}}
+	put()
+	if d := shown(); !d.Wanted.Equal(moment) || d.Refused != "no wiper" {
+		t.Errorf("%+v", d)
+	}
+	moment = moment.Add(time.Hour)
+	if err := clean(); err != nil {
+		t.Fatal(err)
+	}
+	r.Cleaned, r.Devices[2].Spent = []host.Answer{{Address: gpu, Asked: moment}}, false
+	put()
+	if d := shown(); !d.Wanted.IsZero() || d.Refused != "" {
+		t.Errorf("%+v", d)
+	}
+	r.Cleaned = []host.Answer{{Address: "nonsense"}}
+	if err := h.hosts.PutReport(ctx, r); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an answer about nothing: %v", err)
+	}
+	if r := h.ask(http.MethodPost, "/berth/v1/hosts/host1/devices/"+gpu+"/clean", "", "X-Auth-Token", "somebody"); r.status != http.StatusForbidden {
+		t.Errorf("not an operator: %d", r.status)
 	}
 }

@@ -64,6 +64,9 @@ func (s *server) createServers(c *call) error {
 		return fault.New(fault.Invalid, "", "flavor %s is disabled: no new servers are made from it", f.Name)
 	}
 	want.server.Flavor = f
+	if want.server.Frozen, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
+		return err
+	}
 	made, err := s.create(c.r.Context(), want)
 	if err != nil {
 		return err
@@ -88,10 +91,10 @@ func (s *server) create(ctx context.Context, want order) (first lifecycle.Server
 		if want.max > 1 {
 			one.Name += "-" + strconv.Itoa(i+1)
 		}
-		if one.Ask, one.Requests, err = s.ask(one.Flavor); err != nil {
+		if one.Ask, one.Requests, err = s.ask(one.Flavor, one.Likeness()); err != nil {
 			return lifecycle.Server{}, err
 		}
-		if one.Topology, err = flavor.Topology(one.Flavor, flavor.Image{}); err != nil {
+		if one.Topology, err = flavor.Topology(one.Flavor, one.Likeness()); err != nil {
 			return lifecycle.Server{}, err
 		}
 		one.Least = want.min
@@ -143,7 +146,7 @@ func (c *call) readOrder() (want order, err error) {
 	return want, o.end(unservedKeys(c.version))
 }
 
-// image takes imageRef: a UUID, alone or at the end of a link; or nothing. Berth keeps it and does not look for the image.
+// image takes imageRef: a UUID, alone or at the end of a link; or nothing.
 func (o *object) image() string {
 	ref, _ := o.text("imageRef", 0, 1024)
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]

@@ -145,7 +145,7 @@ func TestAWrongMethodIsToldTheRightOnes(t *testing.T) {
 		"/v2.1/servers":              "GET, POST, HEAD",
 		"/v2.1/p1/servers/x":         "DELETE, GET, HEAD",
 		"/v2.1/flavors/f":            "DELETE, GET, PUT, HEAD",
-		"/berth/v1/hosts/h":          "PUT",
+		"/berth/v1/hosts/h":          "DELETE, PUT",
 		"/berth/v1/hosts/h/guests/s": "PUT",
 	} {
 		if r := h.ask("PATCH", path, ""); r.status != 405 || r.header.Get("Allow") != allow {

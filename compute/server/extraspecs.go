@@ -69,7 +69,7 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 	}
 	f.ExtraSpecs = maps.Clone(filled(f.ExtraSpecs))
 	maps.Copy(f.ExtraSpecs, specs)
-	if _, _, err := s.ask(f); err != nil { // no server could be made from it
+	if err := s.sensible(f); err != nil {
 		return err
 	}
 	if err := s.Store.SetExtraSpecs(c.r.Context(), f.ID, specs); err != nil {
@@ -78,9 +78,23 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 	return c.answer(http.StatusOK, body(specs))
 }
 
-// ask is what a server of this flavor asks of Placement. Its error says which extra spec makes no sense.
-func (s *server) ask(f flavor.Flavor) (resource.Ask, []pci.Request, error) {
-	return flavor.Ask(f, flavor.Image{}, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
+// sensible says what is wrong with a flavor from which no server could be made. An image may say what makes sense of it: that CPUs are dedicated.
+func (s *server) sensible(f flavor.Flavor) error {
+	_, _, wrong := s.ask(f, flavor.Image{})
+	if wrong == nil || s.Images == nil {
+		return wrong
+	}
+	for _, policy := range []string{"dedicated", "mixed"} {
+		if _, _, err := s.ask(f, flavor.Image{Properties: map[string]string{"hw_cpu_policy": policy}}); err == nil {
+			return nil
+		}
+	}
+	return wrong
+}
+
+// ask is what a server of this flavor and image asks of Placement. Its error says which extra spec or image property makes no sense.
+func (s *server) ask(f flavor.Flavor, i flavor.Image) (resource.Ask, []pci.Request, error) {
+	return flavor.Ask(f, i, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
 }
 
 // showExtraSpec is GET /v2.1/flavors/{id}/os-extra_specs/{key}.

@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
@@ -32,6 +35,9 @@ func (s *server) putReport(c *call) error {
 	}
 	known.Seen = s.Now()
 	if err := s.Store.PutReport(c.r.Context(), known); err != nil {
+		return err
+	}
+	if err := s.settle(c.r.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)
@@ -126,18 +132,23 @@ func (s *server) listHosts(c *call) error {
 	if err != nil {
 		return err
 	}
+	wishes, err := s.Store.Wishes(c.r.Context())
+	if err != nil {
+		return err
+	}
 	reports := make([]host.Report, 0, len(hosts))
 	for _, h := range hosts {
 		conditions := h.Conditions
 		if conditions == nil {
 			conditions = []string{}
 		}
-		if slices.Contains(dead, h.Name) {
-			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back)", h.Name)}, conditions...)
+		down := slices.Contains(dead, h.Name)
+		if down {
+			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back, `berth host forget %s` removes it)", h.Name, h.Name)}, conditions...)
 		}
-		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: writeDevices(h),
+		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
-			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory})
+			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down})
 	}
 	return c.answer(http.StatusOK, map[string]any{"hosts": reports})
 }
@@ -148,9 +159,13 @@ func (s *server) listDevices(c *call) error {
 	if err != nil {
 		return err
 	}
+	wishes, err := s.Store.Wishes(c.r.Context())
+	if err != nil {
+		return err
+	}
 	devices := []host.Device{}
 	for _, h := range hosts {
-		devices = append(devices, writeDevices(h)...)
+		devices = append(devices, describe(h, wishes)...)
 	}
 	return c.answer(http.StatusOK, map[string]any{"devices": devices})
 }
@@ -179,8 +194,9 @@ func texts[T ~string](words []T) []string {
 	return out
 }
 
-// putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: what became of a server. It may come twice. It is
-// recorded also when the agent does not wait for the answer.
+// putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: what became of a server. It may come twice, and late: then it is answered with 409
+// and changes nothing, as is what another agent says than the one that serves the host. It is recorded also when the agent does not wait for
+// the answer.
 func (s *server) putGuest(c *call) error {
 	var guest host.Guest
 	if err := c.read(maxBody, &guest); err != nil {
@@ -190,7 +206,17 @@ func (s *server) putGuest(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), event); err != nil {
+	if len(guest.Instance) > maxInstance {
+		return fault.New(fault.Invalid, "", "instance must be the UUID of the agent; it is %q", clip(guest.Instance))
+	}
+	if guest.Instance != "" && guest.Number > 0 {
+		event = lifecycle.Told{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Of: event}
+	}
+	err = s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), event)
+	if late, is := errors.AsType[*conduct.Late](err); is {
+		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
+	}
+	if err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)
@@ -212,6 +238,8 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 		return lifecycle.GuestRunning{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
+	case host.Refused:
+		return lifecycle.GuestRefused{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build, Stopped: g.Power == host.Off, Message: g.Message}, nil
 	case host.Departed:
 		return lifecycle.GuestDeparted{Host: name, As: id}, nil
 	case host.Failed:
@@ -219,8 +247,8 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Gone:
 		return lifecycle.GuestGone{Host: name, As: id}, nil
 	}
-	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Stopped,
-		host.Departed, host.Failed, host.Gone)
+	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Stopped,
+		host.Refused, host.Departed, host.Failed, host.Gone)
 }
 
 // hostDown is PUT /berth/v1/hosts/{host}/down: an operator says that the host is dead for good.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
 )
 
@@ -24,6 +26,7 @@ func report(name string) host.Report {
 	}}
 }
 
+// T3 of pci.md 7.11: what an agent reports comes back as it was, count and tags.
 func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
 	moment := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	h, ctx := startWith(t, func(o *Options) { o.Now = func() time.Time { return moment } }), t.Context()
@@ -124,6 +127,64 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 	}
 	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Running, Devices: []host.Picked{{Address: "x"}}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
+	}
+}
+
+// What the hypervisor refuses is read where users and operators look, and the server is not in ERROR.
+func TestARefusedStop(t *testing.T) {
+	h, ctx := start(t), t.Context()
+	h.flavor("small", nil)
+	id := h.server(h.admin, "s", "small")
+	h.place(id, "host1")
+	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Running}); err != nil {
+		t.Fatal(err)
+	}
+	h.tell(id, lifecycle.Asked{ID: "w", Action: lifecycle.Stop})
+	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.admin.Server(ctx, id)
+	if err != nil || s.Status != "ACTIVE" || s.Fault == nil || !strings.Contains(s.Fault.Message, "cannot be stopped on host1: no answer to ACPI") {
+		t.Errorf("%s %+v %v", s.Status, s.Fault, err)
+	}
+	if why, err := h.admin.Why(ctx, id); err != nil || why.Fault != s.Fault.Message || why.Task != "" {
+		t.Errorf("%+v %v", why, err)
+	}
+	h.tell(id, lifecycle.Asked{ID: "again", Action: lifecycle.Stop})
+	if s, err := h.admin.Server(ctx, id); err != nil || s.Fault != nil {
+		t.Errorf("%+v %v", s.Fault, err)
+	}
+}
+
+// Words that overtook each other are told apart by their numbers.
+func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
+	h, ctx := start(t), t.Context()
+	h.flavor("small", nil)
+	id := h.server(h.admin, "s", "small")
+	h.place(id, "host1")
+	say := func(instance string, number int64, phase host.Phase) error {
+		return h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: phase, Instance: instance, Number: number})
+	}
+	for _, number := range []int64{5, 5} {
+		if err := say("a", number, host.Running); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := say("a", 4, host.Stopped)
+	if late, is := errors.AsType[*host.Late](err); !is || late.Number != 5 || !fault.Is(err, fault.Conflict) {
+		t.Errorf("%v", err)
+	}
+	if err := say(strings.Repeat("x", 65), 6, host.Failed); !fault.Is(err, fault.Invalid) {
+		t.Errorf("%v", err)
+	}
+	if s, err := h.admin.Server(ctx, id); err != nil || s.Status != "ACTIVE" {
+		t.Errorf("%s %v", s.Status, err)
+	}
+	if err := say("a", 6, host.Stopped); err != nil {
+		t.Error(err)
+	}
+	if s, err := h.admin.Server(ctx, id); err != nil || s.Status != "SHUTOFF" {
+		t.Errorf("%s %v", s.Status, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 )
@@ -165,4 +166,13 @@ func (s *server) setDown(c *call, name string, down bool) error {
 		}
 	}
 	return c.answer(http.StatusOK, map[string]any{"service": doc})
+}
+
+// forgetHost is DELETE /berth/v1/hosts/{host}: an operator says that the host will never return. 409 while it may be alive, or anything stands on it.
+func (s *server) forgetHost(c *call) error {
+	removed, kept, err := s.Conductor.HostForget(c.r.Context(), c.r.PathValue("host"))
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, host.Forgotten{Removed: texts(removed), Kept: texts(kept)})
 }

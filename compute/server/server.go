@@ -44,6 +44,9 @@ type Store interface {
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Follow(host string) (changed <-chan struct{}, stop func())
+	Want(ctx context.Context, w store.Wish) error
+	Wishes(ctx context.Context) ([]store.Wish, error)
+	Settle(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.Wish) error
 	Dead(ctx context.Context) ([]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 }
@@ -56,6 +59,7 @@ type Conductor interface {
 	Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error)
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
+	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
 }
 
 var _ Store = (*store.Store)(nil)
@@ -64,6 +68,8 @@ var _ Store = (*store.Store)(nil)
 type Options struct {
 	Store          Store
 	Conductor      Conductor
+	Images         Images                 // nil: imageRef is kept and not looked for
+	Providers      Providers              // Placement's, of which traits of a host are asked; nil: no rebuild asks for more of them
 	Aliases        pci.Aliases            // [pci] alias
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
@@ -77,8 +83,7 @@ type Options struct {
 
 type server struct {
 	Options
-	mux    *http.ServeMux
-	wishes wishes
+	mux *http.ServeMux
 }
 
 // New makes the handler. It starts nothing.
@@ -143,7 +148,7 @@ func (s *server) routes() map[string]methods {
 
 		"/berth/v1/servers/{id}/why":                     {http.MethodGet: s.why},
 		"/berth/v1/hosts":                                {http.MethodGet: service(s.listHosts)},
-		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport)},
+		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport), http.MethodDelete: admin(s.forgetHost)},
 		"/berth/v1/hosts/{host}/down":                    {http.MethodPut: admin(s.hostDown), http.MethodDelete: admin(s.hostUp)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
 		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},

@@ -18,6 +18,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -68,6 +69,9 @@ func (l *lives) Guest(ctx context.Context, id string, e lifecycle.Event) error {
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
+	if told, counts := e.(lifecycle.Told); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
+		return fault.Wrap(fault.Conflict, "lives.Guest", &conduct.Late{Number: s.Latest(told.Host, told.Instance)})
+	}
 	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
 		return fault.New(fault.Conflict, "lives.Guest", "not assigned to %s", claim.Host)
 	}
@@ -94,6 +98,11 @@ func (l *lives) HostDown(ctx context.Context, host string) error {
 // HostUp notes it.
 func (l *lives) HostUp(ctx context.Context, host string) error {
 	return l.store.SetDead(ctx, host, false, time.Now())
+}
+
+// HostForget forgets it here alone.
+func (l *lives) HostForget(ctx context.Context, host string) (removed, kept []string, err error) {
+	return nil, []string{"kept"}, l.store.Forget(ctx, host)
 }
 
 // house is a server on a database of its own, and clients of it.

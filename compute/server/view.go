@@ -64,14 +64,25 @@ func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Serve
 	if slices.Contains([]string{"ACTIVE", "BUILD", "DELETED", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"}, v.Status) {
 		v.Progress = new(int)
 	}
-	if s.Fault != nil && (v.Status == "ERROR" || v.Status == "DELETED") {
-		v.Fault = &compute.ServerFault{Code: s.Fault.Code, Message: s.Fault.Message, Created: compute.Time{Time: s.Fault.Created}}
-		if c.who.IsAdmin() {
-			v.Fault.Details = s.Fault.Details
-		}
-	}
+	v.Fault = c.fault(s, v.Status)
 	c.addLater(&v, s, hosts)
 	return v
+}
+
+// fault is why a server is in ERROR, or why the last wish about its guest was given up; nil for neither.
+func (c *call) fault(s lifecycle.Server, status string) *compute.ServerFault {
+	f := s.Refusal
+	if status == "ERROR" || status == "DELETED" {
+		f = s.Fault
+	}
+	if f == nil {
+		return nil
+	}
+	out := &compute.ServerFault{Code: f.Code, Message: f.Message, Created: compute.Time{Time: f.Created}}
+	if c.who.IsAdmin() {
+		out.Details = f.Details
+	}
+	return out
 }
 
 // addLater adds what the version and the caller's role show beyond 2.1.

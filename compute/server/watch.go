@@ -83,7 +83,7 @@ func sinceRevision(c *call) (int64, error) {
 }
 
 func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, name string, a store.Assignments) error {
-	line := host.Assignments{Cloud: a.Cloud, Revision: a.Revision, Servers: make([]host.Server, 0, len(a.Entries)), Clean: s.wishes.of(name, s.Now())}
+	line := host.Assignments{Cloud: a.Cloud, Revision: a.Revision, Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeWishes(a.Wishes)}
 	for _, e := range a.Entries {
 		line.Servers = append(line.Servers, writeAssigned(e))
 	}

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/resource"
@@ -40,6 +42,7 @@ func explain(s lifecycle.Server) compute.Why {
 	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: string(s.State), Host: s.Shown().Host, Flavor: s.Flavor.Name,
 		Query: placement.AskQuery(s.Ask).Encode(), Rounds: s.Round, Tries: s.Try, Excluded: filled(s.Excluded),
 		Groups: []compute.WhyGroup{}, Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, Trail: []compute.WhyMark{}}
+	w.Image, w.Words = explainImage(s)
 	for _, g := range s.Ask.Groups {
 		w.Groups = append(w.Groups, explainGroup(g))
 	}
@@ -63,13 +66,26 @@ func explain(s lifecycle.Server) compute.Why {
 	for _, f := range s.Falls {
 		w.Falls = append(w.Falls, compute.WhyFall{Step: string(f.Step), Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
 	}
-	if s.Fault != nil {
-		w.Fault, w.Details = s.Fault.Message, s.Fault.Details
+	if f := cmp.Or(s.Fault, s.Refusal); f != nil {
+		w.Fault, w.Details = f.Message, f.Details
 	}
 	for _, m := range s.Trail {
 		w.Trail = append(w.Trail, compute.WhyMark{At: m.At, Text: m.Text, Times: m.Times})
 	}
 	return w
+}
+
+// explainImage tells what the server was made from, and which of flavor and image says what.
+func explainImage(s lifecycle.Server) (of *compute.WhyImage, words []compute.WhyWord) {
+	words = []compute.WhyWord{}
+	for _, c := range flavor.Constraints(s.Flavor, s.Likeness()) {
+		words = append(words, compute.WhyWord{Key: c.Key, Value: c.Value, Sources: c.Sources})
+	}
+	if s.Image == "" {
+		return nil, words
+	}
+	i := s.Likeness()
+	return &compute.WhyImage{ID: s.Image, Name: i.Name, Properties: filled(i.Properties)}, words
 }
 
 func explainStay(l lifecycle.Stay) compute.WhyStay {

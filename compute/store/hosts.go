@@ -20,6 +20,7 @@ type Assignments struct {
 	Cloud    string
 	Revision int64 // grows with each change; 0 for a host that never had a server
 	Entries  []Entry
+	Wishes   []Wish // that are not answered, by address
 }
 
 // Entry is a guest that shall be on a host, and its server.
@@ -215,6 +216,9 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 			}
 		}
 		slices.SortFunc(out.Entries, func(a, b Entry) int { return cmp.Compare(a.Consumer, b.Consumer) })
+		if err == nil {
+			out.Wishes, err = readWishes(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
+		}
 		return err
 	})
 	return out, wrap("Assignments", err)

@@ -16,7 +16,7 @@ const versions = "compute_versions"
 //
 // Moments are whole microseconds since 1970 in UTC, 0 for none, the same on every dialect.
 func steps() []sqldb.Step {
-	return []sqldb.Step{
+	return append([]sqldb.Step{
 		table("compute_flavors", `
 			id VARCHAR(255) NOT NULL PRIMARY KEY,
 			name VARCHAR(255) NOT NULL UNIQUE,
@@ -82,6 +82,32 @@ func steps() []sqldb.Step {
 		table("compute_cloud", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
+	}, later()...)
+}
+
+// later are the steps since compute can be one of several processes that want its database.
+func later() []sqldb.Step {
+	return []sqldb.Step{
+		table("compute_holder", `
+			one INTEGER NOT NULL PRIMARY KEY,
+			instance VARCHAR(64) NOT NULL,
+			host VARCHAR(255) NOT NULL,
+			pid BIGINT NOT NULL,
+			place VARCHAR(255) NOT NULL,
+			birth VARCHAR(64) NOT NULL,
+			since BIGINT NOT NULL`),
+		table("compute_lease", `
+			one INTEGER NOT NULL PRIMARY KEY,
+			expiry BIGINT NOT NULL`),
+		sqldb.Statements("compute_lease_first",
+			`INSERT INTO compute_holder (one, instance, host, pid, place, birth, since) VALUES (1, '', '', 0, '', '', 0)`,
+			`INSERT INTO compute_lease (one, expiry) VALUES (1, 0)`),
+		table("compute_wishes", `
+			host VARCHAR(255) NOT NULL,
+			address VARCHAR(32) NOT NULL,
+			asked BIGINT NOT NULL,
+			refused TEXT NOT NULL,
+			PRIMARY KEY (host, address)`),
 	}
 }
 

@@ -145,6 +145,28 @@ func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Ti
 	}))
 }
 
+// Forget removes what is known of a host: its report, what an operator said of it, and what he wants there. fault.Conflict while
+// a server stands there or has left something there.
+func (s *Store) Forget(ctx context.Context, host string) error {
+	const op = "Forget"
+	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		// First its row, which all who put a server there write too: they wait, or we do.
+		for _, what := range []string{`compute_hosts WHERE name`, `compute_dead WHERE host`, `compute_wishes WHERE host`} {
+			if _, err := tx.Exec(ctx, `DELETE FROM `+what+` = ?`, host); err != nil {
+				return err
+			}
+		}
+		var stays int
+		if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM compute_stays WHERE host = ?`, host).Scan(&stays); err != nil {
+			return err
+		}
+		if stays > 0 {
+			return fault.New(fault.Conflict, op, "%d servers stand on host %s, or have left something there", stays, host)
+		}
+		return nil
+	}))
+}
+
 // Dead lists the hosts that an operator says are dead.
 func (s *Store) Dead(ctx context.Context) ([]string, error) {
 	hosts, err := s.texts(ctx, `SELECT host FROM compute_dead ORDER BY host`)

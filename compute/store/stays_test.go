@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 )
 
 // stays follows a server through a move: who is where, whose a consumer is, and what operators are told.
@@ -72,5 +75,31 @@ func stays(t *testing.T, s *store.Store) {
 		if hosts, err := s.Dead(ctx); err != nil || (fmt.Sprint(hosts) == "[h]") != dead {
 			t.Errorf("%v %v", hosts, err)
 		}
+	}
+}
+
+// forget removes all that is known of a host on which nothing stands, and nothing of one on which something does.
+func forget(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	must(t, s.Create(ctx, on("here", "h")))
+	for _, name := range []string{"h", "g"} {
+		must(t, s.PutReport(ctx, schedule.Host{Name: name, Provider: provider.ID("root-" + name), Seen: noon}))
+		must(t, s.SetDead(ctx, name, true, noon))
+		must(t, s.Want(ctx, store.Wish{Host: name, Address: pci.Address{Bus: 1}, Asked: noon}))
+	}
+	is(t, s.Forget(ctx, "h"), fault.Conflict)
+	must(t, s.Forget(ctx, "g"))
+	must(t, s.Forget(ctx, "g")) // and again
+	hosts, err := s.Hosts(ctx)
+	must(t, err)
+	dead, err := s.Dead(ctx)
+	must(t, err)
+	wanted, err := s.Wishes(ctx)
+	must(t, err)
+	if len(hosts) != 1 || hosts[0].Name != "h" || len(dead) != 1 || dead[0] != "h" || len(wanted) != 1 || wanted[0].Host != "h" {
+		t.Errorf("left are %v, dead %v, wishes %v", hosts, dead, wanted)
+	}
+	if a, err := s.Assignments(ctx, "h"); err != nil || len(a.Entries) != 1 {
+		t.Errorf("%+v %v", a, err)
 	}
 }

@@ -24,7 +24,7 @@ const chunk = 500
 
 // Store is compute's database. It is safe for concurrent use.
 type Store struct {
-	db    *sqldb.DB
+	db    fenced
 	cloud string
 
 	mu        sync.Mutex
@@ -36,7 +36,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	if err := sqldb.Migrate(ctx, db, versions, steps()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
-	s := &Store{db: db, followers: map[string]map[chan struct{}]bool{}}
+	s := &Store{db: fenced{db: db}, followers: map[string]map[chan struct{}]bool{}}
 	return s, wrap("Open", s.name(ctx))
 }
 

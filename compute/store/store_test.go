@@ -41,7 +41,7 @@ func TestStore(t *testing.T) {
 		}{
 			{"flavors", flavors}, {"extra specs", extraSpecs}, {"a server as it was", roundTrip}, {"changes", changes},
 			{"changes at once", changesAtOnce}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished}, {"purge", purge},
-			{"hosts", hosts}, {"assignments", assignments}, {"stays", stays}, {"follow", follow}, {"reports", reports},
+			{"hosts", hosts}, {"assignments", assignments}, {"stays", stays}, {"follow", follow}, {"reports", reports}, {"wishes", wishes}, {"forget", forget},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}
@@ -156,6 +156,7 @@ func on(id, host string) lifecycle.Server {
 func full() lifecycle.Server {
 	s := on("full", "h")
 	s.Description, s.Image, s.KeyName, s.Zone, s.Metadata, s.Tags = "d", "i", "k", "z", map[string]string{"a": "b"}, []string{"t"}
+	s.Frozen = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3, Properties: map[string]string{"hw_numa_nodes": "1"}}
 	s.Flavor = flavor.Flavor{ID: "1", Name: "small", Description: "d", VCPUs: 1, MemoryMB: 2, DiskGB: 3, Ephemeral: 4, Swap: 5, RXTXFactor: 1, Public: true,
 		Disabled: true, ExtraSpecs: map[string]string{"x": "y"}}
 	s.Ask = resource.Ask{Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{{"A", "B"}},
@@ -173,9 +174,11 @@ func full() lifecycle.Server {
 	s.Least, s.Was, s.Power, s.Stopped, s.Doing, s.Builds, s.Shelf, s.Together, s.Asked = 2, "w", lifecycle.Off, true, lifecycle.Rebooting, 3, true, true, "wish"
 	from := lifecycle.Stay{Consumer: "m", Was: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests, Choice: &s.Choices[0],
 		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Heard: true, Gone: true}
-	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", Stay: true, As: "m", From: from, Keyed: true, Halted: true, Down: true, Back: true, Failed: "f", Lost: "l"}
+	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", Stay: true, As: "m", From: from, Keyed: true, Halted: true, Down: true, Back: true, Failed: "f", Lost: "l", Denied: 3}
 	from.Consumer = "m0"
 	s.Left = []lifecycle.Stay{from}
+	s.Refusal = &lifecycle.Fault{Code: 500, Message: "r", Details: "d", Created: noon}
+	s.Voices = []lifecycle.Voice{{Host: "h", Instance: "i", Number: 1<<32 + 7}}
 	s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h", OldFlavor: "0", NewFlavor: "1", Begun: noon, Updated: noon}
 	return s
 }

@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -113,7 +114,7 @@ func (c *Cloud) reported(ctx context.Context, r *runningAgent, began time.Time) 
 			}
 			return r.err
 		case <-ctx.Done():
-			if context.Cause(ctx) == context.Canceled {
+			if errors.Is(ctx.Err(), context.Canceled) { // its cause may be the signal's name
 				return fault.New(fault.Unavailable, "cloud.StartAgent", "the start was interrupted")
 			}
 			return fault.New(fault.Unavailable, "cloud.StartAgent", "the agent has not reported within %s (%v)", startTime, err)
@@ -168,7 +169,14 @@ func PrintPlan(ctx context.Context, s Settings, dir string, roads Roads, log *sl
 		err = plan.Print(out)
 	}
 	if err == nil && len(plan.Objections) > 0 {
-		return fault.New(fault.Conflict, "cloud.PrintPlan", "the plan may not be carried out: %s", plan.Objections[0])
+		if len(plan.Objections) == 1 {
+			return fault.New(fault.Conflict, "cloud.PrintPlan", "the plan may not be carried out: %s", plan.Objections[0])
+		}
+		var sentences []string
+		for _, o := range plan.Objections {
+			sentences = append(sentences, o.String())
+		}
+		return together(fault.Conflict, "cloud.PrintPlan", sentences)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -239,6 +241,14 @@ pci_in_placement = true
 	if err := clean.Run(globals); err == nil || !strings.Contains(err.Error(), "the wiper is out of order") {
 		t.Errorf("cleaned: %v", err)
 	}
+	if err := (&cli.DeviceListCmd{}).Run(globals); err != nil || !strings.Contains(out.String(), "available, used, not cleaned") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	out.Reset()
+	if err := (&cli.DeviceShowCmd{Host: "cmp1", Address: address}).Run(globals); err != nil || !regexp.MustCompile(`(?m)^cleaning refused .*the wiper is out of order`).MatchString(out.String()) {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	out.Reset()
 	if err := os.WriteFile(filepath.Join(l.dir, "wiper"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -335,4 +345,55 @@ allow_resize_to_same_host = true
 	})
 	l.delete(s.ID)
 	l.until("nothing is held", func() bool { return held() == 0 })
+}
+
+// A host that will never return: refused while its agent may be alive and while a server stands there, then gone from compute and from Placement. Should
+// it return all the same, it is a new host.
+func TestAHostIsForgotten(t *testing.T) {
+	l := newLab(t)
+	vf, _ := sampleProducts(t)
+	vendor, product, _ := strings.Cut(vf, ":")
+	l.up(`
+[pci]
+report_in_placement = true
+device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product + `","address":{"function":"[1-7]"},"resource_class":"vf"}
+alias = {"name":"vf","resource_class":"vf"}
+[filter_scheduler]
+pci_in_placement = true
+`)
+	defer l.down()
+	s := l.boot("web", "ACTIVE", map[string]string{"pci_passthrough:alias": "vf:1"})
+	if err := l.cloud.StopAgent(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	globals := &cli.Globals{ComputeURL: "http://compute", HTTP: rest.InMemory(l.cloud.Compute.Handler), Token: "admin", Stdout: &out}
+	forget := func() error { return (&cli.HostForgetCmd{Host: "cmp1"}).Run(globals) }
+	if err := forget(); err == nil || !strings.Contains(err.Error(), "host cmp1 may still be alive") {
+		t.Errorf("while it may be alive: %v", err)
+	}
+	if err := (&cli.HostDownCmd{Host: "cmp1"}).Run(globals); err != nil {
+		t.Fatal(err)
+	}
+	if err := forget(); err == nil || !strings.Contains(err.Error(), "servers stand on host cmp1, or have left something there: web ("+s.ID+")") {
+		t.Errorf("while a server stands there: %v", err)
+	}
+	l.delete(s.ID)
+	if err := forget(); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^cmp1_0000:[^ ]+ +removed$`).MatchString(out.String()) || !regexp.MustCompile(`(?m)^cmp1 +removed$`).MatchString(out.String()) {
+		t.Errorf("it says\n%s", &out)
+	}
+	hosts, err := l.cloud.HostClient().Hosts(t.Context())
+	if err != nil || len(hosts) != 0 {
+		t.Errorf("compute knows %v: %v", hosts, err)
+	}
+	if p, err := l.cloud.PlacementClient().ProviderByName(t.Context(), "cmp1"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Placement has %+v: %v", p, err)
+	}
+	if err := l.cloud.StartAgent(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.boot("again", "ACTIVE", map[string]string{"pci_passthrough:alias": "vf:1"})
 }

@@ -82,6 +82,9 @@ func Check(path string, files ...string) (Checked, error) {
 			c.say(LevelWarning, f.Sentence)
 		}
 	}
+	for _, sentence := range s.Own.CPUs.Doubts(machine, s.Capacity) {
+		c.say(LevelWarning, sentence)
+	}
 	for _, p := range machine.Problems {
 		c.say(LevelWarning, p.String())
 	}
@@ -96,7 +99,9 @@ func (s *Settings) warnUnread() {
 	others := 0
 	for _, e := range s.unread {
 		if slices.Contains([]string{"pci", "filter_scheduler", "berth"}, strings.ToLower(e.Group)) {
-			s.warn(e, unreadSentence)
+			s.warn(e, unreadSentence+meant(e))
+		} else if hint := meant(e); hint != "" {
+			s.warn(e, unreadSentence+hint)
 		} else {
 			others++
 		}
@@ -128,7 +133,7 @@ func readMachine(s Settings) (sysfs.Facts, error) {
 	}
 	machine, err := sysfs.Read(fsys)
 	if err != nil {
-		return machine, err
+		return machine, unreadable(s.Sysfs, err)
 	}
 	machine.ReadSerials(fsys, s.Rules.NeedSerial)
 	return machine, nil
@@ -160,5 +165,14 @@ func Snapshot(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sysfs.Capture(fsys)
+	text, err := sysfs.Capture(fsys)
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	return text, nil
+}
+
+// unreadable names the machine: the rooms that read it know paths below it alone.
+func unreadable(path string, err error) error {
+	return fault.New(fault.KindOf(err), "cloud.Check", "%s: %s; let this user read it, or look as root", path, fault.TextOf(err))
 }

@@ -28,10 +28,16 @@ const serviceToken = "admin:service"
 type House struct {
 	Handler http.Handler
 	Close   func() error
+	Lost    <-chan struct{} // closed when the house cannot go on, and must be closed; nil: never. Close says why
 }
 
 // OpenCompute starts the compute house on a database of its own and resumes what was on its way. road leads to Placement.
+// fault.Conflict when another process works on the database.
 func OpenCompute(ctx context.Context, url, placementURL string, road *http.Client, s Settings, log *slog.Logger) (*House, error) {
+	images, err := s.Images.Client(log)
+	if err != nil {
+		return nil, err
+	}
 	db, err := sqldb.Open(ctx, url)
 	if err != nil {
 		return nil, err
@@ -42,21 +48,27 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	}
 	log = log.With("house", "compute")
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	conductor := conduct.New(st, api.NewClient(placementURL, road, serviceToken))
-	conductor.Log, conductor.Pack = log, s.Own.CPUs.Pack
-	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
+	held, err := takeHold(ctx, st, stop, log)
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, db.Close())
+	}
+	client := api.NewClient(placementURL, road, serviceToken)
+	conductor := conduct.New(st, client)
+	conductor.Log, conductor.Pack, conductor.Providers = log, s.Own.CPUs.Pack, client
+	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done()})
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, held.close(), db.Close())
 	}
 	var work sync.WaitGroup
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })
-	return &House{Handler: h, Close: sync.OnceValue(func() error {
+	return &House{Handler: h, Lost: held.lost, Close: sync.OnceValue(func() error {
 		stop()
 		work.Wait()
-		return errors.Join(failed, db.Close())
+		return errors.Join(failed, held.close(), db.Close())
 	})}, nil
 }
 

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"log/slog"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,6 +71,10 @@ func (s *Settings) readHost(cfg *config.Config, _ *slog.Logger) (err error) {
 	}
 	if e, ok := cfg.Get("berth", "device_clean_command"); ok && s.Own.Clean != "" && !filepath.IsAbs(s.Own.Clean) {
 		return e.Fault("cloud.ReadSettings", "name the program by its whole path, such as /usr/local/sbin/clean-device; it is given the device's address")
+	} else if ok && s.Own.Clean != "" {
+		if _, err := exec.LookPath(s.Own.Clean); err != nil {
+			s.warn(e, "no device can be cleaned until this is a program that Berth may run: "+err.Error())
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,7 @@ type Settings struct {
 	ComputeDB   string // [database] connection: compute's own tables; "" when the files do not say
 
 	Placement PlacementSettings
+	Images    ImageSettings
 
 	Sysfs    string              // [berth] sysfs: a directory shaped like /sys, or a captured machine (.txtar)
 	Capacity hypervisor.Capacity // [berth] fake_vcpus, fake_memory_mb, fake_disk_gb
@@ -54,7 +56,7 @@ var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whi
 
 // Known lists every option that Berth reads. Others are warned about.
 func Known() []config.Name {
-	return append(append(knownPlacement(), knownHost()...), []config.Name{
+	return append(slices.Concat(knownPlacement(), knownHost(), knownImages()), []config.Name{
 		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"}, {Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
@@ -77,7 +79,7 @@ func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
 		return Settings{}, err
 	}
 	for _, e := range s.unread {
-		s.warn(e, unreadSentence)
+		s.warn(e, unreadSentence+meant(e))
 	}
 	for _, warning := range s.warnings {
 		log.Warn(warning)
@@ -87,6 +89,23 @@ func ReadSettings(log *slog.Logger, files ...string) (Settings, error) {
 
 const unreadSentence = "Berth does not know this option and leaves it unread"
 
+// meant guesses which option an unknown one is meant to be: of its group by its letters, else of the same name in a group of devices'.
+func meant(e config.Entry) string {
+	var near []string
+	for _, known := range Known() {
+		switch {
+		case strings.EqualFold(known.Group, e.Group):
+			near = append(near, known.Option)
+		case known.Option == e.Option && slices.Contains([]string{"pci", "filter_scheduler", "berth"}, known.Group):
+			return fmt.Sprintf("; it belongs in [%s]", known.Group)
+		}
+	}
+	if best := pci.Nearest(e.Option, near); best != "" && len(e.Option) > 4 { // shorter words are all alike
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
+}
+
 // readAll is ReadSettings for those who want to hear of all that is wrong. err says that there is nothing to read.
 func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err error) {
 	cfg, err := config.Load(files...)
@@ -95,7 +114,7 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	}
 	s = Settings{cfg: cfg, files: files}
 	s.unread = cfg.Unknown(Known())
-	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases, s.readPlacement, s.readOwn, s.readHost} {
+	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases, s.readPlacement, s.readImages, s.readOwn, s.readHost} {
 		err := read(cfg, log)
 		if all, several := err.(interface{ Unwrap() []error }); several {
 			faults = append(faults, all.Unwrap()...)
@@ -171,10 +190,10 @@ func readURL(cfg *config.Config, group string) (string, error) {
 
 // readSpecs reads all occurrences of device_spec; the fault is that of all which are wrong.
 func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
-	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
-		return err
-	}
 	var wrong []error
+	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
+		wrong = append(wrong, err)
+	}
 	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
 		if e.Option != "device_spec" {
 			s.warn(e, "a deprecated name; call it [pci] device_spec")

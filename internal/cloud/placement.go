@@ -3,8 +3,10 @@ package cloud
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ type PlacementSettings struct {
 	CORS              cors.Options
 	ProxyHeaders      bool // [oslo_middleware] enable_proxy_headers_parsing
 	Policy            *policy.Enforcer
+	unread            error         // why a policy that Keystone's callers are judged by could not be read
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
 }
@@ -91,8 +94,18 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 	for _, file := range s.files {
 		dirs = append(dirs, filepath.Dir(file))
 	}
-	if p.Policy, err = policy.Load(cfg, rule.Rules(), append(dirs, "/etc/placement")...); err != nil {
+	if s.Auth != "noauth2" { // with it each caller is who he says he is: the policy of an original that is installed here is none of ours
+		p.Policy, err = policy.Load(cfg, rule.Rules(), append(slices.Clone(dirs), "/etc/placement")...)
+	}
+	if s.Auth == "" && errors.Is(err, fs.ErrPermission) { // an agent needs none, nor does a cloud without Keystone
+		p.unread, p.Policy = err, nil
+	} else if err != nil {
 		return err
+	}
+	if p.Policy == nil {
+		if p.Policy, err = policy.Load(cfg, rule.Rules(), dirs...); err != nil {
+			return err
+		}
 	}
 	for _, warning := range p.Policy.Warnings() {
 		log.Warn(warning)
@@ -156,9 +169,16 @@ func (s Settings) Authenticator(missing string, log *slog.Logger) (auth identity
 	if s.NoAuth2(missing) == nil {
 		return identity.NoAuth2, "", nil
 	}
+	if s.Placement.unread != nil {
+		return nil, "", s.Placement.unread
+	}
 	options, warnings, err := identity.ReadKeystone(s.cfg)
 	for _, warning := range warnings {
 		log.Warn(warning)
+	}
+	if err != nil && s.AuthAt == "" {
+		err = fault.New(fault.KindOf(err), "cloud.Authenticator", "%s. Keystone is asked because [api] auth_strategy is not set; noauth2 is for trying Berth out",
+			fault.TextOf(err))
 	}
 	if err != nil {
 		return nil, "", err

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
+	"github.com/openberth/berth/agent/survey"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
@@ -28,12 +30,34 @@ func (s Settings) CheckAliases() []string {
 }
 
 // PreflightAgent prints what an agent would do first if [pci] report_in_placement were on, and changes nothing. A fault says what
-// stops it: Invalid for what device_spec says, Conflict for what is held.
+// stops it, all at once: Invalid for what device_spec says, Conflict for what is held.
 func PreflightAgent(ctx context.Context, s Settings, dir string, roads Roads, log *slog.Logger, out io.Writer, asJSON bool) error {
 	s.ReportInPlacement = true
-	if err := PrintPlan(ctx, s, dir, roads, log, out, asJSON); err != nil || asJSON {
+	err := PrintPlan(ctx, s, dir, roads, log, out, asJSON)
+	if wrong := survey.Wrong(err); len(wrong) > 1 {
+		return together(fault.Invalid, "cloud.PreflightAgent", wrong)
+	}
+	if err != nil || asJSON {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "ready: restart the agent of %s with [pci] report_in_placement = true, which cannot be switched off again\n", s.Host)
+	_, err = fmt.Fprintf(out, "ready: restart the agent of %s with [pci] report_in_placement = true, which cannot be switched off again\n", s.Host)
 	return err
+}
+
+// EveryFault is err of ReadSettings for the same files, with all else that is wrong in them.
+func EveryFault(err error, files ...string) error {
+	_, faults, unread := readAll(slog.New(slog.DiscardHandler), files...)
+	if unread != nil || len(faults) < 2 {
+		return err
+	}
+	var sentences []string
+	for _, one := range faults {
+		sentences = append(sentences, fault.TextOf(one))
+	}
+	return together(fault.Invalid, "cloud.EveryFault", sentences)
+}
+
+// together is one fault for several sentences, each on a line of its own.
+func together(kind fault.Kind, op string, sentences []string) error {
+	return fault.New(kind, op, "%d things are in the way:\n  %s", len(sentences), strings.Join(sentences, "\n  "))
 }

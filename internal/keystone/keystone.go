@@ -66,6 +66,8 @@ use_stderr = true
 connection = sqlite:///%[1]s/keystone.db
 [fernet_tokens]
 key_repository = %[1]s/fernet
+[fernet_receipts]
+key_repository = %[1]s/fernet
 [credential]
 key_repository = %[1]s/credential
 [cache]

@@ -40,7 +40,7 @@ func with(base []string, more ...string) []string {
 // Rows is the law.
 func Rows() []Row {
 	contracts := with(words, "api/…")
-	return []Row{
+	return append([]Row{
 		{Package: "fault", Room: Word},
 		{Package: "resource", Room: Word, Imports: []string{"fault"}},
 		{Package: "provider", Room: Word, Imports: []string{"fault", "resource"}},
@@ -53,6 +53,7 @@ func Rows() []Row {
 		{Package: "api/rest", Room: Contract, Imports: []string{"fault"}},
 		{Package: "api/identity", Room: Contract, Imports: []string{"fault", "config"}, Outside: []string{"golang.org/x/sync"}},
 		{Package: "api/cors", Room: Contract},
+		{Package: "api/image", Room: Contract, Imports: []string{"fault", "api/identity"}},
 		{Package: "api/host", Room: Contract, Imports: with(words, "api/rest")},
 		{Package: "api/placement", Room: Contract, Imports: with(words, "api/rest"), Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
 		{Package: "api/compute", Room: Contract, Imports: with(words, "api/rest")},
@@ -96,12 +97,17 @@ func Rows() []Row {
 
 		{Package: "internal/cloud", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
 		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong", "golang.org/x/sync"}},
+	}, workshops()...)
+}
 
+func workshops() []Row {
+	return []Row{
 		{Package: "internal/law", Room: Workshop},
 		{Package: "internal/bench", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/clients", Room: Workshop, Imports: []string{"internal/bench", "internal/databases", "internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
 		{Package: "internal/databases", Room: Workshop, Imports: []string{"fault"}, Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 		{Package: "internal/fire", Room: Workshop, Imports: []string{"…"}},
+		{Package: "internal/glance", Room: Workshop, Imports: []string{"internal/keystone"}},
 		{Package: "internal/keystone", Room: Workshop},
 		{Package: "internal/lab", Room: Workshop, Imports: []string{"fault"}},
 		{Package: "internal/together", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},

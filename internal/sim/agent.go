@@ -134,6 +134,10 @@ func (w *World) raise(m *machine, want want) error {
 		return w.end(m, want, "departed", lifecycle.GuestDeparted{Host: m.name, As: want.id})
 	case g != nil && !g.departed && g.asWanted(want):
 		return w.goOn(m, want)
+	case g != nil && !g.departed && w.chance(Builds, 40):
+		w.report.Happened["refused"]++
+		return w.end(m, want, "refused", lifecycle.GuestRefused{Host: m.name, As: want.id, Devices: m.picks(want.id), Parts: m.book.parts[want.id].placed,
+			Build: g.build, Stopped: g.stopped, Message: "no"})
 	case g != nil && !g.departed:
 		g.stopped, g.build = want.off, want.build
 		if err := w.crashes(m); err != nil {
@@ -518,14 +522,15 @@ func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
 	if m.cut || w.chance(Messages, 60) {
 		return errLost
 	}
+	m.words++
+	told := lifecycle.Told{Host: m.name, Instance: m.name, Number: m.words, Of: e}
 	if w.chance(Messages, 120) {
-		w.late = append(w.late, letter{m, id, w.now, e})
+		w.late = append(w.late, letter{m, id, told})
 		return errLost
 	}
-	m.told[id] = w.now
-	taken := w.office.guest(id, e)
+	taken := w.office.guest(id, told)
 	if w.chance(Messages, 60) {
-		taken = w.office.guest(id, e)
+		taken = w.office.guest(id, told)
 	}
 	if w.chance(Messages, 60) {
 		return errLost

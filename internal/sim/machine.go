@@ -41,8 +41,8 @@ type machine struct {
 	rev     int    // of line
 	drawn   int    // the rev that line shows
 	servers map[string]bool
-	told    map[string]time.Time // when what its agent said of a guest last arrived
-	stirred bool                 // something has changed since the last look at it
+	words   int64 // how much its agents have said of guests; the journal sees to it that it only rises
+	stirred bool  // something has changed since the last look at it
 }
 
 // guest is what the hypervisor runs.
@@ -161,7 +161,7 @@ const kinds = 6
 // build makes a machine of a kind.
 func build(n, zone int) *machine {
 	m := &machine{name: fmt.Sprintf("h%d", n), root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone, away: map[pci.Address]bool{},
-		guests: map[string]*guest{}, servers: map[string]bool{}, told: map[string]time.Time{}, stirred: true, drawn: -1,
+		guests: map[string]*guest{}, servers: map[string]bool{}, stirred: true, drawn: -1,
 		book: book{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{}, renames: map[string]rename{},
 			marks: heal.Marks{}, spent: map[pci.Address]spent{}}}
 	for node := range 2 {

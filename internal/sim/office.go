@@ -136,9 +136,13 @@ func (o *office) tell(id string, e lifecycle.Event) lifecycle.Server {
 }
 
 // guest takes in what an agent tells of a guest that it knows by this id. False: it is not wanted there, build nothing.
-func (o *office) guest(id string, e lifecycle.Event) bool {
-	s := o.tell(o.owners[id], e)
-	claimed, asks := e.(lifecycle.GuestClaimed)
+func (o *office) guest(id string, e lifecycle.Told) bool {
+	heard := lifecycle.Event(e)
+	if o.w.broken == Uncounted {
+		heard = e.Of
+	}
+	s := o.tell(o.owners[id], heard)
+	claimed, asks := e.Of.(lifecycle.GuestClaimed)
 	return !asks || s.ID != "" && s.Expects(id, claimed.Host)
 }
 
@@ -188,7 +192,7 @@ func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 		return lifecycle.Rekeyed{}
 	case lifecycle.Restore:
 		if _, err := o.hand(s.Move.From.Consumer, s.ID); err != nil {
-			return nil
+			return lifecycle.Stumbled{Step: step, Reason: fmt.Sprint(err), Refused: true}
 		}
 		return lifecycle.Restored{}
 	}
@@ -201,9 +205,43 @@ func (o *office) hand(from, to string) (done bool, err error) {
 	if len(giver.holds) == 0 {
 		return len(taker.holds) > 0, nil
 	}
-	err = o.w.ledger.put(map[resource.ConsumerID]claim{
-		resource.ConsumerID(from): {nil, giver.generation}, resource.ConsumerID(to): {giver.holds, taker.generation}})
+	claims := map[resource.ConsumerID]claim{
+		resource.ConsumerID(from): {nil, giver.generation}, resource.ConsumerID(to): {giver.holds, taker.generation}}
+	if err = o.w.ledger.put(claims); err != nil {
+		err = o.handInRoom(claims, giver.holds)
+	}
 	return err == nil, err
+}
+
+// handInRoom makes room in the same step where what is held stands on what is reserved, and takes it away again, unless compute ends in
+// between.
+func (o *office) handInRoom(claims map[resource.ConsumerID]claim, moves resource.Allocation) error {
+	l := o.w.ledger
+	wide, before, generations := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}
+	for _, id := range slices.Sorted(maps.Keys(moves)) {
+		next := maps.Clone(l.providers[id].Inventories)
+		for class, amount := range moves[id] {
+			if inv, has := next[class]; has {
+				next[class] = inv.Widened(l.used(id)[class], amount)
+			}
+		}
+		if !maps.Equal(next, l.providers[id].Inventories) {
+			wide[id], before[id], generations[id] = next, l.providers[id].Inventories, l.providers[id].Generation
+		}
+	}
+	if err := l.reshape(wide, generations, claims); err != nil {
+		return err
+	}
+	o.w.report.Happened["room made"]++
+	for _, id := range slices.Sorted(maps.Keys(wide)) {
+		if o.w.chance(Answers, 4) {
+			return nil // the agents take it away
+		}
+		if _, err := l.putInventories(id, l.providers[id].Generation, before[id]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // claim writes the first choice as the server's allocation. It looks first: it may be there already.

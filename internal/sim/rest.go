@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -34,16 +35,21 @@ func (w *World) rest() {
 		w.changed(m)
 	}
 	w.report.Rests++
+	rescanned := false
 	for round := 1; w.failure == ""; round++ {
 		if round > maxRounds {
 			w.checkAll()
 			w.miss(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
 			return
 		}
-		if !w.round() {
-			w.report.Deepest = max(w.report.Deepest, round)
+		if w.round() {
+			continue
+		}
+		if w.report.Deepest = max(w.report.Deepest, round); rescanned {
 			break
 		}
+		rescanned = true
+		w.rescan()
 	}
 	for _, m := range w.hosts {
 		m.zombie = false
@@ -51,6 +57,16 @@ func (w *World) rest() {
 	clear(w.robbed)
 	if w.failure == "" {
 		w.checkAll()
+	}
+}
+
+// rescan has agents look again at those from whom somebody took a share, as each agent does from time to time: while another had something
+// of the same provider, it could not be written anew.
+func (w *World) rescan() {
+	for _, id := range slices.Sorted(mapsKeys(w.robbed)) {
+		if m := w.byName[w.office.servers[id].Host]; m != nil {
+			w.changed(m)
+		}
 	}
 }
 
@@ -107,7 +123,8 @@ func (w *World) finish() {
 		w.miss(nil, "rest: all servers are deleted, and %d are not gone", n)
 	}
 	for _, m := range w.hosts {
-		if len(m.standing())+len(m.book.renames) > 0 {
+		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.book.renames)), func(r rename) bool { return !r.done }) // the others are forgotten with the next line
+		if len(m.standing()) > 0 || begun {
 			w.miss(m, "left: all servers are deleted, and the host has %v", m.standing())
 		}
 	}

@@ -31,9 +31,6 @@ type Options struct {
 	Quiet   int      // operations between two rests; 0: 20000
 	Without []string // kinds of operations and failures that are left out
 	Broken  string   // what is broken on purpose; empty: nothing
-	// Disorder lets what an agent said of a guest arrive after what it said later. Compute cannot tell: what users are shown may
-	// then be wrong until the agent speaks again.
-	Disorder bool
 }
 
 // The failures that may be left out beside the kinds of operations.
@@ -57,6 +54,7 @@ const (
 	Unburn      = "unburn"       // agents give back devices for one-time use that nobody has cleaned
 	Unlooked    = "unlooked"     // agents do not report what has changed
 	Forgetful   = "forgetful"    // the journal loses a claim
+	Uncounted   = "uncounted"    // compute takes what agents say in the order in which it comes
 )
 
 // Report is what came of a simulation.
@@ -100,8 +98,7 @@ type World struct {
 type letter struct {
 	from *machine
 	id   string
-	said time.Time
-	e    lifecycle.Event
+	e    lifecycle.Told
 }
 
 // entry is one operation of the past.
@@ -268,6 +265,8 @@ func (w *World) story() string {
 // brief says what matters of an event.
 func brief(e lifecycle.Event) string {
 	switch e := e.(type) {
+	case lifecycle.Told:
+		return fmt.Sprintf("%d: %T %s", e.Number, e.Of, brief(e.Of))
 	case lifecycle.Chosen:
 		return e.Choices[0].Host
 	case lifecycle.Asked:

@@ -200,7 +200,7 @@ func (w *World) byHand(m *machine, f *survey.Facts) {
 		e, there := m.agent.set.At(at)
 		p, reported := f.Actual.ByID(mark.in)
 		inv, has := p.Inventories[e.Class]
-		if !there || mark.returning || mark.in == "" || !reported || !has || inv.Reserved >= inv.Total || e.Holder != "" {
+		if !there || mark.returning || mark.in == "" || !reported || !has || inv.Reserved > 0 || e.Holder != "" {
 			continue
 		}
 		delete(m.book.spent, at)

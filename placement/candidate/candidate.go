@@ -208,7 +208,17 @@ func (p *plan) trees() iter.Seq[*index.Tree] {
 	if p.nothing != "" || len(p.items) == 0 {
 		return func(func(*index.Tree) bool) {}
 	}
-	best, few := p.snapshot.Trees(), p.snapshot.Len()
+	best, _ := p.narrowest(false)
+	return best
+}
+
+// fewTrees is up to how many trees are counted that have room.
+const fewTrees = 64
+
+// narrowest is the fewest trees that can be anchors, as far as the index tells, and how many they are. It looks at what they have
+// room for too, if they are worth that; then their order is any.
+func (p *plan) narrowest(room bool) (best iter.Seq[*index.Tree], few int) {
+	best, few = p.snapshot.Trees(), p.snapshot.Len()
 	narrow := func(set index.Set) {
 		if set.Len() < few {
 			best, few = set.All(), set.Len()
@@ -220,10 +230,17 @@ func (p *plan) trees() iter.Seq[*index.Tree] {
 			continue
 		}
 		if k.inTree && len(k.needs) > 0 {
-			return func(yield func(*index.Tree) bool) { yield(p.snapshot.Lookup(k.tree)) }
+			return func(yield func(*index.Tree) bool) { yield(p.snapshot.Lookup(k.tree)) }, 1
 		}
 		for _, n := range k.needs {
 			narrow(p.snapshot.Offering(n.number))
+			if !room {
+				continue
+			}
+			most := min(few, fewTrees+1)
+			if span := p.snapshot.Roomy(n.number, n.amount); span.Len(most) < most {
+				best, few = span.All(), span.Len(most)
+			}
 		}
 		for _, set := range k.required {
 			if len(set) == 1 {
@@ -234,7 +251,7 @@ func (p *plan) trees() iter.Seq[*index.Tree] {
 	for _, trait := range p.required {
 		narrow(p.snapshot.Having(trait))
 	}
-	return best
+	return best, few
 }
 
 // lendable says whether a sharing provider can serve the kind in other trees.

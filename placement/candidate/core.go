@@ -24,19 +24,18 @@ func (x *explainer) contradiction() (keep set, rough bool) {
 	for i := range x.classes {
 		keep.add(x.cores[x.classes[i].core])
 	}
-	left := x.spent + smallWork
+	left := x.spent/3 + smallWork
 	needed := map[string]bool{} // clauses that cannot be left out of what is kept now: nor can others just like them
 	for _, at := range m.order() {
 		like := m.likeness(at)
 		if !keep[at] || needed[like] {
 			continue
 		}
-		keep[at] = false
 		x.spent = 0
-		if x.feasible(keep, left) {
-			keep[at] = true
+		if less := m.drop(keep, at); x.feasible(less, left) {
 			needed[like] = like != ""
 		} else {
+			keep = less
 			clear(needed)
 		}
 		if left -= x.spent; left < 0 {
@@ -47,7 +46,7 @@ func (x *explainer) contradiction() (keep set, rough bool) {
 }
 
 // smallWork is how many providers an explanation may look at again, however few hosts it was about.
-const smallWork = 5_000
+const smallWork = 300
 
 func (s set) add(o set) {
 	for i, v := range o {
@@ -65,12 +64,13 @@ func (s set) within(o set) bool {
 	return true
 }
 
-// intern gives the position of a core among those that are known.
-func (x *explainer) intern(core set) int {
-	at := slices.IndexFunc(x.cores, func(o set) bool { return slices.Equal(o, core) })
+// intern gives the position of a marker's core among those that are known. Of hosts with one core, what the first meets is kept.
+func (x *explainer) intern(why *marker) int {
+	at := slices.IndexFunc(x.cores, func(o set) bool { return slices.Equal(o, why.core) })
 	if at < 0 {
 		at = len(x.cores)
-		x.cores = append(x.cores, core)
+		x.cores = append(x.cores, slices.Clone(why.core))
+		x.learn(why)
 	}
 	return at
 }
@@ -87,11 +87,17 @@ func (x *explainer) feasible(keep set, work int) bool {
 	if !open {
 		return false
 	}
-	ask, items := x.pieces.with(keep)
-	if len(ask.Groups)+len(ask.RootRequired)+len(ask.RootForbidden) == 0 {
-		return true // who asks nothing is content with any host
+	switch {
+	case x.certain(keep):
+		return true
+	case x.nowhere(keep):
+		return false
 	}
-	h := newHost(compile(x.snapshot, ask, x.stop))
+	ask, items := x.pieces.with(keep)
+	h := newHost(compileWith(x.snapshot, x.plan.sharing, ask, x.stop))
+	if h.nothing != "" {
+		return false
+	}
 	try := func(at int) bool {
 		st := &x.classes[at]
 		if st.core < len(refuted) && refuted[st.core] {
@@ -101,9 +107,9 @@ func (x *explainer) feasible(keep set, work int) bool {
 		if x.spent > work || h.fill(st.trees[0]) {
 			return true
 		}
-		why := marker{x.pieces, items, keep, make(set, x.pieces.count)}
+		why := x.marker(items, keep, h)
 		x.refute(why, h)
-		st.core = x.intern(why.core)
+		st.core = x.intern(why)
 		return false
 	}
 	if slices.ContainsFunc(x.order, try) {
@@ -112,21 +118,51 @@ func (x *explainer) feasible(keep set, work int) bool {
 	if x.outside == 0 || refuted[0] {
 		return false
 	}
-	return x.elsewhere(try)
+	return x.elsewhere(h.plan, try)
 }
 
-// elsewhere tries the hosts that the narrowing has left out, class by class.
-func (x *explainer) elsewhere(try func(class int) bool) bool {
+// elsewhere tries the hosts that the narrowing has left out: class by class, and of those that are not known only such as the index
+// does not exclude for this plan.
+func (x *explainer) elsewhere(p *plan, try func(class int) bool) bool {
 	for at := len(x.order); at < len(x.classes); at++ {
 		if try(at) {
 			return true
 		}
 	}
-	for t := range x.snapshot.Trees() {
-		if _, known := x.class(t); known {
-			continue
+	fresh := func(t *index.Tree) bool {
+		x.spent++
+		_, known := x.class(t)
+		return !known && try(x.enter(t, standing{trees: [mostMisses]*index.Tree{t}}))
+	}
+	few, size := p.narrowest(true)
+	n := 0
+	for t := range few {
+		if fresh(t) {
+			return true
 		}
-		if try(x.enter(t, standing{trees: [mostMisses]*index.Tree{t}})) {
+		if n++; n == x.few && size > x.few {
+			return x.anywhere(fresh)
+		}
+	}
+	return false
+}
+
+// anywhere tries one host of each shape.
+func (x *explainer) anywhere(try func(t *index.Tree) bool) bool {
+	for _, root := range x.plan.trunks {
+		if try(x.snapshot.Lookup(root)) {
+			return true
+		}
+	}
+	for t := range x.snapshot.Shapes() {
+		if x.plan.named(t) {
+			for o := range x.snapshot.Alike(t).All() {
+				if t = o; !x.plan.named(t) {
+					break
+				}
+			}
+		}
+		if try(t) {
 			return true
 		}
 	}
@@ -139,36 +175,53 @@ type marker struct {
 	of   []int // by item of the plan in question: the form
 	keep set   // nil: all
 	core set
+
+	host *host // that does not meet the core; nil: none has been looked at
+	fed  []int // kinds of its plan: all their items find room there together, if it were not for their conditions
+	lone int   // a kind of its plan whose one item may find room there, if it were not for its conditions; or -1
+	one  bool  // it meets the core less all that any one form asks
 }
 
-// marker begins a core of the whole ask's pieces.
-func (m *pieces) marker(keep set) marker { return marker{m, m.items, keep, make(set, m.count)} }
+// marker begins a core. It is good until the next call.
+func (x *explainer) marker(of []int, keep set, h *host) *marker {
+	if x.why.core == nil {
+		x.why.core = make(set, x.pieces.count)
+	}
+	clear(x.why.core)
+	x.why = marker{pieces: x.pieces, of: of, keep: keep, core: x.why.core, host: h, lone: -1}
+	return &x.why
+}
 
-func (m marker) mark(pieces ...int) {
+func (m *marker) mark(pieces ...int) {
 	for _, p := range pieces {
 		m.core[p] = m.core[p] || m.keep == nil || m.keep[p]
 	}
 }
 
 // amounts marks what a kind asks. Groups without resources are nothing without their conditions.
-func (m marker) amounts(p *plan, kind int) {
-	class := p.kinds[kind].class()
-	m.conditions(p, kind, func(f *form) []int {
-		if len(f.group.Resources) == 0 {
-			return append(f.conditions(), f.amount(class))
+func (m *marker) amounts(p *plan, kind int) {
+	k, last := &p.kinds[kind], -1
+	for _, i := range k.items {
+		if m.of[i] == last {
+			continue
 		}
-		return []int{f.amount(class)}
-	})
+		last = m.of[i]
+		f := &m.forms[last]
+		m.mark(f.amount(k.class))
+		if len(f.group.Resources) == 0 {
+			m.mark(f.conditions(nil)...)
+		}
+	}
 }
 
 // whole marks what a kind asks with its conditions.
-func (m marker) whole(p *plan, kind int) {
+func (m *marker) whole(p *plan, kind int) {
 	m.amounts(p, kind)
-	m.conditions(p, kind, (*form).conditions)
+	m.conditions(p, kind, func(f *form) []int { return f.conditions(nil) })
 }
 
 // conditions marks some pieces of each form of a kind.
-func (m marker) conditions(p *plan, kind int, which func(*form) []int) {
+func (m *marker) conditions(p *plan, kind int, which func(*form) []int) {
 	last := -1
 	for _, i := range p.kinds[kind].items {
 		if m.of[i] != last {
@@ -179,7 +232,7 @@ func (m marker) conditions(p *plan, kind int, which func(*form) []int) {
 }
 
 // refute marks pieces that a host which has just failed them cannot meet together.
-func (x *explainer) refute(why marker, h *host) {
+func (x *explainer) refute(why *marker, h *host) {
 	switch {
 	case h.nothing != "":
 		copy(why.core, why.keep)
@@ -201,7 +254,7 @@ func (x *explainer) refute(why marker, h *host) {
 }
 
 // unrooted marks one condition that the root of a tree does not meet.
-func (x *explainer) unrooted(why marker, p *plan, t *index.Tree) {
+func (x *explainer) unrooted(why *marker, p *plan, t *index.Tree) {
 	top := t.Top()
 	required, banned := why.required, why.banned
 	if why.keep != nil {
@@ -222,16 +275,20 @@ func (x *explainer) unrooted(why marker, p *plan, t *index.Tree) {
 	}
 }
 
-// excuse marks why a kind has nowhere to go around a tree: what it asks, if no provider is able to give it; that and one
-// condition, if no able provider meets this one; or all.
-func (x *explainer) excuse(why marker, p *plan, kind int, t *index.Tree, around []index.Place, able func(*kind, index.Place) bool) {
+// excuse marks why a kind has nowhere to go around a tree: what it asks, if there is no room for that whatever its conditions; that
+// and one condition, if no provider that is able to give it meets this one; or all.
+func (x *explainer) excuse(why *marker, p *plan, kind int, t *index.Tree, around []index.Place, able func(*kind, index.Place) bool) {
 	k := &p.kinds[kind]
 	why.amounts(p, kind)
-	if !slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) }) {
+	if k.terms() == 0 || k.scant(around) {
 		return
 	}
+	if len(k.items) == 1 {
+		why.lone = kind
+	}
 	for c := range k.terms() {
-		if !slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && k.meets(c, t, at) }) {
+		one := k.term(c)
+		if k.terms() == 1 || !slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && one.admits(t, at) }) {
 			why.conditions(p, kind, func(f *form) []int { return why.term(f, k, c) })
 			return
 		}
@@ -239,8 +296,33 @@ func (x *explainer) excuse(why marker, p *plan, kind int, t *index.Tree, around 
 	why.whole(p, kind)
 }
 
+// scant says whether there is no room for all items of a kind, whatever its conditions.
+func (k *kind) scant(around []index.Place) bool {
+	if len(k.needs) == 0 {
+		return len(around) == 0
+	}
+	left := len(k.items)
+	for _, at := range around {
+		if k.fits(at.Node()) {
+			left -= k.times(at.Node(), left)
+		}
+		if left <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// times is how many items of a kind a provider that has room for one can take, if nothing else is there; at most so many.
+func (k *kind) times(n *index.Node, most int) int {
+	for _, need := range k.needs {
+		most = min(most, n.Stock(need.number).Room/need.amount)
+	}
+	return most
+}
+
 // term is the piece of a form that is one of its kind's conditions.
-func (m marker) term(f *form, k *kind, c int) []int {
+func (m *marker) term(f *form, k *kind, c int) []int {
 	var kept []int
 	required := f.required
 	if len(k.required) == 0 {
@@ -268,38 +350,41 @@ func (k *kind) terms() int {
 	return n
 }
 
-// meets says whether a provider meets one condition of the kind, for candidates of the tree.
-func (k *kind) meets(c int, t *index.Tree, at index.Place) bool {
+// term is the kind with one of its conditions alone.
+func (k *kind) term(c int) kind {
 	one := kind{spread: k.spread, needs: k.needs}
-	lists := []struct {
-		n   int
-		put func(i int)
-	}{
-		{len(k.required), func(i int) { one.required = k.required[i : i+1] }},
-		{len(k.banned), func(i int) { one.banned = k.banned[i : i+1] }},
-		{len(k.within), func(i int) { one.within = k.within[i : i+1] }},
-		{len(k.without), func(i int) { one.without = k.without[i : i+1] }},
-		{1, func(int) { one.inTree, one.tree = k.inTree, k.tree }},
+	if c < len(k.required) {
+		one.required = k.required[c : c+1]
+		return one
 	}
-	for _, list := range lists {
-		if c < list.n {
-			list.put(c)
-			break
-		}
-		c -= list.n
+	if c -= len(k.required); c < len(k.banned) {
+		one.banned = k.banned[c : c+1]
+		return one
 	}
-	return one.admits(t, at)
+	if c -= len(k.banned); c < len(k.within) {
+		one.within = k.within[c : c+1]
+		return one
+	}
+	if c -= len(k.within); c < len(k.without) {
+		one.without = k.without[c : c+1]
+		return one
+	}
+	one.inTree, one.tree = k.inTree, k.tree
+	return one
 }
 
 // blame marks why the part of a surveyed host that is stuck has no solution.
-func (x *explainer) blame(why marker, h *host) {
+func (x *explainer) blame(why *marker, h *host) {
 	s := &h.plan.parts[h.stuck]
 	kinds := s.kinds
 	if f, counted := h.parts[h.stuck].(*flow); counted {
 		kinds = f.rivals()
+		why.one = f.missing == 1
 		mark := why.whole
 		if f.scarce(kinds, x.around(h.tree)) {
 			mark = why.amounts
+		} else if f.alike(kinds) {
+			why.fed = kinds
 		}
 		for _, k := range kinds {
 			mark(h.plan, k)
@@ -338,6 +423,11 @@ func (f *flow) rivals() []int {
 		}
 	}
 	return out
+}
+
+// alike says whether these kinds ask the same amounts, of something.
+func (f *flow) alike(kinds []int) bool {
+	return len(f.plan.kinds[kinds[0]].needs) > 0 && !slices.ContainsFunc(kinds, func(k int) bool { return !slices.Equal(f.plan.kinds[k].needs, f.plan.kinds[kinds[0]].needs) })
 }
 
 // scarce says whether there are too few providers for these kinds whatever their traits, aggregates and trees.

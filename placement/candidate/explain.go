@@ -2,6 +2,7 @@ package candidate
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/openberth/berth/placement/index"
@@ -25,7 +26,7 @@ type Step struct {
 }
 
 // String is such as `12 offer CUSTOM_NIC`.
-func (s Step) String() string { return fmt.Sprintf("%d %s", s.Left, s.Clause) }
+func (s Step) String() string { return strconv.Itoa(s.Left) + " " + s.Clause }
 
 // Miss is a host that came close, and what it lacks.
 type Miss struct {
@@ -69,15 +70,15 @@ func (d Deficit) String() string {
 	}
 	switch {
 	case d.Cause == Absent:
-		return fmt.Sprintf("%s: asks %d, none here", name, d.Asks)
+		return name + ": asks " + strconv.Itoa(d.Asks) + ", none here"
 	case d.Cause == Excluded && d.Class == "":
 		return d.Note
 	case d.Cause == Excluded:
-		return fmt.Sprintf("%s: none %s", name, d.Note)
+		return name + ": none " + d.Note
 	case d.Cause == Forbidden:
-		return fmt.Sprintf("%s: none %s; those here are forbidden", name, d.Note)
+		return name + ": none " + d.Note + "; those here are forbidden"
 	}
-	text := fmt.Sprintf("%s: asks %d, %d of %d free", name, d.Asks, d.Free, d.Of)
+	text := name + ": asks " + strconv.Itoa(d.Asks) + ", " + strconv.Itoa(d.Free) + " of " + strconv.Itoa(d.Of) + " free"
 	if d.Note != "" {
 		text += " (" + d.Note + ")"
 	}
@@ -155,7 +156,8 @@ func (stop Until) flat(s *index.Snapshot, ask resource.Ask) Explanation {
 // funnel counts the hosts left after each stage. A stage that takes none away is left out, and so is all after the one
 // that takes the last.
 func (x *explainer) funnel() []Step {
-	steps := []Step{{"hosts", x.snapshot.Len()}}
+	steps := make([]Step, 1, 4)
+	steps[0] = Step{"hosts", x.snapshot.Len()}
 	for i := range x.stages {
 		if left := x.passing(i); left < steps[len(steps)-1].Left {
 			steps = append(steps, Step{x.have(i), left})
@@ -175,17 +177,21 @@ func (x *explainer) reason(nearest []Miss) string {
 	}
 	near := ""
 	if last.rule >= free && len(nearest) > 0 {
-		near = fmt.Sprintf(" (nearest: %s)", nearest[0])
+		near = " (nearest: " + nearest[0].String() + ")"
+	}
+	taken := ""
+	if last.rule == free {
+		taken = x.taken(left)
 	}
 	switch {
 	case last.rule == narrowed:
 		return x.narrow.nobody(x.plan)
-	case last.rule == free && x.taken(left) != "":
-		return x.taken(left) + near
+	case taken != "":
+		return taken + near
 	case before < 0:
-		return fmt.Sprintf("of %s, none %s%s", hosts(left), verb(x.have(furthest), 1), near)
+		return "of " + hosts(left) + ", none " + verb(x.have(furthest), 1) + near
 	}
-	return fmt.Sprintf("%s %s, none %s%s", hosts(left), verb(x.have(before), left), verb(x.have(furthest), 1), near)
+	return hosts(left) + " " + verb(x.have(before), left) + ", none " + verb(x.have(furthest), 1) + near
 }
 
 // taken says that all units of the class that is not free anywhere are held, or all reserved; nothing when it is not
@@ -213,7 +219,7 @@ func hosts(n int) string {
 	if n == 1 {
 		return "1 host"
 	}
-	return fmt.Sprintf("%d hosts", n)
+	return strconv.Itoa(n) + " hosts"
 }
 
 // verb makes `have ...`, `hold ...` and `offer ...` agree with the number of hosts.

@@ -14,7 +14,7 @@ import (
 // question is an ask of a world, to be asked and to be explained.
 type question struct {
 	name  string
-	world *index.Snapshot
+	world func() *index.Snapshot
 	ask   resource.Ask
 }
 
@@ -85,27 +85,15 @@ func questions() []question {
 	for _, n := range []int{8, 10, 16, 64} {
 		for name, policy := range map[string]resource.Policy{"": resource.PolicyNone, "/isolate": resource.PolicyIsolate} {
 			out = append(out,
-				question{fmt.Sprintf("wide/%dof%d%s", n+1, n, name), index.Build(devices("cmp", n, 0, nics, nil)), deviceAsk(n+1, policy, nics, nil)},
-				question{fmt.Sprintf("wide/%dof%d/mixed%s", n+1, n, name), index.Build(devices("cmp", n, 0, both, three)), deviceAsk(n+1, policy, both, three)})
+				question{fmt.Sprintf("wide/%dof%d%s", n+1, n, name), lazily(func() []index.Row { return devices("cmp", n, 0, nics, nil) }), deviceAsk(n+1, policy, nics, nil)},
+				question{fmt.Sprintf("wide/%dof%d/mixed%s", n+1, n, name), lazily(func() []index.Row { return devices("cmp", n, 0, both, three) }), deviceAsk(n+1, policy, both, three)})
 		}
-	}
-	with := func(ask resource.Ask, change func(g *resource.Group)) resource.Ask {
-		for i := range ask.Groups {
-			if g := &ask.Groups[i]; g.Suffix != "" {
-				change(g)
-			}
-		}
-		return ask
 	}
 	one := deviceAsk(1, resource.PolicyNone, nics, nil)
 	for name, rows := range map[string]func(int, int) []index.Row{"equal": fleet, "varied": varied} {
-		s, busy := index.Build(rows(10000, 4)), index.Build(rows(10000, 0))
-		ask := func(change func(g *resource.Group)) resource.Ask {
-			one := one
-			one.Groups = append([]resource.Group(nil), one.Groups...)
-			return with(one, change)
-		}
-		add := func(what string, s *index.Snapshot, ask resource.Ask) {
+		s, busy := lazily(func() []index.Row { return rows(10000, 4) }), lazily(func() []index.Row { return rows(10000, 0) })
+		ask := func(how func(g *resource.Group)) resource.Ask { return change(one, how) }
+		add := func(what string, s func() *index.Snapshot, ask resource.Ask) {
 			out = append(out, question{"fleet/" + name + "/" + what, s, ask})
 		}
 		add("no such trait", s, ask(func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_NEW"}} }))
@@ -126,10 +114,10 @@ func questions() []question {
 	port := ports(1)
 	port.Groups = append(port.Groups, resource.Group{Resources: resource.Amounts{"VCPU": 1}})
 	out = append(out,
-		question{"nested/13 ports on 12 cards", index.Build(cards(12)), ports(13)},
-		question{"nested/12 ports on 12 cards", index.Build(cards(12)), ports(12)},
-		question{"nested/same_subtree impossible", index.Build(apart(10000)), port})
-	return out
+		question{"nested/13 ports on 12 cards", lazily(func() []index.Row { return cards(12) }), ports(13)},
+		question{"nested/12 ports on 12 cards", lazily(func() []index.Row { return cards(12) }), ports(12)},
+		question{"nested/same_subtree impossible", lazily(func() []index.Row { return apart(10000) }), port})
+	return append(out, moreQuestions()...)
 }
 
 // BenchmarkExplain asks and explains in turn, and reports how much an explanation costs, as a multiple of what it costs to
@@ -137,14 +125,14 @@ func questions() []question {
 func BenchmarkExplain(b *testing.B) {
 	for _, q := range questions() {
 		b.Run(q.name, func(b *testing.B) {
-			asking, explaining := time.Hour, time.Hour
+			world, asking, explaining := q.world(), time.Hour, time.Hour
 			for b.Loop() {
 				began := time.Now()
-				for range candidate.All(q.world, q.ask) {
+				for range candidate.All(world, q.ask) {
 					break
 				}
 				asked := time.Now()
-				candidate.Explain(q.world, q.ask)
+				candidate.Explain(world, q.ask)
 				asking, explaining = min(asking, asked.Sub(began)), min(explaining, time.Since(asked))
 			}
 			b.ReportMetric(float64(explaining)/float64(asking), "ratio")

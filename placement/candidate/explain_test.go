@@ -209,7 +209,7 @@ func TestNoClauseOfTheContradictionCanBeLeftOut(t *testing.T) {
 		rows := drawWorld(t)
 		ask := drawAsk(t, rows)
 		s := index.Build(rows)
-		whole, less := candidate.Contradiction(s, ask)
+		whole, less := candidate.Contradiction(s, ask, rapid.SampledFrom([]int{1, 64}).Draw(t, "few"))
 		if less == nil {
 			return
 		}
@@ -224,20 +224,52 @@ func TestNoClauseOfTheContradictionCanBeLeftOut(t *testing.T) {
 	})
 }
 
-// In a fleet of hosts that all differ, an explanation looks at each at most twice: what it would cost more to find out, it leaves open.
+// Whether all hosts have too little of a class is found out without a look at them: the index knows which have any.
+func TestAllBusyIsNeverRough(t *testing.T) {
+	for _, hosts := range []int{100, 3000} {
+		e := candidate.Explain(index.Build(rarely(hosts, 0)), rare(1))
+		if want := []string{"CUSTOM_NIC:1"}; e.Rough || !slices.Equal(e.Minimal, want) {
+			t.Errorf("%d hosts: %s", hosts, e)
+		}
+	}
+}
+
+// In a fleet of hosts that all differ, an explanation looks at few of them again: what it would cost more to find out, it leaves open.
 func TestAnExplanationOfMuchIsRough(t *testing.T) {
-	ask := deviceAsk(1, resource.PolicyNone, nics, nil)
-	ask.Groups[1].Required = [][]resource.Trait{{"CUSTOM_RARE"}}
-	for hosts, rough := range map[int]bool{100: false, 3000: true} {
-		rows := varied(hosts, 0)
-		rows[26].Traits = append(rows[26].Traits, "CUSTOM_RARE")
-		e := candidate.Explain(index.Build(rows), ask)
-		want := []string{"CUSTOM_NIC:1"}
+	for hosts, rough := range map[int]bool{8: false, 3000: true} {
+		e := candidate.Explain(index.Build(rarely(hosts, 4)), rare(5))
+		want := []string{"5 x CUSTOM_NIC:1"}
 		if rough {
-			want = []string{"CUSTOM_NIC:1 with CUSTOM_RARE"}
+			want = []string{"5 x CUSTOM_NIC:1 with CUSTOM_RARE"}
 		}
 		if e.Rough != rough || !slices.Equal(e.Minimal, want) {
 			t.Errorf("%d hosts: %s", hosts, e)
 		}
 	}
+}
+
+// Where all hosts but a few names are alike, it looks at one of them.
+func TestAnExplanationOfMuchThatIsAlikeIsExact(t *testing.T) {
+	rows := fleet(3000, 4)
+	for i := range 26 {
+		rows[27*7+1+i].Traits = []resource.Trait{"CUSTOM_RARE"}
+	}
+	e := candidate.Explain(index.Build(rows), rare(5))
+	if want := []string{"5 x CUSTOM_NIC:1"}; e.Rough || !slices.Equal(e.Minimal, want) {
+		t.Errorf("%s", e)
+	}
+}
+
+// rarely is a varied fleet with so many free devices on each host, and a rare one on the first.
+func rarely(hosts, free int) []index.Row {
+	rows := varied(hosts, free)
+	rows[26].Traits = append(rows[26].Traits, "CUSTOM_RARE")
+	return rows
+}
+
+// rare asks so many rare devices.
+func rare(n int) resource.Ask {
+	return change(deviceAsk(n, resource.PolicyNone, nics, nil), func(g *resource.Group) {
+		g.Required = [][]resource.Trait{{"CUSTOM_RARE"}}
+	})
 }

@@ -7,9 +7,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Contradiction gives the ask of the smallest contradiction, and that ask less each of its clauses in turn.
-func Contradiction(s *index.Snapshot, ask resource.Ask) (whole resource.Ask, less []resource.Ask) {
+// Contradiction gives the ask of the smallest contradiction, and that ask less each of its clauses in turn. It tries so few hosts one
+// by one before it goes by shape.
+func Contradiction(s *index.Snapshot, ask resource.Ask, few int) (whole resource.Ask, less []resource.Ask) {
 	x := newExplainer(s, ask, nil)
+	x.few = few
 	if x.plan.nothing != "" || s.Len() == 0 || !x.pass() {
 		return resource.Ask{}, nil
 	}

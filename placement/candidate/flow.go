@@ -31,14 +31,17 @@ func zeros[T any](s []T, n int) []T {
 }
 
 // carry finds room for n more units of a row.
-func (t *transport) carry(row, n int) bool {
-	for range n {
+func (t *transport) carry(row, n int) bool { return t.bear(row, n) == n }
+
+// bear finds room for as many of n more units of a row as it can.
+func (t *transport) bear(row, n int) int {
+	for i := range n {
 		clear(t.seen)
 		if !t.augment(row) {
-			return false
+			return i
 		}
 	}
-	return true
+	return n
 }
 
 // augment finds room for one more unit, moving others where that helps. When it fails, the rows seen are those that
@@ -128,6 +131,7 @@ type flow struct {
 	plan    *plan
 	section *section
 	rows    []int // by kind of the plan
+	missing int   // after solve has failed: how many items of the row that failed found no room
 }
 
 func newFlow(p *plan, s *section) *flow {
@@ -162,7 +166,8 @@ func (f *flow) capacity(h *host, at int, k *kind) int {
 
 func (f *flow) solve() bool {
 	for row, k := range f.section.kinds {
-		if !f.carry(row, len(f.plan.kinds[k].items)) {
+		items := len(f.plan.kinds[k].items)
+		if f.missing = items - f.bear(row, items); f.missing > 0 {
 			return false
 		}
 	}

@@ -1,7 +1,7 @@
 package candidate
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/openberth/berth/resource"
@@ -25,48 +25,57 @@ const (
 // right kind, what is free, what is free at once.
 type stage struct {
 	rule rule
-	at   int // position of the class, kind or section (of the loose plan)
+	at   int    // position of the class, kind or section (of the loose plan)
+	have string // what the hosts left after it do, once it has been said
 }
 
 // stages lists the steps of the funnel for a plan and its loose form.
 func (p *plan) stages(loose *plan, narrow bool) []stage {
 	out := make([]stage, 0, 4+len(p.classes)+2*len(p.kinds)+len(loose.parts))
 	if narrow {
-		out = append(out, stage{narrowed, 0})
+		out = append(out, stage{rule: narrowed})
 	}
 	if len(p.required)+len(p.banned) > 0 {
-		out = append(out, stage{rooted, 0})
+		out = append(out, stage{rule: rooted})
 	}
 	for c := range p.classes {
-		out = append(out, stage{offered, c})
+		out = append(out, stage{rule: offered, at: c})
 	}
 	for i := range p.kinds {
 		if k := &p.kinds[i]; k.picky() || len(k.needs) != 1 {
-			out = append(out, stage{qualified, i})
+			out = append(out, stage{rule: qualified, at: i})
 		}
 	}
 	for i := range p.kinds {
 		if len(p.kinds[i].needs) > 0 {
-			out = append(out, stage{free, i})
+			out = append(out, stage{rule: free, at: i})
 		}
 	}
 	for i := range loose.parts {
 		if len(loose.parts[i].items) > 1 {
-			out = append(out, stage{together, i})
+			out = append(out, stage{rule: together, at: i})
 		}
 	}
 	if p.isolate {
-		out = append(out, stage{isolated, 0})
+		out = append(out, stage{rule: isolated})
 	}
 	if len(p.subtrees) > 0 {
-		out = append(out, stage{subtree, 0})
+		out = append(out, stage{rule: subtree})
 	}
 	return out
 }
 
 // have says what the hosts left after a stage do: `offer CUSTOM_NIC`, to be said after their number.
 func (x *explainer) have(at int) string {
-	s, p := x.stages[at], x.plan
+	s := &x.stages[at]
+	if s.have == "" {
+		s.have = x.words(*s)
+	}
+	return s.have
+}
+
+func (x *explainer) words(s stage) string {
+	p := x.plan
 	switch s.rule {
 	case narrowed:
 		return x.narrow.have(p)
@@ -112,8 +121,11 @@ func rootWords(ask resource.Ask) string {
 
 // what names what a kind looks for: its classes.
 func (k *kind) what() string {
-	if len(k.needs) == 0 {
+	switch len(k.needs) {
+	case 0:
 		return "a provider"
+	case 1:
+		return string(k.class)
 	}
 	return join(k.amounts.Sorted(), " and ")
 }
@@ -151,6 +163,10 @@ func (k *kind) qualities() string {
 
 // list names kinds with their numbers: `9 x CUSTOM_NIC:1 with CUSTOM_RED`.
 func (p *plan) list(kinds []int) string {
+	if len(kinds) == 1 {
+		k := &p.kinds[kinds[0]]
+		return times(len(k.items), k.named())
+	}
 	var names []string
 	counts := map[string]int{} // kinds that differ in their clauses alone have one name
 	for _, i := range kinds {
@@ -182,10 +198,13 @@ func times(n int, what string) string {
 	if n == 1 {
 		return what
 	}
-	return fmt.Sprintf("%d x %s", n, what)
+	return strconv.Itoa(n) + " x " + what
 }
 
 func join[N ~string](names []N, by string) string {
+	if len(names) == 1 {
+		return string(names[0])
+	}
 	parts := make([]string, len(names))
 	for i, n := range names {
 		parts[i] = string(n)

@@ -15,7 +15,7 @@ type sharer struct {
 // lend finds the sharing providers that can serve any kind in other trees.
 func (p *plan) lend() {
 	p.lenders = map[index.No][]int{}
-	for place := range p.snapshot.Sharers() {
+	for _, place := range p.sharing {
 		var kinds []int
 		for i := range p.kinds {
 			if k := &p.kinds[i]; !(k.spread && k.inTree) && k.fits(place.Node()) && k.suits(place) {
@@ -108,6 +108,7 @@ type host struct {
 	lent    []int     // positions in plan.sharers: those connected with the tree
 	parts   []part
 	counted []bool // by spot
+	looked  bool   // the survey has looked at each provider: a class was not missing from the start
 	stuck   int    // the position of the part that has no solution, or -1
 }
 
@@ -208,9 +209,11 @@ func (h *host) survey(t *index.Tree) bool {
 		h.domains[k] = h.domains[k][:0]
 	}
 	h.borrow()
+	h.looked = false
 	if len(h.lent) == 0 && slices.ContainsFunc(h.classes, func(c index.No) bool { return !t.Has(c) }) {
 		return false
 	}
+	h.looked = true
 	for i := range t.Nodes {
 		at, taken := index.Place{Tree: t, At: i}, false
 		for k := range h.kinds {

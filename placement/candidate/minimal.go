@@ -2,7 +2,6 @@ package candidate
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ type pieces struct {
 	banned   []int
 	subtrees []int
 	policy   int
+	asking   []int // the pieces that are amounts
 }
 
 // set is some pieces: whether it has each.
@@ -33,8 +33,9 @@ type set []bool
 type form struct {
 	group    resource.Group
 	suffixed bool
-	times    int                    // how many groups ask it
-	amounts  map[resource.Class]int // by class if each can be left out alone, else all together under ""
+	times    int              // how many groups ask it
+	classes  []resource.Class // those of which each can be left out alone; none: all go together
+	asking   []int            // the pieces of their amounts, or the one of all
 	required []int
 	banned   []int
 	within   []int
@@ -57,14 +58,12 @@ func takeApart(ask resource.Ask, p *plan) *pieces {
 		}
 		if at < 0 {
 			at = len(m.forms)
-			f := form{group: *g, suffixed: g.Suffix != "", amounts: map[resource.Class]int{}}
+			f := form{group: *g, suffixed: g.Suffix != ""}
 			if g.Suffix == "" && len(g.Required) == 0 {
-				for _, c := range g.Resources.Sorted() {
-					f.amounts[c] = m.piece()
-				}
-			} else {
-				f.amounts[""] = m.piece()
+				f.classes = g.Resources.Sorted()
 			}
+			f.asking = m.each(max(len(f.classes), 1))
+			m.asking = append(m.asking, f.asking...)
 			f.required, f.banned = m.each(len(g.Required)), m.each(len(g.Forbidden))
 			f.within, f.without = m.each(len(g.MemberOf)), m.each(len(g.NotMemberOf))
 			f.tree = m.piece()
@@ -82,8 +81,12 @@ func takeApart(ask resource.Ask, p *plan) *pieces {
 	return m
 }
 
-// find gives the position of the form of a suffixed group, or -1. Groups of one kind are almost always of one form, too.
+// find gives the position of the form of a suffixed group, or -1. Groups of one kind are almost always of one form, too; and groups
+// of two kinds are not of one form, unless they differ in their same_subtree clauses.
 func (m *pieces) find(g *resource.Group, hint int) int {
+	if hint < 0 && len(m.ask.SameSubtree) == 0 {
+		return -1
+	}
 	if hint >= 0 && sameGroup(&m.forms[hint].group, g) {
 		return hint
 	}
@@ -160,7 +163,7 @@ func (m *pieces) with(keep set) (resource.Ask, []int) {
 // with is the group less what is not kept, and whether anything is left of it.
 func (f *form) with(keep set) (resource.Group, bool) {
 	g := f.group
-	if f.suffixed && !keep[f.amounts[""]] {
+	if f.suffixed && !keep[f.asking[0]] {
 		return g, false
 	}
 	g.Resources = resource.Amounts{}
@@ -179,34 +182,28 @@ func (f *form) with(keep set) (resource.Group, bool) {
 
 // amount is the piece that says how much of a class.
 func (f *form) amount(c resource.Class) int {
-	if at, ok := f.amounts[c]; ok {
-		return at
-	}
-	return f.amounts[""]
+	return f.asking[max(slices.Index(f.classes, c), 0)]
 }
 
-// conditions lists the pieces of a form that are not amounts.
-func (f *form) conditions() []int {
-	out := slices.Concat(f.required, f.banned, f.within, f.without)
+// conditions adds the pieces of a form that are not amounts to a list.
+func (f *form) conditions(to []int) []int {
+	to = append(append(append(append(to, f.required...), f.banned...), f.within...), f.without...)
 	if f.group.InTree != "" {
-		out = append(out, f.tree)
+		to = append(to, f.tree)
 	}
-	return out
+	return to
 }
 
 // order lists all pieces in the order in which they are tried to be left out: whole groups before their conditions. A
 // group without resources is nothing without its conditions: they are not tried.
 func (m *pieces) order() []int {
-	var amounts, conditions []int
+	var conditions []int
 	for i := range m.forms {
-		for _, c := range slices.Sorted(maps.Keys(m.forms[i].amounts)) {
-			amounts = append(amounts, m.forms[i].amounts[c])
-		}
-		if len(m.forms[i].group.Resources) > 0 {
-			conditions = append(conditions, m.forms[i].conditions()...)
+		if f := &m.forms[i]; len(f.group.Resources) > 0 {
+			conditions = f.conditions(conditions)
 		}
 	}
-	return slices.Concat(amounts, m.subtrees, m.policies(), m.required, m.banned, conditions)
+	return slices.Concat(m.asking, m.subtrees, m.policies(), m.required, m.banned, conditions)
 }
 
 // likeness is the same for same_subtree clauses that could change places: of groups that ask the same, and that no other
@@ -238,14 +235,6 @@ func (m *pieces) policies() []int {
 		return []int{m.policy}
 	}
 	return nil
-}
-
-// class is the first class that a kind asks, or nothing.
-func (k *kind) class() resource.Class {
-	for _, c := range k.amounts.Sorted() {
-		return c
-	}
-	return ""
 }
 
 // words tells the pieces kept.

@@ -25,7 +25,8 @@ type clause struct {
 // narrowings lists all hosts, and what each clause leaves of them that sharing providers cannot help with.
 func (x *explainer) narrowings() []narrowing {
 	p, s := x.plan, x.snapshot
-	out := []narrowing{{s.Trees(), s.Len(), clause{-1, -1, -1, false}}}
+	out := make([]narrowing, 1, 2+2*len(p.kinds)+len(p.required))
+	out[0] = narrowing{s.Trees(), s.Len(), clause{-1, -1, -1, false}}
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		if x.lendable(k) {
@@ -64,12 +65,7 @@ func (x *explainer) lendable(k *kind) bool {
 	if k.spread && k.inTree {
 		return false
 	}
-	for _, places := range x.lenders {
-		if slices.ContainsFunc(places, k.offered) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.plan.sharing, k.offered)
 }
 
 // have says what the hosts left do.
@@ -102,17 +98,17 @@ func (n narrowing) traitName(p *plan) string {
 }
 
 // core is the pieces that the hosts left out cannot meet together.
-func (n narrowing) core(x *explainer) set {
-	why := x.pieces.marker(nil)
+func (n narrowing) core(x *explainer) *marker {
+	why := x.marker(x.pieces.items, nil, nil)
 	switch {
 	case n.by.kind < 0:
 		why.mark(x.pieces.required[n.by.trait])
-		return why.core
+		return why
 	case n.by.tree:
 		why.conditions(x.plan, n.by.kind, func(f *form) []int { return []int{f.tree} })
 	case n.by.trait >= 0:
 		why.conditions(x.plan, n.by.kind, func(f *form) []int { return f.required[n.by.trait : n.by.trait+1] })
 	}
 	why.amounts(x.plan, n.by.kind)
-	return why.core
+	return why
 }

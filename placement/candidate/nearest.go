@@ -27,6 +27,9 @@ func (x *explainer) nearest() []Miss {
 		if st.stage < x.furthest() || len(best) >= mostMisses && st.lack > x.classes[best[mostMisses-1].class].lack {
 			break
 		}
+		if len(best) == mostMisses && st.lack == x.classes[best[mostMisses-1].class].lack && st.trees[0].Root > best[mostMisses-1].tree.Root {
+			continue
+		}
 		for _, t := range st.trees[:min(st.count, mostMisses)] {
 			best = append(best, near{t, at})
 		}
@@ -37,7 +40,7 @@ func (x *explainer) nearest() []Miss {
 	}
 	out := make([]Miss, len(best))
 	for i, b := range best {
-		out[i] = miss(b.tree, x.deficits(b.tree, x.stages[x.classes[b.class].stage]))
+		out[i] = miss(b.tree, x.deficits(b.tree, &x.classes[b.class]))
 	}
 	return out
 }
@@ -62,9 +65,9 @@ func (x *explainer) bystanders() []Miss {
 	switch {
 	case by.class >= 0:
 		d = Deficit{Class: p.names[by.class], Cause: Absent, Asks: p.wanted(by.class)}
-	case by.kind >= 0 && p.kinds[by.kind].class() != "":
+	case by.kind >= 0 && p.kinds[by.kind].class != "":
 		k := &p.kinds[by.kind]
-		d = Deficit{Class: k.class(), Cause: Excluded, Asks: multiple(k.weight(), len(k.items)), Note: "with " + x.narrow.traitName(p)}
+		d = Deficit{Class: k.class, Cause: Excluded, Asks: multiple(k.weight(), len(k.items)), Note: "with " + x.narrow.traitName(p)}
 	default:
 		d = Deficit{Cause: Excluded, Asks: 1, Note: "its root is not one " + rootWords(x.pieces.ask)}
 	}
@@ -103,8 +106,9 @@ func multiple(a, n int) int {
 }
 
 // deficits says what a host lacks at the stage it fails.
-func (x *explainer) deficits(t *index.Tree, s stage) []Deficit {
-	switch s.rule {
+func (x *explainer) deficits(t *index.Tree, st *standing) []Deficit {
+	note := ""
+	switch s := x.stages[st.stage]; s.rule {
 	case rooted:
 		return []Deficit{{Cause: Excluded, Asks: 1, Note: "its root is not one " + rootWords(x.pieces.ask)}}
 	case offered:
@@ -113,21 +117,17 @@ func (x *explainer) deficits(t *index.Tree, s stage) []Deficit {
 		return []Deficit{x.unqualified(t, &x.plan.kinds[s.at])}
 	case free:
 		return x.short(t, s.at)
-	case together:
-		return x.crowded(t, x.loose.plan, x.loose.plan.parts[s.at].kinds, "")
-	}
-	x.host.survey(t)
-	h, r := x.crowd(t)
-	note := "same_subtree"
-	if r == isolated {
+	case isolated:
 		note = "group_policy=isolate"
+	case subtree:
+		note = "same_subtree"
 	}
-	return x.crowded(t, h.plan, h.plan.parts[h.stuck].kinds, note)
+	return x.crowded(t, st.by, st.stuck, note)
 }
 
 // unqualified tells whether providers with what a kind asks lack something, or have something that the kind forbids.
 func (x *explainer) unqualified(t *index.Tree, k *kind) Deficit {
-	d := Deficit{Class: k.class(), Cause: Excluded, Asks: max(k.weight(), 1), Note: k.qualities()}
+	d := Deficit{Class: k.class, Cause: Excluded, Asks: max(k.weight(), 1), Note: k.qualities()}
 	welcome := *k
 	welcome.banned, welcome.without = nil, nil
 	able := func(at index.Place) bool { return k.offered(at) && welcome.admits(t, at) }
@@ -145,7 +145,7 @@ func (x *explainer) short(t *index.Tree, kind int) []Deficit {
 	k, around := &x.plan.kinds[kind], x.around(t)
 	if len(k.needs) == 1 {
 		if d := x.plan.compare(t, around, []int{kind}, k.needs[0]); d.Free < d.Asks {
-			d.Class = k.class()
+			d.Class = k.class
 			return []Deficit{d}
 		}
 	}
@@ -244,11 +244,13 @@ func (p *plan) tally(t *index.Tree, around []index.Place, kinds []int, of need, 
 			continue
 		}
 		for _, i := range kinds {
-			if k := &p.kinds[i]; k.amount(of.class) > 0 && k.offered(at) && k.admits(t, at) {
+			if k := &p.kinds[i]; k.amount(of.class) > 0 && (len(k.needs) == 1 || k.offered(at)) && k.admits(t, at) {
 				capacity := max(st.Inventory.Capacity(), 0)
 				sum.free = plus(sum.free, max(capacity-st.Used, 0))
 				sum.of = plus(sum.of, capacity)
-				sum.reserved = plus(sum.reserved, unreserved(st.Inventory)-capacity)
+				if st.Inventory.Reserved != 0 || capacity == 0 {
+					sum.reserved = plus(sum.reserved, unreserved(st.Inventory)-capacity)
+				}
 				if each != nil {
 					each(at, st)
 				}
@@ -273,6 +275,9 @@ func (p *plan) compare(t *index.Tree, around []index.Place, kinds []int, of need
 	}
 	sum := p.tally(t, around, kinds, of, func(at index.Place, st *index.Stock) {
 		if st.Used > 0 && len(d.Taken) < mostTaken {
+			if d.Taken == nil {
+				d.Taken = make([]provider.ID, 0, mostTaken)
+			}
 			d.Taken = append(d.Taken, at.Node().ID)
 		}
 	})
@@ -291,29 +296,38 @@ func (p *plan) compare(t *index.Tree, around []index.Place, kinds []int, of need
 	return d
 }
 
-// gauge notes how much a host lacks of what a kind asks that is not free, and what it has of it.
-func (x *explainer) gauge(st *standing, k *kind, around []index.Place) {
-	t := st.trees[0]
+// gauge notes how much a host lacks of what a kind asks that is not free, and what it has of it: in all, or else what its best
+// provider lacks for one item. It says whether there is any provider that would do if it had room.
+func (x *explainer) gauge(st *standing, kind int, around []index.Place) bool {
+	t, k := st.trees[0], &x.plan.kinds[kind]
+	st.supply = supply{}
 	if len(k.needs) == 1 {
-		kind := x.plan.items[k.items[0]].kind
-		st.supply = x.plan.tally(t, around, []int{kind}, k.needs[0], nil)
+		any := false
+		st.supply = x.plan.tally(t, around, []int{kind}, k.needs[0], func(index.Place, *index.Stock) { any = true })
 		if asks := multiple(k.needs[0].amount, len(k.items)); st.free < asks {
 			st.lack = float64(asks-st.free) / float64(asks)
-			return
+			return any
 		}
 	}
 	st.lack = -1
 	for _, at := range around {
-		if !k.offered(at) || !k.admits(t, at) {
-			continue
-		}
-		here := 0.0
-		for _, n := range k.needs {
-			inv, used := at.Node().Stock(n.number).Inventory, at.Node().Stock(n.number).Used
-			here += float64(max(n.amount-max(inv.Capacity()-used, 0), 0)) / float64(n.amount)
-		}
-		if st.lack < 0 || here < st.lack {
+		if here := k.gap(at.Node()); here >= 0 && (st.lack < 0 || here < st.lack) && k.admits(t, at) {
 			st.lack = here
 		}
 	}
+	return st.lack >= 0
+}
+
+// gap is how much a provider lacks for one item, in parts of what is asked; -1 when it has nothing of some class.
+func (k *kind) gap(n *index.Node) (lack float64) {
+	for _, need := range k.needs {
+		st := n.Stock(need.number)
+		if st == nil || !st.Offered() {
+			return -1
+		}
+		if left := max(st.Inventory.Capacity()-st.Used, 0); left < need.amount {
+			lack += float64(need.amount-left) / float64(need.amount)
+		}
+	}
+	return lack
 }

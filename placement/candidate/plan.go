@@ -27,9 +27,10 @@ type plan struct {
 	flat         bool       // of one tree, only one provider gives anything
 	isolate      bool       // no two suffixed items on one provider
 	limit        int
-	cover        [][]index.No // required of an unsuffixed group of several classes: met by its providers between them
-	subtrees     [][]int      // same_subtree: the items that must lie under one of their providers; two at least
-	sharers      []sharer
+	cover        [][]index.No         // required of an unsuffixed group of several classes: met by its providers between them
+	subtrees     [][]int              // same_subtree: the items that must lie under one of their providers; two at least
+	sharing      []index.Place        // all sharing providers
+	sharers      []sharer             // those of them that can serve some kind in other trees
 	lenders      map[index.No][]int   // aggregate → positions in sharers
 	rootRequired []resource.Trait     // the same in words
 	dead         map[index.Shape]bool // trees of these shapes have no candidate
@@ -62,6 +63,7 @@ type kind struct {
 	items    []int
 	group    resource.Group   // the first of its groups, for words
 	amounts  resource.Amounts // what an item asks
+	class    resource.Class   // the first class that it asks, or nothing
 }
 
 // need is an amount of one class.
@@ -73,8 +75,14 @@ type need struct {
 
 // compile makes the plan.
 func compile(s *index.Snapshot, ask resource.Ask, stop Until) *plan {
+	return compileWith(s, slices.Collect(s.Sharers()), ask, stop)
+}
+
+// compileWith is compile, when the sharing providers of the snapshot are known.
+func compileWith(s *index.Snapshot, sharing []index.Place, ask resource.Ask, stop Until) *plan {
 	p := &plan{
 		snapshot:     s,
+		sharing:      sharing,
 		required:     numbers(s.Trait, ask.RootRequired),
 		banned:       numbers(s.Trait, ask.RootForbidden),
 		rootRequired: ask.RootRequired,
@@ -194,6 +202,9 @@ func (p *plan) enter(suffix string, k kind, alone resource.Amounts) {
 	if at < 0 {
 		at = len(p.kinds)
 		k.amounts = alone
+		if len(k.needs) > 0 {
+			k.class = p.names[k.needs[0].class]
+		}
 		p.kinds = append(p.kinds, k)
 	}
 	p.kinds[at].items = append(p.kinds[at].items, len(p.items))

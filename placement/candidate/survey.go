@@ -31,7 +31,13 @@ type explainer struct {
 	outside  int // how many hosts the narrowing leaves out
 	lenders  map[index.No][]index.Place
 	near     []index.Place
-	spent    int // providers looked at
+	why      marker            // in the making
+	met      []set             // each: pieces that some host meets together
+	tight    []set             // each: pieces that some host would meet together less all that any one form of them asks
+	eased    [subtree + 1]bool // by rule: it is remembered what a host meets that fails no more than that
+	gone     set               // amounts for which no provider of the whole fleet has room; nil until it is asked for
+	few      int               // so many hosts are tried one by one before one of each shape is
+	spent    int               // providers looked at
 }
 
 // standing is how far the hosts of one class came, and what they have of what they lack there.
@@ -41,6 +47,8 @@ type standing struct {
 	stage int     // the one that they fail
 	lack  float64 // how much is lacking, in parts of what is asked
 	core  int     // position in explainer.cores: pieces of the ask that they cannot meet together
+	stuck []int   // kinds of one of the plans, by, that do not find room together
+	by    *plan
 	supply
 }
 
@@ -48,7 +56,7 @@ type standing struct {
 type supply struct{ free, of, reserved int }
 
 func newExplainer(s *index.Snapshot, ask resource.Ask, stop Until) *explainer {
-	x := &explainer{snapshot: s, stop: stop, plan: compile(s, ask, stop), known: map[index.Shape]int{}, single: map[*index.Tree]int{}}
+	x := &explainer{snapshot: s, stop: stop, plan: compile(s, ask, stop), few: fewTrees}
 	x.host = newHost(x.plan)
 	x.loose = x.host
 	if len(x.plan.subtrees) > 0 || x.plan.isolate {
@@ -57,7 +65,7 @@ func newExplainer(s *index.Snapshot, ask resource.Ask, stop Until) *explainer {
 		}
 		x.loose = newHost(x.plan.relaxed(false))
 	}
-	for place := range s.Sharers() {
+	for _, place := range x.plan.sharing {
 		if x.lenders == nil {
 			x.lenders = map[index.No][]index.Place{}
 		}
@@ -77,6 +85,8 @@ func (x *explainer) pass() bool {
 	if x.outside > 0 {
 		x.intern(x.narrow.core(x))
 	}
+	room := min(x.narrow.size, 64)
+	x.known, x.classes = make(map[index.Shape]int, room), make([]standing, 0, room)
 	for t := range x.narrow.trees {
 		if at, known := x.class(t); known {
 			x.classes[at].join(t)
@@ -113,6 +123,9 @@ func (x *explainer) enter(t *index.Tree, st standing) int {
 	at := len(x.classes)
 	x.classes = append(x.classes, st)
 	if x.plan.named(t) {
+		if x.single == nil {
+			x.single = map[*index.Tree]int{}
+		}
 		x.single[t] = at
 	} else {
 		x.known[t.Shape] = at
@@ -151,7 +164,7 @@ func (x *explainer) passing(stage int) int {
 func (x *explainer) judge(st *standing) {
 	t := st.trees[0]
 	x.spent += len(t.Nodes)
-	why := x.pieces.marker(nil)
+	why := x.marker(x.pieces.items, nil, x.host)
 	switch {
 	case !x.host.anchors(t):
 		st.stage = x.stage(rooted, 0)
@@ -169,9 +182,12 @@ func (x *explainer) judge(st *standing) {
 			st.stage = x.stage(r, h.stuck)
 		}
 		st.lack = h.lack(&h.plan.parts[h.stuck])
+		st.by, st.stuck = h.plan, h.plan.parts[h.stuck].kinds
+		x.ease(r)
+		why.host = h
 		x.blame(why, h)
 	}
-	st.core = x.intern(why.core)
+	st.core = x.intern(why)
 }
 
 // crowd finds the first of the three plans that a surveyed host fails, from the loosest on.
@@ -233,9 +249,10 @@ func (x *explainer) stage(r rule, at int) int {
 }
 
 // starve finds the first stage that a tree fails on which some kind has nowhere to go.
-func (x *explainer) starve(st *standing, why marker) {
+func (x *explainer) starve(st *standing, why *marker) {
 	t := st.trees[0]
 	around := x.around(t)
+	gauged, eligible := -1, false // a kind, and whether some provider would do if it had room
 	for i, s := range x.stages {
 		st.stage = i
 		switch s.rule {
@@ -253,11 +270,20 @@ func (x *explainer) starve(st *standing, why marker) {
 			if s.rule == free {
 				able = (*kind).vacant
 			}
-			if slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && k.admits(t, at) }) {
+			if gauged != s.at && (s.rule == free || len(k.needs) == 1) {
+				gauged, eligible = s.at, x.gauge(st, s.at, around)
+			}
+			switch {
+			case s.rule == qualified && gauged == s.at:
+				if eligible {
+					continue
+				}
+			case s.rule == free && x.host.looked: // the survey has tried the same
+			case slices.ContainsFunc(around, func(at index.Place) bool { return able(k, at) && k.admits(t, at) }):
 				continue
 			}
-			if s.rule == free {
-				x.gauge(st, k, around)
+			if s.rule == qualified {
+				st.lack = 0 // of what is not there at all
 			}
 			x.excuse(why, x.plan, s.at, t, around, able)
 			return

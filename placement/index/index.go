@@ -44,6 +44,7 @@ type Snapshot struct {
 	aggregates numbers[resource.AggregateID]
 
 	byClass, byTrait, byMember postings
+	byShape, byRoom            sorted[struct{}]
 }
 
 // Place is a provider in its tree.
@@ -79,6 +80,7 @@ func Build(rows []Row) *Snapshot {
 			places = append(places, Place{t, i})
 		}
 	}
+	s.arrange()
 	slices.SortFunc(places, func(a, b Place) int { return order(a.Node().ID, b.Node().ID) })
 	for _, p := range places {
 		s.owner.append(p.Node().ID, p.Tree.Root)
@@ -160,6 +162,7 @@ func (s *Snapshot) post(old, fresh *Tree) {
 	s.byClass = s.byClass.move(fresh.Root, old.Classes, fresh.Classes)
 	s.byTrait = s.byTrait.move(fresh.Root, old.Traits, fresh.Traits)
 	s.byMember = s.byMember.move(fresh.Root, old.Aggregates, fresh.Aggregates)
+	s.orders(old, fresh)
 }
 
 // Use gives a snapshot in which these providers are used so much, and all else is as before: also their generations, which say as of
@@ -192,6 +195,7 @@ func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
 	next.trees = s.trees.edit(func(d *draft[*Tree]) {
 		for root, t := range fresh {
 			t.Shape = t.shape()
+			next.orders(s.Lookup(root), t)
 			d.put(root, t)
 		}
 	})

@@ -34,6 +34,7 @@ type call struct {
 	negotiated bool              // version is what the client asked for
 	values     map[string]string // of the path's variables
 	route      *route            // nil: the path is none
+	sent       []byte            // the request's body, once it is read
 	status     int               // as sent; 0: nothing was sent
 	size       int64             // of the body
 	scheme     string            // as a proxy says; empty: ours
@@ -67,13 +68,15 @@ func (c *call) query() (url.Values, error) {
 // parseQuery is url.ParseQuery as lenient as the original: a % that begins no byte stands for itself, and a semicolon separates as & does.
 func parseQuery(raw string) url.Values {
 	q := url.Values{}
-	for pair := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' || r == ';' }) {
+	for pair := range strings.FieldsFuncSeq(raw, separator) {
 		key, value, _ := strings.Cut(pair, "=")
 		key = unescape(key)
 		q[key] = append(q[key], unescape(value))
 	}
 	return q
 }
+
+func separator(r rune) bool { return r == '&' || r == ';' }
 
 func unescape(text string) string {
 	if plain, err := url.QueryUnescape(text); err == nil {
@@ -109,6 +112,7 @@ func (c *call) read(body api.Body, into any) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "placement.server", "the request body broke off: %w", err)
 	}
+	c.sent = data
 	return c.server.bodies.Read(body, c.version, data, into)
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -18,30 +19,30 @@ import (
 
 func shuffle(n int, swap func(i, j int)) { rand.Shuffle(n, swap) }
 
-// ask reads the query of a question for candidates, and the snapshot that answers it.
-func (c *call) ask() (resource.Ask, *index.Snapshot, error) {
+// ask reads the query of a question for candidates, and the snapshot that answers it. unknown says which names there are not.
+func (c *call) ask() (ask resource.Ask, snapshot *index.Snapshot, unknown, err error) {
 	values, err := c.query()
 	if err != nil {
-		return resource.Ask{}, nil, err
+		return ask, nil, nil, err
 	}
-	ask, err := api.ParseAsk(c.version, values)
-	if err != nil {
-		return resource.Ask{}, nil, err
+	if ask, err = api.ParseAsk(c.version, values); err != nil {
+		return ask, nil, nil, err
 	}
-	if err := c.server.names.check(c.ctx(), ask.Groups, ask.RootRequired, ask.RootForbidden); err != nil {
-		return resource.Ask{}, nil, err
-	}
+	unknown = c.server.names.check(c.ctx(), ask.Groups, ask.RootRequired, ask.RootForbidden)
 	ask.Flat = c.version < sinceNestedCandidates
-	snapshot, err := c.fresh()
-	return ask, snapshot, err
+	snapshot, err = c.fresh()
+	return ask, snapshot, unknown, err
 }
 
 // candidates is GET /allocation_candidates. A large answer is sent in parts while the rest is still being found, so what it takes of
 // memory does not grow with it.
 func (c *call) candidates() error {
-	ask, snapshot, err := c.ask()
+	ask, snapshot, unknown, err := c.ask()
 	if err != nil {
 		return err
+	}
+	if unknown != nil {
+		return c.candidatesOfUnknown(ask, snapshot, unknown)
 	}
 	c.modified(time.Time{})
 	w := newAnswerWriter(c, snapshot, ask)
@@ -179,8 +180,8 @@ func oneLine(text string) string {
 // explain is GET /berth/v1/explain: why the same query would find nothing, or that it would not.
 func (c *call) explain() error {
 	c.version = api.Latest // the answer is Berth's own, and the question that of the newest microversion
-	ask, snapshot, err := c.ask()
-	if err != nil {
+	ask, snapshot, unknown, err := c.ask()
+	if err = cmp.Or(unknown, err); err != nil {
 		return err
 	}
 	why, err := c.why(snapshot, ask)

@@ -64,7 +64,11 @@ func (c *call) listProviders() error {
 		return err
 	}
 	if err := c.server.names.check(c.ctx(), []resource.Group{q.Group}); err != nil {
-		return err
+		if err = c.unknownInList(q, err); err != nil {
+			return err
+		}
+		c.modified(time.Time{})
+		return c.list("resource_providers", 0, nil)
 	}
 	list, err := c.server.store.Providers(c.ctx(), store.Filter{Name: q.Name, ID: q.ID, InTree: q.Group.InTree,
 		MemberOf: q.Group.MemberOf, NotMemberOf: q.Group.NotMemberOf})

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -30,8 +31,30 @@ func (c *call) reshape() error {
 	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
 		c.refused(err, claims, slices.Collect(maps.Keys(inventories)))
-		return err
+		return c.firstStale(inventories, err)
 	}
 	c.refresh(change)
 	return c.none(http.StatusNoContent)
+}
+
+// firstStale is why a reshape is refused: of several reasons that of the first provider in the body which is not there or has changed, as
+// in the original; else the one that was found.
+func (c *call) firstStale(inventories map[provider.ID]store.NewInventories, found error) error {
+	if !fault.Is(found, fault.Invalid) && !fault.Is(found, fault.Conflict) && !fault.Is(found, fault.NoCapacity) {
+		return found
+	}
+	for _, id := range api.Names(c.sent, "inventories") {
+		want, named := inventories[provider.ID(id)]
+		p, err := c.server.store.Provider(c.ctx(), provider.ID(id))
+		switch {
+		case !named || err != nil && !fault.Is(err, fault.NotFound):
+			return found
+		case err != nil:
+			return fault.New(fault.Invalid, "placement.server", "there is no resource provider %s, which the inventories name", id).WithCode(api.CodeProviderNotFound)
+		case p.Generation != want.Generation:
+			return fault.New(fault.Conflict, "placement.server", "resource provider generation conflict: that of %s is %d, and %d was given", id, p.Generation, want.Generation).
+				WithCode(api.CodeConcurrentUpdate)
+		}
+	}
+	return found
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"maps"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ type verb struct {
 	handle func(*call) error
 	since  api.Version
 	absent int  // the status before since: 404 unless it says otherwise
+	media  bool // media types are looked at before since is
 	body   bool // the request has to have JSON
 	answer bool // the answer is JSON, and the client has to accept it
 }
@@ -46,6 +46,8 @@ func routes() []route {
 	type verbs = map[string]verb
 	emptying := plain(5, "resource_providers:inventories:delete", (*call).deleteInventories)
 	emptying.absent = http.StatusMethodNotAllowed
+	listing, replacing := read(1, "resource_providers:aggregates:list", (*call).listAggregates), write(1, "resource_providers:aggregates:update", (*call).replaceAggregates)
+	listing.media, replacing.media = true, true
 	table := []route{
 		{path: "/", verbs: verbs{"GET": {handle: (*call).versions}}},
 		{path: "", verbs: verbs{"GET": {handle: (*call).versions}}},
@@ -68,8 +70,8 @@ func routes() []route {
 		{path: "/resource_providers/{uuid}/usages", verbs: verbs{
 			"GET": read(0, "resource_providers:usages", (*call).providerUsages)}},
 		{path: "/resource_providers/{uuid}/aggregates", verbs: verbs{
-			"GET": read(1, "resource_providers:aggregates:list", (*call).listAggregates),
-			"PUT": write(1, "resource_providers:aggregates:update", (*call).replaceAggregates)}},
+			"GET": listing,
+			"PUT": replacing}},
 		{path: "/resource_providers/{uuid}/allocations", verbs: verbs{
 			"GET": read(0, "resource_providers:allocations:list", (*call).providerAllocations)}},
 		{path: "/resource_providers/{uuid}/traits", verbs: verbs{
@@ -136,31 +138,32 @@ func (r *route) match(parts []string) (map[string]string, bool) {
 
 // admit holds a request against what its verb demands.
 func (v verb) admit(c *call, r *route) error {
+	if v.media {
+		if err := v.admitMedia(c); err != nil {
+			return err
+		}
+	}
 	if c.version < v.since {
 		if v.absent == http.StatusMethodNotAllowed {
 			return notAllowed(c, r)
 		}
 		return status(http.StatusNotFound, "The resource could not be found.")
 	}
+	if err := v.admitMedia(c); err != nil {
+		return err
+	}
+	return c.allowed(v.rule)
+}
+
+// admitMedia looks at what the request sends and takes.
+func (v verb) admitMedia(c *call) error {
 	if v.body {
 		if err := c.wantJSON(); err != nil {
 			return err
 		}
 	}
 	if v.answer && !accepts(c.r.Header) {
-		return status(http.StatusNotAcceptable, "Only application/json is provided")
-	}
-	return c.allowed(v.rule)
-}
-
-// wantJSON refuses a body of another content type than JSON.
-func (c *call) wantJSON() error {
-	given := c.r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(given); err != nil || media != "application/json" {
-		if given == "" {
-			given = "None"
-		}
-		return status(http.StatusUnsupportedMediaType, "The media type %s is not supported, use application/json", given)
+		return status(http.StatusNotAcceptable, "Only %s is provided", jsonType)
 	}
 	return nil
 }
@@ -168,27 +171,4 @@ func (c *call) wantJSON() error {
 func notAllowed(c *call, r *route) error {
 	c.w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(r.verbs)), ", "))
 	return status(http.StatusMethodNotAllowed, "The method %s is not allowed for this resource.", c.r.Method)
-}
-
-// accepts says whether a client takes JSON: no Accept header, or one with a range that covers it and is not refused by q=0.
-func accepts(h http.Header) bool {
-	lines := h.Values("Accept")
-	if len(lines) == 0 {
-		return true
-	}
-	given := false
-	for item := range strings.SplitSeq(strings.Join(lines, ","), ",") {
-		if item = strings.TrimSpace(item); item == "" {
-			continue
-		}
-		given = true
-		media, params, err := mime.ParseMediaType(item)
-		if err != nil || strings.Trim(params["q"], "0.") == "" && params["q"] != "" {
-			continue
-		}
-		if media == "application/json" || media == "application/*" || media == "*/*" {
-			return true
-		}
-	}
-	return !given
 }

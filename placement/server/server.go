@@ -14,6 +14,7 @@
 //   - PUT /resource_providers/{uuid} has Last-Modified also at the first change of a provider.
 //   - A claim that is refused leaves nothing behind. In the original the consumer may stay, with generation 0.
 //   - Amounts are added once when the unsuffixed group and a suffixed one take from one inventory and no policy is given.
+//   - Names do not end in a newline, and what half of a surrogate pair stands for is refused.
 //   - /healthz, /metrics and /berth/v1/explain are there, the first two for everybody.
 //   - The number of request groups, the length of the request line and the size of bodies have limits.
 package server

@@ -177,19 +177,56 @@ func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (chang
 
 // DeleteClass removes a custom class. NotFound; Invalid: a standard one; Conflict: a provider has inventory of it.
 func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
-	return s.write(ctx, "DeleteClass", func(tx *sqldb.Tx) error {
-		class, err := findCustomClass(ctx, tx, name)
-		if err != nil {
+	return s.write(ctx, "DeleteClass", func(tx *sqldb.Tx) error { return deleteClass(ctx, tx, name) })
+}
+
+// deleteClass waits for those who are adding inventories of the class, and sees them; who comes later sees in keepClasses that it is gone.
+func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) error {
+	latest := ""
+	switch tx.Dialect {
+	case sqldb.PostgreSQL: // what the transaction sees is settled by its first SELECT, so the waiting has to come before
+		if _, err := tx.Exec(ctx, "LOCK TABLE inventories IN SHARE MODE"); err != nil {
 			return err
 		}
-		var uses int
-		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM inventories WHERE resource_class_id = ?", class.id).Scan(&uses); err != nil {
-			return err
-		}
-		if uses > 0 {
-			return fault.New(fault.Conflict, "", "the resource class %s is in use: %d providers have inventory of it", name, uses)
-		}
-		_, err = tx.Exec(ctx, "DELETE FROM resource_classes WHERE id = ?", class.id)
+	case sqldb.MySQL:
+		latest = " LOCK IN SHARE MODE" // sees what others added since this transaction began
+	}
+	class, err := findCustomClass(ctx, tx, name)
+	if err != nil {
 		return err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM resource_classes WHERE id = ?", class.id); err != nil {
+		return err
+	}
+	uses := 0
+	err = each(ctx, tx, "SELECT resource_provider_id FROM inventories WHERE resource_class_id = ?"+latest, []any{class.id}, func(*sql.Rows) error {
+		uses++
+		return nil
 	})
+	if err == nil && uses > 0 { // then the class stays, with all else of this transaction
+		err = fault.New(fault.Conflict, "", "the resource class %s is in use: %d providers have inventory of it", name, uses)
+	}
+	return err
+}
+
+// keepClasses keeps custom classes from going before this transaction ends, which has just added inventories of them. When one has gone
+// since it was read, the transaction starts afresh and does not find it. (The nodes of a Galera cluster do not know each other's locks.)
+func keepClasses(ctx context.Context, tx *sqldb.Tx, numbers ...int64) error {
+	custom := slices.DeleteFunc(numbers, func(n int64) bool { return n < firstCustomClass })
+	if len(custom) == 0 || tx.Dialect == sqldb.SQLite { // where writers take turns
+		return nil
+	}
+	share := " LOCK IN SHARE MODE"
+	if tx.Dialect == sqldb.PostgreSQL {
+		share = " FOR KEY SHARE"
+	}
+	found := 0
+	err := each(ctx, tx, "SELECT id FROM resource_classes WHERE id IN ("+marks(len(custom))+")"+share, anys(custom), func(*sql.Rows) error {
+		found++
+		return nil
+	})
+	if err == nil && found < len(custom) {
+		return sqldb.Retry(concurrent("a resource class was deleted at the same moment"))
+	}
+	return err
 }

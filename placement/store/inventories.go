@@ -90,15 +90,19 @@ func (s *Store) setInventories(ctx context.Context, tx *sqldb.Tx, p providerRow,
 		return nil, err
 	}
 	var more [][]any
+	var added []int64
 	for _, class := range classes {
 		if _, ok := have[class]; !ok {
-			more = append(more, s.inventoryRow(p, numbers[class], all[class]))
+			more, added = append(more, s.inventoryRow(p, numbers[class], all[class])), append(added, numbers[class])
 		} else if _, err := s.updateInventory(ctx, tx, p, numbers[class], all[class]); err != nil {
 			return nil, err
 		}
 		delete(have, class)
 	}
-	return have, again(insert(ctx, tx, "inventories", inventoryColumns, more))
+	if err := insert(ctx, tx, "inventories", inventoryColumns, more); err != nil {
+		return nil, again(err)
+	}
+	return have, keepClasses(ctx, tx, added...)
 }
 
 const inventoryColumns = "created_at, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio"
@@ -178,7 +182,10 @@ func (s *Store) AddInventory(ctx context.Context, id provider.ID, class resource
 		if sqldb.IsDuplicate(err) {
 			return concurrent("the resource provider %s has an inventory of %s already", p.ID, class)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return keepClasses(ctx, tx, numbers[class])
 	})
 }
 

@@ -2,10 +2,12 @@ package store
 
 import (
 	"testing"
+	"time"
 
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
 )
 
 func traitNames(list []Trait) (all []resource.Trait) {
@@ -28,7 +30,7 @@ func testTraits(t *testing.T, s *Store) {
 	now, change, err := s.ReplaceTraits(ctx, id(1), 1, []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_B"})
 	ok(t, err)
 	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Generation: 2})
-	equal(t, "traits", traitNames(now.Traits), "[CUSTOM_B HW_NIC_SRIOV]")
+	equal(t, "traits", traitNames(now.Traits), "[HW_NIC_SRIOV CUSTOM_B]")
 	_, change, err = s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{"CUSTOM_B", "HW_NIC_SRIOV"})
 	ok(t, err)
 	equal(t, "generation when nothing changes", change.Generation, 2)
@@ -47,10 +49,13 @@ func testTraits(t *testing.T, s *Store) {
 		filter TraitFilter
 		want   string
 	}{
-		{TraitFilter{Prefix: "CUSTOM_"}, "[CUSTOM_A_100% CUSTOM_B]"},
-		{TraitFilter{Prefix: "CUSTOM__"}, "[]"}, // no pattern
+		{TraitFilter{Prefix: "CUSTOM_"}, "[CUSTOM_B CUSTOM_A_100%]"},
+		{TraitFilter{Prefix: "custom__"}, "[CUSTOM_B CUSTOM_A_100%]"}, // a pattern, as LIKE has them
+		{TraitFilter{Prefix: "CUSTOM_%%0_"}, "[CUSTOM_A_100%]"},
+		{TraitFilter{Prefix: "CUSTOM_%1%1"}, "[]"},
+		{TraitFilter{Prefix: "CUSTOM_B_"}, "[]"},
 		{TraitFilter{Prefix: "CUSTOM_", Associated: &no}, "[CUSTOM_A_100%]"},
-		{TraitFilter{Associated: &yes}, "[CUSTOM_B HW_NIC_SRIOV]"},
+		{TraitFilter{Associated: &yes}, "[HW_NIC_SRIOV CUSTOM_B]"},
 		{TraitFilter{In: []resource.Trait{"HW_NIC_SRIOV", "CUSTOM_NO"}}, "[HW_NIC_SRIOV]"},
 		{TraitFilter{In: []resource.Trait{}}, "[]"},
 	} {
@@ -105,5 +110,58 @@ func testClasses(t *testing.T, s *Store) {
 	ok(t, err)
 	if c.Modified.IsZero() {
 		t.Error("no time")
+	}
+}
+
+// testClassRace deletes a class while an inventory of it is being added, each before the other has ended: one of the two is refused.
+func testClassRace(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	add := func(tx *sqldb.Tx) error {
+		p, err := findProvider(ctx, tx, id(1))
+		if err == nil {
+			var numbers map[resource.Class]int64
+			if numbers, err = classNumbers(ctx, tx, []resource.Class{"CUSTOM_RACE"}); err == nil {
+				err = insert(ctx, tx, "inventories", inventoryColumns, [][]any{s.inventoryRow(p, numbers["CUSTOM_RACE"], resource.Whole(1))})
+			}
+			if err == nil {
+				err = keepClasses(ctx, tx, numbers["CUSTOM_RACE"])
+			}
+		}
+		return err
+	}
+	drop := func(tx *sqldb.Tx) error { return deleteClass(ctx, tx, "CUSTOM_RACE") }
+	for i, c := range []struct{ first, second func(*sqldb.Tx) error }{{add, drop}, {drop, add}} {
+		must(s.EnsureClass(ctx, "CUSTOM_RACE"))
+		begun, ended, results := make(chan bool, 9), make(chan bool), make(chan error, 2)
+		go func() {
+			results <- s.write(ctx, "first", func(tx *sqldb.Tx) error {
+				err := c.first(tx)
+				begun <- true
+				select { // the other has come through already, or waits for us
+				case <-ended:
+				case <-time.After(200 * time.Millisecond):
+				}
+				return err
+			})
+		}()
+		<-begun
+		err := s.write(ctx, "second", c.second)
+		close(ended)
+		if other := <-results; (err == nil) == (other == nil) {
+			t.Errorf("%d: %v and %v, one of them should be refused", i, other, err)
+		}
+		orphans := 0
+		ok(t, s.read(ctx, "orphans", func(tx *sqldb.Tx) error {
+			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM inventories WHERE resource_class_id NOT IN (SELECT id FROM resource_classes)").Scan(&orphans)
+		}))
+		equal(t, "inventories without a class", orphans, 0)
+		_, err = s.DeleteInventory(ctx, id(1), "CUSTOM_RACE")
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			t.Error(err)
+		}
+		if err := s.DeleteClass(ctx, "CUSTOM_RACE"); err != nil && !fault.Is(err, fault.NotFound) {
+			t.Error(err)
+		}
 	}
 }

@@ -22,28 +22,46 @@ type Trait struct {
 // TraitFilter selects traits; the zero value selects all.
 type TraitFilter struct {
 	In         []resource.Trait // name=in:…; nil: any name
-	Prefix     string           // name=startswith:…
+	Prefix     string           // name=startswith:…, with LIKE's wildcards
 	Associated *bool            // some provider has it, or none has
 }
 
-// ProviderTraits is the traits of one provider, by name, at one generation.
+// ProviderTraits is the traits of one provider, oldest first, at one generation.
 type ProviderTraits struct {
 	Generation int
 	Traits     []Trait
 }
 
-// Traits lists the traits that pass the filter, by name. Names that do not exist are left out.
+// Traits lists the traits that pass the filter, oldest first. Names that do not exist are left out.
 func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, err error) {
 	err = s.read(ctx, "Traits", func(tx *sqldb.Tx) error {
 		rows, err := findTraits(ctx, tx, filter.where(), anys(filter.In)...)
 		list = traitsOf(rows)
 		return err
 	})
-	list = slices.DeleteFunc(list, func(t Trait) bool {
-		n := len(filter.Prefix) // case does not count, as in LIKE on SQLite and MariaDB
-		return len(t.Name) < n || !strings.EqualFold(string(t.Name[:n]), filter.Prefix)
-	})
+	list = slices.DeleteFunc(list, func(t Trait) bool { return !like(string(t.Name), filter.Prefix+"%") })
 	return list, err
+}
+
+// like is SQL's LIKE on SQLite and MariaDB, which the original gives a prefix to as it comes: case does not count, % stands for any text
+// and _ for any character.
+func like(text, pattern string) bool {
+	t, p, star, from := 0, 0, -1, 0
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '%':
+			star, from = p, t
+			p++
+		case p < len(pattern) && (pattern[p] == '_' || strings.EqualFold(pattern[p:p+1], text[t:t+1])):
+			t, p = t+1, p+1
+		case star >= 0: // the last % takes one character more
+			from++
+			t, p = from, star+1
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "%") == ""
 }
 
 // where spells the filter for a trait t, but for the prefix: LIKE means something else in every dialect.
@@ -70,9 +88,9 @@ type traitRow struct {
 	id int64
 }
 
-// findTraits reads the traits t of a condition, by name.
+// findTraits reads the traits t of a condition, oldest first.
 func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []traitRow, err error) {
-	err = each(ctx, tx, "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "+where, args, func(rows *sql.Rows) error {
+	err = each(ctx, tx, "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "+where+" ORDER BY t.id", args, func(rows *sql.Rows) error {
 		var t traitRow
 		var at stamps
 		err := rows.Scan(&t.id, &t.Name, &at.created, &at.updated)
@@ -80,7 +98,6 @@ func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (l
 		list = append(list, t)
 		return err
 	})
-	slices.SortFunc(list, func(a, b traitRow) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	return list, err
 }
 

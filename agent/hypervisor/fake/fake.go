@@ -219,9 +219,10 @@ type file struct {
 }
 
 type fileDevice struct {
-	Address  string      `json:"address"`
-	Request  string      `json:"request_id"`
-	Provider provider.ID `json:"provider,omitempty"`
+	Address   string      `json:"address"`
+	Request   string      `json:"request_id"`
+	Provider  provider.ID `json:"provider,omitempty"`
+	Unmanaged bool        `json:"unmanaged,omitempty"`
 }
 
 type filePart struct {
@@ -266,7 +267,7 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 			if err != nil {
 				return nil, fault.New(fault.Internal, op, "%s: %w", name, err)
 			}
-			g.Devices = append(g.Devices, hypervisor.Device{Address: address, Request: d.Request, Provider: d.Provider})
+			g.Devices = append(g.Devices, hypervisor.Device{Address: address, Request: d.Request, Provider: d.Provider, Unmanaged: d.Unmanaged})
 		}
 		guests = append(guests, g)
 	}
@@ -281,7 +282,7 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 		f.Parts = append(f.Parts, filePart(p))
 	}
 	for _, d := range g.Devices {
-		f.Devices = append(f.Devices, fileDevice{Address: d.Address.String(), Request: d.Request, Provider: d.Provider})
+		f.Devices = append(f.Devices, fileDevice{Address: d.Address.String(), Request: d.Request, Provider: d.Provider, Unmanaged: d.Unmanaged})
 	}
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {

@@ -116,6 +116,13 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		must(t, h.Build(t.Context(), g))
 		has(t, open(t), g)
 	})
+	t.Run("devices that it does not manage are remembered as such", func(t *testing.T) {
+		h := open(t)
+		g := Guest("a", 1, 2)
+		g.Devices[0].Unmanaged = true
+		must(t, h.Build(t.Context(), g))
+		has(t, open(t), g)
+	})
 }
 
 func oneHolder(t *testing.T, h hypervisor.Hypervisor) {

@@ -90,7 +90,7 @@ error "placement.undefined_code"
 
 1.39 GET /traits?name=in:CUSTOM_RED,HW_CPU_X86_AVX,CUSTOM_BLUE
 200 | last-modified, no-cache
-{"traits":["CUSTOM_RED","HW_CPU_X86_AVX"]}
+{"traits":["HW_CPU_X86_AVX","CUSTOM_RED"]}
 
 1.39 GET /traits?name=startswith:CUSTOM_
 200 | last-modified, no-cache
@@ -128,15 +128,15 @@ error "placement.undefined_code"
 
 1.39 PUT /resource_providers/$host/traits {"resource_provider_generation":0,"traits":["HW_CPU_X86_AVX","CUSTOM_RED"]}
 200 | last-modified, no-cache
-{"resource_provider_generation":1,"traits":["CUSTOM_RED","HW_CPU_X86_AVX"]}
+{"resource_provider_generation":1,"traits":["HW_CPU_X86_AVX","CUSTOM_RED"]}
 
 1.39 GET /resource_providers/$host/traits
 200 | last-modified, no-cache
-{"resource_provider_generation":1,"traits":["CUSTOM_RED","HW_CPU_X86_AVX"]}
+{"resource_provider_generation":1,"traits":["HW_CPU_X86_AVX","CUSTOM_RED"]}
 
 1.39 GET /traits?associated=true
 200 | last-modified, no-cache
-{"traits":["CUSTOM_RED","HW_CPU_X86_AVX"]}
+{"traits":["HW_CPU_X86_AVX","CUSTOM_RED"]}
 
 1.39 PUT /resource_providers/$host/traits {"resource_provider_generation":0,"traits":[]}
 409

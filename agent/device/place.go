@@ -1,0 +1,64 @@
+package device
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// Place is ClaimAll for a server with NUMA cells: it finds a place on the host for its parts from where the devices of all requests are near
+// enough, as the scheduler does. host is what others leave over; Place itself counts the free devices of each node. at is where the
+// server lies already: then it stays there. Without parts it lies nowhere, and nothing is too far.
+func (s Set) Place(holder resource.ConsumerID, requests []pci.Request, parts []numa.Part, at []numa.Placed, host numa.Host) (Set, []Claim, []numa.Placed, Refusal) {
+	if len(parts) == 0 {
+		set, picked, refusal := s.ClaimAll(holder, requests, Near{})
+		return set, picked, nil, refusal
+	}
+	near := func(nodes []int) Near { return Near{Nodes: nodes, Cells: host.Cells} }
+	if len(at) == 0 {
+		host.Free = s.freeByNode()
+		var unfit numa.Refusal
+		at, unfit = numa.Fit(host, numa.Guest{Parts: parts, Devices: len(requests) > 0}, numa.Judge{
+			Accept: func(nodes []int) numa.Refusal {
+				_, _, refusal := s.ClaimAll(holder, requests, near(nodes))
+				return numa.Refusal{Reason: string(refusal)}
+			},
+			Far: func(nodes []int) int {
+				_, picked, _ := s.ClaimAll(holder, requests, near(nodes))
+				return near(nodes).Far(picked, requests)
+			},
+		})
+		if unfit != (numa.Refusal{}) {
+			return s, nil, nil, Refusal(strings.TrimSuffix(unfit.Reason+": "+unfit.Nearest, ": "))
+		}
+	}
+	set, picked, refusal := s.ClaimAll(holder, requests, near(nodes(at)))
+	if refusal != "" {
+		return s, nil, nil, refusal
+	}
+	return set, picked, at, ""
+}
+
+// nodes are those on which a guest lies, rising.
+func nodes(at []numa.Placed) []int {
+	var out []int
+	for _, p := range at {
+		out = append(out, p.Node)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// freeByNode counts the devices of each NUMA node that an alias could be given.
+func (s Set) freeByNode() map[int]int {
+	out := map[int]int{}
+	for _, e := range s.Entries() {
+		if e.State == Available && !e.Spent && !e.ForPorts {
+			out[e.Device.NUMANode]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,366 @@
+package loop
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/hypervisor/fake"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// wholePF is a server with a PF.
+func (w *world) wholePF(id, name string) host.Server {
+	s, p := w.want(id), w.provider(name)
+	s.Requests = []host.Request{{ID: "r-" + id, Alias: "pf", Count: 1, Class: pfOf, VendorID: "8086", ProductID: "1572", Type: "type-PF", Providers: []string{string(p.ID)}}}
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	w.ledger.allocations[resource.ConsumerID(id)][p.ID] = resource.Amounts{pfOf: 1}
+	return s
+}
+
+// Rows of 7.1 about a PF that a guest holds.
+func TestRowsOfAHeldPF(t *testing.T) {
+	held := func(w *world) (stop func() error, view provider.Provider) {
+		rules(w, pfRule)
+		_, stop = w.begin()
+		w.office.assign(w.wholePF("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		return stop, w.provider(name1)
+	}
+	same := func(w *world, view provider.Provider) {
+		w.t.Helper()
+		if p := w.provider(name1); p.ID != view.ID || !maps.Equal(p.Inventories, view.Inventories) || !slices.Equal(p.Traits, view.Traits) || w.total(name1, pfOf) != 1 {
+			w.t.Errorf("%+v, before %+v", p, view)
+		}
+	}
+	story(t, "I14: its rule is removed", func(t *testing.T, w *world) {
+		stop, view := held(w)
+		stop = w.restart(stop, `{"vendor_id":"ffff"}`)
+		for range 3 {
+			same(w, view)
+			contains(t, w.office.conditions(), pf1, "s1", "until the server is gone")
+			time.Sleep(time.Minute)
+		}
+		if w.provider(name2).ID != "" {
+			t.Error("the other PF, which is free, is still there")
+		}
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		if w.share("s1", name1, pfOf) != 1 {
+			t.Error("the agent took the allocation away")
+		}
+		w.free("s1")
+		w.until("it is gone", func() bool { return w.provider(name1).ID == "" && w.office.conditions() == "" })
+		stop = w.restart(stop, `{"vendor_id":"ffff"}`)
+		if w.provider(name1).ID != "" || w.office.conditions() != "" {
+			t.Errorf("%+v %q", w.provider(name1), w.office.conditions())
+		}
+		must(t, stop())
+		w.consistent()
+	})
+	story(t, "I15: the configuration turns to its VFs", func(t *testing.T, w *world) {
+		stop, view := held(w)
+		must(t, stop())
+		writes := w.writes()
+		rules(w, vfRule)
+		contains(t, w.refusedStart(fault.Invalid), "0000:3b:00.1", "server s1 holds its PF "+pf1)
+		if w.writes() != writes {
+			t.Errorf("%d writes", w.writes()-writes)
+		}
+		same(w, view)
+		rules(w, pfRule)
+		_, stop = w.begin()
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "I16: the host reports it no more", func(t *testing.T, w *world) {
+		stop, view := held(w)
+		w.machine.remove(pf1)
+		stop = w.restart(stop, pfRule)
+		for range 3 {
+			same(w, view)
+			contains(t, w.office.conditions(), pf1, "s1")
+			time.Sleep(time.Minute)
+		}
+		must(t, stop())
+		w.consistent("s1")
+	})
+}
+
+// S1: what device_spec says of managed comes to the hypervisor with the device; nothing is yes. It counts as it was when the device was
+// claimed until it is freed (K3, K24).
+func TestManaged(t *testing.T) {
+	device := func(w *world) (d hypervisor.Device) {
+		w.t.Helper()
+		if list := w.guest("s1").Devices; len(list) == 1 && list[0].Address.String() == "0000:3b:00.1" {
+			return list[0]
+		}
+		w.t.Fatalf("%+v", w.guest("s1"))
+		return d
+	}
+	for tag, unmanaged := range map[string]bool{"": false, `,"managed":"yes"`: false, `,"managed":"no"`: true} {
+		story(t, "S1 "+tag, func(t *testing.T, w *world) {
+			rules(w, strings.TrimSuffix(vfRule, "}")+tag+"}")
+			_, stop := w.begin()
+			w.office.assign(w.want("s1", name1))
+			w.untilPhase(host.Running, "s1")
+			if d := device(w); d.Unmanaged != unmanaged {
+				t.Errorf("%+v", d)
+			}
+			must(t, stop())
+		})
+	}
+	story(t, "K24 the tag is dropped while a guest has the device", func(t *testing.T, w *world) {
+		rules(w, strings.TrimSuffix(vfRule, "}")+`,"managed":false,"live_migratable":true}`)
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		stop = w.restart(stop, vfRule)
+		s.Build = 1 // the guest is built anew with what it has
+		w.office.assign(s)
+		w.until("it is built anew", func() bool { return w.office.guest("s1").Build == 1 })
+		if d := device(w); !d.Unmanaged {
+			t.Errorf("%+v", d)
+		}
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		w.office.forget()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		if d := device(w); d.Unmanaged {
+			t.Errorf("%+v", d)
+		}
+		must(t, stop())
+	})
+}
+
+// S2: where the hypervisor cannot migrate guests with devices live, an entry that says they can be is refused at the start.
+func TestS2LiveMigratableOnAnOldHypervisor(t *testing.T) {
+	story(t, "S2", func(t *testing.T, w *world) {
+		guests, err := fake.New(w.dir+"/old", hypervisor.Capacity{VCPUs: 8, MemoryMB: 1024, DiskGB: 10, NoLive: "QEMU is older than 8.2.2"})
+		must(t, err)
+		w.guests, w.options.Hypervisor = guests, guests
+		rules(w, strings.TrimSuffix(vfRule, "}")+`,"live_migratable":true}`)
+		contains(t, w.refusedStart(fault.Invalid), "live_migratable", "QEMU is older than 8.2.2")
+		if w.writes() != 0 {
+			t.Errorf("%d writes", w.writes())
+		}
+		rules(w, strings.TrimSuffix(vfRule, "}")+`,"live_migratable":false}`) // that is so anyway
+		_, stop := w.begin()
+		must(t, stop())
+	})
+}
+
+// G6: looks at the host that fall into the end of an evacuation free nothing: neither at the destination, where the guest is not built yet, nor
+// at the source, which comes back with what it had.
+func TestG6LooksDuringAnEvacuation(t *testing.T) {
+	story(t, "G6 the destination", func(t *testing.T, w *world) {
+		slow := make(chan struct{})
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "build" {
+				<-slow
+			}
+			return nil
+		}
+		a, stop := w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Claimed, "s1")
+		writes := w.writes()
+		for range 10 {
+			time.Sleep(time.Minute) // a look
+			if got := w.journalled().Claims(); len(got) != 1 || w.share("s1", name1, class) != 1 || w.writes() != writes {
+				t.Errorf("%+v, %d writes", got, w.writes()-writes)
+			}
+			for _, d := range a.Report().Devices {
+				if d.Address == "0000:3b:00.1" && (d.State != "claimed" || d.Holder != "s1") {
+					t.Errorf("%+v", d)
+				}
+			}
+		}
+		close(slow)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "G6 the source", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		m := off(w.moved(s, "m1")) // while the host was down: the migration has what was here, the server something elsewhere
+		w.ledger.allocations["s1"] = resource.Allocation{"elsewhere": {"VCPU": 1}}
+		w.office.forget()
+		w.office.assign(m)
+		_, stop = w.begin()
+		w.untilPhase(host.Stopped, "m1")
+		writes := w.writes()
+		time.Sleep(10 * time.Minute)
+		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "m1" || w.share("m1", name1, class) != 1 || w.writes() != writes ||
+			len(w.ledger.allocations["s1"]) != 1 {
+			t.Errorf("%v, %v, %d writes", got, w.ledger.allocations, w.writes()-writes)
+		}
+		w.office.assign()
+		w.untilPhase(host.Gone, "m1")
+		must(t, stop())
+		w.consistent()
+	})
+}
+
+// X8: the report says of each device which provider counts it, by the ID that Placement has, also where the provider was there before the
+// agent; and it says so once, not anew at each look. A VF that comes later has the same provider (T28).
+func TestX8DevicesAreReportedWithTheirProviders(t *testing.T) {
+	story(t, "X8 T17 T28", func(t *testing.T, w *world) {
+		const old = "33333333-3333-4333-8333-333333333333"
+		w.ledger.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1", Root: rootID}, {ID: old, Name: name1, Parent: rootID, Root: rootID,
+			Traits: []resource.Trait{"COMPUTE_MANAGED_PCI_DEVICE"}}}
+		rules(w, `[{"address":"0000:3b:00.*","product_id":"154c"},{"address":"0000:5e:00.0","product_id":"1572","physical_network":"p"}]`)
+		a, stop := w.begin()
+		w.machine.add("0000:3b:00.3", "154c", pf1)
+		w.until("three", func() bool { return w.total(name1, class) == 3 })
+		want := map[string]string{"0000:3b:00.1": old, "0000:3b:00.2": old, "0000:3b:00.3": old, pf2: ""}
+		got := map[string]string{}
+		for _, d := range a.Report().Devices {
+			got[d.Address] = d.Provider
+		}
+		if !maps.Equal(got, want) || string(w.provider(name1).ID) != old {
+			t.Errorf("%v, want %v", got, want)
+		}
+		must(t, stop())
+	})
+}
+
+// Z7: a reshape that Placement refuses ends a start, and is a condition of an agent that runs.
+func TestZ7AReshapeIsRefused(t *testing.T) {
+	refuses := func(call string) error {
+		if call == "Reshape" {
+			return fault.New(fault.Invalid, "test", "no such consumer type")
+		}
+		return nil
+	}
+	story(t, "Z7 at the start", func(t *testing.T, w *world) {
+		w.options.ReportInPlacement = false
+		_, stop := w.begin()
+		w.office.assign(w.legacy("s1", 1))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.options.ReportInPlacement, w.ledger.fail = true, refuses
+		contains(t, w.refusedStart(fault.Invalid), "no such consumer type")
+		w.ledger.fail = nil
+		_, stop = w.begin()
+		w.until("healed", func() bool { return w.share("s1", name1, class)+w.share("s1", name2, class) == 1 })
+		must(t, stop())
+		w.consistent("s1")
+	})
+	story(t, "Z7 later", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.ledger.fail = refuses
+		_, stop = w.begin()
+		w.lose("s1", name1)
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "no such consumer type") })
+		w.office.assign(w.want("s2", name2), host.Server{ID: "s1", Requests: w.want("s1", name1).Requests})
+		w.untilPhase(host.Running, "s2")
+		must(t, stop())
+	})
+}
+
+// M16: a guest that ran with the device has used it, also when its resize is reverted; one that was only expected has not.
+func TestM16ARevertedResize(t *testing.T) {
+	story(t, "M16 it ran", func(t *testing.T, w *world) {
+		w.once()
+		_, stop := w.begin()
+		s := w.want("s1")
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		m := off(w.moved(s, "m1"))
+		w.office.forget()
+		w.office.assign(m, w.gpu2("s1"))
+		w.untilPhase(host.Stopped, "m1")
+		w.untilPhase(host.Running, "s1")
+		w.until("it is reserved", func() bool { return w.reserved() == 1 })
+		w.office.forget()
+		w.office.assign(w.revert(s, m))
+		w.untilPhase(host.Running, "s1")
+		time.Sleep(3 * time.Minute)
+		if len(w.holders()) != 0 || w.reserved() != 1 || !w.spent() {
+			t.Errorf("%v, %+v", w.holders(), w.provider(gpuName))
+		}
+		must(t, stop())
+	})
+	story(t, "M16 it never came", func(t *testing.T, w *world) {
+		w.once()
+		_, stop := w.begin()
+		s := w.gpu("s1")
+		s.Incoming = true
+		w.office.assign(s)
+		w.untilPhase(host.Claimed, "s1")
+		w.office.assign()
+		w.untilPhase(host.Gone, "s1")
+		w.free("s1")
+		time.Sleep(3 * time.Minute)
+		if w.reserved() != 0 || w.spent() {
+			t.Errorf("%+v", w.provider(gpuName))
+		}
+		must(t, stop())
+	})
+}
+
+// gpu2 is gpu as the resized server asks for it.
+func (w *world) gpu2(id string) host.Server {
+	s := w.gpu(id)
+	s.Requests[0].ID = "r-new"
+	return s
+}
+
+// While nothing is reported devices are given as ever: those of a physical network too (S0), and a PF or its VFs, whoever comes first (S4, S5).
+func TestRowsOfLegacyTracking(t *testing.T) {
+	pf := func(w *world, id string) host.Server {
+		s := w.legacy(id, 1)
+		s.Requests[0].Alias, s.Requests[0].Class, s.Requests[0].ProductID, s.Requests[0].Type = "pf", pfOf, "1572", "type-PF"
+		return s
+	}
+	story(t, "S0 physical_network", func(t *testing.T, w *world) {
+		w.options.ReportInPlacement = false
+		rules(w, strings.TrimSuffix(vfRule, "}")+`,"physical_network":"physnet1"}`)
+		_, stop := w.begin()
+		w.office.assign(w.legacy("s1", 2))
+		w.untilPhase(host.Running, "s1")
+		if len(w.holders()) != 2 {
+			t.Errorf("%v", w.holders())
+		}
+		must(t, stop())
+		w.consistent("s1")
+	})
+	for row, order := range map[string][2]func(*world, string) host.Server{
+		"S4 a PF, then one of its VFs": {pf, func(w *world, id string) host.Server { return w.legacy(id, 1) }},
+		"S5 a VF, then its PF":         {func(w *world, id string) host.Server { return w.legacy(id, 1) }, pf},
+	} {
+		story(t, row, func(t *testing.T, w *world) {
+			w.options.ReportInPlacement = false
+			rules(w, `[{"product_id":"1572","address":"0000:3b:00.0"},{"product_id":"154c","address":"0000:3b:00.*"}]`)
+			_, stop := w.begin()
+			first := order[0](w, "s1")
+			w.office.assign(first)
+			w.untilPhase(host.Running, "s1")
+			w.office.assign(first, order[1](w, "s2"))
+			w.untilPhase(host.Failed, "s2")
+			contains(t, w.office.guest("s2").Message, "is unavailable because s1 holds")
+			must(t, stop())
+			w.consistent("s1")
+		})
+	}
+}

@@ -1,0 +1,268 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/fault"
+)
+
+// answered is what OpenStack's Glance 25 said, word for word but for the ids: an image without Keystone, and one that is not there.
+const (
+	answered = `{"hw_numa_nodes": "2", "trait:HW_CPU_X86_AVX2": "required", "hw_numa_cpus.0": "0", "name": "one", "disk_format": "raw", "container_format": "bare", "visibility": "%s", "size": 6, "virtual_size": 6, "status": "active", "checksum": "e80b5017098950fc58aad83c8c14978e", "protected": false, "min_ram": 512, "min_disk": 1, "owner": %s, "os_hidden": false, "os_hash_algo": "sha512", "os_hash_value": "e32ef1", "id": "i1", "created_at": "2026-11-21T01:02:51Z", "updated_at": "2026-11-21T01:06:25Z", "tags": [], "self": "/v2/images/i1", "file": "/v2/images/i1/file", "schema": "/v2/schemas/image"}`
+	missing  = "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  No image found with ID i1<br /><br />\n\n\n\n </body>\n</html>"
+	member   = `{"member_id": "p1", "image_id": "i1", "status": "pending", "created_at": "2026-11-21T01:06:25Z", "updated_at": "2026-11-21T01:06:25Z", "schema": "/v2/schemas/member"}`
+)
+
+// glance answers as it is told, and keeps what it was asked.
+type glance struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []*http.Request
+	tell  func(w http.ResponseWriter, r *http.Request)
+}
+
+func fake(t *testing.T, tell func(w http.ResponseWriter, r *http.Request)) *glance {
+	g := &glance{tell: tell}
+	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		g.asked = append(g.asked, r)
+		g.mu.Unlock()
+		g.tell(w, r)
+	}))
+	t.Cleanup(g.Close)
+	return g
+}
+
+func (g *glance) requests() []*http.Request {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]*http.Request(nil), g.asked...)
+}
+
+// client asks these servers in order, and does not wait between two tries.
+func client(t *testing.T, o Options) *Client {
+	t.Helper()
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.first = func(int) int { return 0 }
+	c.wait = func(context.Context) {}
+	return c
+}
+
+var (
+	ann   = identity.Identity{User: "ann", Project: "p1", Roles: []string{"member", "reader"}}
+	admin = identity.Identity{User: "root", Project: "p9", Roles: []string{"admin"}}
+)
+
+func TestAnImageIsRead(t *testing.T) {
+	g := fake(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, answered, "shared", "null") })
+	got, err := client(t, Options{Servers: []string{g.URL + "/v2/"}}).Image(t.Context(), ann, "ann:p1", "i1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"ID":"i1","Name":"one","Status":"active","Visibility":"shared","Owner":"","MinRAM":512,"MinDisk":1,"Size":6,"Properties":{"hw_numa_cpus.0":"0","hw_numa_nodes":"2","trait:HW_CPU_X86_AVX2":"required"}}`
+	type plain Image
+	if text, _ := json.Marshal(plain(got)); string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	r := g.requests()[0]
+	if r.URL.Path != "/v2/images/i1" || r.Header.Get("X-Auth-Token") != "ann:p1" || r.Header.Get("X-Tenant-Id") != "p1" || r.Header.Get("X-User-Id") != "ann" ||
+		r.Header.Get("X-Roles") != "member,reader" || r.Header.Get("X-Identity-Status") != "Confirmed" {
+		t.Errorf("asked %s with %v", r.URL, r.Header)
+	}
+}
+
+func TestOddValuesOfAnImage(t *testing.T) {
+	var i Image
+	if err := json.Unmarshal([]byte(`{"id": "i", "status": "queued", "name": null, "size": null, "min_ram": 0, "hw_numa_nodes": 2, "none": null, "flag": true}`), &i); err != nil {
+		t.Fatal(err)
+	}
+	if i.Name != "" || i.Size != 0 || len(i.Properties) != 2 || i.Properties["hw_numa_nodes"] != "2" || i.Properties["flag"] != "true" {
+		t.Errorf("%+v", i)
+	}
+	for _, text := range []string{`{}`, `{"id": "i"}`, `[]`, `{"id": "i", "status": 1}`, `{"id": "i", "status": "active", "min_ram": "much"}`} {
+		if err := json.Unmarshal([]byte(text), &i); err == nil {
+			t.Errorf("%s is taken for an image", text)
+		}
+	}
+}
+
+// Who may see an image, where the image service shows all to everybody.
+func TestVisibility(t *testing.T) {
+	for _, c := range []struct {
+		visibility, owner string
+		lent              int // status of the answer about the member p1
+		who               identity.Identity
+		seen              bool
+	}{
+		{"public", `"p2"`, 404, ann, true},
+		{"community", `"p2"`, 404, ann, true},
+		{"private", `"p1"`, 404, ann, true},
+		{"private", `null`, 404, ann, true},
+		{"private", `"p2"`, 404, ann, false},
+		{"private", `"p2"`, 200, ann, false},
+		{"private", `"p2"`, 404, admin, true},
+		{"shared", `"p2"`, 404, ann, false},
+		{"shared", `"p2"`, 403, ann, false},
+		{"shared", `"p2"`, 200, ann, true},
+		{"shared", `"p2"`, 200, identity.Identity{User: "system"}, false}, // of no project
+		{"shared", `"p2"`, 200, identity.Identity{User: "bob", Project: ".."}, false},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			g := fake(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.URL.Path, "/v2/images/i1/members/") {
+					w.WriteHeader(c.lent)
+					fmt.Fprint(w, member)
+					return
+				}
+				fmt.Fprintf(w, answered, c.visibility, c.owner)
+			})
+			_, err := client(t, Options{Servers: []string{g.URL}}).Image(t.Context(), c.who, "t", "i1")
+			if (err == nil) != c.seen || err != nil && !fault.Is(err, fault.NotFound) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestWhatTheImageServiceMaySay(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		body   string
+		kind   fault.Kind
+		says   string
+		tries  int
+	}{
+		{404, missing, fault.NotFound, "", 1},
+		{401, "", fault.Forbidden, "does not let the caller in (status 401)", 1},
+		{403, "", fault.Forbidden, "does not let the caller in (status 403)", 1},
+		{300, "{}", fault.Unavailable, "status 300, which is no answer of the Image API v2", 1},
+		{400, "", fault.Unavailable, "status 400", 1},
+		{200, "<html>", fault.Unavailable, "something else than its API promises", 1},
+		{200, `{"versions": []}`, fault.Unavailable, "something else than its API promises", 1},
+		{500, "", fault.Unavailable, "status 500", 3},
+		{503, "", fault.Unavailable, "status 503", 3},
+	} {
+		t.Run(fmt.Sprint(c.status, c.body), func(t *testing.T) {
+			g := fake(t, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, c.body)
+			})
+			_, err := client(t, Options{Servers: []string{g.URL}, Retries: 2}).Image(t.Context(), ann, "t", "i1")
+			if !fault.Is(err, c.kind) || !strings.Contains(fault.TextOf(err), c.says) || len(g.requests()) != c.tries {
+				t.Errorf("%v after %d tries", err, len(g.requests()))
+			}
+		})
+	}
+}
+
+// One server of several is down: the next is asked.
+func TestTheNextServerIsAsked(t *testing.T) {
+	g := fake(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, answered, "public", "null") })
+	down := httptest.NewServer(nil)
+	down.Close()
+	if i, err := client(t, Options{Servers: []string{down.URL, g.URL}, Retries: 1}).Image(t.Context(), ann, "t", "i1"); err != nil || i.ID != "i1" {
+		t.Errorf("%+v %v", i, err)
+	}
+	_, err := client(t, Options{Servers: []string{down.URL}, Retries: 1}).Image(t.Context(), ann, "t", "i1")
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "the image service at "+down.URL+" does not answer: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A server that never answers does not hold a request up for longer than it may.
+func TestSilenceEnds(t *testing.T) {
+	g := fake(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	c := client(t, Options{Servers: []string{g.URL}, Retries: 100, HTTP: &http.Client{Timeout: 20 * time.Millisecond}})
+	c.time = 100 * time.Millisecond
+	began := time.Now()
+	if _, err := c.Image(t.Context(), ann, "t", "i1"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "does not answer") {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if c, err := New(Options{Servers: []string{g.URL}, HTTP: &http.Client{Timeout: time.Second}}); err != nil || c.time != longestTime {
+		t.Errorf("%v %v", c.time, err)
+	}
+}
+
+// With an account, compute asks as itself: at the address that the catalog has, and with a new token when the old one is refused.
+func TestTheAccountAsks(t *testing.T) {
+	g := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Auth-Token") != "token-2" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprintf(w, answered, "private", `"p1"`)
+	})
+	signed := 0
+	k := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		signed++
+		w.Header().Set("X-Subject-Token", fmt.Sprint("token-", signed))
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"token": {"user": {"id": "nova"}, "expires_at": "2999-01-01T00:00:00Z", "catalog": [
+			{"type": "image", "endpoints": [{"interface": "public", "region": "R", "url": "http://127.0.0.1:1"}, {"interface": "internal", "region": "R", "url": %q}]}]}}`, g.URL)
+	})
+	account, err := identity.NewKeystone(identity.KeystoneOptions{Group: "glance", AuthURL: k.URL, Username: "nova", Password: "p", UserDomainID: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, Options{Account: account, Interfaces: []string{"internal", "public"}, Region: "R"})
+	if i, err := c.Image(t.Context(), ann, "hers", "i1"); err != nil || i.Owner != "p1" {
+		t.Errorf("%+v %v", i, err)
+	}
+	if _, err := c.Image(t.Context(), identity.Identity{User: "bob", Project: "p2"}, "his", "i1"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("another project sees it: %v", err)
+	}
+	for _, r := range g.requests() {
+		if token := r.Header.Get("X-Auth-Token"); !strings.HasPrefix(token, "token-") {
+			t.Errorf("asked with %q", token)
+		}
+	}
+	if signed != 2 {
+		t.Errorf("signed in %d times", signed)
+	}
+	g.tell = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	if _, err := c.Image(t.Context(), ann, "hers", "i1"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "does not let the account of [glance]") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhereTheImageServiceIs(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://g:9292": "http://g:9292", "http://g:9292/": "http://g:9292", "http://g:9292/v2": "http://g:9292", "http://g:9292/v2.15/": "http://g:9292",
+		"https://cloud/image/v2": "https://cloud/image", "https://cloud/image": "https://cloud/image", "https://cloud/vault": "https://cloud/vault",
+	} {
+		if got := root(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for _, o := range []Options{{}, {Servers: []string{"controller:9292"}}, {Servers: []string{"http://g:9292", "ftp://g"}}} {
+		if _, err := New(o); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "[glance]") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func FuzzImage(f *testing.F) {
+	f.Add(fmt.Sprintf(answered, "public", "null"))
+	f.Add(`{"id": "i", "status": "active", "hw_numa_nodes": [1]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var i Image
+		if json.Unmarshal([]byte(text), &i) == nil && (i.ID == "" || i.Status == "") {
+			t.Errorf("%s: %+v", text, i)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/sqldb"
+)
+
+// Two processes of compute on one database, whatever their data directories: the second is told who works there, and does not start. After
+// kill -9 the next one starts at once. One that was stopped until another had taken over ends by itself.
+func TestOneComputeOnADatabase(t *testing.T) {
+	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
+		url := fresh(t)
+		path := filepath.Join(t.TempDir(), "compute.conf")
+		if err := os.WriteFile(path, []byte("[database]\nconnection = "+url+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := func() []string {
+			return []string{"compute", "--config-file", path, "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0"}
+		}
+		first := start(t, []string{"compute"}, args()...)
+		_, stderr, status := output(t, args()...)
+		for _, word := range []string{"in use by another berth", fmt.Sprintf("process %d on host ", first.cmd.Process.Pid), ", since 20", "end that one first"} {
+			if status != statusFailed || !strings.Contains(stderr, word) {
+				t.Errorf("a second one: status %d, without %q:\n%s", status, word, stderr)
+			}
+		}
+		if _, err := first.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64}); err != nil {
+			t.Fatal(err)
+		}
+
+		first.kill()
+		second := start(t, []string{"compute"}, args()...)
+		if strings.Contains(second.log.String(), "waiting") {
+			t.Errorf("it waited for a process that is dead, on the same machine:\n%s", second.log)
+		}
+		replaced(t, second, url, args())
+	})
+}
+
+// replaced stops a process as a machine without time for it would, and starts another on its database.
+func replaced(t *testing.T, old *daemon, url string, args []string) {
+	t.Helper()
+	stopBetweenWrites(t, old, url)
+	next := start(t, []string{"compute"}, args...)
+	if !strings.Contains(next.log.String(), "waiting") {
+		t.Errorf("it did not say that it waits:\n%s", next.log)
+	}
+	if err := old.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-old.done:
+		old.done <- err
+		if err == nil || !strings.Contains(old.log.String(), fmt.Sprintf("in other hands (process %d on host ", next.cmd.Process.Pid)) {
+			t.Errorf("it ended without saying why (%v):\n%s", err, old.log)
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("it does not end although another process has its database\n%s", old.log)
+	}
+	if flavors, err := next.compute().Flavors(t.Context()); err != nil || len(flavors) != 1 {
+		t.Errorf("the next one has %v: %v", flavors, err)
+	}
+	next.stop(t)
+	begun := time.Now()
+	last := start(t, []string{"compute"}, args...)
+	if strings.Contains(last.log.String(), "waiting") {
+		t.Errorf("it waited %s for one that had ended well:\n%s", time.Since(begun), last.log)
+	}
+	last.stop(t)
+}
+
+// stopBetweenWrites stops the process when it has nothing open in the database: what is open there nobody can take over.
+func stopBetweenWrites(t *testing.T, d *daemon, url string) {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	eventually(t, "it was stopped between two writes", func() (bool, error) {
+		if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			return false, err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := db.WriteUpTo(ctx, 1, func(tx *sqldb.Tx) error {
+			for _, table := range []string{"compute_holder", "compute_lease"} {
+				if _, err := tx.Exec(ctx, "UPDATE "+table+" SET one = one"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			return true, nil
+		}
+		return false, errors.Join(err, d.cmd.Process.Signal(syscall.SIGCONT))
+	})
+}

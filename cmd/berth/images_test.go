@@ -1,0 +1,229 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/glance"
+	"github.com/openberth/berth/internal/keystone"
+)
+
+// story is a cloud of two hosts whose compute asks a real image service, Debian's, found in a real Keystone's catalog. Each host has four
+// devices beside each of its two NUMA nodes.
+type story struct {
+	*fleet
+	g     *glance.Glance
+	admin string // a token of Keystone
+}
+
+// image makes an image in the image service.
+func (s story) image(properties keystone.Doc, data string) string {
+	s.t.Helper()
+	doc := keystone.Doc{"name": "an image", "visibility": "public"}
+	for key, value := range properties {
+		doc[key] = value
+	}
+	return s.g.Image(s.t, s.admin, doc, data)
+}
+
+// sized makes a flavor of this many devices, whose servers have one NUMA cell.
+func (s story) sized(devices int, more ...string) string {
+	s.t.Helper()
+	c := s.compute.compute()
+	f, err := c.CreateFlavor(s.t.Context(), compute.CreateFlavor{Name: fmt.Sprint("nvme", devices, more), VCPUs: 1, RAM: 64, Disk: 1})
+	specs := map[string]string{"pci_passthrough:alias": fmt.Sprintf("nvme:%d", devices), "hw:numa_nodes": "1"}
+	for i := 0; i < len(more); i += 2 {
+		specs[more[i]] = more[i+1]
+	}
+	if err == nil {
+		err = c.SetExtraSpecs(s.t.Context(), f.ID, specs)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return f.ID
+}
+
+// create makes a server and waits for what becomes of it.
+func (s story) create(flavor, image string) compute.Server {
+	s.t.Helper()
+	c := s.compute.compute()
+	made, err := c.CreateServer(s.t.Context(), compute.CreateServer{Name: "from-image", Flavor: flavor, Image: image})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var now compute.Server
+	eventually(s.t, "the server is ACTIVE or ERROR", func() (bool, error) {
+		now, err = c.Server(s.t.Context(), made.ID)
+		return now.Status == "ACTIVE" || now.Status == "ERROR", err
+	})
+	return now
+}
+
+// refused wants a request to be refused with this status and sentence, and no server to be there afterwards.
+func (s story) refused(who, flavor, image string, kind fault.Kind, says string) {
+	s.t.Helper()
+	c := compute.NewClient(s.compute.urls["compute"], nil, who)
+	_, err := c.CreateServer(s.t.Context(), compute.CreateServer{Name: "refused", Flavor: flavor, Image: image})
+	if !fault.Is(err, kind) || !strings.Contains(fault.TextOf(err), says) {
+		s.t.Errorf("%s, image %s: %v, want %s: %s", who, image, err, kind, says)
+	}
+	list, err := s.compute.compute().Servers(s.t.Context(), compute.ListServers{AllProjects: true, Name: "refused"})
+	if err != nil || len(list) > 0 {
+		s.t.Errorf("a server was made all the same: %v %v", list, err)
+	}
+}
+
+func imagesBehindKeystone(t *testing.T, k *keystone.Keystone) {
+	g := glance.Start(t, k)
+	machine, err := filepath.Abs("../../agent/sysfs/sample.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, "[DEFAULT]\nallow_resize_to_same_host = true\n"+asking+`[pci]
+alias = {"name": "nvme", "resource_class": "CUSTOM_NVME", "device_type": "type-VF"}
+[glance]
+auth_type = password
+auth_url = `+k.URL+`
+username = `+k.AdminUser+`
+password = `+k.AdminPassword+`
+project_name = `+k.AdminProject+`
+user_domain_name = Default
+project_domain_name = Default
+num_retries = 1
+`)
+	for _, host := range []string{"cmp1", "cmp2"} {
+		f.startAgent(host, f.host(host, machine, "[pci]\n"+reporting+
+			`device_spec = {"vendor_id": "1b36", "product_id": "0010", "address": {"bus": "(11|21)", "function": "[1-4]"}, "resource_class": "CUSTOM_NVME"}`+"\n"))
+	}
+	s := story{f, g, k.Admin(t)}
+	one := s.sized(1)
+	imagesRefused(s, k, one)
+	imagesPlace(s, one)
+}
+
+// What the Compute API says of images that cannot be: by the image service's own word.
+func imagesRefused(s story, k *keystone.Keystone, one string) {
+	t := s.t
+	_, tenant := k.User(t, "ann", "tenant", "member")
+	ann := k.Token(t, "ann", "ann", "tenant")
+	private := s.g.Image(t, ann, keystone.Doc{"name": "hers", "visibility": "private"}, "data")
+	shared := s.g.Image(t, ann, keystone.Doc{"name": "lent", "visibility": "shared"}, "data")
+	s.g.Call(t, ann, http.MethodPost, "/v2/images/"+shared+"/members", "application/json", `{"member": "friends"}`)
+	off := s.image(nil, "data")
+	s.g.Call(t, s.admin, http.MethodPost, "/v2/images/"+off+"/actions/deactivate", "application/json", "")
+	for _, c := range []struct {
+		who, image string
+		kind       fault.Kind
+		says       string
+	}{
+		{"admin", "99999999-9999-4999-8999-999999999999", fault.Invalid, "Can not find requested image"},
+		{"bob:others", private, fault.Invalid, "Can not find requested image"},
+		{"bob:others", shared, fault.Invalid, "Can not find requested image"},
+		{"admin", s.image(nil, ""), fault.Invalid, "is not active: its status is queued"},
+		{"admin", off, fault.Invalid, "is not active: its status is deactivated"},
+		{"admin", s.image(keystone.Doc{"min_ram": 65}, "data"), fault.Invalid, "Flavor's memory is too small"},
+		{"admin", s.image(keystone.Doc{"min_disk": 2}, "data"), fault.Invalid, "smaller than the minimum size"},
+		{"admin", s.image(keystone.Doc{"hw_numa_nodes": "2"}, "data"), fault.Invalid, "image property hw_numa_nodes"},
+		{"admin", s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "near"}, "data"), fault.Invalid, `image property hw_pci_numa_affinity_policy is "near"`},
+	} {
+		s.refused(c.who, one, c.image, c.kind, c.says)
+	}
+	// Z18, through the API: flavor and image in conflict.
+	s.refused("admin", s.sized(1, "hw:pci_numa_affinity_policy", "required"), s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data"),
+		fault.Forbidden, "may not override")
+	for who, image := range map[string]string{"bob:friends": shared, "ann:" + tenant: private, "admin": private} {
+		c := compute.NewClient(s.compute.urls["compute"], nil, who)
+		made, err := c.CreateServer(t.Context(), compute.CreateServer{Name: "seen", Flavor: one, Image: image})
+		if err == nil {
+			err = c.DeleteServer(t.Context(), made.ID)
+		}
+		if err != nil {
+			t.Errorf("%s may see image %s: %v", who, image, err)
+		}
+	}
+	eventually(t, "nothing is held", func() (bool, error) {
+		devices, err := s.compute.hosts().Devices(t.Context())
+		for _, d := range devices {
+			if d.Holder != "" {
+				return false, fmt.Errorf("%s holds %s of %s", d.Holder, d.Address, d.Host)
+			}
+		}
+		return err == nil, err
+	})
+}
+
+// The policy that only the image says (Z18), at each step of a life (M3): five devices fit only where one may be far away.
+func imagesPlace(s story, one string) {
+	t, c := s.t, s.compute.compute()
+	five := s.sized(5)
+	plain, far := s.image(nil, "data"), s.image(keystone.Doc{"name": "far ones will do", "hw_pci_numa_affinity_policy": "preferred"}, "data")
+	failed := s.create(five, plain)
+	if failed.Status != "ERROR" || !strings.Contains(failed.Fault.Message, "NUMA") {
+		t.Fatalf("five devices of one node: %s %+v", failed.Status, failed.Fault)
+	}
+	s.delete(failed)
+	server := s.create(one, far)
+	s.on(*server.Host, server)
+	// What is changed of the image now does not count for the server.
+	s.g.Call(t, s.admin, http.MethodPatch, "/v2/images/"+far, "application/openstack-images-v2.1-json-patch", `[{"op": "remove", "path": "/hw_pci_numa_affinity_policy"}]`)
+	for _, step := range []struct {
+		action, status string
+		args           map[string]any
+	}{
+		{"resize", "VERIFY_RESIZE", map[string]any{"flavorRef": five}}, {"confirmResize", "ACTIVE", nil},
+		{"rebuild", "ACTIVE", map[string]any{"imageRef": far}},
+		{"shelve", "SHELVED_OFFLOADED", nil}, {"unshelve", "ACTIVE", nil},
+		{"migrate", "VERIFY_RESIZE", nil}, {"confirmResize", "ACTIVE", nil},
+	} {
+		server = s.act(server, step.status, step.action, step.args)
+	}
+	why, err := c.Why(t.Context(), server.ID)
+	if err != nil || why.Image == nil || why.Image.ID != far || why.Image.Properties["hw_pci_numa_affinity_policy"] != "preferred" {
+		t.Errorf("%+v %v", why.Image, err)
+	}
+	out, _, _ := output(t, "server", "why", server.ID, "--compute-url", s.compute.urls["compute"])
+	if !strings.Contains(out, `hw:pci_numa_affinity_policy is "preferred", says image property hw_pci_numa_affinity_policy`) || !strings.Contains(out, `("far ones will do")`) {
+		t.Errorf("why does not name the image:\n%s", out)
+	}
+	if out, _, _ := output(t, "server", "show", server.ID, "--compute-url", s.compute.urls["compute"], "--placement-url", s.placement.urls["placement"]); !strings.Contains(out, far) {
+		t.Errorf("show does not show the image:\n%s", out)
+	}
+	rebuild := func(image string, kind fault.Kind, says string) {
+		t.Helper()
+		if err := c.Act(t.Context(), server.ID, "rebuild", map[string]any{"imageRef": image}); !fault.Is(err, kind) || !strings.Contains(fault.TextOf(err), says) {
+			t.Errorf("rebuild from %s: %v, want %s: %s", image, err, kind, says)
+		}
+	}
+	rebuild(plain, fault.Invalid, `image property hw_pci_numa_affinity_policy was "preferred"`)
+	rebuild("99999999-9999-4999-8999-999999999999", fault.Invalid, "Cannot find image for rebuild")
+	rebuild(s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred", "trait:CUSTOM_GOLD": "required"}, "data"), fault.Invalid, "requires traits that the server's host does not have")
+	alike := s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data")
+	server = s.act(server, "ACTIVE", "rebuild", map[string]any{"imageRef": alike})
+
+	s.g.Stop()
+	s.refused("bob:others", one, plain, fault.Unavailable, "cannot be looked at now")
+	s.refused("admin", one, plain, fault.Unavailable, "does not answer")
+	rebuild(far, fault.Unavailable, "does not answer")
+	if other := s.create(one, ""); other.Status != "ACTIVE" {
+		t.Errorf("a server without an image, the image service being down: %s %+v", other.Status, other.Fault)
+	} else {
+		s.delete(other)
+	}
+	// The host dies too: what the image said still holds.
+	here := *server.Host
+	s.agents[here].kill()
+	if err := c.HostDown(t.Context(), here, true); err != nil {
+		t.Fatal(err)
+	}
+	server = s.act(server, "ACTIVE", "evacuate", map[string]any{})
+	if held := s.held(server); *server.Host == here || strings.Count(held, *server.Host+"_0000:") != 2 {
+		t.Errorf("after the evacuation from %s it is on %s with %s", here, *server.Host, held)
+	}
+	s.delete(server)
+}

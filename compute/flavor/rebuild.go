@@ -1,0 +1,156 @@
+package flavor
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// Rebuilt refuses an image that a server cannot be rebuilt from where it is: what it has was claimed for the image before, and a rebuild
+// claims nothing. The NUMA cells and the policy of its devices must stay as they are (the policy is one check more than Nova's). more are
+// the traits that the image requires and that the host was not asked for: it must have them. The fault is of kind Invalid.
+func Rebuilt(f Flavor, before, after Image) (more []resource.Trait, err error) {
+	if err := sameClaim(f, before, after); err != nil {
+		return nil, err
+	}
+	has, forbidden, err := hostTraits(f, before)
+	if err != nil {
+		return nil, err
+	}
+	wants, err := after.traits()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range wants {
+		if slices.Contains(forbidden, t) {
+			return nil, invalid("trait %s is both required and forbidden by the extra specs and the image", t)
+		}
+		if !slices.Contains(has, t) {
+			more = append(more, t)
+		}
+	}
+	return more, nil
+}
+
+// sameClaim refuses an image with which other cells, or devices elsewhere, would be claimed.
+func sameClaim(f Flavor, before, after Image) error {
+	cells, err := Topology(f, before)
+	if err != nil {
+		return err
+	}
+	parts, err := Topology(f, after)
+	if err != nil {
+		return err
+	}
+	policy, err := devicePolicy(f, before)
+	if err != nil {
+		return err
+	}
+	wanted, err := devicePolicy(f, after)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(cells, parts) || len(parts) > 0 && policy != wanted {
+		return invalid("An instance's NUMA topology cannot be changed as part of a rebuild. The image provided is invalid for this instance: %s",
+			strings.Join(changes(f, before, after), "; "))
+	}
+	return nil
+}
+
+// devicePolicy is what flavor and image say of devices; nothing without devices.
+func devicePolicy(f Flavor, i Image) (string, error) {
+	if f.ExtraSpecs[aliasSpec] == "" {
+		return "", nil
+	}
+	return policyOf(f, i)
+}
+
+// hostTraits are the traits that a host must have, and must not, for a flavor and an image.
+func hostTraits(f Flavor, i Image) (required, forbidden []resource.Trait, err error) {
+	c, err := readCPUs(f, i)
+	if err != nil {
+		return nil, nil, err
+	}
+	policy, err := devicePolicy(f, i)
+	if err != nil {
+		return nil, nil, err
+	}
+	ofImage, err := i.traits()
+	if err != nil {
+		return nil, nil, err
+	}
+	required, forbidden = c.traits()
+	required = append(required, ofImage...)
+	if policy == string(pci.Socket) {
+		required = append(required, socketAffinity)
+	}
+	for key, value := range f.ExtraSpecs {
+		name, ok := strings.CutPrefix(key, "trait:")
+		switch {
+		case ok && value == "required":
+			required = append(required, resource.Trait(name))
+		case ok && value == "forbidden":
+			forbidden = append(forbidden, resource.Trait(name))
+		}
+	}
+	return required, forbidden, nil
+}
+
+// changes says what of two images differs, property by property.
+func changes(f Flavor, before, after Image) []string {
+	values := func(i Image) map[string]string {
+		out := map[string]string{}
+		for _, c := range Constraints(f, i) {
+			out[c.Key] = c.Value
+		}
+		return out
+	}
+	old, now := values(before), values(after)
+	keys := maps.Clone(old)
+	maps.Copy(keys, now)
+	var list []string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		switch was, is := old[key], now[key]; {
+		case was == is || strings.HasPrefix(key, "trait:"):
+		case was == "":
+			list = append(list, fmt.Sprintf("image property %s is %q, and the server was made without", imageKey(key), is))
+		case is == "":
+			list = append(list, fmt.Sprintf("image property %s was %q, and the image does not have it", imageKey(key), was))
+		default:
+			list = append(list, fmt.Sprintf("image property %s is %q, and the server was made with %q", imageKey(key), is, was))
+		}
+	}
+	return list
+}
+
+// Reask is the question of a server that has been rebuilt from another image, for its next move: what only the image before required of
+// the host is not asked for any more, and what this one requires is. Rebuilt has let the image through, so all else is as it was.
+func Reask(f Flavor, before, after Image, ask resource.Ask) resource.Ask {
+	gone, err1 := before.traits()
+	stays, _, err2 := hostTraits(f, after)
+	more, err3 := Rebuilt(f, before, after)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return ask
+	}
+	drop := func(t resource.Trait) bool { return slices.Contains(gone, t) && !slices.Contains(stays, t) }
+	ask.RootRequired = slices.DeleteFunc(slices.Clone(ask.RootRequired), drop)
+	ask.Groups = slices.Clone(ask.Groups)
+	for n, g := range ask.Groups {
+		if g.Suffix != "" {
+			continue
+		}
+		g.Required = slices.DeleteFunc(slices.Clone(g.Required), func(any []resource.Trait) bool { return len(any) == 1 && drop(any[0]) })
+		for _, t := range more {
+			g.Required = append(g.Required, []resource.Trait{t})
+		}
+		ask.Groups[n] = g
+		return ask
+	}
+	ask.RootRequired = merged(ask.RootRequired, more)
+	return ask
+}

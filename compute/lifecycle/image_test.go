@@ -1,0 +1,42 @@
+package lifecycle
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/resource"
+)
+
+// A rebuild takes the image in as it is then; the next move does not ask for what only the image before required.
+func TestARebuildChangesTheImage(t *testing.T) {
+	old := flavor.Image{ID: "old", Properties: map[string]string{"trait:CUSTOM_A": "required"}}
+	now := flavor.Image{ID: "new"}
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{{"CUSTOM_A"}}}}}
+	s := Server{ID: "s", State: Active, Host: "h", Image: "old", Frozen: &old, Flavor: flavor.Flavor{VCPUs: 1}, Ask: ask}
+	for _, c := range []struct {
+		name string
+		wish Asked
+		want Server
+	}{
+		{"another, looked at", Asked{Image: "new", Frozen: &now}, Server{Image: "new", Frozen: &now, Ask: resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{}}}}}},
+		{"another, not looked at", Asked{Image: "new"}, Server{Image: "new", Ask: ask}},
+		{"its own", Asked{Image: "old", Frozen: &old}, Server{Image: "old", Frozen: &old, Ask: ask}},
+		{"none named", Asked{}, Server{Image: "old", Frozen: &old, Ask: ask}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.wish.ID, c.wish.Action = "w", Rebuild
+			got, _ := Next(s, c.wish, time.Unix(1, 0))
+			if got.Asked != "w" || got.Doing != Rebuilding || got.Image != c.want.Image || !reflect.DeepEqual(got.Frozen, c.want.Frozen) || !reflect.DeepEqual(got.Ask, c.want.Ask) {
+				t.Errorf("%s %s %+v %+v", got.Doing, got.Image, got.Frozen, got.Ask)
+			}
+		})
+	}
+	if s.Ask.Groups[0].Required == nil {
+		t.Error("the server given was changed")
+	}
+	if (Server{Image: "i"}).Likeness().ID != "i" {
+		t.Error("an image that nobody looked for is known by its id")
+	}
+}

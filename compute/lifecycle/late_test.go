@@ -1,0 +1,82 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// ran is a server whose guest runs on host a.
+func ran(t *testing.T) Server {
+	t.Helper()
+	s := fresh()
+	for _, e := range []Event{Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1},
+		GuestClaimed{Host: "a", As: "s"}, GuestRunning{Host: "a", As: "s"}} {
+		s, _ = Next(s, e, noon)
+	}
+	if s.Status() != "ACTIVE" {
+		t.Fatal(s.Status())
+	}
+	return s
+}
+
+// What an agent says while a move is planned counts when nothing comes of the move.
+func TestAWordDuringAPlan(t *testing.T) {
+	s := ran(t)
+	for _, e := range []Event{
+		Asked{ID: "w1", Action: Stop}, GuestStopped{Host: "a", As: "s"}, Asked{ID: "w2", Action: Start},
+		Asked{ID: "m1", Action: Evacuate}, // its host is silent, and comes back
+		GuestRunning{Host: "a", As: "s"}, NothingFits{Reason: "full"},
+	} {
+		s, _ = Next(s, e, noon)
+	}
+	if s.State != Active || s.Stopped || s.Status() != "ACTIVE" {
+		t.Errorf("%s %s stopped %v", s.State, s.Status(), s.Stopped)
+	}
+}
+
+// A resize on a host that is declared dead meanwhile does not end on that host.
+func TestAResizeThatWasToStayOnADeadHost(t *testing.T) {
+	s := ran(t)
+	for _, e := range []Event{
+		Asked{ID: "m1", Action: Resize, SameHost: true, Requests: fresh().Requests},
+		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Rekeyed{}, HostDead{Host: "a"},
+	} {
+		s, _ = Next(s, e, noon)
+	}
+	if s.State != Scheduling || !s.Move.From.Gone {
+		t.Errorf("%s %+v", s.State, s.Move)
+	}
+	s, _ = Next(s, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, noon)
+	if s.State != Claiming || s.Choices[0].Host != "b" {
+		t.Errorf("%s %+v", s.State, s.Choices)
+	}
+}
+
+// The words of one agent count in the order in which it said them; another agent counts for itself.
+func TestLateWordsChangeNothing(t *testing.T) {
+	s := ran(t)
+	tell := func(instance string, number int64, of Event) {
+		s, _ = Next(s, Told{Host: "a", Instance: instance, Number: number, Of: of}, noon)
+	}
+	tell("i", 5, GuestRunning{Host: "a", As: "s"})
+	before := snapshot(t, s)
+	for _, number := range []int64{4, 5} {
+		tell("i", number, GuestStopped{Host: "a", As: "s"})
+		tell("i", number, GuestFailed{Host: "a", As: "s"})
+	}
+	if snapshot(t, s) != before {
+		t.Errorf("%s", snapshot(t, s))
+	}
+	tell("j", 1, GuestStopped{Host: "a", As: "s"})
+	if !s.Stopped || s.Latest("a", "i") != 5 || s.Latest("a", "j") != 1 || s.Latest("b", "j") != 0 {
+		t.Errorf("stopped %v, %+v", s.Stopped, s.Voices)
+	}
+	for n := range int64(100) {
+		tell(strings.Repeat("x", int(n%40)), n+1, GuestRunning{Host: "a", As: "s"})
+	}
+	if len(s.Voices) != maxVoices {
+		t.Errorf("%d voices", len(s.Voices))
+	}
+}

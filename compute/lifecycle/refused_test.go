@@ -1,0 +1,62 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// What a hypervisor refuses to do with a guest is given up: the guest is shown as it is, and the user reads why until the next wish.
+func TestARefusedWishHasAnEnd(t *testing.T) {
+	ask := func(a Action) Asked { return Asked{ID: string(a), Action: a} }
+	stopped := []Event{ask(Stop), GuestStopped{Host: "a", As: "s"}}
+	for _, c := range []struct {
+		what    string
+		events  []Event
+		stopped bool // the guest, and so the refusal says
+		status  string
+		says    string
+	}{
+		{"stop", []Event{ask(Stop)}, false, "ACTIVE", "cannot be stopped on a: no answer to ACPI"},
+		{"start", append(stopped[:2:2], ask(Start)), true, "SHUTOFF", "cannot be started on a"},
+		{"reboot that does not stop", []Event{ask(Reboot)}, false, "ACTIVE", "cannot be stopped on a"},
+		{"reboot that does not start", []Event{ask(Reboot), GuestStopped{Host: "a", As: "s"}}, true, "SHUTOFF", "cannot be started on a"},
+		{"rebuild", []Event{ask(Rebuild)}, false, "ACTIVE", "cannot be rebuilt on a"},
+	} {
+		s := ran(t)
+		for _, e := range append(c.events, GuestRefused{Host: "a", As: "s", Stopped: c.stopped, Message: "no answer to ACPI."}) {
+			s, _ = Next(s, e, noon)
+		}
+		if s.Status() != c.status || s.TaskState() != "" || s.Stopped != c.stopped || (s.Power == Off) != c.stopped || s.Builds != 0 {
+			t.Errorf("%s: %s/%s, stopped %v, power %q, build %d", c.what, s.Status(), s.TaskState(), s.Stopped, s.Power, s.Builds)
+		}
+		if s.Refusal == nil || !strings.Contains(s.Refusal.Message, c.says) || strings.Contains(s.Refusal.Message, "..") || s.Trail[len(s.Trail)-1].Text != s.Refusal.Message {
+			t.Errorf("%s: %+v", c.what, s.Refusal)
+		}
+		if e := s.Entries(); len(e) != 1 || (e[0].Power == Off) != c.stopped {
+			t.Errorf("%s: its agent is told %+v", c.what, e)
+		}
+		again := ask(Stop)
+		if c.stopped {
+			again = ask(Start)
+		}
+		if s, _ = Next(s, again, noon); s.Refusal != nil || s.TaskState() == "" {
+			t.Errorf("%s: asked again: %s %+v", c.what, s.TaskState(), s.Refusal)
+		}
+	}
+}
+
+// A guest that does not stop for its move stays where it is.
+func TestAGuestThatDoesNotStopDoesNotMove(t *testing.T) {
+	s := ran(t)
+	for _, e := range []Event{
+		Asked{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, Rekeyed{}, GuestRunning{Host: "a", As: "m1"},
+		Claimed{Try: 2}, GuestRefused{Host: "a", As: "m1", Message: "no answer to ACPI"}, Released{}, Restored{}, GuestRunning{Host: "a", As: "s"},
+	} {
+		s, _ = Next(s, e, noon)
+	}
+	if s.State != Active || s.Host != "a" || s.Status() != "ACTIVE" || s.TaskState() != "" || s.Migration.Status != "error" {
+		t.Errorf("%s on %s: %s/%s, %+v", s.State, s.Host, s.Status(), s.TaskState(), s.Migration)
+	}
+}

@@ -1,0 +1,287 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/sqldb"
+)
+
+// Holder is a process that works on compute's database.
+type Holder struct {
+	Instance string // of this life of the process; never used again
+	Host     string // name of its machine, for people
+	PID      int
+	Place    string    // what tells its process ids from those of other machines and containers; empty: unknown
+	Birth    string    // when it began as its machine counts, which tells it from a later process of the same PID; empty: unknown
+	Since    time.Time // when it took the database, by the database's clock
+}
+
+// String names the process in a sentence.
+func (h Holder) String() string {
+	return fmt.Sprintf("process %d on host %s, since %s", h.PID, h.Host, h.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
+// Terms are how a lease is taken. Zero fields have the defaults.
+type Terms struct {
+	Life    time.Duration               // how long it lasts without being renewed: 6 s
+	Renew   time.Duration               // how often it is renewed: 1 s
+	Look    time.Duration               // how often one who waits looks again: 100 ms
+	Take    time.Duration               // how long to wait for what the holder before has begun to write, which a machine without power leaves open: 20 s
+	Dead    func(Holder) bool           // whether a holder is known to have ended; nil: of nobody
+	Alive   func(Holder) bool           // whether it is known to run: then it has twice the time to renew; nil: of nobody
+	Waiting func(Holder, time.Duration) // called before waiting, for so long at most, for a holder that may have ended; nil: nobody is told
+}
+
+// Lease is the hold of one process on the database. Two that carried out the same servers' steps would do everything twice.
+type Lease struct {
+	db    *sqldb.DB
+	me    Holder
+	terms Terms
+
+	once sync.Once
+	lost chan struct{} // closed after by is set
+	by   Holder
+}
+
+// fenced is the database as the store sees it. Once it is held, each transaction first sees that it still is, and by this process: one that was
+// stopped for so long that another has taken over neither changes anything nor acts on what it reads.
+type fenced struct {
+	db    *sqldb.DB
+	mu    sync.RWMutex
+	lease *Lease // nil: whoever opens it may use it
+}
+
+// Write is that of sqldb.DB. Until its end nobody takes the lease.
+func (f *fenced) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return f.db.Write(ctx, f.first(ctx, true, fn))
+}
+
+// Read is that of sqldb.DB.
+func (f *fenced) Read(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return f.db.Read(ctx, f.first(ctx, false, fn))
+}
+
+func (f *fenced) first(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.lease == nil {
+		return fn
+	}
+	return f.lease.around(ctx, lock, fn)
+}
+
+// around makes a transaction's function see first that the lease is still this process's.
+func (l *Lease) around(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
+	return func(tx *sqldb.Tx) error {
+		held, err := readHolder(ctx, tx, lock)
+		if err != nil {
+			return err
+		}
+		if held.Instance != l.me.Instance {
+			return l.lose(held)
+		}
+		return fn(tx)
+	}
+}
+
+// lose notes who has the database now, and is the fault that says so.
+func (l *Lease) lose(by Holder) error {
+	l.once.Do(func() {
+		l.by = by
+		close(l.lost)
+	})
+	<-l.lost
+	return fault.New(fault.Unavailable, "", "compute's database is in other hands (%s): this process did not renew its hold for %s, and ends", l.by, l.terms.Life)
+}
+
+// Hold takes the database for this process; from then on the store refuses all once another process has it. A holder that is dead, or has let
+// its lease end, is followed at once; one that may have died is waited for as long as a lease lives. fault.Conflict names the holder that is
+// alive: it renews its lease. Keep must run as long as the store is used.
+func (s *Store) Hold(ctx context.Context, me Holder, terms Terms) (*Lease, error) {
+	const op = "Hold"
+	l := &Lease{db: s.db.db, me: me, terms: terms.filled(), lost: make(chan struct{})}
+	if err := l.obtain(ctx); err != nil {
+		return nil, wrap(op, err)
+	}
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
+	s.db.lease = l
+	return l, nil
+}
+
+// obtain waits until the lease is taken, or somebody else is seen to be alive with it.
+func (l *Lease) obtain(ctx context.Context) error {
+	var first sight
+	var since time.Time
+	for {
+		now, err := l.look(ctx)
+		if err != nil {
+			return err
+		}
+		waits, patience, over := !since.IsZero(), l.terms.Life, now.expired
+		if l.terms.Alive(now.holder) && now.expiry != released { // and short of time, it seems
+			patience, over = 2*patience, false
+		}
+		// Not by the database's clock alone: it may have been set back.
+		if over || l.terms.Dead(now.holder) || waits && time.Since(since) > patience {
+			took, err := l.take(ctx, now)
+			if err != nil || took {
+				return err
+			}
+			continue // somebody was faster, or has renewed: the next look finds him
+		}
+		if waits && (now.holder.Instance != first.holder.Instance || now.expiry != first.expiry) {
+			return fault.New(fault.Conflict, "", "compute's database is in use by another berth: %s; end that one first (only one `berth compute` or `berth up` can work on a database), "+
+				"or name another database in [database] connection", now.holder)
+		}
+		if !waits {
+			first, since = now, time.Now()
+			l.terms.Waiting(now.holder, patience)
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Unavailable, "", "stopped while waiting for compute's database, which had not been given back by %s", now.holder)
+		case <-time.After(l.terms.Look):
+		}
+	}
+}
+
+// Keep renews the lease until ctx ends, and then returns nil. When another process has taken it, the fault says which; whoever
+// uses the store must end then. A database that does not answer is asked again: as long as nobody else took it, nothing is lost.
+func (l *Lease) Keep(ctx context.Context) error {
+	tick := time.NewTicker(l.terms.Renew)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.lost:
+			return wrap("Keep", l.lose(l.by))
+		case <-tick.C:
+		}
+		// Whether it was renewed shows in what comes of it; that it is lost shows in l.lost.
+		_ = l.db.Write(ctx, l.around(ctx, true, func(tx *sqldb.Tx) error { return l.extend(ctx, tx) }))
+	}
+}
+
+// Release gives the database back, so that the next process need not wait. It is no error when another one has it.
+func (l *Lease) Release(ctx context.Context) error {
+	return wrap("Release", l.db.Write(ctx, func(tx *sqldb.Tx) error {
+		held, err := readHolder(ctx, tx, true)
+		if err != nil || held.Instance != l.me.Instance {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = ? WHERE one = 1`, released)
+		return err
+	}))
+}
+
+// released is the expiry of a lease that was given back, or never taken.
+const released = 0
+
+// sight is how things stood at one look.
+type sight struct {
+	holder  Holder
+	expiry  int64 // microseconds since 1970 by the database's clock
+	expired bool  // by that clock
+}
+
+// look reads who has the database.
+func (l *Lease) look(ctx context.Context) (out sight, err error) {
+	err = l.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var now int64
+		if out.holder, err = readHolder(ctx, tx, false); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, `SELECT expiry, `+clock(tx)+` FROM compute_lease WHERE one = 1`).Scan(&out.expiry, &now)
+		out.expired = out.expiry <= now
+		return err
+	})
+	return out, err
+}
+
+// take writes this process down as the holder, if all is as it was seen.
+func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
+	waiting, cancel := context.WithTimeout(ctx, l.terms.Take)
+	defer cancel()
+	err = l.db.Write(waiting, func(tx *sqldb.Tx) error { return l.put(waiting, tx, seen) })
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errRenewed):
+		return false, nil
+	case waiting.Err() != nil && ctx.Err() == nil:
+		return false, fault.New(fault.Unavailable, "", "compute's database still waits for the end of what %s was writing; try again later, or end its connection to the database server: %w",
+			seen.holder, err)
+	}
+	return false, err
+}
+
+func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight) error {
+	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
+		l.me.Instance, l.me.Host, l.me.PID, l.me.Place, l.me.Birth, seen.holder.Instance)
+	if err := one(done, err, errRenewed); err != nil {
+		return err
+	}
+	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`, l.terms.Life.Microseconds(), seen.expiry)
+	return one(done, err, errRenewed)
+}
+
+// errRenewed undoes a take: the holder has shown that it is alive, or another one was faster.
+var errRenewed = errors.New("the lease is not as it was seen")
+
+func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
+	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1`, l.terms.Life.Microseconds())
+	return err
+}
+
+// readHolder reads who has the database. With lock nobody else takes it before the transaction ends. Renewing is in a table of its own, so that
+// it and all that is locked here need not wait for each other.
+func readHolder(ctx context.Context, tx *sqldb.Tx, lock bool) (h Holder, err error) {
+	query := `SELECT instance, host, pid, place, birth, since FROM compute_holder WHERE one = 1`
+	switch {
+	case !lock: // and SQLite's writer is alone anyway
+	case tx.Dialect == sqldb.MySQL:
+		query += ` LOCK IN SHARE MODE`
+	case tx.Dialect == sqldb.PostgreSQL:
+		query += ` FOR SHARE`
+	}
+	var since int64
+	err = tx.QueryRow(ctx, query).Scan(&h.Instance, &h.Host, &h.PID, &h.Place, &h.Birth, &since)
+	h.Since = time.UnixMicro(since).UTC()
+	return h, err
+}
+
+// clock is the database's own clock as SQL: whole microseconds since 1970.
+func clock(tx *sqldb.Tx) string {
+	switch tx.Dialect {
+	case sqldb.MySQL:
+		return `CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)`
+	case sqldb.PostgreSQL:
+		return `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
+	}
+	return `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)` // to the millisecond
+}
+
+func (t Terms) filled() Terms {
+	t.Life = cmp.Or(t.Life, 6*time.Second)
+	t.Renew = cmp.Or(t.Renew, time.Second)
+	t.Look = cmp.Or(t.Look, 100*time.Millisecond)
+	t.Take = cmp.Or(t.Take, 20*time.Second)
+	if t.Dead == nil {
+		t.Dead = func(Holder) bool { return false }
+	}
+	if t.Alive == nil {
+		t.Alive = func(Holder) bool { return false }
+	}
+	if t.Waiting == nil {
+		t.Waiting = func(Holder, time.Duration) {}
+	}
+	return t
+}

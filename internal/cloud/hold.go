@@ -1,0 +1,59 @@
+package cloud
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/compute/store"
+)
+
+// giveBack is how long compute tries, at its end, to give its database back. When it fails, whoever comes next may have to wait a little.
+const giveBack = 2 * time.Second
+
+// hold is compute's hold of its database while it runs.
+type hold struct {
+	lost  chan struct{} // closed when another process has taken the database
+	lease *store.Lease
+	log   *slog.Logger
+	ctx   context.Context // of the release
+	stop  context.CancelFunc
+	keep  sync.WaitGroup
+	err   error // of Keep
+}
+
+// takeHold takes compute's database for this process and keeps it until close. When it is lost all the same, onLost is called at once.
+func takeHold(ctx context.Context, st *store.Store, onLost func(), log *slog.Logger) (*hold, error) {
+	lease, err := st.Hold(ctx, thisProcess(), store.Terms{Dead: ended, Alive: runs, Waiting: func(last store.Holder, longest time.Duration) {
+		log.Info("compute's database was not given back by the process that had it last; waiting to see whether it is alive", "process", last.String(), "longest", longest)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	lasting := context.WithoutCancel(ctx)
+	keeping, stop := context.WithCancel(lasting)
+	h := &hold{lost: make(chan struct{}), lease: lease, log: log, ctx: lasting, stop: stop}
+	h.keep.Go(func() {
+		if h.err = lease.Keep(keeping); h.err != nil {
+			onLost()
+			close(h.lost)
+		}
+	})
+	return h, nil
+}
+
+// close gives the database back. The fault says that it was lost before.
+func (h *hold) close() error {
+	h.stop()
+	h.keep.Wait()
+	if h.err != nil {
+		return h.err
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, giveBack)
+	defer cancel()
+	if err := h.lease.Release(ctx); err != nil {
+		h.log.Warn("cannot give compute's database back; the next process may have to wait a few seconds for it", "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package index
+
+import (
+	"encoding/binary"
+	"iter"
+	"math/bits"
+	"slices"
+
+	"github.com/openberth/berth/provider"
+)
+
+// Two more orders of the trees, kept so that a question about all of them need not walk all of them: by shape, and by how much of a
+// class the best provider of a tree has left. Their keys are what they order by, then the root.
+
+// shaped is the key of a tree in the order of shapes.
+func (t *Tree) shaped() provider.ID {
+	key := binary.BigEndian.AppendUint64(make([]byte, 0, 16+len(t.Root)), t.Shape[0])
+	return provider.ID(append(binary.BigEndian.AppendUint64(key, t.Shape[1]), t.Root...))
+}
+
+// room is a class and the number of binary digits of the largest room that some provider of a tree has of it. Only when that
+// number changes, the order does: a unit more or less in use seldom makes a difference.
+type room [5]byte
+
+func roomOf(class No, amount int) room {
+	var r room
+	binary.BigEndian.PutUint32(r[:], uint32(class))
+	r[4] = byte(bits.Len(uint(amount)))
+	return r
+}
+
+// rooms lists what a tree has left of its classes, sorted; a class of which nothing is left is not there.
+func (t *Tree) rooms() []room {
+	var most [32]int // by position in t.Classes, as far as it reaches
+	left := most[:0]
+	if left = append(left, make([]int, len(t.Classes))...); len(left) == 0 {
+		return nil
+	}
+	for i := range t.Nodes {
+		for j := range t.Nodes[i].Stocks {
+			st := &t.Nodes[i].Stocks[j]
+			if at, found := slices.BinarySearch(t.Classes, st.Class); found {
+				left[at] = max(left[at], st.Room)
+			}
+		}
+	}
+	out := make([]room, 0, len(left))
+	for at, n := range left {
+		if n > 0 {
+			out = append(out, roomOf(t.Classes[at], n))
+		}
+	}
+	return out
+}
+
+func (r room) key(root provider.ID) provider.ID { return provider.ID(r[:]) + root }
+
+// orders enters a tree in the place of another in both orders; one without nodes is none.
+func (s *Snapshot) orders(old, fresh *Tree) {
+	if old.Shape != fresh.Shape || len(old.Nodes)*len(fresh.Nodes) == 0 {
+		s.byShape = s.byShape.edit(func(d *draft[struct{}]) {
+			if len(old.Nodes) > 0 {
+				d.drop(old.shaped())
+			}
+			if len(fresh.Nodes) > 0 {
+				d.put(fresh.shaped(), struct{}{})
+			}
+		})
+	}
+	before, after := old.rooms(), fresh.rooms()
+	if slices.Equal(before, after) {
+		return
+	}
+	s.byRoom = s.byRoom.edit(func(d *draft[struct{}]) {
+		for _, r := range before {
+			if !slices.Contains(after, r) {
+				d.drop(r.key(old.Root))
+			}
+		}
+		for _, r := range after {
+			if !slices.Contains(before, r) {
+				d.put(r.key(fresh.Root), struct{}{})
+			}
+		}
+	})
+}
+
+// arrange makes both orders of all trees: for building only.
+func (s *Snapshot) arrange() {
+	var shapes, rooms []provider.ID
+	for root, t := range s.trees.all() {
+		shapes = append(shapes, t.shaped())
+		for _, r := range t.rooms() {
+			rooms = append(rooms, r.key(root))
+		}
+	}
+	for keys, in := range map[*[]provider.ID]*sorted[struct{}]{&shapes: &s.byShape, &rooms: &s.byRoom} {
+		slices.Sort(*keys)
+		for _, key := range *keys {
+			in.append(key, struct{}{})
+		}
+	}
+}
+
+// span is the keys of a map from one on, and less than another if there is one.
+func (s sorted[V]) span(from, to provider.ID) iter.Seq[provider.ID] {
+	return func(yield func(provider.ID) bool) {
+		at, in, _ := s.locate(from)
+		for ; at < len(s.pages); at, in = at+1, 0 {
+			for _, key := range s.pages[at].keys[in:] {
+				if to != "" && key >= to || !yield(key) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Span is a part of an order of the trees.
+type Span struct {
+	snapshot *Snapshot
+	order    sorted[struct{}]
+	from, to provider.ID
+	prefix   int // how much of a key is before the root
+}
+
+// Len counts the trees, up to a number: then it says that number.
+func (s Span) Len(most int) int {
+	n := 0
+	for range s.order.span(s.from, s.to) {
+		if n++; n >= most {
+			break
+		}
+	}
+	return n
+}
+
+// All walks the trees, not in the order of their IDs.
+func (s Span) All() iter.Seq[*Tree] {
+	return func(yield func(*Tree) bool) {
+		for key := range s.order.span(s.from, s.to) {
+			if !yield(s.snapshot.Lookup(key[s.prefix:])) {
+				return
+			}
+		}
+	}
+}
+
+// Roomy is the trees in which some provider may have room for so many units of a class: all that have it, and some that have half of
+// it or more.
+func (s *Snapshot) Roomy(class No, amount int) Span {
+	from, to := roomOf(class, amount), roomOf(class, 0)
+	to[4] = 65
+	return Span{s, s.byRoom, provider.ID(from[:]), provider.ID(to[:]), len(from)}
+}
+
+// last is more than any root in UTF-8.
+const last = "\xff"
+
+// Alike is the trees of the same shape as one.
+func (s *Snapshot) Alike(t *Tree) Span {
+	from := t.shaped()[:16]
+	return Span{s, s.byShape, from, from + last, 16}
+}
+
+// Shapes walks one tree of each shape.
+func (s *Snapshot) Shapes() iter.Seq[*Tree] {
+	return func(yield func(*Tree) bool) {
+		for from := provider.ID(""); ; {
+			key := provider.ID("")
+			for key = range s.byShape.span(from, "") {
+				break
+			}
+			if key == "" || !yield(s.Lookup(key[16:])) {
+				return
+			}
+			from = key[:16] + last
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestAccepts(t *testing.T) {
+	for header, want := range map[string]bool{
+		"application/json":                       true,
+		"APPLICATION/json ; q=0.001":             true,
+		"text/plain, */*;q=0.5":                  true,
+		"application/json;q=0, */*":              false, // the closer range decides
+		"*/*, application/json;q=0.000":          false,
+		"application/*;q=0, application/json":    true,
+		"application/json;q=0, application/json": false, // the first of two
+		"application/json;version=1":             false, // a narrower type than ours
+		`text/plain;a="x, application/json"`:     false,
+		`text/plain;a="x\\"", application/json`:  true,
+		"application/json;q=1;ext":               true,
+		"text/html, image/*":                     false,
+		"application/vnd.x+json":                 false,
+		", ,":                                    false,
+		"nonsense":                               true, // what is malformed counts for nothing
+		"text/plain, *":                          true,
+		"text/plain;q=2":                         true,
+		"text/plain;q=0.0001":                    true,
+		"text/plain;level":                       true,
+		`text/plain;a="x`:                        true,
+	} {
+		if got := accepts(http.Header{"Accept": {header}}); got != want {
+			t.Errorf("%s: %v", header, got)
+		}
+	}
+	if !accepts(http.Header{}) || !accepts(http.Header{"Accept": {""}}) || accepts(http.Header{"Accept": {"text/plain", "image/png"}}) {
+		t.Error("no header, an empty one, or two")
+	}
+}

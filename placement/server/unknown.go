@@ -1,0 +1,154 @@
+package server
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/resource"
+)
+
+// A query that names a class or a trait which does not exist is refused, but the original does not look at a name any more once it knows
+// that nothing fits: then the answer is empty. Berth looks at all names first, and only when one does not exist at what the original
+// would have known by then.
+
+// namesOf checks the names of some groups, and keeps the first error.
+type namesOf struct {
+	call *call
+	err  error
+}
+
+func (n *namesOf) bad(groups []resource.Group, more ...[]resource.Trait) bool {
+	n.err = n.call.server.names.check(n.call.ctx(), groups, more...)
+	return n.err != nil
+}
+
+// unknownInList judges a query for providers with a name that does not exist: nil when the original answers with an empty list.
+func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
+	if !fault.Is(wrong, fault.Invalid) {
+		return wrong
+	}
+	names, snapshot, g := namesOf{call: c}, c.server.index.now(), q.Group
+	if _, found := snapshot.Row(g.InTree); g.InTree != "" && !found {
+		return nil
+	}
+	if names.bad([]resource.Group{{Required: g.Required}}) {
+		return names.err
+	}
+	if len(g.Required) > 0 && !someNode(snapshot, func(n *index.Node) bool { return has(n.HasTrait, snapshot.Trait, g.Required) }) {
+		return nil
+	}
+	if names.bad([]resource.Group{{Forbidden: g.Forbidden}}) {
+		return names.err
+	}
+	if len(g.MemberOf) > 0 && !someNode(snapshot, func(n *index.Node) bool { return has(n.In, snapshot.Aggregate, g.MemberOf) }) {
+		return nil
+	}
+	return wrong
+}
+
+// candidatesOfUnknown answers a question for candidates with a name that does not exist.
+func (c *call) candidatesOfUnknown(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
+	if err := c.unknownInAsk(ask, snapshot, unknown); err != nil {
+		return err
+	}
+	c.modified(time.Time{})
+	c.w.Header().Set(api.ReasonHeader, oneLine(fault.TextOf(unknown)))
+	return c.json(http.StatusOK, doc{"allocation_requests": []doc{}, "provider_summaries": doc{}})
+}
+
+// unknownInAsk judges a question for candidates with a name that does not exist: nil when the original answers that there are none.
+func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong error) error {
+	if !fault.Is(wrong, fault.Invalid) {
+		return wrong
+	}
+	names := namesOf{call: c}
+	if names.bad(nil, ask.RootRequired, ask.RootForbidden) {
+		return names.err
+	}
+	if len(ask.RootRequired)+len(ask.RootForbidden) > 0 && !someRoot(snapshot, ask) {
+		return nil
+	}
+	for _, suffix := range suffixes(c.r.URL.RawQuery) {
+		at := slices.IndexFunc(ask.Groups, func(g resource.Group) bool { return g.Suffix == suffix })
+		if at < 0 {
+			continue
+		}
+		g := ask.Groups[at]
+		if names.bad([]resource.Group{{Resources: g.Resources}}) {
+			return names.err
+		}
+		if len(g.MemberOf) > 0 && !someNode(snapshot, func(n *index.Node) bool { return has(n.In, snapshot.Aggregate, g.MemberOf) }) {
+			return nil
+		}
+		if names.bad([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
+			return names.err
+		}
+		some, err := c.some(snapshot, resource.Ask{Groups: []resource.Group{g}, RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
+		if err != nil || !some {
+			return err
+		}
+	}
+	return wrong
+}
+
+// some says whether there is any candidate.
+func (c *call) some(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
+	effort := c.effort(new(time.Duration))
+	for range candidate.Until(effort.ended).AllPlaced(snapshot, ask) {
+		return true, nil
+	}
+	return false, effort.err()
+}
+
+// suffixes lists the groups of a query in the order in which it names them.
+func suffixes(query string) (list []string) {
+	for pair := range strings.FieldsFuncSeq(query, separator) {
+		key, _, _ := strings.Cut(pair, "=")
+		if m := groupKey.FindStringSubmatch(unescape(key)); m != nil && !slices.Contains(list, m[1]) {
+			list = append(list, m[1])
+		}
+	}
+	return list
+}
+
+var groupKey = regexp.MustCompile(`^(?:resources|required|member_of|in_tree)([a-zA-Z0-9_-]*)$`)
+
+func someNode(snapshot *index.Snapshot, fits func(*index.Node) bool) bool {
+	for tree := range snapshot.Trees() {
+		for i := range tree.Nodes {
+			if fits(&tree.Nodes[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func someRoot(snapshot *index.Snapshot, ask resource.Ask) bool {
+	for tree := range snapshot.Trees() {
+		top := tree.Top()
+		without := func(t resource.Trait) bool { return !top.HasTrait(snapshot.Trait(t)) }
+		forbidden := func(t resource.Trait) bool { return !without(t) }
+		if !slices.ContainsFunc(ask.RootRequired, without) && !slices.ContainsFunc(ask.RootForbidden, forbidden) {
+			return true
+		}
+	}
+	return false
+}
+
+// has says whether a provider has at least one of each of these sets.
+func has[N any](given func(index.No) bool, number func(N) index.No, sets [][]N) bool {
+	for _, set := range sets {
+		if !slices.ContainsFunc(set, func(name N) bool { return given(number(name)) }) {
+			return false
+		}
+	}
+	return true
+}
