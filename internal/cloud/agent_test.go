@@ -327,7 +327,7 @@ allow_resize_to_same_host = true
 		l.until(action+" → "+status, func() bool {
 			server, err := l.compute().Server(t.Context(), s.ID)
 			p, a := books(s.ID)
-			return err == nil && server.Status == status && p == devices && a == devices && held() == all
+			return err == nil && server.Status == status && server.TaskState == nil && p == devices && a == devices && held() == all
 		})
 	}
 	act("os-stop", "SHUTOFF", 1, 1, nil)

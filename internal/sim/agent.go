@@ -524,7 +524,11 @@ func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
 	}
 	m.words++
 	told := lifecycle.Told{Host: m.name, Instance: m.name, Number: m.words, Of: e}
-	if w.chance(Messages, 120) {
+	seldom := 120
+	if w.broken == Uncounted {
+		seldom = 8
+	}
+	if w.chance(Messages, seldom) {
 		w.late = append(w.late, letter{m, id, told})
 		return errLost
 	}

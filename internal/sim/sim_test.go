@@ -87,7 +87,7 @@ func TestTheChecksCanFail(t *testing.T) {
 		Unburn:      "reserved",
 		Unlooked:    "plan",
 		Forgetful:   "journal",
-		Uncounted:   "rest",
+		Uncounted:   "guest",
 	} {
 		t.Run(broken, func(t *testing.T) {
 			var r Report

@@ -31,7 +31,8 @@
 //
 // An explanation costs about what the question costs. The index narrows first (how many trees have the class or trait that
 // fewest have), each tree left is judged once, which also gives clauses that it cannot meet together (its core), and the
-// smallest contradiction is looked for within the union of these cores: a clause that no core names is never tried.
+// smallest contradiction is looked for within the union of these cores: a clause that no core names is never tried. Nor is one of which
+// it showed on the way that some host meets all the others, or of which the index knows that nobody has room for what it asks.
 package candidate
 
 import (

@@ -85,7 +85,7 @@ func (x *explainer) pass() bool {
 	if x.outside > 0 {
 		x.intern(x.narrow.core(x))
 	}
-	room := min(x.narrow.size, 64)
+	room := min(x.narrow.size, 16)
 	x.known, x.classes = make(map[index.Shape]int, room), make([]standing, 0, room)
 	for t := range x.narrow.trees {
 		if at, known := x.class(t); known {
