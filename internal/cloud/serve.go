@@ -62,7 +62,7 @@ func LoopbackOnly(h http.Handler) http.Handler {
 			host = name
 		}
 		ip := net.ParseIP(strings.Trim(host, "[]"))
-		if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
 			http.Error(w, "with auth_strategy = noauth2 this service answers only to localhost, 127.0.0.1 and [::1]", http.StatusMisdirectedRequest)
 			return
 		}

@@ -46,7 +46,7 @@ func (x *explainer) contradiction() (keep set, rough bool) {
 }
 
 // smallWork is how many providers an explanation may look at again, however few hosts it was about.
-const smallWork = 300
+const smallWork = 1_000
 
 func (s set) add(o set) {
 	for i, v := range o {
