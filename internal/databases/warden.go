@@ -15,11 +15,15 @@ import (
 const logName = "server.log"
 
 // script starts a server, says its number and waits for a word. Without one (the test is over, or dead) it ends the server fast
-// and removes its directory; with one it kills the server and keeps the directory.
+// and removes its directory; with one it kills the server and keeps the directory. PostgreSQL's children live on for a moment without their
+// parent, and answer: so it waits for them too.
 const script = `dir=$1; end=$2; shift 2
 "$@" </dev/null >>"$dir/` + logName + `" 2>&1 &
 p=$!; echo $p; read word
-if [ "$word" ]; then kill -KILL $p; wait $p; else kill -$end $p; wait $p; rm -rf "$dir"; fi`
+if [ "$word" ]; then
+	children=$(cat /proc/$p/task/$p/children 2>/dev/null); kill -KILL $p; wait $p
+	for c in $children; do while grep -q "^State:[[:space:]]*[^ZX]" /proc/$c/status 2>/dev/null; do sleep 0.01; done; done
+else kill -$end $p; wait $p; rm -rf "$dir"; fi`
 
 // warden is the process that holds a server.
 type warden struct {
