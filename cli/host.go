@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
 )
 
 // HostCmd groups the commands on hosts.
@@ -19,13 +20,24 @@ type HostCmd struct {
 
 // HostDownCmd says that a host is dead.
 type HostDownCmd struct {
-	Host string `arg:"" help:"Name of the host."`
+	Host  string `arg:"" help:"Name of the host."`
+	Force bool   `help:"Also if its agent was heard a moment ago: you have made sure that the host does not run."`
 }
 
-// Run tells compute.
+// Run tells compute. It refuses a host that may well be alive: its guests would go on with devices that others are given.
 func (c *HostDownCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
+	list, err := g.hosts().Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range list {
+		if ago := time.Since(h.Seen); h.Host == c.Host && ago < hostSilence && !h.Dead && !c.Force {
+			return fault.New(fault.Conflict, "", "the agent of host %s was heard %s ago: while the host runs, what its guests hold must not be given to others; "+
+				"end it and wait until it has been silent for %s, or make sure that it does not run and say so with --force", c.Host, ago.Round(time.Second), hostSilence)
+		}
+	}
 	return g.compute().HostDown(ctx, c.Host, true)
 }
 

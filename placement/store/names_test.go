@@ -165,3 +165,25 @@ func testClassRace(t *testing.T, s *Store) {
 		}
 	}
 }
+
+// testTraitRace deletes a trait while a provider gets it: one of the two is refused, as if they had come one after the other.
+func testTraitRace(t *testing.T, s *Store) {
+	ctx := t.Context()
+	host(t, s, 1, 0)
+	const trait = resource.Trait("CUSTOM_RACE")
+	for range 40 {
+		_, _, err := s.EnsureTrait(ctx, trait)
+		ok(t, err)
+		p, err := s.Provider(ctx, id(1))
+		ok(t, err)
+		dropped := make(chan error, 1)
+		go func() { dropped <- s.DeleteTrait(ctx, trait) }()
+		_, _, given := s.ReplaceTraits(ctx, id(1), p.Generation, []resource.Trait{trait})
+		gone := <-dropped
+		if given == nil && !fault.Is(gone, fault.Conflict) || given != nil && (gone != nil || !fault.Is(given, fault.Invalid)) {
+			t.Fatalf("deleted: %v; given to a provider: %v", gone, given)
+		}
+		_, err = s.ClearTraits(ctx, id(1))
+		ok(t, err)
+	}
+}

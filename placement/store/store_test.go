@@ -24,7 +24,7 @@ var tables = []string{"alembic_version", "allocations", "inventories", "resource
 func TestStore(t *testing.T) {
 	suite := map[string]func(t *testing.T, s *Store){
 		"standards": testStandards, "providers": testProviders, "filters": testFilters, "move": testMove, "deleteProvider": testDeleteProvider,
-		"inventories": testInventories, "traits": testTraits, "classes": testClasses, "classRace": testClassRace, "aggregates": testAggregates,
+		"inventories": testInventories, "traits": testTraits, "classes": testClasses, "classRace": testClassRace, "traitRace": testTraitRace, "aggregates": testAggregates,
 		"claims": testClaims, "refusals": testRefusals, "guards": testGuards, "manyConsumers": testManyConsumers, "reshape": testReshape,
 		"usages": testUsages, "incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
 		"moveRace": testMoveRace, "prints": testPrints, "stretches": testStretches,

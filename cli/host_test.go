@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// A host may be said to be dead once its agent is silent for long enough, or with --force.
+func TestHostDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		report  host.Report
+		force   bool
+		refused bool
+	}{
+		"heard a moment ago":                 {report: host.Report{Host: "cmp1", Seen: time.Now().Add(-20 * time.Second)}, refused: true},
+		"heard a moment ago, with force":     {report: host.Report{Host: "cmp1", Seen: time.Now().Add(-20 * time.Second)}, force: true},
+		"silent":                             {report: host.Report{Host: "cmp1", Seen: time.Now().Add(-hostSilence - time.Second)}},
+		"said to be dead already":            {report: host.Report{Host: "cmp1", Seen: time.Now(), Dead: true}},
+		"another one was heard a moment ago": {report: host.Report{Host: "cmp2", Seen: time.Now()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			down := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPut && r.URL.Path == "/berth/v1/hosts/cmp1/down" {
+					down++
+					w.WriteHeader(http.StatusNoContent)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				if err := json.NewEncoder(w).Encode(map[string]any{"hosts": []host.Report{c.report}}); err != nil {
+					t.Error(err)
+				}
+			}))
+			defer server.Close()
+			err := (&HostDownCmd{Host: "cmp1", Force: c.force}).Run(&Globals{ComputeURL: server.URL, Token: "admin"})
+			if fault.Is(err, fault.Conflict) != c.refused || !c.refused && err != nil || c.refused == (down > 0) {
+				t.Errorf("%v; said %d times", err, down)
+			}
+		})
+	}
+}
