@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -206,6 +209,42 @@ func BenchmarkWide(b *testing.B) {
 				b.ReportMetric(float64(found), "candidates")
 			})
 		}
+	}
+}
+
+// BenchmarkExplained asks each question for its candidates and for its explanation in turn, and reports what the second costs as a multiple of
+// the first, as a client sees them. The answer without candidates has the reason in a header.
+func BenchmarkExplained(b *testing.B) {
+	dir := place(b)
+	p := serve(b, dir, SQLite(dir))
+	must(b, Names(p.Addr))
+	c := Dial(p.Addr)
+	defer c.Close()
+	for range 100 {
+		must(b, Nested(c))
+	}
+	questions := map[string]func(n int) string{"nested/limit=10": NestedQuestion(10), "nested/unlimited": NestedQuestion(0)}
+	for _, w := range Wides() {
+		must(b, w.Load(p.Addr))
+		for _, groups := range []int{w.Devices, w.Devices + 1} {
+			questions[fmt.Sprintf("wide/%dx%d/mixed=%t/%d", w.Hosts, w.Devices, w.mixed, groups)] = w.Question(groups, 1000)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(questions)) {
+		b.Run(name, func(b *testing.B) {
+			var took [2]time.Duration
+			for n := 0; b.Loop(); n++ {
+				ask := questions[name](n)
+				_, query, _ := strings.Cut(ask, "?")
+				for i, target := range []string{ask, "/berth/v1/explain?" + query} {
+					began := time.Now()
+					_, err := c.Want(200, "GET", target, nil)
+					must(b, err)
+					took[i] += time.Since(began)
+				}
+			}
+			b.ReportMetric(float64(took[1])/float64(took[0]), "ratio")
+		})
 	}
 }
 
