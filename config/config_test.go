@@ -82,6 +82,7 @@ func TestEntryFault(t *testing.T) {
 		{"admin_token = x", "first.conf:2: [pci] admin_token = ***: wrong"},
 		{"application_credential_secret = x", "first.conf:2: [pci] application_credential_secret = ***: wrong"},
 		{"memcache_secret_key = x", "first.conf:2: [pci] memcache_secret_key = ***: wrong"},
+		{"private_key_passphrase = x", "first.conf:2: [pci] private_key_passphrase = ***: wrong"},
 		{"token_cache_time = soon", "first.conf:2: [pci] token_cache_time = soon: wrong"},
 		{"service_token_roles_required = maybe", "first.conf:2: [pci] service_token_roles_required = maybe: wrong"},
 		{"connection = mysql+pymysql://u:hun/t:er2@h/d?x=a:b", "first.conf:2: [pci] connection = mysql+pymysql://u:***@h/d?x=a:b: wrong"},

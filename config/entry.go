@@ -52,7 +52,8 @@ func (e Entry) shown() string {
 		return `""`
 	}
 	// token_cache_time and service_token_roles are about tokens, and are none
-	if regexp.MustCompile(`(?i)password|passwd|(secret|token|secret_key|private_key|api_key)s?$`).MatchString(e.Option) {
+	if regexp.MustCompile(`(?i)password|passwd|passphrase|secret|token|private_key|api_key`).MatchString(e.Option) &&
+		!regexp.MustCompile(`(?i)(_time|_roles|_roles_required)$`).MatchString(e.Option) { // of tokens, but none
 		return "***"
 	}
 	// scheme://user:password@host, where the password may hold any letter but @ and blanks

@@ -88,7 +88,11 @@ func (i Inventory) Widened(used, amount int) Inventory {
 	if i.Capacity() >= used || i.AllocationRatio <= 0 {
 		return i
 	}
-	for i.Total = i.Reserved + int(float64(used)/i.AllocationRatio); i.Capacity() < used; i.Total++ {
+	least := float64(used) / i.AllocationRatio
+	if least > MaxAmount { // no total that Placement takes is enough
+		return i
+	}
+	for i.Total = i.Reserved + int(least); i.Capacity() < used && i.Total < MaxAmount; i.Total++ {
 	}
 	return i
 }

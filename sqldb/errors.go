@@ -61,6 +61,18 @@ func IsDuplicate(err error) bool {
 	return false
 }
 
+// mostReferred is how often a transaction is tried that a foreign key refuses: when somebody did it at the same moment, that passes at once.
+const mostReferred = 3
+
+// isReferred reports whether a foreign key has refused a statement.
+func isReferred(err error) bool {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return e.Number == 1451 || e.Number == 1452 // ER_ROW_IS_REFERENCED_2, ER_NO_REFERENCED_ROW_2
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "23503" // foreign_key_violation
+}
+
 // IsRetryable reports whether the database gave the transaction up for a reason that passes: a deadlock,
 // a serialisation failure (on Galera a lost certification), a lock not granted in time, a busy file; or a row that another one refers to
 // was removed, or came to be referred to, at the same moment, which the transaction sees when it starts afresh.
@@ -69,12 +81,12 @@ func IsRetryable(err error) bool {
 		return false
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		// ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_CHECKREAD (MariaDB's innodb_snapshot_isolation), ER_ROW_IS_REFERENCED_2, ER_NO_REFERENCED_ROW_2
-		return slices.Contains([]uint16{1213, 1205, 1020, 1451, 1452}, e.Number)
+		// ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_CHECKREAD (MariaDB's innodb_snapshot_isolation)
+		return e.Number == 1213 || e.Number == 1205 || e.Number == 1020 || isReferred(err)
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// serialization_failure, deadlock_detected, lock_not_available, foreign_key_violation
-		return slices.Contains([]string{"40001", "40P01", "55P03", "23503"}, e.Code)
+		// serialization_failure, deadlock_detected, lock_not_available
+		return e.Code == "40001" || e.Code == "40P01" || e.Code == "55P03" || isReferred(err)
 	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		primary := e.Code() & 0xff // the extended code is in the higher bytes

@@ -121,6 +121,9 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 		if err == nil || !again(err) {
 			return mended(op, err)
 		}
+		if attempt >= min(attempts, mostReferred) && isReferred(err) {
+			return fault.New(fault.Internal, op, "the database refuses it again and again, for rows that refer to each other: %w", err)
+		}
 		if attempt >= attempts {
 			if asked, ok := errors.AsType[*retry](err); ok {
 				return asked.err

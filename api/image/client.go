@@ -49,12 +49,13 @@ func New(o Options) (*Client, error) {
 			"by which Keystone's catalog can be asked")
 	}
 	for _, server := range o.Servers {
-		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fault.New(fault.Invalid, op, "[glance] names the image service %q, which is no address; write one such as http://controller:9292", server)
+		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+			return nil, fault.New(fault.Invalid, op, "[glance] names the image service by something that is no address, or has a user and a password in it; write one such as http://controller:9292")
 		}
 	}
 	if o.HTTP == nil {
-		o.HTTP = &http.Client{Timeout: 10 * time.Second}
+		o.HTTP = &http.Client{Timeout: 10 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // a token is for nobody else
 	}
 	return &Client{o: o, time: max(longestTime, o.HTTP.Timeout), first: rand.N[int], wait: func(ctx context.Context) {
 		select {

@@ -135,7 +135,10 @@ func refuse(s Server, g said, now time.Time) Server {
 	case !g.stopped:
 		what = "stopped"
 	}
-	s.Was, s.Doing, s.Stopped, s.Builds, s.Power = "", "", g.stopped, g.build, On
+	if u := s.Undo; u != nil && g.build != s.Builds { // the guest is still the one before
+		s.Name, s.Image, s.Frozen, s.Ask = u.Name, u.Image, u.Frozen, u.Ask
+	}
+	s.Was, s.Doing, s.Stopped, s.Builds, s.Power, s.Undo = "", "", g.stopped, g.build, On, nil
 	if g.stopped {
 		s.Power = Off
 	}
@@ -164,7 +167,7 @@ func settle(s Server, g said, now time.Time) Server {
 		if g.build != 0 && g.build != s.Builds || stopped != (s.Power == Off) {
 			return s // late: of the guest before
 		}
-		s.Doing, s.Fault = "", nil
+		s.Doing, s.Fault, s.Undo = "", nil, nil
 	case "":
 	default:
 		if stopped != (s.Power == Off) {
@@ -243,8 +246,13 @@ func sourceGuest(s Server, g said, now time.Time) Server {
 		if s.State == Handing {
 			return try(s, now)
 		}
-		if refused && s.State == Halting && !m.Down {
-			return back(s, now, fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, bare(g.message)))
+		if refused && m.Halted && !m.Down { // it says so once
+			text := fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, bare(g.message))
+			switch s.State {
+			case Halting, Retreating, Scheduling, Claiming:
+				return back(s, now, text)
+			}
+			return mark(s, now, text)
 		}
 		if s.State == Halting && m.Down {
 			s.State = Assigned

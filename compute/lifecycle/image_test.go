@@ -31,6 +31,14 @@ func TestARebuildChangesTheImage(t *testing.T) {
 			if got.Asked != "w" || got.Doing != Rebuilding || got.Image != c.want.Image || !reflect.DeepEqual(got.Frozen, c.want.Frozen) || !reflect.DeepEqual(got.Ask, c.want.Ask) {
 				t.Errorf("%s %s %+v %+v", got.Doing, got.Image, got.Frozen, got.Ask)
 			}
+			back, _ := Next(got, GuestRefused{Host: "h", As: "s", Message: "no such disk"}, time.Unix(2, 0))
+			if back.Image != s.Image || !reflect.DeepEqual(back.Frozen, s.Frozen) || !reflect.DeepEqual(back.Ask, s.Ask) || back.Builds != 0 || back.Undo != nil || back.Doing != "" {
+				t.Errorf("refused: %s %+v %+v, build %d", back.Image, back.Frozen, back.Ask, back.Builds)
+			}
+			done, _ := Next(got, GuestRunning{Host: "h", As: "s", Build: got.Builds}, time.Unix(2, 0))
+			if done.Image != c.want.Image || done.Undo != nil || done.Doing != "" {
+				t.Errorf("done: %s %+v %s", done.Image, done.Undo, done.Doing)
+			}
 		})
 	}
 	if s.Ask.Groups[0].Required == nil {

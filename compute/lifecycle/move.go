@@ -49,7 +49,7 @@ func plan(s Server, kind Kind, e Asked, now time.Time) Server {
 		s.Flavor, s.Ask, s.Requests, s.Topology = e.Flavor, e.Ask, e.Requests, e.Topology
 		s.Migration.NewFlavor = e.Flavor.ID
 	}
-	s.State, s.Doing, s.Round, s.Excluded = Planning, "", 0, nil
+	s.State, s.Doing, s.Round, s.Excluded, s.Undo = Planning, "", 0, nil, nil
 	s.Host, s.Heard, s.Was, s.Devices, s.Cells, s.Choices = "", false, "", nil, nil, nil
 	s.Requests = serve(s.Requests, nil)
 	return mark(s, now, fmt.Sprintf("%s away from %s%s: %s", kind, s.Move.From.Host, also(", to ", e.To), describe(s.Ask, s.Requests)))

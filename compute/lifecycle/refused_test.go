@@ -60,3 +60,21 @@ func TestAGuestThatDoesNotStopDoesNotMove(t *testing.T) {
 		t.Errorf("%s on %s: %s/%s, %+v", s.State, s.Host, s.Status(), s.TaskState(), s.Migration)
 	}
 }
+
+// A refused stop counts also when the move has lost its destination meanwhile: the source says it once.
+func TestARefusedStopOfAMoveBetweenDestinations(t *testing.T) {
+	s := ran(t)
+	for _, e := range []Event{
+		Asked{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, Rekeyed{}, GuestRunning{Host: "a", As: "m1"}, Claimed{Try: 2},
+	} {
+		s, _ = Next(s, e, noon)
+	}
+	for _, at := range []State{Halting, Retreating, Scheduling, Claiming} {
+		there := s
+		there.State = at
+		there, _ = Next(there, GuestRefused{Host: "a", As: "m1", Message: "no answer to ACPI"}, noon)
+		if s.State != Halting || there.State != Undoing || !strings.Contains(there.Move.Failed, "no answer to ACPI") {
+			t.Errorf("in %s: %s, %+v", at, there.State, there.Move)
+		}
+	}
+}

@@ -56,6 +56,7 @@ type Server struct {
 	Migration *Migration        `json:",omitempty"` // the present or the last move, as told to operators
 	Asked     string            `json:",omitempty"` // id of the last wish that was taken in
 	Fault     *Fault            // why it is in ERROR
+	Undo      *Undone           `json:",omitempty"` // what a rebuild replaces that is not done yet
 	Refusal   *Fault            `json:",omitempty"` // why the last wish about its guest was given up, while all else is well
 	Trail     []Mark            // what happened, oldest first; bounded
 	Created   time.Time
@@ -87,6 +88,13 @@ type Stay struct {
 type Voice struct {
 	Host, Instance string
 	Number         int64
+}
+
+// Undone is what a server was before a rebuild, for the case that the hypervisor refuses it.
+type Undone struct {
+	Name, Image string
+	Frozen      *flavor.Image `json:",omitempty"`
+	Ask         resource.Ask
 }
 
 // Move is a move on its way.

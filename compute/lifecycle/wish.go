@@ -101,6 +101,9 @@ func take(s Server, e Asked, now time.Time) Server {
 }
 
 func rebuild(s Server, e Asked) Server {
+	if s.Undo == nil {
+		s.Undo = &Undone{Name: s.Name, Image: s.Image, Frozen: s.Frozen, Ask: s.Ask}
+	}
 	s.Builds++
 	s.Doing = Rebuilding
 	if e.Image != "" {

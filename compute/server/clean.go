@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/schedule"
@@ -47,12 +48,20 @@ func (s *server) settle(ctx context.Context, h schedule.Host, told []host.Answer
 		if err != nil {
 			return fault.New(fault.Invalid, "", "cleaned: %w", err)
 		}
-		answers = append(answers, store.Wish{Host: h.Name, Address: at, Asked: a.Asked, Refused: a.Refused})
+		answers = append(answers, store.Wish{Host: h.Name, Address: at, Asked: a.Asked, Refused: speakable(a.Refused)})
 	}
 	return s.Store.Settle(ctx, h.Name, func(at pci.Address) bool {
 		i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
 		return i < 0 || h.Devices[i].Spent
 	}, answers)
+}
+
+// longestRefusal is how much is kept of what a cleaning program says, in bytes.
+const longestRefusal = 4096
+
+// speakable is a text that every database keeps.
+func speakable(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), longestRefusal)], "\x00", ""), "")
 }
 
 // writeWishes are the unanswered wishes as agents are told of them.

@@ -37,7 +37,8 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string) (*flavo
 	case fault.NotFound:
 		return nil, fault.New(fault.Invalid, "", "%s: there is no image %s for project %s", missing, id, c.who.Project)
 	case fault.Forbidden:
-		return nil, fault.New(fault.Invalid, "", "Not authorized for image %s: %w", id, err)
+		s.Log.Warn("the image service lets nobody in", "image", id, "request", c.w.Header().Get("X-Compute-Request-Id"), "error", err)
+		return nil, fault.New(fault.Invalid, "", "Not authorized for image %s", id)
 	default:
 		s.Log.Warn("the image service cannot be asked", "image", id, "request", c.w.Header().Get("X-Compute-Request-Id"), "error", err)
 		if c.who.IsAdmin() {
@@ -68,7 +69,7 @@ func freeze(i image.Image) flavor.Image {
 }
 
 // rebuildFrom judges the image that a server is to be rebuilt from. The image that it has counts as it was frozen, whatever was changed of it
-// since: so a server can always be rebuilt from its own.
+// since; but it has to be there still.
 func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavor.Image, error) {
 	now, err := s.findImage(c, found.Flavor, id, "Cannot find image for rebuild")
 	if err != nil || now == nil && id != found.Image {

@@ -262,7 +262,7 @@ func readHolder(ctx context.Context, tx *sqldb.Tx, lock bool) (h Holder, err err
 func clock(tx *sqldb.Tx) string {
 	switch tx.Dialect {
 	case sqldb.MySQL:
-		return `CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)`
+		return `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 	case sqldb.PostgreSQL:
 		return `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
 	}

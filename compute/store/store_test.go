@@ -177,6 +177,7 @@ func full() lifecycle.Server {
 	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", Stay: true, As: "m", From: from, Keyed: true, Halted: true, Down: true, Back: true, Failed: "f", Lost: "l", Denied: 3}
 	from.Consumer = "m0"
 	s.Left = []lifecycle.Stay{from}
+	s.Undo = &lifecycle.Undone{Name: "before", Image: "i0", Frozen: &flavor.Image{ID: "i0"}, Ask: s.Ask}
 	s.Refusal = &lifecycle.Fault{Code: 500, Message: "r", Details: "d", Created: noon}
 	s.Voices = []lifecycle.Voice{{Host: "h", Instance: "i", Number: 1<<32 + 7}}
 	s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h", OldFlavor: "0", NewFlavor: "1", Begun: noon, Updated: noon}

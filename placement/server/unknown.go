@@ -34,20 +34,24 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	names, snapshot, g := namesOf{call: c}, c.server.index.now(), q.Group
+	snapshot, err := c.fresh()
+	if err != nil {
+		return err
+	}
+	names, g := namesOf{call: c}, q.Group
 	if _, found := snapshot.Row(g.InTree); g.InTree != "" && !found {
 		return nil
 	}
 	if names.bad([]resource.Group{{Required: g.Required}}) {
 		return names.err
 	}
-	if len(g.Required) > 0 && !someNode(snapshot, func(n *index.Node) bool { return has(n.HasTrait, snapshot.Trait, g.Required) }) {
+	if len(g.Required) > 0 && !someNode(snapshot, (*index.Node).HasTrait, numbersOf(snapshot.Trait, g.Required)) {
 		return nil
 	}
 	if names.bad([]resource.Group{{Forbidden: g.Forbidden}}) {
 		return names.err
 	}
-	if len(g.MemberOf) > 0 && !someNode(snapshot, func(n *index.Node) bool { return has(n.In, snapshot.Aggregate, g.MemberOf) }) {
+	if len(g.MemberOf) > 0 && !someNode(snapshot, (*index.Node).In, numbersOf(snapshot.Aggregate, g.MemberOf)) {
 		return nil
 	}
 	return wrong
@@ -84,7 +88,7 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 		if names.bad([]resource.Group{{Resources: g.Resources}}) {
 			return names.err
 		}
-		if len(g.MemberOf) > 0 && !someNode(snapshot, func(n *index.Node) bool { return has(n.In, snapshot.Aggregate, g.MemberOf) }) {
+		if len(g.MemberOf) > 0 && !someNode(snapshot, (*index.Node).In, numbersOf(snapshot.Aggregate, g.MemberOf)) {
 			return nil
 		}
 		if names.bad([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
@@ -120,10 +124,30 @@ func suffixes(query string) (list []string) {
 
 var groupKey = regexp.MustCompile(`^(?:resources|required|member_of|in_tree)([a-zA-Z0-9_-]*)$`)
 
-func someNode(snapshot *index.Snapshot, fits func(*index.Node) bool) bool {
+// numbersOf looks names up, and leaves out those that no provider has.
+func numbersOf[N any](number func(N) index.No, sets [][]N) [][]index.No {
+	out := make([][]index.No, len(sets))
+	for i, set := range sets {
+		for _, name := range set {
+			if n := number(name); n != index.Unknown {
+				out[i] = append(out[i], n)
+			}
+		}
+	}
+	return out
+}
+
+// someNode says whether some provider has at least one of each of these sets.
+func someNode(snapshot *index.Snapshot, has func(*index.Node, index.No) bool, sets [][]index.No) bool {
+	if slices.ContainsFunc(sets, func(set []index.No) bool { return len(set) == 0 }) {
+		return false
+	}
 	for tree := range snapshot.Trees() {
 		for i := range tree.Nodes {
-			if fits(&tree.Nodes[i]) {
+			n := &tree.Nodes[i]
+			if !slices.ContainsFunc(sets, func(set []index.No) bool {
+				return !slices.ContainsFunc(set, func(one index.No) bool { return has(n, one) })
+			}) {
 				return true
 			}
 		}
@@ -134,6 +158,9 @@ func someNode(snapshot *index.Snapshot, fits func(*index.Node) bool) bool {
 func someRoot(snapshot *index.Snapshot, ask resource.Ask) bool {
 	for tree := range snapshot.Trees() {
 		top := tree.Top()
+		if top == nil {
+			continue
+		}
 		without := func(t resource.Trait) bool { return !top.HasTrait(snapshot.Trait(t)) }
 		forbidden := func(t resource.Trait) bool { return !without(t) }
 		if !slices.ContainsFunc(ask.RootRequired, without) && !slices.ContainsFunc(ask.RootForbidden, forbidden) {
@@ -141,14 +168,4 @@ func someRoot(snapshot *index.Snapshot, ask resource.Ask) bool {
 		}
 	}
 	return false
-}
-
-// has says whether a provider has at least one of each of these sets.
-func has[N any](given func(index.No) bool, number func(N) index.No, sets [][]N) bool {
-	for _, set := range sets {
-		if !slices.ContainsFunc(set, func(name N) bool { return given(number(name)) }) {
-			return false
-		}
-	}
-	return true
 }

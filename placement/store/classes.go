@@ -177,7 +177,15 @@ func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (chang
 
 // DeleteClass removes a custom class. NotFound; Invalid: a standard one; Conflict: a provider has inventory of it.
 func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
-	return s.write(ctx, "DeleteClass", func(tx *sqldb.Tx) error { return deleteClass(ctx, tx, name) })
+	const op = "DeleteClass"
+	err := s.read(ctx, op, func(tx *sqldb.Tx) error { // first: nobody is to wait for what will be refused
+		_, err := findCustomClass(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, op, func(tx *sqldb.Tx) error { return deleteClass(ctx, tx, name) })
 }
 
 // deleteClass waits for those who are adding inventories of the class, and sees them; who comes later sees in keepClasses that it is gone.
@@ -185,8 +193,14 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) error {
 	latest := ""
 	switch tx.Dialect {
 	case sqldb.PostgreSQL: // what the transaction sees is settled by its first SELECT, so the waiting has to come before
-		if _, err := tx.Exec(ctx, "LOCK TABLE inventories IN SHARE MODE"); err != nil {
-			return err
+		for _, statement := range []string{
+			"SET LOCAL lock_timeout = '2s'", // who writes inventories waits behind us
+			"LOCK TABLE inventories IN SHARE MODE",
+			"SET LOCAL lock_timeout TO DEFAULT",
+		} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
 		}
 	case sqldb.MySQL:
 		latest = " LOCK IN SHARE MODE" // sees what others added since this transaction began
