@@ -50,7 +50,7 @@ type Lease struct {
 }
 
 // fenced is the database as the store sees it. Once it is held, each transaction first sees that it still is, and by this process: one that was
-// stopped for so long that another has taken over neither changes anything nor acts on what it reads.
+// stopped for so long that another has taken over neither changes anything here nor reads anything. A step that it had begun at Placement is held up there by generations alone.
 type fenced struct {
 	db    *sqldb.DB
 	mu    sync.RWMutex

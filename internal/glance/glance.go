@@ -7,27 +7,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/internal/keystone"
 )
-
-// patience is how long one program may take to do its work.
-const patience = 90 * time.Second
 
 // Glance is a running service. Keystone's catalog has it as the service of type image.
 type Glance struct {
 	URL string // http://127.0.0.1:port
 
-	keystone *keystone.Keystone
-	server   *exec.Cmd
-	log      string
+	server *keystone.Server
 }
 
 // Start starts an image service behind a Keystone.
@@ -38,8 +31,8 @@ func Start(t testing.TB, k *keystone.Keystone) *Glance {
 			t.Fatalf("%s is missing: apt-get install glance-api", program)
 		}
 	}
-	dir, port := t.TempDir(), free(t)
-	g := &Glance{URL: "http://127.0.0.1:" + port, keystone: k, log: filepath.Join(dir, "glance.log")}
+	dir, port := t.TempDir(), keystone.Free(t)
+	g := &Glance{URL: "http://127.0.0.1:" + port}
 	conf := filepath.Join(dir, "glance-api.conf")
 	if err := os.WriteFile(conf, []byte(configuration(dir, port, k)), 0o600); err != nil {
 		t.Fatal(err)
@@ -50,7 +43,7 @@ func Start(t testing.TB, k *keystone.Keystone) *Glance {
 	if out, err := exec.CommandContext(t.Context(), "glance-manage", "--config-file", conf, "db_sync").CombinedOutput(); err != nil {
 		t.Fatalf("glance-manage db_sync: %v\n%s", err, out)
 	}
-	g.serve(t, dir, conf)
+	g.server = keystone.Serve(t, exec.Command("glance-api", "--config-file", conf), dir, g.URL+"/versions")
 	var service struct{ Service struct{ ID string } }
 	token := k.Admin(t)
 	k.Call(t, token, "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": "image", "name": "glance"}}, http.StatusCreated, &service)
@@ -89,65 +82,8 @@ driver = noop
 `, dir, port, k.URL, k.AdminUser, k.AdminPassword, k.AdminProject)
 }
 
-// free finds a port that nobody uses now.
-func free(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
-// serve starts the server, waits until it answers, and stops it at the end of the test.
-func (g *Glance) serve(t testing.TB, dir, conf string) {
-	t.Helper()
-	log, err := os.Create(g.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close() // the process has its own
-	g.server = exec.Command("glance-api", "--config-file", conf)
-	g.server.Dir, g.server.Stdout, g.server.Stderr = dir, log, log
-	if err := g.server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(g.Stop)
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		response, err := http.Get(g.URL + "/versions")
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			t.Fatalf("Glance does not answer: %v\n%s", err, g.tail())
-		}
-	}
-}
-
-// tail is the end of the service's log.
-func (g *Glance) tail() string {
-	text, err := os.ReadFile(g.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text[max(0, len(text)-4000):])
-}
-
 // Stop ends the service, as if it had crashed. A second Stop does nothing.
-func (g *Glance) Stop() {
-	if g.server.ProcessState == nil {
-		g.server.Process.Kill()
-		g.server.Wait()
-	}
-}
+func (g *Glance) Stop() { g.server.Stop() }
 
 // Image makes an image of a few bytes with these attributes and properties, and gives its id. Without data it stays queued.
 func (g *Glance) Image(t testing.TB, token string, image keystone.Doc, data string) string {
@@ -186,7 +122,7 @@ func (g *Glance) Call(t testing.TB, token, method, path, kind, body string) []by
 		t.Fatal(err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
-		t.Fatalf("%s %s: status %d\n%s\n%s", method, path, response.StatusCode, answer, g.tail())
+		t.Fatalf("%s %s: status %d\n%s\n%s", method, path, response.StatusCode, answer, g.server.Tail())
 	}
 	return answer
 }

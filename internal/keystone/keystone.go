@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -32,8 +31,7 @@ type Keystone struct {
 	AdminUser, AdminPassword, AdminProject string // the user also has the role admin on the system
 	Region                                 string
 
-	server *exec.Cmd
-	log    string
+	server *Server
 }
 
 // Start starts a Keystone. More are groups and options for its configuration, such as "[token]\nexpiration = 20\n".
@@ -48,14 +46,16 @@ func Start(t testing.TB, more ...string) *Keystone {
 	conf := filepath.Join(dir, "keystone.conf")
 	keys(t, filepath.Join(dir, "fernet"), filepath.Join(dir, "credential"))
 	write(t, conf, configuration(dir)+strings.Join(more, "\n"))
-	port := free(t)
+	port := Free(t)
 	k := &Keystone{URL: "http://127.0.0.1:" + port, AdminUser: "admin", AdminPassword: password, AdminProject: "admin", Region: "RegionOne"}
 	// Without a write-ahead log, a request of Keystone's can lock itself out of SQLite.
 	run(t, dir, "/usr/bin/python3", "-c", "import sqlite3; sqlite3.connect('keystone.db').execute('pragma journal_mode = wal')")
 	run(t, dir, "keystone-manage", "--config-file", conf, "db_sync")
 	run(t, dir, "keystone-manage", "--config-file", conf, "bootstrap", "--bootstrap-username", k.AdminUser, "--bootstrap-password", k.AdminPassword,
 		"--bootstrap-project-name", k.AdminProject, "--bootstrap-public-url", k.URL, "--bootstrap-internal-url", k.URL+"/v3", "--bootstrap-region-id", k.Region)
-	k.serve(t, dir, conf, port)
+	cmd := exec.Command("keystone-wsgi-public", "--host", "127.0.0.1", "--port", port)
+	cmd.Env = append(os.Environ(), "OS_KEYSTONE_CONFIG_FILES="+conf)
+	k.server = Serve(t, cmd, dir, k.URL+"/v3")
 	return k
 }
 
@@ -103,21 +103,6 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// free finds a port that nobody uses now.
-func free(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 func run(t testing.TB, dir, program string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -129,52 +114,8 @@ func run(t testing.TB, dir, program string, args ...string) {
 	}
 }
 
-// serve starts the server, waits until it answers, and stops it at the end of the test.
-func (k *Keystone) serve(t testing.TB, dir, conf, port string) {
-	t.Helper()
-	log, err := os.Create(filepath.Join(dir, "keystone.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close() // the process has its own
-	k.log = log.Name()
-	k.server = exec.Command("keystone-wsgi-public", "--host", "127.0.0.1", "--port", port)
-	k.server.Dir, k.server.Stdout, k.server.Stderr = dir, log, log
-	k.server.Env = append(os.Environ(), "OS_KEYSTONE_CONFIG_FILES="+conf)
-	if err := k.server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(k.Stop)
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		response, err := http.Get(k.URL + "/v3")
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			t.Fatalf("Keystone does not answer: %v\n%s", err, k.tail())
-		}
-	}
-}
-
-// tail is the end of the service's log.
-func (k *Keystone) tail() string {
-	text, err := os.ReadFile(k.log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text[max(0, len(text)-4000):])
-}
-
 // Stop ends the service, as if it had crashed. A second Stop does nothing.
-func (k *Keystone) Stop() {
-	if k.server.ProcessState == nil {
-		k.server.Process.Kill()
-		k.server.Wait()
-	}
-}
+func (k *Keystone) Stop() { k.server.Stop() }
 
 // Doc is a JSON object.
 type Doc = map[string]any
@@ -208,7 +149,7 @@ func (k *Keystone) Call(t testing.TB, token, method, path string, body any, want
 		t.Fatal(err)
 	}
 	if response.StatusCode != want {
-		t.Fatalf("%s %s: status %d, want %d\n%s\n%s", method, path, response.StatusCode, want, answer, k.tail())
+		t.Fatalf("%s %s: status %d, want %d\n%s\n%s", method, path, response.StatusCode, want, answer, k.server.Tail())
 	}
 	if result != nil {
 		if err := json.Unmarshal(answer, result); err != nil {

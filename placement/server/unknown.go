@@ -72,7 +72,7 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	names := namesOf{call: c}
+	names, effort := namesOf{call: c}, c.effort(new(time.Duration)) // for all groups together
 	if names.bad(nil, ask.RootRequired, ask.RootForbidden) {
 		return names.err
 	}
@@ -94,7 +94,7 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 		if names.bad([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
 			return names.err
 		}
-		some, err := c.some(snapshot, resource.Ask{Groups: []resource.Group{g}, RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
+		some, err := effort.some(snapshot, resource.Ask{Groups: []resource.Group{g}, RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
 		if err != nil || !some {
 			return err
 		}
@@ -103,12 +103,11 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 }
 
 // some says whether there is any candidate.
-func (c *call) some(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
-	effort := c.effort(new(time.Duration))
-	for range candidate.Until(effort.ended).AllPlaced(snapshot, ask) {
+func (e *effort) some(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
+	for range candidate.Until(e.ended).AllPlaced(snapshot, ask) {
 		return true, nil
 	}
-	return false, effort.err()
+	return false, e.err()
 }
 
 // suffixes lists the groups of a query in the order in which it names them.

@@ -1,0 +1,77 @@
+package keystone
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Server is one of OpenStack's services, running beside a test, with its log. It is gone when the test ends.
+type Server struct {
+	cmd *exec.Cmd
+	log string
+}
+
+// Serve starts a service in a directory, which its log is kept in, and waits until a URL of it answers with 200.
+func Serve(t testing.TB, cmd *exec.Cmd, dir, url string) *Server {
+	t.Helper()
+	log, err := os.Create(filepath.Join(dir, "server.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close() // the process has its own
+	s := &Server{cmd: cmd, log: log.Name()}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		response, err := http.Get(url)
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return s
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s does not answer: %v\n%s", url, err, s.Tail())
+		}
+	}
+}
+
+// Stop ends the service, as if it had crashed. A second Stop does nothing.
+func (s *Server) Stop() {
+	if s.cmd.ProcessState == nil {
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+	}
+}
+
+// Tail is the end of the service's log.
+func (s *Server) Tail() string {
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+// Free finds a port that nobody uses now.
+func Free(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
