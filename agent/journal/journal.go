@@ -127,6 +127,14 @@ func (j *Journal) SetIdentity(id Identity) error {
 	return j.write(id.entry())
 }
 
+// SetPosition records the newest line of assignments that the agent follows. It is called before anything of the line is done.
+func (j *Journal) SetPosition(p Position) error { return j.write(p.entry()) }
+
+// SetStarts records the ids of the agent's processes, from the last one that compute acknowledged on, oldest first.
+func (j *Journal) SetStarts(ids []string) error {
+	return j.write(entry{Kind: kindStarts, StartIDs: ids})
+}
+
 // Put writes down that this host has taken a server on, with all the devices claimed for it (perhaps none); what
 // was written of the server before is replaced. The claims' own holder is not looked at. Parts are its NUMA cells, if it has any.
 func (j *Journal) Put(server string, claims []device.Claim, parts ...Part) error {

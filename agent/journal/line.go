@@ -29,6 +29,8 @@ const (
 	kindUnrenamed = "unrenamed"
 	kindSpent     = "spent"
 	kindCleaned   = "cleaned"
+	kindPosition  = "position"
+	kindStarts    = "starts"
 )
 
 // entry is what one line says.
@@ -50,6 +52,12 @@ type entry struct {
 	Done      bool     `json:"done,omitempty"`
 	Address   *address `json:"address,omitempty"`
 	Returning bool     `json:"returning,omitempty"`
+
+	Machine  string   `json:"machine_id,omitempty"`
+	Epoch    int64    `json:"epoch,omitempty"`
+	EpochID  string   `json:"epoch_id,omitempty"`
+	Revision int64    `json:"revision,omitempty"`
+	StartIDs []string `json:"start_ids,omitempty"`
 }
 
 // wireClaim is a device as it was when it was claimed: should it vanish, what is known of it is here.
@@ -202,7 +210,7 @@ func (e entry) known() bool {
 	switch e.Kind {
 	case kindFormat:
 		return e.Version == version
-	case kindIdentity, kindServer, kindLeft, kindRemoved, kindMark, kindRenamed, kindUnrenamed:
+	case kindIdentity, kindServer, kindLeft, kindRemoved, kindMark, kindRenamed, kindUnrenamed, kindPosition, kindStarts:
 		return true
 	case kindSpent, kindCleaned:
 		return e.Address != nil

@@ -18,10 +18,23 @@ type Identity struct {
 	Instance string      // of the agent: as long as the journal lives, it is the same one; empty in a journal from before there were any
 	Starts   int64       // how often an agent of this journal has begun; 0 in a journal from before it was counted
 	Cloud    string      // whose assignments it follows; empty before the first line
+	Machine  string      // machine-id(5) of the machine that wrote the journal; empty when it has none
+}
+
+// Position is the newest line of assignments that the agent has followed. The zero one precedes every line.
+type Position struct {
+	Epoch    int64
+	EpochID  string
+	Revision int64
 }
 
 func (id Identity) entry() entry {
-	return entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Starts: id.Starts, Cloud: id.Cloud}
+	return entry{Kind: kindIdentity, Host: id.Host, Provider: id.Provider, Instance: id.Instance, Starts: id.Starts, Cloud: id.Cloud,
+		Machine: id.Machine}
+}
+
+func (p Position) entry() entry {
+	return entry{Kind: kindPosition, Epoch: p.Epoch, EpochID: p.EpochID, Revision: p.Revision}
 }
 
 // Part is one NUMA cell of a guest and where it lies. What it asks is kept too, so that what the guest uses can be told while nobody
@@ -63,6 +76,8 @@ func (m Mark) empty() bool { return len(m.Classes) == 0 && len(m.Traits) == 0 }
 // State is what a journal says. It does not change.
 type State struct {
 	identity Identity
+	position Position
+	starts   []string                  // random ids of the agent's processes, from the last one that compute acknowledged on
 	servers  map[string][]device.Claim // taken on; nil claims are a server without devices
 	parts    map[string][]Part         // where their NUMA cells lie
 	left     map[string]bool           // gone, but compute has not confirmed it
@@ -73,6 +88,12 @@ type State struct {
 
 // Identity is who the host is in Placement; ok is false when that is not written yet.
 func (s State) Identity() (id Identity, ok bool) { return s.identity, s.identity != Identity{} }
+
+// Position is the newest line of assignments that the agent has followed.
+func (s State) Position() Position { return s.position }
+
+// Starts lists the ids of the agent's processes, from the last one that compute acknowledged on, oldest first.
+func (s State) Starts() []string { return slices.Clone(s.starts) }
 
 // Servers lists the servers that this host has taken on, in order.
 func (s State) Servers() []string { return slices.Sorted(maps.Keys(s.servers)) }
@@ -113,7 +134,7 @@ func (s State) has(server string) bool {
 }
 
 func (s State) clone() State {
-	return State{identity: s.identity, servers: cloned(s.servers), parts: cloned(s.parts), left: cloned(s.left), marks: cloned(s.marks),
+	return State{identity: s.identity, position: s.position, starts: s.starts, servers: cloned(s.servers), parts: cloned(s.parts), left: cloned(s.left), marks: cloned(s.marks),
 		renames: cloned(s.renames), spent: cloned(s.spent)}
 }
 
@@ -134,7 +155,11 @@ func (s State) with(e entry) State {
 func (s *State) apply(e entry) {
 	switch e.Kind {
 	case kindIdentity:
-		s.identity = Identity{Host: e.Host, Provider: e.Provider, Instance: e.Instance, Starts: e.Starts, Cloud: e.Cloud}
+		s.identity = Identity{Host: e.Host, Provider: e.Provider, Instance: e.Instance, Starts: e.Starts, Cloud: e.Cloud, Machine: e.Machine}
+	case kindPosition:
+		s.position = Position{Epoch: e.Epoch, EpochID: e.EpochID, Revision: e.Revision}
+	case kindStarts:
+		s.starts = e.StartIDs
 	case kindServer:
 		delete(s.left, e.Server)
 		s.take(e.Server, fromWire(e.Server, e.Claims), e.Parts)
@@ -197,6 +222,12 @@ func (s State) entries() []entry {
 	list := []entry{{Kind: kindFormat, Version: version}}
 	if id, ok := s.Identity(); ok {
 		list = append(list, id.entry())
+	}
+	if s.position != (Position{}) {
+		list = append(list, s.position.entry())
+	}
+	if len(s.starts) > 0 {
+		list = append(list, entry{Kind: kindStarts, StartIDs: s.starts})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.marks)) {
 		list = append(list, entry{Kind: kindMark, Provider: id, Classes: s.marks[id].Classes, Traits: s.marks[id].Traits})

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
@@ -24,10 +26,12 @@ func path(host string, rest ...string) string {
 	return p
 }
 
-// PutReport tells compute what the host has.
+// PutReport tells compute what the host has. Conflict: another start of an agent serves the host; with *Occupied as its cause when that one
+// may turn out to have ended.
 func (c Client) PutReport(ctx context.Context, r Report) error {
-	_, err := c.REST.Do(ctx, http.MethodPut, path(r.Host), r, nil)
-	return err
+	p := path(r.Host)
+	answer, err := c.REST.Do(ctx, http.MethodPut, p, r, nil)
+	return occupied("PUT "+p, answer.Header.Get("Retry-After"), err)
 }
 
 // PutGuest tells compute what became of a server on the host. Conflict: compute does not take it; with *Late as its cause because it is
@@ -76,9 +80,56 @@ func (c Client) Forget(ctx context.Context, host string) (out Forgotten, err err
 	return out, err
 }
 
-// Admit asks whether this instance of an agent may serve a host. Conflict: another one does.
-func (c Client) Admit(ctx context.Context, host, instance string) error {
-	_, resp, err := c.stream(ctx, host, instance, 0)
+// WatchRequest says who follows the assignments of a host, and from where.
+type WatchRequest struct {
+	Host     string
+	Sender   Sender   // zero for an onlooker
+	Position Position // the newest line that was ever followed
+	Since    int64    // revision of the line that the client has; the first line comes at once unless it is that one. 0: none
+}
+
+// query returns the request as the stream's query.
+func (w WatchRequest) query() string {
+	q := url.Values{"since": {strconv.FormatInt(w.Since, 10)}}
+	for name, value := range map[string]string{"instance": w.Sender.Instance, "start": w.Sender.Start, "place": w.Sender.Place,
+		"epoch_id": w.Position.EpochID} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for _, start := range w.Sender.Previous {
+		q.Add("previous", start)
+	}
+	if w.Position.Epoch != 0 {
+		q.Set("epoch", strconv.FormatInt(w.Position.Epoch, 10))
+	}
+	return q.Encode()
+}
+
+// ReadWatchRequest reads the query of a stream. fault.Invalid names the parameter that is wrong.
+func ReadWatchRequest(host string, q url.Values) (WatchRequest, error) {
+	w := WatchRequest{Host: host, Sender: Sender{Instance: q.Get("instance"), Start: q.Get("start"), Previous: q["previous"], Place: q.Get("place")},
+		Position: Position{EpochID: q.Get("epoch_id")}}
+	for _, n := range []struct {
+		name string
+		to   *int64
+	}{{"since", &w.Since}, {"epoch", &w.Position.Epoch}} {
+		text := q.Get(n.name)
+		if text == "" {
+			continue
+		}
+		number, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || number < 0 {
+			return w, fault.New(fault.Invalid, "", "%s must be a number of the line that was read last, or 0; it is %q", n.name, text[:min(len(text), 64)])
+		}
+		*n.to = number
+	}
+	return w, nil
+}
+
+// Admit asks whether this start of an agent may serve a host. Conflict: another one does.
+func (c Client) Admit(ctx context.Context, host string, from Sender) error {
+	_, resp, err := c.stream(ctx, WatchRequest{Host: host, Sender: from})
 	if err == nil {
 		resp.Body.Close()
 	}
@@ -86,22 +137,46 @@ func (c Client) Admit(ctx context.Context, host, instance string) error {
 }
 
 // stream opens the stream of assignments.
-func (c Client) stream(ctx context.Context, host, instance string, since int64) (p string, resp *http.Response, err error) {
-	p = path(host, "assignments") + "?" + url.Values{"since": {strconv.FormatInt(since, 10)}, "instance": {instance}}.Encode()
+func (c Client) stream(ctx context.Context, w WatchRequest) (p string, resp *http.Response, err error) {
+	p = path(w.Host, "assignments") + "?" + w.query()
 	if resp, err = c.REST.Send(ctx, http.MethodGet, p, nil); err != nil {
 		return p, nil, err
 	}
-	return p, resp, rest.AnswerFault(http.MethodGet, p, resp)
+	return p, resp, answerFault(p, resp)
 }
 
-// Watch reads the assignments of a host from revision since on (0: from the start) and hands each line to got, until
-// the context ends, the stream breaks or got returns an error. It always returns an error; the
-// context's own is the quiet end. Conflict: another instance of an agent serves the host. An onlooker has no instance.
-func (c Client) Watch(ctx context.Context, host, instance string, since int64, got func(Assignments) error) error {
-	p, resp, err := c.stream(ctx, host, instance, since)
+// answerFault returns the fault of an answer, nil for one that succeeded. The query, which has the agent's Start, is left out of it.
+func answerFault(p string, resp *http.Response) error {
+	p, _, _ = strings.Cut(p, "?")
+	return occupied("GET "+p, resp.Header.Get("Retry-After"), rest.AnswerFault(http.MethodGet, p, resp))
+}
+
+// occupied gives a Conflict that a later try can lift its cause *Occupied.
+func occupied(op, retryAfter string, err error) error {
+	seconds, wrong := strconv.Atoi(retryAfter)
+	if !fault.Is(err, fault.Conflict) || wrong != nil || seconds <= 0 {
+		return err
+	}
+	return fault.Wrap(fault.Conflict, op, &Occupied{Wait: time.Duration(seconds) * time.Second, Err: err})
+}
+
+// Occupied is the cause of the fault when another start of an agent serves the host and may turn out to have ended.
+type Occupied struct {
+	Wait time.Duration // try again after this
+	Err  error         // compute's answer
+}
+
+// Error returns compute's sentence.
+func (o *Occupied) Error() string { return fault.TextOf(o.Err) }
+
+// Watch reads the assignments of a host and hands each line to got, until the context ends, the stream breaks or got returns an error. It
+// always returns an error; the context's own is the quiet end. Conflict: another start of an agent serves the host.
+func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments) error) error {
+	p, resp, err := c.stream(ctx, w)
 	if err != nil {
 		return err
 	}
+	p, _, _ = strings.Cut(p, "?")
 	defer resp.Body.Close()
 	lines := bufio.NewReader(resp.Body)
 	for {

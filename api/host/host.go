@@ -4,7 +4,7 @@
 // The agent opens every connection; a host listens on nothing. It reports with
 //
 //	PUT  /berth/v1/hosts/{host}                        Report
-//	GET  /berth/v1/hosts/{host}/assignments?since=R&instance=I    a stream of Assignments, one JSON object a line
+//	GET  /berth/v1/hosts/{host}/assignments?…          a stream of Assignments, one JSON object a line; the query is WatchRequest
 //	PUT  /berth/v1/hosts/{host}/guests/{server}        Guest
 //
 // and people and programs read
@@ -18,8 +18,14 @@
 // revision, so that lost lines lose nothing. An unchanged truth is repeated as a heartbeat at least every
 // Heartbeat, so that a dead connection shows.
 //
-// One agent serves a host. A report or a stream of another instance is answered with 409 while the last report of the one before is
-// younger than three minutes; then its place is free.
+// A guest is destroyed only when a line names it in Remove. The absence of a guest from a line means nothing: compute's database may have
+// been restored from a backup or replaced.
+//
+// One start of one agent serves a host. Each start of an agent draws a random Start and sends it with every request. Compute admits one
+// start and answers others with 409 while that one is alive: while it has an open stream, or has sent a report within three minutes. A
+// start that continues the journal of the admitted one on the same boot of the same machine replaces it at once, because the journal's lock
+// proves that the earlier process has ended. On another boot it waits until the earlier start had time to reconnect. A 409 that a later
+// try can lift has the header Retry-After.
 package host
 
 import (
@@ -34,6 +40,12 @@ const Heartbeat = 10 * time.Second
 type Report struct {
 	Host       string    `json:"host"`                           // the hypervisor hostname, and the name of the root provider
 	Instance   string    `json:"instance"`                       // UUID of the agent, made once and kept in its journal
+	Start      string    `json:"start,omitempty"`                // of the agent's process, see Sender; compute never shows it to readers
+	Previous   []string  `json:"previous,omitempty"`             // see Sender
+	Place      string    `json:"place,omitempty"`                // see Sender
+	Position   Position  `json:"position,omitzero"`              // the newest assignments that this agent has followed
+	Behind     string    `json:"behind,omitempty"`               // why the agent does not follow the assignments; empty when it does
+	Guests     []Present `json:"guests,omitempty"`               // the guests that exist on the host, by id
 	Provider   string    `json:"provider"`                       // UUID of the root provider
 	Devices    []Device  `json:"devices"`                        // every device that device_spec offers, by address
 	Cells      []Cell    `json:"cells,omitempty"`                // the NUMA nodes that have CPUs or memory for guests, by number
@@ -97,15 +109,81 @@ type Pages struct {
 	Used   int `json:"used"` // by guests of this host's agent
 }
 
-// Assignments is one line of the stream: all servers that shall be on the host.
+// Sender says which start of which agent sends a request. Compute admits one start for each host.
+type Sender struct {
+	Instance string   // UUID of the agent, made once and kept in its journal
+	Start    string   // random, drawn by each process of the agent and journalled before it is sent
+	Previous []string // the Starts before this one in the journal, from the last one that compute acknowledged on; at most MaxPrevious
+	Place    string   // boot and process namespace in which the process runs; empty when unknown
+}
+
+// MaxPrevious is the largest number of Sender.Previous: starts that compute has not acknowledged, as when it does not answer.
+const MaxPrevious = 32
+
+// Sender returns who sends the report.
+func (r Report) Sender() Sender {
+	return Sender{Instance: r.Instance, Start: r.Start, Previous: r.Previous, Place: r.Place}
+}
+
+// Position is a point in the history of a host's assignments. Compute counts an epoch at each of its starts, and a revision at each change
+// of the host's assignments. The zero Position precedes every other.
+type Position struct {
+	Epoch    int64  `json:"epoch"`    // number of compute's start on its database, from 1
+	EpochID  string `json:"epoch_id"` // random, so that two copies of a database that count the same number differ
+	Revision int64  `json:"revision"`
+}
+
+// Present is a guest that exists on the host.
+type Present struct {
+	ID       string `json:"id"`                 // as the hypervisor knows it: of the server or of a migration
+	Server   string `json:"server,omitempty"`   // UUID that users know; absent: ID
+	Assigned bool   `json:"assigned,omitempty"` // the assignments that the agent follows name it, to be there or to be removed
+}
+
+// Assignments is one line of the stream: all servers that must be on the host, and all that must be removed from it.
 //
 // Cloud is made once, with compute's database. An agent keeps it with its first line, and takes no line of another cloud until its
-// operator says so (`berth agent adopt`): an empty database must not end the guests of the one before.
+// operator says so (`berth agent adopt`): an empty database must not end the guests of the one before. The same holds for a line that
+// precedes the agent's Position: it comes from a database that was restored from a backup.
 type Assignments struct {
-	Cloud    string   `json:"cloud,omitempty"` // UUID
-	Revision int64    `json:"revision"`        // grows with each change of this host's servers
-	Servers  []Server `json:"servers"`         // by id. A guest whose server is not here shall be gone.
-	Clean    []Wish   `json:"clean,omitempty"` // devices for one-time use that an operator wants back
+	Cloud    string `json:"cloud,omitempty"` // UUID
+	Position        // of this line
+	// Past is what compute's database records of the epoch that the agent named in its request: its last revision for this host. It is
+	// absent when the agent named no epoch or the present one, and when the database does not know the epoch.
+	Past    *Position `json:"past,omitempty"`
+	Servers []Server  `json:"servers"`          // that must be on the host, by id
+	Remove  []Removal `json:"remove,omitempty"` // that must be removed, by id; each stays until the agent has reported it gone
+	Clean   []Wish    `json:"clean,omitempty"`  // devices for one-time use that an operator wants back
+}
+
+// Removal is a guest that must be destroyed, because compute's record says that its server was deleted, moved or shelved. The agent
+// reports phase gone under ID, also when nothing of the guest exists.
+type Removal struct {
+	ID  string `json:"id"`            // as in Server
+	Was string `json:"was,omitempty"` // the ID under which the agent may still know the guest
+}
+
+// Accept returns why a line must not be followed by an agent that has followed the assignments up to p; empty when it may. A line precedes
+// p when compute's database lacks history that the agent has seen: it was restored from a backup, or it is a copy of the one that was used.
+func (p Position) Accept(line Assignments) (refusal string) {
+	const older = "compute's database lacks assignments that this host has followed, as after a restored backup"
+	switch past := line.Past; {
+	case p == Position{}:
+		return ""
+	case line.Epoch < p.Epoch:
+		return fmt.Sprintf("%s: it is at start %d of compute, this host has seen start %d", older, line.Epoch, p.Epoch)
+	case line.Epoch == p.Epoch && line.EpochID != p.EpochID:
+		return fmt.Sprintf("%s: its start %d of compute is another one than this host has seen", older, p.Epoch)
+	case line.Epoch == p.Epoch && line.Revision < p.Revision:
+		return fmt.Sprintf("%s: it is at revision %d, this host at %d", older, line.Revision, p.Revision)
+	case line.Epoch == p.Epoch:
+		return ""
+	case past == nil || past.Epoch != p.Epoch || past.EpochID != p.EpochID:
+		return fmt.Sprintf("%s: it has no record of start %d of compute that this host has seen", older, p.Epoch)
+	case past.Revision < p.Revision:
+		return fmt.Sprintf("%s: start %d of compute ended there at revision %d, this host is at %d", older, p.Epoch, past.Revision, p.Revision)
+	}
+	return ""
 }
 
 // Wish is a device for one-time use that an operator wants back: the agent cleans it, once for each wish, if nobody holds it. It stands in the
@@ -221,8 +299,8 @@ const (
 //
 // Words may overtake each other on their way. Compute takes those of one agent about one server in the order of their numbers: one that is
 // older than what it has heard changes nothing, and is answered with 409 and the header Berth-Latest, the number that it has heard. An agent that
-// reads that (its journal is from a backup) counts on from there and repeats. What an agent says that is not the one whose report compute
-// has is answered with 409 too, and never taken.
+// reads that (its journal is from a backup) counts on from there and repeats. A guest report of any other start than the one that compute has
+// admitted for the host is answered with 409 and changes nothing; one without instance, start and number with 400.
 //
 // {server} in the path is the ID of the line. When an entry has come to stand under another ID (Was), the agent tells its phase anew, under the
 // new ID: a move goes on only then.
@@ -236,8 +314,9 @@ type Guest struct {
 	Power   Power    `json:"power,omitempty"`   // with phase refused: what the guest does; absent: On
 	Message string   `json:"message,omitempty"` // the sentence of a failure or a refusal
 
-	Instance string `json:"instance,omitempty"` // of the agent, as in its report
-	Number   int64  `json:"number,omitempty"`   // larger than in all that this instance has said before, also before it was begun anew; absent: it does not count
+	Instance string `json:"instance"` // of the agent, as in its report
+	Start    string `json:"start"`    // of the agent's process, as in its report
+	Number   int64  `json:"number"`   // larger than in all that this instance has said before, also before it was begun anew
 }
 
 // Latest is the header of the answer to a word that came too late: the number that compute has heard already.

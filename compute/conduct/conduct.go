@@ -58,6 +58,9 @@ type Store interface {
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Dead(ctx context.Context) ([]string, error)
 	Forget(ctx context.Context, host string) error
+	PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error
+	RemovalDone(ctx context.Context, host, consumer string) error
+	RemovalHosts(ctx context.Context, server string) ([]string, error)
 }
 
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
@@ -72,7 +75,10 @@ type Conductor struct {
 	store     Store
 	placement Placement
 	runner    *saga.Runner[lifecycle.Server, lifecycle.Event, lifecycle.Step]
+	presence  *presence
 	started   time.Time // no agent could report to us before
+
+	firstReports time.Duration // how long to wait after the start for hosts to report
 
 	now   func() time.Time
 	pause func(ctx context.Context, attempt int) // before a claim is written anew
@@ -80,7 +86,8 @@ type Conductor struct {
 
 // New makes a conductor. It does nothing by itself before Run.
 func New(store Store, placement Placement) *Conductor {
-	c := &Conductor{Log: slog.Default(), store: store, placement: placement, started: time.Now(), now: time.Now, pause: pause}
+	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(), started: time.Now(),
+		firstReports: firstReports, now: time.Now, pause: pause}
 	c.runner = saga.New(store, saga.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
@@ -118,7 +125,20 @@ func (c *Conductor) Run(ctx context.Context) error {
 		c.regularly(ctx, purgeEvery, "forget deleted servers", func() error { return c.store.Purge(ctx, c.now().Add(-keepFor), keepMost) })
 	})
 	purging.Go(func() { c.regularly(ctx, buryEvery, "look after dead hosts", func() error { return c.bury(ctx) }) })
+	purging.Go(func() { c.openGateAtLast(ctx) })
 	return fault.Wrap(fault.Unavailable, "conduct.Run", c.runner.Run(ctx))
+}
+
+// openGateAtLast is openGate, again and again until the database answers.
+func (c *Conductor) openGateAtLast(ctx context.Context) {
+	for attempt := 1; ; attempt++ {
+		err := c.openGate(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		c.Log.Warn("cannot read the hosts at compute's start, will retry", "error", err)
+		c.pause(ctx, min(attempt, 100))
+	}
 }
 
 // regularly does something now and from time to time.
@@ -186,48 +206,48 @@ func (l *Late) Error() string {
 	return fmt.Sprintf("something newer has been heard of this server from this agent, up to number %d; what is still so is to be told again with a larger one", l.Number)
 }
 
-// Guest takes in what an agent tells of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id, in a
-// lifecycle.Told when the agent counts what it says. A guest that is unknown or no longer on that host is no error: the agent learns from
-// its assignments. But the claim of such a one is fault.Conflict: whoever asks before he builds must be told no. What is told too late is a
-// fault.Conflict because of *Late, and what another agent tells than the one that serves the host is fault.Conflict.
-func (c *Conductor) Guest(ctx context.Context, id string, event lifecycle.Event) error {
-	told, counts := event.(lifecycle.Told)
-	if counts {
-		if err := c.serves(ctx, told.Host, told.Instance); err != nil {
+// Guest takes in what an agent reports of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id. start is that
+// of the agent's process. A guest that is unknown or no longer on that host is no error: the agent learns from its assignments. But the claim
+// of such a one is fault.Conflict: an agent that asks before it builds must be refused. A report that is older than what is known is a
+// fault.Conflict because of *Late, and one from another start than the admitted one is fault.Conflict.
+func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.Told) error {
+	if err := c.serves(ctx, told.Host, told.Instance, start); err != nil {
+		return err
+	}
+	if gone, is := told.Of.(lifecycle.GuestGone); is {
+		if err := c.store.RemovalDone(ctx, gone.Host, id); err != nil {
 			return err
 		}
-		event = told.Of
 	}
 	var server lifecycle.Server
 	owner, err := c.store.Owner(ctx, id)
-	switch {
-	case err != nil:
-	case counts:
+	if err == nil {
 		server, err = c.runner.Tell(ctx, owner, told)
-	default:
-		server, err = c.runner.Tell(ctx, owner, event)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	if latest := server.Latest(told.Host, told.Instance); counts && told.Number < latest {
+	if latest := server.Latest(told.Host, told.Instance); told.Number < latest {
 		return fault.Wrap(fault.Conflict, "conduct.Guest", &Late{Number: latest})
 	}
-	if claim, ok := event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
+	if claim, ok := told.Of.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
 		return fault.New(fault.Conflict, "conduct.Guest", "server %s is not, or no longer, assigned to host %s: build nothing, and wait for the next line of assignments",
 			id, claim.Host)
 	}
 	return nil
 }
 
-// serves refuses the words of an agent whose place another one has: only of the one that has reported last is it known what it tells of.
-func (c *Conductor) serves(ctx context.Context, host, instance string) error {
+// serves refuses the guest reports of any other start of an agent than the admitted one.
+func (c *Conductor) serves(ctx context.Context, host, instance, start string) error {
+	const op = "conduct.Guest"
 	h, err := c.store.Host(ctx, host)
-	if fault.Is(err, fault.NotFound) || err == nil && (h.Instance == "" || h.Instance == instance) {
-		return nil
-	}
-	if err != nil {
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return fault.New(fault.Conflict, op, "no agent is admitted for host %s; send the report of the host first", host)
+	case err != nil:
 		return err
+	case h.Instance != instance || h.Start != start:
+		return fault.New(fault.Conflict, op, "another agent serves host %s; what instance %s reports of guests is not accepted", host, instance)
 	}
-	return fault.New(fault.Conflict, "conduct.Guest", "another agent serves host %s: instance %s. What this one, %s, says of guests is not taken", host, h.Instance, instance)
+	return nil
 }

@@ -35,11 +35,10 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	if err != nil {
 		return nil, nil, err
 	}
-	reports, err := c.silent(ctx, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if reports != "" {
+	if reports, err := c.stillAlive(ctx, name); err != nil || reports != "" {
+		if err != nil {
+			return nil, nil, err
+		}
 		return nil, nil, fault.New(fault.Conflict, op, "host %s may still be alive: %s; end its agent and wait until it is silent, or say that it is dead (`berth host down %s`)", name, reports, name)
 	}
 	stand, err := c.standing(ctx, name)
@@ -67,6 +66,15 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 		}
 	}
 	return removed, kept, c.store.Forget(ctx, name)
+}
+
+// stillAlive says in a sentence why a host must not be forgotten: its agent is alive. A host that an operator has declared dead need not have
+// been silent for long; but if its agent is connected, or has reported since, it has returned.
+func (c *Conductor) stillAlive(ctx context.Context, name string) (reports string, err error) {
+	if reports, err = c.silent(ctx, name); err != nil || reports != "" || !c.presence.returned(name) {
+		return reports, err
+	}
+	return "it has been declared dead, and its agent is connected or has reported since", nil
 }
 
 // standing names the servers that stand on a host or have left something there.

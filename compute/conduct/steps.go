@@ -18,6 +18,11 @@ import (
 
 // perform does one step. An error means that it is to be done again later.
 func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
+	if step != lifecycle.Schedule && step != lifecycle.Muster {
+		if err := c.mayWrite(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	switch step {
 	case lifecycle.Schedule:
 		return c.schedule(ctx, s)
@@ -49,7 +54,7 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 	case fault.Unavailable:
 		return nil, err
 	case fault.Invalid, fault.NotFound:
-		return c.notAccepted(ctx, fault.TextOf(err))
+		return c.notAccepted(fault.TextOf(err))
 	default:
 		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: "Placement gives no candidates: " + fault.TextOf(err)}, nil
 	}
@@ -113,6 +118,13 @@ func (c *Conductor) barred(ctx context.Context, s lifecycle.Server) (map[string]
 	for _, host := range dead {
 		out[host] = "an operator says that it is dead"
 	}
+	leaving, err := c.store.RemovalHosts(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range leaving {
+		out[host] = "a guest that the server left there has yet to be destroyed"
+	}
 	return out, nil
 }
 
@@ -121,18 +133,14 @@ var unknownNames = regexp.MustCompile(`No such (?:resource class|trait\(s\)):? (
 
 // notAccepted is what follows from a question that Placement does not accept. A class or a trait becomes known when a host reports it, so
 // shortly after the start the question is asked again, until the first agent has reported.
-func (c *Conductor) notAccepted(ctx context.Context, text string) (lifecycle.Event, error) {
+func (c *Conductor) notAccepted(text string) (lifecycle.Event, error) {
 	names := unknownNames.FindStringSubmatch(text)
 	if names == nil {
 		return lifecycle.NothingFits{Reason: "Placement does not accept the question: " + text}, nil
 	}
 	reason := "no host has ever reported " + names[1]
 	if c.now().Sub(c.started) < firstReports {
-		hosts, err := c.store.Hosts(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(hosts, func(h schedule.Host) bool { return h.Seen.After(c.started) }) {
+		if !c.presence.anyReported() {
 			return nil, fault.New(fault.Unavailable, "conduct.schedule", "%s, and none has reported since the start", reason)
 		}
 	}
@@ -159,9 +167,7 @@ func (c *Conductor) picture(ctx context.Context, got placement.Candidates) (sche
 		return schedule.Picture{}, err
 	}
 	for id, host := range hosts {
-		if host.Seen.Before(c.started) {
-			host.Seen = c.started // silence counts from when there was somebody to report to
-		}
+		host.Seen = c.now().Add(-c.presence.sinceReport(host.Name)) // by the clock that nobody sets
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}

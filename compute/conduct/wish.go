@@ -80,14 +80,18 @@ func (c *Conductor) silent(ctx context.Context, name string) (reports string, er
 	if err != nil {
 		return "", err
 	}
-	seen := host.Seen
-	if seen.Before(c.started) {
-		seen = c.started // silence counts from when there was somebody to report to
+	return c.alive(host.Name), nil
+}
+
+// alive says in a sentence how the agent of a host has shown that it lives; empty when it has not for schedule.Silence.
+func (c *Conductor) alive(host string) string {
+	switch connected, quiet := c.presence.alive(host); {
+	case connected:
+		return "its agent is connected"
+	case quiet < schedule.Silence:
+		return fmt.Sprintf("its agent has been silent for %.0f s", quiet.Seconds())
 	}
-	if ago := c.now().Sub(seen); ago < schedule.Silence {
-		return fmt.Sprintf("its agent has been silent for %.0f s", ago.Seconds()), nil
-	}
-	return "", nil
+	return ""
 }
 
 // HostDown takes an operator's word that a host is dead for good: what servers have left there is given back without its agent,
@@ -99,6 +103,7 @@ func (c *Conductor) HostDown(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
+	c.presence.buried(host)
 	return c.bury(ctx)
 }
 

@@ -278,6 +278,35 @@ func (s Server) Entries() []Entry {
 	return list
 }
 
+// Removal is a guest that must be destroyed on a host.
+type Removal struct {
+	Host     string
+	Consumer string // its id in the assignments of the host
+	Was      string // the id under which the agent may still know it, or empty
+}
+
+// Removals lists the guests of the server that must be destroyed: those of stays that no entry of the assignments mentions. A stay at which
+// nothing has been built yet is none.
+func (s Server) Removals() []Removal {
+	entries := s.Entries()
+	var list []Removal
+	for _, stay := range s.Stays() {
+		named := func(id string) bool {
+			return slices.ContainsFunc(entries, func(e Entry) bool { return e.Host == stay.Host && e.Consumer == id })
+		}
+		own := stay.Consumer == s.ID && (s.State == Mustering || s.State == Halting)
+		if own || stay.Gone || stay.Host == "" || named(stay.Consumer) {
+			continue
+		}
+		r := Removal{Host: stay.Host, Consumer: stay.Consumer, Was: stay.Was}
+		if named(stay.Was) {
+			r.Was = ""
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
 // pairUp matches the devices here with those there: the same request, in order.
 func pairUp(here, there []schedule.Picked) map[string]string {
 	next := map[string][]string{}

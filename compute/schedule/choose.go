@@ -107,6 +107,9 @@ func (p Picture) host(c Candidate) (Host, string) {
 	if silent := p.Now.Sub(host.Seen); silent > p.Silence {
 		return host, "its agent has not reported for " + roughly(silent)
 	}
+	if host.Behind != "" {
+		return host, "its agent does not follow compute's assignments; see the conditions of the host"
+	}
 	return host, ""
 }
 

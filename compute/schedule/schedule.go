@@ -13,7 +13,6 @@
 package schedule
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/openberth/berth/numa"
@@ -26,6 +25,10 @@ import (
 type Host struct {
 	Name        string
 	Instance    string      // of the agent that reported; empty for one that does not say
+	Start       string      `json:",omitempty"` // of that agent's process
+	Place       string      `json:",omitempty"` // boot and process namespace of that process; empty when unknown
+	Present     []Present   `json:",omitempty"` // the guests that exist on the host, by id
+	Behind      string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
 	Provider    provider.ID // the root provider
 	Devices     []Device    // every device that the host's device_spec offers, by address
 	Conditions  []string    // sentences about what is wrong on the host
@@ -38,21 +41,6 @@ type Host struct {
 
 	Guests []Guest // the servers placed on the host; not part of a report
 	Load   float64 // how full the host is, 0 to 1: the largest used share of a class of its root; not part of a report
-}
-
-// Silence is how old the last report of a host may be. Agents report at least once a minute.
-const Silence = 3 * time.Minute
-
-// Admit says whether an agent of this instance may serve the host now; the refusal is a sentence, empty for yes. One agent serves a
-// host, or each would build all guests; the place of one that is silent is free.
-func (h Host) Admit(instance string, now time.Time) (refusal string) {
-	ago := now.Sub(h.Seen)
-	if h.Instance == "" || h.Instance == instance || ago >= Silence {
-		return ""
-	}
-	return fmt.Sprintf("another agent serves host %s: instance %s, last heard of %s ago. Stop it, or give this host another name; "+
-		"if it is gone for good, or its journal is lost, this one can take its place in %s",
-		h.Name, h.Instance, ago.Round(time.Second), (Silence - ago).Round(time.Second))
 }
 
 // State is where a device is in its life on the host, as its agent sees it.
@@ -91,6 +79,13 @@ type Guest struct {
 
 	Parts  []numa.Part   // its NUMA cells; nil: it has none
 	Placed []numa.Placed // where they lie, as the agent told; nil as long as it has not told
+}
+
+// Present is a guest that exists on a host, as its agent reports it.
+type Present struct {
+	ID       string // of the server or of a migration
+	Server   string // UUID that users know
+	Assigned bool   // the assignments that the agent follows name it
 }
 
 // Picked is a device that the agent gave to a server.

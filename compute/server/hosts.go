@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -29,13 +31,22 @@ func (s *server) putReport(c *call) error {
 	if name := c.r.PathValue("host"); report.Host != name {
 		return fault.New(fault.Invalid, "", "the path names host %q, the report host %q", name, report.Host)
 	}
+	from, err := readSender(report.Sender())
+	if err != nil {
+		return err
+	}
 	known, err := readReport(report)
 	if err != nil {
 		return err
 	}
 	known.Seen = s.Now()
-	if err := s.Store.PutReport(c.r.Context(), known); err != nil {
-		return err
+	if known.Behind == "" {
+		if known.Behind, err = s.behind(c.r.Context(), report.Host, report.Position); err != nil {
+			return err
+		}
+	}
+	if err := s.Conductor.Report(c.r.Context(), known, from); err != nil {
+		return c.occupied(err)
 	}
 	if err := s.settle(c.r.Context(), known, report.Cleaned); err != nil {
 		return err
@@ -43,35 +54,75 @@ func (s *server) putReport(c *call) error {
 	return c.empty(http.StatusNoContent)
 }
 
-// maxInstance is the longest name of an instance that is taken, in bytes.
-const maxInstance = 64
-
-// admit refuses an agent while another one serves the host. An onlooker has no instance.
-func (s *server) admit(c *call, name, instance string) error {
-	if instance == "" {
-		return nil
+// behind returns why the agent of a host does not follow the assignments: it has followed newer ones than the database has. Empty when the
+// database has what the agent has followed.
+func (s *server) behind(ctx context.Context, name string, p host.Position) (string, error) {
+	if p == (host.Position{}) {
+		return "", nil
 	}
-	h, err := s.Store.Host(c.r.Context(), name)
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
+	now, err := s.Store.Position(ctx, name)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if refusal := h.Admit(instance, s.Now()); refusal != "" {
-		return fault.New(fault.Conflict, "", "%s", refusal)
+	line := host.Assignments{Position: writePosition(now)}
+	if line.Past, err = s.past(ctx, name, p, now); err != nil {
+		return "", err
 	}
-	return nil
+	return p.Accept(line), nil
+}
+
+// past returns what the database records of the epoch of p; nil when that is the present one or unknown.
+func (s *server) past(ctx context.Context, name string, p host.Position, now store.Position) (*host.Position, error) {
+	epoch := store.Epoch{Number: p.Epoch, ID: p.EpochID}
+	if p.Epoch == 0 || epoch == now.Epoch {
+		return nil, nil
+	}
+	revision, known, err := s.Store.EpochEnd(ctx, name, epoch)
+	if err != nil || !known {
+		return nil, err
+	}
+	return &host.Position{Epoch: p.Epoch, EpochID: p.EpochID, Revision: revision}, nil
+}
+
+func writePosition(p store.Position) host.Position {
+	return host.Position{Epoch: p.Epoch.Number, EpochID: p.Epoch.ID, Revision: p.Revision}
+}
+
+// maxText is the longest instance, start or place that is accepted, in bytes.
+const maxText = 128
+
+// readSender checks who sends a report or follows a stream. fault.Invalid when instance or start is missing.
+func readSender(from host.Sender) (schedule.Sender, error) {
+	for _, f := range []struct {
+		name, text string
+		may        bool // be empty
+	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"place", from.Place, true}} {
+		if f.text == "" && !f.may || len(f.text) > maxText {
+			return schedule.Sender{}, fault.New(fault.Invalid, "", "%s must be that of the agent, of 1 to %d bytes; it is %q", f.name, maxText, clip(f.text))
+		}
+	}
+	if len(from.Previous) > host.MaxPrevious {
+		return schedule.Sender{}, fault.New(fault.Invalid, "", "previous has %d starts; at most %d are accepted", len(from.Previous), host.MaxPrevious)
+	}
+	return schedule.Sender(from), nil
+}
+
+// occupied tells the agent when to ask again, if that can help.
+func (c *call) occupied(err error) error {
+	if o, is := errors.AsType[*conduct.Occupied](err); is && o.Wait > 0 {
+		c.w.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
+	}
+	return err
 }
 
 // readReport turns a report into what compute knows of a host.
 func readReport(r host.Report) (schedule.Host, error) {
-	h := schedule.Host{Name: r.Host, Instance: r.Instance, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
-		Counted: r.Counted}
-	h.Cells, h.Limits = r.Words().Cells, r.Words().Limits
-	if len(r.Instance) > maxInstance {
-		return h, fault.New(fault.Invalid, "", "instance must be the UUID of the agent; it is %q", clip(r.Instance))
+	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
+		Counted: r.Counted, Behind: r.Behind}
+	for _, g := range r.Guests {
+		h.Present = append(h.Present, schedule.Present{ID: g.ID, Server: cmp.Or(g.Server, g.ID), Assigned: g.Assigned})
 	}
+	h.Cells, h.Limits = r.Words().Cells, r.Words().Limits
 	if _, err := uuid.Parse(r.Provider); err != nil {
 		return h, fault.New(fault.Invalid, "", "provider must be the UUID of the host's root provider; it is %q", clip(r.Provider))
 	}
@@ -148,7 +199,7 @@ func (s *server) listHosts(c *call) error {
 		}
 		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
-			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down})
+			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down, Guests: writePresent(h.Present), Behind: h.Behind})
 	}
 	return c.answer(http.StatusOK, map[string]any{"hosts": reports})
 }
@@ -168,6 +219,14 @@ func (s *server) listDevices(c *call) error {
 		devices = append(devices, describe(h, wishes)...)
 	}
 	return c.answer(http.StatusOK, map[string]any{"devices": devices})
+}
+
+func writePresent(list []schedule.Present) []host.Present {
+	var out []host.Present
+	for _, g := range list {
+		out = append(out, host.Present(g))
+	}
+	return out
 }
 
 func writeDevices(h schedule.Host) []host.Device {
@@ -206,13 +265,14 @@ func (s *server) putGuest(c *call) error {
 	if err != nil {
 		return err
 	}
-	if len(guest.Instance) > maxInstance {
-		return fault.New(fault.Invalid, "", "instance must be the UUID of the agent; it is %q", clip(guest.Instance))
+	if _, err := readSender(host.Sender{Instance: guest.Instance, Start: guest.Start}); err != nil {
+		return err
 	}
-	if guest.Instance != "" && guest.Number > 0 {
-		event = lifecycle.Told{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Of: event}
+	if guest.Number <= 0 {
+		return fault.New(fault.Invalid, "", "number must be larger than in all that this agent has reported before; it is %d", guest.Number)
 	}
-	err = s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), event)
+	told := lifecycle.Told{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Of: event}
+	err = s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), guest.Start, told)
 	if late, is := errors.AsType[*conduct.Late](err); is {
 		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
@@ -86,7 +85,7 @@ func (s *server) listServices(c *call) error {
 		d := compute.ServiceDoc{ID: i + 1, Binary: compute.Binary, Host: h.Name, Zone: "nova", Status: "enabled", State: "up",
 			Updated: orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))}
 		down := slices.Contains(dead, h.Name)
-		if down || s.Now().Sub(h.Seen) > silence {
+		if down || s.Conductor.SinceReport(h.Name) > silence {
 			d.State = "down"
 		}
 		if c.version.Has(compute.ForceDown) {
@@ -161,7 +160,7 @@ func (s *server) setDown(c *call, name string, down bool) error {
 	if c.version.Has(compute.ServiceUUID) {
 		doc.ID, doc.Zone, doc.Status, doc.State = serviceID(name), "nova", "enabled", "up"
 		doc.Updated = orNull(h.Seen.UTC().Format("2006-01-02T15:04:05.000000"))
-		if down || s.Now().Sub(h.Seen) > time.Duration(silence) {
+		if down || s.Conductor.SinceReport(name) > silence {
 			doc.State = "down"
 		}
 	}

@@ -39,10 +39,11 @@ type Store interface {
 	Read(ctx context.Context, id string) (lifecycle.Server, error)
 	Servers(ctx context.Context, f store.ServerFilter) ([]lifecycle.Server, error)
 
-	PutReport(ctx context.Context, host schedule.Host) error
 	Hosts(ctx context.Context) ([]schedule.Host, error)
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
+	Position(ctx context.Context, host string) (store.Position, error)
+	EpochEnd(ctx context.Context, host string, e store.Epoch) (revision int64, known bool, err error)
 	Follow(host string) (changed <-chan struct{}, stop func())
 	Want(ctx context.Context, w store.Wish) error
 	Wishes(ctx context.Context) ([]store.Wish, error)
@@ -55,7 +56,11 @@ type Store interface {
 type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
 	Delete(ctx context.Context, id string) error
-	Guest(ctx context.Context, id string, event lifecycle.Event) error
+	Admit(ctx context.Context, host string, from schedule.Sender) error
+	Connected(host string, from schedule.Sender) (closed func())
+	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
+	SinceReport(host string) time.Duration
+	Guest(ctx context.Context, id, start string, told lifecycle.Told) error
 	Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error)
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error

@@ -32,7 +32,7 @@ func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, er
 	}
 	for _, h := range hosts {
 		states[h.Name] = "UP"
-		if slices.Contains(dead, h.Name) || s.Now().Sub(h.Seen) > silence {
+		if slices.Contains(dead, h.Name) || s.Conductor.SinceReport(h.Name) > silence {
 			states[h.Name] = "DOWN"
 		}
 	}

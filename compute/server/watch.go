@@ -3,13 +3,11 @@ package server
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/store"
-	"github.com/openberth/berth/fault"
 )
 
 // watch is GET /berth/v1/hosts/{host}/assignments?since=R: a stream of what shall be on the host, one line at each
@@ -17,17 +15,23 @@ import (
 // revision. A revision that was never given, from another life of the database, is not the present one. The
 // stream of an agent is refused with 409 while another one serves the host. It ends when the client goes, at shutdown, and when the database does not answer: the agent connects anew.
 func (s *server) watch(c *call) error {
-	since, err := sinceRevision(c)
+	name := c.r.PathValue("host")
+	request, err := host.ReadWatchRequest(name, c.r.URL.Query())
 	if err != nil {
 		return err
 	}
-	name := c.r.PathValue("host")
-	if err := s.admit(c, name, c.r.URL.Query().Get("instance")); err != nil {
+	closed, err := s.connect(c, request)
+	if err != nil {
 		return err
 	}
+	defer closed()
 	changed, stop := s.Store.Follow(name) // before reading, so that no change falls in between
 	defer stop()
 	now, err := s.Store.Assignments(c.r.Context(), name)
+	if err != nil {
+		return err
+	}
+	past, err := s.past(c.r.Context(), name, request.Position, store.Position{Epoch: now.Epoch})
 	if err != nil {
 		return err
 	}
@@ -39,9 +43,9 @@ func (s *server) watch(c *call) error {
 	}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()
-	for due := since != now.Revision; ; due = true {
+	for due := !follows(request, now); ; due = true {
 		if due {
-			if err := s.writeLine(c.w, stream, name, now); err != nil {
+			if err := s.writeLine(c.w, stream, now, past); err != nil {
 				return nil
 			}
 			beat.Reset(s.Heartbeat)
@@ -67,23 +71,33 @@ func (s *server) watch(c *call) error {
 	}
 }
 
-func sinceRevision(c *call) (int64, error) {
-	text := c.r.URL.Query().Get("since")
-	if text == "" {
-		text = "0"
-	}
-	since, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || since < 0 {
-		return 0, fault.New(fault.Invalid, "", "since must be the revision of a line, or 0; it is %q", clip(text))
-	}
-	if since == 0 {
-		since = -1 // from the start: also a host that never had a server is told so at once
-	}
-	return since, nil
+// follows reports whether the client has the present line already. One that has read none wants it at once, also of a host that never had
+// a server.
+func follows(w host.WatchRequest, now store.Assignments) bool {
+	return w.Since > 0 && w.Since == now.Revision && w.Position.Epoch == now.Epoch.Number && w.Position.EpochID == now.Epoch.ID
 }
 
-func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, name string, a store.Assignments) error {
-	line := host.Assignments{Cloud: a.Cloud, Revision: a.Revision, Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeWishes(a.Wishes)}
+// connect admits the agent that opens a stream. An onlooker has no instance and is not one.
+func (s *server) connect(c *call, w host.WatchRequest) (closed func(), err error) {
+	if w.Sender.Instance == "" {
+		return func() {}, nil
+	}
+	from, err := readSender(w.Sender)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Conductor.Admit(c.r.Context(), w.Host, from); err != nil {
+		return nil, c.occupied(err)
+	}
+	return s.Conductor.Connected(w.Host, from), nil
+}
+
+func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, a store.Assignments, past *host.Position) error {
+	line := host.Assignments{Cloud: a.Cloud, Position: writePosition(store.Position{Epoch: a.Epoch, Revision: a.Revision}), Past: past,
+		Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeWishes(a.Wishes)}
+	for _, r := range a.Removals {
+		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, Was: r.Was})
+	}
 	for _, e := range a.Entries {
 		line.Servers = append(line.Servers, writeAssigned(e))
 	}

@@ -15,11 +15,13 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Assignments are the guests that shall be on a host, by consumer.
+// Assignments are the guests that must be on a host and those that must be removed from it, by consumer.
 type Assignments struct {
 	Cloud    string
+	Epoch    Epoch // of this process
 	Revision int64 // grows with each change; 0 for a host that never had a server
 	Entries  []Entry
+	Removals []lifecycle.Removal
 	Wishes   []Wish // that are not answered, by address
 }
 
@@ -29,9 +31,10 @@ type Entry struct {
 	Server lifecycle.Server
 }
 
-// PutReport stores the last report of a host; Guests and Load are not part of it. Seen is the caller's to set.
-// fault.Conflict when the agent of another instance serves the host.
-func (s *Store) PutReport(ctx context.Context, host schedule.Host) error {
+// PutReport stores the last report of a host; Guests and Load are not part of it. Seen is the caller's to set. admit is asked, while no
+// other report of the host is written, with what is stored of the host; its error is returned and nothing is stored. It may be asked
+// more than once. A host without a report is not asked about.
+func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	const op = "PutReport"
 	seen := host.Seen
 	host.Guests, host.Load, host.Seen = nil, 0, time.Time{}
@@ -52,8 +55,8 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host) error {
 			return err
 		}
 		for _, b := range before {
-			if refusal := b.Admit(host.Instance, seen); refusal != "" {
-				return fault.New(fault.Conflict, op, "%s", refusal)
+			if err := admit(b); err != nil {
+				return err
 			}
 		}
 		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
@@ -91,8 +94,9 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 }
 
 // Reports reads the reports of the hosts with these root providers and the guests with devices placed on them, for
-// the scheduler. A device whose holder is known to be no longer there counts as available whatever the report says:
-// the report is older than what the agent told of the guest.
+// the scheduler. A device whose holder is known to be no longer there counts as available whatever the report says: the report is older
+// than what the agent told of the guest. It does not when the same report has the holder's guest: an agent reports before it says that a
+// guest is gone, so that guest exists although compute has not placed it there.
 func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
 	out := map[provider.ID]schedule.Host{}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
@@ -150,7 +154,7 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	for i := range hosts {
 		for j, d := range hosts[i].Devices {
 			at, known := placed[d.Holder]
-			if known && at != hosts[i].Name && (d.State == schedule.Claimed || d.State == schedule.Allocated) {
+			if known && !slices.ContainsFunc(hosts[i].Present, func(p schedule.Present) bool { return p.ID == d.Holder }) && at != hosts[i].Name && (d.State == schedule.Claimed || d.State == schedule.Allocated) {
 				hosts[i].Devices[j].State, hosts[i].Devices[j].Holder = schedule.Available, ""
 			}
 		}
@@ -194,7 +198,7 @@ func placedIn(ctx context.Context, tx *sqldb.Tx, query string, args []any, out m
 func (s *Store) Assignments(ctx context.Context, host string) (Assignments, error) {
 	var out Assignments
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		out = Assignments{Cloud: s.cloud}
+		out = Assignments{Cloud: s.cloud, Epoch: s.epoch}
 		rows, err := tx.Query(ctx, `SELECT revision FROM compute_hosts WHERE name = ?`, host)
 		if err != nil {
 			return err
@@ -216,6 +220,10 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 			}
 		}
 		slices.SortFunc(out.Entries, func(a, b Entry) int { return cmp.Compare(a.Consumer, b.Consumer) })
+		if err == nil {
+			out.Removals, err = readRemovals(ctx, tx, host, servers)
+			slices.SortFunc(out.Removals, func(a, b lifecycle.Removal) int { return cmp.Compare(a.Consumer, b.Consumer) })
+		}
 		if err == nil {
 			out.Wishes, err = readWishes(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
 		}

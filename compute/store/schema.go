@@ -108,6 +108,19 @@ func later() []sqldb.Step {
 			asked BIGINT NOT NULL,
 			refused TEXT NOT NULL,
 			PRIMARY KEY (host, address)`),
+		table("compute_epochs", `
+			number BIGINT NOT NULL PRIMARY KEY,
+			id VARCHAR(64) NOT NULL`),
+		table("compute_epoch_ends", `
+			host VARCHAR(255) NOT NULL,
+			epoch BIGINT NOT NULL,
+			revision BIGINT NOT NULL,
+			PRIMARY KEY (host, epoch)`),
+		table("compute_removals", `
+			host VARCHAR(255) NOT NULL,
+			consumer VARCHAR(64) NOT NULL,
+			server VARCHAR(64) NOT NULL,
+			PRIMARY KEY (host, consumer)`, "server"),
 	}
 }
 

@@ -25,8 +25,11 @@ func weighs(requests []pci.Request, cells []numa.Part) int {
 	return n
 }
 
-// follow writes what follows from a changed record: the rows of its stays, and of its migration.
+// follow writes what follows from a changed record: the rows of its stays, of its removals and of its migration.
 func follow(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
+	if err := keepRemovals(ctx, tx, before, after); err != nil {
+		return err
+	}
 	if old, now := rows(before), rows(after); !maps.Equal(old, now) {
 		if _, err := tx.Exec(ctx, `DELETE FROM compute_stays WHERE server = ?`, after.ID); err != nil {
 			return err
@@ -80,17 +83,27 @@ func putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.
 // assignmentsTouched lists the hosts whose assignments are not the same after the change.
 func assignmentsTouched(before, after lifecycle.Server) []string {
 	old, now := entriesByHost(before), entriesByHost(after)
+	leaving, left := removalsByHost(before), removalsByHost(after)
 	same := before.Name == after.Name && before.Image == after.Image && before.Builds == after.Builds
 	hosts := map[string]bool{}
-	for host := range old {
+	for _, host := range slices.Concat(keys(old), keys(now), keys(leaving), keys(left)) {
 		hosts[host] = true
 	}
-	for host := range now {
-		hosts[host] = true
-	}
-	maps.DeleteFunc(hosts, func(host string, _ bool) bool { return host == "" || same && reflect.DeepEqual(old[host], now[host]) })
+	maps.DeleteFunc(hosts, func(host string, _ bool) bool {
+		return host == "" || same && reflect.DeepEqual(old[host], now[host]) && reflect.DeepEqual(leaving[host], left[host])
+	})
 	return slices.Sorted(maps.Keys(hosts)) // two transactions that lock the same rows do so in the same order
 }
+
+func removalsByHost(s lifecycle.Server) map[string][]lifecycle.Removal {
+	out := map[string][]lifecycle.Removal{}
+	for _, r := range s.Removals() {
+		out[r.Host] = append(out[r.Host], r)
+	}
+	return out
+}
+
+func keys[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) }
 
 // entriesByHost leaves out what the agents themselves tell: they need not hear it.
 func entriesByHost(s lifecycle.Server) map[string][]lifecycle.Entry {
@@ -145,14 +158,18 @@ func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Ti
 	}))
 }
 
-// Forget removes what is known of a host: its report, what an operator said of it, and what he wants there. fault.Conflict while
-// a server stands there or has left something there.
+// Forget removes what is known of a host: its report, what an operator said of it, and what he wants there. Its row stays with a higher
+// revision, so that an agent that returns does not take the assignments of the new host for older ones than it has followed.
+// fault.Conflict while a server stands there or has left something there.
 func (s *Store) Forget(ctx context.Context, host string) error {
 	const op = "Forget"
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		// First its row, which all who put a server there write too: they wait, or we do.
-		for _, what := range []string{`compute_hosts WHERE name`, `compute_dead WHERE host`, `compute_wishes WHERE host`} {
-			if _, err := tx.Exec(ctx, `DELETE FROM `+what+` = ?`, host); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET provider = '', seen = 0, report = '', revision = revision + 1 WHERE name = ?`, host); err != nil {
+			return err
+		}
+		for _, table := range []string{`compute_dead`, `compute_wishes`, `compute_removals`} {
+			if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE host = ?`, host); err != nil {
 				return err
 			}
 		}
@@ -175,21 +192,9 @@ func (s *Store) Dead(ctx context.Context) ([]string, error) {
 
 func (s *Store) texts(ctx context.Context, query string, args ...any) ([]string, error) {
 	var list []string
-	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		list = nil
-		rows, err := tx.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var text string
-			if err := rows.Scan(&text); err != nil {
-				return err
-			}
-			list = append(list, text)
-		}
-		return rows.Err()
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+		list, err = readTexts(ctx, tx, query, args...)
+		return err
 	})
 	return list, err
 }

@@ -26,6 +26,7 @@ const chunk = 500
 type Store struct {
 	db    fenced
 	cloud string
+	epoch Epoch // of this process; zero before BeginEpoch
 
 	mu        sync.Mutex
 	followers map[string]map[chan struct{}]bool // by host

@@ -53,6 +53,10 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 		stop()
 		return nil, errors.Join(err, db.Close())
 	}
+	if err := st.BeginEpoch(ctx); err != nil {
+		stop()
+		return nil, errors.Join(err, held.close(), db.Close())
+	}
 	client := api.NewClient(placementURL, road, serviceToken)
 	conductor := conduct.New(st, client)
 	conductor.Log, conductor.Pack, conductor.Providers = log, s.Own.CPUs.Pack, client

@@ -1,0 +1,210 @@
+package conduct
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// presence is what compute has observed of the hosts' agents since it began. It measures with the monotonic clock: an administrator or a time
+// server may set the wall clock at any moment, and no host becomes silent or alive by that. It is not stored, so after a restart of compute
+// every silence begins again.
+type presence struct {
+	clock func() time.Duration // since compute began; it never goes back
+
+	mu    sync.Mutex
+	hosts map[string]*observed
+	gate  chan struct{} // closed when the hosts that compute waits for after its start have reported
+	waits map[string]bool
+}
+
+// observed is what is known of one host.
+type observed struct {
+	sign     time.Duration // last report, or end of a stream
+	report   time.Duration // last report
+	reported bool
+	streams  map[string]int     // open ones, by the start that follows them
+	buried   time.Duration      // when an operator declared it dead; zero: never, or before compute began
+	behind   bool               // its agent does not follow the assignments
+	guests   []schedule.Present // that exist there
+}
+
+func newPresence() *presence {
+	began := time.Now()
+	return &presence{clock: func() time.Duration { return time.Since(began) }, hosts: map[string]*observed{}, gate: make(chan struct{})}
+}
+
+func (p *presence) of(host string) *observed {
+	o := p.hosts[host]
+	if o == nil {
+		o = &observed{streams: map[string]int{}}
+		p.hosts[host] = o
+	}
+	return o
+}
+
+// reported records a report that was stored.
+func (p *presence) reported(h schedule.Host) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(h.Name)
+	o.sign, o.report, o.reported = p.clock(), p.clock(), true
+	o.behind, o.guests = h.Behind != "", h.Present
+	delete(p.waits, h.Name)
+	p.openGate()
+}
+
+// opened records an open stream of assignments until the returned function is called.
+func (p *presence) opened(host, start string) (closed func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of(host).streams[start]++
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		o := p.of(host)
+		if o.streams[start]--; o.streams[start] == 0 {
+			delete(o.streams, start)
+		}
+		o.sign = p.clock()
+	})
+}
+
+// signs returns what admission judges by: the signs of the admitted start of a host's agent.
+func (p *presence) signs(host, start string) schedule.Signs {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	return schedule.Signs{Streams: o.streams[start], Quiet: p.clock() - o.sign}
+}
+
+// alive returns the signs of any start of a host's agent.
+func (p *presence) alive(host string) (connected bool, quiet time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	return len(o.streams) > 0, p.clock() - o.sign
+}
+
+// buried records that an operator has declared a host dead.
+func (p *presence) buried(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of(host).buried = p.clock()
+}
+
+// returned reports whether the agent of a host that was declared dead is connected, or has reported since.
+func (p *presence) returned(host string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(host)
+	return len(o.streams) > 0 || o.reported && o.report > o.buried
+}
+
+// firstReportsWithin is how long after compute's start a host that has not reported yet counts as one that will.
+const firstReportsWithin = 30 * time.Second
+
+// sinceReport returns the age of the host's last report. A host that has not reported since compute began counts as fresh for a short while
+// and as silent after it: nothing is known of how old its last report is.
+func (p *presence) sinceReport(host string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock()
+	switch o := p.of(host); {
+	case o.reported:
+		return now - o.report
+	case now < firstReportsWithin:
+		return 0
+	}
+	return now + schedule.Silence
+}
+
+// anyReported reports whether any host has reported since compute began.
+func (p *presence) anyReported() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.hosts {
+		if o.reported {
+			return true
+		}
+	}
+	return false
+}
+
+// await makes the gate open when these hosts have reported.
+func (p *presence) await(hosts []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waits = map[string]bool{}
+	for _, host := range hosts {
+		if o := p.hosts[host]; o == nil || !o.reported {
+			p.waits[host] = true
+		}
+	}
+	p.openGate()
+}
+
+// stopWaiting opens the gate and returns the hosts that have not reported.
+func (p *presence) stopWaiting() (missing []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	missing = slices.Sorted(maps.Keys(p.waits))
+	p.waits = map[string]bool{}
+	p.openGate()
+	return missing
+}
+
+// openGate closes the channel once nobody is waited for. p.mu is held.
+func (p *presence) openGate() {
+	if p.waits == nil || len(p.waits) > 0 {
+		return
+	}
+	select {
+	case <-p.gate:
+	default:
+		close(p.gate)
+	}
+}
+
+// conflict is a host whose guests contradict the record of a server.
+type conflict struct {
+	host   string
+	behind bool // its agent follows newer assignments than compute's database has; else it has a guest that compute has not placed there
+}
+
+// conflicts lists the hosts that contradict the record of a server.
+func (p *presence) conflicts(s lifecycle.Server) []conflict {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []conflict
+	for host, o := range p.hosts {
+		if !o.behind && !slices.ContainsFunc(o.guests, unassigned) {
+			continue
+		}
+		has := slices.ContainsFunc(o.guests, func(g schedule.Present) bool {
+			return (o.behind || !g.Assigned) && (g.ID == s.ID || g.Server == s.ID)
+		})
+		switch stays := staysOn(s, host); {
+		case o.behind && (has || stays):
+			list = append(list, conflict{host, true})
+		case has && !stays:
+			list = append(list, conflict{host, false})
+		}
+	}
+	slices.SortFunc(list, func(a, b conflict) int { return slices.Compare([]string{a.host}, []string{b.host}) })
+	return list
+}
+
+func unassigned(g schedule.Present) bool { return !g.Assigned }
+
+// staysOn reports whether the record places anything of the server on a host, or is about to.
+func staysOn(s lifecycle.Server, host string) bool {
+	if s.Host == host || len(s.Choices) > 0 && s.Choices[0].Host == host {
+		return true
+	}
+	return slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return stay.Host == host })
+}

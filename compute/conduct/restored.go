@@ -1,0 +1,87 @@
+package conduct
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+)
+
+// This file keeps a compute whose database was restored from a backup from damaging what happened since. Its records may say that a server
+// is being claimed, moved or deleted that has long been running elsewhere: carrying on would give back or replace the allocation of a guest
+// that runs. The hosts' agents know better, so compute hears them before it goes on with what it was doing, and leaves alone the servers
+// whose guests contradict its records.
+
+// openGate waits for the first reports of the hosts whose agents were alive when compute ended, at most firstReports.
+func (c *Conductor) openGate(ctx context.Context) error {
+	hosts, err := c.store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	dead, err := c.store.Dead(ctx)
+	if err != nil {
+		return err
+	}
+	c.presence.await(recent(hosts, dead))
+	timer := time.NewTimer(c.firstReports)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-c.presence.gate:
+	case <-timer.C:
+		missing := c.presence.stopWaiting()
+		c.Log.Warn("hosts have not reported since compute's start", "hosts", missing, "waited", c.firstReports)
+	}
+	return nil
+}
+
+// recent lists the hosts whose last report is not much older than the newest one.
+func recent(hosts []schedule.Host, dead []string) (names []string) {
+	var newest time.Time
+	for _, h := range hosts {
+		if h.Seen.After(newest) {
+			newest = h.Seen
+		}
+	}
+	for _, h := range hosts {
+		if newest.Sub(h.Seen) < schedule.Silence && !slices.Contains(dead, h.Name) {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// mayWrite returns why a step that writes to Placement must not be done for a server now; nil when it may. The fault is Unavailable.
+func (c *Conductor) mayWrite(ctx context.Context, s lifecycle.Server) error {
+	const op = "conduct.mayWrite"
+	if s.Created.Before(c.started) { // else no database that is older than this process knows it
+		select {
+		case <-ctx.Done():
+			return fault.Wrap(fault.Unavailable, op, ctx.Err())
+		case <-c.presence.gate:
+		}
+	}
+	conflicts := c.presence.conflicts(s)
+	if len(conflicts) == 0 {
+		return nil
+	}
+	dead, err := c.store.Dead(ctx)
+	if err != nil {
+		return err
+	}
+	for _, at := range conflicts {
+		switch {
+		case slices.Contains(dead, at.host): // an operator has decided
+		case at.behind:
+			return fault.New(fault.Unavailable, op, "host %s follows newer assignments than compute's database has, as after a restored backup, "+
+				"so what this server holds is not touched; restore the newest database, or run `berth agent adopt` on that host", at.host)
+		default:
+			return fault.New(fault.Unavailable, op, "host %s has a guest of this server, and compute has not placed it there, as after a restored backup, "+
+				"so what this server holds is not touched; run `berth agent destroy %s` on that host if the guest is not needed", at.host, s.ID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// Silence is how old the last report of a host may be. Agents report at least once a minute.
+	Silence = 3 * time.Minute
+
+	// Reconnect is how long the admitted start of an agent has to reconnect before a start that continues its journal on another boot replaces
+	// it. An agent waits at most 15 s between two attempts and notices a silent connection after 30 s.
+	Reconnect = time.Minute
+)
+
+// Sender is a start of an agent that asks to serve a host.
+type Sender struct {
+	Instance string   // of the agent's journal
+	Start    string   // of its process
+	Previous []string // the starts of the journal before it, from the last one that compute acknowledged on
+	Place    string   // boot and process namespace; empty when unknown
+}
+
+// Signs is what compute has observed of the admitted start since compute itself began. It is measured with a clock that no
+// administrator sets.
+type Signs struct {
+	Streams int           // open streams of assignments
+	Quiet   time.Duration // since the last report, since a stream ended, or since compute began
+}
+
+// Admit returns why a start of an agent may not serve the host now; empty when it may. wait is after how long a start that continues the
+// journal of the admitted one may ask again; 0 for any other, and while the admitted one is connected. One start serves a host: two would
+// build every guest twice.
+func (h Host) Admit(from Sender, signs Signs) (refusal string, wait time.Duration) {
+	silence := Silence
+	continues := h.Instance == from.Instance && (h.Start == "" || slices.Contains(from.Previous, h.Start))
+	switch {
+	case h.Instance == "" || h.Instance == from.Instance && h.Start == from.Start:
+		return "", 0
+	case continues && (h.Start == "" || h.Place == from.Place && h.Place != ""):
+		return "", 0 // the journal's lock, or the one of the host's name, proves that the earlier process has ended
+	case continues:
+		silence = Reconnect
+	}
+	who := "instance " + h.Instance
+	if h.Instance == from.Instance {
+		who = "another start of the same journal, so the agent's directory or its machine was copied"
+	}
+	if signs.Streams > 0 {
+		return fmt.Sprintf("another agent serves host %s: %s, connected now. Stop it, or give this host another name", h.Name, who), 0
+	}
+	if signs.Quiet >= silence {
+		return "", 0
+	}
+	left := silence - signs.Quiet
+	if continues {
+		wait = left
+	}
+	return fmt.Sprintf("another agent serves host %s: %s, last heard of %s ago. Stop it, or give this host another name; "+
+		"if it is gone for good, or its journal is lost, this one can take its place in %s",
+		h.Name, who, signs.Quiet.Round(time.Second), left.Round(time.Second)), wait
+}

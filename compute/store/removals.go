@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/sqldb"
+)
+
+// removal is a guest that must be destroyed on a host.
+type removal struct{ host, consumer string }
+
+// keepRemovals records which guests a change of a server leaves on hosts that an operator has declared dead. No agent has confirmed that
+// they are gone, so they are to be destroyed should the host return; the record of the server does not mention them any more.
+func keepRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
+	ended := endedStays(before, after)
+	if len(ended) == 0 {
+		return nil
+	}
+	dead, err := readTexts(ctx, tx, `SELECT host FROM compute_dead`)
+	if err != nil {
+		return err
+	}
+	for _, r := range ended {
+		if !slices.Contains(dead, r.host) {
+			continue
+		}
+		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_removals (host, consumer, server) VALUES (?, ?, ?)`, r.host, r.consumer, after.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endedStays lists the stays, by host and by each id under which the agent may know the guest, that were not over before and are after.
+func endedStays(before, after lifecycle.Server) []removal {
+	present := func(s lifecycle.Server) map[removal]bool {
+		out := map[removal]bool{}
+		for _, stay := range s.Stays() {
+			for _, id := range []string{stay.Consumer, stay.Was} {
+				if id != "" && stay.Host != "" && !stay.Gone {
+					out[removal{stay.Host, id}] = true
+				}
+			}
+		}
+		return out
+	}
+	list := present(before)
+	now := present(after)
+	maps.DeleteFunc(list, func(r removal, _ bool) bool { return now[r] })
+	return slices.SortedFunc(maps.Keys(list), func(a, b removal) int {
+		return slices.Compare([]string{a.host, a.consumer}, []string{b.host, b.consumer})
+	})
+}
+
+// RemovalDone forgets a removal that is recorded for a host: the agent has reported the guest gone.
+func (s *Store) RemovalDone(ctx context.Context, host, consumer string) error {
+	const op = "RemovalDone"
+	recorded, err := s.texts(ctx, `SELECT consumer FROM compute_removals WHERE host = ? AND consumer = ?`, host, consumer)
+	if err != nil || len(recorded) == 0 {
+		return wrap(op, err)
+	}
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM compute_removals WHERE host = ? AND consumer = ?`, host, consumer); err != nil {
+			return err
+		}
+		return raise(ctx, tx, host)
+	})
+	if err == nil {
+		s.tell(host)
+	}
+	return wrap(op, err)
+}
+
+// RemovalHosts lists the hosts on which guests of a server have yet to be destroyed although its record does not mention them.
+func (s *Store) RemovalHosts(ctx context.Context, server string) ([]string, error) {
+	hosts, err := s.texts(ctx, `SELECT DISTINCT host FROM compute_removals WHERE server = ? ORDER BY host`, server)
+	return hosts, wrap("RemovalHosts", err)
+}
+
+// readRemovals lists all removals of a host: those of the records of servers that stay there, and the recorded ones.
+func readRemovals(ctx context.Context, tx *sqldb.Tx, host string, servers []lifecycle.Server) ([]lifecycle.Removal, error) {
+	var list []lifecycle.Removal
+	named := map[string]bool{}
+	for _, server := range servers {
+		for _, r := range server.Removals() {
+			if r.Host == host {
+				list = append(list, r)
+				named[r.Consumer] = true
+			}
+		}
+		for _, e := range server.Entries() {
+			named[e.Consumer] = named[e.Consumer] || e.Host == host
+		}
+	}
+	recorded, err := readTexts(ctx, tx, `SELECT consumer FROM compute_removals WHERE host = ? ORDER BY consumer`, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range recorded {
+		if !named[id] {
+			list = append(list, lifecycle.Removal{Host: host, Consumer: id})
+		}
+	}
+	return list, nil
+}
+
+// readTexts returns the one column of a query.
+func readTexts(ctx context.Context, tx *sqldb.Tx, query string, args ...any) ([]string, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		list = append(list, text)
+	}
+	return list, rows.Err()
+}
