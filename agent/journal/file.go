@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// takeLock opens the lock file and holds its flock(2), which the kernel gives back when the process ends however it ends.
-func takeLock(path string) (*os.File, error) {
+// takeLock opens the lock file and holds its flock(2), which the kernel gives back when the process ends however it ends. advice says what to
+// do when another process has it.
+func takeLock(path, advice string) (*os.File, error) {
 	const op = "journal.Open"
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -26,8 +28,8 @@ func takeLock(path string) (*os.File, error) {
 			who = []byte("unknown")
 		}
 		f.Close()
-		return nil, fault.New(fault.Conflict, op, "another agent (process %s) has %s locked; stop it, or give this one a directory of its own",
-			strings.TrimSpace(string(who)), path)
+		return nil, fault.New(fault.Conflict, op, "another agent (process %s) has %s locked; stop it, or %s",
+			strings.TrimSpace(string(who)), path, advice)
 	}
 	if err == nil {
 		err = f.Truncate(0)
@@ -96,4 +98,14 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// LockHost excludes a second agent of a host on this machine, whatever directory it uses. The kernel gives the lock back when the process
+// ends. dir is made when it does not exist. fault.Conflict names the process that has it.
+func LockHost(dir, host string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fault.New(fault.Unavailable, "journal.LockHost", "cannot make the directory for locks; set [oslo_concurrency] lock_path to one "+
+			"that can be written: %w", err)
+	}
+	return takeLock(filepath.Join(dir, "agent-"+url.PathEscape(host)+".lock"), "give this host another name: one agent serves a host")
 }

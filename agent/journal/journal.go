@@ -49,7 +49,7 @@ func Open(dir string) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot create the agent's directory: %w", err)
 	}
-	lock, err := takeLock(filepath.Join(dir, lockName))
+	lock, err := takeLock(filepath.Join(dir, lockName), "give this one a directory of its own")
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,7 @@ func (a *Agent) raise(ctx context.Context, want host.Server, j *job) error {
 	if err := a.tell(ctx, want.ID, claimed); err != nil {
 		return err // the claims stay; the next try goes on with them
 	}
+	a.confirmClaim(want, picked)
 	switch err := a.build(ctx, want, picked); {
 	case err == nil:
 		return a.goOn(ctx, want, j)
@@ -84,9 +85,10 @@ func (a *Agent) unsettle(id string) {
 	delete(a.acked, id)
 }
 
-// asWanted says whether a guest is as its server shall be.
+// asWanted says whether a guest is as its server shall be. A guest that has been rebuilt more often than compute records is not built again
+// as it was: compute's database may be an old one, and building replaces what the guest has on its disk.
 func asWanted(g hypervisor.Guest, want host.Server) bool {
-	return g.Stopped == (want.Power == host.Off) && g.Build == want.Build
+	return g.Stopped == (want.Power == host.Off) && g.Build >= want.Build
 }
 
 // change starts, stops or rebuilds a guest with the devices that it has. The guest is never given up: what cannot be changed stays as it is,
@@ -127,8 +129,21 @@ func (a *Agent) refuse(ctx context.Context, want host.Server, held []device.Clai
 		told.Power = host.Off
 	}
 	a.log.Warn("a guest stays as it is", "server", want.ID, "error", why)
-	return a.end(ctx, want, told)
+	if err := a.end(ctx, want, told); err != nil {
+		return err
+	}
+	return &refusedError{why}
 }
+
+// refusedError is that the hypervisor has refused what compute wants of a guest, and that compute has read it. Mostly compute then wants
+// what is. Of a guest that it must have stopped, such as one left behind by a move, it goes on wanting that: the agent tries again.
+type refusedError struct{ why error }
+
+// Error returns the hypervisor's sentence.
+func (r *refusedError) Error() string { return fault.TextOf(r.why) }
+
+// Unwrap returns the hypervisor's fault.
+func (r *refusedError) Unwrap() error { return r.why }
 
 // goOn is what comes when the guest is as it shall be: it goes on a journey, or that is all.
 func (a *Agent) goOn(ctx context.Context, want host.Server, j *job) error {
@@ -141,7 +156,13 @@ func (a *Agent) goOn(ctx context.Context, want host.Server, j *job) error {
 // stand is what the agent tells of a server that has its place here. A server without devices and NUMA cells has none to tell.
 func (a *Agent) stand(want host.Server, phase host.Phase, held []device.Claim) host.Guest {
 	_, placed := readParts(a.journal.State().Parts(want.ID))
-	return host.Guest{Phase: phase, Devices: picks(held), Parts: host.WritePlaced(placed), Build: want.Build}
+	return host.Guest{Phase: phase, Devices: picks(held), Parts: host.WritePlaced(placed), Build: a.buildOf(want)}
+}
+
+// buildOf is how often the guest of a server has been rebuilt: what compute wants, or more when compute's database is an old one.
+func (a *Agent) buildOf(want host.Server) int {
+	g, _ := a.guest(want.ID)
+	return max(want.Build, g.Build)
 }
 
 // end tells compute what became of a server, and that is all there is to do as long as compute wants nothing else.
@@ -152,6 +173,8 @@ func (a *Agent) end(ctx context.Context, want host.Server, g host.Guest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.acked[want.ID] = fate{want: want, phase: g.Phase}
+	a.confirmed[want.ID] = want
+	delete(a.fresh, want.ID)
 	return nil
 }
 
@@ -161,24 +184,6 @@ func (a *Agent) mayBuildAgain(j *job) bool {
 	defer a.mu.Unlock()
 	j.builds++
 	return j.builds < buildTries
-}
-
-// fell makes a server go that shall not be here. Compute hears of the free devices before it hears that the server is
-// gone, or it would offer them to nobody for a moment.
-func (a *Agent) fell(ctx context.Context, id string) error {
-	if err := a.finishRename(ctx, id); err != nil {
-		return err
-	}
-	if err := a.release(ctx, id); err != nil {
-		return err
-	}
-	if err := a.reportNow(ctx); err != nil {
-		return err
-	}
-	if err := a.tell(ctx, id, host.Guest{Phase: host.Gone}); err != nil {
-		return err
-	}
-	return a.journal.Remove(id)
 }
 
 // giveUp leaves nothing of a server that cannot run here, and tells compute why.
@@ -363,10 +368,13 @@ func (a *Agent) holds(id string) bool {
 
 // leaving lists who holds devices and is about to give them back. a.mu is held.
 func (a *Agent) leaving() []string {
+	goes := map[string]bool{}
+	for _, id := range a.leavingIDs() {
+		goes[id] = true
+	}
 	var list []string
 	for _, h := range a.set.Holders() {
-		_, wanted := a.line.servers[string(h)]
-		if _, doomed := a.doomed[string(h)]; doomed || !wanted {
+		if _, doomed := a.doomed[string(h)]; doomed || goes[string(h)] || a.formerName(string(h)) {
 			list = append(list, string(h))
 		}
 	}
@@ -381,7 +389,9 @@ func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Cla
 		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider, Unmanaged: c.Managed == pci.No})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
-	if was, there := a.guest(want.ID); there && was.Departed { // it went, and compute wants it here all the same
+	was, there := a.guest(want.ID)
+	g.Build = max(g.Build, was.Build)
+	if there && was.Departed { // it went, and compute wants it here all the same
 		if err := a.o.Hypervisor.Destroy(ctx, want.ID); err != nil {
 			return err
 		}
@@ -443,9 +453,16 @@ func (a *Agent) release(ctx context.Context, id string) error {
 		return fault.Wrap("", "hypervisor.Destroy", err)
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	delete(a.guests, id)
 	a.moves++
+	a.mu.Unlock()
+	return a.freeClaims(id)
+}
+
+// freeClaims frees the devices of a server of which nothing exists here, and writes that down.
+func (a *Agent) freeClaims(id string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	set, changes := a.set.Free(resource.ConsumerID(id))
 	if err := a.journal.Leave(id); err != nil {
 		return err

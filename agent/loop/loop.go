@@ -3,13 +3,14 @@
 //
 //	/sys, hypervisor ─▶ sync ─▶ Placement        at the start, each minute, and when something held is freed that is gone
 //	             devices │ ─▶ report ─▶ compute  at each change of a device, and at least once a minute
-//	compute ─▶ watch ─▶ work ─▶ raise or fell    one goroutine for each server that is not as it shall be
+//	compute ─▶ watch ─▶ work ─▶ raise or remove  one goroutine for each server that is not as it shall be
 //	                     └─▶ journal, hypervisor, ─▶ what became of the guest ─▶ compute
 //
 // Nobody commands the agent. A line of assignments is the whole truth about the host; the agent compares it with its
 // journal and its guests and converges, one idempotent step after the other, so that it may be killed
 // between any two of them. A device is claimed in the journal before its guest is built, and freed
-// after its guest is destroyed. What is observed never frees a claim; only a line without its server does.
+// after its guest is destroyed. What is observed never frees a claim of a guest, and no guest is destroyed because a line does not
+// mention it: a line must name it for removal.
 //
 // The package wires and repeats. What to report is decided by survey, what to write by heal, which device by device.
 package loop
@@ -73,6 +74,8 @@ type Options struct {
 	Compute           host.Client
 	Hypervisor        hypervisor.Hypervisor
 	Dir               string // of the journal
+	LockDir           string // of the locks by host name, which exclude a second agent of this host on this machine; empty: none is taken
+	Machine           Machine
 
 	CPUs   CPUs    // what of the host's CPUs and memory guests may have
 	Clean  Cleaner // makes a device for one-time use as new; nil: whoever asks has done it
@@ -82,6 +85,7 @@ type Options struct {
 	Rescan   time.Duration    // how often to look at the host; 0: one minute
 	Parallel int              // how many guests are built at once; 0: 8
 	NewID    func() string    // UUIDs; nil: random ones
+	NewStart func() string    // ids of the agent's processes; nil: random ones
 	Now      func() time.Time // nil: time.Now
 	Jitter   func() float64   // 0 to 1; nil: random
 }
@@ -101,6 +105,9 @@ type Agent struct {
 	mu         sync.Mutex       // guards all below
 	journal    *journal.Journal // nil while the agent does not run
 	instance   string           // of this agent, as the journal has it or shall have it
+	startID    string           // of this process
+	startIDs   []string         // of this process and of those before it that compute has not acknowledged
+	behind     string           // why compute's assignments are not followed; empty: they are
 	starts     int64            // how often an agent of this journal has begun, as the journal has it or shall have it
 	words      int64            // how much has been said of guests since
 	displaced  bool             // another agent serves the host: nothing is built or written until compute takes a report again
@@ -108,20 +115,23 @@ type Agent struct {
 	tree       provider.Tree    // as Placement had it last
 	set        device.Set
 	restored   bool
-	scanned    []pci.Device                // of the last look, for devices that cannot be read now
-	cells      []numa.Cell                 // of the last look, without what guests use
-	lacked     lacked                      // who lacked a share in Placement at the last look
-	wishes     []pci.Address               // devices to be cleaned
-	warned     map[provider.ID]string      // what plans have changed under guests
-	failed     map[pci.Address]int         // how often a device could not be cleaned
-	tried      map[pci.Address]time.Time   // the last wish for each device
-	answers    map[string]host.Answer      // what became of wishes that compute still repeats, by address
-	guests     map[string]hypervisor.Guest // that exist, by server
-	moves      int                         // counts what was built and destroyed
-	conditions map[string][]string         // sentences by where they come from
-	version    int                         // counts changes of what is reported
-	delivered  int                         // the version that compute has; -1 for none
+	scanned    []pci.Device                   // of the last look, for devices that cannot be read now
+	cells      []numa.Cell                    // of the last look, without what guests use
+	lacked     map[resource.ConsumerID]lacked // who lacked a share in Placement at the last look
+	wishes     []pci.Address                  // devices to be cleaned
+	warned     map[provider.ID]string         // what plans have changed under guests
+	failed     map[pci.Address]int            // how often a device could not be cleaned
+	tried      map[pci.Address]time.Time      // the last wish for each device
+	answers    map[string]host.Answer         // what became of wishes that compute still repeats, by address
+	guests     map[string]hypervisor.Guest    // that exist, by server
+	moves      int                            // counts what was built and destroyed
+	conditions map[string][]string            // sentences by where they come from
+	version    int                            // counts changes of what is reported
+	delivered  int                            // the version that compute has; -1 for none
 	line       line
+	removed    map[string]removalAt   // removals whose end compute knows, as long as the line names them
+	confirmed  map[string]host.Server // servers that compute has confirmed to be assigned here, as they were then
+	fresh      map[string]bool        // servers whose claim compute has just confirmed and whose shares may be missing in Placement
 	jobs       map[string]*job
 	raising    int // how many jobs raise guests now
 	acked      map[string]fate
@@ -132,9 +142,10 @@ type Agent struct {
 type line struct {
 	heard    bool
 	beats    int // lines heard, also those that say the same again
-	at       time.Time
-	revision int64
+	read     time.Time
+	position host.Position
 	servers  map[string]host.Server
+	remove   map[string]host.Removal
 }
 
 // fate is what became of a server as it was wanted.
@@ -169,6 +180,9 @@ func New(o Options) (*Agent, error) {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
+	if o.NewStart == nil {
+		o.NewStart = uuid.NewString
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -180,11 +194,13 @@ func New(o Options) (*Agent, error) {
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
 		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, answers: map[string]host.Answer{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
 		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
+		removed: map[string]removalAt{}, confirmed: map[string]host.Server{}, fresh: map[string]bool{},
 	}, nil
 }
 
 // Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs once.
-// Faults: Conflict when another agent has the journal or, as compute says, serves the host; Invalid when what the configuration says cannot be
+// Faults: Conflict when another agent has the journal or the host's name on this machine, when the journal was written on another machine, or
+// when, as compute says, another agent serves the host; Invalid when what the configuration says cannot be
 // reported; those of the hypervisor and of Placement, but not Unavailable, which is waited out.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := a.checkSys(); err != nil {
@@ -194,16 +210,22 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	known, _ := j.Identity()
 	a.mu.Lock()
-	a.journal, a.instance, a.starts = j, known.Instance, known.Starts+1
-	if a.instance == "" {
-		a.instance = a.o.NewID()
-	}
+	a.journal = j
 	a.mu.Unlock()
 	defer a.stop()
+	if a.o.LockDir != "" {
+		lock, err := journal.LockHost(a.o.LockDir, a.o.Host)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+	}
+	if err := a.beginStart(); err != nil {
+		return err
+	}
 	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
-	for _, step := range []func(context.Context) error{a.countStart, a.admit, a.start, a.firstReport} {
+	for _, step := range []func(context.Context) error{a.writeStart, a.admit, a.start, a.firstReport} {
 		if err := step(ctx); ctx.Err() != nil {
 			return nil
 		} else if err != nil {

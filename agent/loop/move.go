@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
@@ -50,8 +49,12 @@ func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 		return nil
 	}
 	if !begun {
+		if g, exists := a.guest(want.ID); had && comes && exists {
+			return fault.New(fault.Conflict, "loop.takeOver", "guest %s must take the id %s, and guest %s (%s) has it; "+
+				"compute's database may be an old one: end one of them with `berth agent destroy`", want.Was, want.ID, want.ID, g.Name)
+		}
 		if had && comes {
-			if err := a.release(ctx, want.ID); err != nil {
+			if err := a.freeClaims(want.ID); err != nil {
 				return err
 			}
 		}
@@ -154,17 +157,4 @@ func destination(o host.Outgoing) (hypervisor.Destination, error) {
 		}
 	}
 	return to, nil
-}
-
-// Adopt makes the host's agent follow the next cloud that it hears from, whichever it is. Conflict: the agent runs; stop it first.
-func Adopt(dir string) error {
-	j, err := journal.Open(dir)
-	if err != nil {
-		return err
-	}
-	id, written := j.Identity()
-	if id.Cloud = ""; written {
-		err = j.SetIdentity(id)
-	}
-	return errors.Join(err, j.Close())
 }

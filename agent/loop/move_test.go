@@ -176,9 +176,7 @@ func TestMoves(t *testing.T) {
 		if len(w.ledger.allocations["m1"]) != 2 || w.ledger.allocations["s1"][w.provider(name1).ID] != nil {
 			t.Errorf("%v", w.ledger.allocations)
 		}
-		w.office.forget()
-		w.office.assign(w.revert(s, m))
-		w.untilPhase(host.Running, "s1")
+		w.goBack(s, m)
 		must(t, stop())
 		w.consistent("s1")
 		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
@@ -279,6 +277,8 @@ func TestDeathInAMove(t *testing.T) {
 					w.office.assign(m, resized)
 					w.live(func() bool { return w.are(host.Stopped, "m1") && w.are(host.Running, "s1") }, deaths)
 					w.consistent("m1", "s1")
+					w.office.assign(m)
+					w.live(func() bool { return w.are(host.Gone, "s1") }, deaths)
 					w.office.forget()
 					w.office.assign(w.revert(s, m))
 					w.live(func() bool { return w.are(host.Running, "s1") }, deaths)
@@ -400,6 +400,16 @@ func TestLiveMigration(t *testing.T) {
 	})
 }
 
+// goBack reverts a resize on the same host, as compute does: what is at the destination goes first.
+func (w *world) goBack(s, m host.Server) {
+	w.t.Helper()
+	w.office.assign(m)
+	w.untilPhase(host.Gone, s.ID)
+	w.office.forget()
+	w.office.assign(w.revert(s, m))
+	w.untilPhase(host.Running, s.ID)
+}
+
 func TestCloud(t *testing.T) {
 	story(t, "the line of another cloud ends no guest until it is adopted", func(t *testing.T, w *world) {
 		w.office.line.Cloud = "c1"
@@ -413,14 +423,16 @@ func TestCloud(t *testing.T) {
 		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "berth agent adopt") })
 		time.Sleep(5 * time.Minute)
 		w.consistent("s1")
-		if err := Adopt(w.options.Dir); !fault.Is(err, fault.Conflict) {
+		if err := Adopt(w.options.Dir, Machine{}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("adopted beside the running agent: %v", err)
 		}
 		must(t, stop())
-		must(t, Adopt(w.options.Dir))
+		must(t, Adopt(w.options.Dir, Machine{}))
 		_, stop = w.begin()
-		w.untilPhase(host.Gone, "s1")
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "berth agent destroy s1") })
+		time.Sleep(5 * time.Minute)
 		must(t, stop())
+		w.consistent("s1")
 		if id, _ := w.journalled().Identity(); id.Cloud != "c2" || id.Instance != a.instance {
 			t.Errorf("%+v", id)
 		}
@@ -431,9 +443,8 @@ func TestCloud(t *testing.T) {
 func (o *office) become(cloud string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.line = host.Assignments{Cloud: cloud, Revision: 1}
-	close(o.changed)
-	o.changed = make(chan struct{})
+	o.line = host.Assignments{Cloud: cloud, Position: host.Position{Revision: 1}}
+	o.wake()
 }
 
 // A hypervisor that cannot rename while compute changes its mind.

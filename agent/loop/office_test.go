@@ -3,6 +3,7 @@ package loop
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,11 +21,13 @@ type office struct {
 	t       *testing.T
 	mu      sync.Mutex
 	line    host.Assignments
-	changed chan struct{} // closed at each change
-	mute    bool          // streams say nothing
-	gone    bool          // nothing at all is answered
-	deaf    bool          // whatever is told of guests is not heard
-	cut     chan struct{} // closed to end all streams
+	remove  map[string]host.Removal // named for removal, until it is told gone
+	silent  bool                    // servers that are not assigned any more are not named for removal, as by a restored database
+	changed chan struct{}           // closed at each change
+	mute    bool                    // streams say nothing
+	gone    bool                    // nothing at all is answered
+	deaf    bool                    // whatever is told of guests is not heard
+	cut     chan struct{}           // closed to end all streams
 	streams int
 	serves  string // the instance of the agent whose report was the last
 	heardOf time.Time
@@ -36,16 +39,48 @@ type office struct {
 }
 
 func newOffice(t *testing.T) *office {
-	return &office{t: t, changed: make(chan struct{}), cut: make(chan struct{}), told: map[string]host.Guest{}, latest: map[string]int64{}}
+	return &office{t: t, changed: make(chan struct{}), cut: make(chan struct{}), told: map[string]host.Guest{}, remove: map[string]host.Removal{}, latest: map[string]int64{}}
 }
 
 // assign makes these all the servers of the host.
 func (o *office) assign(servers ...host.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.line = host.Assignments{Cloud: o.line.Cloud, Revision: o.line.Revision + 1, Servers: servers, Clean: o.line.Clean}
+	clean := o.line.Clean
+	o.change(servers)
+	o.line.Clean = clean
+	o.wake()
+}
+
+// wake has the streams send the line. o.mu is held.
+func (o *office) wake() {
 	close(o.changed)
 	o.changed = make(chan struct{})
+}
+
+// change makes these all the servers of the host: those that were assigned before are named for removal until they are told gone.
+func (o *office) change(servers []host.Server) {
+	kept := map[string]bool{}
+	for _, s := range servers {
+		kept[s.ID] = true
+		if !slices.ContainsFunc(o.line.Servers, func(old host.Server) bool { return old.ID == s.ID && old.Was == s.Was }) {
+			kept[s.Was] = true // the guest takes its new id
+		}
+		delete(o.remove, s.ID)
+	}
+	for _, s := range o.line.Servers {
+		if !kept[s.ID] && !o.silent {
+			o.remove[s.ID] = host.Removal{ID: s.ID, Was: s.Was}
+		}
+	}
+	o.next(servers)
+}
+
+// next makes the next line.
+func (o *office) next(servers []host.Server) {
+	o.line = host.Assignments{Cloud: o.line.Cloud, Position: o.line.Position, Servers: servers,
+		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.line.Clean}
+	o.line.Revision++
 }
 
 func (o *office) endStreams() {
@@ -93,6 +128,11 @@ func (o *office) handler() http.Handler {
 		}
 		o.latest[g.Instance] = g.Number
 		o.told[r.PathValue("server")] = g
+		if _, named := o.remove[r.PathValue("server")]; named && (g.Phase == host.Gone || g.Phase == host.Failed) {
+			delete(o.remove, r.PathValue("server"))
+			o.next(o.line.Servers)
+			o.wake()
+		}
 		o.said = append(o.said, r.PathValue("server")+" "+string(g.Phase))
 		w.WriteHeader(http.StatusNoContent)
 	})
@@ -219,7 +259,7 @@ func (o *office) away(gone bool) {
 func (o *office) withdraw() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.line = host.Assignments{Revision: o.line.Revision + 1}
+	o.change(nil)
 }
 
 // count gives one of the numbers.

@@ -20,11 +20,13 @@ func (a *Agent) Report() host.Report {
 
 // snapshot is the report and its version. a.mu is held.
 func (a *Agent) snapshot() (host.Report, int) {
-	r := host.Report{Host: a.o.Host, Instance: a.instance, Provider: string(a.root), Devices: []host.Device{}, Conditions: []string{}, InPlace: a.o.ReportInPlacement}
+	from := a.sender()
+	r := host.Report{Host: a.o.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous, Place: from.Place, Provider: string(a.root), Devices: []host.Device{}, Conditions: []string{}, InPlace: a.o.ReportInPlacement}
 	for _, source := range slices.Sorted(maps.Keys(a.conditions)) {
 		r.Conditions = append(r.Conditions, a.conditions[source]...)
 	}
 	if a.journal != nil {
+		r.Position, r.Behind, r.Guests = a.position(), a.behind, a.present()
 		cells, counted := a.used("")
 		r.Cells, r.Counted, r.CPURatio, r.MemRatio = host.WriteCells(cells), counted, a.o.CPUs.CPURatio, a.o.CPUs.MemoryRatio
 	}
@@ -112,7 +114,7 @@ func (a *Agent) deliver(ctx context.Context, version int) error {
 	defer a.mu.Unlock()
 	a.delivered = now
 	a.reinstate()
-	return nil
+	return a.acknowledged()
 }
 
 // texts turns words into texts; the list is never null.

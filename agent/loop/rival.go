@@ -9,9 +9,14 @@ import (
 // admit asks compute whether this agent may serve the host. The fault is compute's Conflict: another one does. A compute that does not
 // answer is asked again with the first report.
 func (a *Agent) admit(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	return a.onlyConflict(a.o.Compute.Admit(ctx, a.o.Host, a.instance))
+	a.mu.Lock()
+	from := a.sender()
+	a.mu.Unlock()
+	return a.onlyConflict(a.whenFree(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		return a.o.Compute.Admit(ctx, a.o.Host, from)
+	}))
 }
 
 // firstReport tells compute of the host; the fault is as with admit.
@@ -19,7 +24,7 @@ func (a *Agent) firstReport(ctx context.Context) error {
 	a.mu.Lock()
 	version := a.version
 	a.mu.Unlock()
-	return a.onlyConflict(a.deliver(ctx, version))
+	return a.onlyConflict(a.whenFree(ctx, func(ctx context.Context) error { return a.deliver(ctx, version) }))
 }
 
 // onlyConflict leaves what else is wrong between the agent and compute to those who try again.

@@ -292,9 +292,7 @@ func TestM16ARevertedResize(t *testing.T) {
 		w.untilPhase(host.Stopped, "m1")
 		w.untilPhase(host.Running, "s1")
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
-		w.office.forget()
-		w.office.assign(w.revert(s, m))
-		w.untilPhase(host.Running, "s1")
+		w.goBack(s, m)
 		time.Sleep(3 * time.Minute)
 		if len(w.holders()) != 0 || w.reserved() != 1 || !w.spent() {
 			t.Errorf("%v, %+v", w.holders(), w.provider(gpuName))

@@ -2,8 +2,12 @@ package loop
 
 import (
 	"context"
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 
+	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/placement"
@@ -11,29 +15,34 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// lacked is who lacked a share in Placement at the last look, and what compute's line was then.
+// lacked is a server that lacked a share in Placement at a look.
 type lacked struct {
-	beats    int // of the line
-	revision int64
-	servers  map[resource.ConsumerID]bool // true: for the first time under this line
+	want  host.Server // as compute wanted it then
+	beats int         // of the line then
+	twice bool        // it lacked one at a look before, under the same want
 }
 
 // secondLook is how soon the agent looks again when somebody lacked a share.
 const secondLook = 5 * time.Second
 
-// waits says of whom nothing may be written to Placement yet. A share that is missing may be on the move: compute gives the allocations
-// to the migration and changes the line a moment later. So a share is written for a server that compute wants here by a line, and which lacked
-// it at two looks under the same line, which was repeated between them: what an agent knows that does not hear compute any more may be long
-// over, and the share that is missing another host's.
+// waits returns for whom nothing may be written to Placement now. A share that is missing may be on the move: compute gives the allocations
+// to the migration and changes the assignments a moment later. So a share is written only for a server whose assignment compute has
+// confirmed, and that has just claimed its devices, when no move can be under way, or that lacked it at two looks under the same entry of
+// the assignments, with a line between them. The other servers of the host may come and go meanwhile. An agent that reads no assignments
+// any more writes nothing: what it knows may be long over, and the share that is missing another host's.
 func (a *Agent) waits() func(resource.ConsumerID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l, was := a.line, a.lacked
-	deaf := a.o.Now().Sub(l.at) > 3*host.Heartbeat
+	l, was, fresh, confirmed := a.line, maps.Clone(a.lacked), maps.Clone(a.fresh), maps.Clone(a.confirmed)
+	deaf := !l.heard || a.behind != "" || a.o.Now().Sub(l.read) > 3*host.Heartbeat
 	return func(c resource.ConsumerID) bool {
-		_, wanted := l.servers[string(c)]
-		_, lacked := was.servers[c]
-		return !l.heard || deaf || !wanted || was.revision != l.revision || was.beats == l.beats || !lacked
+		want, wanted := l.servers[string(c)]
+		known, is := confirmed[string(c)]
+		if deaf || !wanted || !is || !reflect.DeepEqual(known, want) {
+			return true
+		}
+		before, lacked := was[c]
+		return !fresh[string(c)] && (!lacked || before.beats == l.beats || !reflect.DeepEqual(before.want, want))
 	}
 }
 
@@ -42,11 +51,28 @@ func (a *Agent) remember(d draft) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.lacked
-	beaten := was.beats != a.line.beats
-	a.lacked = lacked{beats: a.line.beats, revision: a.line.revision, servers: map[resource.ConsumerID]bool{}}
+	a.lacked = map[resource.ConsumerID]lacked{}
 	for _, c := range heal.Lacking(d.aim, d.uses) {
-		_, before := was.servers[c]
-		a.lacked.servers[c] = !before || was.revision != a.line.revision || !beaten
+		want := a.line.servers[string(c)]
+		before, known := was[c]
+		same := known && reflect.DeepEqual(before.want, want)
+		a.lacked[c] = lacked{want: want, beats: a.line.beats, twice: same && before.beats != a.line.beats}
+	}
+}
+
+// confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they are missing.
+func (a *Agent) confirmClaim(want host.Server, picked []device.Claim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !reflect.DeepEqual(a.line.servers[want.ID], want) {
+		return
+	}
+	a.confirmed[want.ID] = want
+	counted := func(c device.Claim) bool { return c.Provider != "" }
+	chosen := func(r host.Request) bool { return len(r.Providers) > 0 } // by Placement, which has written the share
+	if a.o.ReportInPlacement && slices.ContainsFunc(picked, counted) && !slices.ContainsFunc(want.Requests, chosen) {
+		a.fresh[want.ID] = true
+		poke(a.look)
 	}
 }
 
@@ -54,8 +80,8 @@ func (a *Agent) remember(d draft) {
 func (a *Agent) lookAgain() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for c, first := range a.lacked.servers {
-		if _, wanted := a.line.servers[string(c)]; first && wanted {
+	for c, l := range a.lacked {
+		if _, wanted := a.line.servers[string(c)]; !l.twice && wanted {
 			return secondLook
 		}
 	}

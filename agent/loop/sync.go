@@ -167,9 +167,14 @@ func (a *Agent) take(s sight, moves int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, _ := a.journal.Identity()
-	s.identity.Instance, s.identity.Starts, s.identity.Cloud = a.instance, a.starts, known.Cloud
+	s.identity.Instance, s.identity.Starts, s.identity.Cloud, s.identity.Machine = a.instance, a.starts, known.Cloud, a.o.Machine.ID
 	if known != s.identity {
 		if err := a.journal.SetIdentity(s.identity); err != nil {
+			return err
+		}
+	}
+	if !slices.Equal(a.journal.State().Starts(), a.startIDs) {
+		if err := a.journal.SetStarts(a.startIDs); err != nil {
 			return err
 		}
 	}

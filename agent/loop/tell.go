@@ -25,7 +25,7 @@ func (a *Agent) tell(ctx context.Context, id string, g host.Guest) error {
 	for range tellTries {
 		a.mu.Lock()
 		a.words++
-		g.Instance, g.Number = a.instance, a.starts*perStart+a.words
+		g.Instance, g.Start, g.Number = a.instance, a.startID, a.starts*perStart+a.words
 		a.mu.Unlock()
 		err = a.o.Compute.PutGuest(ctx, a.o.Host, id, g)
 		late, is := errors.AsType[*host.Late](err)
@@ -37,18 +37,6 @@ func (a *Agent) tell(ctx context.Context, id string, g host.Guest) error {
 		}
 	}
 	return fault.Wrap("", "loop.tell", err)
-}
-
-// countStart writes down that one more agent has begun. One without a journal does so with the first look at the host, before it says anything.
-func (a *Agent) countStart(context.Context) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	id, written := a.journal.Identity()
-	if !written {
-		return nil
-	}
-	id.Instance, id.Starts = a.instance, a.starts
-	return a.journal.SetIdentity(id)
 }
 
 // countFrom makes the numbers larger than one that compute has heard.

@@ -393,15 +393,30 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%d streams in ten heartbeats", n)
 		}
 	})
-	story(t, "a compute that went back in time is believed", func(t *testing.T, w *world) {
+	story(t, "a compute that went back in time is not followed", func(t *testing.T, w *world) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1"))
 		w.untilPhase(host.Running, "s1")
 		w.office.mu.Lock()
 		w.office.line.Revision = -5
+		w.office.silent = true
+		w.office.mu.Unlock()
+		w.office.assign(w.want("s2"))
+		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "restored backup") })
+		time.Sleep(5 * time.Minute)
+		if w.office.phase("s2") != "" || w.office.report.Behind == "" {
+			t.Errorf("s2 is %q, the report says %q", w.office.phase("s2"), w.office.report.Behind)
+		}
+		must(t, stop())
+		w.consistent("s1")
+		_, stop = w.begin() // and not after a restart of the agent
+		time.Sleep(5 * time.Minute)
+		w.office.mu.Lock()
+		w.office.line.Revision = 7 // the newest database is back
 		w.office.mu.Unlock()
 		w.office.assign(w.want("s1"), w.want("s2"))
 		w.untilPhase(host.Running, "s2")
+		w.until("no condition", func() bool { return w.office.conditions() == "" })
 		must(t, stop())
 		w.consistent("s1", "s2")
 	})

@@ -2,7 +2,7 @@ package loop
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
@@ -11,11 +11,10 @@ import (
 
 // watch follows the assignments, and connects anew when the stream ends or falls silent.
 func (a *Agent) watch(ctx context.Context) {
-	var since int64
 	failures := 0
 	for ctx.Err() == nil {
-		err := a.follow(ctx, since, func(l host.Assignments) {
-			failures, since = 0, l.Revision
+		err := a.follow(ctx, func(l host.Assignments) {
+			failures = 0
 			a.hear(l)
 		})
 		if ctx.Err() != nil {
@@ -31,12 +30,18 @@ func (a *Agent) watch(ctx context.Context) {
 }
 
 // follow reads one stream until it ends or nothing was heard for three heartbeats.
-func (a *Agent) follow(ctx context.Context, since int64, got func(host.Assignments)) error {
+func (a *Agent) follow(ctx context.Context, got func(host.Assignments)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silence := time.AfterFunc(3*host.Heartbeat, cancel)
 	defer silence.Stop()
-	return a.o.Compute.Watch(ctx, a.o.Host, a.instance, since, func(l host.Assignments) error {
+	a.mu.Lock()
+	request := host.WatchRequest{Host: a.o.Host, Sender: a.sender(), Position: a.position()}
+	if a.line.heard && a.line.position == request.Position && a.behind == "" {
+		request.Since = a.line.position.Revision
+	}
+	a.mu.Unlock()
+	return a.o.Compute.Watch(ctx, request, func(l host.Assignments) error {
 		silence.Reset(3 * host.Heartbeat)
 		got(l)
 		return nil
@@ -50,17 +55,20 @@ func (a *Agent) hear(l host.Assignments) {
 	if !a.follows(l) {
 		return
 	}
-	if a.line.heard && l.Revision < a.line.revision {
-		a.log.Warn("compute went back in time, as after a restored database; its word counts all the same", "from", a.line.revision, "to", l.Revision)
-	}
-	next := line{heard: true, beats: a.line.beats + 1, at: a.o.Now(), revision: l.Revision, servers: make(map[string]host.Server, len(l.Servers))}
+	next := line{heard: true, beats: a.line.beats + 1, read: a.o.Now(), position: l.Position, servers: make(map[string]host.Server, len(l.Servers)),
+		remove: make(map[string]host.Removal, len(l.Remove))}
 	for _, s := range l.Servers {
 		next.servers[s.ID] = s
+	}
+	for _, r := range l.Remove {
+		if _, wanted := next.servers[r.ID]; !wanted {
+			next.remove[r.ID] = r
+		}
 	}
 	for id, j := range a.jobs {
 		was, wanted := a.line.servers[id]
 		is, still := next.servers[id]
-		if wanted == still && reflect.DeepEqual(was, is) {
+		if wanted == still && reflect.DeepEqual(was, is) && a.line.remove[id] == next.remove[id] {
 			continue
 		}
 		j.attempts, j.builds, j.retry = 0, 0, time.Time{}
@@ -68,16 +76,7 @@ func (a *Agent) hear(l host.Assignments) {
 			j.cancel() // what it works for is no longer so
 		}
 	}
-	for id := range a.acked {
-		if _, still := next.servers[id]; !still {
-			delete(a.acked, id)
-		}
-	}
-	for id := range a.doomed {
-		if _, still := next.servers[id]; !still {
-			delete(a.doomed, id)
-		}
-	}
+	a.forgetOthers(next)
 	first := !a.line.heard
 	a.line = next
 	if err := a.forgetRenames(); err != nil {
@@ -89,22 +88,12 @@ func (a *Agent) hear(l host.Assignments) {
 	}
 }
 
-// follows says whether the line is of the cloud that this agent serves: the first that it ever heard of, which it writes down. a.mu is held.
-func (a *Agent) follows(l host.Assignments) bool {
-	id, _ := a.journal.Identity()
-	switch {
-	case l.Cloud == "" || l.Cloud == id.Cloud:
-	case id.Cloud == "":
-		id.Cloud = l.Cloud
-		if err := a.journal.SetIdentity(id); err != nil {
-			a.log.Warn("cannot write to the journal, will try again with the next line", "error", err)
-			return false
-		}
-	default:
-		a.condition("cloud", fmt.Sprintf("the assignments are those of another cloud (%s) than this host's guests (%s), so they are not followed: "+
-			"if compute's database was lost or this host has moved, stop the agent and run `berth agent adopt`", l.Cloud, id.Cloud))
-		return false
+// forgetOthers drops what is remembered of servers and removals that the next line does not have. a.mu is held.
+func (a *Agent) forgetOthers(next line) {
+	for _, known := range []map[string]fate{a.acked, a.doomed} {
+		maps.DeleteFunc(known, func(id string, _ fate) bool { _, still := next.servers[id]; return !still })
 	}
-	a.condition("cloud")
-	return true
+	maps.DeleteFunc(a.confirmed, func(id string, was host.Server) bool { return !reflect.DeepEqual(was, next.servers[id]) })
+	maps.DeleteFunc(a.fresh, func(id string, _ bool) bool { _, still := a.confirmed[id]; return !still })
+	maps.DeleteFunc(a.removed, func(id string, _ removalAt) bool { _, still := next.remove[id]; return !still })
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -47,10 +48,11 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now, wait := a.o.Now(), a.o.Rescan
-	raise, fell := a.due()
-	a.forget(raise, fell)
+	raise, leaving := a.due()
+	a.forget(raise, leaving)
+	a.tellUnassigned()
 	owing := a.owing()
-	for _, id := range slices.Concat(fell, raise) {
+	for _, id := range slices.Concat(leaving, raise) {
 		if by, waits := owing[id]; waits && by != id {
 			continue // another entry takes over what stands here, first of all
 		}
@@ -70,6 +72,8 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 			continue
 		}
 		want, wanted := a.line.servers[id]
+		removal, named := a.line.remove[id]
+		at := a.line.at(removal)
 		if wanted && a.raising >= a.o.Parallel {
 			continue // the end of another wakes us
 		}
@@ -80,10 +84,13 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 		}
 		workers.Go(func() {
 			var err error
-			if wanted {
+			switch {
+			case wanted:
 				err = a.raise(own, want, j)
-			} else {
-				err = a.fell(own, id)
+			case named:
+				err = a.remove(own, removal, at)
+			default:
+				err = a.discard(own, id)
 			}
 			outdated := own.Err() != nil
 			cancel()
@@ -103,10 +110,10 @@ func (a *Agent) busy(id string) bool {
 	return true
 }
 
-// due lists the servers that are not where they shall be, by id. Before compute has spoken, and while another agent serves the host,
-// none is. a.mu is held.
-func (a *Agent) due() (raise, fell []string) {
-	if !a.line.heard || a.displaced {
+// due lists the servers that are not where they shall be, by id. Before compute has sent assignments, while they are not followed, and while
+// another agent serves the host, none is. a.mu is held.
+func (a *Agent) due() (raise, leaving []string) {
+	if !a.line.heard || a.displaced || a.behind != "" {
 		return nil, nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {
@@ -114,14 +121,7 @@ func (a *Agent) due() (raise, fell []string) {
 			raise = append(raise, id)
 		}
 	}
-	here := map[string]bool{}
-	state := a.journal.State()
-	for _, id := range slices.Concat(state.Servers(), state.Left(), slices.Collect(maps.Keys(a.guests))) {
-		if _, wanted := a.line.servers[id]; !wanted {
-			here[id] = true
-		}
-	}
-	return raise, slices.Sorted(maps.Keys(here))
+	return raise, a.leavingIDs()
 }
 
 // settled says whether compute knows the end of what it wants. a.mu is held.
@@ -130,7 +130,7 @@ func (a *Agent) settled(want host.Server) bool {
 	if !known || !reflect.DeepEqual(f.want, want) {
 		return false
 	}
-	if f.phase != host.Running && f.phase != host.Stopped {
+	if f.phase != host.Running && f.phase != host.Stopped && f.phase != host.Refused {
 		return true
 	}
 	g, there := a.guests[want.ID]
@@ -163,10 +163,19 @@ func (a *Agent) finish(id string, j *job, wanted, outdated bool, err error) {
 	}
 	j.attempts++
 	j.retry = a.o.Now().Add(a.backoff(j.attempts))
+	if _, refused := errors.AsType[*refusedError](err); refused {
+		j.retry = a.o.Now().Add(refusedWait(j.attempts))
+	}
 	a.log.Info("a server is not yet where it shall be, will try again", "server", id, "attempts", j.attempts, "error", err)
 	if j.attempts >= loud {
 		a.condition("server "+id, "server "+id+": "+fault.TextOf(err))
 	}
+}
+
+// refusedWait is how long to wait after the hypervisor has refused something so many times in a row: from 5 s, doubling, to 5 min.
+func refusedWait(times int) time.Duration {
+	const first, most = 5 * time.Second, 5 * time.Minute
+	return min(most, first<<min(max(times-1, 0), 10))
 }
 
 // hurry lets the servers that wait for devices try at once. a.mu is held.

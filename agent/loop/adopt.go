@@ -1,0 +1,247 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Adoption is what an agent that adopts the next assignments does with one guest, and what each service records of it.
+type Adoption struct {
+	ID        string
+	Name      string
+	Guest     string // what the hypervisor has: running, stopped, departed or none
+	Journal   string // what the agent's journal has: the devices claimed, "no devices", or none
+	Placement string // where its allocation is: here, elsewhere or none
+	Compute   string // what compute's assignments say: assigned, remove or none
+	Then      string // what happens to it, as a sentence
+}
+
+// AdoptionPlan is what adopting would change.
+type AdoptionPlan struct {
+	Followed string // cloud and position that the agent follows now; empty for a journal without any
+	Next     string // those of compute's assignments
+	Guests   []Adoption
+}
+
+// AdoptionPlan reads what the hypervisor, the journal, Placement and compute record of each guest, and returns what the agent would do after
+// `berth agent adopt`. It changes nothing, and works on an agent that runs and on one that does not.
+func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
+	state, err := journal.Read(a.o.Dir)
+	if err != nil {
+		return AdoptionPlan{}, err
+	}
+	guests, err := a.o.Hypervisor.Guests(ctx)
+	if err != nil {
+		return AdoptionPlan{}, fault.Wrap("", "hypervisor.Guests", err)
+	}
+	line, err := a.firstLine(ctx)
+	if err != nil {
+		return AdoptionPlan{}, err
+	}
+	id, _ := state.Identity()
+	p := state.Position()
+	plan := AdoptionPlan{Next: describePosition(line.Cloud, line.Position)}
+	if id.Cloud != "" {
+		plan.Followed = describePosition(id.Cloud, host.Position(p))
+	}
+	for _, r := range recordsOf(guests, state, line) {
+		if r.allocation, err = a.whereAllocated(ctx, id.Provider, r.id); err != nil {
+			return plan, err
+		}
+		plan.Guests = append(plan.Guests, r.adoption())
+	}
+	return plan, nil
+}
+
+func describePosition(cloud string, p host.Position) string {
+	return fmt.Sprintf("cloud %s, start %d of compute, revision %d", cloud, p.Epoch, p.Revision)
+}
+
+// firstLine reads the present assignments as an onlooker.
+func (a *Agent) firstLine(ctx context.Context) (line host.Assignments, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	enough := errors.New("one line is enough")
+	err = a.o.Compute.Watch(ctx, host.WatchRequest{Host: a.o.Host}, func(l host.Assignments) error {
+		line = l
+		return enough
+	})
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return line, err
+}
+
+// whereAllocated says where Placement has the allocation of a consumer.
+func (a *Agent) whereAllocated(ctx context.Context, root provider.ID, id string) (string, error) {
+	held, err := a.o.Placement.Allocation(ctx, resource.ConsumerID(id))
+	if err != nil || len(held.Allocation) == 0 {
+		return "none", err
+	}
+	tree, err := a.readTree(ctx, root)
+	if err != nil {
+		return "", err
+	}
+	for p := range held.Allocation {
+		if _, here := tree.ByID(p); here {
+			return "here", nil
+		}
+	}
+	return "elsewhere", nil
+}
+
+// record is what is recorded of one guest.
+type record struct {
+	id         string
+	guest      *hypervisor.Guest
+	journalled bool
+	devices    []string // of the journal
+	want       *host.Server
+	remove     bool
+	allocation string
+}
+
+// recordsOf lists what hypervisor, journal and assignments have, by id.
+func recordsOf(guests []hypervisor.Guest, state journal.State, line host.Assignments) []*record {
+	all := map[string]*record{}
+	of := func(id string) *record {
+		if all[id] == nil {
+			all[id] = &record{id: id}
+		}
+		return all[id]
+	}
+	for _, g := range guests {
+		of(g.ID).guest = &g
+	}
+	for _, id := range state.Servers() {
+		of(id).journalled = true
+		claims, _ := state.Of(id)
+		for _, c := range claims {
+			of(id).devices = append(of(id).devices, c.Device.Address.String())
+		}
+	}
+	for _, s := range line.Servers {
+		of(s.ID).want = &s
+	}
+	for _, r := range line.Remove {
+		of(r.ID).remove = true
+	}
+	var list []*record
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[id])
+	}
+	return list
+}
+
+func (r *record) adoption() Adoption {
+	out := Adoption{ID: r.id, Guest: "none", Journal: "none", Placement: r.allocation, Compute: "none", Then: r.then()}
+	if g := r.guest; g != nil {
+		out.Name, out.Guest = g.Name, "running"
+		if g.Stopped {
+			out.Guest = "stopped"
+		}
+		if g.Departed {
+			out.Guest = "departed"
+		}
+	}
+	if r.journalled {
+		if out.Journal = strings.Join(r.devices, ","); out.Journal == "" {
+			out.Journal = "no devices"
+		}
+	}
+	switch {
+	case r.want != nil:
+		out.Name, out.Compute = r.want.Name, "assigned"
+	case r.remove:
+		out.Compute = "remove"
+	}
+	return out
+}
+
+// then returns what an agent that follows the assignments does with the guest.
+func (r *record) then() string {
+	exists := r.guest != nil && !r.guest.Departed
+	switch {
+	case r.want != nil && exists && r.guest.Build < r.want.Build:
+		return "is rebuilt, as a user has asked for"
+	case r.want != nil && exists && r.guest.Stopped != (r.want.Power == host.Off):
+		return "is started or stopped, as compute records"
+	case r.want != nil && exists:
+		return "stays as it is"
+	case r.want != nil && r.allocation != "here":
+		return "is not built, because its allocation is not here; compute sets the server to ERROR"
+	case r.want != nil:
+		return "is built"
+	case r.remove && r.guest != nil:
+		return "is destroyed, because compute records that it was deleted or moved away"
+	case r.remove:
+		return "is reported gone"
+	case r.guest != nil:
+		return "stays as it is, and a condition names it"
+	}
+	return "its devices are freed: it has no guest, and compute does not assign it"
+}
+
+// Adopt makes the host's agent follow the next assignments that it reads, of whichever cloud and however old, on this machine. Conflict: the
+// agent runs; stop it first.
+func Adopt(dir string, machine Machine) error {
+	j, err := journal.Open(dir)
+	if err != nil {
+		return err
+	}
+	id, written := j.Identity()
+	if id.Cloud, id.Machine = "", machine.ID; written {
+		err = j.SetIdentity(id)
+	}
+	if err == nil {
+		err = j.SetPosition(journal.Position{})
+	}
+	return errors.Join(err, j.Close())
+}
+
+// DestroyGuest destroys a guest that compute's assignments do not mention, and frees its devices when the agent starts next. With force it is
+// destroyed also when they do, or when compute does not answer. Faults: NotFound when there is no such guest; Conflict when compute assigns it
+// to this host, or the agent runs.
+func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
+	const op = "loop.DestroyGuest"
+	j, err := journal.Open(a.o.Dir)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	guests, err := a.o.Hypervisor.Guests(ctx)
+	if err != nil {
+		return fault.Wrap("", "hypervisor.Guests", err)
+	}
+	var names []string
+	for _, g := range guests {
+		names = append(names, g.ID)
+	}
+	if !slices.Contains(names, id) {
+		return fault.New(fault.NotFound, op, "host %s has no guest %s; its guests are: %s", a.o.Host, id, strings.Join(names, ", "))
+	}
+	if !force {
+		line, err := a.firstLine(ctx)
+		if err != nil {
+			return fault.New(fault.KindOf(err), op, "cannot ask compute whether it assigns the guest to this host: %w; --force destroys it all the same", err)
+		}
+		if slices.ContainsFunc(line.Servers, func(s host.Server) bool { return s.ID == id || s.Was == id }) {
+			return fault.New(fault.Conflict, op, "compute assigns guest %s to this host; delete or move the server, or use --force", id)
+		}
+	}
+	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
+		return fault.Wrap("", "hypervisor.Destroy", err)
+	}
+	return j.Leave(id)
+}

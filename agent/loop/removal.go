@@ -1,0 +1,183 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/agent/hypervisor"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// An agent destroys a guest only when compute's assignments name it in Remove. A guest that they do not mention keeps running with its
+// devices, and a condition names it: compute's database may be an old one, or a new one.
+
+// leavingIDs lists the entries of the host that must go, by id: those that compute has named for removal and whose end it does not know yet,
+// and those that the assignments do not mention and that have no guest: claims that never became one, and guests that are gone already.
+// a.mu is held.
+func (a *Agent) leavingIDs() []string {
+	out := map[string]bool{}
+	for id, r := range a.line.remove {
+		if at, told := a.removed[id]; !told || at != a.line.at(r) {
+			out[id] = true
+		}
+	}
+	state := a.journal.State()
+	for _, id := range slices.Concat(state.Servers(), state.Left()) {
+		_, wanted := a.line.servers[id]
+		_, named := a.line.remove[id]
+		if _, exists := a.guests[id]; !wanted && !named && !exists && !a.formerName(id) {
+			out[id] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
+}
+
+// formerName reports whether a removal deals with what is known under this id. a.mu is held.
+func (a *Agent) formerName(id string) bool {
+	for _, r := range a.line.remove {
+		if r.Was == id {
+			return true
+		}
+	}
+	return false
+}
+
+// removalAt tells one naming of a removal from another: compute repeats it at each revision until it knows the end.
+type removalAt struct {
+	position host.Position
+	removal  host.Removal
+}
+
+func (l line) at(r host.Removal) removalAt { return removalAt{l.position, r} }
+
+// remove destroys a guest that compute has named for removal, frees its devices and reports it gone. Compute reads of the free devices before
+// it reads that the guest is gone, or it would offer them to nobody for a moment. What never existed is reported gone too: compute waits for
+// it.
+func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error {
+	if err := a.finishRename(ctx, r.ID); err != nil {
+		return err
+	}
+	ids := []string{r.ID}
+	if r.Was != "" && r.Was != r.ID && !a.isWanted(r.Was) {
+		ids = append(ids, r.Was)
+	}
+	for _, id := range ids {
+		if err := a.release(ctx, id); err != nil {
+			return err
+		}
+	}
+	if err := a.reportNow(ctx); err != nil {
+		return err
+	}
+	if err := a.tell(ctx, r.ID, host.Guest{Phase: host.Gone}); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.removed[r.ID] = at
+	a.mu.Unlock()
+	for _, id := range ids {
+		if err := a.journal.Remove(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard frees what the journal has of a server that the assignments do not mention and that has no guest, and reports it gone. The
+// hypervisor is asked again, because a guest must not lose its devices: one that exists after all is left alone.
+func (a *Agent) discard(ctx context.Context, id string) error {
+	guests, err := a.o.Hypervisor.Guests(ctx)
+	if err != nil {
+		return fault.Wrap("", "hypervisor.Guests", err)
+	}
+	if i := slices.IndexFunc(guests, func(g hypervisor.Guest) bool { return g.ID == id }); i >= 0 {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.guests[id] = guests[i]
+		return nil
+	}
+	if err := a.freeClaims(id); err != nil {
+		return err
+	}
+	if err := a.reportNow(ctx); err != nil {
+		return err
+	}
+	if err := a.tell(ctx, id, host.Guest{Phase: host.Gone}); err != nil {
+		return err
+	}
+	return a.journal.Remove(id)
+}
+
+func (a *Agent) isWanted(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, wanted := a.line.servers[id]
+	return wanted
+}
+
+// unassigned lists the guests that exist and that the assignments do not mention, by id. Before compute has sent any, and while they are not
+// followed, nothing is known of it. a.mu is held.
+func (a *Agent) unassigned() []string {
+	if !a.line.heard || a.behind != "" {
+		return nil
+	}
+	owing := a.owing()
+	var list []string
+	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
+		j := a.jobs[id]
+		if _, renamed := owing[id]; renamed || a.assigned(id) || j != nil && j.cancel != nil {
+			continue
+		}
+		list = append(list, id)
+	}
+	return list
+}
+
+// assigned reports whether the assignments name a guest, to be there or to be removed. a.mu is held.
+func (a *Agent) assigned(id string) bool {
+	_, wanted := a.line.servers[id]
+	_, named := a.line.remove[id]
+	return wanted || named || a.formerName(id)
+}
+
+// namedGuests is how many unassigned guests are named in conditions; of more only the number is told.
+const namedGuests = 20
+
+// tellUnassigned sets the condition of guests that the assignments do not mention. a.mu is held.
+func (a *Agent) tellUnassigned() {
+	list := a.unassigned()
+	var sentences []string
+	for _, id := range list[:min(len(list), namedGuests)] {
+		g := a.guests[id]
+		var devices []string
+		for _, d := range g.Devices {
+			devices = append(devices, d.Address.String())
+		}
+		with := ""
+		if len(devices) > 0 {
+			with = " with " + strings.Join(devices, ", ")
+		}
+		sentences = append(sentences, fmt.Sprintf("guest %s (%s) exists here%s, and compute's assignments do not mention it, so it is left alone; "+
+			"run `berth agent destroy %s` to end it", id, g.Name, with, id))
+	}
+	if more := len(list) - namedGuests; more > 0 {
+		sentences = append(sentences, fmt.Sprintf("%d more guests exist here that compute's assignments do not mention", more))
+	}
+	a.condition("unassigned", sentences...)
+}
+
+// present lists the guests of the host for the report. Until the agent follows assignments it does not know which of them they name, and
+// reports all as named. a.mu is held.
+func (a *Agent) present() []host.Present {
+	unassigned := a.unassigned()
+	var list []host.Present
+	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
+		g := a.guests[id]
+		list = append(list, host.Present{ID: id, Server: g.Server, Assigned: !slices.Contains(unassigned, id)})
+	}
+	return list
+}
