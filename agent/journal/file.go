@@ -101,11 +101,7 @@ func syncDir(dir string) error {
 }
 
 // LockHost excludes a second agent of a host on this machine, whatever directory it uses. The kernel gives the lock back when the process
-// ends. dir is made when it does not exist. fault.Conflict names the process that has it.
+// ends. fault.Conflict names the process that has it.
 func LockHost(dir, host string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.New(fault.Unavailable, "journal.LockHost", "cannot make the directory for locks; set [oslo_concurrency] lock_path to one "+
-			"that can be written: %w", err)
-	}
 	return takeLock(filepath.Join(dir, "agent-"+url.PathEscape(host)+".lock"), "give this host another name: one agent serves a host")
 }

@@ -195,13 +195,13 @@ func (r *record) then() string {
 
 // Adopt makes the host's agent follow the next assignments that it reads, of whichever cloud and however old, on this machine. Conflict: the
 // agent runs; stop it first.
-func Adopt(dir string, machine Machine) error {
-	j, err := journal.Open(dir)
+func (a *Agent) Adopt() error {
+	j, err := journal.Open(a.o.Dir)
 	if err != nil {
 		return err
 	}
 	id, written := j.Identity()
-	if id.Cloud, id.Machine = "", machine.ID; written {
+	if id.Cloud, id.Machine = "", a.o.Machine.ID; written {
 		err = j.SetIdentity(id)
 	}
 	if err == nil {

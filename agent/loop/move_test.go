@@ -423,11 +423,11 @@ func TestCloud(t *testing.T) {
 		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "berth agent adopt") })
 		time.Sleep(5 * time.Minute)
 		w.consistent("s1")
-		if err := Adopt(w.options.Dir, Machine{}); !fault.Is(err, fault.Conflict) {
+		if err := a.Adopt(); !fault.Is(err, fault.Conflict) {
 			t.Errorf("adopted beside the running agent: %v", err)
 		}
 		must(t, stop())
-		must(t, Adopt(w.options.Dir, Machine{}))
+		must(t, a.Adopt())
 		_, stop = w.begin()
 		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "berth agent destroy s1") })
 		time.Sleep(5 * time.Minute)

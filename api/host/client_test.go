@@ -29,7 +29,7 @@ func TestWatchHandsOverEachLine(t *testing.T) {
 		fmt.Fprint(w, `{"revision": 8, "servers": []}`+"\n"+`{"revision": 9, "servers": [{"id": "s"}]}`+"\n")
 	})
 	var got []int64
-	err := c.Watch(t.Context(), "a/b", "i", 7, func(a Assignments) error {
+	err := c.Watch(t.Context(), WatchRequest{Host: "a/b", Sender: Sender{Instance: "i"}, Since: 7}, func(a Assignments) error {
 		got = append(got, a.Revision)
 		return nil
 	})
@@ -49,22 +49,22 @@ func TestWatchEndsWithItsReaderAndItsContext(t *testing.T) {
 		<-r.Context().Done()
 	})
 	enough := errors.New("enough")
-	if err := c.Watch(t.Context(), "h", "i", 0, func(Assignments) error { return enough }); !errors.Is(err, enough) {
+	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}}, func(Assignments) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := c.Watch(ctx, "h", "i", 0, func(Assignments) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	if err := c.Watch(ctx, WatchRequest{Host: "h", Sender: Sender{Instance: "i"}}, func(Assignments) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestWatchRefusesNonsenseAndErrors(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "nonsense") })
-	if err := c.Watch(t.Context(), "h", "i", 0, func(Assignments) error { return nil }); !fault.Is(err, fault.Internal) {
+	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}}, func(Assignments) error { return nil }); !fault.Is(err, fault.Internal) {
 		t.Errorf("%v", err)
 	}
 	c = client(t, func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such host", http.StatusNotFound) })
-	if err := c.Watch(t.Context(), "h", "i", 0, func(Assignments) error { return nil }); !fault.Is(err, fault.NotFound) || fault.TextOf(err) != "no such host" {
+	if err := c.Watch(t.Context(), WatchRequest{Host: "h", Sender: Sender{Instance: "i"}}, func(Assignments) error { return nil }); !fault.Is(err, fault.NotFound) || fault.TextOf(err) != "no such host" {
 		t.Errorf("%v", err)
 	}
 }
@@ -123,10 +123,10 @@ func TestAdmit(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	if err := c.Admit(t.Context(), "h", "first"); err != nil {
+	if err := c.Admit(t.Context(), "h", Sender{Instance: "first"}); err != nil {
 		t.Error(err)
 	}
-	if err := c.Admit(t.Context(), "h", "second"); !fault.Is(err, fault.Conflict) || fault.TextOf(err) != "another agent serves host h" {
+	if err := c.Admit(t.Context(), "h", Sender{Instance: "second"}); !fault.Is(err, fault.Conflict) || fault.TextOf(err) != "another agent serves host h" {
 		t.Errorf("%v", err)
 	}
 }

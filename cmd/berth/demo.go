@@ -110,7 +110,7 @@ func (c *demoCmd) configure(s streams, dir string, sample bool, devices []pci.De
 	}
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
 	settings, err := cloud.ReadSettings(log, path)
-	settings.Sysfs = c.Sysfs
+	settings.Sysfs, settings.LockPath = c.Sysfs, dir // it may run beside the agent of this machine
 	if sample {
 		settings.Sysfs = cloud.SampleSysfs
 	}

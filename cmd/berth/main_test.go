@@ -184,6 +184,8 @@ func conf(t *testing.T, machine string, more ...string) string {
 	t.Helper()
 	text := `[DEFAULT]
 host = cmp1
+[oslo_concurrency]
+lock_path = ` + t.TempDir() + `
 [api]
 auth_strategy = noauth2
 [pci]

@@ -8,13 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/cli"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/internal/cloud"
 )
 
@@ -289,7 +287,8 @@ type agentCmd struct {
 	Check    agentCheckCmd    `cmd:"" help:"Say what a configuration makes of each device of this machine, or of a captured one; change nothing, ask nobody."`
 	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs elsewhere."`
 
-	Adopt agentAdoptCmd `cmd:"" help:"Let the agent follow another cloud than the one whose guests it has. Stop it first."`
+	Adopt   agentAdoptCmd   `cmd:"" help:"Show what an agent would do that follows compute's present assignments although they are another cloud's or older ones; with --yes let it. Stop it first."`
+	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute's assignments do not mention. Stop the agent first."`
 }
 
 type agentRunCmd struct{ files }
@@ -305,21 +304,6 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 		return err
 	}
 	return agent.Run(ctx)
-}
-
-type agentAdoptCmd struct{ files }
-
-// Run forgets the cloud that the agent follows: the next one that it hears from is its own.
-func (c *agentAdoptCmd) Run(s streams) error {
-	dir := filepath.Join(c.DataDir, "agent")
-	if _, err := os.Stat(dir); err != nil { // a mistyped directory would be made, and nothing be changed
-		return fault.New(fault.NotFound, "", "no agent has worked here: %w; give its directory with --data-dir", err)
-	}
-	if err := cloud.Adopt(dir); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(s.out, "the agent will follow the next cloud that it hears from; guests that this cloud does not know will be destroyed")
-	return err
 }
 
 type agentPlanCmd struct{ files }

@@ -232,7 +232,7 @@ func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
 	if err := c.conductor().Delete(t.Context(), "none"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("deleting none: %v", err)
 	}
-	if err := c.conductor().Guest(t.Context(), "none", lifecycle.GuestGone{Host: "a"}); err != nil {
+	if err := c.agents.guest(c.conductor(), "a", "none", 1000, lifecycle.GuestGone{Host: "a"}); err != nil {
 		t.Errorf("an agent tells of a server that nobody knows: %v", err)
 	}
 }
@@ -248,7 +248,7 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	if err != nil || len(line.Entries) != 1 {
 		t.Fatalf("%+v %v", line, err)
 	}
-	if err := c.conductor().Guest(t.Context(), "s", lifecycle.GuestClaimed{Host: "b"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "host b") {
+	if err := c.agents.guest(c.conductor(), "b", "s", 1, lifecycle.GuestClaimed{Host: "b"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "host b") {
 		t.Errorf("the claim of another host: %v", err)
 	}
 	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
@@ -263,7 +263,7 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	c.until("the agent has let go of its devices", c.quiet)
 	c.whole("deleted")
 	for _, id := range []string{"s", "none"} {
-		if err := c.conductor().Guest(t.Context(), id, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err, fault.Conflict) {
+		if err := c.agents.guest(c.conductor(), "a", id, 1000, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -356,6 +356,7 @@ func TestAskBeforeTheFirstReport(t *testing.T) {
 		}
 		return nil
 	}}
+	c.mute = true
 	c.start(t.Context(), c.store, troubledPlacement{c.ledger, tr})
 	c.create("s")
 	c.settled()
@@ -415,13 +416,10 @@ func TestWordsThatComeLate(t *testing.T) {
 	c.until("assigned", func() bool { return c.count(lifecycle.Assigned) == 1 })
 	serve := func(instance string, at time.Time) {
 		t.Helper()
-		h := schedule.Host{Name: "a", Instance: instance, Provider: "root-a", Seen: at}
-		if err := c.store.PutReport(t.Context(), h); err != nil {
-			t.Fatal(err)
-		}
+		c.put(schedule.Host{Name: "a", Instance: instance, Start: "s", Provider: "root-a", Seen: at})
 	}
 	say := func(instance string, number int64, of lifecycle.Event) error {
-		return c.conductor().Guest(t.Context(), "s", lifecycle.Told{Host: "a", Instance: instance, Number: number, Of: of})
+		return c.conductor().Guest(t.Context(), "s", "s", lifecycle.Told{Host: "a", Instance: instance, Number: number, Of: of})
 	}
 	claimed, running, stopped := lifecycle.GuestClaimed{Host: "a", As: "s"}, lifecycle.GuestRunning{Host: "a", As: "s"}, lifecycle.GuestStopped{Host: "a", As: "s"}
 	now := time.Now()
@@ -453,7 +451,7 @@ func TestWordsThatComeLate(t *testing.T) {
 	}
 	// An agent with a new journal takes the place, and counts from the beginning; the last words of the one before are not taken.
 	serve("i2", now.Add(schedule.Silence))
-	if err := say("i1", 5, lifecycle.GuestFailed{Host: "a", As: "s", Message: "gone mad"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "instance i2") {
+	if err := say("i1", 5, lifecycle.GuestFailed{Host: "a", As: "s", Message: "gone mad"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another agent serves host a") {
 		t.Errorf("last words: %v", err)
 	}
 	if err := say("i2", 1, running); err != nil {

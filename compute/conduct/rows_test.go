@@ -23,9 +23,7 @@ func (c *cloud) describe(how func(*schedule.Host)) {
 			c.t.Fatal(err)
 		}
 		how(&h)
-		if err := c.store.PutReport(c.t.Context(), h); err != nil {
-			c.t.Fatal(err)
-		}
+		c.put(h)
 	}
 }
 

@@ -2,6 +2,7 @@ package conduct
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -190,6 +191,8 @@ type agents struct {
 	unsaid  map[string][]func(*Conductor) error
 	broken  map[string]bool // by host and consumer: failed here
 	dark    map[string]bool // hosts whose agents do not look
+	removed map[string]bool // by host and consumer: the removal has been reported and compute still names it
+	number  int64           // of the last guest report of any of them
 }
 
 // guest is what an agent's journal and hypervisor have of one consumer.
@@ -219,12 +222,7 @@ func (a *agents) look(t *testing.T) {
 		for _, e := range now.Entries {
 			wanted[e.Consumer] = true
 		}
-		for id := range a.guests[host] {
-			if !wanted[id] {
-				delete(a.guests[host], id)
-				a.say(host, id, lifecycle.GuestGone{Host: host, As: id})
-			}
-		}
+		a.remove(t, host, wanted, now.Removals)
 		for key := range a.broken {
 			if strings.HasPrefix(key, host+" ") && !wanted[strings.TrimPrefix(key, host+" ")] {
 				delete(a.broken, key)
@@ -235,6 +233,39 @@ func (a *agents) look(t *testing.T) {
 		}
 	}
 	a.deliver()
+}
+
+// remove destroys the guests that are named for removal, and no other. What was claimed and never built is dropped when it is not mentioned.
+func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, removals []lifecycle.Removal) {
+	named := map[string]bool{}
+	for _, r := range removals {
+		for _, id := range []string{r.Consumer, r.Was} {
+			named[id] = true
+			if !wanted[id] {
+				delete(a.guests[host], id)
+			}
+		}
+		if key := host + " " + r.Consumer; !a.removed[key] {
+			a.say(host, r.Consumer, lifecycle.GuestGone{Host: host, As: r.Consumer})
+			a.removed[key] = true
+		}
+	}
+	for key := range a.removed {
+		if at, id, _ := strings.Cut(key, " "); at == host && !named[id] {
+			delete(a.removed, key)
+		}
+	}
+	for id, g := range a.guests[host] {
+		switch {
+		case wanted[id] || named[id]:
+		case !g.heard:
+			delete(a.guests[host], id)
+			a.say(host, id, lifecycle.GuestGone{Host: host, As: id})
+		default:
+			t.Errorf("the guest %s on %s is neither assigned nor named for removal", id, host)
+			delete(a.guests[host], id)
+		}
+	}
 }
 
 // rename gives guests the id under which they stand in the assignments now.
@@ -269,7 +300,7 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 		g = &guest{devices: picked}
 		a.guests[host][id] = g // the journal comes first
 	}
-	if !g.heard && a.told().Guest(context.Background(), id, lifecycle.GuestClaimed{Host: host, As: id, Devices: g.devices, Build: e.Server.Builds}) != nil {
+	if !g.heard && a.guest(a.told(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, As: id, Devices: g.devices, Build: e.Server.Builds}) != nil {
 		return // nothing is built that compute has not heard of
 	}
 	g.heard = true
@@ -343,7 +374,23 @@ func of(host, address string) provider.ID {
 }
 
 func (a *agents) say(host, id string, e lifecycle.Event) {
-	a.unsaid[host] = append(a.unsaid[host], func(c *Conductor) error { return c.Guest(context.Background(), id, e) })
+	number := a.next()
+	a.unsaid[host] = append(a.unsaid[host], func(c *Conductor) error {
+		err := a.guest(c, host, id, number, e)
+		if _, late := errors.AsType[*Late](err); late {
+			return nil // something newer is known already
+		}
+		return err
+	})
+}
+
+func (a *agents) next() int64 {
+	a.number++
+	return a.number
+}
+
+func (a *agents) guest(c *Conductor, host, id string, number int64, e lifecycle.Event) error {
+	return c.Guest(context.Background(), id, "start", lifecycle.Told{Host: host, Instance: "agent-" + host, Number: number, Of: e})
 }
 
 // deliver says what is to be said, in order, until somebody does not listen.
@@ -364,6 +411,7 @@ type cloud struct {
 	agents *agents
 
 	again func() // called while somebody waits: begins the compute anew if it has crashed
+	mute  bool   // no host reports to a compute that starts
 	old   bool   // each compute runs for an hour already: agents that do not report are silent
 
 	mu   sync.Mutex
@@ -384,7 +432,7 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	}
 	c := &cloud{t: t, store: s, ledger: newLedger(devices), stop: func() {}, again: func() {}}
 	c.agents = &agents{store: s, told: c.conductor, devices: map[string][]string{}, guests: map[string]map[string]*guest{},
-		dark: map[string]bool{}, unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{}}
+		dark: map[string]bool{}, unsaid: map[string][]func(*Conductor) error{}, broken: map[string]bool{}, removed: map[string]bool{}}
 	for host, n := range devices {
 		c.agents.guests[host] = map[string]*guest{}
 		for i := range n {
@@ -421,7 +469,7 @@ func (c *cloud) report(host string) {
 }
 
 func (c *cloud) reportAt(host string, at time.Time) {
-	report := schedule.Host{Name: host, Provider: provider.ID("root-" + host), InPlacement: true, Seen: at}
+	report := schedule.Host{Name: host, Instance: "agent-" + host, Start: "start", Provider: provider.ID("root-" + host), InPlacement: true, Seen: at}
 	for _, text := range c.agents.devices[host] {
 		address, err := pci.ParseAddress(text)
 		if err != nil {
@@ -430,8 +478,17 @@ func (c *cloud) reportAt(host string, at time.Time) {
 		report.Devices = append(report.Devices, schedule.Device{Device: pci.Device{Address: address, Type: pci.Virtual},
 			ResourceClass: class, Provider: of(host, text), State: schedule.Available, LiveMigratable: pci.Yes})
 	}
-	if err := c.store.PutReport(c.t.Context(), report); err != nil {
+	c.put(report)
+}
+
+// put stores a report, and lets the present compute know of a recent one.
+func (c *cloud) put(h schedule.Host) {
+	c.t.Helper()
+	if err := c.store.PutReport(c.t.Context(), h, func(schedule.Host) error { return nil }); err != nil {
 		c.t.Fatal(err)
+	}
+	if now := c.conductor(); now != nil && time.Since(h.Seen) < schedule.Silence {
+		now.presence.reported(h)
 	}
 }
 
@@ -449,6 +506,17 @@ func (c *cloud) start(ctx context.Context, s Store, p Placement) {
 	conductor.runner.Wait = 4 * time.Millisecond
 	if c.old {
 		conductor.started = conductor.started.Add(-time.Hour)
+		clock := conductor.presence.clock
+		conductor.presence.clock = func() time.Duration { return time.Hour + clock() }
+	}
+	hosts, err := c.store.Hosts(ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, h := range hosts {
+		if time.Since(h.Seen) < schedule.Silence && !c.mute {
+			conductor.presence.reported(h)
+		}
 	}
 	var ended sync.WaitGroup
 	ended.Go(func() {

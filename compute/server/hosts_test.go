@@ -5,7 +5,6 @@ import (
 	"errors"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 
 // report is a host with a PF, its VF and a plain device.
 func report(name string) host.Report {
-	return host.Report{Host: name, Provider: string(rootID), Conditions: []string{"0000:3c:00.0: cannot be read"}, InPlace: true, Devices: []host.Device{
+	return host.Report{Host: name, Instance: "a", Start: "s", Provider: string(rootID), Conditions: []string{"0000:3c:00.0: cannot be read"}, InPlace: true, Devices: []host.Device{
 		{Host: name, Address: "0000:3b:00.0", VendorID: "8086", ProductID: "154d", Type: "type-PF", NUMANode: 0, Driver: "ixgbe", IOMMUGroup: 12,
 			ResourceClass: "CUSTOM_NIC", Traits: []string{"CUSTOM_FAST", "HW_NIC_SRIOV"}, Provider: string(deviceID), State: "unavailable"},
 		{Host: name, Address: "0000:3b:10.1", VendorID: "8086", ProductID: "1515", Type: "type-VF", Parent: "0000:3b:00.0", NUMANode: 0, IOMMUGroup: 40,
@@ -37,7 +36,9 @@ func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
 		}
 	}
 	want := []host.Report{first, report("host2")}
-	want[0].Seen, want[1].Seen = moment, moment
+	for i := range want {
+		want[i].Seen, want[i].Start = moment, "" // nobody is shown it
+	}
 	if got, err := h.hosts.Hosts(ctx); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v (%v)", got, want, err)
 	}
@@ -45,7 +46,7 @@ func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
 	if err != nil || len(devices) != 6 || !reflect.DeepEqual(devices[:3], first.Devices) {
 		t.Errorf("%+v %v", devices, err)
 	}
-	if err := h.hosts.PutReport(ctx, host.Report{Host: "host1", Provider: string(rootID)}); err != nil {
+	if err := h.hosts.PutReport(ctx, host.Report{Host: "host1", Instance: "a", Start: "s", Provider: string(rootID)}); err != nil {
 		t.Fatal(err)
 	}
 	r := h.ask("GET", "/berth/v1/hosts", "", "X-Auth-Token", "admin")
@@ -66,6 +67,10 @@ func TestReportsThatMakeNoSenseAreRefused(t *testing.T) {
 		`"x" is no PCI address`:                 func(r *host.Report) { r.Devices[1].Parent = "x" },
 		"twice":                                 func(r *host.Report) { r.Devices[1].Address = r.Devices[0].Address },
 		`dev_type is "PF"`:                      func(r *host.Report) { r.Devices[0].Type = "PF" },
+		"instance must be that of the agent":    func(r *host.Report) { r.Instance = "" },
+		"start must be that of the agent":       func(r *host.Report) { r.Start = "" },
+		"place must be that of the agent":       func(r *host.Report) { r.Place = strings.Repeat("x", 129) },
+		"at most 32 are accepted":               func(r *host.Report) { r.Previous = make([]string, 33) },
 		"state is missing":                      func(r *host.Report) { r.Devices[0].State = "" },
 		`it is on host "host2"`:                 func(r *host.Report) { r.Devices[2].Host = "host2" },
 	} {
@@ -111,21 +116,21 @@ func TestWhatBecameOfAGuest(t *testing.T) {
 		{"host1", host.Guest{Phase: host.Running, Devices: picked}, "ACTIVE"},
 		{"host1", host.Guest{Phase: host.Running, Devices: picked}, "ACTIVE"},
 	} {
-		if err := h.hosts.PutGuest(ctx, step.host, id, step.guest); err != nil {
+		if err := h.guest(step.host, id, step.guest); err != nil {
 			t.Fatal(err)
 		}
 		status(step.status)
 	}
-	if err := h.hosts.PutGuest(ctx, "host2", id, host.Guest{Phase: host.Claimed, Devices: picked}); !fault.Is(err, fault.Conflict) {
+	if err := h.guest("host2", id, host.Guest{Phase: host.Claimed, Devices: picked}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("the claim of a host that it is not on: %v", err)
 	}
 	if why, err := h.admin.Why(ctx, id); err != nil || len(why.Devices) != 1 || why.Devices[0].Address != "0000:3b:00.0" {
 		t.Errorf("%+v %v", why.Devices, err)
 	}
-	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: "asleep"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "asleep") {
+	if err := h.guest("host1", id, host.Guest{Phase: "asleep"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "asleep") {
 		t.Errorf("%v", err)
 	}
-	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Running, Devices: []host.Picked{{Address: "x"}}}); !fault.Is(err, fault.Invalid) {
+	if err := h.guest("host1", id, host.Guest{Phase: host.Running, Devices: []host.Picked{{Address: "x"}}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
 }
@@ -136,11 +141,11 @@ func TestARefusedStop(t *testing.T) {
 	h.flavor("small", nil)
 	id := h.server(h.admin, "s", "small")
 	h.place(id, "host1")
-	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Running}); err != nil {
+	if err := h.guest("host1", id, host.Guest{Phase: host.Running}); err != nil {
 		t.Fatal(err)
 	}
 	h.tell(id, lifecycle.Asked{ID: "w", Action: lifecycle.Stop})
-	if err := h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err != nil {
+	if err := h.guest("host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := h.admin.Server(ctx, id)
@@ -163,7 +168,7 @@ func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
 	id := h.server(h.admin, "s", "small")
 	h.place(id, "host1")
 	say := func(instance string, number int64, phase host.Phase) error {
-		return h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: phase, Instance: instance, Number: number})
+		return h.hosts.PutGuest(ctx, "host1", id, host.Guest{Phase: phase, Instance: instance, Start: "s", Number: number})
 	}
 	for _, number := range []int64{5, 5} {
 		if err := say("a", number, host.Running); err != nil {
@@ -174,7 +179,7 @@ func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
 	if late, is := errors.AsType[*host.Late](err); !is || late.Number != 5 || !fault.Is(err, fault.Conflict) {
 		t.Errorf("%v", err)
 	}
-	if err := say(strings.Repeat("x", 65), 6, host.Failed); !fault.Is(err, fault.Invalid) {
+	if err := say(strings.Repeat("x", 129), 6, host.Failed); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
 	if s, err := h.admin.Server(ctx, id); err != nil || s.Status != "ACTIVE" {
@@ -188,50 +193,66 @@ func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
 	}
 }
 
+// A second agent is refused while the first one is alive; one that continues the first one's journal is told when to ask again.
 func TestOneAgentServesAHost(t *testing.T) {
-	var passed atomic.Int64
-	h, ctx := startWith(t, func(o *Options) {
-		o.Now = func() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).Add(time.Duration(passed.Load())) }
-	}), t.Context()
-	put := func(instance string) error {
-		r := report("host1")
-		r.Instance = instance
-		return h.hosts.PutReport(ctx, r)
+	h, ctx := start(t), t.Context()
+	first, copied, other := report("host1"), report("host1"), report("host1")
+	first.Place = "p"
+	copied.Start, copied.Previous = "t", []string{"s"}
+	other.Instance = "b"
+	if err := h.hosts.PutReport(ctx, first); err != nil {
+		t.Fatal(err)
 	}
-	refused := func(what string, err error) {
-		t.Helper()
-		if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another agent serves host host1: instance a") {
+	for _, c := range []struct {
+		what   string
+		report host.Report
+		wait   bool
+	}{{"a copy", copied, true}, {"another agent", other, false}} {
+		for via, err := range map[string]error{"report": h.hosts.PutReport(ctx, c.report), "stream": h.hosts.Admit(ctx, "host1", c.report.Sender())} {
+			taken, waits := errors.AsType[*host.Occupied](err)
+			if !fault.Is(err, fault.Conflict) || waits != c.wait || waits && (taken.Wait <= 0 || taken.Wait > 2*time.Minute) {
+				t.Errorf("%s by %s: %v", c.what, via, err)
+			}
+			if !strings.Contains(fault.TextOf(err), "another agent serves host host1") || strings.Contains(err.Error(), "start=") {
+				t.Errorf("%s by %s: %v", c.what, via, err)
+			}
+		}
+	}
+	for what, from := range map[string]host.Sender{"the agent itself": first.Sender(), "an onlooker": {}} {
+		if err := h.hosts.Admit(ctx, "host1", from); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, instance := range []string{"a", "a"} {
-		if err := put(instance); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.hosts.Admit(ctx, "host1", instance); err != nil {
-			t.Error(err)
-		}
-	}
-	passed.Add(int64(time.Minute))
-	refused("a report", put("b"))
-	refused("a watch", h.hosts.Admit(ctx, "host1", "b"))
-	if err := h.hosts.Admit(ctx, "host1", ""); err != nil {
-		t.Errorf("an onlooker: %v", err)
-	}
-	if err := h.hosts.Admit(ctx, "host2", "b"); err != nil {
+	if err := h.hosts.Admit(ctx, "host2", other.Sender()); err != nil {
 		t.Errorf("another host: %v", err)
 	}
-	passed.Add(int64(2 * time.Minute))
-	if err := h.hosts.Admit(ctx, "host1", "b"); err != nil {
-		t.Errorf("after the silence: %v", err)
+	if err := h.hosts.Admit(ctx, "host1", host.Sender{Instance: "a"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("without a start: %v", err)
 	}
-	if err := put("b"); err != nil {
-		t.Errorf("after the silence: %v", err)
-	}
-	if hosts, err := h.hosts.Hosts(ctx); err != nil || len(hosts) != 1 || hosts[0].Instance != "b" {
+	if hosts, err := h.hosts.Hosts(ctx); err != nil || len(hosts) != 1 || hosts[0].Instance != "a" || hosts[0].Start != "" {
 		t.Errorf("%+v %v", hosts, err)
 	}
-	if err := put("a"); !fault.Is(err, fault.Conflict) {
-		t.Errorf("the one before comes back: %v", err)
+}
+
+// Row 7: what says nothing of its agent, or of its place in the order of reports, changes nothing.
+func TestAGuestReportNamesItsAgent(t *testing.T) {
+	h := start(t)
+	h.flavor("small", nil)
+	id := h.server(h.admin, "s", "small")
+	h.place(id, "host1")
+	if err := h.guest("host1", id, host.Guest{Phase: host.Running}); err != nil {
+		t.Fatal(err)
+	}
+	for says, g := range map[string]host.Guest{
+		"instance must be": {Phase: host.Failed, Start: "s", Number: 9},
+		"start must be":    {Phase: host.Failed, Instance: "a", Number: 9},
+		"number must be":   {Phase: host.Failed, Instance: "a", Start: "s"},
+	} {
+		if err := h.hosts.PutGuest(t.Context(), "host1", id, g); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	if s, err := h.admin.Server(t.Context(), id); err != nil || s.Status != "ACTIVE" {
+		t.Errorf("%s %v", s.Status, err)
 	}
 }

@@ -37,7 +37,8 @@ const (
 
 // lives is a conductor without a Placement: it tells the state machine what it hears, and the test tells it the rest.
 type lives struct {
-	store *store.Store
+	*conduct.Conductor // admits agents
+	store              *store.Store
 
 	mu    sync.Mutex
 	left  int // how many more servers there is room for; below 0: for all
@@ -60,17 +61,25 @@ func (l *lives) Create(ctx context.Context, servers ...lifecycle.Server) ([]life
 
 // Delete records the wish.
 func (l *lives) Delete(ctx context.Context, id string) error {
-	return l.Guest(ctx, id, lifecycle.DeleteRequested{})
+	return l.event(ctx, id, lifecycle.DeleteRequested{})
 }
 
-// Guest records an event.
-func (l *lives) Guest(ctx context.Context, id string, e lifecycle.Event) error {
+// Guest records a report of any agent.
+func (l *lives) Guest(ctx context.Context, id, _ string, e lifecycle.Told) error {
+	return l.event(ctx, id, e)
+}
+
+// event records an event.
+func (l *lives) event(ctx context.Context, id string, e lifecycle.Event) error {
 	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
 	if told, counts := e.(lifecycle.Told); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
 		return fault.Wrap(fault.Conflict, "lives.Guest", &conduct.Late{Number: s.Latest(told.Host, told.Instance)})
+	}
+	if told, counts := e.(lifecycle.Told); counts {
+		e = told.Of
 	}
 	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
 		return fault.New(fault.Conflict, "lives.Guest", "not assigned to %s", claim.Host)
@@ -114,6 +123,8 @@ type house struct {
 	url   string
 	admin *compute.Client
 	hosts host.Client
+
+	number int64 // of the last guest report
 }
 
 func start(t *testing.T) *house { return startWith(t, func(*Options) {}) }
@@ -137,7 +148,7 @@ func startWith(t *testing.T, change func(*Options)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{T: t, store: st, lives: &lives{store: st, left: -1}, log: &bytes.Buffer{}}
+	h := &house{T: t, store: st, lives: &lives{Conductor: conduct.New(st, nil), store: st, left: -1}, log: &bytes.Buffer{}}
 	o := Options{Store: st, Conductor: h.lives, Aliases: aliases, PCIInPlacement: true, Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
 	web := httptest.NewServer(New(o))
@@ -195,6 +206,13 @@ func (h *house) at(version, method, path, body string) reply {
 	return h.ask(method, path, body, "X-Auth-Token", "admin", "OpenStack-API-Version", "compute "+version)
 }
 
+// guest reports what became of a server, as an agent does that reports nothing else.
+func (h *house) guest(hostname, id string, g host.Guest) error {
+	h.number++
+	g.Instance, g.Start, g.Number = "a", "s", h.number
+	return h.hosts.PutGuest(h.Context(), hostname, id, g)
+}
+
 // flavor makes a flavor whose id is its name.
 func (h *house) flavor(name string, specs map[string]string) {
 	h.Helper()
@@ -239,7 +257,7 @@ func (h *house) place(id, hostname string) {
 
 func (h *house) tell(id string, e lifecycle.Event) {
 	h.Helper()
-	if err := h.lives.Guest(h.Context(), id, e); err != nil {
+	if err := h.lives.event(h.Context(), id, e); err != nil {
 		h.Fatal(err)
 	}
 }

@@ -19,11 +19,16 @@ import (
 
 // lines starts a watch and gives what it hears; the channel closes when the stream ends, and err says why.
 func lines(ctx context.Context, c host.Client, name string, since int64) (heard <-chan host.Assignments, err func() error) {
+	return follow(ctx, c, host.WatchRequest{Host: name, Since: since})
+}
+
+// follow starts a watch with a request.
+func follow(ctx context.Context, c host.Client, w host.WatchRequest) (heard <-chan host.Assignments, err func() error) {
 	ch := make(chan host.Assignments, 100)
 	var ended error
 	go func() {
 		defer close(ch)
-		ended = c.Watch(ctx, name, "", since, func(a host.Assignments) error {
+		ended = c.Watch(ctx, w, func(a host.Assignments) error {
 			ch <- a
 			return nil
 		})

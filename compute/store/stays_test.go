@@ -49,7 +49,7 @@ func stays(t *testing.T, s *store.Store) {
 		s.Migration = &m
 		s.Left, s.Move, s.State = []lifecycle.Stay{s.Move.From}, nil, lifecycle.Active
 	})
-	expect("when something is left", "h:  (1) g: aaaaaaaa-bbbb-1 (1) ")
+	expect("when something is left", "h: -m (1) g: aaaaaaaa-bbbb-1 (1) ")
 	for consumer, want := range map[string]string{id: id, "m": id} {
 		if owner, err := s.Owner(ctx, consumer); err != nil || owner != want {
 			t.Errorf("the owner of %s: %q %v", consumer, owner, err)
@@ -83,7 +83,7 @@ func forget(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	must(t, s.Create(ctx, on("here", "h")))
 	for _, name := range []string{"h", "g"} {
-		must(t, s.PutReport(ctx, schedule.Host{Name: name, Provider: provider.ID("root-" + name), Seen: noon}))
+		must(t, s.PutReport(ctx, schedule.Host{Name: name, Provider: provider.ID("root-" + name), Seen: noon}, admitted))
 		must(t, s.SetDead(ctx, name, true, noon))
 		must(t, s.Want(ctx, store.Wish{Host: name, Address: pci.Address{Bus: 1}, Asked: noon}))
 	}

@@ -60,6 +60,9 @@ func open(t *testing.T, url string) *store.Store {
 	return s
 }
 
+// admitted lets every agent report.
+func admitted(schedule.Host) error { return nil }
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -256,6 +259,9 @@ func guests(a store.Assignments) string {
 	for _, e := range a.Entries {
 		ids = append(ids, e.Consumer)
 	}
+	for _, r := range a.Removals {
+		ids = append(ids, "-"+r.Consumer)
+	}
 	return strings.Join(ids, " ")
 }
 
@@ -380,11 +386,11 @@ func report(name string, devices ...schedule.Device) schedule.Host {
 func hosts(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	a := report("a", device(1, schedule.Available, ""))
-	must(t, s.PutReport(ctx, report("b")))
-	must(t, s.PutReport(ctx, report("a")))
+	must(t, s.PutReport(ctx, report("b"), admitted))
+	must(t, s.PutReport(ctx, report("a"), admitted))
 	given := a
 	given.Load, given.Guests = 1, []schedule.Guest{{ID: "not part of a report"}}
-	must(t, s.PutReport(ctx, given))
+	must(t, s.PutReport(ctx, given, admitted))
 	must(t, s.Create(ctx, on("s", "never reported")))
 	got, err := s.Hosts(ctx)
 	must(t, err)
@@ -420,17 +426,17 @@ func assignments(t *testing.T, s *store.Store) {
 	become("b", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Assigned, "h" })
 	become("a", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Assigned, "h" })
 	expect("h", "2: a b")
-	must(t, s.PutReport(ctx, report("h")))
+	must(t, s.PutReport(ctx, report("h"), admitted))
 	become("a", func(s *lifecycle.Server) { s.State = lifecycle.Active }) // nothing new for the agent
 	expect("h", "2: a b")
 	become("a", func(s *lifecycle.Server) { s.Requests = []pci.Request{{ID: "R"}} })
 	expect("h", "3: a b")
 	become("a", func(s *lifecycle.Server) { s.State = lifecycle.Unassigning })
-	expect("h", "4: b")
+	expect("h", "4: b -a")
 	become("a", func(s *lifecycle.Server) { s.State = lifecycle.Releasing })
-	expect("h", "4: b")
+	expect("h", "5: b")
 	become("b", func(s *lifecycle.Server) { s.Host = "g" })
-	expect("h", "5: ")
+	expect("h", "6: ")
 	expect("g", "1: b")
 }
 
@@ -477,9 +483,9 @@ func reports(t *testing.T, s *store.Store) {
 		must(t, s.Create(ctx, server))
 	}
 	must(t, s.PutReport(ctx, report("h", device(1, schedule.Allocated, "s1"), device(2, schedule.Claimed, "s2"), device(3, schedule.Allocated, "s3"),
-		device(4, schedule.Allocated, "s4"), device(5, "removed", "s2"), device(6, schedule.Available, ""))))
-	must(t, s.PutReport(ctx, report("g")))
-	must(t, s.PutReport(ctx, report("other")))
+		device(4, schedule.Allocated, "s4"), device(5, "removed", "s2"), device(6, schedule.Available, "")), admitted))
+	must(t, s.PutReport(ctx, report("g"), admitted))
+	must(t, s.PutReport(ctx, report("other"), admitted))
 	got, err := s.Reports(ctx, []provider.ID{"root-h", "root-g", "root-none"})
 	must(t, err)
 	if len(got) != 2 || got["root-h"].Name != "h" || got["root-g"].Name != "g" {

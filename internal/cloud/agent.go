@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -46,7 +47,13 @@ func NewAgent(s Settings, dir string, roads Roads, log *slog.Logger) (*loop.Agen
 	if err != nil {
 		return nil, err
 	}
-	o := loop.Options{Host: s.Host, Sys: sys, Rules: s.Rules, ReportInPlacement: s.ReportInPlacement,
+	if s.LockPath != "" {
+		if err := os.MkdirAll(s.LockPath, 0o700); err != nil {
+			return nil, fault.New(fault.Unavailable, "cloud.NewAgent", "cannot make the directory for locks; set [oslo_concurrency] lock_path to one "+
+				"that can be written: %w", err)
+		}
+	}
+	o := loop.Options{Host: s.Host, LockDir: s.LockPath, Machine: thisMachine(s.LockPath), Sys: sys, Rules: s.Rules, ReportInPlacement: s.ReportInPlacement,
 		Placement: roads.Placement, Compute: roads.Compute, Hypervisor: guests, Dir: dir, Log: log.With("house", "agent"), Rescan: s.Rescan,
 		CPUs: s.Own.CPUs}
 	if s.Own.Clean != "" {
@@ -180,6 +187,3 @@ func PrintPlan(ctx context.Context, s Settings, dir string, roads Roads, log *sl
 	}
 	return err
 }
-
-// Adopt makes the agent with its journal under dir follow the next cloud that it hears from.
-func Adopt(dir string) error { return loop.Adopt(dir) }

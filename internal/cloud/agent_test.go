@@ -40,7 +40,7 @@ func (l *lab) up(conf string) {
 		l.t.Fatal(err)
 	}
 	sys, file := filepath.Join(l.dir, "machine.txtar"), filepath.Join(l.dir, "berth.conf")
-	for name, data := range map[string]string{sys: string(text), file: conf + "\n[DEFAULT]\nhost = cmp1\n[api]\nauth_strategy = noauth2\n[berth]\nrescan_interval = 1\nsysfs = " + sys + "\n"} {
+	for name, data := range map[string]string{sys: string(text), file: conf + "\n[DEFAULT]\nhost = cmp1\n[oslo_concurrency]\nlock_path = " + filepath.Dir(sys) + "\n[api]\nauth_strategy = noauth2\n[berth]\nrescan_interval = 1\nsysfs = " + sys + "\n"} {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
 			l.t.Fatal(err)
 		}

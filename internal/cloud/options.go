@@ -44,6 +44,8 @@ type Settings struct {
 	Rescan   time.Duration       // [berth] rescan_interval, seconds in the file
 	Own      HostSettings
 
+	LockPath string // [oslo_concurrency] lock_path: where agents exclude each other by the name of their host
+
 	Connections int // [berth] max_connections: how many each API has open at a time
 
 	cfg      *config.Config
@@ -63,6 +65,7 @@ func Known() []config.Name {
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
 		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
+		{Group: "oslo_concurrency", Option: "lock_path"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
 	}...)
@@ -152,6 +155,9 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 	}
 	if e, ok := cfg.Get("api", "auth_strategy"); ok {
 		s.AuthAt = e.Place()
+	}
+	if err := s.readLocks(cfg); err != nil {
+		return err
 	}
 	if s.PlacementDB, err = readURL(cfg, "placement_database"); err != nil {
 		return err

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/openberth/berth/agent/loop"
+	"github.com/openberth/berth/cli"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/cloud"
+)
+
+type agentAdoptCmd struct {
+	files
+	Yes bool `help:"Adopt. Without it nothing is changed."`
+}
+
+// Run shows what the guests of the host are to the hypervisor, the agent's journal, Placement and compute, and what adopting does to each. With
+// --yes the agent follows, from its next start on, the next assignments that it reads.
+func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
+	agent, err := c.agent(g, s)
+	if err != nil {
+		return err
+	}
+	plan, shown := agent.AdoptionPlan(ctx)
+	switch {
+	case shown != nil && !c.Yes:
+		return fault.New(fault.KindOf(shown), "", "cannot show what adopting would change: %w; --yes adopts without showing it", shown)
+	case shown != nil:
+		fmt.Fprintln(s.log, "berth: cannot show what adopting changes:", fault.TextOf(shown))
+	default:
+		if err := printAdoption(s.out, plan, g.Output == "json"); err != nil {
+			return err
+		}
+	}
+	if !c.Yes {
+		if g.Output != "json" {
+			fmt.Fprintln(s.out, "nothing was changed; stop the agent and run this again with --yes to adopt")
+		}
+		return nil
+	}
+	if err := agent.Adopt(); err != nil {
+		return err
+	}
+	if g.Output != "json" {
+		fmt.Fprintln(s.out, "adopted: the agent will follow the next assignments that it reads")
+	}
+	return nil
+}
+
+// agent makes the agent of the directory, which must be one already: a mistyped one would be made, and nothing be changed.
+func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
+	settings, log, err := f.read(s)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(f.DataDir, "agent")
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fault.New(fault.NotFound, "", "no agent has worked here: %w; give its directory with --data-dir", err)
+	}
+	return cloud.NewAgent(settings, dir, cloud.OverTCP(g.PlacementURL, g.ComputeURL), log)
+}
+
+func printAdoption(out io.Writer, plan loop.AdoptionPlan, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(adoptionDoc(plan))
+	}
+	if plan.Followed != "" {
+		fmt.Fprintf(out, "followed until now: %s\n", plan.Followed)
+	}
+	fmt.Fprintf(out, "compute has now:    %s\n", plan.Next)
+	if len(plan.Guests) == 0 {
+		_, err := fmt.Fprintln(out, "no guest is recorded anywhere")
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "GUEST\tNAME\tHYPERVISOR\tJOURNAL\tPLACEMENT\tCOMPUTE\tTHEN IT")
+	for _, g := range plan.Guests {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Name, g.Guest, g.Journal, g.Placement, g.Compute, g.Then)
+	}
+	return table.Flush()
+}
+
+// adoptionDoc is the plan as JSON. Lists are never null.
+func adoptionDoc(plan loop.AdoptionPlan) any {
+	guests := []map[string]string{}
+	for _, g := range plan.Guests {
+		guests = append(guests, map[string]string{"id": g.ID, "name": g.Name, "hypervisor": g.Guest, "journal": g.Journal,
+			"placement": g.Placement, "compute": g.Compute, "then": g.Then})
+	}
+	return map[string]any{"followed": plan.Followed, "next": plan.Next, "guests": guests}
+}
+
+type agentDestroyCmd struct {
+	files
+	Guest string `arg:"" help:"Id of the guest, as a condition of the host or berth agent adopt names it."`
+	Force bool   `help:"Also when compute assigns the guest to this host, or does not answer."`
+}
+
+// Run destroys the guest.
+func (c *agentDestroyCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
+	agent, err := c.agent(g, s)
+	if err != nil {
+		return err
+	}
+	if err := agent.DestroyGuest(ctx, c.Guest, c.Force); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "destroyed guest %s; its devices are free when the agent runs again\n", c.Guest)
+	return err
+}
