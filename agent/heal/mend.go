@@ -98,8 +98,9 @@ func (m *maker) shares() []share {
 // mendable says whether a missing share may be written, and tells why not.
 func (m *maker) mendable(s share) bool {
 	hold, name := m.aim.Holds[s.consumer], m.nameOf(s.id)
-	// Of a provider that does not exist yet nobody can have anything, under whatever name.
-	if _, exists := m.actual.ByID(s.id); exists && hold.Wait {
+	// Of a provider that does not exist yet nobody can have anything, under whatever name. But a consumer that has nothing on this host may
+	// long be elsewhere, as when the host was forgotten and its agent begins again with an old journal.
+	if _, exists := m.actual.ByID(s.id); hold.Wait && (exists || !m.here(hold.Allocation)) {
 		return false
 	}
 	if m.stock[s.id][s.class].Total == 0 {
@@ -120,6 +121,16 @@ func (m *maker) mendable(s share) bool {
 		return false
 	}
 	return true
+}
+
+// here reports whether an allocation has anything of a provider of this host that exists.
+func (m *maker) here(a resource.Allocation) bool {
+	for id := range a {
+		if _, exists := m.actual.ByID(id); exists {
+			return true
+		}
+	}
+	return false
 }
 
 // widen makes room for a share where what is reserved (a device for one-time use that has been used) or a shrunk total leaves none. The
