@@ -60,15 +60,17 @@ func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
 
 // Contradicts reports whether the guests of a host contradict the record of the server. behind is true when the host's agent does not follow
 // the assignments: then any guest of the server, and any stay of it there, is a contradiction. Else only a guest is that the assignments do
-// not mention on a host where the record places nothing of the server.
+// not mention, also not those that follow from the record now.
 func (s Server) Contradicts(host string, behind bool, guests []schedule.Present) bool {
-	has := slices.ContainsFunc(guests, func(g schedule.Present) bool {
-		return (behind || !g.Assigned) && (g.ID == s.ID || g.Server == s.ID)
+	return behind && s.staysOn(host) || slices.ContainsFunc(guests, func(g schedule.Present) bool {
+		return (g.ID == s.ID || g.Server == s.ID) && (behind || !g.Assigned && !s.mentions(host, g.ID))
 	})
-	if behind {
-		return has || s.staysOn(host)
-	}
-	return has && !s.staysOn(host)
+}
+
+// mentions reports whether the assignments of a host name a guest of the server, to be there or to be removed.
+func (s Server) mentions(host, id string) bool {
+	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Host == host && (e.Consumer == id || e.Was == id) }) ||
+		slices.ContainsFunc(s.Removals(), func(r Removal) bool { return r.Host == host && (r.Consumer == id || r.Was == id) })
 }
 
 // staysOn reports whether the record places anything of the server on a host, or is about to.

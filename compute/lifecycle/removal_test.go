@@ -47,6 +47,10 @@ func TestRemovalsAt(t *testing.T) {
 
 func TestContradicts(t *testing.T) {
 	s := Server{ID: "s", State: Active, Host: "a"}
+	released := Server{ID: "s", State: Releasing, Host: "a"}
+	if !released.Contradicts("a", false, []schedule.Present{{ID: "s", Server: "s"}}) {
+		t.Error("a guest that the assignments do not mention on the host of a server that is to be released")
+	}
 	for _, c := range []struct {
 		name   string
 		host   string
