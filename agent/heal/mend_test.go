@@ -48,7 +48,7 @@ put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 `},
 		{name: "claims that may be long over wait when their consumer has nothing on the host", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
 			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, Wait: true}},
-			uses: Uses{}, want: `
+			uses:  Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE

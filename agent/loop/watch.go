@@ -76,6 +76,9 @@ func (a *Agent) hear(l host.Assignments) {
 			j.cancel() // what it works for is no longer so
 		}
 	}
+	if before := a.line.position; before.Epoch != next.position.Epoch || before.EpochID != next.position.EpochID {
+		a.acked, a.confirmed = map[string]fate{}, map[string]host.Server{} // a database that was restored may lack what it was told
+	}
 	a.forgetOthers(next)
 	first := !a.line.heard
 	a.line = next

@@ -354,13 +354,8 @@ func remove(s Server, e DeleteRequested, now time.Time) Server {
 	switch s.State {
 	case Scheduling, Handing, Error, Shelved:
 		return finish(s, now) // it holds nothing
-	case Active, Resized, Reverting, Shelving:
-		s.State = Unassigning
-	case Receiving, Crossing, Assigned:
-		s.State = Releasing // the agent has told of nothing, so there may be nothing that it could tell the end of
-		if s.Heard {
-			s.State = Unassigning
-		}
+	case Receiving, Crossing, Assigned, Active, Resized, Reverting, Shelving:
+		s.State = Unassigning // also when the agent has told of nothing: its words may be lost, and it says also of what never was that it is gone
 	default:
 		// A claim may be on its way this moment. The runner performs one step after the other, so Release comes after it.
 		s.State = Releasing

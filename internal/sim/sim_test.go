@@ -128,7 +128,7 @@ func resting(t *testing.T) *World {
 	w := newWorld(Options{Seed: 2, Hosts: 24})
 	for range 6000 {
 		w.n++
-		w.now = w.now.Add(time.Second)
+		w.pass(time.Second)
 		w.operate()
 		w.checkMarked()
 	}
@@ -175,9 +175,9 @@ func TestTamperingIsNoticed(t *testing.T) {
 		},
 		"pool": func(w *World) { // 4
 			for _, m := range w.hosts {
-				for i, d := range m.report.Devices {
+				for i, d := range m.host.row.report.Devices {
 					if d.State == schedule.Available && !d.Spent {
-						m.report.Devices[i].State = "unclaimable"
+						m.host.row.report.Devices[i].State = "unclaimable"
 						return
 					}
 				}

@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// This file is the simulated operator. What the cloud does not repair by itself after a restore, a loss or a copy, the operator repairs after a
+// while with what production offers: `berth agent adopt`, `berth agent destroy`, deleting servers, and Placement's API.
+
+// patient is how long the operator lets a host be that does not follow compute's assignments.
+const patient = 10 * time.Minute
+
+// operatorSome repairs one thing that has been wrong for a while, if there is any.
+func (w *World) operatorSome() {
+	switch w.rng.IntN(4) {
+	case 0, 1:
+		for _, m := range w.hosts {
+			if a := m.agent; a != nil && !m.cut && a.behind != "" && w.clock-m.host.behindSince > patient && w.halfTheTime() {
+				w.adopt(m)
+				return
+			}
+		}
+	case 2:
+		for _, m := range w.hosts {
+			if w.halfTheTime() && w.destroyUnassigned(m) {
+				return
+			}
+		}
+	case 3:
+		if ids := w.office.ids.list; len(ids) > 0 {
+			w.mend(w.office.servers[ids[w.rng.IntN(len(ids))]], false)
+		}
+	}
+}
+
+// repair repairs all that is wrong, when the cloud is quiet, and says whether anything was.
+func (w *World) repair() bool { return w.repairHosts() || w.repairPlacement() || w.cleanReserved() }
+
+// repairHosts adopts what is behind and destroys what is unassigned.
+func (w *World) repairHosts() (busy bool) {
+	for _, m := range w.hosts {
+		if a := m.agent; a != nil && a.behind != "" {
+			w.adopt(m)
+			busy = true
+		}
+	}
+	for _, m := range w.hosts {
+		for w.destroyUnassigned(m) {
+			busy = true
+		}
+	}
+	return busy
+}
+
+// adopt is `berth agent adopt`: the agent follows the next assignments that it reads, whatever they are.
+func (w *World) adopt(m *machine) {
+	w.note("operator", "", m.tag, "adopts: "+m.agent.behind)
+	w.report.Happened["host adopted"]++
+	w.halt(m)
+	m.book.identity.cloud, m.book.identity.install = "", m.install
+	m.book.position, m.book.followed, m.inbox = host.Position{}, stamp{}, nil
+	w.start(m)
+}
+
+// destroyUnassigned is `berth agent destroy` of a guest that the assignments do not mention.
+func (w *World) destroyUnassigned(m *machine) bool {
+	a := m.agent
+	if a == nil || m.cut || a.phase != serves || a.displaced {
+		return false
+	}
+	list := m.unassigned()
+	if len(list) == 0 {
+		return false
+	}
+	id := list[w.rng.IntN(len(list))]
+	for _, want := range w.office.lines(m.host).wants {
+		if want.id == id || want.was == id {
+			return false // it refuses: compute assigns the guest
+		}
+	}
+	if !w.disturbed {
+		w.miss(m, "unassigned: the guest %s of server %s, and nothing has been restored or lost", id, w.owners[id])
+	}
+	w.note("operator", id, m.tag, "destroys")
+	w.report.Happened["guest destroyed by the operator"]++
+	w.halt(m)
+	delete(m.guests, id)
+	m.book.leave(id)
+	w.start(m)
+	return true
+}
+
+// repairPlacement makes Placement's allocations what compute's records say. Servers whose guests have something else than their records say
+// are deleted.
+func (w *World) repairPlacement() (busy bool) {
+	for _, m := range w.hosts {
+		if w.tidy(m) {
+			busy = true
+		}
+		if m.stuck {
+			w.start(m)
+			busy = true
+		}
+	}
+	stays := w.stays()
+	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
+		if _, there := stays[string(c)]; !there && !strings.HasPrefix(string(c), foreign) {
+			w.note("operator", string(c), "", "drops an allocation")
+			w.report.Happened["allocation dropped by the operator"]++
+			w.ledger.drop(c)
+			w.robbed[w.owners[string(c)]] = true // its guest may stand under another id
+			busy = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.office.servers)) {
+		s := w.office.servers[id]
+		if w.mend(s, true) {
+			busy = true
+		}
+	}
+	return busy
+}
+
+// tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come back with a restored
+// database of Placement: to the agent they are somebody else's.
+func (w *World) tidy(m *machine) (busy bool) {
+	right := map[provider.ID]resource.Class{}
+	for _, o := range offers(w.facts(m)) {
+		right[o.Provider] = o.Class
+	}
+	for _, claims := range m.book.servers {
+		for _, c := range claims {
+			right[c.Provider] = c.Class
+		}
+	}
+	for _, id := range w.ledger.trees[m.root] {
+		p := w.ledger.providers[id]
+		rest := maps.Clone(p.Inventories)
+		maps.DeleteFunc(rest, func(class resource.Class, _ resource.Inventory) bool {
+			return p.Parent != "" && right[id] != "" && right[id] != class && w.ledger.used(id)[class] == 0
+		})
+		if len(rest) == len(p.Inventories) {
+			continue
+		}
+		if _, err := w.ledger.putInventories(id, p.Generation, rest); err == nil {
+			w.note("operator", "", m.tag, "takes a class away from "+p.Name)
+			w.report.Happened["class taken away by the operator"]++
+			w.changed(m)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// stays are all stays of compute's records, by consumer.
+func (w *World) stays() map[string]lifecycle.Stay {
+	out := map[string]lifecycle.Stay{}
+	for _, s := range w.office.servers {
+		for _, stay := range s.Stays() {
+			out[stay.Consumer] = stay
+		}
+	}
+	return out
+}
+
+// mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
+func (w *World) mend(s lifecycle.Server, last bool) bool {
+	if s.State == lifecycle.Stranded && last {
+		w.remove(s.ID)
+		return true
+	}
+	if s.State != lifecycle.Active && s.State != lifecycle.Resized || s.Doing != "" || len(s.Left) > 0 || !s.Requested.IsZero() {
+		return false
+	}
+	for _, stay := range s.Stays() {
+		c := resource.ConsumerID(stay.Consumer)
+		held := w.ledger.consumers[c]
+		g := w.byName[stay.Host].guests[stay.Consumer]
+		fits := g != nil && g.chosen(stay) == ""
+		if fits && stay.Choice.Allocation.Equal(held.holds) {
+			continue
+		}
+		if !fits && !last {
+			continue
+		}
+		err := error(nil)
+		if fits {
+			err = w.ledger.put(map[resource.ConsumerID]claim{c: {stay.Choice.Allocation, held.generation}})
+		}
+		if fits && err == nil {
+			w.note("operator", stay.Consumer, stay.Host, "writes its allocation")
+			w.report.Happened["allocation written by the operator"]++
+			return true
+		}
+		if !last {
+			continue
+		}
+		w.note("operator", s.ID, stay.Host, "gives it up")
+		w.report.Happened["server given up by the operator"]++
+		w.remove(s.ID)
+		return true
+	}
+	return false
+}
+
+// cleanReserved cleans devices for one-time use that nobody holds and that only Placement knows to be used.
+func (w *World) cleanReserved() (busy bool) {
+	for _, m := range w.hosts {
+		for _, d := range m.made {
+			if m.agent == nil {
+				continue
+			}
+			if e, there := m.agent.set.At(d.Address); there && !e.Spent && m.spent(e) && w.clean(m, d.Address) {
+				w.note("operator", "", m.tag, "cleans "+d.Address.String())
+				busy = true
+			}
+		}
+	}
+	return busy
+}
+
+// providersOf is how often a guest has a device of each provider for a request.
+func (g *guest) providersOf(request string) (list []provider.ID) {
+	for _, d := range g.devices {
+		if d.request == request {
+			list = append(list, d.from)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
