@@ -27,9 +27,12 @@ const (
 // seldom says yes one time in n.
 func (w *World) seldom(n int) bool { return w.rng.IntN(n) == 0 }
 
+// fleet is by how much more seldom something happens that concerns all hosts: the more there are, the longer they take to come through it.
+func (w *World) fleet() int { return max(1, len(w.hosts)/40) }
+
 // rebornSome restarts compute.
 func (w *World) rebornSome() {
-	if !w.seldom(3) {
+	if !w.seldom(3 * w.fleet()) {
 		return
 	}
 	w.note(Reborn, "", "", "")
@@ -74,7 +77,7 @@ func (w *World) backupSome() {
 
 // restoreSome brings a backup back.
 func (w *World) restoreSome() {
-	if len(w.backups) == 0 || !w.seldom(6) {
+	if len(w.backups) == 0 || !w.seldom(8*w.fleet()) {
 		return
 	}
 	b := w.backups[w.rng.IntN(len(w.backups))]

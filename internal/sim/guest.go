@@ -101,6 +101,12 @@ func (w *World) change(m *machine, g *guest, want want) error {
 		}
 		return err
 	}
+	if g.stopped && !want.off { // it may run elsewhere by now
+		if err := w.tell(m, want.id, lifecycle.GuestClaimed{Host: m.name, As: want.id, Devices: m.picks(want.id), Parts: m.book.parts[want.id].placed,
+			Build: max(want.build, g.build)}); err != nil {
+			return err
+		}
+	}
 	if want.build < g.build && w.broken == Demolish {
 		w.miss(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.id, g.build, want.build)
 	}

@@ -18,20 +18,21 @@ import (
 // patient is how long the operator lets a host be that does not follow compute's assignments.
 const patient = 10 * time.Minute
 
-// operatorSome repairs one thing that has been wrong for a while, if there is any.
+// operatorSome repairs what has been wrong for a while, if there is anything: on some hosts, or of one server.
 func (w *World) operatorSome() {
+	left := 1 + len(w.hosts)/12 // hosts
 	switch w.rng.IntN(4) {
 	case 0, 1:
 		for _, m := range w.hosts {
-			if a := m.agent; a != nil && !m.cut && a.behind != "" && w.clock-m.host.behindSince > patient && w.halfTheTime() {
+			if a := m.agent; a != nil && !m.cut && a.behind != "" && w.clock-m.host.behindSince > patient && left > 0 && w.halfTheTime() {
 				w.adopt(m)
-				return
+				left--
 			}
 		}
 	case 2:
 		for _, m := range w.hosts {
-			if w.halfTheTime() && w.destroyUnassigned(m) {
-				return
+			if left > 0 && w.halfTheTime() && w.destroyUnassigned(m) {
+				left--
 			}
 		}
 	case 3:

@@ -39,6 +39,11 @@ func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 	if step != lifecycle.Schedule && step != lifecycle.Muster && !o.mayWrite(s) {
 		return nil
 	}
+	if s.Move != nil && (step == lifecycle.Claim || step == lifecycle.Release) {
+		if err := o.keep(s); err != nil {
+			return nil
+		}
+	}
 	switch step {
 	case lifecycle.Schedule:
 		return o.schedule(s)
@@ -69,6 +74,18 @@ func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 		return lifecycle.Restored{}
 	}
 	return nil
+}
+
+// keep gives a migration again what it holds according to the record of its server, when Placement says that the server holds it: the record is
+// older than the way back. What the server holds is about to be replaced or given back.
+func (o *office) keep(s lifecycle.Server) error {
+	from := s.Move.From
+	if !s.HoldsSource(o.w.ledger.consumers[resource.ConsumerID(s.ID)].holds) || len(o.w.ledger.consumers[resource.ConsumerID(from.Consumer)].holds) > 0 {
+		return nil
+	}
+	o.w.report.Happened["handed over again"]++
+	_, err := o.hand(s.ID, from.Consumer)
+	return err
 }
 
 // hand gives all that one consumer holds to another.
