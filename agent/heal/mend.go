@@ -99,7 +99,8 @@ func (m *maker) shares() []share {
 func (m *maker) mendable(s share) bool {
 	hold, name := m.aim.Holds[s.consumer], m.nameOf(s.id)
 	// Of a provider that does not exist yet nobody can have anything, under whatever name.
-	if _, exists := m.actual.ByID(s.id); exists && hold.Wait {
+	_, exists := m.actual.ByID(s.id)
+	if hold.Standing > Moving || hold.Standing == Moving && exists {
 		return false
 	}
 	if m.stock[s.id][s.class].Total == 0 {

@@ -165,7 +165,7 @@ func (o *office) admit(w http.ResponseWriter, instance string) bool {
 		http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
 		return false
 	}
-	if o.serves == "" || o.serves == instance || time.Since(o.heardOf) >= 3*time.Minute {
+	if o.serves == "" || instance == "" || o.serves == instance || time.Since(o.heardOf) >= 3*time.Minute {
 		return true
 	}
 	http.Error(w, "another agent serves host cmp1: stop it", http.StatusConflict)

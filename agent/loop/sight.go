@@ -183,7 +183,7 @@ func (d draft) check(actual provider.Tree) []heal.Objection {
 
 // plan finds the way from what was seen to what ought to be. Who holds what is read only of the providers that a plan
 // made without that knowledge touches, and of those whose devices guests hold.
-func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state journal.State, waits func(resource.ConsumerID) bool) (d draft, err error) {
+func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state journal.State, standing func(resource.ConsumerID) heal.Standing) (d draft, err error) {
 	facts := s.facts
 	facts.Held = held
 	if d.aim.Tree, d.notes, err = survey.Desired(facts); err != nil {
@@ -192,7 +192,7 @@ func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state jo
 	d.marks = marksOf(state)
 	d.aim.Ratios, d.aim.Firm, d.aim.Returned = survey.Ratios(facts), survey.Firm(facts), returned(s.offers, state)
 	if facts.Report {
-		d.aim.Holds = heal.Holds(d.aim.Tree, held, waits)
+		d.aim.Holds = heal.Holds(d.aim.Tree, held, standing)
 	}
 	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() && len(d.aim.Holds) == 0 {
 		return d, err
@@ -267,7 +267,7 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	} else if set, _, err = restore(s.offers, state, s.guests); err != nil {
 		return heal.Plan{}, err
 	}
-	d, err := a.plan(ctx, s, set.Claims(), state, func(resource.ConsumerID) bool { return false })
+	d, err := a.plan(ctx, s, set.Claims(), state, func(resource.ConsumerID) heal.Standing { return heal.Assigned })
 	if err != nil {
 		return heal.Plan{}, err
 	}

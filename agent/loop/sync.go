@@ -115,7 +115,7 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	a.mu.Lock()
 	held := a.set.Claims()
 	a.mu.Unlock()
-	d, err := a.plan(ctx, s, held, j.State(), a.waits())
+	d, err := a.plan(ctx, s, held, j.State(), a.standing())
 	if err != nil {
 		return err
 	}
