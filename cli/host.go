@@ -33,8 +33,9 @@ func (c *HostDownCmd) Run(g *Globals) error {
 		return err
 	}
 	for _, h := range list {
-		if ago := time.Since(h.Seen); h.Host == c.Host && ago < hostSilence && !h.Dead && !c.Force {
-			return fault.New(fault.Conflict, "", "the agent of host %s was heard %s ago: while the host runs, what its guests hold must not be given to others; "+
+		ago := time.Duration(h.Quiet * float64(time.Second))
+		if h.Host == c.Host && (h.Connected || ago < hostSilence) && !h.Dead && !c.Force {
+			return fault.New(fault.Conflict, "", "the agent of host %s is connected, or was heard %s ago: while the host runs, what its guests hold must not be given to others; "+
 				"end it and wait until it has been silent for %s, or make sure that it does not run and say so with --force", c.Host, ago.Round(time.Second), hostSilence)
 		}
 	}

@@ -57,6 +57,8 @@ type Report struct {
 	Cleaned    []Answer  `json:"cleaned,omitempty"`              // what became of wishes, each as long as compute repeats the wish
 	Seen       time.Time `json:"seen,omitzero"`                  // set by compute: when the report came
 	Dead       bool      `json:"dead,omitempty"`                 // set by compute: an operator says that it will not return
+	Connected  bool      `json:"connected,omitempty"`            // set by compute: the agent has an open stream of assignments
+	Quiet      float64   `json:"quiet_seconds,omitempty"`        // set by compute: since the last sign of life, by a clock that nobody sets
 }
 
 // Device is one PCI device of a host with what the scheduler and people want to know of it.

@@ -197,7 +197,8 @@ func (s *server) listHosts(c *call) error {
 		if down {
 			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back, `berth host forget %s` removes it)", h.Name, h.Name)}, conditions...)
 		}
-		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
+		connected, quiet := s.Conductor.LastSign(h.Name)
+		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(), Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
 			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down, Guests: writePresent(h.Present), Behind: h.Behind})
 	}

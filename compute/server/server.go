@@ -60,6 +60,7 @@ type Conductor interface {
 	Connected(host string, from schedule.Sender) (closed func())
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	SinceReport(host string) time.Duration
+	LastSign(host string) (connected bool, quiet time.Duration)
 	Guest(ctx context.Context, id, start string, told lifecycle.Told) error
 	Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error)
 	HostDown(ctx context.Context, host string) error
