@@ -157,6 +157,9 @@ func New(o Options) (*Agent, error) {
 			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", need.what)
 		}
 	}
+	if err := provider.CheckHostName(o.Host); err != nil {
+		return nil, fault.Wrap(fault.Invalid, "loop.New", err)
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
