@@ -205,6 +205,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.mu.Unlock()
 	defer a.stop()
+	if driver, ok := a.o.Hypervisor.(hypervisor.Starter); ok {
+		if err := driver.Start(ctx); err != nil {
+			a.log.Warn("hypervisor start failed", "error", err)
+		}
+	}
 	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
 	for _, step := range []func(context.Context) error{a.countStart, a.admit, a.start, a.firstReport} {
 		if err := step(ctx); ctx.Err() != nil {
