@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 // HostCmd groups the commands on hosts.
@@ -26,6 +28,9 @@ type HostDownCmd struct {
 
 // Run tells compute. It refuses a host that may well be alive: its guests would go on with devices that others are given.
 func (c *HostDownCmd) Run(g *Globals) error {
+	if err := provider.CheckHostName(c.Host); err != nil {
+		return err
+	}
 	ctx, cancel := g.context()
 	defer cancel()
 	list, err := g.hosts().Hosts(ctx)
@@ -49,6 +54,9 @@ type HostForgetCmd struct {
 
 // Run tells compute, and prints what became of the providers.
 func (c *HostForgetCmd) Run(g *Globals) error {
+	if err := provider.CheckHostName(c.Host); err != nil {
+		return err
+	}
 	ctx, cancel := g.context()
 	defer cancel()
 	out, err := g.hosts().Forget(ctx, c.Host)
@@ -72,9 +80,32 @@ type HostUpCmd struct {
 
 // Run tells compute.
 func (c *HostUpCmd) Run(g *Globals) error {
+	if err := provider.CheckHostName(c.Host); err != nil {
+		return err
+	}
 	ctx, cancel := g.context()
 	defer cancel()
 	return g.compute().HostDown(ctx, c.Host, false)
+}
+
+// report reads the last report of a host. fault.Invalid if the name cannot be a host's; fault.NotFound, with similar names, if no
+// agent has reported for it.
+func (g *Globals) report(ctx context.Context, name string) (host.Report, error) {
+	if err := provider.CheckHostName(name); err != nil {
+		return host.Report{}, err
+	}
+	list, err := g.hosts().Hosts(ctx)
+	if err != nil {
+		return host.Report{}, err
+	}
+	names := make([]string, 0, len(list))
+	for _, h := range list {
+		if h.Host == name {
+			return h, nil
+		}
+		names = append(names, h.Host)
+	}
+	return host.Report{}, provider.UnknownHost(name, names)
 }
 
 // HostListCmd lists the hosts whose agents have reported.

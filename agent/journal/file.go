@@ -69,10 +69,13 @@ func appendSynced(f *os.File, line []byte) error {
 	return nil
 }
 
+// unfinished is the suffix of a file that is being written.
+const unfinished = ".new"
+
 // replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash
-// the path holds the old content or the new one, whole. It returns the new file open for appending.
+// the path holds the old content or the new one, whole. It returns the new file open for appending. After a fault no other file is left.
 func replaceFile(path string, data []byte) (*os.File, error) {
-	fresh := path + ".new"
+	fresh := path + unfinished
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot create a new journal: %w", err)
@@ -85,9 +88,18 @@ func replaceFile(path string, data []byte) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
+		_ = os.Remove(fresh) // what was written of it is of no use, and may fill the disk
 		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot replace the journal: %w", err)
 	}
 	return f, nil
+}
+
+// removeUnfinished removes what a process that was killed had written of a new journal.
+func removeUnfinished(path string) error {
+	if err := os.Remove(path + unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.Unavailable, "journal.Open", "cannot remove an unfinished journal: %w", err)
+	}
+	return nil
 }
 
 // syncDir makes names in a directory durable.

@@ -63,6 +63,9 @@ func Open(dir string) (*Journal, error) {
 
 // load reads the file and leaves it open for appending, without a torn line and without what is superseded.
 func (j *Journal) load() error {
+	if err := removeUnfinished(j.path()); err != nil {
+		return err
+	}
 	content, err := readFile(j.path())
 	if err != nil {
 		return err

@@ -168,6 +168,9 @@ func New(o Options) (*Agent, error) {
 			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", need.what)
 		}
 	}
+	if err := provider.CheckHostName(o.Host); err != nil {
+		return nil, fault.Wrap(fault.Invalid, "loop.New", err)
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -223,6 +226,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	if err := a.beginStart(); err != nil {
 		return err
+	}
+	if driver, ok := a.o.Hypervisor.(hypervisor.Starter); ok {
+		if err := driver.Start(ctx); err != nil {
+			a.log.Warn("hypervisor start failed", "error", err)
+		}
 	}
 	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
 	for _, step := range []func(context.Context) error{a.writeStart, a.admit, a.start, a.firstReport} {

@@ -132,6 +132,9 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := settings.NoAuth2("noauth2"); err != nil {
 		return err
 	}
+	if err := settings.CheckOrigins("noauth2"); err != nil {
+		return err
+	}
 	placement := &place{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
 	compute := &place{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
 	if err := listen(placement, compute); err != nil {
@@ -165,6 +168,9 @@ type placementRunCmd struct {
 func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	settings, log, err := c.read(s)
 	if err != nil {
+		return err
+	}
+	if err := settings.CheckOrigins("keystone"); err != nil {
 		return err
 	}
 	at := &place{name: "placement", flag: "--listen", address: c.Listen, noauth: settings.NoAuth2("keystone") == nil}

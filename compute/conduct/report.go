@@ -55,7 +55,9 @@ func (c *Conductor) Connected(host string, from schedule.Sender) (closed func())
 
 // LastSign returns whether the agent of a host has an open stream, and how long ago it last showed that it lives, measured with the monotonic
 // clock from compute's start at the earliest.
-func (c *Conductor) LastSign(host string) (connected bool, quiet time.Duration) { return c.presence.alive(host) }
+func (c *Conductor) LastSign(host string) (connected bool, quiet time.Duration) {
+	return c.presence.alive(host)
+}
 
 // SinceReport returns the age of a host's last report, measured with the monotonic clock.
 func (c *Conductor) SinceReport(host string) time.Duration { return c.presence.sinceReport(host) }

@@ -17,6 +17,7 @@ import (
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 // call is one request on its way through an action.
@@ -68,11 +69,31 @@ func (s *server) run(c *call, m methods) error {
 	}
 	switch do := m[method]; {
 	case do != nil:
+		if err := c.checkHost(); err != nil {
+			return err
+		}
 		return do(c)
 	case fallback != nil:
 		return fallback(c)
 	}
 	return c.wrongMethod(m)
+}
+
+// checkHost refuses a path whose {host} is not a valid host name: with 400, on every route that has one.
+func (c *call) checkHost() error {
+	if !strings.Contains(c.r.Pattern, "{host}") {
+		return nil
+	}
+	return provider.CheckHostName(c.r.PathValue("host"))
+}
+
+// hostFilter returns the parameter `host` of a list, empty for any host. A name that is not valid is refused with 400.
+func hostFilter(q url.Values) (string, error) {
+	name := q.Get("host")
+	if name == "" {
+		return "", nil
+	}
+	return name, provider.CheckHostName(name)
 }
 
 // sayVersion says on every answer which version it is in, and that another would be another answer.

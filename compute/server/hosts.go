@@ -314,16 +314,18 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 
 // hostDown is PUT /berth/v1/hosts/{host}/down: an operator says that the host is dead for good.
 func (s *server) hostDown(c *call) error {
-	if err := s.Conductor.HostDown(c.r.Context(), c.r.PathValue("host")); err != nil {
-		return err
+	name := c.r.PathValue("host")
+	if err := s.Conductor.HostDown(c.r.Context(), name); err != nil {
+		return s.unknownHost(c.r.Context(), name, err)
 	}
 	return c.empty(http.StatusNoContent)
 }
 
 // hostUp is DELETE /berth/v1/hosts/{host}/down: an operator takes it back.
 func (s *server) hostUp(c *call) error {
-	if err := s.Conductor.HostUp(c.r.Context(), c.r.PathValue("host")); err != nil {
-		return err
+	name := c.r.PathValue("host")
+	if err := s.Conductor.HostUp(c.r.Context(), name); err != nil {
+		return s.unknownHost(c.r.Context(), name, err)
 	}
 	return c.empty(http.StatusNoContent)
 }

@@ -111,6 +111,9 @@ func (l *lives) HostUp(ctx context.Context, host string) error {
 
 // HostForget forgets it here alone.
 func (l *lives) HostForget(ctx context.Context, host string) (removed, kept []string, err error) {
+	if _, err := l.store.Host(ctx, host); err != nil {
+		return nil, nil, err
+	}
 	return nil, []string{"kept"}, l.store.Forget(ctx, host)
 }
 

@@ -146,15 +146,30 @@ func (s *Store) Kin(ctx context.Context, beginning string) ([]lifecycle.Server, 
 	return list, wrap("Kin", err)
 }
 
-// SetDead notes that an operator says that a host is dead, or that it is not.
+// SetDead records that an operator declares a host dead, or takes that back. fault.NotFound when no agent has reported for the host; but a
+// declaration for an unknown host, which earlier releases recorded, can be taken back.
 func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Time) error {
-	return wrap("SetDead", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	const op = "SetDead"
+	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		unknown := fault.New(fault.NotFound, op, "no agent has reported for host %s", host)
+		// The host's row is written so that Forget cannot remove the host meanwhile.
+		done, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision WHERE name = ? AND report <> ''`, host)
+		known := one(done, err, unknown)
+		if known != nil && known != unknown {
+			return known
+		}
 		if dead {
+			if known != nil {
+				return known
+			}
 			_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_dead (host, since) VALUES (?, ?)`, host, moment(now))
 			return err
 		}
-		_, err := tx.Exec(ctx, `DELETE FROM compute_dead WHERE host = ?`, host)
-		return err
+		done, err = tx.Exec(ctx, `DELETE FROM compute_dead WHERE host = ?`, host)
+		if known == nil {
+			return err
+		}
+		return one(done, err, known)
 	}))
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -133,6 +134,9 @@ func (s *Settings) warn(e config.Entry, sentence string) {
 	s.warnings = append(s.warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, sentence))
 }
 
+// longestHost is the largest length of [DEFAULT] host in bytes: Placement allows 200 characters in the name of a device's provider.
+const longestHost = 155
+
 func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -147,8 +151,13 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 	if s.Host, err = cfg.String("DEFAULT", "host", name, nil); err != nil {
 		return err
 	}
-	if e, ok := cfg.Get("DEFAULT", "host"); ok && (s.Host == "" || len(s.Host) > 155 || strings.ContainsAny(s.Host, "/ \t\n")) {
-		return e.Fault("cloud.ReadSettings", "it names the host's providers: 1 to 155 characters without blanks and slashes")
+	if e, ok := cfg.Get("DEFAULT", "host"); ok {
+		if err := provider.CheckHostName(s.Host); err != nil {
+			return e.Fault("cloud.ReadSettings", "%s", fault.TextOf(err))
+		}
+		if len(s.Host) > longestHost {
+			return e.Fault("cloud.ReadSettings", "it has %d bytes; it begins the names of the host's providers, so at most %d are allowed", len(s.Host), longestHost)
+		}
 	}
 	if s.Auth, err = cfg.String("api", "auth_strategy", "", []string{"noauth2", "keystone"}); err != nil {
 		return err

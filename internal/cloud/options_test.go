@@ -180,3 +180,23 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// With Keystone a page has to bring a token, so any origin may be allowed.
+func TestAnyOriginWithKeystone(t *testing.T) {
+	s, _, err := settle(t, keystoneConf+"[cors]\nallowed_origin = *\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckOrigins("keystone"); err != nil {
+		t.Error(err)
+	}
+	if s, _, err = settle(t, "[cors]\nallowed_origin = *\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckOrigins("keystone"); err != nil {
+		t.Errorf("an unset auth_strategy of berth placement means keystone: %v", err)
+	}
+	if err := s.CheckOrigins("noauth2"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an unset auth_strategy of berth up means noauth2: %v", err)
+	}
+}
