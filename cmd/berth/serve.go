@@ -149,7 +149,8 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		return errors.Join(err, hangUp(placement, compute))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	placement.handler, compute.handler, compute.lost = all.Placement.Handler, all.Compute.Handler, all.Compute.Lost
+	placement.handler, placement.lost = all.Placement.Handler, all.Placement.Lost
+	compute.handler, compute.lost = all.Compute.Handler, all.Compute.Lost
 	return serve(ctx, s, settings.Connections, log, placement, compute)
 }
 
@@ -178,7 +179,7 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
-	at.handler = house.Handler
+	at.handler, at.lost = house.Handler, house.Lost
 	return serve(ctx, s, settings.Connections, log, at)
 }
 

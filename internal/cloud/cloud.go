@@ -18,7 +18,6 @@ import (
 	computeserver "github.com/openberth/berth/compute/server"
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/sqldb"
 )
 
 // serviceToken is what the houses say of themselves to each other while there is only noauth2.
@@ -38,7 +37,8 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	if err != nil {
 		return nil, err
 	}
-	db, err := sqldb.Open(ctx, url)
+	log = log.With("house", "compute")
+	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,6 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	log = log.With("house", "compute")
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, err := takeHold(ctx, st, stop, log)
 	if err != nil {
@@ -65,10 +64,12 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	var work sync.WaitGroup
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })
-	return &House{Handler: h, Lost: held.lost, Close: sync.OnceValue(func() error {
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	return &House{Handler: h, Lost: either(held.lost, db.Lost(), ended.Done()), Close: sync.OnceValue(func() error {
+		end()
 		stop()
 		work.Wait()
-		return errors.Join(failed, held.close(), db.Close())
+		return errors.Join(failed, held.close(), closeDatabase(db, log))
 	})}, nil
 }
 
