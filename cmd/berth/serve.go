@@ -151,6 +151,15 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	defer func() { err = errors.Join(err, all.Close()) }()
 	placement.handler, placement.lost = all.Placement.Handler, all.Placement.Lost
 	compute.handler, compute.lost = all.Compute.Handler, all.Compute.Lost
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-all.AgentEnded(): // Close returns why
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	return serve(ctx, s, settings.Connections, log, placement, compute)
 }
 

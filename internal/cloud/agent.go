@@ -123,6 +123,16 @@ func (c *Cloud) reported(ctx context.Context, r *runningAgent, began time.Time) 
 	}
 }
 
+// AgentEnded returns a channel that is closed when the agent that runs now has ended; StopAgent returns why. Nil when none runs.
+func (c *Cloud) AgentEnded() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.agent == nil {
+		return nil
+	}
+	return c.agent.ended
+}
+
 // StopAgent ends the agent; its guests go on. It is no error when none runs.
 func (c *Cloud) StopAgent() error {
 	c.mu.Lock()
