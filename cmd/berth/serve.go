@@ -143,6 +143,9 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return errors.Join(err, hangUp(placement, compute))
 	}
+	if err := cloud.ProtectData(c.DataDir, log, cloud.LockFile, cloud.AgentDir); err != nil {
+		return errors.Join(err, lock.Close(), hangUp(placement, compute))
+	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	all, err := cloud.Up(ctx, settings, c.DataDir, log)
 	if err != nil {
@@ -196,6 +199,11 @@ func (c *placementRunCmd) open(ctx context.Context, settings cloud.Settings, log
 	url, err := settings.PlacementURL(c.DataDir)
 	if err != nil {
 		return nil, err
+	}
+	if settings.PlacementDB == "" {
+		if err := cloud.ProtectData(c.DataDir, log); err != nil {
+			return nil, err
+		}
 	}
 	return cloud.OpenPlacement(ctx, url, settings, "keystone", log)
 }
@@ -272,6 +280,9 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 			return errors.Join(err, hangUp(at))
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
+		if err := cloud.ProtectData(c.DataDir, log, cloud.LockFile); err != nil {
+			return errors.Join(err, hangUp(at))
+		}
 	}
 	house, err := c.open(ctx, g.PlacementURL, settings, log)
 	if err != nil {
@@ -312,6 +323,9 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 	}
 	agent, err := cloud.NewAgent(settings, filepath.Join(c.DataDir, "agent"), cloud.OverTCP(g.PlacementURL, g.ComputeURL), log)
 	if err != nil {
+		return err
+	}
+	if err := cloud.ProtectData(c.DataDir, log, cloud.AgentDir); err != nil {
 		return err
 	}
 	return agent.Run(ctx)

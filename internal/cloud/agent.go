@@ -76,7 +76,7 @@ func (c *Cloud) StartAgent(ctx context.Context) error {
 	if c.agent != nil {
 		return fault.New(fault.Conflict, "cloud.StartAgent", "the agent runs already")
 	}
-	agent, err := NewAgent(c.Settings, filepath.Join(c.Dir, "agent"), c.roads(), c.log)
+	agent, err := NewAgent(c.Settings, filepath.Join(c.Dir, AgentDir), c.roads(), c.log)
 	if err != nil {
 		return err
 	}

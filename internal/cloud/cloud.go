@@ -20,6 +20,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// The databases in a data directory.
+const (
+	placementFile = "placement.db"
+	computeFile   = "compute.db"
+)
+
 // serviceToken is what the houses say of themselves to each other while there is only noauth2.
 const serviceToken = "admin:service"
 
@@ -113,12 +119,12 @@ func Up(ctx context.Context, s Settings, dir string, log *slog.Logger) (*Cloud, 
 
 // PlacementURL is the database of placement: the one that the files name, else an SQLite file under dir, which is made.
 func (s Settings) PlacementURL(dir string) (string, error) {
-	return database(s.PlacementDB, dir, "placement.db")
+	return database(s.PlacementDB, dir, placementFile)
 }
 
 // ComputeURL is the database of compute: the one that the files name, else an SQLite file under dir, which is made.
 func (s Settings) ComputeURL(dir string) (string, error) {
-	return database(s.ComputeDB, dir, "compute.db")
+	return database(s.ComputeDB, dir, computeFile)
 }
 
 func database(configured, dir, name string) (string, error) {
