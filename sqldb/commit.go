@@ -18,11 +18,12 @@ const maxBatch = 128
 // own goroutine (so its panics stay its own) and gives the transaction back. When nobody waits,
 // or after maxBatch, the writer commits, and only then does each caller of the batch hear how it ended.
 type writer struct {
-	pool *sql.DB
-	jobs chan *job     // unbuffered: who cannot be served may still walk away
-	quit chan struct{} // closed by close
-	once sync.Once
-	gone sync.WaitGroup // the goroutine
+	pool  *sql.DB
+	guard *guard        // of the database's files; nil: it has none
+	jobs  chan *job     // unbuffered: who cannot be served may still walk away
+	quit  chan struct{} // closed by close
+	once  sync.Once
+	gone  sync.WaitGroup // the goroutine
 }
 
 // job is one caller of write, seen from the writer. Each channel carries at most one value.
@@ -44,8 +45,8 @@ func newJob() *job {
 	return &job{turn: make(chan turn, 1), back: make(chan error, 1), done: make(chan error, 1)}
 }
 
-func newWriter(pool *sql.DB) *writer {
-	w := &writer{pool: pool, jobs: make(chan *job), quit: make(chan struct{})}
+func newWriter(pool *sql.DB, g *guard) *writer {
+	w := &writer{pool: pool, guard: g, jobs: make(chan *job), quit: make(chan struct{})}
 	w.gone.Go(w.run)
 	return w
 }
@@ -104,6 +105,10 @@ func (w *writer) run() {
 
 // batch runs first and whoever waits behind it in one transaction.
 func (w *writer) batch(first *job) {
+	if err := w.guard.check(); err != nil {
+		first.turn <- turn{err: err}
+		return
+	}
 	ctx := context.Background()
 	conn, err := w.pool.Conn(ctx)
 	if err == nil {
@@ -129,11 +134,19 @@ func (w *writer) batch(first *job) {
 			fine = append(fine, j)
 		}
 	}
-	if _, err = conn.ExecContext(ctx, "COMMIT"); err != nil {
+	answer(fine, w.commit(ctx, conn))
+}
+
+// commit ends the transaction of a batch. When a file of the database was lost meanwhile, it is unknown which file has the change.
+func (w *writer) commit(ctx context.Context, conn *sql.Conn) error {
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		w.undo(ctx, conn)
-		err = fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
 	}
-	answer(fine, err)
+	if err := w.guard.check(); err != nil {
+		return unknownOutcome("the database's file was lost during COMMIT", err)
+	}
+	return nil
 }
 
 // next takes a waiting job into a batch that has served some already, nil when nobody waits or the batch is full.

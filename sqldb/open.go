@@ -6,9 +6,12 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -94,40 +98,85 @@ func (db *DB) openSQLite(ctx context.Context, a address) error {
 	}
 	pragmas := url.Values{"_busy_timeout": {"5000"}, "_foreign_keys": {"0"}, "_error_rc": {"1"}}
 	if a.database == "" || a.database == ":memory:" {
-		pool, err := sqlitePool("file::memory:?"+pragmas.Encode(), 1)
+		pool, err := sqlitePool("file::memory:?"+pragmas.Encode(), 1, nil)
 		if err != nil {
 			return err
 		}
-		db.pool, db.writer = pool, newWriter(pool)
+		db.pool, db.writer = pool, newWriter(pool, nil)
 		return nil
+	}
+	return db.openSQLiteFile(ctx, a, pragmas)
+}
+
+// openSQLiteFile opens a database that is a file, creates it if need be, and guards its files from then on.
+func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values) error {
+	path, err := filepath.Abs(a.database)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "sqldb.Open", err)
+	}
+	if db.Narrowed, err = prepareFiles(path); err != nil {
+		return err
 	}
 	pragmas.Set("_journal_mode", "WAL")
 	pragmas.Set("_synchronous", "FULL")
-	file := "file:" + (&url.URL{Path: a.database}).EscapedPath() + "?"
-	write, err := sqlitePool(file+pragmas.Encode(), 1)
+	pragmas.Set("mode", "rw") // no connection creates a file: one that is missing later was lost
+	file := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
+	g := newGuard(path)
+	write, err := sqlitePool(file+pragmas.Encode(), 1, g)
 	if err != nil {
 		return err
 	}
-	if err := write.PingContext(ctx); err != nil { // first, for it may create the file and turn WAL on
+	// First, for it may turn WAL on; and a read makes it open the log.
+	if err := write.QueryRowContext(ctx, "PRAGMA schema_version").Scan(new(int)); err != nil {
 		write.Close()
 		return a.closed(err)
 	}
-	pragmas.Set("_query_only", "1")
-	read, err := sqlitePool(file+pragmas.Encode(), readConns)
-	if err != nil {
-		write.Close()
-		return err
+	if err := g.learn(); err != nil {
+		return errors.Join(err, write.Close())
 	}
-	db.pool, db.writer = read, newWriter(write)
+	pragmas.Set("_query_only", "1")
+	read, err := sqlitePool(file+pragmas.Encode(), readConns+1, g)
+	if err == nil {
+		db.anchor, err = read.Conn(ctx)
+	}
+	if err != nil {
+		return errors.Join(a.closed(err), write.Close())
+	}
+	db.pool, db.writer, db.guard = read, newWriter(write, g), g
+	g.watch(guardInterval, db.rescue)
 	return nil
 }
 
-func sqlitePool(dsn string, conns int) (*sql.DB, error) {
+// prepareFiles creates the file of a database that is new, and takes the rights of other users from the files of one that is there. It returns
+// the paths of those that had some.
+func prepareFiles(path string) (narrowed []string, err error) {
+	if err := checkSaved(path); err != nil {
+		return nil, err
+	}
+	if err := createPrivate(path); !errors.Is(err, fs.ErrExist) {
+		return nil, nil // it is new; or it cannot be made, and SQLite says why
+	}
+	for _, file := range []string{path, path + "-wal", path + "-shm"} {
+		if _, err := os.Stat(file); err != nil {
+			continue
+		}
+		changed, err := datafile.Narrow(file)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			narrowed = append(narrowed, file)
+		}
+	}
+	return narrowed, nil
+}
+
+func sqlitePool(dsn string, conns int, g *guard) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
 	}
-	pool := sql.OpenDB(keeping{connector})
+	pool := sql.OpenDB(keeping{connector, g})
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
 	return pool, nil

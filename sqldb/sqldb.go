@@ -40,12 +40,38 @@ const (
 
 // DB is an open database. It is safe for concurrent use; Close it when done.
 type DB struct {
-	Dialect Dialect
+	Dialect  Dialect
+	Narrowed []string // files of an SQLite database that other users could read or write until Open took these rights away
 
 	pool   *sql.DB // reads; on MySQL and PostgreSQL writes too
 	writer *writer // SQLite only: the one connection that writes
 	jitter func(time.Duration) time.Duration
+
+	guard  *guard    // of an SQLite database's files; nil: it has none
+	anchor *sql.Conn // stays open as long as the database: SQLite deletes the log with its last connection
 }
+
+// Lost returns a channel that is closed when a file of an SQLite database was deleted, moved or replaced, and its content has been saved as
+// far as possible. From a moment before that, all transactions fail. Nil, which is never closed, for other databases.
+func (db *DB) Lost() <-chan struct{} {
+	if db.guard == nil {
+		return nil
+	}
+	return db.guard.done
+}
+
+// Loss returns why Lost was closed, where the content is now and what the operator must do; nil when Lost is not closed.
+func (db *DB) Loss() error {
+	select {
+	case <-db.Lost():
+		return db.guard.loss
+	default:
+		return nil
+	}
+}
+
+// Available returns nil, or an error of kind Unavailable when the database has lost a file and no transaction can succeed any more.
+func (db *DB) Available() error { return db.guard.lost() }
 
 // Write runs fn in one transaction and returns nil only after its COMMIT succeeded.
 //
@@ -70,6 +96,9 @@ func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) e
 
 // Read runs fn on one consistent snapshot of the database and writes nothing; fn may run more than once.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
+	if err := db.Available(); err != nil {
+		return err
+	}
 	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, db.options(true), fn) })
 }
 
@@ -106,9 +135,13 @@ func (db *DB) Ping(ctx context.Context) error {
 
 // Close lets running transactions finish, refuses new ones and closes the connections.
 func (db *DB) Close() error {
+	db.guard.close()
 	var err error
 	if db.writer != nil {
 		err = db.writer.close()
+	}
+	if db.anchor != nil {
+		_ = db.anchor.Close() // fails only when it is closed already
 	}
 	return fault.Wrap(fault.Internal, "sqldb.Close", errors.Join(err, db.pool.Close()))
 }
@@ -235,10 +268,15 @@ func committed(err error) error {
 		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
 	}
 	if lost(err) || halfway(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
-			"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err).WithCode(CodeUnknown)}
+		return unknownOutcome("the connection broke during COMMIT", err)
 	}
 	return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+}
+
+// unknownOutcome is the error of a COMMIT that may have been carried out or not.
+func unknownOutcome(what string, err error) error {
+	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
+		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
 }
 
 // randomly spreads a pause over half to one and a half of its length, so that losers do not meet again.

@@ -202,8 +202,8 @@ func New(o Options) (*Agent, error) {
 }
 
 // Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs once.
-// Faults: Conflict when another agent has the journal or the host's name on this machine, when the journal was written on another machine, or
-// when, as compute says, another agent serves the host; Invalid when what the configuration says cannot be
+// Faults: Unavailable when the journal is lost; Conflict when another agent has the journal or the host's name on this machine, when the
+// journal was written on another machine, or when, as compute says, another agent serves the host; Invalid when what the configuration says cannot be
 // reported; those of the hypervisor and of Placement, but not Unavailable, which is waited out.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := a.checkSys(); err != nil {
@@ -232,10 +232,12 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.log.Warn("hypervisor start failed", "error", err)
 		}
 	}
+	ctx, unwatch := watched(ctx, j)
+	defer unwatch()
 	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
 	for _, step := range []func(context.Context) error{a.writeStart, a.admit, a.start, a.firstReport} {
 		if err := step(ctx); ctx.Err() != nil {
-			return nil
+			return j.Loss()
 		} else if err != nil {
 			return err
 		}
@@ -245,7 +247,21 @@ func (a *Agent) Run(ctx context.Context) error {
 		all.Go(func() { part(ctx) })
 	}
 	all.Wait()
-	return nil
+	return j.Loss()
+}
+
+// watched returns a context that also ends when the journal is lost; unwatch ends the watch of its files.
+func watched(ctx context.Context, j *journal.Journal) (watching context.Context, unwatch func()) {
+	watching, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		j.Watch(watching)
+		cancel()
+	})
+	return watching, func() {
+		cancel()
+		watch.Wait()
+	}
 }
 
 // stop closes the journal. Nothing of the agent runs any more.

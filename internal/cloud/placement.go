@@ -18,7 +18,6 @@ import (
 	"github.com/openberth/berth/placement/server"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/policy"
-	"github.com/openberth/berth/sqldb"
 )
 
 // PlacementSettings are what placement.conf says beside the database: [placement], [cors], [oslo_policy].
@@ -223,7 +222,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	if err != nil {
 		return nil, err
 	}
-	db, err := sqldb.Open(ctx, url)
+	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
 	}
@@ -250,10 +249,10 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { srv.Run(following) })
-	return &House{Handler: srv, Close: sync.OnceValue(func() error {
+	return &House{Handler: srv, Lost: db.Lost(), Close: sync.OnceValue(func() error {
 		stop()
 		work.Wait()
-		return db.Close()
+		return closeDatabase(db, log)
 	})}, nil
 }
 
