@@ -60,12 +60,19 @@ type Store interface {
 	Forget(ctx context.Context, host string) error
 }
 
+// Lease says whether this process may act for its servers outside of its database; *store.Lease is one.
+type Lease interface {
+	Check() error                                                              // nil: yes; else fault.Unavailable
+	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) // bound ends with the lease at the latest
+}
+
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
 type Conductor struct {
 	Log  *slog.Logger // where to say what nobody is told otherwise; never nil
 	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
 
 	Providers Providers // for HostForget alone
+	Lease     Lease     // nil: no other process can take the database
 
 	burying sync.Mutex // held while servers are told of dead hosts, so that none is told so of one that is so no more
 

@@ -31,6 +31,11 @@ const mostNamed = 5
 // reports, a server stands there or has left something there, or anybody holds something of its providers.
 func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept []string, err error) {
 	const op = "conduct.HostForget"
+	ctx, stop, err := c.leased(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer stop()
 	host, err := c.store.Host(ctx, name)
 	if err != nil {
 		return nil, nil, err

@@ -18,6 +18,11 @@ import (
 
 // perform does one step. An error means that it is to be done again later.
 func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
+	ctx, stop, err := c.leased(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
 	switch step {
 	case lifecycle.Schedule:
 		return c.schedule(ctx, s)
@@ -35,6 +40,18 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 		return c.release(ctx, s)
 	}
 	return nil, fault.New(fault.Internal, "conduct.perform", "nobody knows how to %q", step)
+}
+
+// leased returns a context for calls of other services: it ends with the lease. The fault is Unavailable when the lease has ended already.
+func (c *Conductor) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
+	if c.Lease == nil {
+		return ctx, func() {}, nil
+	}
+	if err := c.Lease.Check(); err != nil {
+		return nil, nil, err
+	}
+	bound, stop = c.Lease.Bind(ctx)
+	return bound, stop, nil
 }
 
 // schedule asks Placement and chooses.
