@@ -38,6 +38,7 @@ type Placement interface {
 	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
 
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
 	Inventories(ctx context.Context, id provider.ID) (placement.Stock, error)
 	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
 	Reshape(ctx context.Context, r placement.Reshape) error
@@ -54,6 +55,7 @@ type Store interface {
 	Purge(ctx context.Context, before time.Time, keep int) error
 	Owner(ctx context.Context, consumer string) (string, error)
 	Staying(ctx context.Context, host string) ([]string, error)
+	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
 	Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Dead(ctx context.Context) ([]string, error)
@@ -80,6 +82,7 @@ type Conductor struct {
 	placement Placement
 	runner    *saga.Runner[lifecycle.Server, lifecycle.Event, lifecycle.Step]
 	started   time.Time // no agent could report to us before
+	audits    *auditor
 
 	now   func() time.Time
 	pause func(ctx context.Context, attempt int) // before a claim is written anew
@@ -87,7 +90,7 @@ type Conductor struct {
 
 // New makes a conductor. It does nothing by itself before Run.
 func New(store Store, placement Placement) *Conductor {
-	c := &Conductor{Log: slog.Default(), store: store, placement: placement, started: time.Now(), now: time.Now, pause: pause}
+	c := &Conductor{Log: slog.Default(), store: store, placement: placement, started: time.Now(), audits: newAuditor(), now: time.Now, pause: pause}
 	c.runner = saga.New(store, saga.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
@@ -124,6 +127,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	purging.Go(func() {
 		c.regularly(ctx, purgeEvery, "forget deleted servers", func() error { return c.store.Purge(ctx, c.now().Add(-keepFor), keepMost) })
 	})
+	purging.Go(func() { c.auditReported(ctx) })
 	purging.Go(func() { c.regularly(ctx, buryEvery, "look after dead hosts", func() error { return c.bury(ctx) }) })
 	return fault.Wrap(fault.Unavailable, "conduct.Run", c.runner.Run(ctx))
 }

@@ -71,7 +71,11 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 			return removed, kept, err
 		}
 	}
-	return removed, kept, c.store.Forget(ctx, name)
+	if err := c.store.Forget(ctx, name); err != nil {
+		return removed, kept, err
+	}
+	c.audits.forget(name)
+	return removed, kept, nil
 }
 
 // standing names the servers that stand on a host or have left something there.
