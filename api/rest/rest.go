@@ -121,6 +121,9 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without method and address, which stand before it
 		}
+		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing was sent
+			return nil, fault.Wrap("", op, err)
+		}
 		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
 	}
 	return resp, nil

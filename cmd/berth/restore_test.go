@@ -31,21 +31,6 @@ func guestsIn(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// conditions are those of a host, joined.
-func (f *fleet) conditions(host string) string {
-	f.t.Helper()
-	list, err := f.compute.hosts().Hosts(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for _, h := range list {
-		if h.Host == host {
-			return strings.Join(h.Conditions, "\n")
-		}
-	}
-	return ""
-}
-
 // saying waits for a condition of a host.
 func (f *fleet) saying(host, text string) {
 	f.t.Helper()

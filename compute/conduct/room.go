@@ -31,12 +31,18 @@ func (c *Conductor) give(ctx context.Context, all map[resource.ConsumerID]placem
 	if !refused(err) || fault.Is(err, fault.Forbidden) {
 		return err
 	}
-	before, wide, unread := c.widen(ctx, moves)
+	return c.giveWithRoom(ctx, all, moves, nil, err)
+}
+
+// giveWithRoom writes all, with room for what is moved and for what is added to that on the same providers. refusal is what Placement has said
+// without room; it is returned where room does not help.
+func (c *Conductor) giveWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.Held, moves, added resource.Allocation, refusal error) error {
+	before, wide, unread := c.widen(ctx, moves, added)
 	if unread != nil {
 		return unread
 	}
 	if len(wide) == 0 {
-		return err // it is not for want of room
+		return refusal // it is not for want of room
 	}
 	if err := c.placement.Reshape(ctx, placement.Reshape{Inventories: wide, Allocations: all}); err != nil {
 		return err
@@ -49,8 +55,8 @@ func (c *Conductor) give(ctx context.Context, all map[resource.ConsumerID]placem
 	return nil
 }
 
-// widen finds the providers of an allocation that have less room than is held of them: as they are, and as they have just enough.
-func (c *Conductor) widen(ctx context.Context, moves resource.Allocation) (before, wide map[provider.ID]placement.Stock, err error) {
+// widen finds the providers of an allocation that have less room than is held of them and added to that: as they are, and as they have just enough.
+func (c *Conductor) widen(ctx context.Context, moves, added resource.Allocation) (before, wide map[provider.ID]placement.Stock, err error) {
 	before, wide = map[provider.ID]placement.Stock{}, map[provider.ID]placement.Stock{}
 	for _, id := range slices.Sorted(maps.Keys(moves)) {
 		stock, err := c.placement.Inventories(ctx, id)
@@ -64,7 +70,7 @@ func (c *Conductor) widen(ctx context.Context, moves resource.Allocation) (befor
 		next := maps.Clone(stock.Inventories)
 		for class, amount := range moves[id] {
 			if inv, has := next[class]; has {
-				next[class] = inv.Widened(used[class], amount)
+				next[class] = inv.Widened(used[class]+added[id][class], amount)
 			}
 		}
 		if !maps.Equal(next, stock.Inventories) {

@@ -23,6 +23,19 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 			return nil, err
 		}
 	}
+	ctx, stop, err := c.leased(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	event, err := c.step(ctx, s, step)
+	if step != lifecycle.Muster { // which asks Placement nothing
+		c.suspect(err)
+	}
+	return event, err
+}
+
+func (c *Conductor) step(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
 	switch step {
 	case lifecycle.Schedule:
 		return c.schedule(ctx, s)
@@ -40,6 +53,18 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 		return c.release(ctx, s)
 	}
 	return nil, fault.New(fault.Internal, "conduct.perform", "nobody knows how to %q", step)
+}
+
+// leased returns a context for calls of other services: it ends with the lease. The fault is Unavailable when the lease has ended already.
+func (c *Conductor) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
+	if c.Lease == nil {
+		return ctx, func() {}, nil
+	}
+	if err := c.Lease.Check(); err != nil {
+		return nil, nil, err
+	}
+	bound, stop = c.Lease.Bind(ctx)
+	return bound, stop, nil
 }
 
 // schedule asks Placement and chooses.
@@ -76,13 +101,46 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 	if s.Move != nil {
 		picture.Only = s.Move.To
 	}
-	choices, refusals := schedule.Choose(picture, s.Requests, seed(s))
+	choices, refusals, err := c.choose(ctx, picture, s)
+	if err != nil {
+		return nil, err
+	}
 	why, falls := schedule.Summarise(refusals), schedule.Falls(refusals)
 	if len(choices) == 0 {
 		// The reports are younger than the candidates: a device may be taken now, and another, not offered then, be free.
 		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why, Again: true, Falls: falls}, nil
 	}
 	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, Falls: falls}, nil
+}
+
+// choose judges the candidates. The host of the best one is compared with Placement if that was not done since its last report: where Placement
+// lacks allocations, what it offers is not free. Hosts that were found to lack some are left out.
+func (c *Conductor) choose(ctx context.Context, picture schedule.Picture, s lifecycle.Server) ([]schedule.Choice, []schedule.Refusal, error) {
+	picture.Lacking = map[string]bool{}
+	for _, host := range picture.Hosts {
+		if lacks, _ := c.lacks(host); lacks {
+			picture.Lacking[host.Name] = true
+		}
+	}
+	for range mostAudited {
+		choices, refusals := schedule.Choose(picture, s.Requests, seed(s))
+		if len(choices) == 0 {
+			return nil, refusals, nil
+		}
+		host := picture.Hosts[choices[0].Root]
+		if _, known := c.lacks(host); known {
+			return choices, refusals, nil
+		}
+		lacks, err := c.auditRoot(ctx, host.Name, host.Provider)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !lacks {
+			return choices, refusals, nil
+		}
+		picture.Lacking[host.Name] = true
+	}
+	return nil, nil, fault.New(fault.Unavailable, "conduct.choose", "Placement lacks allocations on each of %d hosts that were compared; the others are compared next", mostAudited)
 }
 
 // ask is the question of a server. Of a move to one host only that host is asked about.
@@ -228,6 +286,14 @@ func (c *Conductor) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 		}
 		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
 			return lifecycle.Claimed{Try: s.Try}, nil
+		}
+		var lacks bool
+		if lacks, err = c.auditRoot(ctx, choice.Host, choice.Root); err != nil {
+			return claimFailed(s, err)
+		}
+		if lacks {
+			err = fault.New(fault.Conflict, "conduct.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
+			break
 		}
 		err = c.placement.PutAllocation(ctx, consumer, placement.Held{
 			Allocation: choice.Allocation, Mappings: choice.Mappings, Generation: held.Generation,

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,18 @@ func (l *ledger) Allocation(_ context.Context, id resource.ConsumerID) (placemen
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held[id], nil
+}
+
+func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[resource.ConsumerID]resource.Amounts{}
+	for consumer, held := range l.held {
+		if amounts := held.Allocation[id]; len(amounts) > 0 {
+			out[consumer] = amounts
+		}
+	}
+	return out, nil
 }
 
 func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held placement.Held) error {
@@ -410,9 +423,10 @@ type cloud struct {
 	ledger *ledger
 	agents *agents
 
-	again func() // called while somebody waits: begins the compute anew if it has crashed
-	mute  bool   // no host reports to a compute that starts
-	old   bool   // each compute runs for an hour already: agents that do not report are silent
+	again  func()      // called while somebody waits: begins the compute anew if it has crashed
+	others atomic.Bool // the test has written to the ledger by itself
+	mute   bool        // no host reports to a compute that starts
+	old    bool        // each compute runs for an hour already: agents that do not report are silent
 
 	mu   sync.Mutex
 	now  *Conductor
@@ -451,6 +465,7 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 			}
 		}
 	})
+	looking.Go(func() { c.auditing(quit) })
 	t.Cleanup(func() {
 		close(quit)
 		looking.Wait()
@@ -460,6 +475,28 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 		}
 	})
 	return c
+}
+
+// auditing compares all hosts with the ledger again and again: whatever is on its way, nothing is missing and nobody is where he does not belong,
+// unless the test has seen to it.
+func (c *cloud) auditing(quit <-chan struct{}) {
+	for {
+		select {
+		case <-quit:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+		conductor := c.conductor()
+		for host := range c.agents.devices {
+			if conductor == nil || c.others.Load() {
+				continue
+			}
+			found, err := conductor.HostAudit(context.Background(), host)
+			if err == nil && !c.others.Load() && len(found.Missing)+len(found.Foreign) > 0 {
+				c.t.Errorf("an audit of %s finds %+v\n%s", host, found, c.trails())
+			}
+		}
+	}
 }
 
 // report is what the agent of a host says now.

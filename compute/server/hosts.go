@@ -48,6 +48,7 @@ func (s *server) putReport(c *call) error {
 	if err := s.Conductor.Report(c.r.Context(), known, from); err != nil {
 		return c.occupied(err)
 	}
+	s.Conductor.HostReported(known)
 	if err := s.settle(c.r.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
@@ -189,10 +190,7 @@ func (s *server) listHosts(c *call) error {
 	}
 	reports := make([]host.Report, 0, len(hosts))
 	for _, h := range hosts {
-		conditions := h.Conditions
-		if conditions == nil {
-			conditions = []string{}
-		}
+		conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
 		down := slices.Contains(dead, h.Name)
 		if down {
 			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back, `berth host forget %s` removes it)", h.Name, h.Name)}, conditions...)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -66,6 +67,10 @@ type Conductor interface {
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
+	HostReported(host schedule.Host)
+	HostConditions(host string) []string
+	HostAudit(ctx context.Context, host string) (conduct.Audit, error)
+	HostHeal(ctx context.Context, host string, oversubscribe bool) (conduct.Audit, error)
 }
 
 var _ Store = (*store.Store)(nil)
@@ -81,6 +86,7 @@ type Options struct {
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
 	Log            *slog.Logger           // slog.Default()
+	Lease          func() error           // why nothing may be sent to agents now; nil: nothing is against it
 	Stop           <-chan struct{}        // closed at shutdown, ends the streams of assignments; nil: never
 	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
 	Now            func() time.Time       // time.Now
@@ -155,6 +161,7 @@ func (s *server) routes() map[string]methods {
 		"/berth/v1/servers/{id}/why":                     {http.MethodGet: s.why},
 		"/berth/v1/hosts":                                {http.MethodGet: service(s.listHosts)},
 		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport), http.MethodDelete: admin(s.forgetHost)},
+		"/berth/v1/hosts/{host}/allocations":             {http.MethodGet: admin(s.hostAllocations), http.MethodPost: admin(s.healHost)},
 		"/berth/v1/hosts/{host}/down":                    {http.MethodPut: admin(s.hostDown), http.MethodDelete: admin(s.hostUp)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
 		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},

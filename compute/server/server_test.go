@@ -117,6 +117,30 @@ func (l *lives) HostForget(ctx context.Context, host string) (removed, kept []st
 	return nil, []string{"kept"}, l.store.Forget(ctx, host)
 }
 
+// HostReported notes nothing.
+func (l *lives) HostReported(schedule.Host) {}
+
+// HostConditions are those that an audit of the host "audited" has found.
+func (l *lives) HostConditions(host string) []string {
+	if host != "audited" {
+		return nil
+	}
+	return []string{"found by an audit"}
+}
+
+// HostAudit finds what the test wants.
+func (l *lives) HostAudit(_ context.Context, host string) (conduct.Audit, error) {
+	return conduct.Audit{Host: host, Missing: []conduct.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: resource.Allocation{rootID: {"VCPU": 2}}}},
+		Foreign: []conduct.Foreign{{Consumer: "x", Holds: resource.Allocation{rootID: {"VCPU": 1}}, Why: "unknown"}}}, nil
+}
+
+// HostHeal says that it has healed.
+func (l *lives) HostHeal(ctx context.Context, host string, oversubscribe bool) (conduct.Audit, error) {
+	a, err := l.HostAudit(ctx, host)
+	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", oversubscribe), true
+	return a, err
+}
+
 // house is a server on a database of its own, and clients of it.
 type house struct {
 	*testing.T

@@ -51,6 +51,17 @@ func next(t *testing.T, heard <-chan host.Assignments) host.Assignments {
 	return host.Assignments{}
 }
 
+// A compute whose lease has ended sends no line: what it has read may be old, and another compute have the database.
+func TestNoLineWithoutTheLease(t *testing.T) {
+	h := startWith(t, func(o *Options) {
+		o.Lease = func() error { return fault.New(fault.Unavailable, "", "the lease has ended") }
+	})
+	heard, _ := lines(t.Context(), h.hosts, "host1", 0)
+	for a := range heard {
+		t.Errorf("a line was sent: %+v", a)
+	}
+}
+
 func TestAHostHearsOfItsServers(t *testing.T) {
 	stop := make(chan struct{})
 	h := startWith(t, func(o *Options) { o.Heartbeat, o.Stop = time.Hour, stop })

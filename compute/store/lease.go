@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -29,7 +30,7 @@ func (h Holder) String() string {
 
 // Terms are how a lease is taken. Zero fields have the defaults.
 type Terms struct {
-	Life    time.Duration               // how long it lasts without being renewed: 6 s
+	Life    time.Duration               // how long it lasts without being renewed: 6 s. Its holder stops acting on it after two thirds of that
 	Renew   time.Duration               // how often it is renewed: 1 s
 	Look    time.Duration               // how often one who waits looks again: 100 ms
 	Take    time.Duration               // how long to wait for what the holder before has begun to write, which a machine without power leaves open: 20 s
@@ -40,17 +41,29 @@ type Terms struct {
 
 // Lease is the hold of one process on the database. Two that carried out the same servers' steps would do everything twice.
 type Lease struct {
-	db    *sqldb.DB
-	me    Holder
-	terms Terms
+	db     *sqldb.DB
+	me     Holder
+	terms  Terms
+	client *clientLease
 
 	once sync.Once
 	lost chan struct{} // closed after by is set
 	by   Holder
+
+	hanging atomic.Int32 // renewals that have not returned at the end of their time
+}
+
+// Check returns nil while this process may act for its servers outside of the database. The fault is Unavailable: the lease was not renewed in
+// time, so another process may have taken it, or is about to. Whoever sends something to another service checks immediately before.
+func (l *Lease) Check() error { return l.client.check() }
+
+// Bind returns a context that ends with ctx, and with the client's lease when that ends first. stop must be called when it is not needed any more.
+func (l *Lease) Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) {
+	return l.client.bind(ctx)
 }
 
 // fenced is the database as the store sees it. Once it is held, each transaction first sees that it still is, and by this process: one that was
-// stopped for so long that another has taken over neither changes anything here nor reads anything. A step that it had begun at Placement is held up there by generations alone.
+// stopped for so long that another has taken over neither changes anything here nor reads anything. What it does elsewhere is bounded by Lease.Check.
 type fenced struct {
 	db    *sqldb.DB
 	mu    sync.RWMutex
@@ -94,6 +107,7 @@ func (l *Lease) around(ctx context.Context, lock bool, fn func(*sqldb.Tx) error)
 func (l *Lease) lose(by Holder) error {
 	l.once.Do(func() {
 		l.by = by
+		l.client.end()
 		close(l.lost)
 	})
 	<-l.lost
@@ -106,6 +120,7 @@ func (l *Lease) lose(by Holder) error {
 func (s *Store) Hold(ctx context.Context, me Holder, terms Terms) (*Lease, error) {
 	const op = "Hold"
 	l := &Lease{db: s.db.db, me: me, terms: terms.filled(), lost: make(chan struct{})}
+	l.client = newClientLease(l.terms.Life - l.terms.Life/3)
 	if err := l.obtain(ctx); err != nil {
 		return nil, wrap(op, err)
 	}
@@ -124,11 +139,14 @@ func (l *Lease) obtain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		waits, patience, over := !since.IsZero(), l.terms.Life, now.expired
-		if l.terms.Alive(now.holder) && now.expiry != released { // and short of time, it seems
-			patience, over = 2*patience, false
+		// Not by the database's clock alone, which may have been set: after the time of a client's lease without a renewal nobody acts on it.
+		waits, patience, over := !since.IsZero(), l.terms.Life, now.expiry == released
+		if now.expired {
+			patience = l.client.term
 		}
-		// Not by the database's clock alone: it may have been set back.
+		if l.terms.Alive(now.holder) { // and short of time, it seems
+			patience = 2 * l.terms.Life
+		}
 		if over || l.terms.Dead(now.holder) || waits && time.Since(since) > patience {
 			took, err := l.take(ctx, now)
 			if err != nil || took {
@@ -166,19 +184,68 @@ func (l *Lease) Keep(ctx context.Context) error {
 		case <-tick.C:
 		}
 		// Whether it was renewed shows in what comes of it; that it is lost shows in l.lost.
-		_ = l.db.Write(ctx, l.around(ctx, true, func(tx *sqldb.Tx) error { return l.extend(ctx, tx) }))
+		_ = l.renew(ctx)
 	}
+}
+
+// mostHanging is how many renewals may hang on connections that were cut without a word, before no further one is tried.
+const mostHanging = 8
+
+// renew asks the database once for more time. It returns when the client's lease would have ended if this were the only renewal, also
+// when the database does not answer: the next one goes by another connection.
+func (l *Lease) renew(ctx context.Context) error {
+	if l.hanging.Load() >= mostHanging {
+		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", mostHanging)
+	}
+	var sent time.Time // of the last run of the function, which is the one that is committed
+	return l.within(ctx, max(l.client.term, l.terms.Renew), func(ctx context.Context) error {
+		err := l.db.Write(ctx, l.around(ctx, true, func(tx *sqldb.Tx) error {
+			sent = time.Now()
+			return l.extend(ctx, tx)
+		}))
+		if err == nil {
+			l.client.renewed(sent)
+		}
+		return err
+	})
+}
+
+// within calls do with a context that ends after the limit, and returns fault.Unavailable then even if do does not return: a COMMIT on a
+// connection that was cut without a word is not cancelled.
+func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	done := make(chan error, 1)
+	l.hanging.Add(1)
+	go func() {
+		defer cancel()
+		defer l.hanging.Add(-1)
+		done <- do(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(l.terms.Renew): // do has been told to end, and what it has begun is better not left alone
+	}
+	return fault.New(fault.Unavailable, "", "compute's database has not answered for %s; check it and the connection to it", limit)
 }
 
 // Release gives the database back, so that the next process need not wait. It is no error when another one has it.
 func (l *Lease) Release(ctx context.Context) error {
-	return wrap("Release", l.db.Write(ctx, func(tx *sqldb.Tx) error {
-		held, err := readHolder(ctx, tx, true)
-		if err != nil || held.Instance != l.me.Instance {
+	l.client.end()
+	return wrap("Release", l.within(ctx, l.terms.Life, func(ctx context.Context) error {
+		return l.db.Write(ctx, func(tx *sqldb.Tx) error {
+			held, err := readHolder(ctx, tx, true)
+			if err != nil || held.Instance != l.me.Instance {
+				return err
+			}
+			_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = ? WHERE one = 1`, released)
 			return err
-		}
-		_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = ? WHERE one = 1`, released)
-		return err
+		})
 	}))
 }
 
@@ -193,42 +260,58 @@ type sight struct {
 }
 
 // look reads who has the database.
-func (l *Lease) look(ctx context.Context) (out sight, err error) {
-	err = l.db.Read(ctx, func(tx *sqldb.Tx) error {
-		var now int64
-		if out.holder, err = readHolder(ctx, tx, false); err != nil {
+func (l *Lease) look(ctx context.Context) (sight, error) {
+	seen := make(chan sight, 1)
+	err := l.within(ctx, l.terms.Take, func(ctx context.Context) error {
+		var out sight
+		err := l.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+			var now int64
+			if out.holder, err = readHolder(ctx, tx, false); err != nil {
+				return err
+			}
+			err = tx.QueryRow(ctx, `SELECT expiry, `+clock(tx)+` FROM compute_lease WHERE one = 1`).Scan(&out.expiry, &now)
+			out.expired = out.expiry <= now
 			return err
-		}
-		err := tx.QueryRow(ctx, `SELECT expiry, `+clock(tx)+` FROM compute_lease WHERE one = 1`).Scan(&out.expiry, &now)
-		out.expired = out.expiry <= now
+		})
+		seen <- out
 		return err
 	})
-	return out, err
+	if err != nil {
+		return sight{}, err
+	}
+	return <-seen, nil
 }
 
 // take writes this process down as the holder, if all is as it was seen.
 func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
-	waiting, cancel := context.WithTimeout(ctx, l.terms.Take)
-	defer cancel()
-	err = l.db.Write(waiting, func(tx *sqldb.Tx) error { return l.put(waiting, tx, seen) })
+	began, sent := time.Now(), make(chan time.Time, 1)
+	err = l.within(ctx, l.terms.Take, func(ctx context.Context) error {
+		var last time.Time
+		err := l.db.Write(ctx, func(tx *sqldb.Tx) error { return l.put(ctx, tx, seen, &last) })
+		sent <- last
+		return err
+	})
 	switch {
 	case err == nil:
+		l.client.renewed(<-sent)
 		return true, nil
 	case errors.Is(err, errRenewed):
 		return false, nil
-	case waiting.Err() != nil && ctx.Err() == nil:
+	case time.Since(began) >= l.terms.Take && ctx.Err() == nil:
 		return false, fault.New(fault.Unavailable, "", "compute's database still waits for the end of what %s was writing; try again later, or end its connection to the database server: %w",
 			seen.holder, err)
 	}
 	return false, err
 }
 
-func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight) error {
+// put is the transaction of take. sent becomes the time from which the lease counts for this process.
+func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight, sent *time.Time) error {
 	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
 		l.me.Instance, l.me.Host, l.me.PID, l.me.Place, l.me.Birth, seen.holder.Instance)
 	if err := one(done, err, errRenewed); err != nil {
 		return err
 	}
+	*sent = time.Now()
 	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`, l.terms.Life.Microseconds(), seen.expiry)
 	return one(done, err, errRenewed)
 }
@@ -236,8 +319,9 @@ func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight) error {
 // errRenewed undoes a take: the holder has shown that it is alive, or another one was faster.
 var errRenewed = errors.New("the lease is not as it was seen")
 
+// extend gives the lease its life again. One that was given back stays so: a renewal may come late.
 func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
-	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1`, l.terms.Life.Microseconds())
+	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry <> ?`, l.terms.Life.Microseconds(), released)
 	return err
 }
 

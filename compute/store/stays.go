@@ -135,6 +135,17 @@ func (s *Store) Staying(ctx context.Context, host string) ([]string, error) {
 	return ids, wrap("Staying", err)
 }
 
+// OnHost reads the servers whose consumers may have something on a host, by id.
+func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, error) {
+	var list []lifecycle.Server
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		list, err = readServers(ctx, tx, ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`, host)
+		return err
+	})
+	return list, wrap("OnHost", err)
+}
+
 // Kin lists the servers of one request, whose ids begin alike, the deleted ones too.
 func (s *Store) Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error) {
 	var list []lifecycle.Server

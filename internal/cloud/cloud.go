@@ -62,11 +62,11 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 		stop()
 		return nil, errors.Join(err, held.close(), db.Close())
 	}
-	client := api.NewClient(placementURL, road, serviceToken)
+	client := api.NewClient(placementURL, rest.Guard(road, held.lease.Check), serviceToken)
 	conductor := conduct.New(st, client)
-	conductor.Log, conductor.Pack, conductor.Providers = log, s.Own.CPUs.Pack, client
+	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.Own.CPUs.Pack, client, held.lease
 	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
-		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done()})
+		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done(), Lease: held.lease.Check})
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
 		return nil, errors.Join(err, held.close(), db.Close())

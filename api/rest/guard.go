@@ -1,0 +1,67 @@
+package rest
+
+import (
+	"context"
+	"net"
+	"net/http"
+)
+
+// Guard returns a client that calls check immediately before it sends anything, and fails with check's error instead of sending. Over sockets
+// check is called before each write to a connection, so that a request that waited for its connection, or whose process was stopped meanwhile,
+// is refused too. A nil client means one with a timeout of one minute, as in Client.
+func Guard(client *http.Client, check func() error) *http.Client {
+	if client == nil {
+		client = defaultHTTP
+	}
+	guarded := *client
+	through := client.Transport
+	if through == nil {
+		through = http.DefaultTransport
+	}
+	if t, ok := through.(*http.Transport); ok {
+		own := t.Clone()
+		dial := own.DialContext
+		if dial == nil {
+			dial = new(net.Dialer).DialContext
+		}
+		own.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return guardedConn{conn, check}, nil
+		}
+		through = own
+	}
+	guarded.Transport = guardedTransport{through, check}
+	return &guarded
+}
+
+type guardedTransport struct {
+	http.RoundTripper
+	check func() error
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := t.check(); err != nil {
+		if r.Body != nil {
+			r.Body.Close() // as the interface demands
+		}
+		return nil, err
+	}
+	return t.RoundTripper.RoundTrip(r)
+}
+
+type guardedConn struct {
+	net.Conn
+	check func() error
+}
+
+// Write implements net.Conn.
+func (c guardedConn) Write(p []byte) (int, error) {
+	if err := c.check(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}

@@ -1,0 +1,50 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/resource"
+)
+
+// hostAllocations is GET /berth/v1/hosts/{host}/allocations: how Placement differs from compute's records of a host.
+func (s *server) hostAllocations(c *call) error {
+	found, err := s.Conductor.HostAudit(c.r.Context(), c.r.PathValue("host"))
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, s.writeAudit(found))
+}
+
+// healHost is POST /berth/v1/hosts/{host}/allocations: what Placement lacks of the servers on a host is written.
+func (s *server) healHost(c *call) error {
+	var body host.Heal
+	if err := c.read(maxBody, &body); err != nil {
+		return err
+	}
+	found, err := s.Conductor.HostHeal(c.r.Context(), c.r.PathValue("host"), body.Oversubscribe)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, s.writeAudit(found))
+}
+
+func (s *server) writeAudit(a conduct.Audit) host.Allocations {
+	out := host.Allocations{Host: a.Host, Missing: []host.Missing{}, Foreign: []host.Foreign{}, Conditions: append([]string{}, s.Conductor.HostConditions(a.Host)...)}
+	for _, m := range a.Missing {
+		out.Missing = append(out.Missing, host.Missing{Server: m.Server, Name: m.Name, Consumer: m.Consumer, Lacks: writeAllocation(m.Lacks), Outcome: m.Outcome, Healed: m.Healed})
+	}
+	for _, f := range a.Foreign {
+		out.Foreign = append(out.Foreign, host.Foreign{Consumer: f.Consumer, Holds: writeAllocation(f.Holds), Why: f.Why})
+	}
+	return out
+}
+
+func writeAllocation(a resource.Allocation) map[string]map[string]int {
+	out := map[string]map[string]int{}
+	for id, of := range a {
+		out[string(id)] = amounts(of)
+	}
+	return out
+}
