@@ -256,7 +256,7 @@ func (g galera) killed(t *testing.T) {
 	clients := make([]*client, 2*len(stores))
 	var all sync.WaitGroup
 	for i := range clients {
-		c := &client{store: stores[i%len(stores)], first: 1000 * (i + 1), held: map[int]bool{}, unsure: map[int]bool{}}
+		c := &client{store: stores[i%len(stores)], first: 1_000_000 * (i + 1), held: map[int]bool{}, unsure: map[int]bool{}}
 		clients[i] = c
 		all.Go(func() { c.run(t, stop) })
 	}
