@@ -228,17 +228,17 @@ func absent(op string, err error) error {
 	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; nothing was changed, try again later: %w", err)
 }
 
-// committed gives an error of COMMIT its kind: what was not even sent may be repeated, a clear refusal keeps its cause, and silence means
-// nobody knows.
+// committed gives an error of COMMIT its kind. A COMMIT that was not sent may be repeated. A refusal by the server is certain and keeps its
+// cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
 func committed(err error) error {
-	if errors.Is(err, driver.ErrBadConn) {
+	switch {
+	case errors.Is(err, driver.ErrBadConn):
 		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+	case refusedCommit(err):
+		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
 	}
-	if lost(err) || halfway(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
-			"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err).WithCode(CodeUnknown)}
-	}
-	return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
+		"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err).WithCode(CodeUnknown)}
 }
 
 // randomly spreads a pause over half to one and a half of its length, so that losers do not meet again.
