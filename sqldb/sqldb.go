@@ -53,13 +53,17 @@ type DB struct {
 // up (IsRetryable), or for which fn returned Retry(err), is run again after a short random pause, at
 // most 10 times; then the error is a fault Unavailable, or the err inside Retry. A connection lost during
 // COMMIT is never repeated: the fault Unavailable says that the outcome is unknown.
-// fn must not call Write or Read of the same DB, and must not keep tx.
+// fn must not call Write or Read of the same DB, and must not keep tx. On SQLite a Write inside the function of a Write would wait for
+// itself: it returns the fault Internal instead.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.WriteUpTo(ctx, maxAttempts, fn)
 }
 
 // WriteUpTo is Write with another number of attempts; below 1 it is 1.
 func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) error {
+	if err := db.alone("sqldb.Write"); err != nil {
+		return err
+	}
 	return db.repeat(ctx, "sqldb.Write", attempts, func() error {
 		if db.writer != nil {
 			return db.writer.write(ctx, fn)
@@ -70,6 +74,9 @@ func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) e
 
 // Read runs fn on one consistent snapshot of the database and writes nothing; fn may run more than once.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
+	if err := db.alone("sqldb.Read"); err != nil {
+		return err
+	}
 	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, db.options(true), fn) })
 }
 
