@@ -66,6 +66,14 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	}
 	select {
 	case w.jobs <- j:
+		return j.run(fn)
+	default: // others write, or the caller itself does
+	}
+	if within(runsBatched) {
+		return nested("sqldb.Write")
+	}
+	select {
+	case w.jobs <- j:
 	case <-ctx.Done():
 		return fault.Wrap(fault.Unavailable, "sqldb.Write", context.Cause(ctx))
 	case <-w.quit:

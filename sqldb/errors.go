@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -213,8 +214,15 @@ func IsExisting(err error) bool {
 	return ok && e.Code == "42P07" // duplicate_table
 }
 
-// halfway reports whether a COMMIT ended in the middle: a Galera node that lost its cluster meanwhile says so.
+// refusedCommit reports whether err says that the server has rolled the transaction back instead of committing it.
+func refusedCommit(err error) bool {
+	return errors.Is(err, pgx.ErrTxCommitRollback) || answered(err) && !lost(err) && !halfway(err)
+}
+
+// halfway reports whether a COMMIT was interrupted at a moment that the server does not name: by the loss of a Galera node's cluster, by KILL or
+// by a time limit for statements.
 func halfway(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && e.Number == 1180 // ER_ERROR_DURING_COMMIT
+	// ER_ERROR_DURING_COMMIT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT
+	return ok && (e.Number == 1180 || e.Number == 1317 || e.Number == 1969)
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/openberth/berth/fault"
@@ -120,6 +124,8 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{maria(1213), true, false, false},         // deadlock; a lost certification on Galera, also at COMMIT
 		{maria(1180), false, true, false},         // the node lost its cluster while it committed
+		{maria(1317), false, true, false},         // KILL QUERY
+		{maria(1969), false, true, false},         // max_statement_time
 		{maria(1047), false, true, true},          // and after that it takes no more statements
 		{maria(1053), false, true, true},          // shutdown
 		{maria(1062), false, false, false},        // a clear refusal
@@ -129,6 +135,11 @@ func TestOutcomes(t *testing.T) {
 		{mysql.ErrInvalidConn, false, true, true}, // silence
 		{pgconn.ErrConnClosed, false, true, true}, // pgx, after silence
 		{context.Canceled, false, true, false},
+		{mysql.ErrMalformPkt, false, true, false},
+		{pgx.ErrTxCommitRollback, false, false, false},                              // the server's answer to COMMIT was ROLLBACK
+		{&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, false, true, false},      // TCP gave the server up
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false, true, false}, // a read timeout
+		{fmt.Errorf("write failed: %w", &net.OpError{Op: "write", Err: syscall.EHOSTUNREACH}), false, true, false}, // some bytes may be sent
 		{driver.ErrBadConn, true, false, true}, // by its contract: COMMIT was not sent
 	} {
 		err := committed(c.err)

@@ -79,13 +79,17 @@ func (db *DB) Available() error { return db.guard.lost() }
 // up (IsRetryable), or for which fn returned Retry(err), is run again after a short random pause, at
 // most 10 times; then the error is a fault Unavailable, or the err inside Retry. A connection lost during
 // COMMIT is never repeated: the fault Unavailable says that the outcome is unknown.
-// fn must not call Write or Read of the same DB, and must not keep tx.
+// fn must not call Write or Read of the same DB, and must not keep tx. On SQLite a Write inside the function of a Write would wait for
+// itself: it returns the fault Internal instead.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.WriteUpTo(ctx, maxAttempts, fn)
 }
 
 // WriteUpTo is Write with another number of attempts; below 1 it is 1.
 func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) error {
+	if err := db.alone("sqldb.Write"); err != nil {
+		return err
+	}
 	return db.repeat(ctx, "sqldb.Write", attempts, func() error {
 		if db.writer != nil {
 			return db.writer.write(ctx, fn)
@@ -97,6 +101,9 @@ func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) e
 // Read runs fn on one consistent snapshot of the database and writes nothing; fn may run more than once.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if err := db.Available(); err != nil {
+		return err
+	}
+	if err := db.alone("sqldb.Read"); err != nil {
 		return err
 	}
 	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, db.options(true), fn) })
@@ -261,16 +268,16 @@ func absent(op string, err error) error {
 	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; nothing was changed, try again later: %w", err)
 }
 
-// committed gives an error of COMMIT its kind: what was not even sent may be repeated, a clear refusal keeps its cause, and silence means
-// nobody knows.
+// committed gives an error of COMMIT its kind. A COMMIT that was not sent may be repeated. A refusal by the server is certain and keeps its
+// cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
 func committed(err error) error {
-	if errors.Is(err, driver.ErrBadConn) {
+	switch {
+	case errors.Is(err, driver.ErrBadConn):
 		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+	case refusedCommit(err):
+		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
 	}
-	if lost(err) || halfway(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return unknownOutcome("the connection broke during COMMIT", err)
-	}
-	return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+	return unknownOutcome("the connection broke during COMMIT", err)
 }
 
 // unknownOutcome is the error of a COMMIT that may have been carried out or not.

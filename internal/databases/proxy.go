@@ -68,6 +68,13 @@ func (p *Proxy) Turn(target string) {
 	p.target = target
 }
 
+// Target is the server that new connections lead to.
+func (p *Proxy) Target() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
 // Mend gives up the cuts that were planned and not made.
 func (p *Proxy) Mend() {
 	p.mu.Lock()
