@@ -46,7 +46,8 @@ func Listen(flag, address string, noauth bool) (net.Listener, error) {
 			"%s %s is not a loopback address, and with auth_strategy = noauth2 anybody who reaches it is admin; listen on 127.0.0.1 or [::1]", flag, address)
 	}
 	// Listen on what was looked at: a name could resolve to something else the second time.
-	l, err := net.Listen("tcp", resolved.String())
+	config := net.ListenConfig{Control: noticeSilence}
+	l, err := config.Listen(context.Background(), "tcp", resolved.String())
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot listen on %s: %w; another process may have it, choose another with %s", address, err, flag)
 	}
