@@ -115,12 +115,26 @@ func (m *maker) mendable(s share) bool {
 			return false
 		}
 	}
+	if !m.placedHere(hold) && len(hold.Allocation) > 0 {
+		m.note("%s holds %d %s of %s, and all that Placement has of it is on other hosts: its share is not written", s.consumer, s.n, s.class, name)
+		return false
+	}
 	if len(hold.Allocation) == 0 {
 		m.note("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices",
 			s.consumer, s.n, s.class, name)
 		return false
 	}
 	return true
+}
+
+// placedHere reports whether Placement has anything of a consumer on this host.
+func (m *maker) placedHere(hold Hold) bool {
+	for id := range hold.Allocation {
+		if _, here := m.actual.ByID(id); here {
+			return true
+		}
+	}
+	return false
 }
 
 // widen makes room for a share where what is reserved (a device for one-time use that has been used) or a shrunk total leaves none. The

@@ -174,7 +174,6 @@ func (a *Agent) end(ctx context.Context, want host.Server, g host.Guest) error {
 	defer a.mu.Unlock()
 	a.acked[want.ID] = fate{want: want, phase: g.Phase}
 	a.confirmed[want.ID] = want
-	delete(a.fresh, want.ID)
 	return nil
 }
 

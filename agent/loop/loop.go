@@ -107,6 +107,7 @@ type Agent struct {
 	instance   string           // of this agent, as the journal has it or shall have it
 	startID    string           // of this process
 	startIDs   []string         // of this process and of those before it that compute has not acknowledged
+	epochRead  string           // of the last line, whether it was followed or not
 	behind     string           // why compute's assignments are not followed; empty: they are
 	starts     int64            // how often an agent of this journal has begun, as the journal has it or shall have it
 	words      int64            // how much has been said of guests since

@@ -183,12 +183,12 @@ func (o *office) stream(w http.ResponseWriter, r *http.Request) {
 	o.mu.Lock()
 	o.streams++
 	o.mu.Unlock()
-	since := r.URL.Query().Get("since")
+	since, epoch := r.URL.Query().Get("since"), r.URL.Query().Get("epoch_id")
 	for first := true; ; first = false {
 		o.mu.Lock()
 		line, changed, cut, mute := o.line, o.changed, o.cut, o.mute
 		o.mu.Unlock()
-		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision)) {
+		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision) && epoch == line.EpochID) {
 			data, err := json.Marshal(line)
 			if err != nil {
 				o.t.Error(err)

@@ -173,6 +173,26 @@ func TestOlderAssignments(t *testing.T) {
 	})
 }
 
+// A compute that starts again gets a report at once: it waits for one before it goes on with what it was doing.
+func TestReportToAComputeThatStartsAgain(t *testing.T) {
+	story(t, "at once", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.office.assign(w.want("s1"))
+		w.untilPhase(host.Running, "s1")
+		time.Sleep(10 * time.Second)
+		reports := w.office.count(&w.office.reports)
+		w.office.mu.Lock()
+		w.office.line.Epoch, w.office.line.EpochID = 1, "e1"
+		w.office.mu.Unlock()
+		w.office.endStreams()
+		time.Sleep(time.Second)
+		if now := w.office.count(&w.office.reports); now == reports {
+			t.Error("no report within a second")
+		}
+		must(t, stop())
+	})
+}
+
 // A start of an agent names itself, and those before it that compute has not acknowledged.
 func TestStarts(t *testing.T) {
 	story(t, "each start has an id of its own and names the one before", func(t *testing.T, w *world) {

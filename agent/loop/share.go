@@ -30,10 +30,10 @@ const secondLook = 5 * time.Second
 // confirmed, and that has just claimed its devices, when no move can be under way, or that lacked it at two looks under the same entry of
 // the assignments, with a line between them. The other servers of the host may come and go meanwhile. An agent that reads no assignments
 // any more writes nothing: what it knows may be long over, and the share that is missing another host's.
-func (a *Agent) standing() func(resource.ConsumerID) heal.Standing {
+func (a *Agent) standing(fresh map[string]bool) func(resource.ConsumerID) heal.Standing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l, was, fresh, confirmed := a.line, maps.Clone(a.lacked), maps.Clone(a.fresh), maps.Clone(a.confirmed)
+	l, was, confirmed := a.line, maps.Clone(a.lacked), maps.Clone(a.confirmed)
 	deaf := !l.heard || a.behind != "" || a.o.Now().Sub(l.read) > 3*host.Heartbeat
 	return func(c resource.ConsumerID) heal.Standing {
 		want, wanted := l.servers[string(c)]
@@ -51,6 +51,20 @@ func (a *Agent) standing() func(resource.ConsumerID) heal.Standing {
 		}
 		return heal.Moving
 	}
+}
+
+// freshNow are the servers whose claim compute has just confirmed.
+func (a *Agent) freshNow() map[string]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.fresh)
+}
+
+// written notes that a plan with the shares of these servers has been carried out, or thrown away.
+func (a *Agent) written(fresh map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.fresh, func(id string, _ bool) bool { return fresh[id] })
 }
 
 // remember notes who lacks a share.

@@ -52,6 +52,10 @@ func (a *Agent) follow(ctx context.Context, got func(host.Assignments)) error {
 func (a *Agent) hear(l host.Assignments) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if l.EpochID != a.epochRead { // compute has started again: it waits for reports
+		a.epochRead = l.EpochID
+		a.touch()
+	}
 	if !a.follows(l) {
 		return
 	}

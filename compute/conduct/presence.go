@@ -18,7 +18,8 @@ type presence struct {
 
 	mu    sync.Mutex
 	hosts map[string]*observed
-	gate  chan struct{} // closed when the hosts that compute waits for after its start have reported
+	odd   map[string]*observed // the hosts that are behind, or have unassigned guests
+	gate  chan struct{}        // closed when the hosts that compute waits for after its start have reported
 	waits map[string]bool
 }
 
@@ -35,7 +36,8 @@ type observed struct {
 
 func newPresence() *presence {
 	began := time.Now()
-	return &presence{clock: func() time.Duration { return time.Since(began) }, hosts: map[string]*observed{}, gate: make(chan struct{})}
+	return &presence{clock: func() time.Duration { return time.Since(began) }, hosts: map[string]*observed{}, odd: map[string]*observed{},
+		gate: make(chan struct{})}
 }
 
 func (p *presence) of(host string) *observed {
@@ -54,6 +56,9 @@ func (p *presence) reported(h schedule.Host) {
 	o := p.of(h.Name)
 	o.sign, o.report, o.reported = p.clock(), p.clock(), true
 	o.behind, o.guests = h.Behind != "", h.Present
+	if delete(p.odd, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
+		p.odd[h.Name] = o
+	}
 	delete(p.waits, h.Name)
 	p.openGate()
 }
@@ -181,10 +186,7 @@ func (p *presence) conflicts(s lifecycle.Server) []conflict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []conflict
-	for host, o := range p.hosts {
-		if !o.behind && !slices.ContainsFunc(o.guests, unassigned) {
-			continue
-		}
+	for host, o := range p.odd {
 		has := slices.ContainsFunc(o.guests, func(g schedule.Present) bool {
 			return (o.behind || !g.Assigned) && (g.ID == s.ID || g.Server == s.ID)
 		})
