@@ -20,7 +20,7 @@ type tree struct {
 	t    testing.TB
 	root *os.Root
 	dir  string
-	deny map[string]error // by the path that the agent asks for; a directory denies what is below it
+	deny map[string]error // by the path that the agent asks for; a directory denies what is below it too, with "/." it only cannot be listed
 
 	complete bool // newTree has made it
 }
@@ -125,7 +125,9 @@ type denying struct {
 func (d *denying) check(op, name string) error {
 	for at := name; at != "."; at = path.Dir(at) {
 		if err := d.deny[at]; err != nil {
-			if info, statErr := fs.Stat(d.FS, at); at == name || statErr == nil && info.IsDir() {
+			info, statErr := fs.Stat(d.FS, at)
+			_, there := fs.Lstat(d.FS, at)
+			if at == name && there == nil || statErr == nil && info.IsDir() {
 				return &fs.PathError{Op: op, Path: name, Err: err}
 			}
 		}
@@ -143,6 +145,9 @@ func (d *denying) Open(name string) (fs.File, error) {
 func (d *denying) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err := d.check("readdir", name); err != nil {
 		return nil, err
+	}
+	if err := d.deny[name+"/."]; err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
 	}
 	return fs.ReadDir(d.FS, name)
 }

@@ -114,7 +114,7 @@ func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
 
 // memory reads how much memory a node has.
 func (f *Facts) memory(fsys fs.FS, name string, n *Node) {
-	const assumed = "the node is taken as one without memory, and no guest with NUMA cells is put on it; check that the agent sees the whole /sys"
+	const assumed = "the node is taken as one without memory, so that guests with NUMA cells get only huge pages of it; check that the agent sees the whole /sys"
 	meminfo, err := readAttribute(fsys, path.Join(nodeDir, name, "meminfo"))
 	switch {
 	case err != nil:

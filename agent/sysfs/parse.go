@@ -62,7 +62,7 @@ func parseProperties(d *pci.Device, r raw) (doubts []string) {
 	}
 	if r.vfDevice.there { // written without 0x
 		if n, err := strconv.ParseUint(r.vfDevice.text, 16, 16); err != nil {
-			doubt("sriov_vf_device %s is not a number: the product_id of its VFs is taken from the VFs that exist; update the firmware of the card, or make its VFs before the agent starts",
+			doubt("sriov_vf_device %s is not a number: the product_id of its VFs is taken from the VFs that exist; update the firmware of the card, or make its VFs first",
 				quoted(r.vfDevice.text))
 		} else {
 			d.VFProduct = fmt.Sprintf("%04x", n)
@@ -102,7 +102,7 @@ func parseKind(d *pci.Device, r raw) error {
 	}
 	n, err := strconv.ParseUint(r.totalVFs.text, 10, 16)
 	if err != nil {
-		return invalid("sriov_totalvfs %s is not a number, so it is not known whether the device is a PF", quoted(r.totalVFs.text))
+		return invalid("sriov_totalvfs %s is not a number, which would say whether the device is a PF", quoted(r.totalVFs.text))
 	}
 	if n > 0 {
 		d.Type, d.TotalVFs = pci.Physical, int(n)

@@ -98,8 +98,8 @@ func (f *Facts) problem(name, format string, args ...any) {
 
 // unreadable adds the problem that a device exists and cannot be identified.
 func (f *Facts) unreadable(name string, why error) {
-	f.problem(name, "%s: the device counts as it was last read, or is not offered if it was not read since the agent started; "+
-		"a server that holds it keeps it. Let the agent read %s/%s, and look for the device in the kernel log", fault.TextOf(why), deviceDir, name)
+	f.problem(name, "%s, so the device is unreadable: it stays as it was last read, or is not offered if the agent never read it, "+
+		"and a server that holds it keeps it; look for it in the kernel log, and let the agent read its files", fault.TextOf(why))
 	f.Problems[len(f.Problems)-1].Unreadable = true
 }
 
@@ -113,7 +113,7 @@ func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool, unplaced
 	r, err := readDevice(fsys, dir)
 	if err != nil {
 		if _, gone := fs.Stat(fsys, dir); absent(gone) || errors.Is(err, syscall.ENODEV) { // the latter: while a file was open
-			f.problem(name, "vanished while it was read: it counts as it was last read until the next look at the host; rescan the PCI bus if it should exist")
+			f.problem(name, "vanished while it was read: it stays as it was last read until the agent reads the host again; rescan the PCI bus if it should exist")
 			return
 		}
 		f.unreadable(name, err)
@@ -128,7 +128,7 @@ func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool, unplaced
 		f.problem(name, "%s", doubt)
 	}
 	if d.Parent != nil && !listed[r.physfn] {
-		f.problem(name, "is a VF of %s, which does not exist: it is offered like other VFs; rescan the PCI bus, or make the VFs again", printable(r.physfn))
+		f.problem(name, "is a VF of %s by physfn, which does not exist: it is offered like other VFs; rescan the PCI bus, or make the VFs again", printable(r.physfn))
 	}
 	if !r.numaNode.there && !d.IsBridge() {
 		unplaced[d.Address] = true
