@@ -381,6 +381,9 @@ func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Cla
 		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider, Unmanaged: c.Managed == pci.No})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
+	if err := a.checkDevices(g, picked); err != nil {
+		return err
+	}
 	if was, there := a.guest(want.ID); there && was.Departed { // it went, and compute wants it here all the same
 		if err := a.o.Hypervisor.Destroy(ctx, want.ID); err != nil {
 			return err
