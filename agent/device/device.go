@@ -247,8 +247,8 @@ func (s Set) state(address pci.Address) State {
 	}
 }
 
-// blocker is the held PF of a VF or a held VF of a PF, of several an allocated one, and of those the first. A held device that has
-// become another one counts as what it was and as what it is.
+// blocker is the held PF of a VF or a held VF of a PF, of several an allocated one, and of those the first. A held
+// device that has become another one counts as what it was and as what it is.
 func (s Set) blocker(address pci.Address) (by pci.Address, blocked bool) {
 	d := s.entries[address].offer.Device
 	if d.Parent != nil {

@@ -16,15 +16,15 @@ func Identity(d pci.Device) string {
 	return text
 }
 
-// sameDevice says whether two devices at one address may be the same one: equal ids, type and PF. The PCI class counts where both
-// are known; a journal of an older agent has none.
+// sameDevice says whether two devices at one address may be the same one: equal ids, type and PF. The PCI class counts
+// where both are known; a journal of an older agent has none.
 func sameDevice(a, b pci.Device) bool {
 	return a.Vendor == b.Vendor && a.Product == b.Product && a.Type == b.Type && a.Holder() == b.Holder() &&
 		(a.Class == b.Class || a.Class == 0 || b.Class == 0)
 }
 
-// Changed says whether the device that the host has now at the claim's address is not the one that was claimed, as after a change of
-// cards or firmware. A claim of which only the address is known never differs.
+// Changed says whether the device that the host has now at the claim's address is not the one that was claimed, as
+// after a change of cards or firmware. A claim of which only the address is known never differs.
 func (c Claim) Changed(now pci.Device) bool {
 	return c.Device.Type != "" && !sameDevice(c.Device, now)
 }
@@ -38,8 +38,8 @@ func (c Claim) Difference(now pci.Device) (was, is string) {
 	return was, is
 }
 
-// Mismatch is a sentence about the first of a guest's devices at whose address the host has another device now; "" when there is none. A
-// device that is gone is no mismatch.
+// Mismatch is a sentence about the first of a guest's devices at whose address the host has another device now; "" when
+// there is none. A device that is gone is no mismatch.
 func Mismatch(claims []Claim, host []pci.Device) string {
 	for _, c := range claims {
 		i := slices.IndexFunc(host, func(d pci.Device) bool { return d.Address == c.Device.Address })
@@ -57,8 +57,8 @@ func (e entry) isVFOf(pf pci.Address) bool {
 	return of(e.offer.Device) || e.fresh != nil && of(e.fresh.Device)
 }
 
-// heldPF is the PF of a held VF, when it is held too. What is at the PF's address counts only if it was claimed as a PF, or as nobody knows
-// what: another device is there since the VF was claimed, when it was claimed as something else.
+// heldPF is the PF of a held VF, when it is held too. What is at the PF's address counts only if it was claimed as a
+// PF, or as nobody knows what: another device is there since the VF was claimed, when it was claimed as something else.
 func (s Set) heldPF(e entry) (pf entry, both bool) {
 	if !e.held() || e.offer.Device.Parent == nil {
 		return entry{}, false

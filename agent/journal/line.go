@@ -99,7 +99,8 @@ func toWire(claims []device.Claim) []wireClaim {
 func fromWire(server string, wire []wireClaim) []device.Claim {
 	var out []device.Claim
 	for _, w := range wire {
-		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type, Class: w.Code,
+		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
+			Class:  w.Code,
 			Parent: (*pci.Address)(w.Parent), NUMANode: w.NUMANode, IOMMUGroup: w.Group}
 		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits, Managed: w.Managed, LiveMigratable: w.Moves}
 		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request, State: w.State})

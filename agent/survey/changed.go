@@ -43,10 +43,10 @@ func (f Facts) byAddress() map[pci.Address]*pci.Device {
 	return there
 }
 
-// withhold takes out of the offered devices those that are part of what a guest holds under another identity, as after a change of cards
-// or firmware: what is at the claim's address now, its PF, and its VFs, as they were and as they are. This refuses no start: the hardware is
-// what it is. The claim stays in the tree as it was made, and what is there now is offered when its holder lets go. The notes name each such
-// device, what it was and is, the holder, and what to do.
+// withhold takes out of the offered devices those that are part of what a guest holds under another identity, as after
+// a change of cards or firmware: what is at the claim's address now, its PF, and its VFs, as they were and as they are.
+// This refuses no start: the hardware is what it is. The claim stays in the tree as it was made, and what is there now
+// is offered when its holder lets go. The notes name each such device, what it was and is, the holder, and what to do.
 func (f Facts) withhold(found []match) (offered []match, notes []Note) {
 	strays := f.strays()
 	if len(strays) == 0 {
@@ -99,12 +99,14 @@ func (f Facts) note(s stray) Note {
 		also = fmt.Sprintf(", nor are its relatives %s", few(s.relatives))
 	}
 	if s.now == nil {
-		return Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s as %s, though %s: the server keeps it%s, and no other server is offered its relatives %s; "+
-			"put the device back, or delete or migrate the server", c.Holder, device.Identity(c.Device), f.missing(c), keeps, few(s.relatives))}
+		return Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s as %s, though %s: the server keeps "+
+			"it%s, and no other server is offered its relatives %s; put the device back, or delete or migrate the "+
+			"server", c.Holder, device.Identity(c.Device), f.missing(c), keeps, few(s.relatives))}
 	}
 	was, is := c.Difference(*s.now)
-	return Note{c.Device.Address.String(), fmt.Sprintf("is %s now, but server %s holds it as %s: the server keeps it as it was claimed%s, and no other server is offered it%s; "+
-		"put the old device back, or delete or migrate the server: then it is offered as what it is now", is, c.Holder, was, keeps, also)}
+	return Note{c.Device.Address.String(), fmt.Sprintf("is %s now, but server %s holds it as %s: the server keeps it "+
+		"as it was claimed%s, and no other server is offered it%s; put the old device back, or delete or migrate the "+
+		"server: then it is offered as what it is now", is, c.Holder, was, keeps, also)}
 }
 
 // missing says as a clause why a held device is not offered any more.

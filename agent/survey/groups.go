@@ -238,8 +238,8 @@ func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note
 			p.Traits = union(p.Traits, c.Traits...)
 		}
 		if !f.changed(c) { // of which there is a note already
-			notes = append(notes, Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s, though %s; %s keeps %s until the server is gone",
-				c.Holder, f.missing(c), p.Name, what)})
+			notes = append(notes, Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s, though %s; "+
+				"%s keeps %s until the server is gone", c.Holder, f.missing(c), p.Name, what)})
 		}
 	}
 	return notes

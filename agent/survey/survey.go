@@ -47,7 +47,8 @@ type Facts struct {
 	Report   bool           // [pci] report_in_placement
 	NoLive   string         // why no guest with devices can be migrated live here; empty: it can
 	Held     []device.Claim // what guests hold
-	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read before.
+	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
+	// before.
 	Unreadable map[pci.Address]bool
 	Spent      map[pci.Address]bool // devices for one-time use that have been used
 	Actual     provider.Tree        // as Placement has it; may be empty. From it come the IDs of providers that exist
@@ -77,9 +78,10 @@ func ProviderID(root provider.ID, name string) provider.ID { return nameUUID(roo
 // Desired is the tree that Placement ought to have of the host: the root, and under it a provider for each device or PF,
 // with IDs from Facts.Actual where it has the name. Without Report it is the root alone.
 //
-// Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different classes or traits;
-// devname; one_time_use on VFs or without Report; another class for a device that is held; live_migratable where NoLive says why not. The fault
-// says the first of these, and Wrong all. A held device that has become another one is not invalid: it is kept as it was claimed, with a note.
+// Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different
+// classes or traits; devname; one_time_use on VFs or without Report; another class for a device that is held;
+// live_migratable where NoLive says why not. The fault says the first of these, and Wrong all. A held device that has
+// become another one is not invalid: it is kept as it was claimed, with a note.
 func Desired(f Facts) (provider.Tree, []Note, error) {
 	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(), Traits: union(f.Traits, OwnerNova)}
 	tree := provider.Tree{Providers: []provider.Provider{root}}

@@ -17,7 +17,8 @@ import (
 const (
 	arrow          = " -> "
 	unreadableMark = " !! "
-	// serialEntry ends the name of an entry that stands for a vpd file, which is no text: it has the serial number alone.
+	// serialEntry ends the name of an entry that stands for a vpd file, which is no text: it has the serial number
+	// alone.
 	serialEntry = ".SN"
 )
 
@@ -28,8 +29,9 @@ var sample []byte
 // on a machine that has no PCI devices to offer.
 func Sample() (fs.FS, error) { return Load(sample) }
 
-// Load makes a file system of a captured machine. Invalid when an entry is there twice or inside another one, or when
-// a symlink has content, leaves /sys, or leads through another symlink, which none of the kernel's does here, and when there is no device.
+// Load makes a file system of a captured machine, from the entries that Capture lists. Invalid when an entry is there
+// twice or inside another one, or when a symlink has content, leaves /sys, or leads through another symlink, which none
+// of the kernel's does here, and when there is no device.
 func Load(archive []byte) (fs.FS, error) {
 	m := captured{MapFS: fstest.MapFS{}, unreadable: map[string]error{}, unlisted: map[string]error{}}
 	for _, file := range txtar.Parse(archive).Files {
@@ -119,7 +121,8 @@ func reasonFor(text string) error {
 	return errors.New(text)
 }
 
-// check is the error with which an operation on a name fails, if it does. Only the links in the list of devices are followed.
+// check is the error with which an operation on a name fails, if it does. Only the links in the list of devices are
+// followed.
 func (m captured) check(op, name string, failing map[string]error, below bool) error {
 	if dir, rest, found := cutDevice(name); found && m.MapFS[dir] != nil && m.MapFS[dir].Mode.Type() == fs.ModeSymlink {
 		name = path.Join(deviceDir, string(m.MapFS[dir].Data), rest)
@@ -190,8 +193,8 @@ func (m captured) Stat(name string) (fs.FileInfo, error) {
 // validPath is fs.ValidPath for names that need not be UTF-8.
 func validPath(name string) bool { return fs.ValidPath(strings.ToValidUTF8(name, "?")) }
 
-// escape writes the odd bytes of a name, or of the target of a link, as in a URL: all that a txtar archive does not keep, and what could be
-// taken for the end of the name.
+// escape writes the odd bytes of a name, or of the target of a link, as in a URL: all that a txtar archive does not
+// keep, and what could be taken for the end of the name.
 func escape(name string) string { return escaped(name, "") }
 
 // escapeReason is escape for a sentence, in which there may be single spaces.
@@ -231,7 +234,8 @@ func unescape(name string) string {
 	}
 }
 
-// escapeLines puts a backslash before each line of a file that a txtar archive would take for an entry, or that begins with a backslash.
+// escapeLines puts a backslash before each line of a file that a txtar archive would take for an entry, or that begins
+// with a backslash.
 func escapeLines(data string) string {
 	var b strings.Builder
 	for line := range strings.Lines(data) {

@@ -84,7 +84,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add("-- bus/pci/devices/0000:00:00.0/vendor --\n0x8086\n-- bus/pci/devices/0000:00:00.0/device --\n0x1\n")
 	f.Add("-- bus/pci/devices/0000:01:00.1 -> ../../../d --\n-- d/vendor --\n0x8086\n-- d/device --\n0x1515\n-- d/class --\n0x020000\n-- d/physfn -> ../0000:01:00.0 --\n")
 	f.Add("-- a -> a --\n")
-	f.Add("-- bus/pci/devices/0000:01:00.1/ --\n-- bus/pci/devices/a%20b --\n-- bus/pci/devices/0000:01:00.2/vendor !! permission denied --\n-- bus/pci/devices/0000:01:00.3 !! file does not exist --\n")
+	f.Add("-- bus/pci/devices/0000:01:00.1/ --\n-- bus/pci/devices/a%20b --\n-- bus/pci/devices/0000:01:00.2/vendor " +
+		"!! permission denied --\n-- bus/pci/devices/0000:01:00.3 !! file does not exist --\n")
 	f.Add("-- devices/system/node/node0/cpulist --\n0-3\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		fsys, err := Load([]byte(text))

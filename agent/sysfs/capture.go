@@ -18,7 +18,8 @@ var (
 	keptFiles = []string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "numa_node",
 		"sriov_totalvfs", "sriov_numvfs", "sriov_vf_device"}
 	keptLinks = []string{"driver", "iommu_group", "physfn"}
-	// keptKeys are the lines of uevent that Read needs. They are kept because a device whose uevent has them is read from it alone.
+	// keptKeys are the lines of uevent that Read needs. They are kept because a device whose uevent has them is read
+	// from it alone.
 	keptKeys = []string{"DRIVER", "PCI_CLASS", "PCI_ID"}
 )
 
@@ -26,16 +27,17 @@ var (
 //
 //	path             a file
 //	path/            a directory in which nothing else is kept
-//	path -> target   a link; of all links but those to devices only the last element is kept, which is all that Read reads
+//	path -> target   a link; except of links to devices, only the last element is kept: Read reads no more
 //	path !! reason   a name that cannot be read, and why; with a slash behind path, a directory that cannot be listed
 //
-// Odd bytes of a name are written as in a URL. MAC addresses and serial numbers are written as zeros; nothing else in the text names the
-// machine. Read finds the same devices, nodes and problems in the loaded text as in the machine. Errors: Unavailable when the lists
-// of devices or of NUMA nodes cannot be read; Invalid when there is no device.
+// Odd bytes of a name are written as in a URL. MAC addresses and serial numbers are written as zeros; nothing else in
+// the text names the machine. Read finds the same devices, nodes and problems in the loaded text as in the machine.
+// Errors: Unavailable when the lists of devices or of NUMA nodes cannot be read; Invalid when there is no device.
 func Capture(fsys fs.FS) ([]byte, error) {
 	const op = "sysfs.Capture"
 	c := capture{fsys: fsys, written: map[string]bool{}}
-	c.archive.Comment = []byte("The PCI part of /sys: files by their path, symlinks as \"path -> target\", what cannot be read as \"path !! reason\".\n")
+	c.archive.Comment = []byte("The PCI part of /sys: files by their path, symlinks as \"path -> target\", what " +
+		"cannot be read as \"path !! reason\".\n")
 	devices, err := fs.ReadDir(fsys, deviceDir)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot list PCI devices in %s: %w", deviceDir, reason(err))
@@ -64,7 +66,8 @@ type capture struct {
 	written map[string]bool // names of entries, without what follows a name
 }
 
-// put adds an entry unless there is one of that name. more is what follows the name: " -> target", " !! reason", "/" or nothing.
+// put adds an entry unless there is one of that name. more is what follows the name: " -> target", " !! reason", "/" or
+// nothing.
 func (c *capture) put(name, more, data string) {
 	if c.written[name] {
 		return
@@ -100,8 +103,8 @@ func (c *capture) link(from, to string) {
 	}
 }
 
-// harmless is a target for the entry of a link that has this last element. It is the element itself, unless Load could take that for a
-// link beside it or for a path above the root.
+// harmless is a target for the entry of a link that has this last element. It is the element itself, unless Load could
+// take that for a link beside it or for a path above the root.
 func harmless(entry, last string) string {
 	if last != "." && last != ".." && !slices.Contains(keptLinks, last) && !strings.HasPrefix(last, "virtfn") {
 		return last
@@ -140,9 +143,9 @@ func (c *capture) devices(entries []fs.DirEntry) {
 	}
 }
 
-// directory is where a device's directory is. It is ordinary when the entry in the list of devices is a link to it as the kernel makes it:
-// relative, to a directory below devices/ that has the device's name and is not inside anything that is captured of another device.
-// Else the device is captured as a directory in the list.
+// directory is where a device's directory is. It is ordinary when the entry in the list of devices is a link to it as
+// the kernel makes it: relative, to a directory below devices/ that has the device's name and is not inside anything
+// that is captured of another device. Else the device is captured as a directory in the list.
 func (c *capture) directory(name string) (at, target string, ordinary bool) {
 	entry := path.Join(deviceDir, name)
 	target, err := fs.ReadLink(c.fsys, entry)
@@ -196,7 +199,8 @@ func (c *capture) device(from, to string) {
 	c.ensure(to, before)
 }
 
-// ensure adds the entry of a directory if nothing was added since there were so many entries: an archive has no other empty directories.
+// ensure adds the entry of a directory if nothing was added since there were so many entries: an archive has no other
+// empty directories.
 func (c *capture) ensure(dir string, count int) {
 	if len(c.archive.Files) == count {
 		c.put(dir, "/", "")

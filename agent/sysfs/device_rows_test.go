@@ -84,18 +84,22 @@ func TestDeviceRows(t *testing.T) {
 					delete(m, name)
 				}
 			}
-		}, devices: "81:00.1 vdpa 1", problem: "is a VF of 0000:81:00.0 by physfn, which does not exist"},
+		}, devices: "81:00.1 vdpa 1", problem: "physfn leads to 0000:81:00.0, which does not exist"},
 		{row: "U13 an empty vendor", change: set(pf+"/vendor", ""), devices: "81:00.1 vdpa 1", problem: `vendor "" is not a number`},
 		{row: "U13 an empty product", change: set(pf+"/device", "\n"), devices: "81:00.1 vdpa 1", problem: `device "" is not a number`},
 		{row: "U13 vendor cannot be read", change: whole, fail: map[string]error{pfAt + "/vendor": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
 		{row: "U13 product cannot be read", change: whole, fail: map[string]error{pfAt + "/device": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
 		{row: "U9 interfaces cannot be listed", change: whole, fail: map[string]error{pfAt + "/net": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
-		{row: "a device vanishes between its list and its files", change: whole, fail: map[string]error{vfAt: fs.ErrNotExist, vfAt + "/vendor": fs.ErrNotExist},
+		{row: "a device vanishes between its list and its files", change: whole,
+			fail:    map[string]error{vfAt: fs.ErrNotExist, vfAt + "/vendor": fs.ErrNotExist},
 			devices: "81:00.0 type-PF 1", problem: "vanished while it was read"},
-		{row: "a directory without vendor is no device that vanished", change: without(vf + "/vendor"), devices: "81:00.0 type-PF 1",
+		{row: "a directory without vendor is no device that vanished", change: without(vf + "/vendor"),
+			devices: "81:00.0 type-PF 1",
 			problem: "0000:81:00.1: vendor is missing, so the device is unreadable"},
-		{row: "a directory without device", change: without(vf + "/device"), devices: "81:00.0 type-PF 1", problem: "0000:81:00.1: device is missing, so the device is unreadable"},
-		{row: "a directory without class", change: without(vf + "/class"), devices: "81:00.0 type-PF 1", problem: "0000:81:00.1: class is missing, so the device is unreadable"},
+		{row: "a directory without device", change: without(vf + "/device"), devices: "81:00.0 type-PF 1",
+			problem: "0000:81:00.1: device is missing, so the device is unreadable"},
+		{row: "a directory without class", change: without(vf + "/class"), devices: "81:00.0 type-PF 1",
+			problem: "0000:81:00.1: class is missing, so the device is unreadable"},
 		{row: "a directory with nothing in it", change: func(m fstest.MapFS) {
 			for _, name := range []string{"vendor", "device", "class", "numa_node", "physfn"} {
 				delete(m, vf+"/"+name)
@@ -113,7 +117,8 @@ func TestDeviceRows(t *testing.T) {
 			problem: "numa_node is 0, but 1 of its PF 0000:81:00.0"},
 		{row: "no numa_node of a PF", change: func(m fstest.MapFS) {
 			delete(m, pf+"/numa_node")
-		}, devices: "81:00.0 type-PF -1, 81:00.1 vdpa 1", problem: "0000:81:00.0: numa_node is missing: the node is taken as unknown; "},
+		}, devices: "81:00.0 type-PF -1, 81:00.1 vdpa 1", problem: "0000:81:00.0: numa_node is missing: the node is " +
+			"taken as unknown; "},
 		{row: "no numa_node of a VF", change: without(vf + "/numa_node"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: "0000:81:00.1: numa_node is missing: node 1 of its PF 0000:81:00.0 is assumed; "},
 		{row: "an empty numa_node", change: set(pf+"/numa_node", ""), devices: "81:00.0 type-PF -1, 81:00.1 vdpa 1",
@@ -140,15 +145,21 @@ func TestDeviceRows(t *testing.T) {
 		}, devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
 		{row: "products of VFs that are no number", change: set(pf+"/sriov_vf_device", "x"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: `sriov_vf_device "x"`},
-		{row: "an empty sriov_vf_device", change: set(pf+"/sriov_vf_device", "\n"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
-			problem: `0000:81:00.0: sriov_vf_device "" is not a number: the product_id of its VFs is taken from the VFs that exist; `},
-		{row: "an old kernel without sriov_vf_device", change: without(pf + "/sriov_vf_device"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
-		{row: "an empty sriov_numvfs", change: set(pf+"/sriov_numvfs", ""), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1", problem: `sriov_numvfs "" is not a number`},
+		{row: "an empty sriov_vf_device", change: set(pf+"/sriov_vf_device", "\n"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+			problem: `0000:81:00.0: sriov_vf_device "" is not a number: the product_id of its VFs is taken from the ` +
+				`VFs that exist; `},
+		{row: "an old kernel without sriov_vf_device", change: without(pf + "/sriov_vf_device"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
+		{row: "an empty sriov_numvfs", change: set(pf+"/sriov_numvfs", ""),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1", problem: `sriov_numvfs "" is not a number`},
 		{row: "an empty sriov_totalvfs", change: set(pf+"/sriov_totalvfs", ""), devices: "81:00.1 vdpa 1",
-			problem: `0000:81:00.0: sriov_totalvfs "" is not a number, which would say whether the device is a PF, so the device is unreadable`},
-		{row: "a node without meminfo", change: without(nodeDir + "/node1/meminfo"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+			problem: `0000:81:00.0: sriov_totalvfs "" is not a number, so the device is unreadable`},
+		{row: "a node without meminfo", change: without(nodeDir + "/node1/meminfo"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: "node1: meminfo is missing: the node is taken as one without memory"},
-		{row: "a node without cpulist", change: without(nodeDir + "/node1/cpulist"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+		{row: "a node without cpulist", change: without(nodeDir + "/node1/cpulist"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: "node1: cpulist is missing: the node is taken as one without CPUs"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
@@ -164,7 +175,8 @@ func TestDeviceRows(t *testing.T) {
 			}
 			var problems []string
 			for _, p := range facts.Problems {
-				if !strings.Contains(p.String(), "which does not exist") || c.row == "U8 no such directory" { // a VF without its PF says so
+				if !strings.Contains(p.String(), "which does not exist") ||
+					c.row == "U8 no such directory" { // a VF without its PF says so
 					problems = append(problems, p.String())
 				}
 			}

@@ -11,10 +11,12 @@ import (
 	"syscall"
 )
 
-// maxFile is the largest file that is read: an attribute in /sys has at most a page (up to 64 KiB), vital product data 32 KiB.
+// maxFile is the largest file that is read: an attribute in /sys has at most a page (up to 64 KiB), vital product data
+// 32 KiB.
 const maxFile = 64 << 10
 
-// Reasons why something cannot be read. They do not depend on the file system, so that a captured machine gives the same ones.
+// Reasons why something cannot be read. They do not depend on the file system, so that a captured machine gives the
+// same ones.
 var (
 	errIsDirectory = errors.New("it is a directory")
 	errIsNoLink    = errors.New("it is not a link")
@@ -33,7 +35,8 @@ func readAttribute(fsys fs.FS, name string) (attribute, error) {
 	return attribute{text: strings.TrimSpace(string(data)), there: there}, err
 }
 
-// readData reads a file of at most maxFile bytes. there is false when it does not exist, which is no error. The error is the bare reason.
+// readData reads a file of at most maxFile bytes. there is false when it does not exist, which is no error. The error
+// is the bare reason.
 func readData(fsys fs.FS, name string) (data []byte, there bool, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -55,7 +58,8 @@ func readData(fsys fs.FS, name string) (data []byte, there bool, err error) {
 	return data, true, nil
 }
 
-// readLink returns the last element of the path that a link has, "" when there is no link. The error is the bare reason.
+// readLink returns the last element of the path that a link has, "" when there is no link. The error is the bare
+// reason.
 func readLink(fsys fs.FS, name string) (last string, err error) {
 	target, err := fs.ReadLink(fsys, name)
 	if absent(err) {
@@ -83,7 +87,8 @@ func lastElement(target string) string {
 	return "."
 }
 
-// list returns the entries of a directory by name, none when it does not exist or is a file. The error is the bare reason.
+// list returns the entries of a directory by name, none when it does not exist or is a file. The error is the bare
+// reason.
 func list(fsys fs.FS, dir string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err == nil || absent(err) {

@@ -20,7 +20,9 @@ type tree struct {
 	t    testing.TB
 	root *os.Root
 	dir  string
-	deny map[string]error // by the path that the agent asks for; a directory denies what is below it too, with "/." it only cannot be listed
+	// deny has errors by the path that the agent asks for. The error of a directory counts for what is below it too;
+	// with "/." it only cannot be listed.
+	deny map[string]error
 
 	complete bool // newTree has made it
 }
@@ -181,7 +183,8 @@ func readAll(t testing.TB, fsys fs.FS) Facts {
 	return facts
 }
 
-// checkCapture captures a machine, loads the text, and wants the same devices, nodes and warnings from it. Captured again it is the same text.
+// checkCapture captures a machine, loads the text, and wants the same devices, nodes and warnings from it. Captured
+// again it is the same text.
 func checkCapture(t testing.TB, fsys fs.FS) Facts {
 	t.Helper()
 	want := readAll(t, fsys)
@@ -208,131 +211,133 @@ func checkCapture(t testing.TB, fsys fs.FS) Facts {
 	return want
 }
 
-// Row 13 of the safety rows: whatever is wrong with a machine, its snapshot loads and reads as the machine itself.
+// Whatever is wrong with a machine, its snapshot loads and reads as the machine itself.
 func TestCaptureOfMalformedTrees(t *testing.T) {
 	up := strings.Repeat("../", 20)
-	for name, spoil := range map[string]func(w *tree){
-		"nothing": func(w *tree) {},
+	for name, spoil := range map[string]damage{
+		"nothing": both(),
 
-		"a driver above the root":       func(w *tree) { w.link(realPF+"/driver", up+"bus/pci/drivers/nvme"); w.remove(realPF + "/uevent") },
-		"an absolute driver":            func(w *tree) { w.link(realPF+"/driver", "/sys/bus/pci/drivers/nvme"); w.remove(realPF + "/uevent") },
-		"a driver that ends in dots":    func(w *tree) { w.link(realPF+"/driver", up+".."); w.remove(realPF + "/uevent") },
-		"a driver that is the root":     func(w *tree) { w.link(realPF+"/driver", "/"); w.remove(realPF + "/uevent") },
-		"a driver called driver":        func(w *tree) { w.link(realPF+"/driver", "x/driver"); w.remove(realPF + "/uevent") },
-		"a driver called physfn":        func(w *tree) { w.link(realVF+"/driver", "x/physfn"); w.remove(realVF + "/uevent") },
-		"a driver of odd bytes":         func(w *tree) { w.link(realPF+"/driver", "x/a -> b --\n-- c\xff%41 "); w.remove(realPF + "/uevent") },
-		"a driver that is a file":       func(w *tree) { w.file(realPF+"/driver", "nvme\n"); w.remove(realPF + "/uevent") },
-		"a driver that is a directory":  func(w *tree) { w.mkdir(realPF + "/driver"); w.remove(realPF + "/uevent") },
-		"a driver that is denied":       func(w *tree) { w.deny[treePF+"/driver"] = fs.ErrPermission; w.remove(realPF + "/uevent") },
-		"an iommu_group above the root": func(w *tree) { w.link(realPF+"/iommu_group", up+"kernel/iommu_groups/7") },
-		"a physfn above the root":       func(w *tree) { w.link(realVF+"/physfn", up+"0000:81:00.0") },
-		"a physfn that is a file":       func(w *tree) { w.file(realVF+"/physfn", "0000:81:00.0") },
-		"a physfn that leads to dots":   func(w *tree) { w.link(realVF+"/physfn", "..") },
-		"virtfn0 above the root":        func(w *tree) { w.link(realPF+"/virtfn0", up+"0000:81:00.1") },
-		"virtfnx":                       func(w *tree) { w.link(realPF+"/virtfn\n", "virtfn0") },
+		"a driver above the root":       withoutUevent(putLink(realPF+"/driver", up+"bus/pci/drivers/nvme")),
+		"an absolute driver":            withoutUevent(putLink(realPF+"/driver", "/sys/bus/pci/drivers/nvme")),
+		"a driver that ends in dots":    withoutUevent(putLink(realPF+"/driver", up+"..")),
+		"a driver that is the root":     withoutUevent(putLink(realPF+"/driver", "/")),
+		"a driver called driver":        withoutUevent(putLink(realPF+"/driver", "x/driver")),
+		"a driver called physfn":        both(putLink(realVF+"/driver", "x/physfn"), drop(realVF+"/uevent")),
+		"a driver of odd bytes":         withoutUevent(putLink(realPF+"/driver", "x/a -> b --\n-- c\xff%41 ")),
+		"a driver that is a file":       withoutUevent(putFile(realPF+"/driver", "nvme\n")),
+		"a driver that is a directory":  withoutUevent(putDir(realPF + "/driver")),
+		"a driver that is denied":       withoutUevent(deny(treePF+"/driver", fs.ErrPermission)),
+		"an iommu_group above the root": putLink(realPF+"/iommu_group", up+"kernel/iommu_groups/7"),
+		"a physfn above the root":       putLink(realVF+"/physfn", up+"0000:81:00.0"),
+		"a physfn that is a file":       putFile(realVF+"/physfn", "0000:81:00.0"),
+		"a physfn that leads to dots":   putLink(realVF+"/physfn", ".."),
+		"virtfn0 above the root":        putLink(realPF+"/virtfn0", up+"0000:81:00.1"),
+		"virtfnx":                       putLink(realPF+"/virtfn\n", "virtfn0"),
 
-		"no uevent":             func(w *tree) { w.remove(realPF + "/uevent") },
-		"uevent is empty":       func(w *tree) { w.file(realPF+"/uevent", "") },
-		"uevent is a directory": func(w *tree) { w.mkdir(realPF + "/uevent") },
-		"uevent is huge":        func(w *tree) { w.file(realPF+"/uevent", strings.Repeat("X=1\n", manyBytes/4)) },
-		"uevent says otherwise": func(w *tree) { w.file(realPF+"/uevent", "PCI_CLASS=10802\nPCI_ID=10DE:20B0\nMAC=52:54:00:00:00:01\n") },
-		"uevent denied":         func(w *tree) { w.deny[treePF+"/uevent"] = syscall.EACCES },
-		"uevent fails":          func(w *tree) { w.deny[treePF+"/uevent"] = syscall.EIO },
-		"uevent is no more":     func(w *tree) { w.deny[treePF+"/uevent"] = syscall.ENODEV },
+		"no uevent":             drop(realPF + "/uevent"),
+		"uevent is empty":       putFile(realPF+"/uevent", ""),
+		"uevent is a directory": putDir(realPF + "/uevent"),
+		"uevent is huge":        putFile(realPF+"/uevent", strings.Repeat("X=1\n", manyBytes/4)),
+		"uevent says otherwise": putFile(realPF+"/uevent",
+			"PCI_CLASS=10802\nPCI_ID=10DE:20B0\nMAC=52:54:00:00:00:01\n"),
+		"uevent denied":     deny(treePF+"/uevent", syscall.EACCES),
+		"uevent fails":      deny(treePF+"/uevent", syscall.EIO),
+		"uevent is no more": deny(treePF+"/uevent", syscall.ENODEV),
 
-		"no vendor":              func(w *tree) { w.numbers("vendor", ""); w.remove(realPF + "/vendor") },
-		"vendor is empty":        func(w *tree) { w.numbers("vendor", "") },
-		"vendor is blank":        func(w *tree) { w.numbers("vendor", " \n\n") },
-		"vendor has no newline":  func(w *tree) { w.numbers("vendor", "0x8086") },
-		"vendor is huge":         func(w *tree) { w.numbers("vendor", strings.Repeat("0x8086\n", manyBytes/7)) },
-		"vendor is long":         func(w *tree) { w.numbers("vendor", strings.Repeat("8", 4096)) },
-		"vendor has an entry":    func(w *tree) { w.numbers("vendor", fakeMarker) },
-		"vendor is an entry":     func(w *tree) { w.numbers("vendor", "-- a --\n\\-- b --\n\\\r\n-- c --\r\n") },
-		"vendor has odd bytes":   func(w *tree) { w.numbers("vendor", "\x00\xff\xfe\r") },
-		"vendor is a directory":  func(w *tree) { w.numbers("vendor", ""); w.mkdir(realPF + "/vendor") },
-		"vendor is denied":       func(w *tree) { w.numbers("vendor", "0x8086"); w.deny[treePF+"/vendor"] = syscall.EPERM },
-		"vendor is a loop":       func(w *tree) { w.numbers("vendor", ""); w.link(realPF+"/vendor", "vendor") },
-		"vendor leads nowhere":   func(w *tree) { w.numbers("vendor", ""); w.link(realPF+"/vendor", "nowhere") },
-		"numa_node is denied":    func(w *tree) { w.deny[treePF+"/numa_node"] = syscall.EIO },
-		"no numa_node":           func(w *tree) { w.remove(realPF + "/numa_node"); w.remove(realVF + "/numa_node") },
-		"no numa_node of a VF":   func(w *tree) { w.remove(realVF + "/numa_node") },
-		"numa_node is empty":     func(w *tree) { w.file(realNIC+"/numa_node", "\n") },
-		"no sriov_numvfs":        func(w *tree) { w.remove(realPF + "/sriov_numvfs") },
-		"empty sriov files":      func(w *tree) { w.file(realPF+"/sriov_numvfs", ""); w.file(realPF+"/sriov_vf_device", "") },
-		"empty sriov_totalvfs":   func(w *tree) { w.file(realPF+"/sriov_totalvfs", "") },
-		"sriov_totalvfs no more": func(w *tree) { w.deny[treePF+"/sriov_totalvfs"] = fs.ErrNotExist },
+		"no vendor":              both(numbers("vendor", ""), drop(realPF+"/vendor")),
+		"vendor is empty":        numbers("vendor", ""),
+		"vendor is blank":        numbers("vendor", " \n\n"),
+		"vendor has no newline":  numbers("vendor", "0x8086"),
+		"vendor is huge":         numbers("vendor", strings.Repeat("0x8086\n", manyBytes/7)),
+		"vendor is long":         numbers("vendor", strings.Repeat("8", 4096)),
+		"vendor has an entry":    numbers("vendor", fakeMarker),
+		"vendor is an entry":     numbers("vendor", "-- a --\n\\-- b --\n\\\r\n-- c --\r\n"),
+		"vendor has odd bytes":   numbers("vendor", "\x00\xff\xfe\r"),
+		"vendor is a directory":  both(numbers("vendor", ""), putDir(realPF+"/vendor")),
+		"vendor is denied":       both(numbers("vendor", "0x8086"), deny(treePF+"/vendor", syscall.EPERM)),
+		"vendor is a loop":       both(numbers("vendor", ""), putLink(realPF+"/vendor", "vendor")),
+		"vendor leads nowhere":   both(numbers("vendor", ""), putLink(realPF+"/vendor", "nowhere")),
+		"numa_node is denied":    deny(treePF+"/numa_node", syscall.EIO),
+		"no numa_node":           both(drop(realPF+"/numa_node"), drop(realVF+"/numa_node")),
+		"no numa_node of a VF":   drop(realVF + "/numa_node"),
+		"numa_node is empty":     putFile(realNIC+"/numa_node", "\n"),
+		"no sriov_numvfs":        drop(realPF + "/sriov_numvfs"),
+		"empty sriov files":      both(putFile(realPF+"/sriov_numvfs", ""), putFile(realPF+"/sriov_vf_device", "")),
+		"empty sriov_totalvfs":   putFile(realPF+"/sriov_totalvfs", ""),
+		"sriov_totalvfs no more": deny(treePF+"/sriov_totalvfs", fs.ErrNotExist),
 
-		"a device that leads nowhere":       func(w *tree) { w.remove(realPF) },
-		"a device above the root":           func(w *tree) { w.link(treePF, up+"devices/0000:81:00.0") },
-		"an absolute device":                func(w *tree) { w.link(treePF, w.dir+"/"+realPF) },
-		"a device that is a loop":           func(w *tree) { w.link(treePF, "0000:81:00.0") },
-		"devices that lead to each other":   func(w *tree) { w.link(treePF, "0000:81:00.1"); w.link(treeVF, "0000:81:00.0") },
-		"two names of one device":           func(w *tree) { w.link(treePF, "../../../"+realVF) },
-		"a device by another's link":        func(w *tree) { w.link(treePF, "0000:81:00.1") },
-		"a device inside another's net":     func(w *tree) { w.link(treeVF, "../../../"+realPF+"/net/ens1") },
-		"a device that is a NUMA node":      func(w *tree) { w.link(treeVF, "../../../"+node0) },
-		"a device that is the whole":        func(w *tree) { w.link(treeVF, "../../..") },
-		"a device that is a directory":      func(w *tree) { w.mkdir(treePF); w.file(treePF+"/vendor", "0x8086"); w.file(treePF+"/device", "0x1528") },
-		"a device that is empty":            func(w *tree) { w.mkdir(treePF) },
-		"a device whose directory is empty": func(w *tree) { w.mkdir(realPF) },
-		"a device that is a file":           func(w *tree) { w.file(treePF, "0x8086\n") },
-		"a device that is denied":           func(w *tree) { w.deny[treePF] = syscall.EACCES },
-		"a directory that is not listed":    func(w *tree) { w.deny[treeNIC+"/."] = syscall.EACCES },
+		"a device that leads nowhere":     drop(realPF),
+		"a device above the root":         putLink(treePF, up+"devices/0000:81:00.0"),
+		"an absolute device":              func(w *tree) { w.link(treePF, w.dir+"/"+realPF) },
+		"a device that is a loop":         putLink(treePF, "0000:81:00.0"),
+		"devices that lead to each other": both(putLink(treePF, "0000:81:00.1"), putLink(treeVF, "0000:81:00.0")),
+		"two names of one device":         putLink(treePF, "../../../"+realVF),
+		"a device by another's link":      putLink(treePF, "0000:81:00.1"),
+		"a device inside another's net":   putLink(treeVF, "../../../"+realPF+"/net/ens1"),
+		"a device that is a NUMA node":    putLink(treeVF, "../../../"+node0),
+		"a device that is the whole":      putLink(treeVF, "../../.."),
+		"a device that is a directory": both(putDir(treePF), putFile(treePF+"/vendor", "0x8086"),
+			putFile(treePF+"/device", "0x1528")),
+		"a device that is empty":            putDir(treePF),
+		"a device whose directory is empty": putDir(realPF),
+		"a device that is a file":           putFile(treePF, "0x8086\n"),
+		"a device that is denied":           deny(treePF, syscall.EACCES),
+		"a directory that is not listed":    deny(treeNIC+"/.", syscall.EACCES),
 		"names that are no addresses": func(w *tree) {
-			for _, name := range []string{"a b", "x -> y", "0000:82:00.0 --", "-- z", "%41", "\xff\n", "n.SN", "é", "a !! b", "\\"} {
+			for _, name := range []string{"a b", "x -> y", "0000:82:00.0 --", "-- z", "%41", "\xff\n", "n.SN", "é",
+				"a !! b", "\\"} {
 				w.link(deviceDir+"/"+name, "../../../"+realPF)
 			}
 		},
-		"an address in capitals": func(w *tree) { w.link(deviceDir+"/0000:8A:00.0", "../../../"+realNIC) },
+		"an address in capitals": putLink(deviceDir+"/0000:8A:00.0", "../../../"+realNIC),
 
-		"net is a file":       func(w *tree) { w.file(realPF+"/net", "") },
-		"net is empty":        func(w *tree) { w.mkdir(realPF + "/net") },
-		"net is denied":       func(w *tree) { w.deny[treePF+"/net"] = syscall.EACCES },
-		"net leads elsewhere": func(w *tree) { w.link(realPF+"/net", "../../../../"+nodeDir) },
+		"net is a file":       putFile(realPF+"/net", ""),
+		"net is empty":        putDir(realPF + "/net"),
+		"net is denied":       deny(treePF+"/net", syscall.EACCES),
+		"net leads elsewhere": putLink(realPF+"/net", "../../../../"+nodeDir),
 		"odd interfaces": func(w *tree) {
 			w.mkdir(realPF + "/net/a b")
 			w.mkdir(realPF + "/net/\xff\n--")
 			w.file(realPF+"/net/%20", "")
 		},
-		"virtio without interfaces": func(w *tree) { w.mkdir(realNIC + "/virtio1"); w.file(realNIC+"/virtio0", "") },
-		"virtio with an odd name":   func(w *tree) { w.mkdir(realNIC + "/virtio\xff") },
+		"virtio without interfaces": both(putDir(realNIC+"/virtio1"), putFile(realNIC+"/virtio0", "")),
+		"virtio with an odd name":   putDir(realNIC + "/virtio\xff"),
 
-		"vDPA above the root":     func(w *tree) { w.link(firstVDPA, up+"devices/0000:81:00.1/vdpa0") },
-		"vDPA of nothing":         func(w *tree) { w.link(firstVDPA, "..") },
-		"vDPA that is a file":     func(w *tree) { w.file(firstVDPA, "") },
-		"vDPA called like its VF": func(w *tree) { w.link(vdpaDir+"/0000:81:00.1", "../../../"+realVF+"/vdpa1"); w.remove(firstVDPA) },
-		"vDPA with odd names":     func(w *tree) { w.link(vdpaDir+"/a\n\xff", up+"0000:81:00.1/b\n-- c --") },
-		"vDPA that is denied":     func(w *tree) { w.deny[vdpaDir] = syscall.EACCES },
-		"vDPA that is a directory": func(w *tree) {
-			w.mkdir(vdpaDir)
-			w.mkdir(firstVDPA)
-		},
+		"vDPA above the root": putLink(firstVDPA, up+"devices/0000:81:00.1/vdpa0"),
+		"vDPA of nothing":     putLink(firstVDPA, ".."),
+		"vDPA that is a file": putFile(firstVDPA, ""),
+		"vDPA called like its VF": both(putLink(vdpaDir+"/0000:81:00.1", "../../../"+realVF+"/vdpa1"),
+			drop(firstVDPA)),
+		"vDPA with odd names":      putLink(vdpaDir+"/a\n\xff", up+"0000:81:00.1/b\n-- c --"),
+		"vDPA that is denied":      deny(vdpaDir, syscall.EACCES),
+		"vDPA that is a directory": both(putDir(vdpaDir), putDir(firstVDPA)),
 
-		"no cpulist":               func(w *tree) { w.remove(node0 + "/cpulist") },
-		"cpulist is denied":        func(w *tree) { w.deny[node0+"/cpulist"] = syscall.EACCES },
-		"cpulist is garbage":       func(w *tree) { w.file(node0+"/cpulist", strings.Repeat("x", 1000)) },
-		"no meminfo":               func(w *tree) { w.remove(node0 + "/meminfo") },
-		"meminfo is empty":         func(w *tree) { w.file(node0+"/meminfo", "") },
-		"meminfo without MemTotal": func(w *tree) { w.file(node0+"/meminfo", "Node 0 MemFree: 1 kB\n") },
+		"no cpulist":               drop(node0 + "/cpulist"),
+		"cpulist is denied":        deny(node0+"/cpulist", syscall.EACCES),
+		"cpulist is garbage":       putFile(node0+"/cpulist", strings.Repeat("x", 1000)),
+		"no meminfo":               drop(node0 + "/meminfo"),
+		"meminfo is empty":         putFile(node0+"/meminfo", ""),
+		"meminfo without MemTotal": putFile(node0+"/meminfo", "Node 0 MemFree: 1 kB\n"),
 		"meminfo with two MemTotals": func(w *tree) {
 			w.file(node0+"/meminfo", "Node 0 MemTotal: 1024 kB\n-- MemTotal: --\nNode 0 MemTotal: 2048 kB")
 		},
-		"meminfo is a directory":      func(w *tree) { w.mkdir(node0 + "/meminfo") },
-		"a node that is empty":        func(w *tree) { w.mkdir(nodeDir + "/node1") },
-		"a node that is a file":       func(w *tree) { w.file(nodeDir+"/node1", "") },
-		"a node that leads nowhere":   func(w *tree) { w.link(nodeDir+"/node1", "nowhere") },
-		"a node that is a loop":       func(w *tree) { w.link(nodeDir+"/node1", "node1") },
-		"a node by a link":            func(w *tree) { w.link(nodeDir+"/node1", "node0") },
-		"one CPU on two nodes":        func(w *tree) { w.file(nodeDir+"/node1/cpulist", "1"); w.file(nodeDir+"/node01/cpulist", "1") },
-		"huge pages without a number": func(w *tree) { w.mkdir(node0 + "/hugepages/hugepages-1048576kB") },
-		"huge pages denied":           func(w *tree) { w.deny[node0+"/hugepages/hugepages-2048kB/nr_hugepages"] = syscall.EACCES },
-		"huge pages are not listed":   func(w *tree) { w.deny[node0+"/hugepages"] = syscall.EACCES },
-		"siblings are garbage":        func(w *tree) { w.file(cpuDir+"/cpu0/topology/thread_siblings_list", "\\-- x --\n-- y --\n") },
-		"a socket is denied":          func(w *tree) { w.deny[cpuDir+"/cpu1/topology/physical_package_id"] = syscall.EACCES },
+		"meminfo is a directory":    putDir(node0 + "/meminfo"),
+		"a node that is empty":      putDir(nodeDir + "/node1"),
+		"a node that is a file":     putFile(nodeDir+"/node1", ""),
+		"a node that leads nowhere": putLink(nodeDir+"/node1", "nowhere"),
+		"a node that is a loop":     putLink(nodeDir+"/node1", "node1"),
+		"a node by a link":          putLink(nodeDir+"/node1", "node0"),
+		"one CPU on two nodes": both(putFile(nodeDir+"/node1/cpulist", "1"), putFile(nodeDir+"/node01/cpulist",
+			"1")),
+		"huge pages without a number": putDir(node0 + "/hugepages/hugepages-1048576kB"),
+		"huge pages denied":           deny(node0+"/hugepages/hugepages-2048kB/nr_hugepages", syscall.EACCES),
+		"huge pages are not listed":   deny(node0+"/hugepages", syscall.EACCES),
+		"siblings are garbage":        putFile(cpuDir+"/cpu0/topology/thread_siblings_list", "\\-- x --\n-- y --\n"),
+		"a socket is denied":          deny(cpuDir+"/cpu1/topology/physical_package_id", syscall.EACCES),
 
-		"vpd is garbage":     func(w *tree) { w.file(realPF+"/vpd", "serial S123") },
-		"vpd is a directory": func(w *tree) { w.mkdir(realPF + "/vpd") },
-		"vpd is denied":      func(w *tree) { w.deny[treePF+"/vpd"] = syscall.EACCES },
+		"vpd is garbage":     putFile(realPF+"/vpd", "serial S123"),
+		"vpd is a directory": putDir(realPF + "/vpd"),
+		"vpd is denied":      deny(treePF+"/vpd", syscall.EACCES),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTree(t)
@@ -342,10 +347,24 @@ func TestCaptureOfMalformedTrees(t *testing.T) {
 	}
 }
 
-// numbers makes a file of the PF, whose uevent says nothing any more.
-func (w *tree) numbers(name, data string) {
-	w.remove(realPF + "/uevent")
-	w.file(realPF+"/"+name, data)
+// damage is what a test does to a tree.
+type damage = func(w *tree)
+
+func putFile(name, data string) damage   { return func(w *tree) { w.file(name, data) } }
+func putLink(name, target string) damage { return func(w *tree) { w.link(name, target) } }
+func putDir(name string) damage          { return func(w *tree) { w.mkdir(name) } }
+func drop(name string) damage            { return func(w *tree) { w.remove(name) } }
+func deny(name string, err error) damage { return func(w *tree) { w.deny[name] = err } }
+func withoutUevent(also damage) damage   { return both(drop(realPF+"/uevent"), also) }
+func numbers(name, data string) damage   { return withoutUevent(putFile(realPF+"/"+name, data)) }
+
+// both does several things.
+func both(list ...damage) damage {
+	return func(w *tree) {
+		for _, one := range list {
+			one(w)
+		}
+	}
 }
 
 // What a machine hides as a whole is not captured: nothing could be read from it.
@@ -359,12 +378,13 @@ func TestCaptureRefuses(t *testing.T) {
 	}
 }
 
-// FuzzCapture makes a machine at random: each three bytes put a file, a link, a directory, nothing or an error in a place of a machine. Whatever
-// comes of it, the snapshot loads, and reads as the machine.
+// FuzzCapture makes a machine at random: each three bytes put a file, a link, a directory, nothing or an error in a
+// place of a machine. Whatever comes of it, the snapshot loads, and reads as the machine.
 func FuzzCapture(f *testing.F) {
 	f.Add([]byte{})
 	for place := 0; place < len(places); place += 4 {
-		f.Add([]byte{byte(place), byte(place % kindsOfSpoil), byte(place), byte(place + 1), byte(place/kindsOfSpoil + 1), byte(place)})
+		f.Add([]byte{byte(place), byte(place % kindsOfSpoil), byte(place), byte(place + 1), byte(place/kindsOfSpoil +
+			1), byte(place)})
 	}
 	f.Fuzz(func(t *testing.T, spoil []byte) {
 		w := newTree(t)
@@ -380,7 +400,8 @@ func FuzzCapture(f *testing.F) {
 			return
 		}
 		if text, err := Capture(w.fsys()); err != nil {
-			if facts := read(t, w.fsys()); len(facts.Devices)+len(facts.Problems) > 0 && !strings.Contains(err.Error(), "no PCI device") {
+			if facts := read(t, w.fsys()); len(facts.Devices)+len(facts.Problems) > 0 && !strings.Contains(err.Error(),
+				"no PCI device") {
 				t.Errorf("%v\n%s", err, text)
 			}
 			return
@@ -393,12 +414,16 @@ const kindsOfSpoil = 5
 
 // places are where a tree can be spoilt.
 var places = func() []string {
-	list := []string{firstVDPA, vdpaDir, vdpaDir + "/x y", node0, nodeDir + "/node1", node0 + "/cpulist", node0 + "/meminfo", node0 + "/hugepages",
-		node0 + "/hugepages/hugepages-2048kB/nr_hugepages", cpuDir + "/cpu1/topology/physical_package_id", cpuDir + "/cpu0/topology/thread_siblings_list",
-		deviceDir + "/0000:83:00.0", deviceDir + "/slot\xff 7", treePF, treeVF, treeNIC, realNIC + "/virtio1", realNIC + "/virtio2/net", nodeDir}
+	list := []string{firstVDPA, vdpaDir, vdpaDir + "/x y", node0, nodeDir + "/node1", node0 + "/cpulist", node0 +
+		"/meminfo", node0 + "/hugepages",
+		node0 + "/hugepages/hugepages-2048kB/nr_hugepages", cpuDir + "/cpu1/topology/physical_package_id", cpuDir +
+			"/cpu0/topology/thread_siblings_list",
+		deviceDir + "/0000:83:00.0", deviceDir + "/slot\xff 7", treePF, treeVF, treeNIC, realNIC + "/virtio1", realNIC +
+			"/virtio2/net", nodeDir}
 	for _, dir := range []string{realPF, realVF, realNIC} {
 		list = append(list, dir)
-		for _, name := range []string{"uevent", "vendor", "device", "class", "numa_node", "sriov_totalvfs", "sriov_numvfs", "sriov_vf_device", "driver",
+		for _, name := range []string{"uevent", "vendor", "device", "class", "numa_node", "sriov_totalvfs",
+			"sriov_numvfs", "sriov_vf_device", "driver",
 			"iommu_group", "physfn", "net", "vpd", "virtfn0", "subsystem_vendor", "net/a -> b", "virtio0"} {
 			list = append(list, dir+"/"+name)
 		}
@@ -408,13 +433,18 @@ var places = func() []string {
 
 // spoil does one thing to one place, without regard to what is there.
 func (w *tree) spoil(place string, kind, which int) {
-	texts := []string{"", "\n", "0", "1\n", "-1\n", "0x8086\n", "0x1515", "0x020000\n", "7", "1515\n", "0-1\n", "x", "\x00\xff", fakeMarker, "-- a --\n", "\\",
-		"PCI_CLASS=20000\nPCI_ID=8086:1515\n", "PCI_ID=1:2\nPCI_CLASS=x\nDRIVER=a -> b\n", "Node 0 MemTotal: 1024 kB\n", strings.Repeat("0", manyBytes),
+	texts := []string{"", "\n", "0", "1\n", "-1\n", "0x8086\n", "0x1515", "0x020000\n", "7", "1515\n", "0-1\n", "x",
+		"\x00\xff", fakeMarker, "-- a --\n", "\\",
+		"PCI_CLASS=20000\nPCI_ID=8086:1515\n", "PCI_ID=1:2\nPCI_CLASS=x\nDRIVER=a -> b\n", "Node 0 MemTotal: 1024 kB\n",
+		strings.Repeat("0", manyBytes),
 		vpd("SN\x02ab"), "2048,1", "1-x"}
-	targets := []string{"..", ".", w.dir, "nowhere", "driver", "../0000:81:00.0", "../../../" + realPF, "../../../" + realVF, "../../../" + realNIC + "/",
-		strings.Repeat("../", 30) + "0000:81:00.1", "/nowhere/0000:81:00.1/x", "a -> b", "\xff\n-- c --", "0000:81:00.0", "0000:82:00.0", "virtio-pci", "12",
+	targets := []string{"..", ".", w.dir, "nowhere", "driver", "../0000:81:00.0", "../../../" + realPF, "../../../" +
+		realVF, "../../../" + realNIC + "/",
+		strings.Repeat("../", 30) + "0000:81:00.1", "/nowhere/0000:81:00.1/x", "a -> b", "\xff\n-- c --",
+		"0000:81:00.0", "0000:82:00.0", "virtio-pci", "12",
 		"../../../devices", "node0", w.dir + "/" + realPF, "%41", "virtfn0"}
-	errs := []error{syscall.EACCES, syscall.EPERM, syscall.EIO, syscall.ENODEV, fs.ErrNotExist, errors.New("odd\nerror ")}
+	errs := []error{syscall.EACCES, syscall.EPERM, syscall.EIO, syscall.ENODEV, fs.ErrNotExist,
+		errors.New("odd\nerror ")}
 	switch kind % kindsOfSpoil {
 	case 0:
 		w.file(place, texts[which%len(texts)])

@@ -53,14 +53,15 @@ func (f *Facts) nodes(fsys fs.FS) (listed []int, err error) {
 	return listed, nil
 }
 
-// place judges what the devices say of their NUMA nodes by the nodes that the host has. unplaced are the devices that have no file
-// numa_node: a kernel without NUMA has none, and then nothing is wrong with them.
+// place judges what the devices say of their NUMA nodes by the nodes that the host has. unplaced are the devices that
+// have no file numa_node: a kernel without NUMA has none, and then nothing is wrong with them.
 func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
 	at := make(map[pci.Address]int, len(f.Devices))
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		if d.NUMANode != pci.NoNUMA && len(listed) > 0 && !slices.Contains(listed, d.NUMANode) {
-			f.problem(d.Address.String(), "numa_node is %d, which the host does not have: the node is taken as unknown; %s", d.NUMANode, withoutNode)
+			f.problem(d.Address.String(), "numa_node is %d, which the host does not have: the node is taken as "+
+				"unknown; %s", d.NUMANode, withoutNode)
 			d.NUMANode = pci.NoNUMA
 		}
 		at[d.Address] = d.NUMANode
@@ -76,15 +77,18 @@ func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
 		}
 		switch {
 		case node == pci.NoNUMA && missing:
-			f.problem(d.Address.String(), "numa_node is missing: the node is taken as unknown; %s", withoutNode)
+			f.problem(d.Address.String(), "numa_node is missing: the node is taken as unknown; check that the agent "+
+				"sees the whole /sys, or %s", byPolicy)
 		case node == pci.NoNUMA || d.NUMANode == node:
 		case d.NUMANode == pci.NoNUMA:
 			d.NUMANode = node // a VF is where its card is
 			if missing {
-				f.problem(d.Address.String(), "numa_node is missing: node %d of its PF %s is assumed; check that the agent sees the whole /sys", node, d.Parent)
+				f.problem(d.Address.String(), "numa_node is missing: node %d of its PF %s is assumed; check that the "+
+					"agent sees the whole /sys", node, d.Parent)
 			}
 		default:
-			f.problem(d.Address.String(), "numa_node is %d, but %d of its PF %s: its own is believed; correct the firmware's tables", d.NUMANode, node, d.Parent)
+			f.problem(d.Address.String(), "numa_node is %d, but %d of its PF %s: its own is believed; correct the "+
+				"firmware's tables", d.NUMANode, node, d.Parent)
 		}
 	}
 }
@@ -93,17 +97,19 @@ func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
 func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
 	dir := path.Join(nodeDir, name)
 	cpulist, err := readAttribute(fsys, path.Join(dir, "cpulist"))
-	if err == nil {
-		n.CPUs, err = ParseCPUList(cpulist.text)
-	} else {
-		err = failed("cpulist", err)
-	}
 	if err != nil {
-		f.problem(name, "%s: the node is left out, and no guest is put on it; let the agent read %s", fault.TextOf(err), dir)
+		f.problem(name, "%v: the node is left out, and no guest is put on it; let the agent read %s", failed("cpulist",
+			err), dir)
+		return n, false
+	}
+	if n.CPUs, err = ParseCPUList(cpulist.text); err != nil {
+		f.problem(name, "cpulist is %s, which is not a list such as 0-3,8: the node is left out, and no guest is put "+
+			"on it; look in the kernel log", quoted(cpulist.text))
 		return n, false
 	}
 	if !cpulist.there {
-		f.problem(name, "cpulist is missing: the node is taken as one without CPUs; check that the agent sees the whole /sys")
+		f.problem(name, "cpulist is missing: the node is taken as one without CPUs; check that the agent sees the "+
+			"whole /sys")
 	}
 	n.ID, n.Socket = id, NoSocket
 	f.cores(fsys, name, &n)
@@ -114,7 +120,8 @@ func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
 
 // memory reads how much memory a node has.
 func (f *Facts) memory(fsys fs.FS, name string, n *Node) {
-	const assumed = "the node is taken as one without memory, so that guests with NUMA cells get only huge pages of it; check that the agent sees the whole /sys"
+	const assumed = "the node is taken as one without memory, so that guests with NUMA cells get only huge pages of " +
+		"it; check that the agent sees the whole /sys"
 	meminfo, err := readAttribute(fsys, path.Join(nodeDir, name, "meminfo"))
 	switch {
 	case err != nil:
@@ -145,7 +152,8 @@ func (f *Facts) cores(fsys fs.FS, name string, n *Node) {
 		}
 		group, err := ParseCPUList(siblings.text)
 		if err != nil || !slices.Contains(group, cpu) {
-			f.problem(name, "thread_siblings_list of CPU %d is %s: the threads of its core are taken as unknown; check the kernel log", cpu, quoted(siblings.text))
+			f.problem(name, "thread_siblings_list of CPU %d is %s: the threads of its core are taken as unknown; "+
+				"check the kernel log", cpu, quoted(siblings.text))
 			continue
 		}
 		told = true
@@ -163,7 +171,8 @@ func (f *Facts) cores(fsys fs.FS, name string, n *Node) {
 			n.Socket = max(socket, NoSocket)
 		}
 	case len(sockets) > 1:
-		f.problem(name, "its CPUs are on %d sockets by physical_package_id: the socket is taken as unknown; devices asked for with the NUMA policy socket are not found here",
+		f.problem(name, "its CPUs are on %d sockets by physical_package_id: the socket is taken as unknown; devices "+
+			"asked for with the NUMA policy socket are not found here",
 			len(sockets))
 	}
 }
@@ -173,7 +182,8 @@ func (f *Facts) pages(fsys fs.FS, name string, n *Node) {
 	dir := path.Join(nodeDir, name, "hugepages")
 	entries, err := list(fsys, dir)
 	if err != nil {
-		f.problem(name, "%v: the node is taken as one without huge pages; let the agent read %s", failed("hugepages", err), dir)
+		f.problem(name, "%v: the node is taken as one without huge pages; let the agent read %s", failed("hugepages",
+			err), dir)
 	}
 	for _, entry := range entries {
 		size, isSize := pageSize(entry.Name())

@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// parseDevice parses what readDevice read. An error means that the device cannot be identified; a doubt is a sentence about one
-// property, which is then taken as unknown.
+// parseDevice parses what readDevice read. An error means that the device cannot be identified; a doubt is a sentence
+// about one property, which is then taken as unknown.
 func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) {
 	if d.Address, err = pci.ParseAddress(name); err != nil {
 		return d, nil, err
@@ -41,28 +41,32 @@ func parseProperties(d *pci.Device, r raw) (doubts []string) {
 	d.NUMANode, d.IOMMUGroup = pci.NoNUMA, pci.NoGroup
 	if r.numaNode.there {
 		if n, err := strconv.ParseInt(r.numaNode.text, 10, 32); err != nil || n < -1 {
-			doubt("numa_node %s is not the number of a node: the node is taken as unknown; %s", quoted(r.numaNode.text), withoutNode)
+			doubt("numa_node %s is not the number of a node: the node is taken as unknown; %s", quoted(r.numaNode.text),
+				withoutNode)
 		} else {
 			d.NUMANode = int(n) // -1 when the firmware names none: pci.NoNUMA
 		}
 	}
 	if r.group != "" {
 		if n, err := strconv.ParseUint(r.group, 10, 31); err != nil {
-			doubt("iommu_group leads to %s, which is not a number: the group is taken as unknown; check the IOMMU in firmware and kernel log", quoted(r.group))
+			doubt("iommu_group leads to %s, which is not a number: the group is taken as unknown; check the IOMMU in "+
+				"firmware and kernel log", quoted(r.group))
 		} else {
 			d.IOMMUGroup = int(n)
 		}
 	}
 	if r.numVFs.there {
 		if n, err := strconv.ParseUint(r.numVFs.text, 10, 16); err != nil {
-			doubt("sriov_numvfs %s is not a number: the VFs that exist count all the same; check the driver of the PF", quoted(r.numVFs.text))
+			doubt("sriov_numvfs %s is not a number: the VFs that exist count all the same; check the driver of the PF",
+				quoted(r.numVFs.text))
 		} else {
 			d.NumVFs = int(n)
 		}
 	}
 	if r.vfDevice.there { // written without 0x
 		if n, err := strconv.ParseUint(r.vfDevice.text, 16, 16); err != nil {
-			doubt("sriov_vf_device %s is not a number: the product_id of its VFs is taken from the VFs that exist; update the firmware of the card, or make its VFs first",
+			doubt("sriov_vf_device %s is not a number: the product_id of its VFs is taken from the VFs that exist; "+
+				"update the firmware of the card, or make its VFs first",
 				quoted(r.vfDevice.text))
 		} else {
 			d.VFProduct = fmt.Sprintf("%04x", n)
@@ -71,8 +75,11 @@ func parseProperties(d *pci.Device, r raw) (doubts []string) {
 	return doubts
 }
 
-// withoutNode is what to do about a device whose NUMA node is not known.
-const withoutNode = "correct the firmware's tables, or ask for it with the NUMA policy legacy or preferred, since required and socket never get it"
+// What to do about a device whose NUMA node is not known, because of what numa_node says, or because there is none.
+const (
+	withoutNode = "correct the firmware's tables, or " + byPolicy
+	byPolicy    = "ask for it with the NUMA policy legacy or preferred, since required and socket never get it"
+)
 
 // quoted quotes a text from a file in a sentence. A long text is cut.
 func quoted(text string) string {
@@ -102,7 +109,7 @@ func parseKind(d *pci.Device, r raw) error {
 	}
 	n, err := strconv.ParseUint(r.totalVFs.text, 10, 16)
 	if err != nil {
-		return invalid("sriov_totalvfs %s is not a number, which would say whether the device is a PF", quoted(r.totalVFs.text))
+		return invalid("sriov_totalvfs %s is not a number", quoted(r.totalVFs.text))
 	}
 	if n > 0 {
 		d.Type, d.TotalVFs = pci.Physical, int(n)

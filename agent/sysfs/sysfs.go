@@ -9,9 +9,9 @@
 //	devices/system/node/node<n>/{cpulist,meminfo}, …/hugepages/hugepages-<size>kB/nr_hugepages   a NUMA node
 //	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}                sockets and cores
 //
-// This file reads devices, node.go NUMA nodes, vpd.go serial numbers; file.go reads single files; parse.go parses what was read;
-// capture.go writes a machine as text, archive.go loads it. On a running host everything may vanish while it is read, so one
-// device that cannot be read never loses the others: it becomes a Problem.
+// This file reads devices, node.go NUMA nodes, vpd.go serial numbers; file.go reads single files; parse.go parses what
+// was read; capture.go writes a machine as text, archive.go loads it. On a running host everything may vanish while it
+// is read, so one device that cannot be read never loses the others: it becomes a Problem.
 package sysfs
 
 import (
@@ -98,22 +98,26 @@ func (f *Facts) problem(name, format string, args ...any) {
 
 // unreadable adds the problem that a device exists and cannot be identified.
 func (f *Facts) unreadable(name string, why error) {
-	f.problem(name, "%s, so the device is unreadable: it stays as it was last read, or is not offered if the agent never read it, "+
-		"and a server that holds it keeps it; look for it in the kernel log, and let the agent read its files", fault.TextOf(why))
+	f.problem(name, "%s, so the device is unreadable: it stays as it was last read, or is not offered if the agent "+
+		"never read it, and a server that holds it keeps it; look for it in the kernel log, and let the agent read "+
+		"its files", fault.TextOf(why))
 	f.Problems[len(f.Problems)-1].Unreadable = true
 }
 
 // device adds one device, or the problem with it. It adds a device without a file numa_node to unplaced.
 func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool, unplaced map[pci.Address]bool) {
 	if _, err := pci.ParseAddress(name); err != nil {
-		f.problem(name, "is not a PCI address such as 0000:3b:00.1: the entry of %s is ignored; find out which program or driver made it", deviceDir)
+		f.problem(name, "is not a PCI address such as 0000:3b:00.1: the entry of %s is ignored; find out which "+
+			"program or driver made it", deviceDir)
 		return
 	}
 	dir := path.Join(deviceDir, name)
 	r, err := readDevice(fsys, dir)
 	if err != nil {
-		if _, gone := fs.Stat(fsys, dir); absent(gone) || errors.Is(err, syscall.ENODEV) { // the latter: while a file was open
-			f.problem(name, "vanished while it was read: it stays as it was last read until the agent reads the host again; rescan the PCI bus if it should exist")
+		_, gone := fs.Stat(fsys, dir)
+		if absent(gone) || errors.Is(err, syscall.ENODEV) { // the latter: it vanished while its file was open
+			f.problem(name, "vanished while it was read: it stays as it was last read until the agent reads the host "+
+				"again; rescan the PCI bus if it should exist")
 			return
 		}
 		f.unreadable(name, err)
@@ -128,7 +132,8 @@ func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool, unplaced
 		f.problem(name, "%s", doubt)
 	}
 	if d.Parent != nil && !listed[r.physfn] {
-		f.problem(name, "is a VF of %s by physfn, which does not exist: it is offered like other VFs; rescan the PCI bus, or make the VFs again", printable(r.physfn))
+		f.problem(name, "physfn leads to %s, which does not exist: the VF is offered like other VFs; rescan the PCI "+
+			"bus, or make the VFs again", printable(r.physfn))
 	}
 	if !r.numaNode.there && !d.IsBridge() {
 		unplaced[d.Address] = true
@@ -145,8 +150,8 @@ type raw struct {
 	net                        []string
 }
 
-// readDevice reads as few files as possible: uevent has the content of four others, a VF has no VFs of its own, and a device
-// without sriov_totalvfs has no sriov_numvfs. The error names the file.
+// readDevice reads as few files as possible: uevent has the content of four others, a VF has no VFs of its own, and a
+// device without sriov_totalvfs has no sriov_numvfs. The error names the file.
 func readDevice(fsys fs.FS, dir string) (r raw, err error) {
 	complete, err := readUevent(fsys, dir, &r)
 	if !complete && err == nil {
@@ -179,7 +184,8 @@ func readAttributes(fsys fs.FS, dir string, r *raw) (err error) {
 		name  string
 		to    *attribute
 		ofAPF bool
-	}{{"numa_node", &r.numaNode, false}, {"sriov_totalvfs", &r.totalVFs, false}, {"sriov_numvfs", &r.numVFs, true}, {"sriov_vf_device", &r.vfDevice, true}} {
+	}{{"numa_node", &r.numaNode, false}, {"sriov_totalvfs", &r.totalVFs, false}, {"sriov_numvfs", &r.numVFs, true},
+		{"sriov_vf_device", &r.vfDevice, true}} {
 		if file.name == "sriov_totalvfs" && r.physfn != "" || file.ofAPF && !r.totalVFs.there {
 			continue
 		}
@@ -190,7 +196,8 @@ func readAttributes(fsys fs.FS, dir string, r *raw) (err error) {
 	return nil
 }
 
-// readUevent reads numbers and driver from the device's uevent. complete is false when it lacks some of them, does not exist or may not be read.
+// readUevent reads numbers and driver from the device's uevent. complete is false when it lacks some of them, does not
+// exist or may not be read.
 func readUevent(fsys fs.FS, dir string, r *raw) (complete bool, err error) {
 	uevent, err := readAttribute(fsys, path.Join(dir, "uevent"))
 	if errors.Is(err, fs.ErrPermission) {
@@ -225,7 +232,8 @@ func readNumbers(fsys fs.FS, dir string, r *raw) error {
 	return nil
 }
 
-// readNet lists the network interfaces of a device. Those of a virtio device are under the virtio device that it carries.
+// readNet lists the network interfaces of a device. Those of a virtio device are under the virtio device that it
+// carries.
 func readNet(fsys fs.FS, dir string, virtio bool) ([]string, error) {
 	if virtio {
 		name, err := virtioName(fsys, dir)
@@ -270,7 +278,8 @@ func isVirtio(entry fs.DirEntry) bool {
 func (f *Facts) vdpa(fsys fs.FS) {
 	entries, err := list(fsys, vdpaDir)
 	if err != nil {
-		f.problem("vdpa", "%s cannot be listed (%v): VFs that carry a vDPA device are taken as ordinary ones; let the agent read it", vdpaDir, err)
+		f.problem("vdpa", "%s cannot be listed (%v): VFs that carry a vDPA device are taken as ordinary ones; let "+
+			"the agent read it", vdpaDir, err)
 	}
 	for _, entry := range entries {
 		target, err := fs.ReadLink(fsys, path.Join(vdpaDir, entry.Name()))
@@ -278,8 +287,8 @@ func (f *Facts) vdpa(fsys fs.FS) {
 			continue // it vanished since it was listed
 		}
 		if err != nil {
-			f.problem(entry.Name(), "this entry of %s cannot be read (%v): the VF that carries the vDPA device is taken as an ordinary one; let the agent read it",
-				vdpaDir, linkReason(err))
+			f.problem(entry.Name(), "this entry of %s cannot be read (%v): the VF that carries the vDPA device is "+
+				"taken as an ordinary one; let the agent read it", vdpaDir, linkReason(err))
 			continue
 		}
 		carrier, found := lastAddress(target)

@@ -100,8 +100,9 @@ func TestReadVirtio(t *testing.T) {
 // One unreadable device never loses the others, and is reported.
 func TestReadOdd(t *testing.T) {
 	facts := read(t, machine(t, "odd"))
-	const unreadable = ", so the device is unreadable: it stays as it was last read, or is not offered if the agent never read it, " +
-		"and a server that holds it keeps it; look for it in the kernel log, and let the agent read its files"
+	const unreadable = ", so the device is unreadable: it stays as it was last read, or is not offered if the agent " +
+		"never read it, and a server that holds it keeps it; look for it in the kernel log, and let the agent read " +
+		"its files"
 	var devices, problems []string
 	for _, d := range facts.Devices {
 		devices = append(devices, fmt.Sprintf("%v numa %d net %v", d, d.NUMANode, d.Net))
@@ -120,22 +121,30 @@ func TestReadOdd(t *testing.T) {
 		"problems": {problems, {
 			`0000:02:00.0: vendor "garbage" is not a number such as 0x8086` + unreadable,
 			`0000:03:10.0: numa_node "first" is not the number of a node: the node is taken as unknown; ` + withoutNode,
-			`0000:03:10.0: iommu_group leads to "none", which is not a number: the group is taken as unknown; check the IOMMU in firmware and kernel log`,
-			`0000:03:10.0: is a VF of 0000:03:00.0 by physfn, which does not exist: it is offered like other VFs; rescan the PCI bus, or make the VFs again`,
+			`0000:03:10.0: iommu_group leads to "none", which is not a number: the group is taken as unknown; check ` +
+				`the IOMMU in firmware and kernel log`,
+			`0000:03:10.0: physfn leads to 0000:03:00.0, which does not exist: the VF is offered like other VFs; ` +
+				`rescan the PCI bus, or make the VFs again`,
 			`0000:04:00.0: physfn leads to "nowhere", which is not a PCI address` + unreadable,
-			`0000:05:00.0: sriov_totalvfs "many" is not a number, which would say whether the device is a PF` + unreadable,
-			`0000:07:00.0: vanished while it was read: it stays as it was last read until the agent reads the host again; rescan the PCI bus if it should exist`,
-			`slot7: is not a PCI address such as 0000:3b:00.1: the entry of bus/pci/devices is ignored; find out which program or driver made it`,
-			`node0: meminfo is missing: the node is taken as one without memory, so that guests with NUMA cells get only huge pages of it; check that the agent sees the whole /sys`,
-			`node2: CPU list "x": "x" is no number or range such as 0-3: the node is left out, and no guest is put on it; let the agent read devices/system/node/node2`,
-			`0000:01:00.0: numa_node is missing: the node is taken as unknown; ` + withoutNode,
+			`0000:05:00.0: sriov_totalvfs "many" is not a number` + unreadable,
+			`0000:07:00.0: vanished while it was read: it stays as it was last read until the agent reads the host ` +
+				`again; rescan the PCI bus if it should exist`,
+			`slot7: is not a PCI address such as 0000:3b:00.1: the entry of bus/pci/devices is ignored; find out ` +
+				`which program or driver made it`,
+			`node0: meminfo is missing: the node is taken as one without memory, so that guests with NUMA cells get ` +
+				`only huge pages of it; check that the agent sees the whole /sys`,
+			`node2: cpulist is "x", which is not a list such as 0-3,8: the node is left out, and no guest is put on ` +
+				`it; look in the kernel log`,
+			`0000:01:00.0: numa_node is missing: the node is taken as unknown; check that the agent sees the whole ` +
+				`/sys, or ` + byPolicy,
 		}},
 	} {
 		if got, want := strings.Join(lists[0], "\n"), strings.Join(lists[1], "\n"); got != want {
 			t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
 		}
 	}
-	if want := []Node{{ID: 0, CPUs: []int{0, 1, 4}, Socket: NoSocket}, {ID: 1, Socket: NoSocket, MemoryMB: 1}}; !reflect.DeepEqual(facts.Nodes, want) {
+	if want := []Node{{ID: 0, CPUs: []int{0, 1, 4}, Socket: NoSocket}, {ID: 1, Socket: NoSocket,
+		MemoryMB: 1}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 }
@@ -209,9 +218,12 @@ func TestReadWithFaults(t *testing.T) {
 		}
 	}
 	calls := 0
-	for says, fail := range map[string]map[string]error{"device is missing": {name + "/device": fs.ErrNotExist}, "vanished": {name + "/device": fs.ErrNotExist, name: fs.ErrNotExist}} {
+	for says, fail := range map[string]map[string]error{"device is missing": {name + "/device": fs.ErrNotExist},
+		"vanished": {name + "/device": fs.ErrNotExist, name: fs.ErrNotExist}} {
 		facts := read(t, faulty{whole, fail, &calls})
-		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || !strings.Contains(facts.Problems[0].Sentence, says) || facts.Problems[0].Unreadable != (says != "vanished") {
+		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 ||
+			!strings.Contains(facts.Problems[0].Sentence, says) ||
+			facts.Problems[0].Unreadable != (says != "vanished") {
 			t.Errorf("%s: %+v", says, facts.Problems)
 		}
 	}

@@ -18,7 +18,8 @@ func (f *Facts) ReadSerials(fsys fs.FS, want func(pci.Device) bool) {
 		}
 		serial, err := readSerial(fsys, path.Join(deviceDir, d.Address.String()))
 		if err != nil {
-			f.problem(d.Address.String(), "vpd cannot be read (%v): the serial number of its card is taken as unknown, without which remote_managed does not offer it; run the agent as root", err)
+			f.problem(d.Address.String(), "vpd cannot be read (%v): the serial number of its card is taken as "+
+				"unknown, without which remote_managed does not offer it; run the agent as root", err)
 			continue
 		}
 		d.Serial = serial
