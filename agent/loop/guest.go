@@ -388,6 +388,9 @@ func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Cla
 		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider, Unmanaged: c.Managed == pci.No})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
+	if err := a.checkDevices(g, picked); err != nil {
+		return err
+	}
 	was, there := a.guest(want.ID)
 	g.Build = max(g.Build, was.Build)
 	if there && was.Departed { // it went, and compute wants it here all the same

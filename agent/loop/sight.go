@@ -72,7 +72,7 @@ func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) 
 		}
 	}
 	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: machine.Devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
-		Spent: map[pci.Address]bool{}}
+		Spent: map[pci.Address]bool{}, Unreadable: unreadable(machine)}
 	a.o.CPUs.share(&s.facts, machine, capacity)
 	for at, spent := range state.Spent() {
 		s.facts.Spent[at] = !spent.Returning
@@ -111,6 +111,17 @@ func (a *Agent) scan() (sysfs.Facts, error) {
 		}
 	}
 	return machine, nil
+}
+
+// unreadable are the devices that exist and cannot be identified.
+func unreadable(machine sysfs.Facts) map[pci.Address]bool {
+	out := map[pci.Address]bool{}
+	for _, p := range machine.Problems {
+		if address, err := pci.ParseAddress(p.Name); err == nil && p.Unreadable {
+			out[address] = true
+		}
+	}
+	return out
 }
 
 // readTree is empty when there is no such provider.
@@ -274,6 +285,7 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	for _, n := range d.notes {
 		d.plan.Notes = append(d.plan.Notes, n.String())
 	}
+	d.plan.Notes = append(d.plan.Notes, s.problems...)
 	d.plan.Objections = append(d.plan.Objections, d.check(s.facts.Actual)...)
 	return d.plan, nil
 }
