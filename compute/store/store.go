@@ -24,8 +24,9 @@ const chunk = 500
 
 // Store is compute's database. It is safe for concurrent use.
 type Store struct {
-	db    fenced
-	cloud string
+	db     fenced
+	cloud  string
+	writes *sqldb.WriteCheck
 
 	mu        sync.Mutex
 	followers map[string]map[chan struct{}]bool // by host
@@ -37,6 +38,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
 	s := &Store{db: fenced{db: db}, followers: map[string]map[chan struct{}]bool{}}
+	s.writes = sqldb.NewWriteCheck(s.touch)
 	return s, wrap("Open", s.name(ctx))
 }
 
