@@ -143,37 +143,21 @@ func answered(err error) bool {
 
 // remedy is what to do about an error that no second attempt mends, or nothing.
 func remedy(err error) string {
-	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		switch e.Number {
-		case 1044, 1142, 1143, 1227: // ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR
-			return rights
-		case 1290, 1836: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE
-			return "the database server takes no writes now; give Berth one that does"
-		case 1021, 1041, 1114: // ER_DISK_FULL, ER_OUT_OF_RESOURCES, ER_RECORD_FILE_FULL
-			return room
-		}
-	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch e.Code {
-		case "42501": // insufficient_privilege
-			return rights
-		case "25006": // read_only_sql_transaction
-			return "the database server takes no writes now; give Berth one that does"
-		case "53100": // disk_full
-			return room
-		}
-	}
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_FULL:
-			return room
-		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+	_, file := errors.AsType[*sqlite.Error](err)
+	switch trouble(err) {
+	case noRights:
+		return rights
+	case diskFull:
+		return room
+	case readOnly:
+		if file {
 			return "let the user that Berth runs as write the database's file and its directory"
-		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
-		case sqlite3.SQLITE_IOERR:
-			return "look at the disk that the database's file is on, and whether it has room"
 		}
+		return "the database server takes no writes now; give Berth one that does"
+	case damaged:
+		return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
+	case diskFails:
+		return "look at the disk that the database's file is on, and whether it has room"
 	}
 	return ""
 }

@@ -220,6 +220,10 @@ func (db *DB) openMySQL(a address) error {
 	return nil
 }
 
+// lockWait bounds how long a statement waits while the server holds up all writes (FLUSH TABLES WITH READ LOCK) or changes a table; by default
+// that is a day. A statement whose client has gone goes on waiting in the server, and occupies a connection there.
+const lockWait = "SET SESSION lock_wait_timeout = 10"
+
 // repeatable makes every transaction of a connection REPEATABLE READ once and for all, which is one statement less in each; and on a Galera
 // cluster each BEGIN waits until its node has what others had committed by then on any node.
 type repeatable struct{ driver.Connector }
@@ -230,7 +234,7 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION wsrep_sync_wait = 1"} {
+	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION wsrep_sync_wait = 1", lockWait} {
 		_, err = conn.(driver.ExecerContext).ExecContext(ctx, statement, nil)
 		if err != nil && !unknownVariable(err) { // MySQL without Galera
 			conn.Close()

@@ -41,6 +41,9 @@ func (s *server) endpoint(m methods) http.Handler {
 }
 
 func (s *server) run(c *call, m methods) error {
+	if err := s.Store.Available(); err != nil && c.r.URL.Path != healthPath {
+		return err
+	}
 	if strings.HasPrefix(c.r.URL.Path, "/v2.1") {
 		version, err := compute.Negotiate(c.r.Header)
 		c.version = version

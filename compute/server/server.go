@@ -51,6 +51,9 @@ type Store interface {
 	Settle(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.Wish) error
 	Dead(ctx context.Context) ([]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
+
+	Available() error
+	CheckWrites(patience time.Duration) error
 }
 
 // Conductor carries out what users and agents ask; *conduct.Conductor is one, and says which faults it returns.
@@ -95,7 +98,8 @@ type Options struct {
 
 type server struct {
 	Options
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	health health
 }
 
 // New makes the handler. It starts nothing.
@@ -138,6 +142,8 @@ func (s *server) routes() map[string]methods {
 		"/{$}":      {public: nil, http.MethodGet: showVersions},
 		"/v2.1":     {public: nil, http.MethodGet: showVersion},
 		"/v2.1/{$}": {public: nil, http.MethodGet: showVersion},
+
+		healthPath: {public: nil, http.MethodGet: s.healthz},
 
 		"/v2.1/servers":        {http.MethodGet: s.listServers, http.MethodPost: s.createServers},
 		"/v2.1/servers/detail": {http.MethodGet: s.detailServers},

@@ -144,6 +144,9 @@ func (s *onlyAssignments) Assignments(context.Context, string) (store.Assignment
 	return store.Assignments{Revision: s.revision}, s.err
 }
 
+// Available says that nothing is lost.
+func (s *onlyAssignments) Available() error { return nil }
+
 // Follow notes when it is stopped.
 func (s *onlyAssignments) Follow(string) (<-chan struct{}, func()) {
 	return s.changed, func() { close(s.stopped) }

@@ -73,13 +73,14 @@ type Options struct {
 
 // Server is the API's http.Handler. It is safe for concurrent use.
 type Server struct {
-	store  *store.Store
-	opts   Options
-	log    *slog.Logger
-	bodies *api.Bodies
-	routes []route
-	index  *live
-	names  *names
+	store     *store.Store
+	available func() error // the store's
+	opts      Options
+	log       *slog.Logger
+	bodies    *api.Bodies
+	routes    []route
+	index     *live
+	names     *names
 
 	lookout *lookout // Run's
 
@@ -126,7 +127,7 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		opts.MaxBody = largestBody
 	}
 	srv := &Server{
-		store: s, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
+		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
 		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
 		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		searches: newSearchTurns(), large: make(turns, largeAnswers), judged: newJudged(opts.MaxBody),
@@ -186,6 +187,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(c *call) error {
 	if len(c.r.URL.RequestURI()) > MaxHeader {
 		return status(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxHeader)
+	}
+	if err := s.available(); err != nil {
+		return err
 	}
 	path := c.r.URL.Path
 	if path != "/" && path != "" {
