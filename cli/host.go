@@ -89,8 +89,8 @@ func (c *HostUpCmd) Run(g *Globals) error {
 	return g.compute().HostDown(ctx, c.Host, false)
 }
 
-// report reads the last report of a host. fault.Invalid if the name cannot be a host's; fault.NotFound, with similar names, if no
-// agent has reported for it.
+// report reads the last report of a host. fault.Invalid if the name cannot be a host's; fault.NotFound, with similar
+// names, if no agent has reported for it.
 func (g *Globals) report(ctx context.Context, name string) (host.Report, error) {
 	if err := provider.CheckHostName(name); err != nil {
 		return host.Report{}, err

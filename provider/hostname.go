@@ -13,13 +13,15 @@ import (
 // MaxHostName is the largest length of a host name in characters: that of hypervisor_hostname in OpenStack.
 const MaxHostName = 255
 
-// CheckHostName returns nil if name can be the name of a host (OpenStack's hypervisor hostname, and the name of the host's
-// root provider), else a fault of kind Invalid. A name has 1 to MaxHostName printable characters, none of them a space or a
-// path separator, and is not "." or "..". Names come from the network and become parts of paths, URLs and log lines.
+// CheckHostName returns nil if name can be the name of a host (OpenStack's hypervisor hostname, and the name of the
+// host's root provider), else a fault of kind Invalid. A name has 1 to MaxHostName printable characters, none of them a
+// space or a path separator, and is not "." or "..". Names come from the network and become parts of paths, URLs and
+// log lines.
 func CheckHostName(name string) error {
 	if why := hostNameProblem(name); why != "" {
-		return fault.New(fault.Invalid, "", "%q is not a valid host name: %s; give the name that `berth host list` shows, or set [DEFAULT] host "+
-			"to a name of 1 to %d printable characters without spaces and slashes", shorten(name), why, MaxHostName)
+		return fault.New(fault.Invalid, "", "%q is not a valid host name: %s; give the name that `berth host list` shows, "+
+			"or set [DEFAULT] host to a name of 1 to %d printable characters without spaces and slashes",
+			shorten(name), why, MaxHostName)
 	}
 	return nil
 }
@@ -57,8 +59,8 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-// UnknownHost returns the fault, of kind NotFound, for the name of a host that no agent has reported for. It names up to
-// three of the known hosts whose names are similar.
+// UnknownHost returns the fault, of kind NotFound, for the name of a host that no agent has reported for. It names up
+// to three of the known hosts whose names are similar.
 func UnknownHost(name string, known []string) error {
 	return fault.New(fault.NotFound, "", "no agent has reported for host %s; %s", name, SuggestHost(name, known))
 }

@@ -73,7 +73,8 @@ func appendSynced(f *os.File, line []byte) error {
 const unfinished = ".new"
 
 // replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash
-// the path holds the old content or the new one, whole. It returns the new file open for appending. After a fault no other file is left.
+// the path holds the old content or the new one, whole. It returns the new file open for appending.
+// After a fault no other file is left.
 func replaceFile(path string, data []byte) (*os.File, error) {
 	fresh := path + unfinished
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)

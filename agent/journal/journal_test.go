@@ -299,8 +299,8 @@ func TestK24AClaimComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// A journal that cannot be replaced because the disk is full leaves no file behind; a file that a killed agent was writing is removed at
-// the next start.
+// A journal that cannot be replaced because the disk is full leaves no file behind; a file that a killed agent was
+// writing is removed at the next start.
 func TestNoUnfinishedFileIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)

@@ -153,7 +153,7 @@ func statusFault(op string, s *Status) error {
 		kind = fault.Conflict
 	case http.StatusUnauthorized, http.StatusForbidden:
 		kind = fault.Forbidden
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
 		kind = fault.Unavailable
 	}
 	return &fault.Error{Kind: kind, Op: op, Code: s.Word, Msg: s.Detail, Err: s}

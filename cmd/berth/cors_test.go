@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// With noauth2 a page that an API lets in is an administrator. So an origin that any page can have stops the start, whether noauth2 is set
-// or implied, and nothing is written.
+// With noauth2 a page that an API lets in is an administrator. So an origin that any page can have stops the start,
+// whether noauth2 is set or implied, and nothing is written.
 func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 	for name, c := range map[string]struct{ command, text string }{
 		"up":                    {"up", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\n"},

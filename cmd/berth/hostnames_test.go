@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every command that takes the name of a host refuses one that no agent has reported for, with similar names, and one that cannot
-// be a host's. A host of the refused name that joins later is alive.
+// Every command that takes the name of a host refuses one that no agent has reported for, with similar names, and one
+// that cannot be a host's. A host of the refused name that joins later is alive.
 func TestCommandsWithUnknownHosts(t *testing.T) {
 	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())
 	urls := []string{"--placement-url", d.urls["placement"], "--compute-url", d.urls["compute"]}

@@ -94,7 +94,7 @@ func hangUp(places ...*place) (err error) {
 }
 
 // serve says where it answers, and answers until ctx ends, one place fails, or one house is lost.
-func serve(ctx context.Context, s streams, connections int, log *slog.Logger, places ...*place) error {
+func serve(ctx context.Context, s streams, connections cloud.Connections, log *slog.Logger, places ...*place) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)

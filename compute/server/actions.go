@@ -224,7 +224,8 @@ func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Serv
 		if err != nil {
 			return err
 		}
-		return fault.New(fault.Invalid, "", "Compute host %s could not be found; %s", w.To, provider.SuggestHost(w.To, known))
+		return fault.New(fault.Invalid, "", "Compute host %s could not be found; %s", w.To,
+			provider.SuggestHost(w.To, known))
 	} else if err != nil {
 		return err
 	}

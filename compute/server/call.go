@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -27,12 +26,13 @@ type call struct {
 	who     identity.Identity
 	version compute.Version
 	project string // the project id in the path, or empty
+	budget  *rest.BodyBudget
 }
 
 // endpoint answers on one path: it settles version, caller and method, and tells the error of the action.
 func (s *server) endpoint(m methods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: w, r: r, version: compute.Min}
+		c := &call{w: w, r: r, version: compute.Min, budget: s.budget}
 		c.project, _ = r.Context().Value(projectKey{}).(string)
 		if err := s.run(c, m); err != nil {
 			s.tell(c, err)
@@ -157,6 +157,8 @@ func (c *call) empty(status int) error {
 const (
 	maxBody   = 1 << 20
 	maxReport = rest.MaxBody
+
+	bodyBudget = 2 * maxReport // of all bodies that are read and handled at one time
 )
 
 // read takes the request's body, JSON of at most limit bytes.
@@ -166,11 +168,18 @@ func (c *call) read(limit int64, into any) error {
 			return status(http.StatusUnsupportedMediaType, fault.Invalid, "the body is of type %q; send application/json", ct)
 		}
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+	data, release, err := c.budget.Read(c.w, c.r, limit)
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case err == nil:
+		defer release()
+	case large:
 		return status(http.StatusRequestEntityTooLarge, fault.Invalid, "the body is larger than %d bytes", limit)
-	}
-	if err != nil {
+	case errors.Is(err, rest.ErrSlowBody):
+		return status(http.StatusRequestTimeout, fault.Invalid, "%w", err)
+	case fault.Is(err, fault.Unavailable):
+		return err
+	default:
 		return fault.New(fault.Invalid, "", "the body broke off: %w", err)
 	}
 	if len(data) == 0 {
@@ -254,6 +263,8 @@ func wordOf(code int) string {
 		return "itemNotFound"
 	case http.StatusMethodNotAllowed:
 		return "badMethod"
+	case http.StatusRequestTimeout:
+		return "requestTimeout"
 	case http.StatusConflict:
 		return "conflictingRequest"
 	case http.StatusRequestEntityTooLarge:

@@ -73,14 +73,15 @@ func TestWhatIsHiddenIsAnsweredAsWhatDoesNotExist(t *testing.T) {
 		{"POST", "/v2.1/servers/" + mine + "/action", `{"resize": {"flavorRef": "ID"}}`, private},
 	} {
 		of := func(id string) string {
-			r := h.ask(c.method, strings.ReplaceAll(c.path, "ID", id), strings.ReplaceAll(c.body, "ID", id), "OpenStack-API-Version", "compute 2.55")
+			path, body := strings.ReplaceAll(c.path, "ID", id), strings.ReplaceAll(c.body, "ID", id)
+			r := h.ask(c.method, path, body, "OpenStack-API-Version", "compute 2.55")
 			return seen(r, id)
 		}
 		if hidden, missing := of(c.hidden), of(unknown); hidden != missing {
-			t.Errorf("%s %s %s: of what is hidden\n%s\nof what does not exist\n%s", c.method, c.path, c.body, hidden, missing)
+			t.Errorf("%s %s %s: hidden\n%s\nunknown\n%s", c.method, c.path, c.body, hidden, missing)
 		}
 	}
-	// Whoever may see them may use them as markers.
+	// Those who may see them may use them as markers.
 	for token, paths := range map[string][]string{
 		"ann:p1": {"/v2.1/servers?marker=" + mine},
 		"bob:p2": {"/v2.1/servers?marker=" + theirs, "/v2.1/servers/detail?marker=" + deleted},

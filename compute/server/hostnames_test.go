@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// Every route that has a host in its path, and every parameter that names a host, refuses what cannot be a host name; nothing
-// is stored.
+// Every route that has a host in its path, and every parameter that names a host, refuses what cannot be a host name;
+// nothing is stored.
 func TestInvalidHostNamesAreRefused(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop) // a stream that is not refused ends at once
@@ -79,8 +79,8 @@ func TestValidHostNamesAreTaken(t *testing.T) {
 	}
 }
 
-// Every verb that takes the name of a host answers an unknown one with 404 (a move's destination with 400, as in Nova) and
-// similar names, and remembers nothing of it.
+// Every verb that takes the name of a host answers an unknown one with 404 (a move's destination with 400, as in Nova)
+// and similar names, and remembers nothing of it.
 func TestUnknownHostNames(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	for _, name := range []string{"cmp1", "cmp2", "storage-3"} {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
@@ -100,6 +101,7 @@ type server struct {
 	Options
 	mux    *http.ServeMux
 	health health
+	budget *rest.BodyBudget
 }
 
 // New makes the handler. It starts nothing.
@@ -119,7 +121,7 @@ func New(o Options) http.Handler {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	s := &server{Options: o, mux: http.NewServeMux()}
+	s := &server{Options: o, mux: http.NewServeMux(), budget: rest.NewBodyBudget(bodyBudget, maxReport)}
 	for path, methods := range s.routes() {
 		s.mux.Handle(path, s.endpoint(methods))
 	}

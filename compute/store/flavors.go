@@ -17,7 +17,7 @@ type FlavorFilter struct {
 	All     bool   // also those that are not public
 	MinDisk int    // GiB
 	MinRAM  int    // MiB
-	Marker  string // id of the last flavor of the page before; fault Invalid when it does not exist, or is not public and All is false
+	Marker  string // id of the last flavor of the page before; fault Invalid when it is none that may be listed
 	Limit   int    // 0 or more than MaxPage: MaxPage
 }
 

@@ -157,8 +157,8 @@ func (s *Store) Kin(ctx context.Context, beginning string) ([]lifecycle.Server, 
 	return list, wrap("Kin", err)
 }
 
-// SetDead records that an operator declares a host dead, or takes that back. fault.NotFound when no agent has reported for the host; but a
-// declaration for an unknown host, which earlier releases recorded, can be taken back.
+// SetDead records that an operator declares a host dead, or takes that back. fault.NotFound when no agent has reported
+// for the host; but a declaration for an unknown host, which earlier releases recorded, can be taken back.
 func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Time) error {
 	const op = "SetDead"
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {

@@ -170,7 +170,8 @@ func (s Settings) Authenticator(missing string, log *slog.Logger) (auth identity
 			return nil, "", err
 		}
 		if origins := s.Placement.CORS.AllowedOrigin; len(origins) > 0 {
-			log.Warn("with noauth2, pages of the origins in [cors] allowed_origin can act as administrator", "origins", origins)
+			log.Warn("noauth2: web pages of the origins in [cors] allowed_origin can act as administrator",
+				"origins", origins)
 		}
 		return identity.NoAuth2, "", nil
 	}
@@ -196,9 +197,10 @@ func (s Settings) Authenticator(missing string, log *slog.Logger) (auth identity
 	return keystone.Authenticate, keystone.Challenge(), nil
 }
 
-// CheckOrigins returns a fault if [cors] allowed_origin lets in every web page while callers are not authenticated. missing is what an unset
-// auth_strategy means. With noauth2 a page needs no token of its own, so it would be an administrator. "null" is an origin that every page
-// can have, in a sandboxed frame. Origins that are named are the operator's decision.
+// CheckOrigins returns a fault if [cors] allowed_origin lets in every web page while callers are not authenticated.
+// missing is what an unset auth_strategy means. With noauth2 a page needs no token of its own, so it would be an
+// administrator. "null" is an origin that every page can have, in a sandboxed frame. Origins that are named are the
+// operator's decision.
 func (s Settings) CheckOrigins(missing string) error {
 	if s.NoAuth2(missing) != nil {
 		return nil
@@ -208,8 +210,8 @@ func (s Settings) CheckOrigins(missing string) error {
 			continue
 		}
 		e, _ := s.cfg.Get("cors", "allowed_origin")
-		return e.Fault("cloud.CheckOrigins", "%s lets every web page act as administrator while [api] auth_strategy is noauth2; "+
-			"name the origins of pages that you trust, or set auth_strategy = keystone", origin)
+		return e.Fault("cloud.CheckOrigins", "%s lets every web page act as administrator while [api] auth_strategy is "+
+			"noauth2; name the origins of pages that you trust, or set auth_strategy = keystone", origin)
 	}
 	return nil
 }

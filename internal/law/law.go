@@ -67,7 +67,7 @@ func Rows() []Row {
 		{Package: "placement/rule", Room: Adapter, Imports: []string{"policy"}},
 		{Package: "placement/store", Room: Adapter, Imports: with(words, "placement/index", "sqldb"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "placement/metrics", Room: Adapter, Imports: []string{"fault"}, Outside: []string{"github.com/prometheus/client_golang"}},
-		{Package: "placement/server", Room: Server, Imports: with(contracts, "placement/…"), Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
+		{Package: "placement/server", Room: Server, Imports: with(contracts, "placement/…"), Outside: []string{"github.com/google/uuid"}},
 
 		{Package: "agent", Room: Essay},
 		{Package: "agent/device", Room: Pure, Imports: words},

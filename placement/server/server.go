@@ -31,11 +31,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/store"
@@ -92,9 +92,9 @@ type Server struct {
 	buffers sync.Pool                 // of *wire: for the parts of large answers
 	told    summaries
 
-	searches turns               // as many as may be under way
-	large    turns               // as many as may be sent in parts
-	judged   *semaphore.Weighted // bytes of large bodies
+	searches turns            // as many as may be under way
+	large    turns            // as many as may be sent in parts
+	budget   *rest.BodyBudget // of large bodies
 
 	now     func() time.Time
 	newID   func() string // the UUID of a provider that was made without one
@@ -130,7 +130,8 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
 		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
 		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
-		searches: newSearchTurns(), large: make(turns, largeAnswers), judged: newJudged(opts.MaxBody),
+		searches: newSearchTurns(), large: make(turns, largeAnswers),
+		budget: rest.NewBodyBudget(bodiesAtOnce*opts.MaxBody, opts.MaxBody),
 	}
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
