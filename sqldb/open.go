@@ -74,6 +74,8 @@ func (a address) place() string {
 func (a address) closed(err error) error {
 	what := remedy(err)
 	switch {
+	case isBusy(err):
+		return findHolder(a.database).locked("sqldb.Open", a.database, err)
 	case a.dialect == SQLite && what != "":
 		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; %s", a.place(), err, what)
 	case a.dialect == SQLite:
@@ -118,7 +120,7 @@ func (db *DB) openSQLite(ctx context.Context, a address) error {
 		write.Close()
 		return err
 	}
-	db.pool, db.writer = read, newWriter(write)
+	db.file, db.pool, db.writer = a.database, read, newWriter(write)
 	return nil
 }
 

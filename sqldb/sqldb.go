@@ -42,6 +42,7 @@ const (
 type DB struct {
 	Dialect Dialect
 
+	file   string  // SQLite's; empty in memory
 	pool   *sql.DB // reads; on MySQL and PostgreSQL writes too
 	writer *writer // SQLite only: the one connection that writes
 	jitter func(time.Duration) time.Duration
@@ -130,6 +131,11 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 		}
 		if attempt >= min(attempts, mostReferred) && isReferred(err) {
 			return fault.New(fault.Internal, op, "the database refuses it again and again, for rows that refer to each other: %w", err)
+		}
+		if db.file != "" && isBusy(err) { // a stopped process does not give the lock back
+			if h := findHolder(db.file); h.stopped || attempt >= attempts {
+				return h.locked(op, db.file, err)
+			}
 		}
 		if attempt >= attempts {
 			if asked, ok := errors.AsType[*retry](err); ok {
