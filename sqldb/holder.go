@@ -29,8 +29,9 @@ type holder struct {
 	stopped bool   // by SIGSTOP or a debugger: it does not give the lock back by itself
 }
 
-// findHolder looks in /proc/locks for the process that writes a SQLite file: it holds a lock on the file itself or, in WAL mode, on the -shm file.
-// The pid is 0 when no process is found, as on systems without /proc and for processes of another container.
+// findHolder looks in /proc/locks for the process that writes a SQLite file: it holds a lock on the file itself or, in
+// WAL mode, on the -shm file. The pid is 0 when no process is found, as on systems without /proc and for processes of
+// another container.
 func findHolder(file string) (h holder) {
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil {
@@ -42,7 +43,8 @@ func findHolder(file string) (h holder) {
 			continue
 		}
 		for lines := bufio.NewScanner(bytes.NewReader(locks)); lines.Scan(); {
-			if pid, inode := writeLock(lines.Text()); pid > 0 && inode == info.Sys().(*syscall.Stat_t).Ino && hasOpen(pid, info) {
+			if pid, inode := writeLock(lines.Text()); pid > 0 && inode == info.Sys().(*syscall.Stat_t).Ino &&
+				hasOpen(pid, info) {
 				return describe(pid)
 			}
 		}
@@ -50,8 +52,8 @@ func findHolder(file string) (h holder) {
 	return h
 }
 
-// writeLock takes a line of /proc/locks apart, such as "3: POSIX  ADVISORY  WRITE 4711 fe:00:1234 120 120". The pid is 0 for other locks than those
-// for writing, and for processes that wait for one.
+// writeLock takes a line of /proc/locks apart, such as "3: POSIX ADVISORY WRITE 4711 fe:00:1234 120 120". The pid is 0
+// for other locks than those for writing, and for processes that wait for one.
 func writeLock(line string) (pid int, inode uint64) {
 	fields := strings.Fields(line)
 	if len(fields) < 6 || fields[3] != "WRITE" {
@@ -92,14 +94,16 @@ func describe(pid int) holder {
 		return h
 	}
 	// "4711 (name) T …": the name may hold parentheses.
-	if from, to := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')'); from >= 0 && to > from && to+2 < len(stat) {
+	if from, to := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')'); from >= 0 && to > from &&
+		to+2 < len(stat) {
 		h.name = string(stat[from+1 : to])
 		h.stopped = stat[to+2] == 'T' || stat[to+2] == 't'
 	}
 	return h
 }
 
-// locked is the fault of a SQLite file that another process, or another part of this one, is writing. It names the process and says what to do.
+// locked is the fault of a SQLite file that another process, or another part of this one, is writing. It names the
+// process and says what to do.
 func (h holder) locked(op, file string, err error) error {
 	who, what := "another process", "find it with `fuser "+file+"` and let it end its transaction, or end it"
 	if h.pid > 0 {
@@ -110,5 +114,6 @@ func (h holder) locked(op, file string, err error) error {
 		who += ", which is stopped,"
 		what = fmt.Sprintf("continue it with `kill -CONT %d` or end it with `kill -KILL %d`", h.pid, h.pid)
 	}
-	return fault.New(fault.Unavailable, op, "the SQLite file %s is locked: %s is in the middle of a write; %s: %w", file, who, what, err)
+	return fault.New(fault.Unavailable, op, "the SQLite file %s is locked: %s is in the middle of a write; %s: %w",
+		file, who, what, err)
 }

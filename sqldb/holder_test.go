@@ -37,8 +37,8 @@ func holdFile(url string) error {
 	return errors.Join(err, db.Close())
 }
 
-// TestHolder: a file that another process is writing. Whoever waits for it in vain is told which process that is and what to do; when the process
-// is stopped, at once.
+// TestHolder: a file that another process is writing. Whoever waits for it in vain is told which process that is and
+// what to do; when the process is stopped, at once.
 func TestHolder(t *testing.T) {
 	url := fileURL(t)
 	db := open(t, url)
@@ -74,7 +74,8 @@ func TestHolder(t *testing.T) {
 	waitStopped(t, pid)
 	runs := 0
 	db.jitter = func(time.Duration) time.Duration { runs++; return 0 }
-	wantLocked(db.Write(t.Context(), inserting("b")), "which is stopped", fmt.Sprintf("`kill -CONT %d`", pid), fmt.Sprintf("`kill -KILL %d`", pid))
+	wantLocked(db.Write(t.Context(), inserting("b")), "which is stopped", fmt.Sprintf("`kill -CONT %d`", pid),
+		fmt.Sprintf("`kill -KILL %d`", pid))
 	if runs != 0 {
 		t.Errorf("repeated %d times", runs)
 	}

@@ -50,12 +50,11 @@ type DB struct {
 
 // Write runs fn in one transaction and returns nil only after its COMMIT succeeded.
 //
-// When fn returns an error or panics, nothing it did remains. A transaction that the database gave
-// up (IsRetryable), or for which fn returned Retry(err), is run again after a short random pause, at
-// most 10 times; then the error is a fault Unavailable, or the err inside Retry. A connection lost during
-// COMMIT is never repeated: the fault Unavailable says that the outcome is unknown.
-// fn must not call Write or Read of the same DB, and must not keep tx. On SQLite a Write inside the function of a Write would wait for
-// itself: it returns the fault Internal instead.
+// When fn returns an error or panics, nothing it did remains. A transaction that the database gave up (IsRetryable), or
+// for which fn returned Retry(err), is run again after a short random pause, at most 10 times; then the error is a
+// fault Unavailable, or the err inside Retry. A connection lost during COMMIT is never repeated: the fault Unavailable
+// says that the outcome is unknown. fn must not call Write or Read of the same DB, and must not keep tx. On SQLite a
+// Write inside the function of a Write would wait for itself: it returns the fault Internal instead.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.WriteUpTo(ctx, maxAttempts, fn)
 }
@@ -241,8 +240,8 @@ func absent(op string, err error) error {
 	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; nothing was changed, try again later: %w", err)
 }
 
-// committed gives an error of COMMIT its kind. A COMMIT that was not sent may be repeated. A refusal by the server is certain and keeps its
-// cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
+// committed gives an error of COMMIT its kind. A COMMIT that was not sent may be repeated. A refusal by the server is
+// certain and keeps its cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
 func committed(err error) error {
 	switch {
 	case errors.Is(err, driver.ErrBadConn):
@@ -251,7 +250,8 @@ func committed(err error) error {
 		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
 	}
 	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
-		"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err).WithCode(CodeUnknown)}
+		"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w",
+		err).WithCode(CodeUnknown)}
 }
 
 // randomly spreads a pause over half to one and a half of its length, so that losers do not meet again.

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestStoppedWriter: Placement's file is being written by a process that is stopped. The next start fails with the name of the process and with
-// what to do; after that it starts.
+// TestStoppedWriter: Placement's file is being written by a process that is stopped. The next start fails with the name
+// of the process and with what to do; after that it starts.
 func TestStoppedWriter(t *testing.T) {
 	dir := t.TempDir()
 	file, path := filepath.Join(dir, "placement.db"), filepath.Join(dir, "placement.conf")
@@ -23,8 +23,9 @@ func TestStoppedWriter(t *testing.T) {
 	if _, stderr, status := output(t, sync...); status != 0 {
 		t.Fatal(stderr)
 	}
-	const program = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('BEGIN IMMEDIATE'); " +
-		"c.execute('UPDATE resource_providers SET name = name'); print('writing', flush=True); sys.stdin.read()"
+	const program = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); " +
+		"c.execute('BEGIN IMMEDIATE'); c.execute('UPDATE resource_providers SET name = name'); " +
+		"print('writing', flush=True); sys.stdin.read()"
 	writer := exec.Command("python3", "-c", program, file)
 	stdin, err := writer.StdinPipe()
 	if err != nil {
@@ -46,7 +47,8 @@ func TestStoppedWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, status := output(t, sync...)
-	for _, want := range []string{file + " is locked", fmt.Sprintf("process %d (python3", writer.Process.Pid), "which is stopped", fmt.Sprintf("kill -CONT %d", writer.Process.Pid)} {
+	for _, want := range []string{file + " is locked", fmt.Sprintf("process %d (python3", writer.Process.Pid),
+		"which is stopped", fmt.Sprintf("kill -CONT %d", writer.Process.Pid)} {
 		if status != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("status %d, want %q: %s", status, want, stderr)
 		}
