@@ -267,15 +267,16 @@ func TestClose(t *testing.T) {
 	wantNames(t, again, "last")
 }
 
-// TestNested: a write inside a write would wait for itself. It is refused at once, and the outer one goes on. In memory, where all share one
-// connection, the same is true of a read inside a write and the other way round.
+// TestNested: a write inside a write would wait for itself. It is refused at once, and the outer one goes on. In
+// memory, where all share one connection, the same is true of a read inside a write and the other way round.
 func TestNested(t *testing.T) {
 	ctx := t.Context()
 	read := func(db *DB) error { return db.Read(ctx, func(*Tx) error { return nil }) }
 	write := func(db *DB) error { return db.Write(ctx, inserting("inner")) }
 	refused := func(db *DB, inner func(*DB) error) func(*Tx) error {
 		return func(tx *Tx) error {
-			if err := inner(db); !fault.Is(err, fault.Internal) || !strings.Contains(fault.TextOf(err), "would wait for itself") {
+			if err := inner(db); !fault.Is(err, fault.Internal) || !strings.Contains(fault.TextOf(err),
+				"would wait for itself") {
 				t.Errorf("%v", err)
 			}
 			return nil

@@ -203,8 +203,8 @@ func refusedCommit(err error) bool {
 	return errors.Is(err, pgx.ErrTxCommitRollback) || answered(err) && !lost(err) && !halfway(err)
 }
 
-// halfway reports whether a COMMIT was interrupted at a moment that the server does not name: by the loss of a Galera node's cluster, by KILL or
-// by a time limit for statements.
+// halfway reports whether a COMMIT was interrupted at a moment that the server does not name: by the loss of a Galera
+// node's cluster, by KILL or by a time limit for statements.
 func halfway(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	// ER_ERROR_DURING_COMMIT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT

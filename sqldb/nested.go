@@ -14,7 +14,8 @@ const (
 	runsPooled  = "(*DB).transact"
 )
 
-// within reports whether the calling goroutine is inside one of these functions of this package. It costs about a microsecond.
+// within reports whether the calling goroutine is inside one of these functions of this package. It costs about a
+// microsecond.
 func within(names ...string) bool {
 	callers := make([]uintptr, 100)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
@@ -33,7 +34,8 @@ func within(names ...string) bool {
 // nested is the fault of a Write or Read inside the function of another one, which would wait for itself.
 func nested(op string) error {
 	return fault.New(fault.Internal, op,
-		"a transaction inside the function of another transaction would wait for itself; use the Tx, or call %s after the other has returned", op)
+		"a transaction inside the function of another transaction would wait for itself; "+
+			"use the Tx, or call %s after the other has returned", op)
 }
 
 // alone refuses a transaction inside another one on a database in memory, where all transactions share one connection.

@@ -78,6 +78,8 @@ func (a address) place() string {
 func (a address) closed(err error) error {
 	what := remedy(err)
 	switch {
+	case isBusy(err):
+		return findHolder(a.database).locked("sqldb.Open", a.database, err)
 	case a.dialect == SQLite && what != "":
 		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; %s", a.place(), err, what)
 	case a.dialect == SQLite:
@@ -142,7 +144,7 @@ func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values)
 	if err != nil {
 		return errors.Join(a.closed(err), write.Close())
 	}
-	db.pool, db.writer, db.guard = read, newWriter(write, g), g
+	db.file, db.pool, db.writer, db.guard = a.database, read, newWriter(write, g), g
 	g.watch(guardInterval, db.rescue)
 	return nil
 }

@@ -43,6 +43,7 @@ type DB struct {
 	Dialect  Dialect
 	Narrowed []string // files of an SQLite database that other users could read or write until Open took these rights away
 
+	file   string  // SQLite's; empty in memory
 	pool   *sql.DB // reads; on MySQL and PostgreSQL writes too
 	writer *writer // SQLite only: the one connection that writes
 	jitter func(time.Duration) time.Duration
@@ -75,12 +76,11 @@ func (db *DB) Available() error { return db.guard.lost() }
 
 // Write runs fn in one transaction and returns nil only after its COMMIT succeeded.
 //
-// When fn returns an error or panics, nothing it did remains. A transaction that the database gave
-// up (IsRetryable), or for which fn returned Retry(err), is run again after a short random pause, at
-// most 10 times; then the error is a fault Unavailable, or the err inside Retry. A connection lost during
-// COMMIT is never repeated: the fault Unavailable says that the outcome is unknown.
-// fn must not call Write or Read of the same DB, and must not keep tx. On SQLite a Write inside the function of a Write would wait for
-// itself: it returns the fault Internal instead.
+// When fn returns an error or panics, nothing it did remains. A transaction that the database gave up (IsRetryable), or
+// for which fn returned Retry(err), is run again after a short random pause, at most 10 times; then the error is a
+// fault Unavailable, or the err inside Retry. A connection lost during COMMIT is never repeated: the fault Unavailable
+// says that the outcome is unknown. fn must not call Write or Read of the same DB, and must not keep tx. On SQLite a
+// Write inside the function of a Write would wait for itself: it returns the fault Internal instead.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.WriteUpTo(ctx, maxAttempts, fn)
 }
@@ -163,6 +163,11 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 		}
 		if attempt >= min(attempts, mostReferred) && isReferred(err) {
 			return fault.New(fault.Internal, op, "the database refuses it again and again, for rows that refer to each other: %w", err)
+		}
+		if db.file != "" && isBusy(err) { // a stopped process does not give the lock back
+			if h := findHolder(db.file); h.stopped || attempt >= attempts {
+				return h.locked(op, db.file, err)
+			}
 		}
 		if attempt >= attempts {
 			if asked, ok := errors.AsType[*retry](err); ok {
@@ -268,8 +273,8 @@ func absent(op string, err error) error {
 	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; nothing was changed, try again later: %w", err)
 }
 
-// committed gives an error of COMMIT its kind. A COMMIT that was not sent may be repeated. A refusal by the server is certain and keeps its
-// cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
+// committed gives an error of COMMIT its kind. A COMMIT that was not sent may be repeated. A refusal by the server is
+// certain and keeps its cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
 func committed(err error) error {
 	switch {
 	case errors.Is(err, driver.ErrBadConn):

@@ -56,7 +56,8 @@ func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string, li
 // ReplaceAggregates makes the provider a member of exactly these. With a generation (microversion 1.19) that one is compared
 // and raised, also when nothing changes; nil neither compares nor raises.
 // NotFound; Conflict placement.concurrent_update: another generation.
-func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generation *int, all []resource.AggregateID) (Change, error) {
+func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generation *int,
+	all []resource.AggregateID) (Change, error) {
 	m, err := untilKnown(ctx, func() (m made, err error) {
 		err = s.write(ctx, "ReplaceAggregates", func(tx *sqldb.Tx) error {
 			s := s.still()
@@ -76,12 +77,13 @@ func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generatio
 			if err != nil {
 				return err
 			}
-			m = made{at: s.now(), change: Change{Roots: roots(p), Generation: p.Generation}, look: aggregateLook(p.id, all, inserted, s.now())}
-			if m.raised = p.raisedBy(0); generation == nil {
+			m = made{at: s.now(), look: aggregateLook(p.id, all, inserted, s.now())}
+			if generation == nil {
+				m.raisedProvider, m.change = p.raisedBy(0), Change{Roots: roots(p), Generation: p.Generation}
 				m.had = aggregateLook(p.id, had, nil, s.now())
 				return nil
 			}
-			m.raised = p.raisedBy(1)
+			m.raisedProvider = p.raisedBy(1)
 			m.change, err = s.raised(ctx, tx, p)
 			return err
 		})
@@ -90,8 +92,10 @@ func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generatio
 	return m.change, err
 }
 
-// setAggregates makes a provider a member of exactly these. It returns those that it was a member of before, and those that were added.
-func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow, all []resource.AggregateID) (had, added []resource.AggregateID, err error) {
+// setAggregates makes a provider a member of exactly these. It returns those that it was a member of before, and those
+// that were added.
+func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
+	all []resource.AggregateID) (had, added []resource.AggregateID, err error) {
 	have, err := aggregatesOf(ctx, tx, p)
 	if err != nil {
 		return nil, nil, err
@@ -122,21 +126,23 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow, 
 	for _, aggregate := range added {
 		rows = append(rows, []any{s.now(), p.id, numbers[aggregate]})
 	}
-	return had, added, again(insert(ctx, tx, "resource_provider_aggregates", "created_at, resource_provider_id, aggregate_id", rows))
+	return had, added, again(insert(ctx, tx, "resource_provider_aggregates",
+		"created_at, resource_provider_id, aggregate_id", rows))
 }
 
 // aggregateLook compares a provider's memberships with what a write at a moment made of them.
 func aggregateLook(row int64, want, inserted []resource.AggregateID, at time.Time) look {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		now := map[resource.AggregateID]sql.NullTime{}
-		err = each(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m JOIN placement_aggregates a ON a.id = m.aggregate_id "+
-			"WHERE m.resource_provider_id = ?", []any{row}, func(rows *sql.Rows) error {
-			var aggregate resource.AggregateID
-			var created sql.NullTime
-			err := rows.Scan(&aggregate, &created)
-			now[aggregate] = created
-			return err
-		})
+		err = each(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m "+
+			"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE m.resource_provider_id = ?",
+			[]any{row}, func(rows *sql.Rows) error {
+				var aggregate resource.AggregateID
+				var created sql.NullTime
+				err := rows.Scan(&aggregate, &created)
+				now[aggregate] = created
+				return err
+			})
 		same, ours = wroteRows(tx, now, set(want), inserted, at, false)
 		return same, ours, err
 	}

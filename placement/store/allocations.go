@@ -99,8 +99,9 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 	return all, err
 }
 
-// DeleteAllocations lets a consumer hold nothing any more, whatever its generation is, and removes it. No generation of a
-// provider rises. NotFound: it holds nothing; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT, and the database does not answer.
+// DeleteAllocations lets a consumer hold nothing any more, whatever its generation is, and removes it. No generation of
+// a provider rises. NotFound: it holds nothing; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT, and
+// the database does not answer.
 func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (Change, error) {
 	done, err := untilKnown(ctx, func() (removal, error) { return s.deleteAllocations(ctx, consumer) },
 		func(ctx context.Context, done removal) (verdict, error) { return s.findRemoval(ctx, consumer, done) })
@@ -132,9 +133,10 @@ func (s *Store) deleteAllocations(ctx context.Context, consumer resource.Consume
 	return done, err
 }
 
-// findRemoval finds out about a transaction of DeleteAllocations. It is kept when the consumer's row is gone, also when the consumer has
-// a new row since: a claim made after the removal stays. Who removed it does not matter.
-func (s *Store) findRemoval(ctx context.Context, consumer resource.ConsumerID, done removal) (became verdict, err error) {
+// findRemoval finds out about a transaction of DeleteAllocations. It is kept when the consumer's row is gone, also when
+// the consumer has a new row since: a claim made after the removal stays. Who removed it does not matter.
+func (s *Store) findRemoval(ctx context.Context, consumer resource.ConsumerID,
+	done removal) (became verdict, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
@@ -153,15 +155,19 @@ func (s *Store) findRemoval(ctx context.Context, consumer resource.ConsumerID, d
 	return became, err
 }
 
-// providersOf reads on which providers a consumer holds something, and the number of the consumer's row, 0 when there is none.
-func providersOf(ctx context.Context, tx *sqldb.Tx, consumer resource.ConsumerID) (list []providerRow, row int64, err error) {
+// providersOf reads on which providers a consumer holds something, and the number of the consumer's row, 0 when there
+// is none.
+func providersOf(ctx context.Context, tx *sqldb.Tx,
+	consumer resource.ConsumerID) (list []providerRow, row int64, err error) {
 	err = each(ctx, tx, "SELECT DISTINCT COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
-		"JOIN resource_providers p ON p.id = a.resource_provider_id JOIN resource_providers r ON r.id = p.root_provider_id "+
-		"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id = ?", []any{consumer}, func(rows *sql.Rows) error {
-		var p providerRow
-		err := rows.Scan(&row, &p.id, &p.ID, &p.Generation, &p.Root)
-		list = append(list, p)
-		return err
-	})
+		"JOIN resource_providers p ON p.id = a.resource_provider_id "+
+		"JOIN resource_providers r ON r.id = p.root_provider_id "+
+		"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id = ?", []any{consumer},
+		func(rows *sql.Rows) error {
+			var p providerRow
+			err := rows.Scan(&row, &p.id, &p.ID, &p.Generation, &p.Root)
+			list = append(list, p)
+			return err
+		})
 	return list, row, err
 }

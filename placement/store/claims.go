@@ -57,11 +57,12 @@ func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err e
 		if !all { // yet settle has found them
 			return sqldb.Retry(concurrent("a resource provider changed at the same moment: read it again"))
 		}
-		a = attempt{known: done.known, first: done.first, at: s.now(), change: Change{Roots: done.roots, Used: done.used}}
+		change := Change{Roots: done.roots, Used: done.used}
+		a = attempt{known: done.known, first: done.first, at: s.now(), change: change}
 		for id, g := range done.touched {
-			r := raised{id: id, row: g.id, before: g.generation, after: g.generation + 1}
+			r := raisedProvider{id, g.id, g.generation + 1}
 			if _, found := slices.BinarySearch(ids, id); found { // take has raised it before it was read
-				r.before, r.after = r.before-1, r.after-1
+				r.after = g.generation
 				delete(done.touched, id)
 			}
 			a.raised = append(a.raised, r)
@@ -180,7 +181,8 @@ func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done 
 		return done, err
 	}
 	rows := s.allocationRows(claims, want)
-	first, err := insertFirst(ctx, tx, "allocations", "created_at, resource_provider_id, consumer_id, resource_class_id, used", rows)
+	first, err := insertFirst(ctx, tx, "allocations",
+		"created_at, resource_provider_id, consumer_id, resource_class_id, used", rows)
 	if err != nil {
 		return done, err
 	}

@@ -149,7 +149,8 @@ func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class)
 		if !done.created {
 			return undone, nil
 		}
-		return s.findNew(ctx, newRow{"resource_classes", "name", name, insert, []any{done.at, done.id, name}, done.id, done.at})
+		return s.findNew(ctx, newRow{"resource_classes", "name", name, insert, []any{done.at, done.id, name}, done.id,
+			done.at})
 	})
 	return done.created && err == nil, err
 }
@@ -234,8 +235,8 @@ func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
 	return err
 }
 
-// deleteClass deletes a class and returns the row that it was. It waits for those who are adding inventories of the class, and sees them; who comes
-// later sees in keepClasses that it is gone.
+// deleteClass deletes a class and returns the row that it was. It waits for those who are adding inventories of the
+// class, and sees them; who comes later sees in keepClasses that it is gone.
 func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class classRow, err error) {
 	latest := ""
 	switch tx.Dialect {

@@ -245,23 +245,24 @@ func (g galera) trees(t *testing.T) {
 	}
 }
 
-// lostAtCommit: a connection to one node breaks at COMMIT, and the outcome is found out on another node: either that one has not carried out yet
-// what the first one committed, or the first one has rolled nothing back and still holds the transaction open.
+// lostAtCommit: a connection to one node breaks at COMMIT, and the outcome is found out on another node: either that
+// one has not carried out yet what the first one committed, or the first one has rolled nothing back and still holds
+// the transaction open.
 func (g galera) lostAtCommit(t *testing.T) {
 	urls := g.Database(t)
 	proxy := databases.NewProxy(t, g.Nodes[2].Addr)
 	s, past, late := openStore(t, proxy.URL(urls[2])), openStore(t, urls[0]), openStore(t, urls[1])
-	writes := slices.DeleteFunc(everyWrite(), func(w anyWrite) bool {
-		return !slices.Contains([]string{"claim", "move a claim", "delete allocations", "reshape", "replace inventories", "replace traits", "create provider",
-			"move provider", "delete provider", "create trait", "delete trait", "rename class"}, w.name)
-	})
+	names := []string{"claim", "move a claim", "delete allocations", "reshape", "replace inventories", "replace traits",
+		"create provider", "move provider", "delete provider", "create trait", "delete trait", "rename class"}
+	writes := slices.DeleteFunc(everyWrite(), func(w anyWrite) bool { return !slices.Contains(names, w.name) })
 	sameResult(t, s, past, writes, func(heard bool, write func() error) error {
 		defer func() {
 			proxy.Turn(g.Nodes[2].Addr)
 			proxy.Drop()
 		}()
 		if !heard {
-			return loseCommit(t, s, proxy, databases.Cut{Linger: time.Second}, func() { proxy.Turn(g.Nodes[1].Addr) }, write)
+			turn := func() { proxy.Turn(g.Nodes[1].Addr) }
+			return loseCommit(t, s, proxy, databases.Cut{Linger: time.Second}, turn, write)
 		}
 		release := stopApplying(t, late)
 		return loseCommit(t, s, proxy, databases.Cut{Heard: true}, func() {
@@ -308,7 +309,8 @@ func (g galera) killed(t *testing.T) {
 	clients := make([]*client, 2*len(stores))
 	var all sync.WaitGroup
 	for i := range clients {
-		c := &client{store: stores[i%len(stores)], first: 1_000_000 * (i + 1), held: map[int]bool{}, unsure: map[int]bool{}}
+		c := &client{store: stores[i%len(stores)], held: map[int]bool{}, unsure: map[int]bool{}}
+		c.first = 1_000_000 * (i + 1) // a client whose node is down fails fast and counts far
 		clients[i] = c
 		all.Go(func() { c.run(t, stop) })
 	}

@@ -48,7 +48,8 @@ func (s *Store) Inventories(ctx context.Context, id provider.ID) (all Inventorie
 // NotFound; Invalid: an unknown class; Conflict placement.concurrent_update: another generation;
 // Conflict placement.inventory.inuse: a class that would go has allocations.
 func (s *Store) ReplaceInventories(ctx context.Context, id provider.ID, generation int, all map[resource.Class]resource.Inventory) (Change, error) {
-	return s.writeInventories(ctx, "ReplaceInventories", id, stock{have: all, only: true}, func(s *Store, tx *sqldb.Tx, p providerRow) error {
+	want := stock{have: all, only: true}
+	return s.writeInventories(ctx, "ReplaceInventories", id, want, func(s *Store, tx *sqldb.Tx, p providerRow) error {
 		if err := p.expect(generation); err != nil {
 			return err
 		}
@@ -60,7 +61,8 @@ func (s *Store) ReplaceInventories(ctx context.Context, id provider.ID, generati
 	})
 }
 
-// writeInventories runs one change of a provider's inventories, after which they are as want says, and raises its generation.
+// writeInventories runs one change of a provider's inventories, after which they are as want says, and raises its
+// generation.
 func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID, want stock,
 	fn func(s *Store, tx *sqldb.Tx, p providerRow) error) (Change, error) {
 	m, err := untilKnown(ctx, func() (m made, err error) {
@@ -77,7 +79,7 @@ func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID,
 				return err
 			}
 			change, err := s.raised(ctx, tx, p)
-			m = made{raised: p.raisedBy(1), at: s.now(), change: change, look: want.look(p.id, s.now())}
+			m = made{p.raisedBy(1), s.now(), change, want.look(p.id, s.now()), nil}
 			return err
 		})
 		return m, err
@@ -98,12 +100,15 @@ func (want stock) look(row int64, at time.Time) look {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		found := 0
 		same, ours = true, len(want.have) > 0 || want.anybody
-		err = each(ctx, tx, "SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, i.created_at, i.updated_at "+
-			"FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id WHERE i.resource_provider_id = ?", []any{row}, func(rows *sql.Rows) error {
+		const query = "SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, " +
+			"i.created_at, i.updated_at FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id " +
+			"WHERE i.resource_provider_id = ?"
+		err = each(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
 			var class resource.Class
 			var is resource.Inventory
 			var written stamps
-			err := rows.Scan(&class, &is.Total, &is.Reserved, &is.MinUnit, &is.MaxUnit, &is.StepSize, &is.AllocationRatio, &written.created, &written.updated)
+			err := rows.Scan(&class, &is.Total, &is.Reserved, &is.MinUnit, &is.MaxUnit, &is.StepSize,
+				&is.AllocationRatio, &written.created, &written.updated)
 			if should, wanted := want.have[class]; wanted {
 				found++
 				same = same && equalStock(is, should)
@@ -117,7 +122,7 @@ func (want stock) look(row int64, at time.Time) look {
 	}
 }
 
-// equalStock compares inventories as far as the database can hold them: its ratios have seven digits.
+// equalStock compares inventories as far as the database can hold them: of a ratio at least five digits.
 func equalStock(a, b resource.Inventory) bool {
 	near := math.Abs(a.AllocationRatio-b.AllocationRatio) <= 1e-5*math.Abs(b.AllocationRatio)
 	a.AllocationRatio = b.AllocationRatio
@@ -280,7 +285,8 @@ func (s *Store) DeleteInventory(ctx context.Context, id provider.ID, class resou
 // DeleteInventories takes all classes away and raises the generation, whatever it is.
 // NotFound; Conflict placement.inventory.inuse: at least one has allocations.
 func (s *Store) DeleteInventories(ctx context.Context, id provider.ID) (Change, error) {
-	return s.writeInventories(ctx, "DeleteInventories", id, stock{only: true, anybody: true}, func(_ *Store, tx *sqldb.Tx, p providerRow) error {
+	want := stock{only: true, anybody: true}
+	return s.writeInventories(ctx, "DeleteInventories", id, want, func(_ *Store, tx *sqldb.Tx, p providerRow) error {
 		all, err := inventoryNumbers(ctx, tx, p)
 		if err != nil {
 			return err

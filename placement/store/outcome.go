@@ -11,17 +11,19 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// This file finds out what became of a transaction whose COMMIT broke: the connection, the server or its node of a cluster was lost before the
-// answer came. The transaction may be committed, may be rolled back, may still be open on the server, or may still be on its way to the
-// other nodes of a Galera cluster.
+// This file finds out what became of a transaction whose COMMIT broke: the connection, the server or its node of a
+// cluster was lost before the answer came. The transaction may be committed, may be rolled back, may still be open on
+// the server, or may still be on its way to the other nodes of a Galera cluster.
 //
-// findOut first writes the same rows itself. That waits for a transaction that is still open. On a Galera cluster certification
-// lets only one of two transactions pass that write the same row without having seen each other. So when findOut has committed and the lost
-// transaction is not there, it cannot appear later. Then findOut looks for what only the lost transaction can have left: the numbers of rows that
-// it inserted or deleted, the generations that it made, and its time stamp. MariaDB keeps time stamps in seconds, PostgreSQL in microseconds.
+// findOut first writes the same rows itself. That waits for a transaction that is still open. On a Galera cluster
+// certification lets only one of two transactions pass that write the same row without having seen each other. So when
+// findOut has committed and the lost transaction is not there, it cannot appear later. Then findOut looks for what only
+// the lost transaction can have left: the numbers of rows that it inserted or deleted, the generations that it made,
+// and its time stamp. MariaDB keeps time stamps in seconds, PostgreSQL in microseconds.
 
-// CodeUnknownOutcome is the code of the fault Unavailable of a write that may have been kept or not: the connection to the database, or a
-// node of its cluster, was lost at COMMIT, and the database does not tell what became of it, or does not answer.
+// CodeUnknownOutcome is the code of the fault Unavailable of a write that may have been kept or not: the connection to
+// the database, or a node of its cluster, was lost at COMMIT, and the database does not tell what became of it, or does
+// not answer.
 const CodeUnknownOutcome = sqldb.CodeUnknown
 
 const (
@@ -40,10 +42,11 @@ const (
 	asBefore                // unsure, but all is as it was before it: repeating it gives a true answer
 )
 
-// untilKnown runs attempt, one transaction, and returns its result. When the COMMIT breaks, find is given the result and reports what became of the
-// transaction. What was kept is returned as a success, what was undone is tried again. The error is one of attempt, or Unavailable
-// CodeUnknownOutcome when find fails or is unsure.
-func untilKnown[T any](ctx context.Context, attempt func() (T, error), find func(context.Context, T) (verdict, error)) (T, error) {
+// untilKnown runs attempt, one transaction, and returns its result. When the COMMIT breaks, find is given the result
+// and reports what became of the transaction. What was kept is returned as a success, what was undone is tried again.
+// The error is one of attempt, or Unavailable CodeUnknownOutcome when find fails or is unsure.
+func untilKnown[T any](ctx context.Context, attempt func() (T, error),
+	find func(context.Context, T) (verdict, error)) (T, error) {
 	for begun := 1; ; begun++ {
 		done, err := attempt()
 		if !sqldb.IsUnknown(err) {
@@ -52,7 +55,8 @@ func untilKnown[T any](ctx context.Context, attempt func() (T, error), find func
 		became, failed := insist(ctx, func(ctx context.Context) (verdict, error) { return find(ctx, done) })
 		switch {
 		case failed != nil:
-			return done, fault.New(fault.Unavailable, "placement.store.untilKnown", "%w; finding out failed: %v", err, failed).WithCode(CodeUnknownOutcome)
+			return done, fault.New(fault.Unavailable, "placement.store.untilKnown",
+				"%w; finding out failed: %v", err, failed).WithCode(CodeUnknownOutcome)
 		case became == unsure:
 			return done, err
 		case became == kept:
@@ -67,8 +71,8 @@ func untilKnown[T any](ctx context.Context, attempt func() (T, error), find func
 	}
 }
 
-// insist repeats find while the database does not answer, until the request's deadline, at most for outcomeTime. A client that has left
-// does not end it.
+// insist repeats find while the database does not answer, until the request's deadline, at most for outcomeTime. A
+// client that has left does not end it.
 func insist(ctx context.Context, find func(context.Context) (verdict, error)) (verdict, error) {
 	last := time.Now().Add(outcomeTime)
 	if at, ok := ctx.Deadline(); ok && at.Before(last) {
@@ -90,7 +94,8 @@ func insist(ctx context.Context, find func(context.Context) (verdict, error)) (v
 }
 
 // findOut runs judge in a transaction that holds these providers, and commits it.
-func (s *Store) findOut(ctx context.Context, ids []provider.ID, judge func(tx *sqldb.Tx) (verdict, error)) (became verdict, err error) {
+func (s *Store) findOut(ctx context.Context, ids []provider.ID,
+	judge func(tx *sqldb.Tx) (verdict, error)) (became verdict, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
@@ -120,44 +125,47 @@ func stamped(tx *sqldb.Tx, read sql.NullTime, at time.Time) bool {
 	return read.Valid && is.Equal(at)
 }
 
-// raised is a provider whose generation a transaction raised.
-type raised struct {
-	id            provider.ID
-	row           int64
-	before, after int
+// raisedProvider is a provider whose generation a transaction raised.
+type raisedProvider struct {
+	id    provider.ID
+	row   int64
+	after int // its generation afterwards
 }
 
-// judge tells by the provider alone what became of the transaction that raised it at a moment: kept means that its generation and its
-// time stamp are there. On MariaDB another transaction can have made the same ones within one second.
-func (r raised) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (became verdict, err error) {
-	err = each(ctx, tx, "SELECT COALESCE(generation, 0), updated_at FROM resource_providers WHERE id = ?", []any{r.row}, func(rows *sql.Rows) error {
+// judge tells by the provider alone what became of the transaction that raised it at a moment: kept means that its
+// generation and its time stamp are there. On MariaDB another transaction can have made the same ones within one
+// second.
+func (r raisedProvider) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (became verdict, err error) {
+	const query = "SELECT COALESCE(generation, 0), updated_at FROM resource_providers WHERE id = ?"
+	err = each(ctx, tx, query, []any{r.row}, func(rows *sql.Rows) error {
 		var now int
 		var updated sql.NullTime
-		if err := rows.Scan(&now, &updated); err != nil {
-			return err
-		}
+		err := rows.Scan(&now, &updated)
 		switch {
-		case now < r.after, now == r.after && !stamped(tx, updated, at): // each generation is made by one transaction
+		case now < r.after:
+			became = undone
+		case now == r.after && !stamped(tx, updated, at): // each generation is made by one transaction
 			became = undone
 		case now == r.after:
 			became = kept
 		}
-		return nil
+		return err
 	})
 	return became, err
 }
 
 // made is a provider that a transaction changed and raised.
 type made struct {
-	raised
+	raisedProvider
 	at     time.Time
 	change Change
 	look   look // compares with what it made; nil: it changed nothing
 	had    look // compares with what was there before; nil: it raised the generation, which tells more
 }
 
-// look compares what a provider has with what a transaction made. same: it is the same; ours: it also has rows with that transaction's time stamp,
-// or no rows are expected and the request named no generation, so that it does not matter who removed them.
+// look compares what a provider has with what a transaction made. same: it is the same; ours: it also has rows with
+// that transaction's time stamp, or no rows are expected and the request named no generation, so that it does not
+// matter who removed them.
 type look func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error)
 
 // findMade finds out about the change of one provider.
@@ -172,7 +180,7 @@ func (m made) judge(ctx context.Context, tx *sqldb.Tx) (verdict, error) {
 	if m.had != nil {
 		return m.judgeUnraised(ctx, tx)
 	}
-	became, err := m.raised.judge(ctx, tx, m.at)
+	became, err := m.raisedProvider.judge(ctx, tx, m.at)
 	if err != nil || became == undone {
 		return became, err
 	}
@@ -197,9 +205,10 @@ func (m made) judgeUnraised(ctx context.Context, tx *sqldb.Tx) (verdict, error) 
 	return unsure, nil
 }
 
-// wroteRows is look for rows of a provider that are only inserted and deleted: what there is now, with the time stamp of each, against what should be
-// there and what of it was inserted.
-func wroteRows[K comparable](tx *sqldb.Tx, now map[K]sql.NullTime, want, inserted []K, at time.Time, anybody bool) (same, ours bool) {
+// wroteRows is look for rows of a provider that are only inserted and deleted: what there is now, with the time stamp
+// of each, against what should be there and what of it was inserted.
+func wroteRows[K comparable](tx *sqldb.Tx, now map[K]sql.NullTime, want, inserted []K,
+	at time.Time, anybody bool) (same, ours bool) {
 	same = len(now) == len(want)
 	for _, key := range want {
 		_, there := now[key]
@@ -213,14 +222,14 @@ func wroteRows[K comparable](tx *sqldb.Tx, now map[K]sql.NullTime, want, inserte
 type newRow struct {
 	table, column string // the column of the name
 	name          any
-	insert        string // the statement that inserted it, or one that takes its name and number
+	insert        string // a statement that inserts a row with its name
 	args          []any
 	id            int64
 	at            time.Time
 }
 
-// findNew finds out about a transaction that inserted a row. It inserts the row itself and deletes it. A row of the same name that another
-// transaction has inserted means undone.
+// findNew finds out about a transaction that inserted a row. It inserts the row itself and deletes it. A row of the
+// same name that another transaction has inserted means undone.
 func (s *Store) findNew(ctx context.Context, row newRow) (became verdict, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, row.insert, row.args...); err != nil {
@@ -234,20 +243,22 @@ func (s *Store) findNew(ctx context.Context, row newRow) (became verdict, err er
 	}
 	err = s.read(ctx, "findOut", func(tx *sqldb.Tx) error {
 		became = undone
-		return each(ctx, tx, "SELECT id, created_at FROM "+row.table+" WHERE "+row.column+" = ?", []any{row.name}, func(rows *sql.Rows) error {
-			var id int64
-			var created sql.NullTime
-			err := rows.Scan(&id, &created)
-			if id == row.id && stamped(tx, created, row.at) {
-				became = kept
-			}
-			return err
-		})
+		return each(ctx, tx, "SELECT id, created_at FROM "+row.table+" WHERE "+row.column+" = ?", []any{row.name},
+			func(rows *sql.Rows) error {
+				var id int64
+				var created sql.NullTime
+				err := rows.Scan(&id, &created)
+				if id == row.id && stamped(tx, created, row.at) {
+					became = kept
+				}
+				return err
+			})
 	})
 	return became, err
 }
 
-// findName holds a row of traits or resource_classes and returns its name and when it was created. The name is empty when the row is gone.
+// findName holds a row of traits or resource_classes and returns its name and when it was created. The name is empty
+// when the row is gone.
 func (s *Store) findName(ctx context.Context, table string, id int64) (name string, created sql.NullTime, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
@@ -259,15 +270,14 @@ func (s *Store) findName(ctx context.Context, table string, id int64) (name stri
 			}
 		}
 		name = ""
-		return each(ctx, tx, "SELECT name, created_at FROM "+table+" WHERE id = ?", []any{id}, func(rows *sql.Rows) error {
-			return rows.Scan(&name, &created)
-		})
+		return each(ctx, tx, "SELECT name, created_at FROM "+table+" WHERE id = ?", []any{id},
+			func(rows *sql.Rows) error { return rows.Scan(&name, &created) })
 	})
 	return name, created, err
 }
 
-// findDeleted finds out about a transaction that deleted a row of traits or resource_classes. Who deleted it does not matter. A row that was created at
-// another moment is a new one: numbers of classes are used again.
+// findDeleted finds out about a transaction that deleted a row of traits or resource_classes. Who deleted it does not
+// matter. A row that was created at another moment is a new one: numbers of classes are used again.
 func (s *Store) findDeleted(ctx context.Context, table string, id int64, created sql.NullTime) (verdict, error) {
 	name, now, err := s.findName(ctx, table, id)
 	if name != "" && now.Valid == created.Valid && now.Time.Equal(created.Time) {

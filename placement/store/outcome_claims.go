@@ -14,20 +14,20 @@ import (
 type attempt struct {
 	known  map[resource.ConsumerID]consumerRow // the consumers before it
 	first  firstRow
-	raised []raised
+	raised []raisedProvider
 	at     time.Time // its time stamp
 	change Change
 }
 
-// firstRow is the first allocation that an attempt inserted: no other transaction has one with this number for this consumer. Without allocations
-// the consumer is empty.
+// firstRow is the first allocation that an attempt inserted. No other transaction has one with this number and time
+// stamp for this consumer. Without allocations the consumer is empty.
 type firstRow struct {
 	id       int64
 	consumer resource.ConsumerID
 }
 
-// findClaims finds out what became of an attempt. A claim is kept exactly when its first allocation is there, as long as no other
-// transaction has changed the same consumer since.
+// findClaims finds out what became of an attempt. A claim is kept exactly when its first allocation is there, as long
+// as no other transaction has changed the same consumer since.
 func (s *Store) findClaims(ctx context.Context, claims []Claim, a attempt) (verdict, error) {
 	ids := named(claims)
 	for _, r := range a.raised {
@@ -50,7 +50,7 @@ func (a attempt) judge(ctx context.Context, tx *sqldb.Tx, claims []Claim) (verdi
 		switch {
 		case err != nil || became == undone:
 			return became, err
-		case became == kept && now[a.first.consumer].holds(r.row): // a later claim on the same provider, so the one that raised it
+		case became == kept && now[a.first.consumer].holds(r.row): // a later claim has raised this provider
 			return undone, nil
 		}
 	}
@@ -83,7 +83,8 @@ func (f firstRow) there(ctx context.Context, tx *sqldb.Tx, at time.Time) (found 
 	if f.consumer == "" {
 		return false, nil
 	}
-	err = each(ctx, tx, "SELECT created_at FROM allocations WHERE id = ? AND consumer_id = ?", []any{f.id, f.consumer}, func(rows *sql.Rows) error {
+	err = each(ctx, tx, "SELECT created_at FROM allocations WHERE id = ? AND consumer_id = ?", []any{f.id,
+		f.consumer}, func(rows *sql.Rows) error {
 		var created sql.NullTime
 		err := rows.Scan(&created)
 		found = stamped(tx, created, at)

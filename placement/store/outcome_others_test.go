@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// interleaving is a write whose COMMIT breaks, and what another client writes before the outcome is found out. All is about provider n, at
-// generation 2, and consumer 500+n, at generation 1 with 1 VCPU unless fresh is set.
+// interleaving is a write whose COMMIT breaks, and what another client writes before the outcome is found out. All is
+// about provider n, at generation 2, and consumer 500+n, at generation 1 with 1 VCPU unless fresh is set.
 type interleaving struct {
 	name   string
 	fresh  bool // the consumer does not exist, and the provider is at generation 1
@@ -25,7 +25,8 @@ type interleaving struct {
 	maria  string        // the same on MariaDB, where it differs
 }
 
-// TestLostWhileOthersWrite: what is answered when another client writes between a COMMIT that breaks and the moment when its outcome is found out.
+// TestLostWhileOthersWrite: what is answered when another client writes between a COMMIT that breaks and the moment
+// when its outcome is found out.
 func TestLostWhileOthersWrite(t *testing.T) {
 	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
 		n, now := 0, time.Now().Truncate(time.Second).Add(300*time.Millisecond)
@@ -39,7 +40,8 @@ func TestLostWhileOthersWrite(t *testing.T) {
 					ok(t, putOne(t.Context(), past, claim(500+n, n, 1)))
 				}
 				past.Now = func() time.Time { return now.Add(c.moment) }
-				err := loseCommit(t, s, proxy, databases.Cut{Heard: c.heard}, func() { c.other(t, past, n) }, func() error { return c.write(t, s, n) })
+				err := loseCommit(t, s, proxy, databases.Cut{Heard: c.heard}, func() { c.other(t, past, n) },
+					func() error { return c.write(t, s, n) })
 				held, total := must(past.ConsumerAllocations(t.Context(), consumer(500+n))), 0
 				if stock, err := past.Inventories(t.Context(), id(n)); err == nil {
 					total = stock.Classes["VCPU"].Total
@@ -86,6 +88,11 @@ func others(list ...func(n int) Claim) func(t *testing.T, s *Store, n int) {
 	}
 }
 
+// done lets the other client make the same write, which succeeds.
+func done(write func(t *testing.T, s *Store, n int) error) func(t *testing.T, s *Store, n int) {
+	return func(t *testing.T, s *Store, n int) { ok(t, write(t, s, n)) }
+}
+
 func remove(t *testing.T, s *Store, n int) {
 	_, err := s.DeleteAllocations(t.Context(), consumer(500+n))
 	ok(t, err)
@@ -97,23 +104,30 @@ func lostClaims() []interleaving {
 	again := func(n int) Claim { return claim(500+n, n, 2).seen(1) }
 	third := func(n int) Claim { return claim(500+n, n, 3).seen(2) }
 	stranger := func(n int) Claim { return claim(700+n, n, 1) }
+	strangerAgain := func(n int) Claim { return stranger(n).seen(1) }
 	empty := func(n int) Claim { return Claim{Consumer: consumer(500 + n), Guarded: true}.seen(1) }
 	const second = time.Second
 	return []interleaving{
-		{"first claim, another consumer's claims", true, true, putting(first), others(stranger, func(n int) Claim { return stranger(n).seen(1) }), 0, "ok 2 1 10", ""},
-		{"first claim, another consumer's claims", true, false, putting(first), others(stranger, func(n int) Claim { return stranger(n).seen(1) }), 0, "ok 2 1 10", ""},
+		{"first claim, another consumer's claims", true, true, putting(first), others(stranger, strangerAgain), 0,
+			"ok 2 1 10", ""},
+		{"first claim, another consumer's claims", true, false, putting(first), others(stranger, strangerAgain), 0,
+			"ok 2 1 10", ""},
 		{"first claim, the same one", true, false, putting(first), others(first), 0, "conflict 2 1 10", ""},
-		{"first claim, the same one, a second later", true, false, putting(first), others(first), second, "conflict 2 1 10", ""},
-		{"first claim, the same one and another consumer's", true, false, putting(first), others(first, stranger), 0, "unknown 2 1 10", ""},
+		{"first claim, the same one, a second later", true, false, putting(first), others(first), second,
+			"conflict 2 1 10", ""},
+		{"first claim, the same one and another consumer's", true, false, putting(first), others(first, stranger), 0,
+			"unknown 2 1 10", ""},
 		{"first claim, changed after it", true, true, putting(first), others(again), 0, "unknown 2 2 10", ""},
-		{"first claim, made and changed by the other", true, false, putting(first), others(first, again), 0, "unknown 2 2 10", ""},
+		{"first claim, made and changed by the other", true, false, putting(first), others(first, again), 0,
+			"unknown 2 2 10", ""},
 		// What was removed is made again: the claim is there when it is answered.
 		{"first claim, removed after it", true, true, putting(first), remove, 0, "ok 2 1 10", ""},
 
 		{"claim again, another consumer's claim", false, true, putting(again), others(stranger), 0, "ok 2 2 10", ""},
 		{"claim again, another consumer's claim", false, false, putting(again), others(stranger), 0, "ok 2 2 10", ""},
 		{"claim again, the same one", false, false, putting(again), others(again), 0, "conflict 2 2 10", ""},
-		{"claim again, the same one and another consumer's", false, false, putting(again), others(again, stranger), 0, "conflict 2 2 10", ""},
+		{"claim again, the same one and another consumer's", false, false, putting(again), others(again, stranger), 0,
+			"conflict 2 2 10", ""},
 		{"claim again, two more", false, false, putting(again), others(again, third), 0, "unknown 3 3 10", ""},
 		{"claim again, changed after it", false, true, putting(again), others(third), 0, "unknown 3 3 10", ""},
 		{"claim again, removed by the other", false, false, putting(again), remove, 0, "conflict 0 0 10", ""},
@@ -154,62 +168,69 @@ func lostInventories() []interleaving {
 	}
 	write := func(t *testing.T, s *Store, n int) error { return put(s, t, n, 2, 20) }
 	same := func(t *testing.T, s *Store, n int) { ok(t, put(s, t, n, 2, 20)) }
+	replace := func(generation int) func(t *testing.T, s *Store, n int) {
+		return func(t *testing.T, s *Store, n int) { ok(t, put(s, t, n, generation, 30)) }
+	}
 	stranger := others(func(n int) Claim { return claim(700+n, n, 1) })
 	reshape := func(t *testing.T, s *Store, n int) error {
-		_, err := s.Reshape(t.Context(), map[provider.ID]NewInventories{id(n): {2, inventory{"VCPU": resource.Whole(20)}}}, []Claim{claim(500+n, n, 2).seen(1)})
+		stocks := map[provider.ID]NewInventories{id(n): {2, inventory{"VCPU": resource.Whole(20)}}}
+		_, err := s.Reshape(t.Context(), stocks, []Claim{claim(500+n, n, 2).seen(1)})
 		return err
 	}
 	return []interleaving{
 		{"inventories, another consumer's claim", false, true, write, stranger, 0, "ok 1 1 20", ""},
 		{"inventories, another consumer's claim", false, false, write, stranger, 0, "conflict 1 1 10", ""},
 		{"inventories, the same ones", false, false, write, same, time.Second, "conflict 1 1 20", ""},
-		// Within one second MariaDB does not tell them apart: both clients wanted the same from the same generation, and that is there.
-		{"inventories, the same ones within a second", false, false, write, same, time.Millisecond, "conflict 1 1 20", "ok 1 1 20"},
-		{"inventories, other ones", false, false, write, func(t *testing.T, s *Store, n int) { ok(t, put(s, t, n, 2, 30)) }, 0, "conflict 1 1 30", ""},
-		{"inventories, replaced after it", false, true, write, func(t *testing.T, s *Store, n int) { ok(t, put(s, t, n, 3, 30)) }, 0, "unknown 1 1 30", ""},
+		// Within one second MariaDB does not tell them apart: both clients wanted the same from the same generation,
+		// and that is there.
+		{"inventories, the same ones within a second", false, false, write, same, time.Millisecond, "conflict 1 1 20",
+			"ok 1 1 20"},
+		{"inventories, other ones", false, false, write, replace(2), 0, "conflict 1 1 30", ""},
+		{"inventories, replaced after it", false, true, write, replace(3), 0, "unknown 1 1 30", ""},
 		{"reshape, another consumer's claim", false, true, reshape, stranger, 0, "ok 2 2 20", ""},
 		{"reshape, another consumer's claim", false, false, reshape, stranger, 0, "conflict 1 1 10", ""},
-		{"reshape, the same one", false, false, reshape, func(t *testing.T, s *Store, n int) { ok(t, reshape(t, s, n)) }, 0, "conflict 2 2 20", ""},
+		{"reshape, the same one", false, false, reshape, done(reshape), 0, "conflict 2 2 20", ""},
 	}
 }
 
 // lostNames are providers, traits and classes that are made, renamed and deleted.
 func lostNames() []interleaving {
-	trait := func(n int) resource.Trait { return resource.Trait(fmt.Sprint("CUSTOM_OTHERS", n)) }
-	class := func(n int) resource.Class { return resource.Class(fmt.Sprint("CUSTOM_OTHERS", n)) }
-	create := func(t *testing.T, s *Store, n int) error {
-		_, _, err := s.CreateProvider(t.Context(), id(300+n), fmt.Sprint("made", n), "")
+	create := func(first int) func(t *testing.T, s *Store, n int) error {
+		return func(t *testing.T, s *Store, n int) error {
+			_, _, err := s.CreateProvider(t.Context(), id(first+n), fmt.Sprint("made", n), "")
+			return err
+		}
+	}
+	rename := func(name string) func(t *testing.T, s *Store, n int) error {
+		return func(t *testing.T, s *Store, n int) error {
+			_, _, err := s.UpdateProvider(t.Context(), id(n), Update{Name: fmt.Sprint(name, n)})
+			return err
+		}
+	}
+	remove := func(t *testing.T, s *Store, n int) error {
+		_, err := s.DeleteProvider(t.Context(), id(n))
 		return err
 	}
-	rename := func(t *testing.T, s *Store, n int, name string) error {
-		_, _, err := s.UpdateProvider(t.Context(), id(n), Update{Name: fmt.Sprint(name, n)})
-		return err
-	}
-	made := func(t *testing.T, s *Store, n int) error {
-		_, created, err := s.EnsureTrait(t.Context(), trait(n))
+	remake := func(t *testing.T, s *Store, n int) { host(t, s, n, 0) }
+	trait := func(t *testing.T, s *Store, n int) error {
+		_, created, err := s.EnsureTrait(t.Context(), resource.Trait(fmt.Sprint("CUSTOM_OTHERS", n)))
 		if err == nil && !created {
 			return fault.New(fault.Conflict, "", "it was there")
 		}
 		return err
 	}
+	class := func(t *testing.T, s *Store, n int) error {
+		return s.CreateClass(t.Context(), resource.Class(fmt.Sprint("CUSTOM_OTHERS", n)))
+	}
+	const no, yes = "conflict 0 0 10", "ok 0 0 10"
 	return []interleaving{
-		{"create provider, the same one", true, false, create, func(t *testing.T, s *Store, n int) { ok(t, create(t, s, n)) }, 0, "conflict 0 0 10", ""},
-		{"create provider, another one of that name", true, false, create, func(t *testing.T, s *Store, n int) {
-			_, _, err := s.CreateProvider(t.Context(), id(400+n), fmt.Sprint("made", n), "")
-			ok(t, err)
-		}, 0, "conflict 0 0 10", ""},
-		{"rename provider, renamed by the other", true, false, func(t *testing.T, s *Store, n int) error { return rename(t, s, n, "a") },
-			func(t *testing.T, s *Store, n int) { ok(t, rename(t, s, n, "b")) }, 0, "unknown 0 0 10", ""},
-		{"rename provider, the same", true, false, func(t *testing.T, s *Store, n int) error { return rename(t, s, n, "a") },
-			func(t *testing.T, s *Store, n int) { ok(t, rename(t, s, n, "a")) }, 0, "ok 0 0 10", ""},
-		{"create trait, the same one", true, false, made, func(t *testing.T, s *Store, n int) { ok(t, made(t, s, n)) }, 0, "conflict 0 0 10", ""},
-		{"create class, the same one", true, false, func(t *testing.T, s *Store, n int) error { return s.CreateClass(t.Context(), class(n)) },
-			func(t *testing.T, s *Store, n int) { ok(t, s.CreateClass(t.Context(), class(n))) }, time.Second, "conflict 0 0 10", ""},
-		{"create class, the same one within a second", true, false, func(t *testing.T, s *Store, n int) error { return s.CreateClass(t.Context(), class(n)) },
-			func(t *testing.T, s *Store, n int) { ok(t, s.CreateClass(t.Context(), class(n))) }, time.Millisecond, "conflict 0 0 10", "ok 0 0 10"},
-		{"delete provider, made again after it", true, true, func(t *testing.T, s *Store, n int) error {
-			_, err := s.DeleteProvider(t.Context(), id(n))
-			return err
-		}, func(t *testing.T, s *Store, n int) { host(t, s, n, 0) }, 0, "ok 0 0 10", ""},
+		{"create provider, the same one", true, false, create(300), done(create(300)), 0, no, ""},
+		{"create provider, another one of that name", true, false, create(300), done(create(400)), 0, no, ""},
+		{"rename provider, to another name", true, false, rename("a"), done(rename("b")), 0, "unknown 0 0 10", ""},
+		{"rename provider, to the same name", true, false, rename("a"), done(rename("a")), 0, yes, ""},
+		{"delete provider, made again after it", true, true, remove, remake, 0, yes, ""},
+		{"create trait, the same one", true, false, trait, done(trait), 0, no, ""},
+		{"create class, the same one", true, false, class, done(class), time.Second, no, ""},
+		{"create class, the same one within a second", true, false, class, done(class), time.Millisecond, no, yes},
 	}
 }

@@ -97,15 +97,17 @@ func TestLostAtCommit(t *testing.T) {
 		}
 
 		// The connection is lost again and again while the outcome is found out: it is found out all the same.
-		proxy.Break(databases.Cut{Word: commit(s), Heard: true}, databases.Cut{Word: commit(s)}, databases.Cut{Word: commit(s), Heard: true})
+		proxy.Break(databases.Cut{Word: commit(s), Heard: true}, databases.Cut{Word: commit(s)},
+			databases.Cut{Word: commit(s), Heard: true})
 		ok(t, putOne(ctx, s, claim(500, 1, n+1).seen(n)))
 		equal(t, "held", must(past.ConsumerAllocations(ctx, consumer(500))).Generation, n+1)
 	})
 }
 
-// loseCommit breaks the connection at the COMMIT of the first transaction of a write, as cut says, runs other before the outcome is found out,
-// and returns what the write returned.
-func loseCommit(t *testing.T, s *Store, proxy *databases.Proxy, cut databases.Cut, other func(), write func() error) error {
+// loseCommit breaks the connection at the COMMIT of the first transaction of a write, as cut says, runs other before
+// the outcome is found out, and returns what the write returned.
+func loseCommit(t *testing.T, s *Store, proxy *databases.Proxy, cut databases.Cut,
+	other func(), write func() error) error {
 	t.Helper()
 	cuts := proxy.Broken()
 	cut.Word = commit(s)
@@ -124,7 +126,8 @@ func loseCommit(t *testing.T, s *Store, proxy *databases.Proxy, cut databases.Cu
 	return err
 }
 
-// TestEveryWriteLostAtCommit: each write of which the COMMIT breaks returns what it returns otherwise, and changes the database once.
+// TestEveryWriteLostAtCommit: each write of which the COMMIT breaks returns what it returns otherwise, and changes the
+// database once.
 func TestEveryWriteLostAtCommit(t *testing.T) {
 	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
 		sameResult(t, s, past, everyWrite(), func(heard bool, write func() error) error {
@@ -133,7 +136,8 @@ func TestEveryWriteLostAtCommit(t *testing.T) {
 	})
 }
 
-// sameResult compares writes that lose their COMMIT, heard by the server or not, with the same writes that lose nothing.
+// sameResult compares writes that lose their COMMIT, heard by the server or not, with the same writes that lose
+// nothing.
 func sameResult(t *testing.T, s, past *Store, writes []anyWrite, lose func(heard bool, write func() error) error) {
 	n := 0
 	for _, w := range writes {
@@ -162,8 +166,8 @@ func sameResult(t *testing.T, s, past *Store, writes []anyWrite, lose func(heard
 	}
 }
 
-// TestServerKilledAtCommit: the server dies at the COMMIT of a claim and of a removal, before or after it has carried it out, and starts again.
-// The outcome is found out when it answers.
+// TestServerKilledAtCommit: the server dies at the COMMIT of a claim and of a removal, before or after it has carried
+// it out, and starts again. The outcome is found out when it answers.
 func TestServerKilledAtCommit(t *testing.T) {
 	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
 		t.Run(server.Name(), func(t *testing.T) {
@@ -180,18 +184,23 @@ func TestServerKilledAtCommit(t *testing.T) {
 				}()
 			}
 			for n, heard := range []bool{false, true} {
-				ok(t, loseCommit(t, s, proxy, databases.Cut{Heard: heard}, restart, func() error { return putOne(ctx, s, claim(500+n, 1, 1)) }))
+				write := func() error { return putOne(ctx, s, claim(500+n, 1, 1)) }
+				ok(t, loseCommit(t, s, proxy, databases.Cut{Heard: heard}, restart, write))
 				equal(t, "held", must(s.ConsumerAllocations(ctx, consumer(500+n))).Generation, 1)
 				equal(t, "generation", generation(t, s, 1), 2+n)
 			}
-			ok(t, loseCommit(t, s, proxy, databases.Cut{Heard: true}, restart, func() error { _, err := s.DeleteAllocations(ctx, consumer(500)); return err }))
+			remove := func() error {
+				_, err := s.DeleteAllocations(ctx, consumer(500))
+				return err
+			}
+			ok(t, loseCommit(t, s, proxy, databases.Cut{Heard: true}, restart, remove))
 			equal(t, "used", must(s.ProviderUsages(ctx, id(1))).Used["VCPU"], 1)
 		})
 	}
 }
 
-// TestOutcomeStaysUnknown: a database that does not answer until the request's deadline leaves the outcome unknown, and that is what is answered,
-// also when nothing can be sent to it any more.
+// TestOutcomeStaysUnknown: a database that does not answer until the request's deadline leaves the outcome unknown, and
+// that is what is answered, also when nothing can be sent to it any more.
 func TestOutcomeStaysUnknown(t *testing.T) {
 	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
 		host(t, past, 1, 0)
@@ -233,13 +242,16 @@ func everyWrite() []anyWrite {
 		_, _, err := s.ReplaceTraits(t.Context(), id(n), generation(t, s, n), []resource.Trait{"HW_CPU_X86_AVX"})
 		ok(t, err)
 	}
+	withParent := func(t *testing.T, s *Store, n int) { host(t, s, 200+n, 0) }
 	free := func(t *testing.T, s *Store, n int) {
 		_, err := s.DeleteAllocations(t.Context(), consumer(500+n))
 		ok(t, err)
 	}
 	return append(inventoryWrites(free), []anyWrite{
 		{"claim", nil, func(ctx context.Context, s *Store, n int) error { return putOne(ctx, s, claim(700+n, n, 2)) }},
-		{"claim again", nil, func(ctx context.Context, s *Store, n int) error { return putOne(ctx, s, claim(500+n, n, 2).seen(1)) }},
+		{"claim again", nil, func(ctx context.Context, s *Store, n int) error {
+			return putOne(ctx, s, claim(500+n, n, 2).seen(1))
+		}},
 		{"claim without a generation", nil, func(ctx context.Context, s *Store, n int) error {
 			c := claim(500+n, n, 2)
 			c.Guarded = false
@@ -249,13 +261,15 @@ func everyWrite() []anyWrite {
 			return putOne(ctx, s, Claim{Consumer: consumer(500 + n), Guarded: true}.seen(1))
 		}},
 		{"move a claim", nil, func(ctx context.Context, s *Store, n int) error {
-			return changed(s.PutAllocations(ctx, claim(700+n, n, 1), Claim{Consumer: consumer(500 + n), Guarded: true}.seen(1)))
+			empty := Claim{Consumer: consumer(500 + n), Guarded: true}.seen(1)
+			return changed(s.PutAllocations(ctx, claim(700+n, n, 1), empty))
 		}},
 		{"delete allocations", nil, func(ctx context.Context, s *Store, n int) error {
 			return changed(s.DeleteAllocations(ctx, consumer(500+n)))
 		}},
 		{"reshape inventories", nil, func(ctx context.Context, s *Store, n int) error {
-			return changed(s.Reshape(ctx, map[provider.ID]NewInventories{id(n): {1 + 1, inventory{"VCPU": resource.Whole(20)}}}, nil))
+			stocks := map[provider.ID]NewInventories{id(n): {1 + 1, inventory{"VCPU": resource.Whole(20)}}}
+			return changed(s.Reshape(ctx, stocks, nil))
 		}},
 		{"reshape", nil, func(ctx context.Context, s *Store, n int) error {
 			stocks := map[provider.ID]NewInventories{id(n): {1 + 1, inventory{"VCPU": resource.Whole(20)}}}
@@ -276,11 +290,14 @@ func everyWrite() []anyWrite {
 			}
 			return err
 		}},
-		{"move provider", func(t *testing.T, s *Store, n int) { host(t, s, 200+n, 0) }, func(ctx context.Context, s *Store, n int) error {
-			_, _, err := s.UpdateProvider(ctx, id(n), Update{Name: fmt.Sprint("p", n), Move: true, Parent: id(200 + n), Free: true})
+		{"move provider", withParent, func(ctx context.Context, s *Store, n int) error {
+			to := Update{Name: fmt.Sprint("p", n), Move: true, Parent: id(200 + n), Free: true}
+			_, _, err := s.UpdateProvider(ctx, id(n), to)
 			return err
 		}},
-		{"delete provider", free, func(ctx context.Context, s *Store, n int) error { return changed(s.DeleteProvider(ctx, id(n))) }},
+		{"delete provider", free, func(ctx context.Context, s *Store, n int) error {
+			return changed(s.DeleteProvider(ctx, id(n)))
+		}},
 		{"replace traits", nil, func(ctx context.Context, s *Store, n int) error {
 			now, _, err := s.ReplaceTraits(ctx, id(n), 1+1, []resource.Trait{"HW_CPU_X86_AVX"})
 			if err == nil && (now.Generation != 3 || len(now.Traits) != 1) {
@@ -288,7 +305,9 @@ func everyWrite() []anyWrite {
 			}
 			return err
 		}},
-		{"clear traits", withTrait, func(ctx context.Context, s *Store, n int) error { return changed(s.ClearTraits(ctx, id(n))) }},
+		{"clear traits", withTrait, func(ctx context.Context, s *Store, n int) error {
+			return changed(s.ClearTraits(ctx, id(n)))
+		}},
 		{"replace aggregates", nil, func(ctx context.Context, s *Store, n int) error {
 			g := 2
 			return changed(s.ReplaceAggregates(ctx, id(n), &g, []resource.AggregateID{aggregate(901)}))
@@ -335,7 +354,8 @@ func inventoryWrites(free func(*testing.T, *Store, int)) []anyWrite {
 			return err
 		}},
 		{"replace inventories by the same", nil, func(ctx context.Context, s *Store, n int) error {
-			return changed(s.ReplaceInventories(ctx, id(n), 2, inventory{"VCPU": resource.Whole(10), "MEMORY_MB": resource.Whole(100)}))
+			return changed(s.ReplaceInventories(ctx, id(n), 2, inventory{"VCPU": resource.Whole(10),
+				"MEMORY_MB": resource.Whole(100)}))
 		}},
 		{"add inventory", nil, func(ctx context.Context, s *Store, n int) error {
 			return changed(s.AddInventory(ctx, id(n), "DISK_GB", small))
@@ -346,7 +366,9 @@ func inventoryWrites(free func(*testing.T, *Store, int)) []anyWrite {
 		{"delete inventory", nil, func(ctx context.Context, s *Store, n int) error {
 			return changed(s.DeleteInventory(ctx, id(n), "MEMORY_MB"))
 		}},
-		{"delete inventories", free, func(ctx context.Context, s *Store, n int) error { return changed(s.DeleteInventories(ctx, id(n))) }},
+		{"delete inventories", free, func(ctx context.Context, s *Store, n int) error {
+			return changed(s.DeleteInventories(ctx, id(n)))
+		}},
 	}
 }
 
@@ -359,7 +381,8 @@ func picture(s *Store, n int) string {
 		fmt.Fprintln(&b, p.Provider, err == nil)
 		if err == nil {
 			traits, aggregates := must(s.ProviderTraits(ctx, id)), must(s.Aggregates(ctx, id))
-			fmt.Fprintln(&b, must(s.Inventories(ctx, id)).Classes, must(s.ProviderUsages(ctx, id)).Used, len(traits.Traits), aggregates)
+			fmt.Fprintln(&b, must(s.Inventories(ctx, id)).Classes, must(s.ProviderUsages(ctx, id)).Used,
+				len(traits.Traits), aggregates)
 		}
 	}
 	for _, c := range []resource.ConsumerID{consumer(500 + n), consumer(700 + n)} {
@@ -375,7 +398,8 @@ func picture(s *Store, n int) string {
 	text := b.String()
 	for _, id := range []int{n, 200 + n} {
 		text = strings.ReplaceAll(text, fmt.Sprintf("%012d", id), fmt.Sprint("ID-", id-n))
-		text = regexp.MustCompile(fmt.Sprintf(`\b(p|child |root |other )%d\b`, id)).ReplaceAllString(text, fmt.Sprint("${1}N", id-n))
+		text = regexp.MustCompile(fmt.Sprintf(`\b(p|child |root |other )%d\b`, id)).ReplaceAllString(text,
+			fmt.Sprint("${1}N", id-n))
 	}
 	return text
 }

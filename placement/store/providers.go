@@ -95,8 +95,8 @@ type providerRow struct {
 func (p providerRow) guard() guarded { return guarded{p.id, p.Generation} }
 
 // raisedBy is the provider after a write that raises its generation by n.
-func (p providerRow) raisedBy(n int) raised {
-	return raised{p.ID, p.id, p.Generation, p.Generation + n}
+func (p providerRow) raisedBy(n int) raisedProvider {
+	return raisedProvider{p.ID, p.id, p.Generation + n}
 }
 
 // findProviders reads the providers p of a condition, oldest first.

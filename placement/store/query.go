@@ -114,7 +114,8 @@ func insert(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]a
 	return nil
 }
 
-// insertFirst is insert and returns the number that the database gave the first row; on SQLite it is one of the rows' numbers. Without rows it is 0.
+// insertFirst is insert and returns the number that the database gave the first row; on SQLite it is one of the rows'
+// numbers. Without rows it is 0.
 func insertFirst(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]any) (int64, error) {
 	if len(rows) == 0 {
 		return 0, nil
@@ -134,7 +135,8 @@ func inserting(table, columns string, rows [][]any) (query string, values []any)
 		values = append(values, row...)
 	}
 	one := "(" + marks(len(rows[0])) + "), "
-	return "INSERT INTO " + table + " (" + columns + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, len(rows)), ", "), values
+	return "INSERT INTO " + table + " (" + columns + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, len(rows)),
+		", "), values
 }
 
 // guarded is a row that may change only while it has this generation.

@@ -39,7 +39,8 @@ type reshaped struct {
 	stocks []made
 }
 
-func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewInventories, claims []Claim) (a reshaped, err error) {
+func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewInventories,
+	claims []Claim) (a reshaped, err error) {
 	ids := slices.Sorted(maps.Keys(inventories))
 	err = s.writeClaims(ctx, "Reshape", func(tx *sqldb.Tx) error {
 		s := s.still()
@@ -83,7 +84,8 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 	return a, err
 }
 
-// findReshape finds out what became of a reshape: by its claims, and where these do not tell, by the providers whose inventories it replaced.
+// findReshape finds out what became of a reshape: by its claims, and where these do not tell, by the providers whose
+// inventories it replaced.
 func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshaped) (verdict, error) {
 	ids := named(claims)
 	for _, r := range a.raised {
@@ -106,14 +108,15 @@ func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshaped) (ve
 	})
 }
 
-// raiseReshaped raises a provider's generation as often as the original does: for new inventories, for claims, and at the end. It notes in a what it raises.
+// raiseReshaped raises a provider's generation as often as the original does: for new inventories, for claims, and at
+// the end. It notes in a what it raises.
 func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[provider.ID]providerRow,
 	inventories map[provider.ID]NewInventories, touched map[provider.ID]guarded, a *reshaped) error {
 	by := map[int][]guarded{}
 	for id, g := range touched {
 		if _, ok := providers[id]; !ok {
 			by[1] = append(by[1], g)
-			a.raised = append(a.raised, raised{id, g.id, g.generation, g.generation + 1})
+			a.raised = append(a.raised, raisedProvider{id, g.id, g.generation + 1})
 		}
 	}
 	for id, p := range providers {
@@ -127,7 +130,7 @@ func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[p
 		by[n] = append(by[n], p.guard())
 		want := stock{have: inventories[id].Classes, only: true}
 		a.raised = append(a.raised, p.raisedBy(n))
-		a.stocks = append(a.stocks, made{raised: p.raisedBy(n), at: a.at, look: want.look(p.id, a.at)})
+		a.stocks = append(a.stocks, made{raisedProvider: p.raisedBy(n), at: a.at, look: want.look(p.id, a.at)})
 	}
 	for _, n := range slices.Sorted(maps.Keys(by)) {
 		if err := s.raise(ctx, tx, n, by[n]...); err != nil {

@@ -303,7 +303,7 @@ func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want
 	if err := insert(ctx, tx, "resource_provider_traits", "created_at, trait_id, resource_provider_id", more); err != nil {
 		return m, again(err)
 	}
-	m.raised, m.at, m.look = p.raisedBy(1), s.now(), traitLook(p.id, all, added, s.now(), false)
+	m.raisedProvider, m.at, m.look = p.raisedBy(1), s.now(), traitLook(p.id, all, added, s.now(), false)
 	m.change, err = s.raised(ctx, tx, p)
 	return m, err
 }
@@ -312,7 +312,8 @@ func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want
 func traitLook(row int64, want, inserted []int64, at time.Time, anybody bool) look {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		now := map[int64]sql.NullTime{}
-		err = each(ctx, tx, "SELECT trait_id, created_at FROM resource_provider_traits WHERE resource_provider_id = ?", []any{row}, func(rows *sql.Rows) error {
+		const query = "SELECT trait_id, created_at FROM resource_provider_traits WHERE resource_provider_id = ?"
+		err = each(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
 			var trait int64
 			var created sql.NullTime
 			err := rows.Scan(&trait, &created)

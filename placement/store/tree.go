@@ -27,7 +27,8 @@ func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string,
 		})
 		return row, err
 	}, func(ctx context.Context, row providerRow) (verdict, error) {
-		return s.findNew(ctx, newRow{"resource_providers", "uuid", id, "INSERT INTO resource_providers (created_at, uuid, name) VALUES (?, ?, ?)",
+		return s.findNew(ctx, newRow{"resource_providers", "uuid", id,
+			"INSERT INTO resource_providers (created_at, uuid, name) VALUES (?, ?, ?)",
 			[]any{row.Modified, id, name}, row.id, row.Modified})
 	})
 	if fault.CodeOf(err) == codeDuplicate {
@@ -39,8 +40,10 @@ func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string,
 }
 
 // insertProvider adds the row of a provider, and tells what it says.
-func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID, name string, parent provider.ID) (made providerRow, err error) {
-	made.Provider = Provider{Provider: provider.Provider{ID: id, Name: name, Parent: parent, Root: id}, Modified: s.now()}
+func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID, name string,
+	parent provider.ID) (made providerRow, err error) {
+	made.Provider = Provider{Provider: provider.Provider{ID: id, Name: name, Parent: parent, Root: id},
+		Modified: s.now()}
 	var parentRow, rootRow sql.NullInt64
 	if parent != "" {
 		if parent == id {
@@ -56,13 +59,15 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 		parentRow, rootRow = sql.NullInt64{Int64: p.id, Valid: true}, sql.NullInt64{Int64: p.root, Valid: true}
 		made.Parent, made.Root = p.ID, p.Root
 	}
-	made.id, err = tx.Insert(ctx, "INSERT INTO resource_providers (created_at, uuid, name, generation, root_provider_id, parent_provider_id) "+
-		"VALUES (?, ?, ?, 0, ?, ?)", made.Modified, id, name, rootRow, parentRow)
+	made.id, err = tx.Insert(ctx,
+		"INSERT INTO resource_providers (created_at, uuid, name, generation, root_provider_id, parent_provider_id) "+
+			"VALUES (?, ?, ?, 0, ?, ?)", made.Modified, id, name, rootRow, parentRow)
 	if sqldb.IsDuplicate(err) {
 		return made, duplicate(name)
 	}
 	if err == nil && parent == "" {
-		_, err = tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id, updated_at = ? WHERE id = ?", made.Modified, made.id)
+		_, err = tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id, updated_at = ? WHERE id = ?",
+			made.Modified, made.id)
 	}
 	return made, err
 }
@@ -121,8 +126,8 @@ func (s *Store) updateProvider(ctx context.Context, id provider.ID, to Update) (
 	return done, err
 }
 
-// findUpdated finds out about a transaction of UpdateProvider, by the name and the parent that the provider has now. Which client gave it
-// these does not matter.
+// findUpdated finds out about a transaction of UpdateProvider, by the name and the parent that the provider has now.
+// Which client gave it these does not matter.
 func (s *Store) findUpdated(ctx context.Context, id provider.ID, to Update, done updated) (verdict, error) {
 	return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (verdict, error) {
 		now, err := wholeProvider(ctx, tx, id)
