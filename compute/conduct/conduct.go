@@ -62,10 +62,12 @@ type Store interface {
 	Forget(ctx context.Context, host string) error
 }
 
-// Lease says whether this process may act for its servers outside of its database; *store.Lease is one.
+// Lease is the lease of this process on its database; *store.Lease is one.
 type Lease interface {
-	Check() error                                                              // nil: yes; else fault.Unavailable
-	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) // bound ends with the lease at the latest
+	// Check returns nil while this process may act outside its database, else fault.Unavailable.
+	Check() error
+	// Bind returns a context that ends with ctx, and with the lease if that ends first. stop releases it.
+	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc)
 }
 
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
@@ -90,7 +92,8 @@ type Conductor struct {
 
 // New makes a conductor. It does nothing by itself before Run.
 func New(store Store, placement Placement) *Conductor {
-	c := &Conductor{Log: slog.Default(), store: store, placement: placement, started: time.Now(), audits: newAuditor(), now: time.Now, pause: pause}
+	c := &Conductor{Log: slog.Default(), store: store, placement: placement, started: time.Now(), now: time.Now, pause: pause}
+	c.audits = newAuditor()
 	c.runner = saga.New(store, saga.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
