@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,17 +9,18 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// HostHealCmd writes back what Placement lacks of the servers on a host.
+// HostHealCmd adds to Placement what it lacks of the servers on a host.
 type HostHealCmd struct {
 	Host          string `arg:"" help:"Name of the host."`
 	Apply         bool   `help:"Write it. Without this, only show what would be written."`
-	Oversubscribe bool   `help:"With --apply: write it also where others hold so much that the host then has given more than it has."`
+	Oversubscribe bool   `help:"With --apply: write it also if the host then has given more than its capacity."`
 }
 
-// Run prints what Placement lacks of the servers on a host, and who has something of it without being placed there. With --apply it writes the first.
+// Run prints what Placement lacks of the servers on a host, and the consumers that have something of the host and are
+// not placed there. With --apply it adds what is missing, and returns fault.Conflict if some of it could not be added.
 func (c *HostHealCmd) Run(g *Globals) error {
 	if c.Oversubscribe && !c.Apply {
-		return fault.New(fault.Invalid, "", "--oversubscribe says how to write, and nothing is written without --apply; give both, or neither")
+		return fault.New(fault.Invalid, "", "--oversubscribe needs --apply: without it nothing is written")
 	}
 	ctx, cancel := g.context()
 	defer cancel()
@@ -38,31 +40,30 @@ func (c *HostHealCmd) Run(g *Globals) error {
 	}
 	switch {
 	case c.Apply && left > 0:
-		return fault.New(fault.Conflict, "cli.heal", "Placement still lacks allocations of %d consumers on host %s", left, c.Host)
+		return fault.New(fault.Conflict, "cli.heal",
+			"Placement still lacks allocations of %d consumers on host %s", left, c.Host)
 	case c.Apply || g.Output == "json":
 		return nil
 	case left == 0:
-		_, err = fmt.Fprintf(g.stdout(), "nothing to write: Placement has what the servers on host %s must have\n", c.Host)
+		_, err = fmt.Fprintf(g.stdout(),
+			"nothing to write: Placement has the allocations of all servers on host %s\n", c.Host)
 	default:
 		_, err = fmt.Fprintf(g.stdout(), "nothing was changed; `berth host heal %s --apply` writes it\n", c.Host)
 	}
 	return err
 }
 
-// healRows are the rows of the table, and how many consumers still lack something.
+// healRows returns the rows of the table, and how many consumers still lack something.
 func healRows(a host.Allocations) (rows [][]string, left int) {
 	for _, m := range a.Missing {
-		what := m.Outcome
-		if what == "" {
-			what = "would be written"
-		}
 		if !m.Healed {
 			left++
 		}
-		rows = append(rows, []string{m.Consumer, m.Name, "lacks " + holdingText(m.Lacks), what})
+		outcome := cmp.Or(m.Outcome, "would be written")
+		rows = append(rows, []string{m.Consumer, m.Name, "lacks " + holdingText(m.Lacks), outcome})
 	}
 	for _, f := range a.Foreign {
-		rows = append(rows, []string{f.Consumer, "-", "holds " + holdingText(f.Holds), "nothing: " + f.Why})
+		rows = append(rows, []string{f.Consumer, "-", "has " + holdingText(f.Holds), "nothing: " + f.Why})
 	}
 	return rows, left
 }

@@ -17,7 +17,7 @@ type HostCmd struct {
 	Down HostDownCmd `cmd:"" help:"Say that a host is dead for good: what servers have left there is given back without its agent, and nothing is put there. Make sure that it does not run."`
 	Up   HostUpCmd   `cmd:"" help:"Take that back: servers are put there again once its agent reports."`
 
-	Heal   HostHealCmd   `cmd:"" help:"Show what Placement lacks of the servers on a host, as after its database was restored from a backup; with --apply, write it."`
+	Heal   HostHealCmd   `cmd:"" help:"Show what Placement lacks of the servers on a host; with --apply, write it."`
 	Forget HostForgetCmd `cmd:"" help:"Remove a host that will never return, and its providers from Placement. Refused while anything stands on it."`
 }
 

@@ -81,8 +81,8 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 	return out, nil
 }
 
-// compareHosts has compute compare each host that is not dead with Placement, and returns the reports of all hosts without the conditions
-// that follow from that, and these conditions by host.
+// compareHosts has compute compare its records of each host that is not dead with Placement. It returns the conditions
+// that follow from this by host, and the reports of all hosts without these conditions.
 func compareHosts(ctx context.Context, g *Globals) (hosts []host.Report, differ map[string][]string, err error) {
 	if hosts, err = g.hosts().Hosts(ctx); err != nil {
 		return nil, nil, err
@@ -98,11 +98,13 @@ func compareHosts(ctx context.Context, g *Globals) (hosts []host.Report, differ 
 		}
 		differ[h.Host] = found.Conditions
 	}
-	if hosts, err = g.hosts().Hosts(ctx); err != nil { // their conditions are those of the comparison now
+	if hosts, err = g.hosts().Hosts(ctx); err != nil { // now with the conditions of these comparisons
 		return nil, nil, err
 	}
 	for i, h := range hosts {
-		hosts[i].Conditions = slices.DeleteFunc(h.Conditions, func(text string) bool { return slices.Contains(differ[h.Host], text) })
+		hosts[i].Conditions = slices.DeleteFunc(h.Conditions, func(text string) bool {
+			return slices.Contains(differ[h.Host], text)
+		})
 	}
 	return hosts, differ, nil
 }

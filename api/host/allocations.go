@@ -5,12 +5,12 @@ import (
 	"net/http"
 )
 
-// Allocations says how what Placement has of a host differs from compute's records. Lists are never null.
+// Allocations is how Placement differs from compute's records of a host. Lists are never null.
 type Allocations struct {
 	Host       string    `json:"host"`
 	Missing    []Missing `json:"missing"`    // what Placement lacks of servers that are placed on the host
-	Foreign    []Foreign `json:"foreign"`    // who has something of the host in Placement without being placed there
-	Conditions []string  `json:"conditions"` // the same as conditions of the host, in sentences
+	Foreign    []Foreign `json:"foreign"`    // consumers that have something of the host and are not placed there
+	Conditions []string  `json:"conditions"` // the conditions of the host that follow from both
 }
 
 // Missing is a consumer that has less in Placement than compute has claimed for it.
@@ -19,20 +19,20 @@ type Missing struct {
 	Name     string                    `json:"name"`
 	Consumer string                    `json:"consumer"`          // the server's UUID, or that of its migration
 	Lacks    map[string]map[string]int `json:"lacks"`             // by provider and resource class
-	Outcome  string                    `json:"outcome,omitempty"` // with Heal: what was done, or why nothing was
+	Outcome  string                    `json:"outcome,omitempty"` // with Heal: what was done, or why nothing was done
 	Healed   bool                      `json:"healed,omitempty"`  // with Heal: it was written
 }
 
-// Foreign is a consumer that has something of a host without being placed there.
+// Foreign is a consumer that has something of a host in Placement and is not placed there.
 type Foreign struct {
 	Consumer string                    `json:"consumer"`
 	Holds    map[string]map[string]int `json:"holds"` // by provider and resource class
-	Why      string                    `json:"why"`   // what compute knows of it
+	Why      string                    `json:"why"`   // what compute's records say of it
 }
 
-// Heal asks compute to write to Placement what it lacks of the servers on a host.
+// Heal is a request to add to Placement what it lacks of the servers on a host.
 type Heal struct {
-	Oversubscribe bool `json:"oversubscribe"` // also where the host then has given more than it has
+	Oversubscribe bool `json:"oversubscribe"` // also if the host then has given more than its capacity
 }
 
 // Allocations compares compute's records of a host with Placement now. NotFound: no agent has reported for the host.
@@ -41,7 +41,7 @@ func (c Client) Allocations(ctx context.Context, host string) (out Allocations, 
 	return out, err
 }
 
-// Heal writes to Placement what it lacks of the servers on a host, and returns what was done for each.
+// Heal adds to Placement what it lacks of the servers on a host, and returns the outcome for each consumer.
 func (c Client) Heal(ctx context.Context, host string, h Heal) (out Allocations, err error) {
 	_, err = c.REST.Do(ctx, http.MethodPost, path(host, "allocations"), h, &out)
 	return out, err

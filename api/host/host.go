@@ -13,8 +13,8 @@
 //	GET  /berth/v1/devices                             {"devices": [Device…]}
 //	POST /berth/v1/hosts/{host}/devices/{address}/clean    the device shall be cleaned
 //	DELETE /berth/v1/hosts/{host}                      Forgotten: the host will never return
-//	GET  /berth/v1/hosts/{host}/allocations            Allocations: how Placement differs from compute's records of the host
-//	POST /berth/v1/hosts/{host}/allocations            Heal → Allocations: what Placement lacks is written
+//	GET  /berth/v1/hosts/{host}/allocations            Allocations: how Placement differs from compute's records
+//	POST /berth/v1/hosts/{host}/allocations            Heal → Allocations: what Placement lacks is added
 //
 // Nobody commands the agent. A line of assignments is always the whole truth about the host at a
 // revision, so that lost lines lose nothing. An unchanged truth is repeated as a heartbeat at least every

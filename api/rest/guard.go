@@ -6,19 +6,20 @@ import (
 	"net/http"
 )
 
-// Guard returns a client that calls check immediately before it sends anything, and fails with check's error instead of sending. Over sockets
-// check is called before each write to a connection, so that a request that waited for its connection, or whose process was stopped meanwhile,
-// is refused too. A nil client means one with a timeout of one minute, as in Client.
+// Guard returns a client that calls check immediately before it sends anything, and returns check's error instead of
+// sending. Over sockets it also calls check before each write to a connection. So a request is refused too if it
+// waited for its connection, or if the process was stopped in the meantime. A nil client means one with a timeout of
+// one minute, as in Client.
 func Guard(client *http.Client, check func() error) *http.Client {
 	if client == nil {
 		client = defaultHTTP
 	}
 	guarded := *client
-	through := client.Transport
-	if through == nil {
-		through = http.DefaultTransport
+	inner := client.Transport
+	if inner == nil {
+		inner = http.DefaultTransport
 	}
-	if t, ok := through.(*http.Transport); ok {
+	if t, ok := inner.(*http.Transport); ok {
 		own := t.Clone()
 		dial := own.DialContext
 		if dial == nil {
@@ -31,9 +32,9 @@ func Guard(client *http.Client, check func() error) *http.Client {
 			}
 			return guardedConn{conn, check}, nil
 		}
-		through = own
+		inner = own
 	}
-	guarded.Transport = guardedTransport{through, check}
+	guarded.Transport = guardedTransport{inner, check}
 	return &guarded
 }
 
@@ -46,7 +47,7 @@ type guardedTransport struct {
 func (t guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.check(); err != nil {
 		if r.Body != nil {
-			r.Body.Close() // as the interface demands
+			r.Body.Close() // the interface requires it
 		}
 		return nil, err
 	}

@@ -20,19 +20,19 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// front is a reverse proxy before Placement. It records every request and can keep the answer to one of them back.
+// front is a reverse proxy before Placement. It records every request and can delay the answer to one of them.
 type front struct {
 	*httptest.Server
 
 	mu       sync.Mutex
 	requests []string      // method and path, in order
-	prefix   string        // the next request that begins so is kept back; empty: none
-	kept     chan struct{} // closed when a request is kept back
-	left     chan struct{} // closed when the client of that request has gone
+	prefix   string        // the answer to the next request with this prefix is delayed; empty: none
+	kept     chan struct{} // closed when an answer is delayed
+	left     chan struct{} // closed when the client of that request has cancelled it
 	release  chan struct{} // closed when its answer may be sent
 }
 
-// newFront starts a front before the Placement at target.
+// newFront starts a front of the Placement at target.
 func newFront(t *testing.T, target string) *front {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -65,14 +65,14 @@ func newFront(t *testing.T, target string) *front {
 	return f
 }
 
-// keep makes the front keep back the answer to the next request that begins so.
+// keep makes the front delay the answer to the next request with this prefix.
 func (f *front) keep(prefix string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.prefix = prefix
 }
 
-// keeps records a request and returns whether its answer is to be kept back.
+// keeps records a request and returns whether its answer is delayed.
 func (f *front) keeps(r *http.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,24 +92,27 @@ func (f *front) seen() []string {
 	return slices.Clone(f.requests)
 }
 
-// contest is a claim that one compute has begun while another takes its database.
+// contest is a claim that one compute has begun while another one takes over its database.
 type contest struct {
 	*testing.T
 	fleet *fleet
 	front *front  // between the first compute and Placement
-	first *daemon // has read the server's allocation and has not had the answer
+	first *daemon // waits for the answer to its first request of the claim
 	args  []string
-	made  string // the server
+	made  string // id of the server
 }
 
-// newContest starts a cloud whose compute is in the middle of a claim. database is its database, url the same by which others reach it.
+// newContest starts a cloud whose compute is in the middle of a claim. database is the URL of its database, direct the
+// URL of the same database for other processes.
 func newContest(t *testing.T, database, direct string) *contest {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}
-	f.placement = start(t, []string{"placement"}, "placement", "--config-file", f.file("placement", ""), "--data-dir", f.path("placement"), "--listen", "127.0.0.1:0")
+	f.placement = start(t, []string{"placement"}, "placement", "--config-file", f.file("placement", ""),
+		"--data-dir", f.path("placement"), "--listen", "127.0.0.1:0")
 	c := &contest{T: t, fleet: f, front: newFront(t, f.placement.urls["placement"])}
 	run := func(name, database, placement string) []string {
-		return []string{"compute", "--config-file", f.file(name, "[database]\nconnection = "+database+"\n"), "--data-dir", f.path(name), "--listen", "127.0.0.1:0",
+		conf := f.file(name, "[database]\nconnection = "+database+"\n")
+		return []string{"compute", "--config-file", conf, "--data-dir", f.path(name), "--listen", "127.0.0.1:0",
 			"--placement-url", placement}
 	}
 	c.args = run("second", direct, f.placement.urls["placement"])
@@ -135,11 +138,11 @@ func (c *contest) wait(what string, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		c.Fatalf("waited in vain for: %s\n%s", what, c.first.log)
+		c.Fatalf("waited for: %s\n%s", what, c.first.log)
 	}
 }
 
-// takeOver starts another compute on the database, which makes the claim anew and, as a user wishes, gives it back.
+// takeOver starts another compute on the database. It repeats the claim, and then the server is deleted.
 func (c *contest) takeOver() {
 	c.Helper()
 	second := start(c.T, []string{"compute"}, c.args...)
@@ -147,7 +150,7 @@ func (c *contest) takeOver() {
 	if err := second.compute().DeleteServer(c.Context(), c.made); err != nil {
 		c.Fatal(err)
 	}
-	eventually(c.T, "the claim is given back", func() (bool, error) { return !c.allocated(), nil })
+	eventually(c.T, "the claim is released", func() (bool, error) { return !c.allocated(), nil })
 }
 
 func (c *contest) allocated() bool {
@@ -159,14 +162,15 @@ func (c *contest) allocated() bool {
 	return len(held.Allocation) > 0
 }
 
-// over wants the first compute to end because another one has its database, and to have sent nothing more to Placement than before.
+// over checks that the first compute ends because another one has its database, and that it has sent nothing to
+// Placement since before.
 func (c *contest) over(before []string) {
 	c.Helper()
 	select {
 	case err := <-c.first.done:
 		c.first.done <- err
 		if err == nil || !strings.Contains(c.first.log.String(), "in other hands") {
-			c.Errorf("it ended without saying why (%v):\n%s", err, c.first.log)
+			c.Errorf("it ended without a reason (%v):\n%s", err, c.first.log)
 		}
 	case <-time.After(time.Minute):
 		c.Errorf("it does not end although another process has its database\n%s", c.first.log)
@@ -179,7 +183,7 @@ func (c *contest) over(before []string) {
 	}
 }
 
-// A compute that is stopped in the middle of a claim for longer than its lease writes nothing to Placement when it goes on.
+// A compute that is stopped in the middle of a claim for longer than its lease sends nothing to Placement afterwards.
 func TestStoppedComputeClaimsNothing(t *testing.T) {
 	t.Parallel()
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "compute.db")
@@ -187,13 +191,13 @@ func TestStoppedComputeClaimsNothing(t *testing.T) {
 	stopBetweenWrites(t, c.first, url)
 	c.takeOver()
 	before := c.front.seen()
-	unlock := lock(t, url) // the database is slow to say who has it
+	unlock := lock(t, url) // so that the process does not read at once who has the database
 	close(c.front.release)
-	time.Sleep(100 * time.Millisecond) // so that the answer is there when the process goes on
+	time.Sleep(100 * time.Millisecond) // so that the answer has arrived when the process continues
 	if err := c.first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second) // long enough for the request that must not come
+	time.Sleep(time.Second) // long enough for the request that must not be sent
 	unlock()
 	c.over(before)
 }
@@ -222,10 +226,12 @@ func lock(t *testing.T, url string) (unlock func()) {
 	return unlock
 }
 
-// A compute whose connections to its database swallow every byte, without an end, stops believing that the database is its own before anybody
-// else can have it: the call to Placement that is on its way is ended, and none is begun.
+// If the connections of a compute to its database drop every byte and are not closed, its lease ends before another
+// process can take it: the running call to Placement is cancelled, and no further one begins.
 func TestComputeCutOffFromItsDatabaseClaimsNothing(t *testing.T) {
-	for name, server := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL} {
+	servers := map[string]func(testing.TB, ...string) *databases.Server{
+		"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL}
+	for name, server := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := server(t)
@@ -243,7 +249,8 @@ func TestComputeCutOffFromItsDatabaseClaimsNothing(t *testing.T) {
 	}
 }
 
-// swallow lets a proxy pass on nothing of what clients say from now on, at a moment at which they have nothing open in compute's lease.
+// swallow makes a proxy drop everything that clients send from now on, at a moment at which no transaction has locked
+// the rows of compute's lease.
 func swallow(t *testing.T, proxy *databases.Proxy, url string) {
 	t.Helper()
 	free := leaseFree(t, url)
@@ -252,7 +259,7 @@ func swallow(t *testing.T, proxy *databases.Proxy, url string) {
 		err := free()
 		if err != nil {
 			proxy.Mend()
-			proxy.Drop() // what was open is undone
+			proxy.Drop() // open transactions are rolled back
 		}
 		return err == nil, err
 	})

@@ -13,16 +13,17 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// restartPlacement stops placement, does something with its files, and starts it where it was.
+// restartPlacement stops placement, calls between with the path of its database, and starts it on the same address.
 func (f *fleet) restartPlacement(between func(database string)) {
 	f.t.Helper()
 	listen := strings.TrimPrefix(f.placement.urls["placement"], "http://")
 	f.placement.stop(f.t)
 	between(filepath.Join(f.path("placement"), "placement.db"))
-	f.placement = start(f.t, []string{"placement"}, "placement", "--config-file", f.path("placement.conf"), "--data-dir", f.path("placement"), "--listen", listen)
+	f.placement = start(f.t, []string{"placement"}, "placement", "--config-file", f.path("placement.conf"),
+		"--data-dir", f.path("placement"), "--listen", listen)
 }
 
-// copyFile copies a database that nobody has open.
+// copyFile copies a database that is closed.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	for _, rest := range []string{"-wal", "-shm"} {
@@ -42,7 +43,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// plain makes a server with so many VCPUs, and waits for what becomes of it.
+// plain creates a server with so many VCPUs, and waits until it is ACTIVE or ERROR.
 func (f *fleet) plain(name string, vcpus int) compute.Server {
 	t, c := f.t, f.compute.compute()
 	t.Helper()
@@ -62,7 +63,7 @@ func (f *fleet) plain(name string, vcpus int) compute.Server {
 	return s
 }
 
-// guestVCPUs is how many VCPUs the guests of a host have, as its hypervisor has it.
+// guestVCPUs returns how many VCPUs the guests of a host have in its hypervisor.
 func (f *fleet) guestVCPUs(name string) (sum int) {
 	f.t.Helper()
 	files, err := filepath.Glob(filepath.Join(f.path(name), "agent", "guests", "*.json"))
@@ -83,7 +84,7 @@ func (f *fleet) guestVCPUs(name string) (sum int) {
 	return sum
 }
 
-// conditions of a host, as an operator is shown them.
+// conditions returns the conditions of a host.
 func (f *fleet) conditions(name string) string {
 	f.t.Helper()
 	list, err := f.compute.hosts().Hosts(f.t.Context())
@@ -98,7 +99,7 @@ func (f *fleet) conditions(name string) string {
 	return ""
 }
 
-// usedVCPUs is what Placement counts as taken on a host.
+// usedVCPUs returns the usage of a host in Placement.
 func (f *fleet) usedVCPUs(name string) int {
 	f.t.Helper()
 	p := f.placement.placement()
@@ -113,7 +114,7 @@ func (f *fleet) usedVCPUs(name string) int {
 	return used["VCPU"]
 }
 
-// try runs a command for people and wants it to end with this status.
+// try runs a command and checks its exit status.
 func (f *fleet) try(want int, args ...string) (stdout, stderr string) {
 	f.t.Helper()
 	stdout, stderr, status := output(f.t, f.args(args...)...)
@@ -123,8 +124,8 @@ func (f *fleet) try(want int, args ...string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// After an older database of Placement was restored, a host is not offered what servers there hold that Placement does not know of: the scheduler
-// leaves the host out and says so, until an operator has had the allocations written back. At no moment has the host given more than it has.
+// After an older database of Placement was restored, the scheduler refuses a host until an operator has written the
+// missing allocations back. The host never gives more than its capacity.
 func TestPlacementRestored(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
@@ -146,28 +147,29 @@ func TestPlacementRestored(t *testing.T) {
 		t.Fatalf("the restored database has %d VCPUs taken", n)
 	}
 
-	// Nothing goes to cmp1, and the reason is there for the user and for the operator; what fits on another host is built there.
-	if s := f.plain("more", 8); s.Status != "ERROR" || !strings.Contains(s.Fault.Message, "Placement lacks allocations of servers") {
-		t.Errorf("%s, with %+v", s.Status, s.Fault)
-	}
-	if why, _ := f.try(0, "server", "why", "more"); !strings.Contains(why, "turned down by AllocationsFilter: 1 hosts (cmp1): Placement lacks allocations") {
+	// cmp1 is refused, and the reason is in the fault and in `why`. Another host can be used.
+	f.refusedAsLacking(f.plain("more", 8))
+	why, _ := f.try(0, "server", "why", "more")
+	if !strings.Contains(why, "turned down by AllocationsFilter: 1 hosts (cmp1): Placement lacks allocations") {
 		t.Errorf("%s", why)
 	}
 	f.on("cmp2", f.plain("small", 4))
 	eventually(t, "a condition names the servers", func() (bool, error) {
 		text := f.conditions("cmp1")
-		return strings.Contains(text, "server young-0 (") && strings.Contains(text, "lacks MEMORY_MB:64,VCPU:8") && !strings.Contains(text, "old-"), fmt.Errorf("%s", text)
+		named := strings.Contains(text, "server young-0 (") && strings.Contains(text, "lacks MEMORY_MB:64,VCPU:8")
+		return named && !strings.Contains(text, "old-"), fmt.Errorf("%s", text)
 	})
 	if n := f.guestVCPUs("cmp1"); n != 64 {
 		t.Errorf("the guests of cmp1 have %d VCPUs", n)
 	}
 
 	// The plan changes nothing; then it is carried out, and the host is full.
-	if plan, _ := f.try(0, "host", "heal", "cmp1"); strings.Count(plan, "would be written") != 4 || f.usedVCPUs("cmp1") != 32 {
+	plan, _ := f.try(0, "host", "heal", "cmp1")
+	if strings.Count(plan, "would be written") != 4 || f.usedVCPUs("cmp1") != 32 {
 		t.Errorf("%d VCPUs are taken after the plan\n%s", f.usedVCPUs("cmp1"), plan)
 	}
 	f.try(0, "host", "heal", "cmp1", "--apply")
-	if n, text := f.usedVCPUs("cmp1"), f.conditions("cmp1"); n != 64 || text != "" {
+	if n, text := f.usedVCPUs("cmp1"), f.conditions("cmp1"); n != 64 || strings.Contains(text, "lacks") {
 		t.Errorf("%d VCPUs are taken, the condition is %q", n, text)
 	}
 	if plan, _ := f.try(0, "host", "heal", "cmp1"); !strings.Contains(plan, "nothing to write") {
@@ -183,8 +185,48 @@ func TestPlacementRestored(t *testing.T) {
 	}
 }
 
-// Where others hold what lost allocations need, healing leaves the servers out, unless an operator says that the host is to be oversubscribed.
-// A comparison names who has something of a host without being placed there: an unknown consumer, and a server that is on another host.
+// refusedAsLacking checks that a server is in ERROR because allocations are missing.
+func (f *fleet) refusedAsLacking(s compute.Server) {
+	f.t.Helper()
+	if s.Status != "ERROR" || !strings.Contains(s.Fault.Message, "Placement lacks allocations of servers") {
+		f.t.Errorf("%s, with %+v", s.Status, s.Fault)
+	}
+}
+
+// The same with devices, and with a database from before the host joined: the agent creates the providers again with
+// the same UUIDs, and healing writes the devices too.
+func TestPlacementRestoredFromBeforeTheHost(t *testing.T) {
+	t.Parallel()
+	conf := aliases + asking
+	f := newFleet(t, conf)
+	backup := f.path("backup.db")
+	f.restartPlacement(func(database string) { copyFile(t, database, backup) })
+	f.startAgent("cmp1", f.host("cmp1", bus81(t), spec+reporting))
+	first := f.on("cmp1", f.server("first", "a-vf:3"))
+	held := f.held(first)
+	f.restartPlacement(func(database string) { copyFile(t, backup, database) })
+	eventually(t, "the agent has made the providers again", func() (bool, error) {
+		_, err := f.placement.placement().ProviderByName(t.Context(), "cmp1")
+		return err == nil, err
+	})
+	f.healed("cmp1", free("0/4"))
+	f.refusedAsLacking(f.server("second", "a-vf:1"))
+	f.try(0, "host", "heal", "cmp1", "--apply")
+	if now := f.held(first); now != held || held == "" {
+		t.Errorf("it holds %q, want %q", now, held)
+	}
+	f.healed("cmp1", free("3/4"))
+	eventually(t, "the cloud is as it was", func() (bool, error) {
+		report, status := f.preflight(f.file("compute", conf))
+		return status == 0, fmt.Errorf("%+v", report)
+	})
+	f.on("cmp1", f.server("third", "a-vf:1"))
+	f.healed("cmp1", free("4/4"))
+}
+
+// Healing leaves out a server for which there is no room, unless the operator asks for oversubscription. Preflight and
+// a condition name the consumers that are not placed on the host: one that compute does not have, and a server of
+// another host.
 func TestHealingWithoutRoom(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
@@ -197,7 +239,7 @@ func TestHealingWithoutRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As after a restore, and claims of an older Berth that followed it.
+	// As after a restore, and claims of an earlier Berth after it.
 	if err := p.DeleteAllocation(t.Context(), resource.ConsumerID(s.ID)); err != nil {
 		t.Fatal(err)
 	}
@@ -207,8 +249,9 @@ func TestHealingWithoutRoom(t *testing.T) {
 
 	report, status := f.preflight(f.file("empty", ""))
 	stops := strings.Join(append(report.Hosts[0].Stops, report.Hosts[1].Stops...), "\n")
-	for _, want := range []string{"server held (" + s.ID + ") lacks MEMORY_MB:64,VCPU:6", "consumer " + stranger + " has VCPU:1 (compute knows no server and no migration of this id)",
-		"consumer " + elsewhere.ID + " has VCPU:2 (it is server elsewhere (" + elsewhere.ID + "), which compute has placed on cmp2)"} {
+	for _, want := range []string{"server held (" + s.ID + ") lacks MEMORY_MB:64,VCPU:6",
+		stranger + " has VCPU:1 (compute has no server and no migration with this id)",
+		elsewhere.ID + " has VCPU:2 (it is server elsewhere (" + elsewhere.ID + "), which compute has placed on cmp2)"} {
 		if status != 1 || !strings.Contains(stops, want) || !strings.Contains(f.conditions("cmp1"), want) {
 			t.Errorf("status %d, without %q:\n%s\nconditions: %s", status, want, stops, f.conditions("cmp1"))
 		}
@@ -217,7 +260,9 @@ func TestHealingWithoutRoom(t *testing.T) {
 		t.Errorf("cmp2: %s", text)
 	}
 
-	if out, errs := f.try(1, "host", "heal", "cmp1", "--apply"); !strings.Contains(out, "--oversubscribe writes it all the same") || !strings.Contains(errs, "1 consumers on host cmp1") {
+	out, errs := f.try(1, "host", "heal", "cmp1", "--apply")
+	if !strings.Contains(out, "--oversubscribe writes it without room") ||
+		!strings.Contains(errs, "1 consumers on host cmp1") {
 		t.Errorf("%s%s", out, errs)
 	}
 	if n := f.usedVCPUs("cmp1"); n != 3 {
@@ -237,7 +282,7 @@ func TestHealingWithoutRoom(t *testing.T) {
 	}
 }
 
-// hold gives a consumer VCPUs of a provider, beside what it has.
+// hold gives a consumer VCPUs of a provider, in addition to what it has.
 func (f *fleet) hold(consumer string, on provider.ID, vcpus int) {
 	f.t.Helper()
 	p := f.placement.placement()

@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// auditor is a compute of which only audits are used; no agent looks at its assignments.
+// auditor makes a conductor whose runner does not run, and stops the agents.
 func (c *cloud) auditor(p Placement) *Conductor {
 	c.agents.mu.Lock()
 	defer c.agents.mu.Unlock()
@@ -27,13 +27,14 @@ func (c *cloud) auditor(p Placement) *Conductor {
 	return conductor
 }
 
-// placed stores a server that is ACTIVE on host a, with VCPUs of its root and a device, and gives it what was claimed.
+// placed stores a server that is ACTIVE on host a with VCPUs of its root and a device, and returns what was claimed.
 func (c *cloud) placed(id string, change func(*lifecycle.Server)) resource.Allocation {
 	c.t.Helper()
 	c.others.Store(true)
 	claimed := resource.Allocation{"root-a": {"VCPU": 4}, "pf-a": {class: 1}}
 	s := server(id)
-	s.State, s.Host, s.Choices = lifecycle.Active, "a", []schedule.Choice{{Host: "a", Root: "root-a", Allocation: claimed}}
+	s.State, s.Host = lifecycle.Active, "a"
+	s.Choices = []schedule.Choice{{Host: "a", Root: "root-a", Allocation: claimed}}
 	if change != nil {
 		change(&s)
 	}
@@ -43,7 +44,7 @@ func (c *cloud) placed(id string, change func(*lifecycle.Server)) resource.Alloc
 	return claimed
 }
 
-// holds gives a consumer an allocation in the ledger, instead of what it has.
+// holds replaces the allocation of a consumer in the ledger.
 func (c *cloud) holds(consumer string, a resource.Allocation) {
 	c.t.Helper()
 	c.others.Store(true)
@@ -72,22 +73,25 @@ func TestAudit(t *testing.T) {
 		has              resource.Allocation
 		missing, foreign string // consumer and amounts; empty: nothing
 	}{
-		"all is there":                   {has: whole},
-		"more than was claimed":          {has: resource.Allocation{"root-a": {"VCPU": 8}, "pf-a": {class: 1}}},
-		"nothing":                        {missing: "s CUSTOM_NIC:1,VCPU:4"},
-		"less":                           {has: resource.Allocation{"root-a": {"VCPU": 1}, "pf-a": {class: 1}}, missing: "s VCPU:3"},
-		"no device":                      {has: resource.Allocation{"root-a": {"VCPU": 4}}, missing: "s CUSTOM_NIC:1"},
-		"on another host":                {has: resource.Allocation{"pf-b": {class: 1}}, missing: "s CUSTOM_NIC:1,VCPU:4"},
-		"a stranger":                     {holder: "x", has: resource.Allocation{"root-a": {"VCPU": 1}}, missing: "s CUSTOM_NIC:1,VCPU:4", foreign: "x VCPU:1"},
-		"a migration holds the source":   {change: moving(lifecycle.Resized, "m"), holder: "m", has: whole},
-		"its share is lost":              {change: moving(lifecycle.Resized, "m"), missing: "m CUSTOM_NIC:1,VCPU:4"},
-		"changing hands, not yet":        {change: moving(lifecycle.Rekeying, "s"), has: whole},
-		"changing hands, already":        {change: moving(lifecycle.Rekeying, "s"), holder: "m", has: whole},
-		"changing hands, nobody has it":  {change: moving(lifecycle.Rekeying, "s"), missing: "s CUSTOM_NIC:1,VCPU:4"},
-		"about to be given back":         {change: func(s *lifecycle.Server) { s.State = lifecycle.Releasing }, has: whole},
-		"given back":                     {change: func(s *lifecycle.Server) { s.State = lifecycle.Releasing }},
-		"deleted, and its share is left": {change: func(s *lifecycle.Server) { s.State = lifecycle.Deleted }, has: whole, foreign: "s CUSTOM_NIC:1,VCPU:4"},
-		"left behind, and gone there": {change: func(s *lifecycle.Server) {
+		"complete":              {has: whole},
+		"more than was claimed": {has: resource.Allocation{"root-a": {"VCPU": 8}, "pf-a": {class: 1}}},
+		"nothing":               {missing: "s CUSTOM_NIC:1,VCPU:4"},
+		"less than was claimed": {has: resource.Allocation{"root-a": {"VCPU": 1}, "pf-a": {class: 1}},
+			missing: "s VCPU:3"},
+		"no device":       {has: resource.Allocation{"root-a": {"VCPU": 4}}, missing: "s CUSTOM_NIC:1"},
+		"on another host": {has: resource.Allocation{"pf-b": {class: 1}}, missing: "s CUSTOM_NIC:1,VCPU:4"},
+		"another consumer": {holder: "x", has: resource.Allocation{"root-a": {"VCPU": 1}},
+			missing: "s CUSTOM_NIC:1,VCPU:4", foreign: "x VCPU:1"},
+		"a migration holds the source": {change: moving(lifecycle.Resized, "m"), holder: "m", has: whole},
+		"and has lost it":              {change: moving(lifecycle.Resized, "m"), missing: "m CUSTOM_NIC:1,VCPU:4"},
+		"transferred, before":          {change: moving(lifecycle.Rekeying, "s"), has: whole},
+		"transferred, after":           {change: moving(lifecycle.Rekeying, "s"), holder: "m", has: whole},
+		"transferred, missing":         {change: moving(lifecycle.Rekeying, "s"), missing: "s CUSTOM_NIC:1,VCPU:4"},
+		"to be released":               {change: func(s *lifecycle.Server) { s.State = lifecycle.Releasing }, has: whole},
+		"released":                     {change: func(s *lifecycle.Server) { s.State = lifecycle.Releasing }},
+		"deleted, not released": {change: func(s *lifecycle.Server) { s.State = lifecycle.Deleted }, has: whole,
+			foreign: "s CUSTOM_NIC:1,VCPU:4"},
+		"left behind and gone": {change: func(s *lifecycle.Server) {
 			s.Left = []lifecycle.Stay{{Consumer: "m", Host: "a", Gone: true, Choice: &s.Choices[0]}}
 		}, has: whole},
 		"elsewhere": {change: func(s *lifecycle.Server) { s.Host = "b" }, has: whole, foreign: "s CUSTOM_NIC:1,VCPU:4"},
@@ -118,34 +122,41 @@ func TestAudit(t *testing.T) {
 				t.Errorf("missing %v, foreign %v", missing, foreign)
 			}
 			text := strings.Join(conductor.HostConditions("a"), "\n")
-			if strings.Contains(text, "lacks") != (c.missing != "") || strings.Contains(text, "consumer ") != (c.foreign != "") {
+			lacks, foreigners := strings.Contains(text, "lacks"), strings.Contains(text, "has not placed on this host")
+			if lacks != (c.missing != "") || foreigners != (c.foreign != "") {
 				t.Errorf("the conditions are %q", text)
 			}
 		})
 	}
 }
 
-// A host on which Placement lacks something is left out by the scheduler, and refused by a claim that was chosen before.
-func TestNothingIsPlacedWherePlacementLacksAllocations(t *testing.T) {
+// The scheduler refuses a host on which allocations are missing, and a claim there that was chosen before is refused
+// too.
+func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 4, "b": 4})
 	conductor := c.auditor(c.ledger)
 	c.placed("old", nil)
 
 	s := server("s")
-	s.State, s.Choices = lifecycle.Claiming, []schedule.Choice{{Host: "a", Root: "root-a", Allocation: resource.Allocation{"pf-a": {class: 1}}}}
+	s.State = lifecycle.Claiming
+	s.Choices = []schedule.Choice{{Host: "a", Root: "root-a", Allocation: resource.Allocation{"pf-a": {class: 1}}}}
 	event, err := conductor.claim(t.Context(), s)
-	if lost, ok := event.(lifecycle.ClaimLost); !ok || !strings.Contains(lost.Reason, schedule.LacksAllocations) || err != nil {
+	lost, _ := event.(lifecycle.ClaimLost)
+	if !strings.Contains(lost.Reason, schedule.LacksAllocations) || err != nil {
 		t.Errorf("%#v %v", event, err)
 	}
 	if held, _ := c.ledger.Allocation(t.Context(), "s"); len(held.Allocation) > 0 {
 		t.Errorf("it holds %v", held.Allocation)
 	}
-	for round := range 20 { // whatever chance would choose
+	for round := range 20 { // each with another order of the hosts
 		s.Round = round
 		event, err = conductor.schedule(t.Context(), s)
-		chosen, ok := event.(lifecycle.Chosen)
-		if !ok || err != nil || len(chosen.Choices) != 1 || chosen.Choices[0].Host != "b" || len(chosen.Falls) != 1 || chosen.Falls[0].Step != schedule.StepAllocations {
+		chosen, _ := event.(lifecycle.Chosen)
+		if err != nil || len(chosen.Choices) != 1 || chosen.Choices[0].Host != "b" {
 			t.Fatalf("%#v %v", event, err)
+		}
+		if len(chosen.Falls) != 1 || chosen.Falls[0].Step != schedule.StepAllocations {
+			t.Fatalf("%#v", chosen.Falls)
 		}
 	}
 
@@ -158,18 +169,19 @@ func TestNothingIsPlacedWherePlacementLacksAllocations(t *testing.T) {
 	}
 }
 
-// counted counts how often Placement is asked who has something of a provider.
+// counted counts the requests for the allocations on each provider.
 type counted struct {
 	Placement
 	asked map[provider.ID]int
 }
 
-func (p counted) ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+func (p counted) ProviderAllocations(ctx context.Context, id provider.ID) (
+	map[resource.ConsumerID]resource.Amounts, error) {
 	p.asked[id]++
 	return p.Placement.ProviderAllocations(ctx, id)
 }
 
-// What one server costs does not grow with the number of hosts: those that lack something are found a bounded number at a time.
+// The cost of scheduling one server does not grow with the number of hosts: one round audits a bounded number of them.
 func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 	const hosts = 2*mostAudited + 3
 	devices := map[string]int{}
@@ -185,7 +197,8 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 	for host := range devices {
 		c.placed("s-"+host, func(s *lifecycle.Server) {
 			root := provider.ID("root-" + host)
-			s.Host, s.Choices = host, []schedule.Choice{{Host: host, Root: root, Allocation: resource.Allocation{root: {"VCPU": 1}}}}
+			s.Host = host
+			s.Choices = []schedule.Choice{{Host: host, Root: root, Allocation: resource.Allocation{root: {"VCPU": 1}}}}
 		})
 		c.report(host)
 	}
@@ -195,7 +208,8 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(p.asked) != mostAudited) {
 			t.Errorf("round %d: %d hosts were compared: %v %v", round, len(p.asked), event, err)
 		}
-		if nothing, ok := event.(lifecycle.NothingFits); round == 2 && (!ok || !strings.Contains(nothing.Reason, fmt.Sprint(hosts, " hosts: ", schedule.LacksAllocations))) {
+		nothing, _ := event.(lifecycle.NothingFits)
+		if round == 2 && !strings.Contains(nothing.Reason, fmt.Sprint(hosts, " hosts: ", schedule.LacksAllocations)) {
 			t.Errorf("%#v %v", event, err)
 		}
 		if n := len(conductor.audits.last); n != want {
@@ -204,11 +218,12 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 	}
 }
 
-// Reports have a host compared at most every auditEvery, and sooner when something was found, or Placement may have been restored.
-func TestReportsHaveTheirHostCompared(t *testing.T) {
+// A report starts an audit of its host every auditEvery at most, and every auditAgain if allocations are missing or
+// Placement may have been restored.
+func TestReportsStartAudits(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
 	conductor := c.auditor(c.ledger)
-	now := time.Now()
+	now, unavailable := time.Now(), fault.New(fault.Unavailable, "", "no answer")
 	conductor.now = func() time.Time { return now }
 	reported := func(name string) bool {
 		report := schedule.Host{Name: name, Provider: provider.ID("root-" + name)}
@@ -216,10 +231,10 @@ func TestReportsHaveTheirHostCompared(t *testing.T) {
 		conductor.HostReported(report) // twice is once
 		host, ok := conductor.audits.next()
 		if _, twice := conductor.audits.next(); twice {
-			t.Error("it is to be compared twice")
+			t.Error("two audits are due")
 		}
 		if ok {
-			if _, err := conductor.auditWhole(t.Context(), host); err != nil {
+			if _, err := conductor.auditHost(t.Context(), host); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -234,8 +249,8 @@ func TestReportsHaveTheirHostCompared(t *testing.T) {
 		{"the first report", 0, nil, true},
 		{"the next", auditEvery - time.Second, nil, false},
 		{"a later one", time.Second, nil, true},
-		{"Placement did not answer", time.Second, func() { conductor.suspect(fault.New(fault.Unavailable, "", "no answer")) }, true},
-		{"something else was wrong", time.Second, func() { conductor.suspect(fault.New(fault.Conflict, "", "taken")) }, false},
+		{"Placement did not answer", auditAgain, func() { conductor.suspect(unavailable) }, true},
+		{"Placement refused something", auditAgain, func() { conductor.suspect(moved()) }, false},
 		{"all is well on another host", 0, func() { reported("b") }, false},
 		{"something is missing", auditEvery - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
 		{"still", auditAgain - time.Second, nil, false},
@@ -246,15 +261,16 @@ func TestReportsHaveTheirHostCompared(t *testing.T) {
 			c.do()
 		}
 		if got := reported("a"); got != c.want {
-			t.Errorf("%s: compared: %v", c.what, got)
+			t.Errorf("%s: audited: %v", c.what, got)
 		}
 	}
+	now = now.Add(auditAgain)
 	if !reported("b") {
-		t.Error("what is missing on one host does not make the others suspicious")
+		t.Error("missing allocations on one host do not make the audits of other hosts out of date")
 	}
 }
 
-// Healing writes what is missing, beside what is there, and leaves out a server that is on its way.
+// Healing adds what is missing, and leaves out a server whose step is due.
 func TestHeal(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 4})
 	conductor := c.auditor(c.ledger)
@@ -262,35 +278,39 @@ func TestHeal(t *testing.T) {
 	c.placed("small", nil)
 	c.holds("small", resource.Allocation{"root-a": {"VCPU": 1, "MEMORY_MB": 7}})
 	c.placed("busy", nil)
-	conductor.runner.Wake("busy") // and nobody performs its steps
+	conductor.runner.Wake("busy")
 	found, err := conductor.HostHeal(t.Context(), "a", false)
 	if err != nil || len(found.Missing) != 3 {
 		t.Fatalf("%+v %v", found, err)
 	}
 	for _, m := range found.Missing {
-		if m.Healed != (m.Server != "busy") || m.Server == "busy" && !strings.Contains(m.Outcome, "is on its way") {
+		busy := strings.Contains(m.Outcome, "a step of the server is due")
+		if m.Healed == busy || busy != (m.Server == "busy") {
 			t.Errorf("%+v", m)
 		}
 	}
 	for consumer, want := range map[resource.ConsumerID]resource.Allocation{"gone": claimed, "busy": nil,
 		"small": {"root-a": {"VCPU": 4, "MEMORY_MB": 7}, "pf-a": {class: 1}}} {
-		if held, _ := c.ledger.Allocation(t.Context(), consumer); !held.Allocation.Equal(want) || want != nil && (held.Project != "p" || held.ConsumerType != "INSTANCE") {
+		held, _ := c.ledger.Allocation(t.Context(), consumer)
+		if !held.Allocation.Equal(want) || want != nil && held.Project+held.User+held.ConsumerType != "puINSTANCE" {
 			t.Errorf("%s holds %+v", consumer, held)
 		}
 	}
-	if text := strings.Join(conductor.HostConditions("a"), "\n"); !strings.Contains(text, "server busy (busy) lacks") || strings.Contains(text, "gone") {
+	text := strings.Join(conductor.HostConditions("a"), "\n")
+	if !strings.Contains(text, "server busy (busy) lacks") || strings.Contains(text, "gone") {
 		t.Errorf("the condition is %q", text)
 	}
 }
 
-// What Placement refuses is said, and left as it was.
+// Healing returns Placement's refusal as the outcome, and changes nothing then.
 func TestHealIsRefused(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	conductor := c.auditor(c.ledger)
 	c.placed("s", nil)
 	c.holds("other", resource.Allocation{"pf-a": {class: 1}})
 	found, err := conductor.HostHeal(t.Context(), "a", false)
-	if err != nil || len(found.Missing) != 1 || found.Missing[0].Healed || !strings.Contains(found.Missing[0].Outcome, "not written: pf-a has not enough CUSTOM_NIC left") {
+	if err != nil || len(found.Missing) != 1 || found.Missing[0].Healed ||
+		!strings.Contains(found.Missing[0].Outcome, "not written: pf-a has not enough CUSTOM_NIC left") {
 		t.Errorf("%+v %v", found, err)
 	}
 	c.ledger.put = func(resource.ConsumerID) error { return fault.New(fault.Unavailable, "", "no answer") }

@@ -11,28 +11,29 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// How old a comparison of a host with Placement may be when the next report of the host comes. Agents report at least once a minute.
+// How old the last audit of a host must be when a report of the host starts another one. Agents report at least once a
+// minute.
 const (
-	auditEvery = 45 * time.Second // when it found nothing
-	auditAgain = 5 * time.Second  // when it found something, which agents or operators may have put right
+	auditEvery = 45 * time.Second
+	auditAgain = 5 * time.Second // if allocations are missing, or Placement may have been restored
 )
 
-// mostAudited is how many hosts one round of scheduling compares with Placement before it waits.
+// mostAudited is how many hosts one round of scheduling audits before it waits.
 const mostAudited = 16
 
-// auditor remembers the last audit of each host, and which hosts have reported since.
+// auditor keeps the last audit of each host, and the hosts that are to be audited.
 type auditor struct {
 	mu        sync.Mutex
 	last      map[string]audited
-	due       []schedule.Host // whose reports ask for an audit, in order, each once
+	due       []schedule.Host // in the order of their reports; each host once
 	wake      chan struct{}   // has room for one
-	suspected time.Time       // audits from before are out of date: Placement may have been restored
+	suspected time.Time       // audits from before this moment are out of date: Placement may have been restored
 }
 
-// audited is what is remembered of a host.
+// audited is the last audit of a host.
 type audited struct {
-	at    time.Time // of the last comparison of the whole host
-	roots time.Time // of the last comparison of its root provider, or of the whole host
+	at    time.Time // when the whole host was audited
+	root  time.Time // when its root provider was audited, alone or with the whole host
 	found Audit
 }
 
@@ -40,17 +41,17 @@ func newAuditor() *auditor {
 	return &auditor{last: map[string]audited{}, wake: make(chan struct{}, 1)}
 }
 
-// HostReported has the servers on a host compared with Placement, if that was not done just now. It returns at once.
+// HostReported starts an audit of a host that has reported, unless its last one is recent. It does not wait for it.
 func (c *Conductor) HostReported(host schedule.Host) {
 	a := c.audits
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last, age := a.last[host.Name], auditEvery
-	if len(last.found.Missing)+len(last.found.Foreign) > 0 {
+	if len(last.found.Missing) > 0 || last.at.Before(a.suspected) {
 		age = auditAgain
 	}
 	waits := slices.ContainsFunc(a.due, func(h schedule.Host) bool { return h.Name == host.Name })
-	if waits || c.now().Sub(last.at) < age && !last.at.Before(a.suspected) {
+	if waits || c.now().Sub(last.at) < age {
 		return
 	}
 	a.due = append(a.due, host)
@@ -60,23 +61,23 @@ func (c *Conductor) HostReported(host schedule.Host) {
 	}
 }
 
-// HostConditions are the conditions of a host that its last audit has found.
+// HostConditions returns the conditions of a host that follow from its last audit.
 func (c *Conductor) HostConditions(host string) []string {
 	c.audits.mu.Lock()
 	defer c.audits.mu.Unlock()
 	return c.audits.last[host].found.sentences()
 }
 
-// HostAudit compares the servers on a host with Placement now; fault.NotFound when no agent has reported for the host.
+// HostAudit audits a host now; fault.NotFound if no agent has reported for it.
 func (c *Conductor) HostAudit(ctx context.Context, name string) (Audit, error) {
 	host, err := c.store.Host(ctx, name)
 	if err != nil {
 		return Audit{}, err
 	}
-	return c.auditWhole(ctx, host)
+	return c.auditHost(ctx, host)
 }
 
-// auditReported compares the hosts that have reported until ctx ends.
+// auditReported audits the hosts that have reported until ctx ends.
 func (c *Conductor) auditReported(ctx context.Context) {
 	for {
 		select {
@@ -85,13 +86,14 @@ func (c *Conductor) auditReported(ctx context.Context) {
 		case <-c.audits.wake:
 		}
 		for host, ok := c.audits.next(); ok && ctx.Err() == nil; host, ok = c.audits.next() {
-			if _, err := c.auditWhole(ctx, host); err != nil && ctx.Err() == nil {
-				c.Log.Info("host not compared with Placement, the next report asks again", "host", host.Name, "error", err)
+			if _, err := c.auditHost(ctx, host); err != nil && ctx.Err() == nil {
+				c.Log.Info("host not audited, will retry with its next report", "host", host.Name, "error", err)
 			}
 		}
 	}
 }
 
+// next takes the first host that is to be audited.
 func (a *auditor) next() (host schedule.Host, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,41 +104,59 @@ func (a *auditor) next() (host schedule.Host, ok bool) {
 	return host, true
 }
 
-// auditWhole compares all providers of a host, and remembers what it has found.
-func (c *Conductor) auditWhole(ctx context.Context, host schedule.Host) (Audit, error) {
+// auditHost audits all providers of a host that its report names, and keeps the result.
+func (c *Conductor) auditHost(ctx context.Context, host schedule.Host) (Audit, error) {
 	ctx, stop, err := c.leased(ctx)
 	if err != nil {
 		return Audit{}, err
 	}
 	defer stop()
-	of := []provider.ID{host.Provider}
+	on := []provider.ID{host.Provider}
 	for _, d := range host.Devices {
-		if d.Provider != "" && !slices.Contains(of, d.Provider) {
-			of = append(of, d.Provider)
+		if d.Provider != "" && !slices.Contains(on, d.Provider) {
+			on = append(on, d.Provider)
 		}
 	}
 	at := c.now()
-	found, err := c.audit(ctx, host.Name, of, true)
+	found, err := c.audit(ctx, host.Name, on, true)
 	if err == nil {
-		c.remember(host.Name, audited{at: at, roots: at, found: found})
+		c.keepAudit(host.Name, func(a *audited) { a.at, a.root, a.found = at, at, found })
 	}
 	return found, err
 }
 
-// remember keeps an audit. What is missing on one host raises the suspicion that Placement was restored from a backup.
-func (c *Conductor) remember(host string, now audited) {
+// auditRoot audits the root provider of a host, keeps the result, and returns whether allocations are missing.
+func (c *Conductor) auditRoot(ctx context.Context, host string, root provider.ID) (missing bool, err error) {
+	at := c.now()
+	found, err := c.audit(ctx, host, []provider.ID{root}, false)
+	if err != nil {
+		return false, err
+	}
+	c.keepAudit(host, func(a *audited) {
+		a.root = at
+		if len(found.Missing) > 0 {
+			a.found.Host, a.found.Missing = host, found.Missing
+		}
+	})
+	return len(found.Missing) > 0, nil
+}
+
+// keepAudit keeps an audit. If allocations are missing that were there before, all older audits become out of date.
+func (c *Conductor) keepAudit(host string, update func(*audited)) {
 	a := c.audits
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.last[host].found
-	a.last[host] = now
-	if len(now.found.Missing) > 0 && len(before.Missing) == 0 {
+	one := a.last[host]
+	before := len(one.found.Missing)
+	update(&one)
+	a.last[host] = one
+	if n := len(one.found.Missing); n > 0 && before == 0 {
 		a.suspected = c.now()
-		c.Log.Warn("Placement lacks allocations of servers", "host", host, "consumers", len(now.found.Missing))
+		c.Log.Warn("allocations missing in Placement", "host", host, "consumers", n)
 	}
 }
 
-// suspect makes all audits until now out of date: Placement did not answer, so it may have been restored from a backup meanwhile.
+// suspect makes all audits out of date if Placement did not answer: it may have been restored from a backup.
 func (c *Conductor) suspect(err error) {
 	if !fault.Is(err, fault.Unavailable) {
 		return
@@ -146,38 +166,20 @@ func (c *Conductor) suspect(err error) {
 	c.audits.suspected = c.now()
 }
 
-// forget drops what is remembered of a host.
-func (a *auditor) forget(host string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.last, host)
-}
-
-// lacks reports whether Placement lacks allocations of servers on a host, as far as is remembered. known is false when the last comparison is older
-// than a minute, or than the last report of the host.
-func (c *Conductor) lacks(host schedule.Host) (lacks, known bool) {
+// missing returns whether the last audit of a host has found missing allocations. fresh is false if the root of the
+// host was audited more than a minute ago, or before its last report.
+func (c *Conductor) missing(host schedule.Host) (missing, fresh bool) {
 	a := c.audits
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := a.last[host.Name]
-	known = c.now().Sub(last.roots) < time.Minute && !last.roots.Before(host.Seen) && !last.roots.Before(a.suspected)
-	return len(last.found.Missing) > 0, known
+	fresh = c.now().Sub(last.root) < time.Minute && !last.root.Before(host.Seen) && !last.root.Before(a.suspected)
+	return len(last.found.Missing) > 0, fresh
 }
 
-// auditRoot compares the root provider of a host, and reports whether Placement lacks allocations of servers there.
-func (c *Conductor) auditRoot(ctx context.Context, host string, root provider.ID) (lacks bool, err error) {
-	at := c.now()
-	found, err := c.audit(ctx, host, []provider.ID{root}, false)
-	if err != nil {
-		return false, err
-	}
-	c.audits.mu.Lock()
-	last := c.audits.last[host]
-	c.audits.mu.Unlock()
-	last.roots = at
-	if len(found.Missing) > 0 {
-		last.found.Host, last.found.Missing = host, found.Missing
-	}
-	c.remember(host, last)
-	return len(found.Missing) > 0, nil
+// forget drops the audit of a host.
+func (a *auditor) forget(host string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.last, host)
 }

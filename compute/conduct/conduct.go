@@ -65,10 +65,12 @@ type Store interface {
 	RemovalHosts(ctx context.Context, server string) ([]string, error)
 }
 
-// Lease says whether this process may act for its servers outside of its database; *store.Lease is one.
+// Lease is the lease of this process on its database; *store.Lease is one.
 type Lease interface {
-	Check() error                                                              // nil: yes; else fault.Unavailable
-	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) // bound ends with the lease at the latest
+	// Check returns nil while this process may act outside its database, else fault.Unavailable.
+	Check() error
+	// Bind returns a context that ends with ctx, and with the lease if that ends first. stop releases it.
+	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc)
 }
 
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.

@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// lease is one that ends when the test says so.
+// lease lasts until end is called.
 type lease struct {
 	lasts context.Context
 	end   context.CancelFunc
@@ -30,7 +30,7 @@ func (l lease) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	return bound, func() { cancel(nil) }
 }
 
-// slowPlacement answers nothing before the context of the call ends.
+// slowPlacement does not answer before the context of the call ends.
 type slowPlacement struct {
 	Placement
 	calls  atomic.Int32
@@ -44,8 +44,8 @@ func (p *slowPlacement) Candidates(ctx context.Context, _ resource.Ask) (placeme
 	return placement.Candidates{}, fault.Wrap(fault.Unavailable, "", context.Cause(ctx))
 }
 
-// A call that is on its way when the lease ends is ended; without the lease no step is begun, and no host forgotten.
-func TestNothingIsDoneWithoutTheLease(t *testing.T) {
+// A call that runs when the lease ends is cancelled. Without the lease no step begins, and no host is forgotten.
+func TestNoCallsWithoutTheLease(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})
 	p := &slowPlacement{Placement: c.ledger, called: make(chan struct{})}
 	conductor := New(c.store, p)
@@ -57,7 +57,8 @@ func TestNothingIsDoneWithoutTheLease(t *testing.T) {
 		l.end()
 	}()
 	for range 2 {
-		if _, err := conductor.perform(t.Context(), server("s"), lifecycle.Schedule); !fault.Is(err, fault.Unavailable) || fault.TextOf(err) != "the lease has ended" {
+		_, err := conductor.perform(t.Context(), server("s"), lifecycle.Schedule)
+		if !fault.Is(err, fault.Unavailable) || fault.TextOf(err) != "the lease has ended" {
 			t.Errorf("%v", err)
 		}
 	}

@@ -29,7 +29,7 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	}
 	defer stop()
 	event, err := c.step(ctx, s, step)
-	if step != lifecycle.Muster { // which asks Placement nothing
+	if step != lifecycle.Muster { // it does not call Placement
 		c.suspect(err)
 	}
 	return event, err
@@ -55,7 +55,8 @@ func (c *Conductor) step(ctx context.Context, s lifecycle.Server, step lifecycle
 	return nil, fault.New(fault.Internal, "conduct.perform", "nobody knows how to %q", step)
 }
 
-// leased returns a context for calls of other services: it ends with the lease. The fault is Unavailable when the lease has ended already.
+// leased returns a context for calls of other services, which ends with the lease. The fault is Unavailable if the
+// lease has ended.
 func (c *Conductor) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
 	if c.Lease == nil {
 		return ctx, func() {}, nil
@@ -113,12 +114,13 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, Falls: falls}, nil
 }
 
-// choose judges the candidates. The host of the best one is compared with Placement if that was not done since its last report: where Placement
-// lacks allocations, what it offers is not free. Hosts that were found to lack some are left out.
-func (c *Conductor) choose(ctx context.Context, picture schedule.Picture, s lifecycle.Server) ([]schedule.Choice, []schedule.Refusal, error) {
+// choose judges the candidates. It refuses hosts on which allocations are missing in Placement, because what Placement
+// offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
+func (c *Conductor) choose(ctx context.Context, picture schedule.Picture, s lifecycle.Server) (
+	[]schedule.Choice, []schedule.Refusal, error) {
 	picture.Lacking = map[string]bool{}
 	for _, host := range picture.Hosts {
-		if lacks, _ := c.lacks(host); lacks {
+		if missing, _ := c.missing(host); missing {
 			picture.Lacking[host.Name] = true
 		}
 	}
@@ -128,19 +130,20 @@ func (c *Conductor) choose(ctx context.Context, picture schedule.Picture, s life
 			return nil, refusals, nil
 		}
 		host := picture.Hosts[choices[0].Root]
-		if _, known := c.lacks(host); known {
+		if _, fresh := c.missing(host); fresh {
 			return choices, refusals, nil
 		}
-		lacks, err := c.auditRoot(ctx, host.Name, host.Provider)
+		missing, err := c.auditRoot(ctx, host.Name, host.Provider)
 		if err != nil {
 			return nil, nil, err
 		}
-		if !lacks {
+		if !missing {
 			return choices, refusals, nil
 		}
 		picture.Lacking[host.Name] = true
 	}
-	return nil, nil, fault.New(fault.Unavailable, "conduct.choose", "Placement lacks allocations on each of %d hosts that were compared; the others are compared next", mostAudited)
+	return nil, nil, fault.New(fault.Unavailable, "conduct.choose",
+		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", mostAudited)
 }
 
 // ask is the question of a server. Of a move to one host only that host is asked about.
@@ -287,11 +290,11 @@ func (c *Conductor) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
 			return lifecycle.Claimed{Try: s.Try}, nil
 		}
-		var lacks bool
-		if lacks, err = c.auditRoot(ctx, choice.Host, choice.Root); err != nil {
+		var missing bool
+		if missing, err = c.auditRoot(ctx, choice.Host, choice.Root); err != nil {
 			return claimFailed(s, err)
 		}
-		if lacks {
+		if missing {
 			err = fault.New(fault.Conflict, "conduct.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
 			break
 		}

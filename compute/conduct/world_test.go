@@ -110,7 +110,8 @@ func (l *ledger) Allocation(_ context.Context, id resource.ConsumerID) (placemen
 	return l.held[id], nil
 }
 
-func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (
+	map[resource.ConsumerID]resource.Amounts, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := map[resource.ConsumerID]resource.Amounts{}
@@ -424,7 +425,7 @@ type cloud struct {
 	agents *agents
 
 	again  func()      // called while somebody waits: begins the compute anew if it has crashed
-	others atomic.Bool // the test has written to the ledger by itself
+	others atomic.Bool // the test has changed the ledger itself
 	mute   bool        // no host reports to a compute that starts
 	old    bool        // each compute runs for an hour already: agents that do not report are silent
 
@@ -477,8 +478,8 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 	return c
 }
 
-// auditing compares all hosts with the ledger again and again: whatever is on its way, nothing is missing and nobody is where he does not belong,
-// unless the test has seen to it.
+// auditing audits all hosts all the time. Whatever the servers do, no audit may find anything, unless the test has
+// changed the ledger itself.
 func (c *cloud) auditing(quit <-chan struct{}) {
 	for {
 		select {

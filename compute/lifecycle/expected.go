@@ -10,13 +10,13 @@ import (
 // Expectation is what a consumer of a server must have in Placement because of its stay on a host.
 type Expectation struct {
 	Consumer   string
-	Also       []string            // consumers that may have it in its place, while it changes hands
-	Root       provider.ID         // root provider of the host when it was claimed
-	Allocation resource.Allocation // what was claimed; agents add shares of devices where Placement was not asked for them
+	Also       []string            // consumers that may have it instead while it is transferred
+	Root       provider.ID         // root provider of the host at the time of the claim
+	Allocation resource.Allocation // what was claimed. Placement may have more: agents add shares of devices
 }
 
-// Expected lists what the server's consumers must have in Placement because of their stays on a host. What is about to be given back, or has
-// not been claimed yet, is left out: Placement may have it or not.
+// Expected lists what the consumers of the server must have in Placement because of their stays on a host. It leaves
+// out what is about to be released, and what is not claimed yet.
 func (s Server) Expected(host string) []Expectation {
 	var list []Expectation
 	for _, stay := range s.Stays() {

@@ -130,8 +130,8 @@ func (r *Runner[R, E, S]) Wake(key string) {
 	r.enqueue(key)
 }
 
-// Alone calls do while no step of the key is performed; steps that become due meanwhile are performed afterwards. ok is false, and do is not
-// called, while the key has something to be done, and when the runner has ended.
+// Alone calls do while no step of the key is performed. Steps that become due in the meantime are performed afterwards.
+// It returns false and does not call do if steps of the key are waiting or being performed, or if the runner has ended.
 func (r *Runner[R, E, S]) Alone(key string, do func()) (ok bool) {
 	r.mu.Lock()
 	if r.over || r.jobs[key] != nil {

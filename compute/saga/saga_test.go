@@ -425,7 +425,8 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// Alone runs beside no step of its key: not while one is performed or waits to be, and what becomes due meanwhile is performed afterwards.
+// Alone does not call its function while a step of the key is waiting or performed. A step that becomes due in the
+// meantime is performed afterwards.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("")
@@ -447,10 +448,10 @@ func TestAlone(t *testing.T) {
 				t.Errorf("step %s was performed meanwhile", done)
 			}
 			if r.Alone("k000", func() { called++ }) {
-				t.Error("two were alone")
+				t.Error("two functions ran for one key")
 			}
 		}) {
-			t.Error("nothing was to be done, and it was not called")
+			t.Error("no step was due, and it was not called")
 		}
 		synctest.Wait()
 		if _, done := w.get("k000"); done != "a" {

@@ -6,8 +6,8 @@
 // sentence in it. Chance comes as a seed, so that the same question has the same answer and two servers asking
 // at once do not both want the same device.
 //
-// The filters are, in their order: the host (an agent that reports, not excluded, the one that was asked for), the allocations (Placement has
-// those of all servers on the host), the devices (Nova's
+// The filters are, in their order: the host (an agent that reports, not excluded, the one that was asked for), the
+// allocations (Placement has those of all servers on the host), the devices (Nova's
 // PciPassthroughFilter: what each chosen provider, or without providers the host, has free for each request) and the NUMA cells
 // (NUMATopologyFilter: the guest's cells on the host's, with the devices near them). Each server is judged by itself on what the
 // reports and the guests placed since leave over, so that several servers at once are several questions.
@@ -112,7 +112,7 @@ type Picture struct {
 	Only       string               // the one host that will do, by name; empty: any
 	Barred     map[string]string    // hosts by name that will not do, and the sentence why
 	Excluded   map[string]string    // hosts by name that must not be tried again, and what happened there
-	Lacking    map[string]bool      // hosts by name on which Placement lacks allocations of servers, so that what it offers there is not free
+	Lacking    map[string]bool      // hosts by name: Placement lacks allocations of servers there
 	Now        time.Time
 	Silence    time.Duration // a host whose last report is older than this is refused
 }
@@ -137,8 +137,8 @@ const (
 )
 
 // LacksAllocations is the reason of StepAllocations.
-const LacksAllocations = "Placement lacks allocations of servers that are placed there, so that what it offers is not free; " +
-	"`berth host heal HOST` shows and writes them"
+const LacksAllocations = "Placement lacks allocations of servers there, so what it offers may be in use; " +
+	"`berth host heal HOST` shows them and writes them back"
 
 // Refusal says why a candidate on a host was turned down.
 type Refusal struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// hostAllocations is GET /berth/v1/hosts/{host}/allocations: how Placement differs from compute's records of a host.
+// hostAllocations is GET /berth/v1/hosts/{host}/allocations: it compares compute's records of a host with Placement.
 func (s *server) hostAllocations(c *call) error {
 	found, err := s.Conductor.HostAudit(c.r.Context(), c.r.PathValue("host"))
 	if err != nil {
@@ -17,7 +17,7 @@ func (s *server) hostAllocations(c *call) error {
 	return c.answer(http.StatusOK, s.writeAudit(found))
 }
 
-// healHost is POST /berth/v1/hosts/{host}/allocations: what Placement lacks of the servers on a host is written.
+// healHost is POST /berth/v1/hosts/{host}/allocations: it adds to Placement what it lacks of the servers on a host.
 func (s *server) healHost(c *call) error {
 	var body host.Heal
 	if err := c.read(maxBody, &body); err != nil {
@@ -31,12 +31,15 @@ func (s *server) healHost(c *call) error {
 }
 
 func (s *server) writeAudit(a conduct.Audit) host.Allocations {
-	out := host.Allocations{Host: a.Host, Missing: []host.Missing{}, Foreign: []host.Foreign{}, Conditions: append([]string{}, s.Conductor.HostConditions(a.Host)...)}
+	out := host.Allocations{Host: a.Host, Missing: []host.Missing{}, Foreign: []host.Foreign{}}
+	out.Conditions = append([]string{}, s.Conductor.HostConditions(a.Host)...)
 	for _, m := range a.Missing {
-		out.Missing = append(out.Missing, host.Missing{Server: m.Server, Name: m.Name, Consumer: m.Consumer, Lacks: writeAllocation(m.Lacks), Outcome: m.Outcome, Healed: m.Healed})
+		out.Missing = append(out.Missing, host.Missing{Server: m.Server, Name: m.Name, Consumer: m.Consumer,
+			Lacks: writeAllocation(m.Lacks), Outcome: m.Outcome, Healed: m.Healed})
 	}
 	for _, f := range a.Foreign {
-		out.Foreign = append(out.Foreign, host.Foreign{Consumer: f.Consumer, Holds: writeAllocation(f.Holds), Why: f.Why})
+		f := host.Foreign{Consumer: f.Consumer, Holds: writeAllocation(f.Holds), Why: f.Why}
+		out.Foreign = append(out.Foreign, f)
 	}
 	return out
 }

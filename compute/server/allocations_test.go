@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -9,20 +10,22 @@ import (
 	"github.com/openberth/berth/api/rest"
 )
 
-// A comparison of a host with Placement, and what is done about it, as the contract has them; administrators only.
+// The comparison of a host with Placement, and healing, as the contract defines them; for administrators only.
 func TestAllocationsOfAHost(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	admin := host.Client{REST: &rest.Client{Base: h.url, Headers: map[string]string{"X-Auth-Token": "admin"}}}
 	const root = string(rootID)
 	want := host.Allocations{Host: "audited", Conditions: []string{"found by an audit"},
-		Missing: []host.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: map[string]map[string]int{root: {"VCPU": 2}}}},
+		Missing: []host.Missing{{Server: "s1", Name: "web", Consumer: "s1",
+			Lacks: map[string]map[string]int{root: {"VCPU": 2}}}},
 		Foreign: []host.Foreign{{Consumer: "x", Holds: map[string]map[string]int{root: {"VCPU": 1}}, Why: "unknown"}}}
 	if got, err := admin.Allocations(ctx, "audited"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}
 	for _, over := range []bool{false, true} {
-		want.Missing[0].Outcome, want.Missing[0].Healed = map[bool]string{false: "oversubscribe false", true: "oversubscribe true"}[over], true
-		if got, err := admin.Heal(ctx, "audited", host.Heal{Oversubscribe: over}); err != nil || !reflect.DeepEqual(got, want) {
+		want.Missing[0].Outcome, want.Missing[0].Healed = fmt.Sprint("oversubscribe ", over), true
+		got, err := admin.Heal(ctx, "audited", host.Heal{Oversubscribe: over})
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
@@ -33,7 +36,7 @@ func TestAllocationsOfAHost(t *testing.T) {
 	}
 }
 
-// What a comparison has found stands among the conditions of the host, behind those of its agent.
+// The conditions of an audit follow those of the host's agent.
 func TestConditionsOfAnAudit(t *testing.T) {
 	h := start(t)
 	r := report("audited")

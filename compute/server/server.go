@@ -90,7 +90,7 @@ type Options struct {
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
 	Log            *slog.Logger           // slog.Default()
-	Lease          func() error           // why nothing may be sent to agents now; nil: nothing is against it
+	Lease          func() error           // returns why nothing may be sent to agents now; nil: no lease is needed
 	Stop           <-chan struct{}        // closed at shutdown, ends the streams of assignments; nil: never
 	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
 	Now            func() time.Time       // time.Now

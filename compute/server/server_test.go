@@ -117,10 +117,10 @@ func (l *lives) HostForget(ctx context.Context, host string) (removed, kept []st
 	return nil, []string{"kept"}, l.store.Forget(ctx, host)
 }
 
-// HostReported notes nothing.
+// HostReported does nothing.
 func (l *lives) HostReported(schedule.Host) {}
 
-// HostConditions are those that an audit of the host "audited" has found.
+// HostConditions returns one condition, of the host "audited".
 func (l *lives) HostConditions(host string) []string {
 	if host != "audited" {
 		return nil
@@ -128,13 +128,15 @@ func (l *lives) HostConditions(host string) []string {
 	return []string{"found by an audit"}
 }
 
-// HostAudit finds what the test wants.
+// HostAudit returns one finding of each kind.
 func (l *lives) HostAudit(_ context.Context, host string) (conduct.Audit, error) {
-	return conduct.Audit{Host: host, Missing: []conduct.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: resource.Allocation{rootID: {"VCPU": 2}}}},
-		Foreign: []conduct.Foreign{{Consumer: "x", Holds: resource.Allocation{rootID: {"VCPU": 1}}, Why: "unknown"}}}, nil
+	lacks, holds := resource.Allocation{rootID: {"VCPU": 2}}, resource.Allocation{rootID: {"VCPU": 1}}
+	return conduct.Audit{Host: host,
+		Missing: []conduct.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
+		Foreign: []conduct.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
 }
 
-// HostHeal says that it has healed.
+// HostHeal returns the same, healed.
 func (l *lives) HostHeal(ctx context.Context, host string, oversubscribe bool) (conduct.Audit, error) {
 	a, err := l.HostAudit(ctx, host)
 	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", oversubscribe), true

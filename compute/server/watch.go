@@ -107,7 +107,7 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 	}
 	// A server's write timeout is meant for answers that end; here each line has its own. A road without deadlines needs none.
 	_ = stream.SetWriteDeadline(time.Now().Add(3 * host.Heartbeat))
-	if s.Lease != nil { // what was read may be old by now, and another compute have the database
+	if s.Lease != nil { // without the lease, what was read may be out of date
 		if err := s.Lease(); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func next(t *testing.T, heard <-chan host.Assignments) host.Assignments {
 	return host.Assignments{}
 }
 
-// A compute whose lease has ended sends no line: what it has read may be old, and another compute have the database.
+// A compute whose lease has ended sends no line: what it has read may be out of date.
 func TestNoLineWithoutTheLease(t *testing.T) {
 	h := startWith(t, func(o *Options) {
 		o.Lease = func() error { return fault.New(fault.Unavailable, "", "the lease has ended") }

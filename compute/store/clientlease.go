@@ -8,16 +8,17 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// clientLease is the time for which a process may act on its lease without asking the database. Each renewal that the database has confirmed
-// extends it to a term after the moment at which the renewal was sent. The term is shorter than the life of the lease in the database, which counts from
-// the moment at which the database carried the renewal out, and that is later. So the client's lease ends first, also when the database does not
-// answer any more.
+// clientLease is the period in which a process may act on its lease without asking the database.
+//
+// Each confirmed renewal extends it to one term after the moment at which the renewal was sent. The term is shorter
+// than the life of the lease in the database, which counts from the later moment at which the database executed the
+// renewal. So the client's lease always ends first, also when the database does not answer any more.
 type clientLease struct {
 	term time.Duration
 
 	mu     sync.Mutex
-	sent   time.Time          // when the last confirmed renewal was sent; zero: none was
-	period context.Context    // ends with the lease; another one begins with the next renewal
+	sent   time.Time          // when the last confirmed renewal was sent; zero: there was none
+	period context.Context    // ends with the lease; the next renewal after that starts another one
 	finish context.CancelFunc // ends period
 	timer  *time.Timer        // calls expire; nil before the first renewal
 	over   bool               // end was called
@@ -40,7 +41,7 @@ func (c *clientLease) renewed(sent time.Time) {
 	c.sent = sent
 	left := c.left(time.Now())
 	if left <= 0 {
-		return // the answer took too long to be of use
+		return // the answer came too late
 	}
 	if c.period.Err() != nil {
 		c.period, c.finish = context.WithCancel(context.Background())
@@ -52,24 +53,24 @@ func (c *clientLease) renewed(sent time.Time) {
 	}
 }
 
-// left returns how much of the lease is left; zero or less: it has ended. The caller holds c.mu. Time is what the monotonic clock says, or
-// the wall clock where that has advanced more: the monotonic clock stands still while a machine is suspended.
+// left returns how much of the lease is left; zero or less means that it has ended. The caller holds c.mu. It uses the
+// monotonic clock, or the wall clock if that has advanced more: the monotonic clock stops while a machine is suspended.
 func (c *clientLease) left(now time.Time) time.Duration {
 	return c.term - max(now.Sub(c.sent), now.Round(0).Sub(c.sent.Round(0)))
 }
 
-// expire ends the period when the lease has ended.
+// expire ends the period if the lease has ended.
 func (c *clientLease) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if left := c.left(time.Now()); left > 0 { // it was renewed meanwhile
+	if left := c.left(time.Now()); left > 0 { // it was renewed in the meantime
 		c.timer.Reset(left)
 		return
 	}
 	c.finish()
 }
 
-// end ends the lease at once and for good: the process does not renew it any more.
+// end ends the lease at once and for good.
 func (c *clientLease) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +81,8 @@ func (c *clientLease) end() {
 	}
 }
 
-// check returns nil while the lease lasts, else fault.Unavailable. It compares clocks, so that it is right also when a timer comes late.
+// check returns nil while the lease lasts, else fault.Unavailable. It reads the clocks, so that it is correct even if
+// the timer fires late.
 func (c *clientLease) check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,13 +92,16 @@ func (c *clientLease) check() error {
 	}
 	c.finish()
 	if c.over {
-		return fault.New(fault.Unavailable, "", "this process works on compute's database no more: nothing is sent to other services")
+		return fault.New(fault.Unavailable, "",
+			"nothing is sent to other services: this process has released compute's database or lost it")
 	}
-	return fault.New(fault.Unavailable, "", "compute's database has not confirmed this process's lease for %s: nothing is sent to other services until it does; "+
-		"check the database and the connection to it", now.Sub(c.sent).Round(time.Millisecond))
+	ago := now.Sub(c.sent).Round(time.Millisecond)
+	return fault.New(fault.Unavailable, "", "nothing is sent to other services: compute's database has not confirmed "+
+		"the lease of this process for %s; check the database and the connection to it", ago)
 }
 
-// bind returns a context that ends with ctx, and with the lease when that ends first; its cause then says so. stop releases it.
+// bind returns a context that ends with ctx, and with the lease if that ends first. Its cause is then the fault of
+// check. stop releases it.
 func (c *clientLease) bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) {
 	c.mu.Lock()
 	period := c.period

@@ -30,7 +30,7 @@ func (h Holder) String() string {
 
 // Terms are how a lease is taken. Zero fields have the defaults.
 type Terms struct {
-	Life    time.Duration               // how long it lasts without being renewed: 6 s. Its holder stops acting on it after two thirds of that
+	Life    time.Duration               // how long it lasts without being renewed: 6 s; for its holder two thirds of that
 	Renew   time.Duration               // how often it is renewed: 1 s
 	Look    time.Duration               // how often one who waits looks again: 100 ms
 	Take    time.Duration               // how long to wait for what the holder before has begun to write, which a machine without power leaves open: 20 s
@@ -50,20 +50,22 @@ type Lease struct {
 	lost chan struct{} // closed after by is set
 	by   Holder
 
-	hanging atomic.Int32 // renewals that have not returned at the end of their time
+	running atomic.Int32 // calls of the database that have not returned
 }
 
-// Check returns nil while this process may act for its servers outside of the database. The fault is Unavailable: the lease was not renewed in
-// time, so another process may have taken it, or is about to. Whoever sends something to another service checks immediately before.
+// Check returns nil while this process may act outside the database. The fault is Unavailable: the lease was not
+// renewed in time, and another process may take it soon or has taken it. Check is called immediately before anything
+// is sent to another service.
 func (l *Lease) Check() error { return l.client.check() }
 
-// Bind returns a context that ends with ctx, and with the client's lease when that ends first. stop must be called when it is not needed any more.
+// Bind returns a context that ends with ctx, and with the client's lease if that ends first. stop releases it.
 func (l *Lease) Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) {
 	return l.client.bind(ctx)
 }
 
 // fenced is the database as the store sees it. Once it is held, each transaction first sees that it still is, and by this process: one that was
-// stopped for so long that another has taken over neither changes anything here nor reads anything. What it does elsewhere is bounded by Lease.Check.
+// stopped for so long that another has taken over neither changes anything here nor reads anything. Lease.Check guards
+// what it sends to other services.
 type fenced struct {
 	db    *sqldb.DB
 	mu    sync.RWMutex
@@ -139,12 +141,13 @@ func (l *Lease) obtain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Not by the database's clock alone, which may have been set: after the time of a client's lease without a renewal nobody acts on it.
+		// The database's clock may have been changed, so expired does not suffice: after the term of a client's lease
+		// without a renewal the holder has stopped acting.
 		waits, patience, over := !since.IsZero(), l.terms.Life, now.expiry == released
 		if now.expired {
 			patience = l.client.term
 		}
-		if l.terms.Alive(now.holder) { // and short of time, it seems
+		if l.terms.Alive(now.holder) { // it has too little CPU time, probably
 			patience = 2 * l.terms.Life
 		}
 		if over || l.terms.Dead(now.holder) || waits && time.Since(since) > patience {
@@ -188,14 +191,14 @@ func (l *Lease) Keep(ctx context.Context) error {
 	}
 }
 
-// mostHanging is how many renewals may hang on connections that were cut without a word, before no further one is tried.
-const mostHanging = 8
+// mostRunning is how many calls of the database may wait for an answer on dead connections before no renewal is sent.
+const mostRunning = 8
 
-// renew asks the database once for more time. It returns when the client's lease would have ended if this were the only renewal, also
-// when the database does not answer: the next one goes by another connection.
+// renew sends one renewal. It returns after the term of the client's lease at the latest, also if the database does not
+// answer: the next renewal uses another connection.
 func (l *Lease) renew(ctx context.Context) error {
-	if l.hanging.Load() >= mostHanging {
-		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", mostHanging)
+	if l.running.Load() >= mostRunning {
+		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", mostRunning)
 	}
 	var sent time.Time // of the last run of the function, which is the one that is committed
 	return l.within(ctx, max(l.client.term, l.terms.Renew), func(ctx context.Context) error {
@@ -210,15 +213,15 @@ func (l *Lease) renew(ctx context.Context) error {
 	})
 }
 
-// within calls do with a context that ends after the limit, and returns fault.Unavailable then even if do does not return: a COMMIT on a
-// connection that was cut without a word is not cancelled.
+// within calls do with a context that ends after the limit. If do does not return soon after that, within returns
+// fault.Unavailable without it: a COMMIT on a dead connection cannot be cancelled.
 func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	done := make(chan error, 1)
-	l.hanging.Add(1)
+	l.running.Add(1)
 	go func() {
 		defer cancel()
-		defer l.hanging.Add(-1)
+		defer l.running.Add(-1)
 		done <- do(ctx)
 	}()
 	select {
@@ -229,9 +232,10 @@ func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(l.terms.Renew): // do has been told to end, and what it has begun is better not left alone
+	case <-time.After(l.terms.Renew):
 	}
-	return fault.New(fault.Unavailable, "", "compute's database has not answered for %s; check it and the connection to it", limit)
+	return fault.New(fault.Unavailable, "",
+		"compute's database has not answered for %s; check the database and the connection to it", limit)
 }
 
 // Release gives the database back, so that the next process need not wait. It is no error when another one has it.
@@ -269,7 +273,8 @@ func (l *Lease) look(ctx context.Context) (sight, error) {
 			if out.holder, err = readHolder(ctx, tx, false); err != nil {
 				return err
 			}
-			err = tx.QueryRow(ctx, `SELECT expiry, `+clock(tx)+` FROM compute_lease WHERE one = 1`).Scan(&out.expiry, &now)
+			query := `SELECT expiry, ` + clock(tx) + ` FROM compute_lease WHERE one = 1`
+			err = tx.QueryRow(ctx, query).Scan(&out.expiry, &now)
 			out.expired = out.expiry <= now
 			return err
 		})
@@ -304,7 +309,7 @@ func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
 	return false, err
 }
 
-// put is the transaction of take. sent becomes the time from which the lease counts for this process.
+// put is the transaction of take. It sets sent to the moment from which the client's lease counts.
 func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight, sent *time.Time) error {
 	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
 		l.me.Instance, l.me.Host, l.me.PID, l.me.Place, l.me.Birth, seen.holder.Instance)
@@ -319,9 +324,10 @@ func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight, sent *time.Ti
 // errRenewed undoes a take: the holder has shown that it is alive, or another one was faster.
 var errRenewed = errors.New("the lease is not as it was seen")
 
-// extend gives the lease its life again. One that was given back stays so: a renewal may come late.
+// extend renews the lease. A lease that was released stays released, also if a renewal is executed late.
 func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
-	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry <> ?`, l.terms.Life.Microseconds(), released)
+	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry <> ?`,
+		l.terms.Life.Microseconds(), released)
 	return err
 }
 

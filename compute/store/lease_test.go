@@ -101,7 +101,7 @@ func aliveIsGivenTime(t *testing.T, url string) {
 	is(t, err, fault.Conflict)
 }
 
-// A holder that does not renew stops acting before anybody else can have the database, and says why.
+// A holder that does not renew its lease stops acting before another process can take it.
 func clientEndsFirst(t *testing.T, url string) {
 	first, second := another(t, url), another(t, url)
 	l, err := first.Hold(t.Context(), holder("first"), brief())
@@ -117,11 +117,12 @@ func clientEndsFirst(t *testing.T, url string) {
 	must(t, err)
 	watching.Wait()
 	if !ended.Before(taken) {
-		t.Errorf("calls of the first were ended %s after the second had the database", ended.Sub(taken))
+		t.Errorf("calls of the first were cancelled %s after the second had the database", ended.Sub(taken))
 	}
 	is(t, l.Check(), fault.Unavailable)
-	if cause := context.Cause(bound); !strings.Contains(fault.TextOf(cause), "has not confirmed this process's lease") {
-		t.Errorf("the calls were ended because of %v", cause)
+	cause := context.Cause(bound)
+	if !strings.Contains(fault.TextOf(cause), "has not confirmed the lease of this process") {
+		t.Errorf("the calls were cancelled because of %v", cause)
 	}
 	is(t, first.Create(t.Context(), server("late", 1)), fault.Unavailable)
 	late, stop := l.Bind(t.Context())
@@ -129,7 +130,7 @@ func clientEndsFirst(t *testing.T, url string) {
 	<-late.Done()
 }
 
-// A lease that has ended by the database's clock alone, which was set forward, is not followed: its holder is seen to renew it.
+// A lease that has expired only because the database's clock was set forward is not taken over: its holder renews it.
 func clockJumps(t *testing.T, url string) {
 	first, second := another(t, url), another(t, url)
 	terms := brief()
@@ -149,9 +150,11 @@ func clockJumps(t *testing.T, url string) {
 	must(t, first.Create(t.Context(), server("s", 1)))
 }
 
-// A connection that is cut without a word costs one renewal: the next one goes by another connection.
+// A dead connection costs one renewal: the next one uses another connection.
 func TestLeaseOutlivesAConnection(t *testing.T) {
-	for name, start := range map[string]func(testing.TB, ...string) *databases.Server{"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL} {
+	servers := map[string]func(testing.TB, ...string) *databases.Server{
+		"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL}
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			db := start(t)
 			url, proxy := db.Database(t), databases.NewProxy(t, db.Addr)

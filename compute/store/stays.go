@@ -140,7 +140,8 @@ func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, er
 	var list []lifecycle.Server
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
-		list, err = readServers(ctx, tx, ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`, host)
+		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
+		list, err = readServers(ctx, tx, onHost, host)
 		return err
 	})
 	return list, wrap("OnHost", err)
