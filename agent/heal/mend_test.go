@@ -46,6 +46,15 @@ create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 ` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
 `},
+		{name: "claims that may be long over wait when their consumer has nothing on the host", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
+			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, Standing: Moving}},
+			uses:  Uses{}, want: `
+create class     CUSTOM_NIC
+create provider  h_0000:3b:00.0  under h
+put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
+put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
+note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, and all that Placement has of it is on other hosts: its share is not written
+`},
 		{name: "claims that may be on the move wait where the provider exists", desired: tree(host, pf("3b", nics(1))), actual: tree(host, pf("3b", nil)),
 			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, Standing: Moving}}, uses: Uses{}, want: `
 create class     CUSTOM_NIC

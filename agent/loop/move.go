@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -24,7 +25,10 @@ func owed(want host.Server, renames map[string]journal.Rename) bool {
 func (a *Agent) owing() map[string]string {
 	out, renames := map[string]string{}, a.journal.State().Renames()
 	for id, r := range renames {
-		if back := a.line.servers[r.Was]; !r.Done && !(back.Was == id && owed(back, renames)) { // not when it goes back at once
+		back := a.line.servers[r.Was]
+		goesBack := back.Was == id && owed(back, renames)
+		goes := a.line.remove[r.Was].Was == id // the removal finishes the rename
+		if !r.Done && !goesBack && !goes {
 			out[r.Was] = id
 		}
 	}
@@ -46,9 +50,12 @@ func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 	_, comes := a.journal.State().Of(want.Was)
 	a.mu.Unlock()
 	if !due {
-		return nil
+		return a.finishRename(ctx, want.ID)
 	}
 	if !begun {
+		if err := a.finishOthers(ctx, want, renames); err != nil {
+			return err
+		}
 		if g, exists := a.guest(want.ID); had && comes && exists {
 			return fault.New(fault.Conflict, "loop.takeOver", "guest %s must take the id %s, and guest %s (%s) has it; "+
 				"compute's database may be an old one: end one of them with `berth agent destroy`", want.Was, want.ID, want.ID, g.Name)
@@ -81,12 +88,32 @@ func (a *Agent) renameGuest(ctx context.Context, was, id, server string) error {
 	return a.journal.Rename(was, id, true)
 }
 
-// finishRename does the second half of a rename that the line no longer tells of.
-func (a *Agent) finishRename(ctx context.Context, id string) error {
-	if r := a.journal.State().Renames()[id]; r.Was != "" && !r.Done {
-		return a.renameGuest(ctx, r.Was, id, "")
+// finishOthers does the second half of renames that an entry that is to take over from another would get in the way of. A rename that it takes
+// back needs none.
+func (a *Agent) finishOthers(ctx context.Context, want host.Server, renames map[string]journal.Rename) error {
+	for _, id := range slices.Sorted(maps.Keys(renames)) {
+		if was := renames[id].Was; was != want.ID && (id == want.ID || id == want.Was || was == want.Was) {
+			if err := a.finishRename(ctx, id); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// finishRename does the second half of a rename to id that the line no longer tells of. Nothing else may be done under that id before: what is
+// claimed for it belongs to the guest that has the old id.
+func (a *Agent) finishRename(ctx context.Context, id string) error {
+	r := a.journal.State().Renames()[id]
+	if r.Was == "" || r.Done {
+		return nil
+	}
+	g, _ := a.guest(r.Was)
+	server := cmp.Or(g.Server, r.Was)
+	if server == id {
+		server = ""
+	}
+	return a.renameGuest(ctx, r.Was, id, server)
 }
 
 // rename moves the devices to the new id, on disk before it is true.

@@ -530,3 +530,79 @@ func TestAHalfDoneRename(t *testing.T) {
 		w.consistent("m1")
 	})
 }
+
+// half stops the agent and has its journal say that the guest was about to get another id.
+func (w *world) half(stop func() error, was, id string) {
+	w.t.Helper()
+	must(w.t, stop())
+	book, err := journal.Open(w.options.Dir)
+	must(w.t, err)
+	must(w.t, book.Rename(was, id, false))
+	must(w.t, book.Close())
+}
+
+// A rename that was begun is finished also when the line has changed meanwhile. The guest must neither be forgotten nor lose its devices.
+func TestAHalfDoneRenameThatTheLineNoLongerHas(t *testing.T) {
+	story(t, "the guest is to be removed under its old name, which it has still", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		m := w.moved(s, "m1")
+		w.office.assign(m)
+		w.untilPhase(host.Running, "m1")
+		w.half(stop, "m1", "s1")
+		w.office.mu.Lock()
+		w.office.remove["m1"] = host.Removal{ID: "m1", Was: "s1"}
+		w.office.next(nil)
+		w.office.mu.Unlock()
+		_, stop = w.begin()
+		w.untilPhase(host.Gone, "m1")
+		if got := w.holders(); len(got) != 0 {
+			t.Errorf("%v", got)
+		}
+		must(t, stop())
+		w.consistent()
+	})
+	story(t, "the line mentions neither name", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		w.half(stop, "s1", "m1")
+		w.office.mu.Lock()
+		w.office.silent = true
+		w.office.mu.Unlock()
+		w.office.assign()
+		w.never("destroy")
+		_, stop = w.begin()
+		w.until("the guest is reported as unassigned, with its server", func() bool {
+			w.office.mu.Lock()
+			defer w.office.mu.Unlock()
+			return slices.Equal(w.office.report.Guests, []host.Present{{ID: "m1", Server: "s1"}})
+		})
+		must(t, stop())
+		w.consistent("m1")
+	})
+	story(t, "the server is assigned under the new name as if nothing had been there", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.office.assign(s)
+		w.untilPhase(host.Running, "s1")
+		m := w.moved(s, "m1")
+		w.office.assign(m)
+		w.untilPhase(host.Running, "m1")
+		w.half(stop, "m1", "s1")
+		back := w.moved(m, "s1")
+		back.Was = ""
+		w.office.assign(back)
+		w.office.mu.Lock()
+		w.office.remove = map[string]host.Removal{}
+		w.office.next(w.office.line.Servers)
+		w.office.mu.Unlock()
+		w.never("destroy", "build")
+		_, stop = w.begin()
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+	})
+}

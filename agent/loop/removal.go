@@ -58,8 +58,10 @@ func (l line) at(r host.Removal) removalAt { return removalAt{l.position, r} }
 // it reads that the guest is gone, or it would offer them to nobody for a moment. What never existed is reported gone too: compute waits for
 // it.
 func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error {
-	if err := a.finishRename(ctx, r.ID); err != nil {
-		return err
+	for _, id := range []string{r.ID, r.Was} {
+		if err := a.finishRename(ctx, id); err != nil {
+			return err
+		}
 	}
 	ids := []string{r.ID}
 	if r.Was != "" && r.Was != r.ID && !a.isWanted(r.Was) {
@@ -90,6 +92,9 @@ func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error 
 // discard frees what the journal has of a server that the assignments do not mention and that has no guest, and reports it gone. The
 // hypervisor is asked again, because a guest must not lose its devices: one that exists after all is left alone.
 func (a *Agent) discard(ctx context.Context, id string) error {
+	if err := a.finishRename(ctx, id); err != nil {
+		return err
+	}
 	guests, err := a.o.Hypervisor.Guests(ctx)
 	if err != nil {
 		return fault.Wrap("", "hypervisor.Guests", err)

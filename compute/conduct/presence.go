@@ -187,14 +187,8 @@ func (p *presence) conflicts(s lifecycle.Server) []conflict {
 	defer p.mu.Unlock()
 	var list []conflict
 	for host, o := range p.odd {
-		has := slices.ContainsFunc(o.guests, func(g schedule.Present) bool {
-			return (o.behind || !g.Assigned) && (g.ID == s.ID || g.Server == s.ID)
-		})
-		switch stays := staysOn(s, host); {
-		case o.behind && (has || stays):
-			list = append(list, conflict{host, true})
-		case has && !stays:
-			list = append(list, conflict{host, false})
+		if s.Contradicts(host, o.behind, o.guests) {
+			list = append(list, conflict{host, o.behind})
 		}
 	}
 	slices.SortFunc(list, func(a, b conflict) int { return slices.Compare([]string{a.host}, []string{b.host}) })
@@ -202,11 +196,3 @@ func (p *presence) conflicts(s lifecycle.Server) []conflict {
 }
 
 func unassigned(g schedule.Present) bool { return !g.Assigned }
-
-// staysOn reports whether the record places anything of the server on a host, or is about to.
-func staysOn(s lifecycle.Server, host string) bool {
-	if s.Host == host || len(s.Choices) > 0 && s.Choices[0].Host == host {
-		return true
-	}
-	return slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return stay.Host == host })
-}

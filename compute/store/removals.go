@@ -2,20 +2,16 @@ package store
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/sqldb"
 )
 
-// removal is a guest that must be destroyed on a host.
-type removal struct{ host, consumer string }
-
 // keepRemovals records which guests a change of a server leaves on hosts that an operator has declared dead. No agent has confirmed that
 // they are gone, so they are to be destroyed should the host return; the record of the server does not mention them any more.
 func keepRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
-	ended := endedStays(before, after)
+	ended := lifecycle.EndedStays(before, after)
 	if len(ended) == 0 {
 		return nil
 	}
@@ -24,35 +20,14 @@ func keepRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Ser
 		return err
 	}
 	for _, r := range ended {
-		if !slices.Contains(dead, r.host) {
+		if !slices.Contains(dead, r.Host) {
 			continue
 		}
-		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_removals (host, consumer, server) VALUES (?, ?, ?)`, r.host, r.consumer, after.ID); err != nil {
+		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_removals (host, consumer, server) VALUES (?, ?, ?)`, r.Host, r.Consumer, after.ID); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// endedStays lists the stays, by host and by each id under which the agent may know the guest, that were not over before and are after.
-func endedStays(before, after lifecycle.Server) []removal {
-	present := func(s lifecycle.Server) map[removal]bool {
-		out := map[removal]bool{}
-		for _, stay := range s.Stays() {
-			for _, id := range []string{stay.Consumer, stay.Was} {
-				if id != "" && stay.Host != "" && !stay.Gone {
-					out[removal{stay.Host, id}] = true
-				}
-			}
-		}
-		return out
-	}
-	list := present(before)
-	now := present(after)
-	maps.DeleteFunc(list, func(r removal, _ bool) bool { return now[r] })
-	return slices.SortedFunc(maps.Keys(list), func(a, b removal) int {
-		return slices.Compare([]string{a.host, a.consumer}, []string{b.host, b.consumer})
-	})
 }
 
 // RemovalDone forgets a removal that is recorded for a host: the agent has reported the guest gone.
@@ -82,29 +57,11 @@ func (s *Store) RemovalHosts(ctx context.Context, server string) ([]string, erro
 
 // readRemovals lists all removals of a host: those of the records of servers that stay there, and the recorded ones.
 func readRemovals(ctx context.Context, tx *sqldb.Tx, host string, servers []lifecycle.Server) ([]lifecycle.Removal, error) {
-	var list []lifecycle.Removal
-	named := map[string]bool{}
-	for _, server := range servers {
-		for _, r := range server.Removals() {
-			if r.Host == host {
-				list = append(list, r)
-				named[r.Consumer] = true
-			}
-		}
-		for _, e := range server.Entries() {
-			named[e.Consumer] = named[e.Consumer] || e.Host == host
-		}
-	}
 	recorded, err := readTexts(ctx, tx, `SELECT consumer FROM compute_removals WHERE host = ? ORDER BY consumer`, host)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range recorded {
-		if !named[id] {
-			list = append(list, lifecycle.Removal{Host: host, Consumer: id})
-		}
-	}
-	return list, nil
+	return lifecycle.RemovalsAt(host, servers, recorded), nil
 }
 
 // readTexts returns the one column of a query.
