@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,7 +131,9 @@ func TestOutcomes(t *testing.T) {
 		{mysql.ErrInvalidConn, false, true, true}, // silence
 		{pgconn.ErrConnClosed, false, true, true}, // pgx, after silence
 		{context.Canceled, false, true, false},
-		{driver.ErrBadConn, true, false, true}, // by its contract: COMMIT was not sent
+		{os.ErrDeadlineExceeded, false, true, true}, // no answer for longer than a read may take
+		{syscall.ETIMEDOUT, false, true, true},      // TCP_USER_TIMEOUT
+		{driver.ErrBadConn, true, false, true},      // by its contract: COMMIT was not sent
 	} {
 		err := committed(c.err)
 		if again(err) != c.again || IsUnknown(err) != c.unknown || lost(c.err) != c.lost {
@@ -166,6 +170,7 @@ func TestBeginFails(t *testing.T) {
 		{1205, 0, true, "its node has left the cluster"}, // while the cluster changes
 		{1205, time.Minute, false, "has not caught up with the others"},
 		{1045, 0, false, "Error 1045"}, // access denied
+		{1047, time.Minute, false, "has not answered for 1m0s"},
 	} {
 		err := begun(&mysql.MySQLError{Number: c.number}, c.took)
 		if !fault.Is(err, fault.Unavailable) || IsUnknown(err) || again(err) != c.again || !strings.Contains(fault.TextOf(err), c.says) {

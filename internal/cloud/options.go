@@ -44,7 +44,8 @@ type Settings struct {
 	Rescan   time.Duration       // [berth] rescan_interval, seconds in the file
 	Own      HostSettings
 
-	Connections int // [berth] max_connections: how many each API has open at a time
+	Connections int           // [berth] max_connections: how many each API has open at a time
+	RequestTime time.Duration // [berth] request_timeout, seconds in the file: of one request until its answer begins; 0: no limit
 
 	cfg      *config.Config
 	files    []string
@@ -63,7 +64,7 @@ func Known() []config.Name {
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
 		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
-		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"},
+		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"}, {Group: "berth", Option: "request_timeout"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
 	}...)
 }
@@ -258,6 +259,11 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 	if s.Connections, err = readConnections(cfg, log); err != nil {
 		return err
 	}
+	limit, err := cfg.Float("berth", "request_timeout", requestTime.Seconds(), 0.1, 3600)
+	if err != nil {
+		return err
+	}
+	s.RequestTime = time.Duration(limit * float64(time.Second))
 	if s.Capacity.VCPUs, err = cfg.Int("berth", "fake_vcpus", 64, 1, 1<<20); err != nil {
 		return err
 	}
@@ -267,6 +273,9 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 	s.Capacity.DiskGB, err = cfg.Int("berth", "fake_disk_gb", 4096, 1, 1<<30)
 	return err
 }
+
+// requestTime is [berth] request_timeout where nobody says otherwise.
+const requestTime = 30 * time.Second
 
 // otherFiles is how many of the files that the process may open are kept for others than connections of clients: the databases and the log.
 const otherFiles = 256

@@ -102,15 +102,19 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 // DeleteAllocations lets a consumer hold nothing any more, whatever its generation is, and removes it. No generation of a
 // provider rises. NotFound: it holds nothing; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT again and again.
 func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (change Change, err error) {
+	var doubt error // the one before may have been kept
 	for begun := 1; ; begun++ {
 		last := change
 		change, err = s.deleteAllocations(ctx, consumer)
 		switch {
-		case begun > 1 && fault.Is(err, fault.NotFound): // the one before was kept
+		case begun > 1 && fault.Is(err, fault.NotFound): // it was
 			return last, nil
+		case begun > 1 && err != nil && !sqldb.IsUnknown(err): // nobody knows
+			return last, doubt
 		case !sqldb.IsUnknown(err) || begun == outcomes:
 			return change, err
 		}
+		doubt = err
 	}
 }
 

@@ -38,7 +38,9 @@ const (
 // findOut asks the database what became of an attempt whose COMMIT broke. It may still be running there, so first the providers and
 // consumers are locked, which waits for its end.
 func (s *Store) findOut(ctx context.Context, claims []Claim, a attempt) (became verdict, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
+	ctx, cancel := sqldb.Patient(ctx)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, outcomeTime)
 	defer cancel()
 	ids, consumers := named(claims), make([]resource.ConsumerID, len(claims))
 	for i, c := range claims {
