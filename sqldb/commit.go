@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -66,7 +67,7 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	}
 	select {
 	case w.jobs <- j:
-		return j.run(fn)
+		return j.run(ctx, fn)
 	default: // others write, or the caller itself does
 	}
 	if within(runsBatched) {
@@ -79,17 +80,41 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	case <-w.quit:
 		return fault.New(fault.Unavailable, "sqldb.Write", "the database is closed")
 	}
-	return j.run(fn)
+	return j.run(ctx, fn)
 }
 
-// run waits for the turn, runs fn and waits for the batch to end.
-func (j *job) run(fn func(*Tx) error) error {
-	mine := <-j.turn
-	if mine.err != nil {
-		return mine.err
+// run waits for the turn, runs fn and waits for the batch to end, but not longer than the deadline of ctx.
+func (j *job) run(ctx context.Context, fn func(*Tx) error) error {
+	wait, cancel := Patient(ctx)
+	defer cancel()
+	select {
+	case mine := <-j.turn:
+		if mine.err != nil {
+			return mine.err
+		}
+		j.borrow(mine.tx, fn)
+	case <-wait.Done():
+		go j.decline()
+		return fault.New(fault.Unavailable, "sqldb.Write", "%w; nothing was changed", cmp.Or(context.Cause(ctx), wait.Err()))
 	}
-	j.borrow(mine.tx, fn)
-	return <-j.done
+	select {
+	case err := <-j.done:
+		return err
+	case <-wait.Done():
+	}
+	select {
+	case err := <-j.done: // at the last moment
+		return err
+	default:
+		return unknownOutcome("COMMIT has not ended in time", cmp.Or(context.Cause(ctx), wait.Err()))
+	}
+}
+
+// decline gives the turn back unused once it comes.
+func (j *job) decline() {
+	if mine := <-j.turn; mine.err == nil {
+		j.back <- errExited
+	}
 }
 
 // borrow runs fn and gives the transaction back in any case, also when fn panics.

@@ -32,7 +32,7 @@ func queue(w *writer, fns ...func(*Tx) error) (heard []error, wait func()) {
 					heard[i] = fmt.Errorf("panic: %v", recovered)
 				}
 			}()
-			heard[i] = j.run(fn)
+			heard[i] = j.run(context.Background(), fn)
 		})
 	}
 	return heard, all.Wait

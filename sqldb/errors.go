@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"syscall"
 
@@ -121,7 +122,7 @@ func undoesAll(err error) bool {
 // (v5.12, Exec by the simple protocol): so pgconn.SafeToRetry is not asked.
 func lost(err error) bool {
 	for _, sign := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, pgconn.ErrConnClosed, io.EOF, io.ErrUnexpectedEOF,
-		net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
+		net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, os.ErrDeadlineExceeded} {
 		if errors.Is(err, sign) {
 			return true
 		}

@@ -136,11 +136,11 @@ func TestOutcomes(t *testing.T) {
 		{pgconn.ErrConnClosed, false, true, true}, // pgx, after silence
 		{context.Canceled, false, true, false},
 		{mysql.ErrMalformPkt, false, true, false},
-		{pgx.ErrTxCommitRollback, false, false, false},                              // ROLLBACK was the answer
-		{&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, false, true, false},      // TCP gave the server up
-		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false, true, false}, // a read timeout
-		{&net.OpError{Op: "write", Err: syscall.EHOSTUNREACH}, false, true, false},  // some bytes may be sent
-		{driver.ErrBadConn, true, false, true},                                      // COMMIT was not sent
+		{pgx.ErrTxCommitRollback, false, false, false},                             // ROLLBACK was the answer
+		{&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, false, true, true},      // TCP_USER_TIMEOUT
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false, true, true}, // no answer for longer than a read may take
+		{&net.OpError{Op: "write", Err: syscall.EHOSTUNREACH}, false, true, true},  // some bytes may be sent
+		{driver.ErrBadConn, true, false, true},                                     // by its contract: COMMIT was not sent
 	} {
 		err := committed(c.err)
 		if again(err) != c.again || IsUnknown(err) != c.unknown || lost(c.err) != c.lost {
@@ -177,6 +177,7 @@ func TestBeginFails(t *testing.T) {
 		{1205, 0, true, "its node has left the cluster"}, // while the cluster changes
 		{1205, time.Minute, false, "has not caught up with the others"},
 		{1045, 0, false, "Error 1045"}, // access denied
+		{1047, time.Minute, false, "has not answered for 1m0s"},
 	} {
 		err := begun(&mysql.MySQLError{Number: c.number}, c.took)
 		if !fault.Is(err, fault.Unavailable) || IsUnknown(err) || again(err) != c.again || !strings.Contains(fault.TextOf(err), c.says) {

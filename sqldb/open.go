@@ -8,6 +8,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -29,7 +30,6 @@ const (
 	idleConns   = 8         // of these, kept open without work
 	connAge     = time.Hour // as oslo.db's connection_recycle_time, below MySQL's wait_timeout
 	readConns   = 8         // SQLite's readers at most
-	dialTimeout = 10 * time.Second
 )
 
 // Open connects to the database that a SQLAlchemy URL names and checks that it answers.
@@ -184,10 +184,23 @@ func sqlitePool(dsn string, conns int, g *guard) (*sql.DB, error) {
 	return pool, nil
 }
 
-// openMySQL speaks to MariaDB and MySQL the way OpenStack's drivers do: an UPDATE counts the rows it matched.
 func (db *DB) openMySQL(a address) error {
-	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert", "ssl_key"); err != nil {
+	c, err := mysqlConfig(a)
+	if err != nil {
 		return err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
+	}
+	db.pool = serverPool(sql.OpenDB(repeatable{connector}))
+	return nil
+}
+
+// mysqlConfig makes the driver speak to MariaDB and MySQL the way OpenStack's drivers do: an UPDATE counts the rows it matched.
+func mysqlConfig(a address) (*mysql.Config, error) {
+	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert", "ssl_key"); err != nil {
+		return nil, err
 	}
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.DBName = a.user, a.password, a.database
@@ -199,27 +212,23 @@ func (db *DB) openMySQL(a address) error {
 	}
 	charset := orElse(a.options.Get("charset"), "utf8mb4")
 	if charset != "utf8" && charset != "utf8mb3" && charset != "utf8mb4" {
-		return fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, utf8mb3 or utf8mb4", charset)
+		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, utf8mb3 or utf8mb4", charset)
 	}
 	if err := c.Apply(mysql.Charset(charset, "")); err != nil {
-		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
+		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
 	}
-	c.Timeout = dialTimeout
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
+	c.DialFunc = dialer(0, tcpTimeout) // the driver sees to c.Timeout
 	for name, slot := range map[string]*time.Duration{"connect_timeout": &c.Timeout, "read_timeout": &c.ReadTimeout, "write_timeout": &c.WriteTimeout} {
-		if err := a.seconds(name, slot); err != nil {
-			return err
+		if err := a.number(name, time.Second, slot); err != nil {
+			return nil, err
 		}
 	}
 	var err error
 	if c.TLS, err = a.tls(); err != nil {
-		return err
+		return nil, err
 	}
-	connector, err := mysql.NewConnector(c)
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
-	}
-	db.pool = serverPool(sql.OpenDB(repeatable{connector}))
-	return nil
+	return c, nil
 }
 
 // lockWait bounds how long a statement waits while the server holds up all writes (FLUSH TABLES WITH READ LOCK) or changes a table; by default
@@ -246,13 +255,22 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
+// userTimeout is libpq's option for TCP_USER_TIMEOUT, in milliseconds.
+const userTimeout = "tcp_user_timeout"
+
 // openPostgreSQL leaves libpq's own options (sslmode, sslrootcert, connect_timeout and so on) to the driver.
 func (db *DB) openPostgreSQL(a address) error {
 	if err := a.only("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "application_name",
-		"client_encoding", "options", "target_session_attrs"); err != nil {
+		"client_encoding", "options", "target_session_attrs", userTimeout); err != nil {
 		return err
 	}
-	u := url.URL{Scheme: "postgresql", Path: "/" + a.database, RawQuery: a.options.Encode()}
+	confirmed := tcpTimeout
+	if err := a.number(userTimeout, time.Millisecond, &confirmed); err != nil {
+		return err
+	}
+	options := maps.Clone(a.options)
+	options.Del(userTimeout) // the driver would hand it to the server
+	u := url.URL{Scheme: "postgresql", Path: "/" + a.database, RawQuery: options.Encode()}
 	if a.host != "" {
 		u.Host = net.JoinHostPort(a.host, strconv.Itoa(orElse(a.port, 5432)))
 	}
@@ -266,6 +284,17 @@ func (db *DB) openPostgreSQL(a address) error {
 	if a.password != "" {
 		c.Password = a.password
 	}
+	if a.options.Get("connect_timeout") == "" {
+		c.ConnectTimeout = dialTimeout
+	}
+	dial := dialer(c.ConnectTimeout, confirmed)
+	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &timedConn{Conn: conn, limit: ioTimeout}, nil
+	}
 	db.pool = serverPool(stdlib.OpenDB(*c))
 	return nil
 }
@@ -277,17 +306,18 @@ func serverPool(pool *sql.DB) *sql.DB {
 	return pool
 }
 
-// seconds reads an option that is a whole number of seconds into slot; without the option slot stays.
-func (a address) seconds(name string, slot *time.Duration) error {
+// number reads an option that is a whole number of units, which are seconds or milliseconds, into slot; without the option slot stays.
+func (a address) number(name string, unit time.Duration, slot *time.Duration) error {
 	text := a.options.Get(name)
 	if text == "" {
 		return nil
 	}
-	number, err := strconv.ParseUint(text, 10, 20)
+	number, err := strconv.ParseUint(text, 10, 30)
 	if err != nil {
-		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is no whole number of seconds", name, text)
+		units := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit]
+		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is no whole number of %s", name, text, units)
 	}
-	*slot = time.Duration(number) * time.Second
+	*slot = time.Duration(number) * unit
 	return nil
 }
 

@@ -94,7 +94,7 @@ func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) e
 		if db.writer != nil {
 			return db.writer.write(ctx, fn)
 		}
-		return db.transact(ctx, db.options(false), fn)
+		return db.transact(ctx, false, fn)
 	})
 }
 
@@ -106,17 +106,7 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	if err := db.alone("sqldb.Read"); err != nil {
 		return err
 	}
-	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, db.options(true), fn) })
-}
-
-// options are those of a transaction. Only PostgreSQL must be told the isolation: MySQL's connections know it (see repeatable), and
-// SQLite has no other.
-func (db *DB) options(readOnly bool) *sql.TxOptions {
-	options := &sql.TxOptions{ReadOnly: readOnly}
-	if db.Dialect == PostgreSQL {
-		options.Isolation = sql.LevelRepeatableRead
-	}
-	return options
+	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, true, fn) })
 }
 
 // Foreign gives a number that changes when somebody else has committed to the database: another process, or another DB on the
@@ -159,7 +149,7 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 	for attempt := 1; ; attempt++ {
 		err := once()
 		if err == nil || !again(err) {
-			return mended(op, err)
+			return mended(op, stopped(ctx, op, err))
 		}
 		if attempt >= min(attempts, mostReferred) && isReferred(err) {
 			return fault.New(fault.Internal, op, "the database refuses it again and again, for rows that refer to each other: %w", err)
@@ -184,16 +174,29 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 	}
 }
 
+// stopped gives an error its kind that a transaction has because its context ended before COMMIT.
+func stopped(ctx context.Context, op string, err error) error {
+	if err == nil || ctx.Err() == nil || IsUnknown(err) || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fault.New(fault.Unavailable, op, "%w; nothing was changed", context.Cause(ctx))
+}
+
 // transact is one attempt on a pooled connection.
-func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx) error) error {
+func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) error {
 	called := time.Now()
-	conn, inner, err := db.begin(ctx, options)
+	conn, err := db.begin(ctx, readOnly)
 	if err != nil {
 		return begun(err, time.Since(called))
 	}
-	defer conn.Close()
-	tx := &Tx{Dialect: db.Dialect, on: inner, readOnly: options.ReadOnly}
-	defer inner.Rollback() // after Commit this does nothing; after a panic it is what undoes
+	tx := &Tx{Dialect: db.Dialect, on: conn, readOnly: readOnly}
+	open := true
+	defer func() { // also after a panic
+		if open {
+			rollback(ctx, conn)
+		}
+		conn.Close()
+	}()
 	err = fn(tx)
 	tx.finish()
 	switch {
@@ -205,59 +208,24 @@ func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx)
 		return err
 	case ctx.Err() != nil:
 		return fault.Wrap(fault.Unavailable, "sqldb.transact", context.Cause(ctx))
-	case options.ReadOnly:
+	case readOnly:
 		return nil
 	}
-	if err := inner.Commit(); err != nil {
-		// The transaction may still be open there, and MySQL's next BEGIN would commit it.
-		conn.Raw(func(any) error { return driver.ErrBadConn })
+	open = false
+	if err := commit(ctx, conn); err != nil {
+		discard(conn) // the transaction may still be open there, and MySQL's next BEGIN would commit it
 		return committed(err)
 	}
 	return nil
 }
 
-// begin takes a connection and begins a transaction on it. Connections that turn out to be dead, as all do when the server was started
-// anew, cost no attempt.
-func (db *DB) begin(ctx context.Context, options *sql.TxOptions) (conn *sql.Conn, tx *sql.Tx, err error) {
-	for range idleConns + 1 {
-		if conn, err = db.pool.Conn(ctx); err != nil {
-			return nil, nil, err
-		}
-		if tx, err = beginOn(ctx, conn, options); err == nil {
-			return conn, tx, nil
-		}
-		dead := lost(err) // also when the server's last words come now, from before it was started anew
-		if dead {
-			conn.Raw(func(any) error { return driver.ErrBadConn })
-		}
-		conn.Close()
-		if !dead {
-			break
-		}
-	}
-	return nil, nil, err
-}
-
-// beginOn begins a transaction. BEGIN can be cancelled, for on a Galera cluster it may have to wait; a COMMIT that has begun cannot: its outcome
-// would be unknown.
-func beginOn(ctx context.Context, conn *sql.Conn, options *sql.TxOptions) (*sql.Tx, error) {
-	beginning, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	unwatch := context.AfterFunc(ctx, cancel)
-	tx, err := conn.BeginTx(beginning, options)
-	if unwatch() && err == nil {
-		return tx, nil
-	}
-	cancel()
-	if err == nil {
-		tx.Rollback() // cancel does the same, a moment later
-		err = context.Cause(ctx)
-	}
-	return nil, err
-}
-
 // begun gives an error of BEGIN its kind. Nothing has happened yet, so a lost connection may be repeated; so may a node's wait for its cluster that
 // ended early, as it does when the cluster changes, but a long one is enough.
 func begun(err error, took time.Duration) error {
+	if lost(err) && took > longBegin { // likewise: the server may have stalled
+		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was changed, try again later: %v",
+			took.Round(time.Second), err)
+	}
 	if behind(err) && took > longBegin { // without its cause, so that it is not repeated
 		return fault.New(fault.Unavailable, "sqldb.begin",
 			"this node of the database cluster has not caught up with the others in time, try again later: %v", err)

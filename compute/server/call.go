@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -280,8 +281,11 @@ func wordOf(code int) string {
 // tell answers with an error. What is Berth's own fault goes to the log in full; the client gets the name of the request.
 func (s *server) tell(c *call, err error) {
 	code, message := codeOf(err), fault.TextOf(err)
+	if errors.Is(err, context.DeadlineExceeded) && fault.CodeOf(err) == "" && errors.Is(c.r.Context().Err(), context.DeadlineExceeded) {
+		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.r.Context()))
+	}
 	id := c.w.Header().Get("X-Compute-Request-Id")
-	if code >= http.StatusInternalServerError && c.r.Context().Err() == nil {
+	if code >= http.StatusInternalServerError && !errors.Is(c.r.Context().Err(), context.Canceled) {
 		s.Log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "request", id, "error", err)
 	}
 	if code == http.StatusInternalServerError {

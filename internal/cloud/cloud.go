@@ -75,7 +75,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })
 	ended, end := context.WithCancel(context.WithoutCancel(ctx))
-	return &House{Handler: h, Lost: either(held.lost, db.Lost(), ended.Done()), Close: sync.OnceValue(func() error {
+	return &House{Handler: rest.Limit(h, s.RequestTime), Lost: either(held.lost, db.Lost(), ended.Done()), Close: sync.OnceValue(func() error {
 		end()
 		stop()
 		work.Wait()

@@ -47,7 +47,8 @@ type Settings struct {
 
 	LockPath string // [oslo_concurrency] lock_path: where agents exclude each other by the name of their host
 
-	Connections Connections // [berth] max_connections, max_connections_per_address: of each API
+	Connections Connections   // [berth] max_connections, max_connections_per_address: of each API
+	RequestTime time.Duration // [berth] request_timeout, seconds in the file: of one request until its answer begins; 0: no limit
 
 	cfg      *config.Config
 	files    []string
@@ -68,7 +69,7 @@ func Known() []config.Name {
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "oslo_concurrency", Option: "lock_path"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"},
-		{Group: "berth", Option: "max_connections_per_address"},
+		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
 	}...)
 }
@@ -276,6 +277,11 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 	if s.Connections, err = readConnections(cfg, s.Placement.ProxyHeaders, log); err != nil {
 		return err
 	}
+	limit, err := cfg.Float("berth", "request_timeout", requestTime.Seconds(), 0.1, 3600)
+	if err != nil {
+		return err
+	}
+	s.RequestTime = time.Duration(limit * float64(time.Second))
 	if s.Capacity.VCPUs, err = cfg.Int("berth", "fake_vcpus", 64, 1, 1<<20); err != nil {
 		return err
 	}
@@ -285,6 +291,9 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 	s.Capacity.DiskGB, err = cfg.Int("berth", "fake_disk_gb", 4096, 1, 1<<30)
 	return err
 }
+
+// requestTime is [berth] request_timeout where nobody says otherwise.
+const requestTime = 30 * time.Second
 
 // otherFiles is how many of the files that the process may open are kept for others than connections of clients: the databases and the log.
 const otherFiles = 256

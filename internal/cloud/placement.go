@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/rule"
@@ -251,7 +252,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { srv.Run(following) })
-	return &House{Handler: srv, Lost: db.Lost(), Close: sync.OnceValue(func() error {
+	return &House{Handler: rest.Limit(srv, s.RequestTime), Lost: db.Lost(), Close: sync.OnceValue(func() error {
 		stop()
 		work.Wait()
 		return closeDatabase(db, log)

@@ -23,6 +23,7 @@ type Proxy struct {
 	open   map[net.Conn]bool // both sides
 	plans  []Cut
 	cuts   int
+	thawed chan struct{} // closed unless frozen
 }
 
 // Cut is one connection to break, or to keep waiting.
@@ -41,10 +42,12 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, first: target, listener: l, open: map[net.Conn]bool{}}
+	p := &Proxy{Addr: l.Addr().String(), target: target, first: target, listener: l, open: map[net.Conn]bool{}, thawed: make(chan struct{})}
+	close(p.thawed)
 	p.all.Go(p.accept)
 	t.Cleanup(func() {
 		p.listener.Close()
+		p.Thaw()
 		p.Drop()
 		p.all.Wait()
 	})
@@ -59,6 +62,32 @@ func (p *Proxy) Break(cuts ...Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plans = append(p.plans, cuts...)
+}
+
+// Freeze stops forwarding, both ways and on all connections, also new ones. Nothing is closed or lost: clients see a server that has stalled.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.thawed = make(chan struct{})
+}
+
+// Thaw forwards again what was held back. Call it after Freeze.
+func (p *Proxy) Thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.thawed:
+	default:
+		close(p.thawed)
+	}
+}
+
+// forwarding waits while the proxy is frozen.
+func (p *Proxy) forwarding() {
+	p.mu.Lock()
+	thawed := p.thawed
+	p.mu.Unlock()
+	<-thawed
 }
 
 // Turn leads new connections to another server.
@@ -130,6 +159,7 @@ func (p *Proxy) pass(client net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buffer)
+		p.forwarding()
 		if cut, ok := p.due(buffer[:n]); ok {
 			if cut.Stall {
 				continue
@@ -156,6 +186,7 @@ func (p *Proxy) answers(client, server net.Conn, answered chan<- struct{}, swall
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buffer)
+		p.forwarding()
 		select {
 		case answered <- struct{}{}:
 		default:
