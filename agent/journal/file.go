@@ -12,6 +12,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
+// newMark is at the end of the name of a file that is being written.
+const newMark = ".new"
+
 // takeLock opens the lock file and holds its flock(2), which the kernel gives back when the process ends however it ends.
 func takeLock(path string) (*os.File, error) {
 	const op = "journal.Open"
@@ -70,7 +73,7 @@ func appendSynced(f *os.File, line []byte) error {
 // replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash
 // the path holds the old content or the new one, whole. It returns the new file open for appending.
 func replaceFile(path string, data []byte) (*os.File, error) {
-	fresh := path + ".new"
+	fresh := path + newMark
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot create a new journal: %w", err)

@@ -184,7 +184,8 @@ func New(o Options) (*Agent, error) {
 }
 
 // Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs once.
-// Faults: Unavailable when the journal is lost; Conflict when another agent has the journal or, as compute says, serves the host; Invalid when what the configuration says cannot be
+// Faults: Unavailable when the journal is lost; Conflict when another agent has the journal or, as compute says,
+// serves the host; Invalid when what the configuration says cannot be
 // reported; those of the hypervisor and of Placement, but not Unavailable, which is waited out.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := a.checkSys(); err != nil {

@@ -45,7 +45,7 @@ type Settings struct {
 	Own      HostSettings
 
 	Connections int           // [berth] max_connections: how many each API has open at a time
-	RequestTime time.Duration // [berth] request_timeout, seconds in the file: of one request until its answer begins; 0: no limit
+	RequestTime time.Duration // [berth] request_timeout, seconds in the file; 0: no limit
 
 	cfg      *config.Config
 	files    []string
@@ -64,7 +64,8 @@ func Known() []config.Name {
 		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
 		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
-		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"}, {Group: "berth", Option: "request_timeout"},
+		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
+		{Group: "berth", Option: "max_connections"}, {Group: "berth", Option: "request_timeout"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
 	}...)
 }

@@ -146,7 +146,8 @@ func TestLostWhileOthersWrite(t *testing.T) {
 	})
 }
 
-// TestDeadlineAtCommit: when the time is up at COMMIT the outcome is unknown, and nobody takes more time to find it out.
+// TestDeadlineAtCommit: when the time is up at COMMIT the outcome is unknown, and nobody takes more time to find it
+// out.
 func TestDeadlineAtCommit(t *testing.T) {
 	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
 		host(t, past, 1, 0)
