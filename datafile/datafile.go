@@ -1,5 +1,6 @@
-// Package datafile checks files that hold durable state: whether a path still leads to the file that was opened, and whether only its
-// owner can use it. It opens no file: closing a file that SQLite has open too would give back SQLite's locks.
+// Package datafile checks files that hold durable state: whether a path still leads to the file that was opened, and
+// whether only its owner can use it. It opens no file: closing a file that SQLite has open too would give back
+// SQLite's locks.
 package datafile
 
 import (
@@ -27,7 +28,8 @@ type File struct {
 	was  fs.FileInfo
 }
 
-// At returns the file that path leads to now. Call it while the file is open: only then no other file can get its inode.
+// At returns the file that path leads to now. Call it while the file is open: only then no other file can get its
+// inode.
 func At(path string) (File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -39,7 +41,8 @@ func At(path string) (File, error) {
 // Path returns the path of the file; empty for the zero value.
 func (f File) Path() string { return f.path }
 
-// State compares device and inode of the file with what its path leads to now. An error says that this cannot be found out.
+// State compares device and inode of the file with what its path leads to now. An error says that this cannot be found
+// out.
 func (f File) State() (State, error) {
 	if f.was == nil {
 		return Same, nil
@@ -56,8 +59,8 @@ func (f File) State() (State, error) {
 	return Same, nil
 }
 
-// Narrow takes all rights of group and others from a file or directory; changed reports whether there were any. fault.Forbidden: the rights
-// cannot be changed, because another user owns the file.
+// Narrow takes all rights of group and others from a file or directory; changed reports whether there were any.
+// fault.Forbidden: the rights cannot be changed, because another user owns the file.
 func Narrow(path string) (changed bool, err error) {
 	const op = "datafile.Narrow"
 	info, err := os.Stat(path)
@@ -69,7 +72,8 @@ func Narrow(path string) (changed bool, err error) {
 		return false, nil
 	}
 	if err := os.Chmod(path, mode&^0o077); err != nil {
-		return false, fault.New(fault.Forbidden, op, "other users may use %s (mode %04o), and this process cannot change that: %w; "+
+		return false, fault.New(fault.Forbidden, op, "other users may use %s (mode %04o), and this process cannot "+
+			"change that: %w; "+
 			"give it to the user that Berth runs as, or run `chmod go= %s` as its owner", path, mode, err, path)
 	}
 	return true, nil

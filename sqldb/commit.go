@@ -170,7 +170,8 @@ func (w *writer) batch(first *job) {
 	answer(fine, w.commit(ctx, conn))
 }
 
-// commit ends the transaction of a batch. When a file of the database was lost meanwhile, it is unknown which file has the change.
+// commit ends the transaction of a batch. When a file of the database was lost meanwhile, it is unknown which file has
+// the change.
 func (w *writer) commit(ctx context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		w.undo(ctx, conn)

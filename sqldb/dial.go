@@ -12,12 +12,12 @@ import (
 // The limits of a connection to a database server, unless the URL says otherwise.
 const (
 	dialTimeout = 10 * time.Second // to connect
-	ioTimeout   = 60 * time.Second // to wait for an answer to a statement, or to send one; above all that statements wait for in the server
+	ioTimeout   = 60 * time.Second // to send a statement, to wait for its answer; longer than a row lock is waited for
 	tcpTimeout  = 30 * time.Second // TCP_USER_TIMEOUT: to wait for the other machine to confirm what was sent
 )
 
-// dialer returns a function that connects to a server within connect, and gives the connection up when the server's machine confirms nothing
-// for user: when it lost its power, or the network between is cut. 0 means no limit.
+// dialer returns a function that connects to a server within connect, and gives the connection up when the server's
+// machine confirms nothing for user: when it lost its power, or the network between is cut. 0 means no limit.
 func dialer(connect, user time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: connect, ControlContext: func(_ context.Context, network, _ string, c syscall.RawConn) error {
 		if user == 0 || !strings.HasPrefix(network, "tcp") {
@@ -32,8 +32,8 @@ func dialer(connect, user time.Duration) func(ctx context.Context, network, addr
 	return d.DialContext
 }
 
-// timedConn is a connection whose every read and write has a time limit, for a driver that has none. Deadlines that the driver sets itself
-// stay in force when they are earlier.
+// timedConn is a connection whose every read and write has a time limit, for a driver that has none. Deadlines that
+// the driver sets itself stay in force when they are earlier.
 type timedConn struct {
 	net.Conn
 	limit time.Duration

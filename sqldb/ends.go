@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// begin takes a connection and begins a transaction on it. Connections that turn out to be dead, as all do when the server was started
-// anew, cost no attempt; one that takes long to fail does.
+// begin takes a connection and begins a transaction on it. Connections that turn out to be dead, as all do when the
+// server was started anew, cost no attempt; one that takes long to fail does.
 func (db *DB) begin(ctx context.Context, readOnly bool) (*sql.Conn, error) {
 	began := time.Now()
 	for tried := 0; ; tried++ {
@@ -33,18 +33,19 @@ func (db *DB) begin(ctx context.Context, readOnly bool) (*sql.Conn, error) {
 	}
 }
 
-// beginning is the statement that begins a transaction. Only PostgreSQL must be told the isolation: MySQL's connections know it (see
-// repeatable), and SQLite has no other.
+// beginning is the statement that begins a transaction. Only PostgreSQL must be told the isolation: MySQL's
+// connections know it (see repeatable), and SQLite has no other.
 func (db *DB) beginning(readOnly bool) string {
-	statement := map[Dialect]string{SQLite: "BEGIN", MySQL: "START TRANSACTION", PostgreSQL: "BEGIN ISOLATION LEVEL REPEATABLE READ"}[db.Dialect]
+	statement := map[Dialect]string{SQLite: "BEGIN", MySQL: "START TRANSACTION",
+		PostgreSQL: "BEGIN ISOLATION LEVEL REPEATABLE READ"}[db.Dialect]
 	if readOnly && db.Dialect != SQLite {
 		statement += " READ ONLY"
 	}
 	return statement
 }
 
-// commit ends a transaction. It goes on when ctx is cancelled, for the outcome would be unknown; but not when the deadline of ctx has passed:
-// then it closes the connection.
+// commit ends a transaction. It goes on when ctx is cancelled, for the outcome would be unknown; but not when the
+// deadline of ctx has passed: then it closes the connection.
 func commit(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := Patient(ctx)
 	defer cancel()
@@ -62,7 +63,8 @@ func commit(ctx context.Context, conn *sql.Conn) error {
 	return result
 }
 
-// commitPostgreSQL returns an error also when the server answers COMMIT with a rollback, as it does after a statement that failed.
+// commitPostgreSQL returns an error also when the server answers COMMIT with a rollback, as it does after a statement
+// that failed.
 func commitPostgreSQL(ctx context.Context, conn *pgx.Conn) error {
 	tag, err := conn.Exec(ctx, "COMMIT")
 	if err == nil && tag.String() == "ROLLBACK" {
@@ -71,7 +73,8 @@ func commitPostgreSQL(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// rollback undoes a transaction. When the deadline of ctx has passed it closes the connection instead, which undoes it too.
+// rollback undoes a transaction. When the deadline of ctx has passed it closes the connection instead, which undoes it
+// too.
 func rollback(ctx context.Context, conn *sql.Conn) {
 	ctx, cancel := Patient(ctx)
 	defer cancel()
@@ -90,8 +93,8 @@ func discard(conn *sql.Conn) {
 	})
 }
 
-// Patient returns a context that ends with the deadline of ctx, but not when ctx is cancelled before: for work that must be finished although
-// its client has gone.
+// Patient returns a context that ends with the deadline of ctx, but not when ctx is cancelled before: for work that
+// must be finished although its client has gone.
 func Patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	lasting := context.WithoutCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {

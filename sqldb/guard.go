@@ -9,12 +9,14 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// guardInterval is how often the files of an open SQLite database are checked, beside the checks around each write batch.
+// guardInterval is how often the files of an open SQLite database are checked, beside the checks around each write
+// batch.
 const guardInterval = time.Second
 
-// guard checks that the files of an open SQLite database are still at their paths: the database itself and, beside it, the write-ahead log
-// (-wal) and the index of the log that all processes share (-shm). Without its log the database lacks what was written last; a second log or
-// index lets two processes write at once. The first check that fails is final. A nil guard, of a database without files, never fails.
+// guard checks that the files of an open SQLite database are still at their paths: the database itself and, beside it,
+// the write-ahead log (-wal) and the index of the log that all processes share (-shm). Without its log the database
+// lacks what was written last; a second log or index lets two processes write at once. The first check that fails is
+// final. A nil guard, of a database without files, never fails.
 type guard struct {
 	path           string        // of the database
 	opening        datafile.File // the database before it was opened
@@ -56,12 +58,14 @@ func (g *guard) learn() error {
 		}
 	}
 	if state, err := g.opening.State(); err != nil || state != datafile.Same {
-		return fault.New(fault.Unavailable, "sqldb.learn", "the database file %s was %s while Berth opened it; start Berth again", g.path, state)
+		return fault.New(fault.Unavailable, "sqldb.learn", "the database file %s was %s while Berth opened it; start "+
+			"Berth again", g.path, state)
 	}
 	return nil
 }
 
-// watch checks the files every interval until close. When a file is lost it calls settle once and keeps its error as the loss.
+// watch checks the files every interval until close. When a file is lost it calls settle once and keeps its error as
+// the loss.
 func (g *guard) watch(interval time.Duration, settle func() error) {
 	g.ended.Go(func() {
 		ticks := time.NewTicker(interval)
@@ -89,7 +93,8 @@ func (g *guard) close() {
 	}
 }
 
-// check returns an error when a file is lost or cannot be checked. The error is Unavailable and shows no path: clients may see it.
+// check returns an error when a file is lost or cannot be checked. The error is Unavailable and shows no path: clients
+// may see it.
 func (g *guard) check() error {
 	if g == nil {
 		return nil
@@ -120,7 +125,8 @@ func (g *guard) lost() error {
 	}
 	select {
 	case <-g.found:
-		return fault.New(fault.Unavailable, "sqldb.guard", "the database's file was deleted, moved or replaced; the service stops, its log says what to do")
+		return fault.New(fault.Unavailable, "sqldb.guard", "the database's file was deleted, moved or replaced; the "+
+			"service stops, its log says what to do")
 	default:
 		return nil
 	}

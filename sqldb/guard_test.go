@@ -23,7 +23,8 @@ func openFile(t *testing.T) (*DB, string) {
 	return db, path
 }
 
-// wantLoss waits until the loss was noticed without any transaction, and wants all transactions to fail and the loss to say these words.
+// wantLoss waits until the loss was noticed without any transaction, and wants all transactions to fail and the loss
+// to say these words.
 func wantLoss(t *testing.T, db *DB, words ...string) {
 	t.Helper()
 	select {
@@ -56,7 +57,8 @@ func savedFiles(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// A deleted database is noticed within a second without a write. Its content is saved, and no empty one takes its place.
+// A deleted database is noticed within a second without a write. Its content is saved, and no empty one takes its
+// place.
 func TestFileDeleted(t *testing.T) {
 	db, path := openFile(t)
 	must(t, os.Remove(path))
@@ -77,7 +79,8 @@ func TestFileDeleted(t *testing.T) {
 	wantNames(t, again, "kept")
 }
 
-// A connection that is opened after the file was replaced would read the new file together with the old log; it is refused.
+// A connection that is opened after the file was replaced would read the new file together with the old log; it is
+// refused.
 func TestFileReplacedBeforeAConnection(t *testing.T) {
 	db, path := openFile(t)
 	other := filepath.Join(filepath.Dir(path), "other")
@@ -88,7 +91,8 @@ func TestFileReplacedBeforeAConnection(t *testing.T) {
 	held, err := db.pool.Conn(t.Context()) // the one that is idle
 	must(t, err)
 	defer held.Close()
-	if err := db.Read(t.Context(), inside); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "deleted, moved or replaced") {
+	if err := db.Read(t.Context(), inside); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(),
+		"deleted, moved or replaced") {
 		t.Errorf("%v", err)
 	}
 	if data, err := os.ReadFile(path); string(data) != "no database" || err != nil {

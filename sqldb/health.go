@@ -18,8 +18,9 @@ import (
 // writeCheckTime is how long the write of a WriteCheck may take before it is given up.
 const writeCheckTime = 30 * time.Second
 
-// WriteCheck finds out whether a database takes writes, by a write that leaves everything as it was (Tx.Touch). At most one is under way:
-// where writes wait, as under MariaDB's FLUSH TABLES WITH READ LOCK, each one given up would leave a connection that waits in the server.
+// WriteCheck finds out whether a database takes writes, by a write that leaves everything as it was (Tx.Touch). At
+// most one is under way: where writes wait, as under MariaDB's FLUSH TABLES WITH READ LOCK, each one given up would
+// leave a connection that waits in the server.
 type WriteCheck struct {
 	write func(context.Context) error
 
@@ -30,8 +31,9 @@ type WriteCheck struct {
 // NewWriteCheck returns a check that calls write, which must write to the database and return its error.
 func NewWriteCheck(write func(context.Context) error) *WriteCheck { return &WriteCheck{write: write} }
 
-// Check returns nil when a write has succeeded. Otherwise it returns a fault Unavailable whose text completes "the database takes no writes:"
-// and shows no address, path or user. It waits for patience at most; a write that takes longer goes on, and the next call waits for it.
+// Check returns nil when a write has succeeded. Otherwise it returns a fault Unavailable whose text completes "the
+// database takes no writes:" and shows no address, path or user. It waits for patience at most; a write that takes
+// longer goes on, and the next call waits for it.
 func (c *WriteCheck) Check(patience time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +56,8 @@ func (c *WriteCheck) Check(patience time.Duration) error {
 		}
 		return &fault.Error{Kind: fault.Unavailable, Op: "sqldb.WriteCheck", Msg: whyNoWrite(err), Err: err}
 	case <-wait.C:
-		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; it is stalled, or a lock holds all writes up")
+		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; it is stalled, or a lock holds all "+
+			"writes up")
 	}
 }
 
@@ -94,7 +97,9 @@ const (
 func trouble(err error) cause {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		switch e.Number {
-		case 1044, 1142, 1143, 1227: // ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR
+		// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR,
+		// ER_SPECIFIC_ACCESS_DENIED_ERROR
+		case 1044, 1142, 1143, 1227:
 			return noRights
 		case 1290, 1836, 1792: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
 			return readOnly
@@ -129,9 +134,9 @@ func trouble(err error) cause {
 	return otherCause
 }
 
-// Touch writes to every row of a small table and leaves the rows as they were, so that its transaction fails where no other can write. column
-// holds short texts with room for one more character. SQLite and MariaDB write nothing for an UPDATE without a change, so there is one, and
-// another one back.
+// Touch writes to every row of a small table and leaves the rows as they were, so that its transaction fails where no
+// other can write. column holds short texts with room for one more character. SQLite and MariaDB write nothing for an
+// UPDATE without a change, so there is one, and another one back.
 func (tx *Tx) Touch(ctx context.Context, table, column string) error {
 	statements := []string{"UPDATE " + table + " SET " + column + " = CONCAT(" + column + ", '+')",
 		"UPDATE " + table + " SET " + column + " = SUBSTR(" + column + ", 1, LENGTH(" + column + ") - 1)"}

@@ -35,8 +35,8 @@ type sqliteStmt interface {
 	driver.StmtQueryContext
 }
 
-// Connect opens a connection that keeps its statements. It fails when the path leads to another file than before: SQLite would apply the log
-// of the old file to the new one.
+// Connect opens a connection that keeps its statements. It fails when the path leads to another file than before:
+// SQLite would apply the log of the old file to the new one.
 func (k keeping) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := k.guard.check(); err != nil {
 		return nil, err

@@ -149,8 +149,8 @@ func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values)
 	return nil
 }
 
-// prepareFiles creates the file of a database that is new, and takes the rights of other users from the files of one that is there. It returns
-// the paths of those that had some.
+// prepareFiles creates the file of a database that is new, and takes the rights of other users from the files of one
+// that is there. It returns the paths of those that had some.
 func prepareFiles(path string) (narrowed []string, err error) {
 	if err := checkSaved(path); err != nil {
 		return nil, err
@@ -197,9 +197,11 @@ func (db *DB) openMySQL(a address) error {
 	return nil
 }
 
-// mysqlConfig makes the driver speak to MariaDB and MySQL the way OpenStack's drivers do: an UPDATE counts the rows it matched.
+// mysqlConfig makes the driver speak to MariaDB and MySQL the way OpenStack's drivers do: an UPDATE counts the rows it
+// matched.
 func mysqlConfig(a address) (*mysql.Config, error) {
-	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert", "ssl_key"); err != nil {
+	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert",
+		"ssl_key"); err != nil {
 		return nil, err
 	}
 	c := mysql.NewConfig()
@@ -212,7 +214,8 @@ func mysqlConfig(a address) (*mysql.Config, error) {
 	}
 	charset := orElse(a.options.Get("charset"), "utf8mb4")
 	if charset != "utf8" && charset != "utf8mb3" && charset != "utf8mb4" {
-		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, utf8mb3 or utf8mb4", charset)
+		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, utf8mb3 "+
+			"or utf8mb4", charset)
 	}
 	if err := c.Apply(mysql.Charset(charset, "")); err != nil {
 		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
@@ -231,8 +234,9 @@ func mysqlConfig(a address) (*mysql.Config, error) {
 	return c, nil
 }
 
-// lockWait bounds how long a statement waits while the server holds up all writes (FLUSH TABLES WITH READ LOCK) or changes a table; by default
-// that is a day. A statement whose client has gone goes on waiting in the server, and occupies a connection there.
+// lockWait bounds how long a statement waits while the server holds up all writes (FLUSH TABLES WITH READ LOCK) or
+// changes a table; by default that is a day. A statement whose client has gone goes on waiting in the server, and
+// occupies a connection there.
 const lockWait = "SET SESSION lock_wait_timeout = 10"
 
 // repeatable makes every transaction of a connection REPEATABLE READ once and for all, which is one statement less in each; and on a Galera
@@ -245,7 +249,8 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION wsrep_sync_wait = 1", lockWait} {
+	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+		"SET SESSION wsrep_sync_wait = 1", lockWait} {
 		_, err = conn.(driver.ExecerContext).ExecContext(ctx, statement, nil)
 		if err != nil && !unknownVariable(err) { // MySQL without Galera
 			conn.Close()
@@ -306,7 +311,8 @@ func serverPool(pool *sql.DB) *sql.DB {
 	return pool
 }
 
-// number reads an option that is a whole number of units, which are seconds or milliseconds, into slot; without the option slot stays.
+// number reads an option that is a whole number of units, which are seconds or milliseconds, into slot; without the
+// option slot stays.
 func (a address) number(name string, unit time.Duration, slot *time.Duration) error {
 	text := a.options.Get(name)
 	if text == "" {

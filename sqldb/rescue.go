@@ -18,11 +18,14 @@ import (
 // rescueTime bounds how long the content of a lost database may take to save.
 const rescueTime = time.Minute
 
-// savedMark is in the name of every copy of a lost database, after the database's own name.
-const savedMark = ".saved-"
+// A copy of a lost database has the name of the database, savedMark and the time; and incomplete while it is written.
+const (
+	savedMark  = ".saved-"
+	incomplete = ".incomplete"
+)
 
-// rescue saves what the writing connection still has of a database that lost a file, and returns the fault that says what happened and what
-// to do. It writes to no file that is not this database's own.
+// rescue saves what the writing connection still has of a database that lost a file, and returns the fault that says
+// what happened and what to do. It writes to no file that is not this database's own.
 func (db *DB) rescue() error {
 	g := db.guard
 	ctx, cancel := context.WithTimeout(context.Background(), rescueTime)
@@ -53,8 +56,9 @@ func (db *DB) rescue() error {
 	return g.explain(state, saved, nil)
 }
 
-// setAside renames a -wal or -shm that does not belong to the file at the database's path: SQLite would apply it to that file and destroy
-// it. ours says that the file at the path is this database's. It returns the new paths of this database's own files.
+// setAside renames a -wal or -shm that does not belong to the file at the database's path: SQLite would apply it to
+// that file and destroy it. ours says that the file at the path is this database's. It returns the new paths of this
+// database's own files.
 func (g *guard) setAside(ours bool, now string) (own []string) {
 	for _, f := range []datafile.File{g.wal, g.shm} { // in this order: without its log an index does no harm
 		state, err := f.State()
@@ -64,7 +68,8 @@ func (g *guard) setAside(ours bool, now string) (own []string) {
 		aside := f.Path() + savedMark + now
 		switch err := os.Rename(f.Path(), aside); {
 		case err != nil:
-			g.notes = append(g.notes, fmt.Sprintf("%s does not belong to it and cannot be renamed (%v): remove it", f.Path(), err))
+			g.notes = append(g.notes, fmt.Sprintf("%s does not belong to it and cannot be renamed (%v): remove it",
+				f.Path(), err))
 		case ours:
 			g.notes = append(g.notes, fmt.Sprintf("the file that took the place of %s is %s now", f.Path(), aside))
 		default:
@@ -86,20 +91,34 @@ func checkpoint(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// saveCopy writes the whole content of the database to a new file that only its owner can read.
+// saveCopy writes the whole content of the database to a new file that only its owner can read. The file has its name
+// only once it is complete and on the disk.
 func saveCopy(ctx context.Context, conn *sql.Conn, path string) error {
-	err := createPrivate(path)
+	fresh := path + incomplete
+	err := createPrivate(fresh)
 	if err != nil {
 		return err
 	}
-	if _, err = conn.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
-		return errors.Join(err, os.Remove(path))
+	if _, err = conn.ExecContext(ctx, "VACUUM INTO ?", fresh); err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	for _, name := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// createPrivate makes an empty file that only its owner can read and write; SQLite gives -wal and -shm the same rights. A file that is there
-// already is an error.
+// createPrivate makes an empty file that only its owner can read and write; SQLite gives -wal and -shm the same
+// rights. A file that is there already is an error.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -113,19 +132,23 @@ func (g *guard) explain(state datafile.State, saved string, err error) error {
 	const op = "sqldb.guard"
 	path, happened := g.path, g.happened(state)
 	if err != nil {
-		return fault.New(fault.Unavailable, op, "%s, and its content could not be saved: %w; put back the file if it was moved, or a backup, with no %s-wal and "+
-			"%s-shm of another database beside it, and start Berth again", happened, err, path, path)
+		return fault.New(fault.Unavailable, op, "%s, and its content could not be saved: %w; put back the file if it "+
+			"was moved, or a backup, with no %s-wal and %s-shm of another database beside it, and start Berth again",
+			happened, err, path, path)
 	}
 	if state == datafile.Replaced {
-		return fault.New(fault.Unavailable, op, "%s, and nothing was written to the new file; start Berth again to use the new file. To go back, first rename "+
-			"%s to %s: this copy holds all acknowledged writes", happened, saved, path)
+		return fault.New(fault.Unavailable, op, "%s, and nothing was written to the new file; start Berth again to use "+
+			"the new file. To go back, first rename %s to %s: this copy holds all acknowledged writes", happened, saved, path)
 	}
-	return fault.New(fault.Unavailable, op, "%s; all acknowledged writes are in the copy %s: rename it to %s and start Berth again", happened, saved, path)
+	return fault.New(fault.Unavailable, op, "%s; all acknowledged writes are in the copy %s: rename it to %s and "+
+		"start Berth again", happened, saved, path)
 }
 
-// explainWritten returns the fault for a database that lost its log or index after everything was written to its own file.
+// explainWritten returns the fault for a database that lost its log or index after everything was written to its own
+// file.
 func (g *guard) explainWritten() error {
-	return fault.New(fault.Unavailable, "sqldb.guard", "%s; all acknowledged writes are in %s now: start Berth again", g.happened(datafile.Same), g.path)
+	return fault.New(fault.Unavailable, "sqldb.guard", "%s; all acknowledged writes are in %s now: start Berth again",
+		g.happened(datafile.Same), g.path)
 }
 
 // happened says which file was lost, and how; state is that of the database's own file.
@@ -148,13 +171,15 @@ func checkSaved(path string) error {
 	}
 	saved := ""
 	for _, entry := range entries { // sorted by name, so by time
-		if strings.HasPrefix(entry.Name(), filepath.Base(path)+savedMark) {
-			saved = filepath.Join(filepath.Dir(path), entry.Name())
+		name := entry.Name()
+		if strings.HasPrefix(name, filepath.Base(path)+savedMark) && !strings.HasSuffix(name, incomplete) {
+			saved = filepath.Join(filepath.Dir(path), name)
 		}
 	}
 	if saved == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, "sqldb.Open", "the database file %s is missing, and %s holds what was in it when it was lost; rename it to %s to go on with it, "+
-		"or move it elsewhere to begin with an empty database", path, saved, path)
+	return fault.New(fault.Conflict, "sqldb.Open", "the database file %s is missing, and %s holds what was in it "+
+		"when it was lost; rename it to %s to go on with it, or move it elsewhere to begin with an empty database",
+		path, saved, path)
 }

@@ -52,8 +52,9 @@ type DB struct {
 	anchor *sql.Conn // stays open as long as the database: SQLite deletes the log with its last connection
 }
 
-// Lost returns a channel that is closed when a file of an SQLite database was deleted, moved or replaced, and its content has been saved as
-// far as possible. From a moment before that, all transactions fail. Nil, which is never closed, for other databases.
+// Lost returns a channel that is closed when a file of an SQLite database was deleted, moved or replaced, and its
+// content has been saved as far as possible. From a moment before that, all transactions fail. Nil, which is never
+// closed, for other databases.
 func (db *DB) Lost() <-chan struct{} {
 	if db.guard == nil {
 		return nil
@@ -61,7 +62,8 @@ func (db *DB) Lost() <-chan struct{} {
 	return db.guard.done
 }
 
-// Loss returns why Lost was closed, where the content is now and what the operator must do; nil when Lost is not closed.
+// Loss returns why Lost was closed, where the content is now and what the operator must do; nil when Lost is not
+// closed.
 func (db *DB) Loss() error {
 	select {
 	case <-db.Lost():
@@ -71,7 +73,8 @@ func (db *DB) Loss() error {
 	}
 }
 
-// Available returns nil, or an error of kind Unavailable when the database has lost a file and no transaction can succeed any more.
+// Available returns nil, or an error of kind Unavailable when the database has lost a file and no transaction can
+// succeed any more.
 func (db *DB) Available() error { return db.guard.lost() }
 
 // Write runs fn in one transaction and returns nil only after its COMMIT succeeded.
@@ -223,7 +226,8 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 // ended early, as it does when the cluster changes, but a long one is enough.
 func begun(err error, took time.Duration) error {
 	if lost(err) && took > longBegin { // likewise: the server may have stalled
-		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was changed, try again later: %v",
+		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was changed, "+
+			"try again later: %v",
 			took.Round(time.Second), err)
 	}
 	if behind(err) && took > longBegin { // without its cause, so that it is not repeated

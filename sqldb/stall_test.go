@@ -27,8 +27,9 @@ func TestStalls(t *testing.T) {
 	t.Run("limits", func(t *testing.T) { connectionLimits(t, maria, postgres) })
 }
 
-// stalledWrites: at whichever statement a server stalls, a transaction ends with its context's deadline. The outcome is unknown for a COMMIT
-// and for nothing else; a ROLLBACK is not waited for. No lock stays behind, and when the server goes on nothing is there twice.
+// stalledWrites: at whichever statement a server stalls, a transaction ends with its context's deadline. The outcome
+// is unknown for a COMMIT and for nothing else; a ROLLBACK is not waited for. No lock stays behind, and when the
+// server goes on nothing is there twice.
 func stalledWrites(t *testing.T, server *databases.Server, begin string) {
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 	db, past := open(t, proxy.URL(url)), open(t, url)
@@ -40,7 +41,8 @@ func stalledWrites(t *testing.T, server *databases.Server, begin string) {
 	}{{begin, nil, false}, {"THING #", nil, false}, {"COMMIT", nil, true}, {"ROLLBACK", refused, false}} {
 		name := fmt.Sprint("thing ", i)
 		proxy.Break(databases.Cut{Word: strings.ReplaceAll(c.word, "THING #", name), Stall: true})
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, fmt.Errorf("time is up: %w", context.DeadlineExceeded))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, fmt.Errorf("time is up: %w",
+			context.DeadlineExceeded))
 		began := time.Now()
 		err := db.Write(ctx, func(tx *Tx) error { return errors.Join(insert(ctx, tx, name, 1), c.ends) })
 		took := time.Since(began)
@@ -53,7 +55,8 @@ func stalledWrites(t *testing.T, server *databases.Server, begin string) {
 			if !errors.Is(err, c.ends) {
 				t.Errorf("%s: %v", c.word, err)
 			}
-		case !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.DeadlineExceeded) || !c.unknown && !strings.Contains(err.Error(), "time is up"):
+		case !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.DeadlineExceeded) || !c.unknown &&
+			!strings.Contains(err.Error(), "time is up"):
 			t.Errorf("%s: %v", c.word, err)
 		}
 		must(t, past.Write(t.Context(), inserting(name))) // the same row: it is free at once
@@ -77,7 +80,8 @@ func stalledReads(t *testing.T, server *databases.Server, begin string) {
 			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM thing WHERE n > ?", 0).Scan(new(int))
 		})
 		cancel()
-		if took := time.Since(began); took > 10*time.Second || (err == nil) != (at == "ROLLBACK") || err != nil && !fault.Is(err, fault.Unavailable) {
+		if took := time.Since(began); took > 10*time.Second || (err == nil) != (at == "ROLLBACK") || err != nil &&
+			!fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: after %s: %v", at, took, err)
 		}
 		proxy.Mend()
@@ -85,7 +89,8 @@ func stalledReads(t *testing.T, server *databases.Server, begin string) {
 	must(t, db.Write(t.Context(), inserting("a")))
 }
 
-// TestSQLiteStalls: a transaction of SQLite does not wait longer than its deadline for its turn, nor for the COMMIT of its batch.
+// TestSQLiteStalls: a transaction of SQLite does not wait longer than its deadline for its turn, nor for the COMMIT of
+// its batch.
 func TestSQLiteStalls(t *testing.T) {
 	db := open(t, fileURL(t))
 	inside, release := make(chan struct{}), make(chan struct{})
@@ -100,7 +105,8 @@ func TestSQLiteStalls(t *testing.T) {
 	<-inside
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := db.Write(ctx, inserting("never")); !fault.Is(err, fault.Unavailable) || IsUnknown(err) || !errors.Is(err, context.DeadlineExceeded) {
+	if err := db.Write(ctx, inserting("never")); !fault.Is(err, fault.Unavailable) || IsUnknown(err) || !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("waiting for its turn: %v", err)
 	}
 	close(release)
@@ -120,7 +126,8 @@ func TestSQLiteStalls(t *testing.T) {
 
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := w.write(ctx, func(*Tx) error { t.Error("it ran"); return nil }); !fault.Is(err, fault.Unavailable) || IsUnknown(err) {
+	if err := w.write(ctx, func(*Tx) error { t.Error("it ran"); return nil }); !fault.Is(err, fault.Unavailable) ||
+		IsUnknown(err) {
 		t.Errorf("without a turn: %v", err)
 	}
 	j := <-w.jobs
@@ -150,7 +157,8 @@ func connectionLimits(t *testing.T, maria, postgres *databases.Server) {
 		}
 		must(t, conn.Close())
 	}
-	for options, want := range map[string]int{"": 30000, "?tcp_user_timeout=5000&connect_timeout=3": 5000, "?tcp_user_timeout=0": 0} {
+	for options, want := range map[string]int{"": 30000, "?tcp_user_timeout=5000&connect_timeout=3": 5000,
+		"?tcp_user_timeout=0": 0} {
 		conn, err := open(t, postgres.Database(t)+options).pool.Conn(t.Context())
 		must(t, err)
 		must(t, conn.Raw(func(raw any) error {
@@ -169,13 +177,15 @@ func userTimeoutOf(t *testing.T, conn net.Conn) (value int) {
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	must(t, err)
 	var failed error
-	must(t, raw.Control(func(fd uintptr) { value, failed = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout) }))
+	must(t, raw.Control(func(fd uintptr) {
+		value, failed = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
+	}))
 	must(t, failed)
 	return value
 }
 
-// TestTimedConn: a read of a connection without an answer ends after the limit, or at the driver's own deadline when that is earlier, whichever
-// is set first.
+// TestTimedConn: a read of a connection without an answer ends after the limit, or at the driver's own deadline when
+// that is earlier, whichever is set first.
 func TestTimedConn(t *testing.T) {
 	here, there := net.Pipe()
 	defer there.Close()

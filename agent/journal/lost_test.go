@@ -11,7 +11,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// After its file was deleted or replaced, or its lock, a journal takes no entry, whether or not the last write succeeded; what it says is saved.
+// After its file was deleted or replaced, or its lock, a journal takes no entry, whether or not the last write
+// succeeded; what it says is saved.
 func TestLost(t *testing.T) {
 	replace := func(t *testing.T, path string) {
 		ok(t, os.WriteFile(path+".other", []byte("another file\n"), 0o600))
@@ -46,7 +47,8 @@ func TestLost(t *testing.T) {
 			c.lose(t, path)
 			for range 2 {
 				err := j.Put("s9", nil)
-				if text := fault.TextOf(err); !fault.Is(err, fault.Unavailable) || !strings.HasPrefix(text, path+" was ") || !strings.Contains(text, c.says) {
+				if text := fault.TextOf(err); !fault.Is(err, fault.Unavailable) || !strings.HasPrefix(text, path+" was ") ||
+					!strings.Contains(text, c.says) {
 					t.Errorf("%v", err)
 				}
 			}

@@ -13,7 +13,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A request's context ends after the limit, and says why. What is unlimited ends with the client alone; a limit of 0 is none.
+// A request's context ends after the limit, and says why. What is unlimited ends with the client alone; a limit of 0
+// is none.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for limit, want := range map[time.Duration]error{30 * time.Second: context.DeadlineExceeded, 0: nil} {
@@ -29,7 +30,8 @@ func TestLimit(t *testing.T) {
 				if err := r.Context().Err(); err != want {
 					t.Errorf("after 31 s: %v", err)
 				}
-				if cause := context.Cause(r.Context()); want != nil && (!fault.Is(cause, fault.Unavailable) || !errors.Is(cause, want) ||
+				cause := context.Cause(r.Context())
+				if want != nil && (!fault.Is(cause, fault.Unavailable) || !errors.Is(cause, want) ||
 					!strings.Contains(fault.TextOf(cause), "not finished within 30s")) {
 					t.Errorf("the cause: %v", cause)
 				}

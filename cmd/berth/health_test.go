@@ -23,7 +23,8 @@ type watched []*daemon
 func watch(t *testing.T, url func(service string) string) watched {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "berth.conf")
-	text := fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = %s\n[database]\nconnection = %s\n", url("placement"), url("compute"))
+	text := fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = "+
+		"%s\n[database]\nconnection = %s\n", url("placement"), url("compute"))
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 	var all watched
 	for _, service := range []string{"placement", "compute"} {
@@ -55,7 +56,8 @@ func (all watched) until(t *testing.T, status int, why string) {
 				if took := time.Since(began); took > 10*time.Second {
 					t.Errorf("%s: /healthz took %s", service, took)
 				}
-				if resp.StatusCode != status || !strings.Contains(said.Reason, why) || (said.Status == "ok") != (status == http.StatusOK) {
+				if resp.StatusCode != status || !strings.Contains(said.Reason, why) ||
+					(said.Status == "ok") != (status == http.StatusOK) {
 					return false, fmt.Errorf("%s: %d %s", service, resp.StatusCode, body)
 				}
 			}
@@ -122,7 +124,8 @@ func TestHealthOfAReadOnlyMariaDB(t *testing.T) {
 		all.until(t, http.StatusServiceUnavailable, why)
 	}
 	var waiting int
-	must(t, locker.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'plain' AND state LIKE 'Waiting for backup lock'").Scan(&waiting))
+	must(t, locker.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM information_schema.processlist WHERE "+
+		"user = 'plain' AND state LIKE 'Waiting for backup lock'").Scan(&waiting))
 	if waiting < 2 || waiting > 4 { // each service's probe, and compute's lease
 		t.Errorf("%d statements wait for the lock", waiting)
 	}
@@ -140,7 +143,8 @@ func TestHealthOfAReadOnlyPostgreSQL(t *testing.T) {
 	admin := server.Admin(t)
 	readOnly := func(value string) {
 		t.Helper()
-		for _, statement := range []string{"ALTER SYSTEM SET default_transaction_read_only = " + value, "SELECT pg_reload_conf()"} {
+		for _, statement := range []string{"ALTER SYSTEM SET default_transaction_read_only = " + value,
+			"SELECT pg_reload_conf()"} {
 			_, err := admin.ExecContext(t.Context(), statement)
 			must(t, err)
 		}

@@ -31,7 +31,8 @@ type loss struct {
 func losses() []loss {
 	return []loss{
 		{"deleted", func(t *testing.T, path, _ string) { must(t, os.Remove(path)) }, "was deleted or moved"},
-		{"replaced", func(t *testing.T, path, replacement string) { must(t, os.Rename(replacement, path)) }, "was replaced by another file"},
+		{"replaced", func(t *testing.T, path, replacement string) { must(t, os.Rename(replacement, path)) },
+			"was replaced by another file"},
 	}
 }
 
@@ -42,14 +43,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// The database of a running placement is deleted, or another file takes its place. From then on no claim is acknowledged, the process ends
-// with an instruction, a new file is not touched, and the saved copy holds every claim that was acknowledged.
+// The database of a running placement is deleted, or another file takes its place. From then on no claim is
+// acknowledged, the process ends with an instruction, a new file is not touched, and the saved copy holds every claim
+// that was acknowledged.
 func TestPlacementDatabaseLost(t *testing.T) {
 	for _, l := range losses() {
 		t.Run(l.name, func(t *testing.T) {
 			dir := t.TempDir()
 			path, replacement := filepath.Join(dir, "placement.db"), filepath.Join(dir, "backup.db")
-			if stdout, stderr, status := output(t, "placement", "db", "sync", "--config-file", placementConf(t, replacement)); status != 0 {
+			sync := []string{"placement", "db", "sync", "--config-file", placementConf(t, replacement)}
+			if stdout, stderr, status := output(t, sync...); status != 0 {
 				t.Fatal(stdout, stderr)
 			}
 			before := contents(t, replacement)
@@ -86,8 +89,9 @@ func TestPlacementDatabaseLost(t *testing.T) {
 	}
 }
 
-// Without its -wal file the database lacks what was written last. Placement writes that to the database, and ends; so it does without the
-// -shm file, by which processes agree on the -wal. A file that was put in the place of the -wal is not applied to the database.
+// Without its -wal file the database lacks what was written last. Placement writes that to the database, and ends; so
+// it does without the -shm file, by which processes agree on the -wal. A file that was put in the place of the -wal is
+// not applied to the database.
 func TestPlacementDatabaseLogLost(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, path string){
 		"wal deleted": func(t *testing.T, path string) { must(t, os.Remove(path+"-wal")) },
@@ -165,28 +169,34 @@ func TestComputeDatabaseLost(t *testing.T) {
 func placementConf(t *testing.T, path string, more ...string) string {
 	t.Helper()
 	conf := filepath.Join(t.TempDir(), "placement.conf")
-	text := "[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = sqlite:///" + path + "\n" + strings.Join(more, "\n")
+	text := "[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = " +
+		"sqlite:///" + path + "\n" + strings.Join(more, "\n")
 	must(t, os.WriteFile(conf, []byte(text), 0o600))
 	return conf
 }
 
-// claimUntilLost lets clients claim, loses the file among the claims, and returns the consumers whose claims were acknowledged.
+// claimUntilLost lets clients claim, loses the file among the claims, and returns the consumers whose claims were
+// acknowledged.
 func (d *daemon) claimUntilLost(t *testing.T, lose func()) (acknowledged []string) {
 	t.Helper()
 	host, err := d.placement().CreateProvider(t.Context(), provider.ID(uuid.NewString()), "host", "")
 	must(t, err)
-	_, err = d.placement().PutInventories(t.Context(), host.ID, host.Generation, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1 << 30)})
+	_, err = d.placement().PutInventories(t.Context(), host.ID, host.Generation,
+		map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1 << 30)})
 	must(t, err)
 	d.writeUntilLost(t, lose, func(ctx context.Context, id string) error {
-		return d.placement().PutAllocation(ctx, resource.ConsumerID(id), placement.Held{Project: "p", User: "u", ConsumerType: "INSTANCE",
-			Allocation: resource.Allocation{host.ID: {"VCPU": 1}}})
+		return d.placement().PutAllocation(ctx, resource.ConsumerID(id), placement.Held{Project: "p", User: "u",
+			ConsumerType: "INSTANCE",
+			Allocation:   resource.Allocation{host.ID: {"VCPU": 1}}})
 	}, &acknowledged)
 	return acknowledged
 }
 
-// writeUntilLost calls write with new ids from several clients at once until the process is gone. Once some writes were acknowledged it
-// loses the file. No write that began after that may be acknowledged, and /healthz may not say that all is well a second later.
-func (d *daemon) writeUntilLost(t *testing.T, lose func(), write func(ctx context.Context, id string) error, acknowledged *[]string) {
+// writeUntilLost calls write with new ids from several clients at once until the process is gone. Once some writes
+// were acknowledged it loses the file. No write that began after that may be acknowledged, and /healthz may not say
+// that all is well a second later.
+func (d *daemon) writeUntilLost(t *testing.T, lose func(), write func(ctx context.Context, id string) error,
+	acknowledged *[]string) {
 	t.Helper()
 	const clients, enough = 4, 60
 	ctx, cancel := context.WithCancel(t.Context())
@@ -245,7 +255,8 @@ func (d *daemon) writeUntilLost(t *testing.T, lose func(), write func(ctx contex
 		if status := d.health(); status == http.StatusOK && asked.Sub(lost) > 3*time.Second {
 			mu.Lock()
 			defer mu.Unlock()
-			t.Fatalf("/healthz is 200 %s after the file was lost, and %d writes were acknowledged that began after that", asked.Sub(lost), late)
+			t.Fatalf("/healthz is 200 %s after the file was lost, and %d writes were acknowledged that began after that",
+				asked.Sub(lost), late)
 		}
 	}
 }
@@ -319,7 +330,8 @@ func contents(t *testing.T, path string) []byte {
 	return data
 }
 
-// integrity opens a copy of the database with whatever lies beside it, as the next start would, and lets SQLite check it.
+// integrity opens a copy of the database with whatever lies beside it, as the next start would, and lets SQLite check
+// it.
 func integrity(t *testing.T, path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -332,7 +344,9 @@ func integrity(t *testing.T, path string) {
 	must(t, err)
 	defer db.Close()
 	var says string
-	must(t, db.Read(t.Context(), func(tx *sqldb.Tx) error { return tx.QueryRow(t.Context(), "PRAGMA integrity_check").Scan(&says) }))
+	must(t, db.Read(t.Context(), func(tx *sqldb.Tx) error {
+		return tx.QueryRow(t.Context(), "PRAGMA integrity_check").Scan(&says)
+	}))
 	if says != "ok" {
 		t.Errorf("%s is damaged: %s", path, fmt.Sprintf("%.200s", says))
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/openberth/berth/api/compute"
 )
 
-// The journal of a running agent, or its lock, is deleted, or the journal is replaced. The agent builds no guest any more and ends with an
-// instruction; a new file is not touched. Once the instruction was followed, the agent goes on with the guests it has.
+// The journal of a running agent, or its lock, is deleted, or the journal is replaced. The agent builds no guest any
+// more and ends with an instruction; a new file is not touched. Once the instruction was followed, the agent goes on
+// with the guests it has.
 func TestJournalLost(t *testing.T) {
 	for _, c := range []struct {
 		name, file, says string
@@ -25,10 +26,13 @@ func TestJournalLost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			path, data := conf(t, machine(t, 1, 4)), filepath.Join(dir, "host")
-			p := start(t, []string{"placement"}, "placement", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0")
-			cloud := start(t, []string{"compute"}, "compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0", "--placement-url", p.urls["placement"])
+			p := start(t, []string{"placement"}, "placement", "--config-file", path, "--data-dir", dir, "--listen",
+				"127.0.0.1:0")
+			cloud := start(t, []string{"compute"}, "compute", "--config-file", path, "--data-dir", dir, "--listen",
+				"127.0.0.1:0", "--placement-url", p.urls["placement"])
 			agent := func() *daemon {
-				return start(t, nil, "agent", "--config-file", path, "--data-dir", data, "--placement-url", p.urls["placement"], "--compute-url", cloud.urls["compute"])
+				return start(t, nil, "agent", "--config-file", path, "--data-dir", data, "--placement-url", p.urls["placement"],
+					"--compute-url", cloud.urls["compute"])
 			}
 			a := agent()
 			flavor, err := cloud.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64})

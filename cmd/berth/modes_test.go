@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/api/compute"
 )
 
-// Only its owner can use what Berth keeps, whatever the umask is. What an earlier release has made with other modes is narrowed with a line in
-// the log.
+// Only its owner can use what Berth keeps, whatever the umask is. What an earlier release has made with other modes is
+// narrowed with a line in the log.
 func TestDataIsPrivate(t *testing.T) {
 	mask := syscall.Umask(0)
 	defer syscall.Umask(mask)
@@ -22,7 +22,8 @@ func TestDataIsPrivate(t *testing.T) {
 	must(t, err)
 	d.untilActive(t, d.server(t, "s", flavor.ID))
 	found := modes(t, dir)
-	for _, name := range []string{"", "placement.db", "placement.db-wal", "placement.db-shm", "compute.db", "compute.db-wal", "compute.lock", "agent",
+	for _, name := range []string{"", "placement.db", "placement.db-wal", "placement.db-shm", "compute.db",
+		"compute.db-wal", "compute.lock", "agent",
 		"agent/journal", "agent/lock", "agent/guests"} {
 		if _, ok := found[filepath.Join(dir, name)]; !ok {
 			t.Errorf("%q is not there", name)
@@ -36,7 +37,8 @@ func TestDataIsPrivate(t *testing.T) {
 	d = up(t, path, dir)
 	modes(t, dir)
 	for name := range found {
-		if !strings.Contains(d.log.String(), `msg="rights of other users removed"`) || !strings.Contains(d.log.String(), " path="+name+"\n") {
+		if !strings.Contains(d.log.String(), `msg="rights of other users removed"`) || !strings.Contains(d.log.String(),
+			" path="+name+"\n") {
 			t.Errorf("nothing is logged of %s", name)
 		}
 	}
@@ -46,7 +48,8 @@ func TestDataIsPrivate(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
 	must(t, os.Chmod(dir, 0o755))
 	d = up(t, path, dir)
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 || !strings.Contains(d.log.String(), "data directory is open to other users") {
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 || !strings.Contains(d.log.String(),
+		"data directory is open to other users") {
 		t.Errorf("%v %v\n%s", info.Mode(), err, d.log)
 	}
 	d.stop(t)

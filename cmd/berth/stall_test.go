@@ -19,7 +19,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// stalled is a placement and a compute on a real database server that can stall, with a time limit of a second for each request.
+// stalled is a placement and a compute on a real database server that can stall, with a time limit of a second for
+// each request.
 type stalled struct {
 	proxy              *databases.Proxy
 	placement, compute *daemon
@@ -30,15 +31,18 @@ func newStalled(t *testing.T, server *databases.Server) *stalled {
 	t.Helper()
 	s := &stalled{proxy: databases.NewProxy(t, server.Addr)}
 	path := filepath.Join(t.TempDir(), "berth.conf")
-	text := fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = %s\n[database]\nconnection = %s\n[berth]\nrequest_timeout = 1\n",
+	text := fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = "+
+		"%s\n[database]\nconnection = %s\n[berth]\nrequest_timeout = 1\n",
 		s.proxy.URL(server.Database(t)), s.proxy.URL(server.Database(t)))
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 	s.placement = start(t, []string{"placement"}, "placement", "--config-file", path, "--listen", "127.0.0.1:0")
-	s.compute = start(t, []string{"compute"}, "compute", "--config-file", path, "--listen", "127.0.0.1:0", "--placement-url", s.placement.urls["placement"])
+	s.compute = start(t, []string{"compute"}, "compute", "--config-file", path, "--listen", "127.0.0.1:0",
+		"--placement-url", s.placement.urls["placement"])
 	host, err := s.placement.placement().CreateProvider(t.Context(), provider.ID(uuid.NewString()), "host", "")
 	must(t, err)
 	s.host = host.ID
-	_, err = s.placement.placement().PutInventories(t.Context(), host.ID, host.Generation, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1 << 30)})
+	_, err = s.placement.placement().PutInventories(t.Context(), host.ID, host.Generation,
+		map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1 << 30)})
 	must(t, err)
 	return s
 }
@@ -52,7 +56,8 @@ func (s *stalled) requests() (list []func(ctx context.Context) *http.Request) {
 	}{
 		{s.placement, "GET", "/resource_providers", nil},
 		{s.placement, "PUT", "/allocations/%s", func() string {
-			return fmt.Sprintf(`{"allocations":{%q:{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"X"}`, s.host)
+			return fmt.Sprintf(`{"allocations":{%q:{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u",`+
+				`"consumer_generation":null,"consumer_type":"X"}`, s.host)
 		}},
 		{s.compute, "GET", "/v2.1/flavors", nil},
 		{s.compute, "POST", "/v2.1/flavors", func() string {
@@ -99,7 +104,8 @@ func send(t *testing.T, req *http.Request) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// A database server that stalls holds no request up for longer than its time limit, whatever the request was waiting for.
+// A database server that stalls holds no request up for longer than its time limit, whatever the request was waiting
+// for.
 func TestStalledDatabase(t *testing.T) {
 	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
 		t.Run(server.Name(), func(t *testing.T) { stalledRequests(t, newStalled(t, server)) })
@@ -107,8 +113,8 @@ func TestStalledDatabase(t *testing.T) {
 	}
 }
 
-// stalledRequests: requests are answered with 503, also those that the stall meets halfway. When the server goes on, so do the services. A
-// stream of assignments outlives the limit.
+// stalledRequests: requests are answered with 503, also those that the stall meets halfway. When the server goes on,
+// so do the services. A stream of assignments outlives the limit.
 func stalledRequests(t *testing.T, s *stalled) {
 	ended := s.follow(t)
 	busy, stop := context.WithCancel(t.Context())
@@ -130,7 +136,8 @@ func stalledRequests(t *testing.T, s *stalled) {
 	s.proxy.Freeze()
 	time.Sleep(500 * time.Millisecond) // what was under way has come to a halt
 	for _, request := range s.requests() {
-		if status, body := send(t, request(t.Context())); status != 503 || strings.Contains(body, "unknown") || !strings.Contains(body, "not finished within 1s") {
+		if status, body := send(t, request(t.Context())); status != 503 || strings.Contains(body, "unknown") ||
+			!strings.Contains(body, "not finished within 1s") {
 			t.Errorf("stalled: %d %s", status, body)
 		}
 	}
@@ -150,7 +157,8 @@ func stalledRequests(t *testing.T, s *stalled) {
 	}
 }
 
-// stalledCommit: a COMMIT that does not end in time may have been carried out or not, and the answer says so. No lock stays behind.
+// stalledCommit: a COMMIT that does not end in time may have been carried out or not, and the answer says so. No lock
+// stays behind.
 func stalledCommit(t *testing.T, s *stalled, server *databases.Server) {
 	s.compute.kill()     // its lease is renewed by COMMITs, too
 	word := "\x03COMMIT" // and not READ COMMITTED
@@ -173,7 +181,8 @@ func stalledCommit(t *testing.T, s *stalled, server *databases.Server) {
 // follow opens a stream of assignments and returns how it ends.
 func (s *stalled) follow(t *testing.T) <-chan error {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", s.compute.urls["compute"]+"/berth/v1/hosts/cmp1/assignments", nil)
+	req, err := http.NewRequestWithContext(t.Context(), "GET",
+		s.compute.urls["compute"]+"/berth/v1/hosts/cmp1/assignments", nil)
 	must(t, err)
 	req.Header.Set("X-Auth-Token", "admin:service")
 	resp, err := http.DefaultClient.Do(req)

@@ -281,7 +281,8 @@ func wordOf(code int) string {
 // tell answers with an error. What is Berth's own fault goes to the log in full; the client gets the name of the request.
 func (s *server) tell(c *call, err error) {
 	code, message := codeOf(err), fault.TextOf(err)
-	if errors.Is(err, context.DeadlineExceeded) && fault.CodeOf(err) == "" && errors.Is(c.r.Context().Err(), context.DeadlineExceeded) {
+	timeUp := errors.Is(err, context.DeadlineExceeded) && errors.Is(c.r.Context().Err(), context.DeadlineExceeded)
+	if timeUp && fault.CodeOf(err) == "" {
 		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.r.Context()))
 	}
 	id := c.w.Header().Get("X-Compute-Request-Id")

@@ -33,7 +33,8 @@ func (s *server) healthz(c *call) error {
 	return c.answer(http.StatusOK, body)
 }
 
-// unhealthy returns why requests fail now, as a sentence; empty when they do not. Clients that ask at the same time share one check.
+// unhealthy returns why requests fail now, as a sentence; empty when they do not. Clients that ask at the same time
+// share one check.
 func (s *server) unhealthy() string {
 	h := &s.health
 	h.mu.Lock()

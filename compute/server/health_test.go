@@ -24,7 +24,8 @@ func (s *sick) CheckWrites(time.Duration) error {
 	return s.refused
 }
 
-// /healthz needs no token, and says why writes fail. Once the database's file is lost, every other request is refused too.
+// /healthz needs no token, and says why writes fail. Once the database's file is lost, every other request is refused
+// too.
 func TestHealth(t *testing.T) {
 	now, db := time.Now(), &sick{}
 	h := startWith(t, func(o *Options) {
@@ -50,7 +51,8 @@ func TestHealth(t *testing.T) {
 	db.refused = nil
 	now = now.Add(healthAge)
 	health(http.StatusOK, "")
-	if got := h.ask("POST", "/healthz", ""); got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != "GET, HEAD" {
+	if got := h.ask("POST", "/healthz", ""); got.status != http.StatusMethodNotAllowed ||
+		got.header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d %v", got.status, got.header)
 	}
 	if got := h.ask("GET", "/v2.1/servers", ""); got.status != http.StatusOK {
@@ -60,7 +62,8 @@ func TestHealth(t *testing.T) {
 	now = now.Add(healthAge)
 	health(http.StatusServiceUnavailable, "The database's file was deleted, moved or replaced; the service stops.")
 	for _, path := range []string{"/v2.1/servers", "/", "/berth/v1/hosts"} {
-		if got := h.ask("GET", path, ""); got.status != http.StatusServiceUnavailable || !strings.Contains(got.text, "was deleted") {
+		if got := h.ask("GET", path, ""); got.status != http.StatusServiceUnavailable || !strings.Contains(got.text,
+			"was deleted") {
 			t.Errorf("%s: %d %s", path, got.status, got.text)
 		}
 	}

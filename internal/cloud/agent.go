@@ -130,7 +130,8 @@ func (c *Cloud) reported(ctx context.Context, r *runningAgent, began time.Time) 
 	}
 }
 
-// AgentEnded returns a channel that is closed when the agent that runs now has ended; StopAgent returns why. Nil when none runs.
+// AgentEnded returns a channel that is closed when the agent that runs now has ended; StopAgent returns why. Nil when
+// none runs.
 func (c *Cloud) AgentEnded() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,12 +75,13 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })
 	ended, end := context.WithCancel(context.WithoutCancel(ctx))
-	return &House{Handler: rest.Limit(h, s.RequestTime), Lost: either(held.lost, db.Lost(), ended.Done()), Close: sync.OnceValue(func() error {
-		end()
-		stop()
-		work.Wait()
-		return errors.Join(failed, held.close(), closeDatabase(db, log))
-	})}, nil
+	return &House{Handler: rest.Limit(h, s.RequestTime), Lost: either(held.lost, db.Lost(), ended.Done()),
+		Close: sync.OnceValue(func() error {
+			end()
+			stop()
+			work.Wait()
+			return errors.Join(failed, held.close(), closeDatabase(db, log))
+		})}, nil
 }
 
 // Cloud is all houses in one process, connected in memory.

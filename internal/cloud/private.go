@@ -19,9 +19,10 @@ const (
 	AgentDir = "agent"        // the agent's journal and guests
 )
 
-// ProtectData takes the rights of other users from a data directory and from these parts of it, with all that is in them. It logs each path
-// that it changes. The directory itself is left alone, with a warning, when other things than Berth's are in it or another user owns it. What
-// does not exist is not made. fault.Forbidden: a part belongs to another user.
+// ProtectData takes the rights of other users from a data directory and from these parts of it, with all that is in
+// them. It logs each path that it changes. The directory itself is left alone, with a warning, when other things than
+// Berth's are in it or another user owns it. What does not exist is not made. fault.Forbidden: a part belongs to
+// another user.
 func ProtectData(dir string, log *slog.Logger, parts ...string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +68,8 @@ func protectDir(dir string, entries []fs.DirEntry, log *slog.Logger) error {
 
 // isOurs reports whether Berth makes entries of this name in a data directory.
 func isOurs(name string) bool {
-	return name == AgentDir || name == LockFile || strings.HasPrefix(name, placementFile) || strings.HasPrefix(name, computeFile)
+	return name == AgentDir || name == LockFile ||
+		strings.HasPrefix(name, placementFile) || strings.HasPrefix(name, computeFile)
 }
 
 func narrow(path string, log *slog.Logger) error {

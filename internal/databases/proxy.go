@@ -42,7 +42,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, first: target, listener: l, open: map[net.Conn]bool{}, thawed: make(chan struct{})}
+	p := &Proxy{Addr: l.Addr().String(), target: target, first: target, listener: l, open: map[net.Conn]bool{},
+		thawed: make(chan struct{})}
 	close(p.thawed)
 	p.all.Go(p.accept)
 	t.Cleanup(func() {
@@ -64,7 +65,8 @@ func (p *Proxy) Break(cuts ...Cut) {
 	p.plans = append(p.plans, cuts...)
 }
 
-// Freeze stops forwarding, both ways and on all connections, also new ones. Nothing is closed or lost: clients see a server that has stalled.
+// Freeze stops forwarding, both ways and on all connections, also new ones. Nothing is closed or lost: clients see a
+// server that has stalled.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -59,7 +59,8 @@ func Rows() []Row {
 		{Package: "api/compute", Room: Contract, Imports: with(words, "api/rest")},
 
 		{Package: "datafile", Room: Adapter, Imports: []string{"fault"}},
-		{Package: "sqldb", Room: Cellar, Imports: []string{"fault", "datafile"}, Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
+		{Package: "sqldb", Room: Cellar, Imports: []string{"fault", "datafile"},
+			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
 		{Package: "placement", Room: Essay},
 		{Package: "placement/index", Room: Pure, Imports: words},
@@ -76,7 +77,8 @@ func Rows() []Row {
 		{Package: "agent/sysfs", Room: Adapter, Imports: words, Outside: []string{"golang.org/x/tools"}},
 		{Package: "agent/hook", Room: Adapter, Imports: words},
 		{Package: "agent/uevent", Room: Adapter, Imports: []string{"fault"}},
-		{Package: "agent/journal", Room: Adapter, Imports: with(words, "agent/device", "datafile"), Outside: []string{"golang.org/x/sys"}},
+		{Package: "agent/journal", Room: Adapter, Imports: with(words, "agent/device", "datafile"),
+			Outside: []string{"golang.org/x/sys"}},
 		{Package: "agent/hypervisor", Room: Adapter, Imports: words},
 		{Package: "agent/hypervisor/hypervisortest", Room: Workshop, Imports: with(words, "agent/hypervisor")},
 		{Package: "agent/hypervisor/fake", Room: Adapter, Imports: with(words, "agent/hypervisor")},

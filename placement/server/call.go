@@ -47,7 +47,8 @@ type call struct {
 // doc is an answer whose shape depends on the microversion.
 type doc = map[string]any
 
-// ctx is the context of the request. Once the answer has begun it has no time limit any more: the client may take it as slowly as it may.
+// ctx is the context of the request. Once the answer has begun it has no time limit any more: the client may take it
+// as slowly as it may.
 func (c *call) ctx() context.Context {
 	if c.status != 0 {
 		return rest.Unlimited(c.r.Context())

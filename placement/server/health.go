@@ -56,7 +56,8 @@ type healthDoc struct {
 	} `json:"index"`
 }
 
-// healthz says whether this server should be asked: the database answers and takes writes, and the index is young enough.
+// healthz says whether this server should be asked: the database answers and takes writes, and the index is young
+// enough.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	sick, state := s.sick(r.Context()), s.indexState()
 	said := healthDoc{Status: "ok", Reason: sick}
@@ -106,7 +107,8 @@ func (s *Server) examine(ctx context.Context) (sick string, cause error) {
 		return "The database takes no writes: " + fault.TextOf(err) + ".", errors.Unwrap(err)
 	}
 	if state := s.indexState(); s.opts.MaxIndexAge > 0 && state.Age > s.opts.MaxIndexAge {
-		return fmt.Sprintf("The index is %s old, more than the %s that it may be.", state.Age.Round(time.Second), s.opts.MaxIndexAge), nil
+		return fmt.Sprintf("The index is %s old, more than the %s that it may be.", state.Age.Round(time.Second),
+			s.opts.MaxIndexAge), nil
 	}
 	return "", nil
 }

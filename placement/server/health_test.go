@@ -272,7 +272,8 @@ func TestDebugLogs(t *testing.T) {
 	}
 }
 
-// Once the database's file is lost every request is refused, also what the index alone could answer, and /healthz says why.
+// Once the database's file is lost every request is refused, also what the index alone could answer, and /healthz says
+// why.
 func TestNothingIsAnsweredWithoutTheDatabasesFile(t *testing.T) {
 	w := newWorld(t)
 	grow(t, w.client(), "host", 4, 1)
@@ -281,7 +282,8 @@ func TestNothingIsAnsweredWithoutTheDatabasesFile(t *testing.T) {
 	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/resource_providers", "/"} {
 		w.want(503, "GET", path, "")
 	}
-	if status, said := healthOf(t, w.server); status != 503 || said.Reason != "The database's file was deleted, moved or replaced; the service stops." {
+	if status, said := healthOf(t, w.server); status != 503 || said.Reason != "The database's file was deleted, "+
+		"moved or replaced; the service stops." {
 		t.Errorf("%d %+v", status, said)
 	}
 }

@@ -20,7 +20,8 @@ func (s slow) Write(data []byte) (int, error) {
 	return s.ResponseRecorder.Write(data)
 }
 
-// The time limit of a request ends with the beginning of its answer: a large answer is not cut short for a client that takes it slowly.
+// The time limit of a request ends with the beginning of its answer: a large answer is not cut short for a client that
+// takes it slowly.
 func TestALargeAnswerOutlivesTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, began := httptest.NewRecorder(), time.Now()
@@ -35,7 +36,8 @@ func TestALargeAnswerOutlivesTheLimit(t *testing.T) {
 	})
 }
 
-// A request that waits for its turn is refused when its time is up, and says so; it does not count as one whose client has gone.
+// A request that waits for its turn is refused when its time is up, and says so; it does not count as one whose client
+// has gone.
 func TestTheLimitWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fleet(1, 1)
@@ -43,9 +45,11 @@ func TestTheLimitWhileWaiting(t *testing.T) {
 		s.searches <- struct{}{}
 		rec, began := httptest.NewRecorder(), time.Now()
 		rest.Limit(s, 30*time.Second).ServeHTTP(rec, candidatesOf("1.39", "resources=VCPU:1"))
-		if took := time.Since(began); rec.Code != 503 || !strings.Contains(rec.Body.String(), "not finished within 30s") || took != 30*time.Second {
+		if took := time.Since(began); rec.Code != 503 || !strings.Contains(rec.Body.String(), "not finished within 30s") ||
+			took != 30*time.Second {
 			t.Errorf("%d after %s: %s", rec.Code, took, rec.Body)
 		}
-		wantLines(t, scrape(t, s), `berth_placement_requests_total{method="GET",route="/allocation_candidates",status="503"} 1`)
+		wantLines(t, scrape(t, s),
+			`berth_placement_requests_total{method="GET",route="/allocation_candidates",status="503"} 1`)
 	})
 }

@@ -77,7 +77,8 @@ func (l *live) refreshUsage(ctx context.Context, used ...provider.ID) error {
 	return l.join(ctx, ask{used: used})
 }
 
-// join adds to the next refresh, and waits until it is done or does it, but not longer than the deadline of ctx: then the next refresh does it.
+// join adds to the next refresh, and waits until it is done or does it, but not longer than the deadline of ctx: then
+// the next refresh does it.
 func (l *live) join(ctx context.Context, what ask) error {
 	ctx, cancel := patient(ctx, refreshTime)
 	defer cancel()

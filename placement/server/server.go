@@ -127,7 +127,8 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		opts.MaxBody = largestBody
 	}
 	srv := &Server{
-		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
+		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies, routes: routes(),
+		index: newLive(s), names: newNames(s),
 		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
 		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
 		searches: newSearchTurns(), large: make(turns, largeAnswers),

@@ -199,6 +199,32 @@ func TestServerKilledAtCommit(t *testing.T) {
 	}
 }
 
+// TestDeadlineAtCommit: when the time is up at COMMIT the outcome is unknown, and nobody takes more time to find it
+// out.
+func TestDeadlineAtCommit(t *testing.T) {
+	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
+		host(t, past, 1, 0)
+		kept := claim(500, 1, 1)
+		if err := putOne(t.Context(), past, kept); err != nil {
+			t.Fatal(err)
+		}
+		for name, write := range map[string]func(ctx context.Context) error{
+			"claim":  func(ctx context.Context) error { return putOne(ctx, s, claim(501, 1, 1)) },
+			"delete": func(ctx context.Context) error { _, err := s.DeleteAllocations(ctx, kept.Consumer); return err },
+		} {
+			proxy.Break(databases.Cut{Word: commit(s), Stall: true})
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			began := time.Now()
+			err := write(ctx)
+			cancel()
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("%s took %s", name, took)
+			}
+			refused(t, err, fault.Unavailable, CodeUnknownOutcome, "unknown whether the change was kept")
+		}
+	})
+}
+
 // TestOutcomeStaysUnknown: a database that does not answer until the request's deadline leaves the outcome unknown, and
 // that is what is answered, also when nothing can be sent to it any more.
 func TestOutcomeStaysUnknown(t *testing.T) {
