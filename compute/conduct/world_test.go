@@ -65,6 +65,8 @@ func (l *ledger) hide(id provider.ID, hidden bool) {
 
 // second gives a host another provider with so many devices.
 func (l *ledger) second(host string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.capacity[provider.ID("qf-"+host)], l.root[provider.ID("qf-"+host)] = n, provider.ID("root-"+host)
 }
 
@@ -466,7 +468,8 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 			}
 		}
 	})
-	looking.Go(func() { c.auditing(quit) })
+	hosts := slices.Sorted(maps.Keys(devices))
+	looking.Go(func() { c.auditing(hosts, quit) })
 	t.Cleanup(func() {
 		close(quit)
 		looking.Wait()
@@ -480,7 +483,7 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 
 // auditing audits all hosts all the time. Whatever the servers do, no audit may find anything, unless the test has
 // changed the ledger itself.
-func (c *cloud) auditing(quit <-chan struct{}) {
+func (c *cloud) auditing(hosts []string, quit <-chan struct{}) {
 	for {
 		select {
 		case <-quit:
@@ -488,7 +491,7 @@ func (c *cloud) auditing(quit <-chan struct{}) {
 		case <-time.After(5 * time.Millisecond):
 		}
 		conductor := c.conductor()
-		for host := range c.agents.devices {
+		for _, host := range hosts {
 			if conductor == nil || c.others.Load() {
 				continue
 			}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/openberth/berth/api/host"
@@ -23,7 +24,8 @@ func (s *server) healHost(c *call) error {
 	if err := c.read(maxBody, &body); err != nil {
 		return err
 	}
-	found, err := s.Conductor.HostHeal(c.r.Context(), c.r.PathValue("host"), body.Oversubscribe)
+	ctx := context.WithoutCancel(c.r.Context()) // room that was made must be removed again
+	found, err := s.Conductor.HostHeal(ctx, c.r.PathValue("host"), body.Oversubscribe)
 	if err != nil {
 		return err
 	}
