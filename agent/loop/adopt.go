@@ -182,7 +182,7 @@ func (r *record) then() string {
 	case r.want != nil && r.allocation != "here":
 		return "is not built, because its allocation is not here; compute sets the server to ERROR"
 	case r.want != nil:
-		return "is built"
+		return "is built, unless another host reports its guest"
 	case r.remove && r.guest != nil:
 		return "is destroyed, because compute records that it was deleted or moved away"
 	case r.remove:

@@ -173,7 +173,8 @@ func (p *presence) openGate() {
 // conflict is a host whose guests contradict the record of a server.
 type conflict struct {
 	host   string
-	behind bool // its agent follows newer assignments than compute's database has; else it has a guest that compute has not placed there
+	behind bool   // its agent follows newer assignments than compute's database has; else it has a guest that compute has not placed there
+	guest  string // id of the server's guest there; empty: there is none
 }
 
 // conflicts lists the hosts that contradict the record of a server.
@@ -185,14 +186,17 @@ func (p *presence) conflicts(s lifecycle.Server) []conflict {
 		if !o.behind && !slices.ContainsFunc(o.guests, unassigned) {
 			continue
 		}
-		has := slices.ContainsFunc(o.guests, func(g schedule.Present) bool {
-			return (o.behind || !g.Assigned) && (g.ID == s.ID || g.Server == s.ID)
-		})
+		guest := ""
+		for _, g := range o.guests {
+			if (o.behind || !g.Assigned) && (g.ID == s.ID || g.Server == s.ID) {
+				guest = g.ID
+			}
+		}
 		switch stays := staysOn(s, host); {
-		case o.behind && (has || stays):
-			list = append(list, conflict{host, true})
-		case has && !stays:
-			list = append(list, conflict{host, false})
+		case o.behind && (guest != "" || stays):
+			list = append(list, conflict{host, true, guest})
+		case guest != "" && !stays:
+			list = append(list, conflict{host, false, guest})
 		}
 	}
 	slices.SortFunc(list, func(a, b conflict) int { return slices.Compare([]string{a.host}, []string{b.host}) })
