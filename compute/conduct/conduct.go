@@ -221,7 +221,8 @@ func (l *Late) Error() string {
 
 // Guest takes in what an agent reports of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id. start is that
 // of the agent's process. A guest that is unknown or no longer on that host is no error: the agent learns from its assignments. But the claim
-// of such a one is fault.Conflict: an agent that asks before it builds must be refused. A report that is older than what is known is a
+// of such a one is fault.Conflict: an agent that asks before it builds must be refused; so is one while another host has a guest of the server
+// that compute has not placed there, and fault.Unavailable before the hosts have reported to this compute. A report that is older than what is known is a
 // fault.Conflict because of *Late, and one from another start than the admitted one is fault.Conflict.
 func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.Told) error {
 	if err := c.serves(ctx, told.Host, told.Instance, start); err != nil {
@@ -234,6 +235,9 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.
 	}
 	var server lifecycle.Server
 	owner, err := c.store.Owner(ctx, id)
+	if err == nil {
+		err = c.refuseClaim(ctx, owner, told.Of)
+	}
 	if err == nil {
 		server, err = c.runner.Tell(ctx, owner, told)
 	}

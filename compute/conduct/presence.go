@@ -178,7 +178,8 @@ func (p *presence) openGate() {
 // conflict is a host whose guests contradict the record of a server.
 type conflict struct {
 	host   string
-	behind bool // its agent follows newer assignments than compute's database has; else it has a guest that compute has not placed there
+	behind bool   // its agent follows newer assignments than compute's database has; else it has a guest that compute has not placed there
+	guest  string // id of the server's guest there; empty: there is none
 }
 
 // conflicts lists the hosts that contradict the record of a server.
@@ -188,11 +189,21 @@ func (p *presence) conflicts(s lifecycle.Server) []conflict {
 	var list []conflict
 	for host, o := range p.odd {
 		if s.Contradicts(host, o.behind, o.guests) {
-			list = append(list, conflict{host, o.behind})
+			list = append(list, conflict{host, o.behind, guestOf(s, o.guests)})
 		}
 	}
 	slices.SortFunc(list, func(a, b conflict) int { return slices.Compare([]string{a.host}, []string{b.host}) })
 	return list
+}
+
+// guestOf returns the id of a guest of the server among those of a host, and the server's own when there is none.
+func guestOf(s lifecycle.Server, guests []schedule.Present) string {
+	for _, g := range guests {
+		if g.Server == s.ID {
+			return g.ID
+		}
+	}
+	return s.ID
 }
 
 func unassigned(g schedule.Present) bool { return !g.Assigned }
