@@ -8,23 +8,28 @@ import (
 )
 
 // EndedStays lists the guests of stays that after does not have any more and before had, by host and consumer. A stay whose guest the agent
-// may still know under an earlier id is listed under both ids. A stay at which nothing is left is not listed.
+// may still know under an earlier id is listed under both ids. A stay at which nothing is left is not listed, and neither is the earlier id
+// of a stay that goes on: its agent has given the guest the new id.
 func EndedStays(before, after Server) []Removal {
-	present := func(s Server) map[Removal]bool {
-		out := map[Removal]bool{}
-		for _, stay := range s.Stays() {
-			for _, id := range []string{stay.Consumer, stay.Was} {
-				if id != "" && stay.Host != "" && !stay.Gone {
-					out[Removal{Host: stay.Host, Consumer: id}] = true
-				}
-			}
+	now := map[Removal]bool{}
+	for _, stay := range after.Stays() {
+		if !stay.Gone {
+			now[Removal{Host: stay.Host, Consumer: stay.Consumer}] = true
+			now[Removal{Host: stay.Host, Consumer: stay.Was}] = true
 		}
-		return out
 	}
-	list := present(before)
-	now := present(after)
-	maps.DeleteFunc(list, func(r Removal, _ bool) bool { return now[r] })
-	return slices.SortedFunc(maps.Keys(list), func(a, b Removal) int {
+	ended := map[Removal]bool{}
+	for _, stay := range before.Stays() {
+		if stay.Gone || stay.Host == "" {
+			continue
+		}
+		r := Removal{Host: stay.Host, Consumer: stay.Consumer}
+		was := Removal{Host: stay.Host, Consumer: stay.Was}
+		ended[r] = ended[r] || !now[r]
+		ended[was] = ended[was] || stay.Was != "" && !now[r] && !now[was]
+	}
+	maps.DeleteFunc(ended, func(_ Removal, is bool) bool { return !is })
+	return slices.SortedFunc(maps.Keys(ended), func(a, b Removal) int {
 		return slices.Compare([]string{a.Host, a.Consumer}, []string{b.Host, b.Consumer})
 	})
 }
@@ -55,15 +60,17 @@ func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
 
 // Contradicts reports whether the guests of a host contradict the record of the server. behind is true when the host's agent does not follow
 // the assignments: then any guest of the server, and any stay of it there, is a contradiction. Else only a guest is that the assignments do
-// not mention on a host where the record places nothing of the server.
+// not mention, also not those that follow from the record now.
 func (s Server) Contradicts(host string, behind bool, guests []schedule.Present) bool {
-	has := slices.ContainsFunc(guests, func(g schedule.Present) bool {
-		return (behind || !g.Assigned) && (g.ID == s.ID || g.Server == s.ID)
+	return behind && s.staysOn(host) || slices.ContainsFunc(guests, func(g schedule.Present) bool {
+		return (g.ID == s.ID || g.Server == s.ID) && (behind || !g.Assigned && !s.mentions(host, g.ID))
 	})
-	if behind {
-		return has || s.staysOn(host)
-	}
-	return has && !s.staysOn(host)
+}
+
+// mentions reports whether the assignments of a host name a guest of the server, to be there or to be removed.
+func (s Server) mentions(host, id string) bool {
+	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Host == host && (e.Consumer == id || e.Was == id) }) ||
+		slices.ContainsFunc(s.Removals(), func(r Removal) bool { return r.Host == host && (r.Consumer == id || r.Was == id) })
 }
 
 // staysOn reports whether the record places anything of the server on a host, or is about to.
