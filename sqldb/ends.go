@@ -23,8 +23,11 @@ func (db *DB) begin(ctx context.Context, readOnly bool) (*sql.Conn, error) {
 			return conn, nil
 		}
 		dead := lost(err) // also when the server's last words come now, from before it was started anew
-		if dead || ctx.Err() != nil {
+		switch {
+		case dead || ctx.Err() != nil && db.Dialect != SQLite:
 			discard(conn)
+		case ctx.Err() != nil: // it may have begun
+			db.rollback(ctx, conn)
 		}
 		conn.Close()
 		if !dead || tried >= idleConns || time.Since(began) > longBegin {
@@ -74,8 +77,12 @@ func commitPostgreSQL(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // rollback undoes a transaction. When the deadline of ctx has passed it closes the connection instead, which undoes it
-// too.
-func rollback(ctx context.Context, conn *sql.Conn) {
+// too. SQLite needs no server for it, so there it is always carried out: a database in memory ends with its connection.
+func (db *DB) rollback(ctx context.Context, conn *sql.Conn) {
+	if db.Dialect == SQLite {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // it fails when no transaction is open
+		return
+	}
 	ctx, cancel := Patient(ctx)
 	defer cancel()
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {

@@ -168,7 +168,7 @@ func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
 		"its own host follows newer assignments":  {schedule.Present{}, "older", "a", "follows newer assignments"},
 		"another server's guest":                  {schedule.Present{ID: "x", Server: "x"}, "", "b", ""},
 		"another host follows newer assignments":  {schedule.Present{ID: "x", Server: "x"}, "older", "b", ""},
-		"an unassigned guest where it was placed": {schedule.Present{ID: "s", Server: "s"}, "", "a", ""},
+		"an unassigned guest where it was placed": {schedule.Present{ID: "s", Server: "s"}, "", "a", "has a guest of this server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			world := newCloud(t, map[string]int{"a": 1, "b": 1})
