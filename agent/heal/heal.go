@@ -56,7 +56,8 @@ type Hold struct {
 	Standing   Standing            // which of its shares may be written now
 }
 
-// Standing is what compute says of a consumer whose guest has devices here. It decides which shares may be written to Placement.
+// Standing is what compute says of a consumer whose guest has devices here. It decides which shares may be written to
+// Placement.
 type Standing int
 
 // The standings.
@@ -130,8 +131,8 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 	return m.plan, nil
 }
 
-// pending returns a consumer that holds devices of a provider and that compute has not confirmed; empty when there is none. The provider and
-// the shares of all its holders are written together, or its devices would look free.
+// pending returns a consumer that holds devices of a provider and that compute has not confirmed; empty when there is
+// none. The provider and the shares of all its holders are written together, or its devices would look free.
 func (m *maker) pending(id provider.ID) resource.ConsumerID {
 	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Holds)) {
 		if hold := m.aim.Holds[consumer]; hold.Standing == Pending && len(hold.Devices[id]) > 0 {

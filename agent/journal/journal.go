@@ -143,7 +143,8 @@ func (j *Journal) SetIdentity(id Identity) error {
 	return j.write(id.entry())
 }
 
-// SetPosition records the newest line of assignments that the agent follows. It is called before anything of the line is done.
+// SetPosition records the newest line of assignments that the agent follows. It is called before anything of the line
+// is done.
 func (j *Journal) SetPosition(p Position) error { return j.write(p.entry()) }
 
 // SetStarts records the ids of the agent's processes, from the last one that compute acknowledged on, oldest first.

@@ -7,10 +7,10 @@
 //	                     └─▶ journal, hypervisor, ─▶ what became of the guest ─▶ compute
 //
 // Nobody commands the agent. A line of assignments is the whole truth about the host; the agent compares it with its
-// journal and its guests and converges, one idempotent step after the other, so that it may be killed
-// between any two of them. A device is claimed in the journal before its guest is built, and freed
-// after its guest is destroyed. What is observed never frees a claim of a guest, and no guest is destroyed because a line does not
-// mention it: a line must name it for removal.
+// journal and its guests and converges, one idempotent step after the other, so that it may be killed between any two
+// of them. A device is claimed in the journal before its guest is built, and freed after its guest is destroyed. What
+// is observed never frees a claim of a guest, and no guest is destroyed because a line does not mention it: a line must
+// name it for removal.
 //
 // The package wires and repeats. What to report is decided by survey, what to write by heal, which device by device.
 package loop
@@ -203,10 +203,11 @@ func New(o Options) (*Agent, error) {
 	}, nil
 }
 
-// Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs once.
-// Faults: Unavailable when the journal is lost; Conflict when another agent has the journal or the host's name on this machine, when the
-// journal was written on another machine, or when, as compute says, another agent serves the host; Invalid when what the configuration says cannot be
-// reported; those of the hypervisor and of Placement, but not Unavailable, which is waited out.
+// Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs
+// once. Faults: Unavailable when the journal is lost; Conflict when another agent has the journal or the host's name on
+// this machine, when the journal was written on another machine, or when, as compute says, another agent serves the
+// host; Invalid when what the configuration says cannot be reported; those of the hypervisor and of Placement, but not
+// Unavailable, which is waited out.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := a.checkSys(); err != nil {
 		return err

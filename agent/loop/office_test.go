@@ -58,7 +58,8 @@ func (o *office) wake() {
 	o.changed = make(chan struct{})
 }
 
-// change makes these all the servers of the host: those that were assigned before are named for removal until they are told gone.
+// change makes these all the servers of the host: those that were assigned before are named for removal until they are
+// told gone.
 func (o *office) change(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {

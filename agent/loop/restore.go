@@ -11,7 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// doubt is a claim of the journal that contradicts what a guest runs with, as after a journal was restored from a backup.
+// doubt is a claim of the journal that contradicts what a guest runs with, as after a journal was restored from a
+// backup.
 type doubt struct {
 	server   string // that has the device according to the journal
 	address  pci.Address
@@ -90,8 +91,8 @@ func (a *Agent) restoreGuests(s sight) error {
 	return a.burnSeen()
 }
 
-// tellDoubts sets the condition of the doubts that remain: the journal has most claims removed soon after the start, because compute does not
-// assign their servers. a.mu is held.
+// tellDoubts sets the condition of the doubts that remain: the journal has most claims removed soon after the start,
+// because compute does not assign their servers. a.mu is held.
 func (a *Agent) tellDoubts() {
 	state := a.journal.State()
 	a.doubts = slices.DeleteFunc(a.doubts, func(d doubt) bool {

@@ -25,11 +25,12 @@ type lacked struct {
 // secondLook is how soon the agent looks again when somebody lacked a share.
 const secondLook = 5 * time.Second
 
-// standing returns what compute says of the holders of devices. A share that is missing may be on the move: compute gives the allocations
-// to the migration and changes the assignments a moment later. So a share is written only for a server whose assignment compute has
-// confirmed, and that has just claimed its devices, when no move can be under way, or that lacked it at two looks under the same entry of
-// the assignments, with a line between them. The other servers of the host may come and go meanwhile. An agent that reads no assignments
-// any more writes nothing: what it knows may be long over, and the share that is missing another host's.
+// standing returns what compute says of the holders of devices. A share that is missing may be on the move: compute
+// gives the allocations to the migration and changes the assignments a moment later. So a share is written only for a
+// server whose assignment compute has confirmed, and that has just claimed its devices, when no move can be under way,
+// or that lacked it at two looks under the same entry of the assignments, with a line between them. The other servers
+// of the host may come and go meanwhile. An agent that reads no assignments any more writes nothing: what it knows may
+// be long over, and the share that is missing another host's.
 func (a *Agent) standing(fresh map[string]bool) func(resource.ConsumerID) heal.Standing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +82,8 @@ func (a *Agent) remember(d draft) {
 	}
 }
 
-// confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they are missing.
+// confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they
+// are missing.
 func (a *Agent) confirmClaim(want host.Server, picked []device.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -78,7 +78,8 @@ func other(host string) string {
 	return map[string]string{"cmp1": "cmp2", "cmp2": "cmp1"}[host]
 }
 
-// Row 1: restoring an older database of compute destroys no guest and gives nothing away, and the way on is shown before it is gone.
+// Row 1: restoring an older database of compute destroys no guest and gives nothing away, and the way on is shown
+// before it is gone.
 func TestRestoreOfComputesDatabase(t *testing.T) {
 	t.Parallel()
 	f, files := twoHosts(t)
@@ -115,7 +116,8 @@ func TestRestoreOfComputesDatabase(t *testing.T) {
 	if s := f.server("refused", "a-vf:1"); s.Status != "ERROR" || !strings.Contains(s.Fault.Message, "does not follow compute's assignments") {
 		t.Errorf("a new server is %s: %+v", s.Status, s.Fault)
 	}
-	// The restored record has the deleted one, and the moved one where it was. A user deletes the latter: nothing comes of it yet.
+	// The restored record has the deleted one, and the moved one where it was. A user deletes the latter: nothing comes
+	// of it yet.
 	if err := f.compute.compute().DeleteServer(t.Context(), moved.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +153,8 @@ func (f *fleet) idleOf(s compute.Server) {
 	eventually(f.t, s.Name+" holds nothing", func() (bool, error) { return f.held(s) == "", nil })
 }
 
-// adopt stops the agent of a host and lets it follow what compute has now. shows are what is to be shown of some guests beforehand.
+// adopt stops the agent of a host and lets it follow what compute has now. shows are what is to be shown of some guests
+// beforehand.
 func (f *fleet) adopt(host, file string, shows map[string]string) {
 	t := f.t
 	t.Helper()
@@ -181,7 +184,8 @@ func TestCopiedAgentDirectory(t *testing.T) {
 	file := f.host("cmp1", machine, spec+reporting)
 	f.startAgent("cmp1", file)
 	copyDir(t, f.path("cmp1"), f.path("copy"))
-	// Where it sees the same locks it is refused by them; elsewhere, such as in the copy of a virtual machine, compute refuses it.
+	// Where it sees the same locks it is refused by them; elsewhere, such as in the copy of a virtual machine, compute
+	// refuses it.
 	if err := os.Mkdir(f.path("elsewhere"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -219,10 +219,11 @@ func (l *Late) Error() string {
 	return fmt.Sprintf("something newer has been heard of this server from this agent, up to number %d; what is still so is to be told again with a larger one", l.Number)
 }
 
-// Guest takes in what an agent reports of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id. start is that
-// of the agent's process. A guest that is unknown or no longer on that host is no error: the agent learns from its assignments. But the claim
-// of such a one is fault.Conflict: an agent that asks before it builds must be refused; so is one while another host has a guest of the server
-// that compute has not placed there, and fault.Unavailable before the hosts have reported to this compute. A report that is older than what is known is a
+// Guest takes in what an agent reports of a guest that it knows by this id: one of the lifecycle.Guest… events, As
+// being the id. start is that of the agent's process. A guest that is unknown or no longer on that host is no error:
+// the agent learns from its assignments. But the claim of such a one is fault.Conflict: an agent that asks before it
+// builds must be refused; so is one while another host has a guest of the server that compute has not placed there, and
+// fault.Unavailable before the hosts have reported to this compute. A report that is older than what is known is a
 // fault.Conflict because of *Late, and one from another start than the admitted one is fault.Conflict.
 func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.Told) error {
 	if err := c.serves(ctx, told.Host, told.Instance, start); err != nil {

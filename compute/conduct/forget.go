@@ -77,8 +77,9 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	return removed, kept, nil
 }
 
-// stillAlive says in a sentence why a host must not be forgotten: its agent is alive. A host that an operator has declared dead need not have
-// been silent for long; but if its agent is connected, or has reported since, it has returned.
+// stillAlive says in a sentence why a host must not be forgotten: its agent is alive. A host that an operator has
+// declared dead need not have been silent for long; but if its agent is connected, or has reported since, it has
+// returned.
 func (c *Conductor) stillAlive(ctx context.Context, name string) (reports string, err error) {
 	if reports, err = c.silent(ctx, name); err != nil || reports != "" || !c.presence.returned(name) {
 		return reports, err

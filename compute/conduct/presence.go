@@ -10,9 +10,9 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// presence is what compute has observed of the hosts' agents since it began. It measures with the monotonic clock: an administrator or a time
-// server may set the wall clock at any moment, and no host becomes silent or alive by that. It is not stored, so after a restart of compute
-// every silence begins again.
+// presence is what compute has observed of the hosts' agents since it began. It measures with the monotonic clock: an
+// administrator or a time server may set the wall clock at any moment, and no host becomes silent or alive by that. It
+// is not stored, so after a restart of compute every silence begins again.
 type presence struct {
 	clock func() time.Duration // since compute began; it never goes back
 
@@ -113,8 +113,8 @@ func (p *presence) returned(host string) bool {
 // firstReportsWithin is how long after compute's start a host that has not reported yet counts as one that will.
 const firstReportsWithin = 30 * time.Second
 
-// sinceReport returns the age of the host's last report. A host that has not reported since compute began counts as fresh for a short while
-// and as silent after it: nothing is known of how old its last report is.
+// sinceReport returns the age of the host's last report. A host that has not reported since compute began counts as
+// fresh for a short while and as silent after it: nothing is known of how old its last report is.
 func (p *presence) sinceReport(host string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,8 +26,8 @@ func withClocks(t *testing.T, c *cloud) (*Conductor, *clocks) {
 	return conductor, at
 }
 
-// Row 8: silence is measured with the clock that nobody sets. Neither a jump forward makes a living host silent, nor a jump back a dead one
-// alive, and after a restart of compute every silence begins again.
+// Row 8: silence is measured with the clock that nobody sets. Neither a jump forward makes a living host silent, nor a
+// jump back a dead one alive, and after a restart of compute every silence begins again.
 func TestClockJumps(t *testing.T) {
 	world := newCloud(t, map[string]int{"a": 1})
 	c, at := withClocks(t, world)

@@ -10,10 +10,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// This file keeps a compute whose database was restored from a backup from damaging what happened since. Its records may say that a server
-// is being claimed, moved or deleted that has long been running elsewhere: carrying on would give back or replace the allocation of a guest
-// that runs. The hosts' agents know better, so compute hears them before it goes on with what it was doing, and leaves alone the servers
-// whose guests contradict its records.
+// This file keeps a compute whose database was restored from a backup from damaging what happened since. Its records
+// may say that a server is being claimed, moved or deleted that has long been running elsewhere: carrying on would give
+// back or replace the allocation of a guest that runs. The hosts' agents know better, so compute hears them before it
+// goes on with what it was doing, and leaves alone the servers whose guests contradict its records.
 
 // openGate waits for the first reports of the hosts whose agents were alive when compute ended, at most firstReports.
 func (c *Conductor) openGate(ctx context.Context) error {
@@ -54,7 +54,8 @@ func recent(hosts []schedule.Host, dead []string) (names []string) {
 	return names
 }
 
-// mayWrite returns why a step that writes to Placement must not be done for a server now; nil when it may. The fault is Unavailable.
+// mayWrite returns why a step that writes to Placement must not be done for a server now; nil when it may. The fault is
+// Unavailable.
 func (c *Conductor) mayWrite(ctx context.Context, s lifecycle.Server) error {
 	const op = "conduct.mayWrite"
 	if s.Created.Before(c.started) { // else no database that is older than this process knows it
@@ -81,7 +82,8 @@ func (c *Conductor) mayWrite(ctx context.Context, s lifecycle.Server) error {
 	return nil
 }
 
-// refuseClaim returns why an agent must not build the guest whose claim it reports; nil when it may, and for any other report.
+// refuseClaim returns why an agent must not build the guest whose claim it reports; nil when it may, and for any other
+// report.
 func (c *Conductor) refuseClaim(ctx context.Context, server string, report lifecycle.Event) error {
 	claim, is := report.(lifecycle.GuestClaimed)
 	if !is {
@@ -94,10 +96,10 @@ func (c *Conductor) refuseClaim(ctx context.Context, server string, report lifec
 	return c.mayBuild(ctx, s, claim.Host)
 }
 
-// mayBuild returns why a host must not build a guest of a server now; nil when it may. The faults are Unavailable when not all hosts have
-// reported since compute's start, and Conflict when another host has a guest of the server that compute has not placed there: after all
-// databases were restored from one backup, Placement has the server's allocation on the host of the old record, and nothing else there tells
-// that the server has moved since.
+// mayBuild returns why a host must not build a guest of a server now; nil when it may. The faults are Unavailable when
+// not all hosts have reported since compute's start, and Conflict when another host has a guest of the server that
+// compute has not placed there: after all databases were restored from one backup, Placement has the server's
+// allocation on the host of the old record, and nothing else there tells that the server has moved since.
 func (c *Conductor) mayBuild(ctx context.Context, s lifecycle.Server, on string) error {
 	const op = "conduct.mayBuild"
 	select {

@@ -10,8 +10,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A server has one guest: compute confirms no claim, and so no guest is built, while another host has a guest of the server that compute has
-// not placed there, as after all databases were restored from one backup. It hears the hosts before it confirms the claim of an old server.
+// A server has one guest: compute confirms no claim, and so no guest is built, while another host has a guest of the
+// server that compute has not placed there, as after all databases were restored from one backup. It hears the hosts
+// before it confirms the claim of an old server.
 func TestNoSecondGuestAfterARestore(t *testing.T) {
 	world := newCloud(t, map[string]int{"a": 1, "b": 1})
 	world.agents.mu.Lock()

@@ -251,7 +251,8 @@ func (a *agents) look(t *testing.T) {
 	a.deliver()
 }
 
-// remove destroys the guests that are named for removal, and no other. What was claimed and never built is dropped when it is not mentioned.
+// remove destroys the guests that are named for removal, and no other. What was claimed and never built is dropped when
+// it is not mentioned.
 func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, removals []lifecycle.Removal) {
 	named := map[string]bool{}
 	for _, r := range removals {

@@ -55,8 +55,8 @@ func (s *server) putReport(c *call) error {
 	return c.empty(http.StatusNoContent)
 }
 
-// behind returns why the agent of a host does not follow the assignments: it has followed newer ones than the database has. Empty when the
-// database has what the agent has followed.
+// behind returns why the agent of a host does not follow the assignments: it has followed newer ones than the database
+// has. Empty when the database has what the agent has followed.
 func (s *server) behind(ctx context.Context, name string, p host.Position) (string, error) {
 	if p == (host.Position{}) {
 		return "", nil

@@ -200,7 +200,8 @@ func TestWordsCountInTheOrderInWhichTheyWereSaid(t *testing.T) {
 	}
 }
 
-// A second agent is refused while the first one is alive; one that continues the first one's journal is told when to ask again.
+// A second agent is refused while the first one is alive; one that continues the first one's journal is told when to
+// ask again.
 func TestOneAgentServesAHost(t *testing.T) {
 	h, ctx := start(t), t.Context()
 	first, copied, other := report("host1"), report("host1"), report("host1")

@@ -74,8 +74,8 @@ func (s *server) watch(c *call) error {
 	}
 }
 
-// follows reports whether the client has the present line already. One that has read none wants it at once, also of a host that never had
-// a server.
+// follows reports whether the client has the present line already. One that has read none wants it at once, also of a
+// host that never had a server.
 func follows(w host.WatchRequest, now store.Assignments) bool {
 	return w.Since > 0 && w.Since == now.Revision && w.Position.Epoch == now.Epoch.Number && w.Position.EpochID == now.Epoch.ID
 }

@@ -66,7 +66,8 @@ func epochs(t *testing.T, s *store.Store) {
 	}
 }
 
-// What is on a host that an operator has declared dead is to be destroyed should it return, until its agent reports it gone.
+// What is on a host that an operator has declared dead is to be destroyed should it return, until its agent reports it
+// gone.
 func removals(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	expect := func(host, want string) {

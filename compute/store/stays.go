@@ -185,9 +185,9 @@ func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Ti
 	}))
 }
 
-// Forget removes what is known of a host: its report, what an operator said of it, and what he wants there. Its row stays with a higher
-// revision, so that an agent that returns does not take the assignments of the new host for older ones than it has followed.
-// fault.Conflict while a server stands there or has left something there.
+// Forget removes what is known of a host: its report, what an operator said of it, and what he wants there. Its row
+// stays with a higher revision, so that an agent that returns does not take the assignments of the new host for older
+// ones than it has followed. fault.Conflict while a server stands there or has left something there.
 func (s *Store) Forget(ctx context.Context, host string) error {
 	const op = "Forget"
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {

@@ -97,10 +97,10 @@ func LoopbackOnly(h http.Handler) http.Handler {
 // a small database would be many times in a second.
 const heapFloor = 32 << 20
 
-// Serve answers on the listener until ctx ends. Requests that run then are finished, within ten seconds; streams (answers
-// that were flushed before their end) are ended at once, for they never end by themselves.
-// Slow clients are cut off. The number of connections is limited, in all and from one address. A further connection waits, or takes
-// the place of one that waits for its client.
+// Serve answers on the listener until ctx ends. Requests that run then are finished, within ten seconds; streams
+// (answers that were flushed before their end) are ended at once, for they never end by themselves. Slow clients are
+// cut off. The number of connections is limited, in all and from one address. A further connection waits, or takes the
+// place of one that waits for its client.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, connections Connections, log *slog.Logger) error {
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)

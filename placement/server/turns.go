@@ -7,8 +7,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// What is in memory at one moment is bounded, whatever clients send: so many searches are under way, so many answers are too large to
-// be sent at once, and so many bytes of large bodies are read and judged. A request beyond a bound waits; its client may leave.
+// What is in memory at one moment is bounded, whatever clients send: so many searches are under way, so many answers
+// are too large to be sent at once, and so many bytes of large bodies are read and judged. A request beyond a bound
+// waits; its client may leave.
 const (
 	turnsPerCore = 4  // searches take turns on a core; one that has to wait for its client gives its turn away
 	largeAnswers = 64 // answers that are sent in parts
