@@ -180,7 +180,7 @@ func (r *record) then() string {
 	case r.want != nil && exists:
 		return "stays as it is"
 	case r.want != nil && r.allocation != "here":
-		return "is not built, because its allocation is not here; compute sets the server to ERROR"
+		return "is not built, because its allocation is not here; compute sets the server to ERROR, or waits while another host has its guest"
 	case r.want != nil:
 		return "is built, unless another host reports its guest"
 	case r.remove && r.guest != nil:

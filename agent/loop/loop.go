@@ -126,6 +126,7 @@ type Agent struct {
 	guests     map[string]hypervisor.Guest    // that exist, by server
 	moves      int                            // counts what was built and destroyed
 	conditions map[string][]string            // sentences by where they come from
+	doubts     []doubt                        // claims of the journal that guests contradict
 	version    int                            // counts changes of what is reported
 	delivered  int                            // the version that compute has; -1 for none
 	line       line

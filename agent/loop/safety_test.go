@@ -160,7 +160,7 @@ func TestOlderAssignments(t *testing.T) {
 		for _, g := range plan.Guests {
 			then = append(then, strings.Join([]string{g.ID, g.Guest, g.Journal, g.Placement, g.Compute, g.Then}, "; "))
 		}
-		want := []string{"s1; running; 0000:3b:00.1; here; none; stays as it is, and a condition names it", "s2; none; none; here; assigned; is built"}
+		want := []string{"s1; running; 0000:3b:00.1; here; none; stays as it is, and a condition names it", "s2; none; none; here; assigned; is built, unless another host reports its guest"}
 		if !slices.Equal(then, want) || !strings.Contains(plan.Followed, "start 3 of compute, revision 1") {
 			t.Errorf("%s\n%q", plan.Followed, then)
 		}

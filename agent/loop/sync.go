@@ -195,6 +195,7 @@ func (a *Agent) take(s sight, moves int) error {
 		a.log.Info("device", "change", c.String())
 	}
 	a.set = set
+	a.tellDoubts()
 	a.touch() // also when nothing changed: compute wants to hear at least once a minute
 	if moves == a.moves {
 		a.guests = map[string]hypervisor.Guest{}
