@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -77,17 +78,33 @@ func (a *Agent) restoreGuests(s sight) error {
 	for _, g := range s.guests {
 		a.guests[g.ID] = g
 		id := standsAs(g.ID, state)
-		held := set.Held(resource.ConsumerID(id))
-		if written, _ := state.Of(id); !sameClaims(written, held) {
-			a.log.Info(newlyKnown(written, held), "server", id, "devices", len(held))
-			if err := a.journal.Put(id, held, state.Parts(id)...); err != nil {
-				return err
-			}
+		held, parts := set.Held(resource.ConsumerID(id)), partsOf(g, state.Parts(id))
+		written, _ := state.Of(id)
+		if sameClaims(written, held) && fmt.Sprint(parts) == fmt.Sprint(state.Parts(id)) {
+			continue
+		}
+		a.log.Info(newlyKnown(written, held), "server", id, "devices", len(held))
+		if err := a.journal.Put(id, held, parts...); err != nil {
+			return err
 		}
 	}
 	a.set, a.restored, a.doubts = set, true, doubts
 	a.tellDoubts()
 	return a.burnSeen()
+}
+
+// partsOf returns the NUMA cells of a guest: those that the journal has, or else, as when the journal is lost or from a backup, those that the
+// guest runs with. The hypervisor does not know what its flavor says of threads: the guest keeps the threads that it has.
+func partsOf(g hypervisor.Guest, written []journal.Part) []journal.Part {
+	if len(g.Parts) == 0 || fmt.Sprint(guestParts(written)) == fmt.Sprint(g.Parts) { // in which nil is an empty list
+		return written
+	}
+	var out []journal.Part
+	for _, p := range g.Parts {
+		out = append(out, journal.Part{VCPUs: p.VCPUs, Dedicated: slices.Sorted(maps.Keys(p.CPUs)), MemoryMB: p.MemoryMB, PageKB: p.PageKB,
+			Emulator: len(p.Emulator), Node: p.Node, CPUs: p.CPUs, EmulatorThreads: p.Emulator, Pages: p.PageKB})
+	}
+	return out
 }
 
 // tellDoubts sets the condition of the doubts that remain: the journal has most claims removed soon after the start, because compute does not
