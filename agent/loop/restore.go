@@ -12,7 +12,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// doubt is a claim of the journal that contradicts what a guest runs with, as after a journal was restored from a backup.
+// doubt is a claim of the journal that contradicts what a guest runs with, as after a journal was restored from a
+// backup.
 type doubt struct {
 	server   string // that has the device according to the journal
 	address  pci.Address
@@ -93,8 +94,9 @@ func (a *Agent) restoreGuests(s sight) error {
 	return a.burnSeen()
 }
 
-// partsOf returns the NUMA cells of a guest: those that the journal has, or else, as when the journal is lost or from a backup, those that the
-// guest runs with. The hypervisor does not know what its flavor says of threads: the guest keeps the threads that it has.
+// partsOf returns the NUMA cells of a guest: those that the journal has, or else, as when the journal is lost or from a
+// backup, those that the guest runs with. The hypervisor does not know what its flavor says of threads: the guest keeps
+// the threads that it has.
 func partsOf(g hypervisor.Guest, written []journal.Part) []journal.Part {
 	if len(g.Parts) == 0 || fmt.Sprint(guestParts(written)) == fmt.Sprint(g.Parts) { // in which nil is an empty list
 		return written
@@ -107,8 +109,8 @@ func partsOf(g hypervisor.Guest, written []journal.Part) []journal.Part {
 	return out
 }
 
-// tellDoubts sets the condition of the doubts that remain: the journal has most claims removed soon after the start, because compute does not
-// assign their servers. a.mu is held.
+// tellDoubts sets the condition of the doubts that remain: the journal has most claims removed soon after the start,
+// because compute does not assign their servers. a.mu is held.
 func (a *Agent) tellDoubts() {
 	state := a.journal.State()
 	a.doubts = slices.DeleteFunc(a.doubts, func(d doubt) bool {

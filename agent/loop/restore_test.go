@@ -14,8 +14,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// A journal from a backup gives a device to a server that has left since. The guest that has the device now keeps it, a condition says what
-// the journal has, and it goes when the agent has removed that from the journal.
+// A journal from a backup gives a device to a server that has left since. The guest that has the device now keeps it, a
+// condition says what the journal has, and it goes when the agent has removed that from the journal.
 func TestJournalFromABackup(t *testing.T) {
 	story(t, "a device of a server that has left", func(t *testing.T, w *world) {
 		path := filepath.Join(w.options.Dir, "journal")
