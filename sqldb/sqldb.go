@@ -184,7 +184,7 @@ func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) e
 	open := true
 	defer func() { // also after a panic
 		if open {
-			rollback(ctx, conn)
+			db.rollback(ctx, conn)
 		}
 		conn.Close()
 	}()

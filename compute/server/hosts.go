@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -212,7 +212,9 @@ func (s *server) putGuest(c *call) error {
 	if guest.Instance != "" && guest.Number > 0 {
 		event = lifecycle.Told{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Of: event}
 	}
-	err = s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), event)
+	ctx, cancel := rest.Patient(c.r.Context())
+	defer cancel()
+	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), event)
 	if late, is := errors.AsType[*conduct.Late](err); is {
 		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}
