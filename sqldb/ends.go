@@ -13,27 +13,33 @@ import (
 // begin takes a connection and begins a transaction on it. Connections that turn out to be dead, as all do when the
 // server was started anew, cost no attempt; one that takes long to fail does.
 func (db *DB) begin(ctx context.Context, readOnly bool) (*sql.Conn, error) {
-	began := time.Now()
+	began, statement := time.Now(), db.lasting(ctx)
 	for tried := 0; ; tried++ {
 		conn, err := db.pool.Conn(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if _, err = conn.ExecContext(ctx, db.beginning(readOnly)); err == nil {
+		if _, err = conn.ExecContext(statement, db.beginning(readOnly)); err == nil {
 			return conn, nil
 		}
 		dead := lost(err) // also when the server's last words come now, from before it was started anew
-		switch {
-		case dead || ctx.Err() != nil && db.Dialect != SQLite:
+		if dead || statement.Err() != nil {
 			discard(conn)
-		case ctx.Err() != nil: // it may have begun
-			db.rollback(ctx, conn)
 		}
 		conn.Close()
 		if !dead || tried >= idleConns || time.Since(began) > longBegin {
 			return nil, err
 		}
 	}
+}
+
+// lasting is the context for a BEGIN or a ROLLBACK. On SQLite they always run: they take no time, and the connection of
+// a database in memory must not be discarded.
+func (db *DB) lasting(ctx context.Context) context.Context {
+	if db.Dialect == SQLite {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // beginning is the statement that begins a transaction. Only PostgreSQL must be told the isolation: MySQL's
@@ -77,13 +83,9 @@ func commitPostgreSQL(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // rollback undoes a transaction. When the deadline of ctx has passed it closes the connection instead, which undoes it
-// too. SQLite needs no server for it, so there it is always carried out: a database in memory ends with its connection.
+// too.
 func (db *DB) rollback(ctx context.Context, conn *sql.Conn) {
-	if db.Dialect == SQLite {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // it fails when no transaction is open
-		return
-	}
-	ctx, cancel := Patient(ctx)
+	ctx, cancel := Patient(db.lasting(ctx))
 	defer cancel()
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
 		discard(conn)

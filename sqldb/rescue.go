@@ -33,7 +33,7 @@ func (db *DB) rescue() error {
 	now := time.Now().UTC().Format("20060102T150405Z")
 	state, err := g.main.State()
 	if err != nil {
-		return err
+		return g.explain(datafile.Missing, "", err)
 	}
 	own := g.setAside(state == datafile.Same, now)
 	conn, err := db.writer.pool.Conn(ctx)

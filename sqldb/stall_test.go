@@ -211,3 +211,22 @@ func TestTimedConn(t *testing.T) {
 		t.Errorf("read until the driver's deadline: %v", err)
 	}
 }
+
+// TestMemoryOutlivesItsTransactions: a database in memory lives as long as its one connection, which is kept when the
+// time of a transaction is up.
+func TestMemoryOutlivesItsTransactions(t *testing.T) {
+	db := open(t, "sqlite://")
+	must(t, db.Write(t.Context(), inserting("a")))
+	for _, run := range []func(context.Context, func(*Tx) error) error{db.Read, db.Write} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		err := run(ctx, func(tx *Tx) error {
+			<-ctx.Done()
+			return tx.QueryRow(ctx, "SELECT 1").Scan(new(int))
+		})
+		if !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		cancel()
+	}
+	wantNames(t, db, "a")
+}

@@ -25,6 +25,15 @@ func Limit(h http.Handler, limit time.Duration) http.Handler {
 	})
 }
 
+// Patient returns a context with the time limit of ctx that does not end when the client goes: for work that must be
+// finished although nobody waits for the answer.
+func Patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	}
+	return context.WithCancel(context.WithoutCancel(ctx))
+}
+
 // unlimitedKey is where Limit keeps the context that it was given.
 type unlimitedKey struct{}
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -271,7 +272,9 @@ func (s *server) putGuest(c *call) error {
 		return fault.New(fault.Invalid, "", "number must be larger than in all that this agent has reported before; it is %d", guest.Number)
 	}
 	told := lifecycle.Told{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Of: event}
-	err = s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), guest.Start, told)
+	ctx, cancel := rest.Patient(c.r.Context())
+	defer cancel()
+	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), guest.Start, told)
 	if late, is := errors.AsType[*conduct.Late](err); is {
 		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}

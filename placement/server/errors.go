@@ -73,7 +73,8 @@ func (c *call) fail(err error, logged bool) {
 			entry.Detail = fault.TextOf(context.Cause(c.ctx())) + ". The log tells more under " + c.id + "."
 		}
 		if fault.CodeOf(err) == store.CodeUnknownOutcome {
-			entry.Detail = "The connection to the database was lost at the last moment. It is unknown whether this was carried out: read before you repeat it. " +
+			entry.Detail = "The connection to the database was lost, or the time was up, at the last moment. " +
+				"It is unknown whether this was carried out: read before you repeat it. " +
 				"The log tells more under " + c.id + "."
 		}
 	}
