@@ -176,14 +176,15 @@ func (a *Agent) tellUnassigned() {
 	a.condition("unassigned", sentences...)
 }
 
-// present lists the guests of the host for the report. Until the agent follows assignments it does not know which of
-// them they name, and reports all as named. a.mu is held.
+// present lists the guests of the host for the report. Before the first assignments the agent does not know which of them they name, and
+// reports none as named: compute must not believe for a moment that it may give back what a guest holds that it knows to be elsewhere. a.mu is
+// held.
 func (a *Agent) present() []host.Present {
-	unassigned := a.unassigned()
+	unassigned, known := a.unassigned(), a.line.heard || a.behind != ""
 	var list []host.Present
 	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
 		g := a.guests[id]
-		list = append(list, host.Present{ID: id, Server: g.Server, Assigned: !slices.Contains(unassigned, id)})
+		list = append(list, host.Present{ID: id, Server: g.Server, Assigned: known && !slices.Contains(unassigned, id)})
 	}
 	return list
 }

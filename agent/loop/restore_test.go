@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -78,6 +79,32 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		if got := w.office.guest("s2").Parts; len(got) != 1 || got[0].Node != 0 {
 			t.Errorf("s2 has %+v, s1 %+v", got, was)
 		}
+		must(t, stop())
+	})
+}
+
+// Before an agent that was restarted has read assignments, it reports no guest as named by them.
+func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
+	story(t, "after a restart", func(t *testing.T, w *world) {
+		_, stop := w.begin()
+		s1 := w.want("s1", name1)
+		w.office.assign(s1)
+		w.untilPhase(host.Running, "s1")
+		reports := func(present ...host.Present) {
+			t.Helper()
+			w.until(fmt.Sprintf("reported: %+v", present), func() bool {
+				w.office.mu.Lock()
+				defer w.office.mu.Unlock()
+				return slices.Equal(w.office.report.Guests, present)
+			})
+		}
+		reports(host.Present{ID: "s1", Assigned: true})
+		must(t, stop())
+		w.office.silence(true)
+		_, stop = w.begin()
+		reports(host.Present{ID: "s1"})
+		w.office.silence(false)
+		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
 	})
 }

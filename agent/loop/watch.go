@@ -89,6 +89,7 @@ func (a *Agent) hear(l host.Assignments) {
 	a.cleanAll(l.Clean)
 	if poke(a.wake); first {
 		poke(a.look) // shares that guests lack can be judged now
+		a.touch()    // which guests are named is known now
 	}
 }
 

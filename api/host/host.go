@@ -143,7 +143,7 @@ type Position struct {
 type Present struct {
 	ID       string `json:"id"`                 // as the hypervisor knows it: of the server or of a migration
 	Server   string `json:"server,omitempty"`   // UUID that users know; absent: ID
-	Assigned bool   `json:"assigned,omitempty"` // the assignments that the agent follows name it, to be there or to be removed
+	Assigned bool   `json:"assigned,omitempty"` // the assignments that the agent follows name it (Servers, Remove); false before it has read any
 }
 
 // Assignments is one line of the stream: all servers that must be on the host, and all that must be removed from it.
@@ -302,9 +302,10 @@ const (
 	Gone     Phase = "gone"     // the guest and its claims are no more
 )
 
-// Guest is what became of one server on the host. An agent repeats it until compute has answered 204; it may come
-// twice. The claim of a server that is not, or no longer, assigned to the host is answered with 409, and then no guest
-// may be built: of a server that no agent has spoken for, compute gives everything back as soon as it is deleted.
+// Guest is what became of one server on the host. An agent repeats it until compute has answered 204; it may come twice. The claim
+// of a server that is not, or no longer, assigned to the host is answered with 409, and then no guest may be built: of a server that
+// no agent has spoken for, compute gives everything back as soon as it is deleted. A claim is
+// answered with 409, and may be repeated, while another host has a guest of the server that compute has not placed there.
 //
 // Words may overtake each other on their way. Compute takes those of one agent about one server in the order of their
 // numbers: one that is older than what it has heard changes nothing, and is answered with 409 and the header
