@@ -74,7 +74,7 @@ func hears(s Server, g said, now time.Time) Server {
 	}
 	s.Left = slices.Clone(s.Left)
 	switch {
-	case g.phase == "gone" || g.phase == "failed":
+	case g.phase == "gone": // not failed: the guest may have failed to leave. The agent is told to remove it and says when it is gone
 		s.Left[i].Gone = true
 		s = mark(s, now, "nothing of what it left is on "+g.host+" any more")
 	case g.as == s.Left[i].Consumer: // its agent knows it by the new id
@@ -95,6 +95,7 @@ func ownGuest(s Server, g said, now time.Time) Server {
 	case "refused":
 		return refuse(s, g, now)
 	}
+	s = countBuilds(s, g)
 	switch s.State {
 	case Receiving, Crossing:
 		s = hear(s, g, now)
@@ -115,6 +116,18 @@ func ownGuest(s Server, g said, now time.Time) Server {
 		}
 	}
 	return s // else it is not in the assignments, or not any more: late
+}
+
+// countBuilds takes note that a guest has been rebuilt more often than the record knows, as when the record is from a backup. A rebuild that is
+// asked for now is then one more: its agent builds no guest again as it was.
+func countBuilds(s Server, g said) Server {
+	if g.build <= s.Builds {
+		return s
+	}
+	if s.Builds = g.build; s.Doing == Rebuilding {
+		s.Builds++
+	}
+	return s
 }
 
 // refuse gives up what was to be done to a guest, because its hypervisor will not do it: what the guest does is from now on what it shall do.
@@ -239,7 +252,9 @@ func sourceGuest(s Server, g said, now time.Time) Server {
 	case "claimed", "running", "stopped":
 		m := s.change()
 		m.From.Devices, m.From.Cells, m.From.Heard = slices.Clone(g.devices), slices.Clone(g.parts), true
-		m.Down = m.Down || g.phase == "stopped"
+		if g.phase != "claimed" { // it may have stopped for something that was asked before, and run again
+			m.Down = g.phase == "stopped"
+		}
 		if !m.Keyed && g.phase != "claimed" { // should nothing come of the move, this is what it is
 			s.Stopped = g.phase == "stopped"
 		}

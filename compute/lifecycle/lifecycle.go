@@ -185,8 +185,8 @@ func claimed(s Server, now time.Time) Server {
 	case m.Kind == LiveMoving && !m.From.Gone:
 		s.State = Receiving
 		return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to receive the guest", s.Host))
-	case (m.Kind == Resizing || m.Kind == Migrating) && !m.From.Gone && !m.Down:
-		s.State, m.Halted = Halting, true
+	case (m.Kind == Resizing || m.Kind == Migrating) && !m.From.Gone && !(m.Down && (m.Halted || s.Power == Off)):
+		s.State, m.Halted, m.Down = Halting, true, false
 		return mark(s, now, fmt.Sprintf("claimed on %s; the guest on %s is to stop", s.Host, m.From.Host))
 	}
 	return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to build the guest", s.Host))
