@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,9 +72,10 @@ func TestTouch(t *testing.T) {
 // TestWriteCheck: one write is under way at a time; who asks hears within the time that he has, and later how it ended.
 func TestWriteCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, end := 0, make(chan error)
+		var began atomic.Int32
+		end := make(chan error)
 		c := NewWriteCheck(func(ctx context.Context) error {
-			began++
+			began.Add(1)
 			select {
 			case err := <-end:
 				return err
@@ -90,8 +92,8 @@ func TestWriteCheck(t *testing.T) {
 		for range 3 {
 			wantText("none ends in time")
 		}
-		if began != 1 {
-			t.Errorf("%d writes were begun", began)
+		if n := began.Load(); n != 1 {
+			t.Errorf("%d writes were begun", n)
 		}
 		go func() { end <- nil }()
 		if err := c.Check(2 * time.Second); err != nil {
