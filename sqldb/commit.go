@@ -87,12 +87,13 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 func (j *job) run(ctx context.Context, fn func(*Tx) error) error {
 	wait, cancel := Patient(ctx)
 	defer cancel()
+	var failed error
 	select {
 	case mine := <-j.turn:
 		if mine.err != nil {
 			return mine.err
 		}
-		j.borrow(mine.tx, fn)
+		failed = j.borrow(mine.tx, fn)
 	case <-wait.Done():
 		go j.decline()
 		return fault.New(fault.Unavailable, "sqldb.Write", "%w; nothing was changed", cmp.Or(context.Cause(ctx), wait.Err()))
@@ -106,8 +107,11 @@ func (j *job) run(ctx context.Context, fn func(*Tx) error) error {
 	case err := <-j.done: // at the last moment
 		return err
 	default:
-		return unknownOutcome("COMMIT has not ended in time", cmp.Or(context.Cause(ctx), wait.Err()))
 	}
+	if failed != nil { // then it is undone, whatever becomes of the batch
+		return failed
+	}
+	return unknownOutcome("COMMIT has not ended in time", cmp.Or(context.Cause(ctx), wait.Err()))
 }
 
 // decline gives the turn back unused once it comes.
@@ -117,11 +121,12 @@ func (j *job) decline() {
 	}
 }
 
-// borrow runs fn and gives the transaction back in any case, also when fn panics.
-func (j *job) borrow(tx *Tx, fn func(*Tx) error) {
-	err := errExited
+// borrow runs fn, returns its error and gives the transaction back in any case, also when fn panics.
+func (j *job) borrow(tx *Tx, fn func(*Tx) error) (err error) {
+	err = errExited
 	defer func() { j.back <- err }()
 	err = fn(tx)
+	return err
 }
 
 // run serves batches until close.

@@ -1,6 +1,8 @@
 package sqldb
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
@@ -21,6 +23,7 @@ type guard struct {
 	path           string        // of the database
 	opening        datafile.File // the database before it was opened
 	main, wal, shm datafile.File
+	home           datafile.File // main by the path that its links lead to: wal and shm are beside it
 
 	once  sync.Once
 	found chan struct{} // closed when a file is lost, after first is set
@@ -43,7 +46,8 @@ func newGuard(path string) *guard {
 	return g
 }
 
-// learn notes which files are the database's. Its writing connection is open and has read, so all of them are there.
+// learn notes which files are the database's. Its writing connection is open and has read, so all of them are there;
+// where the file system does not let SQLite have a log, there is only the database's own.
 func (g *guard) learn() error {
 	real, err := filepath.EvalSymlinks(g.path) // SQLite puts the other files beside the file that a link leads to
 	if err != nil {
@@ -52,8 +56,9 @@ func (g *guard) learn() error {
 	for _, f := range []struct {
 		path string
 		file *datafile.File
-	}{{g.path, &g.main}, {real + "-wal", &g.wal}, {real + "-shm", &g.shm}} {
-		if *f.file, err = datafile.At(f.path); err != nil {
+	}{{g.path, &g.main}, {real, &g.home}, {real + "-wal", &g.wal}, {real + "-shm", &g.shm}} {
+		*f.file, err = datafile.At(f.path)
+		if err != nil && (f.file == &g.main || f.file == &g.home || !errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
 	}

@@ -185,3 +185,27 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 	wantNames(t, other, "kept")
 }
+
+// A database behind a symbolic link: its other files lie beside the file itself. Leading the link elsewhere is a loss.
+func TestFileBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	link, path := filepath.Join(dir, "link.db"), filepath.Join(dir, "elsewhere", "real.db")
+	must(t, os.Mkdir(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, nil, 0o644))
+	must(t, os.Symlink(path, link))
+	db := open(t, "sqlite:///"+link)
+	must(t, db.Write(t.Context(), inserting("kept")))
+	if got := strings.Join(db.Narrowed, " "); got != path {
+		t.Errorf("narrowed: %q", got)
+	}
+	if _, err := os.Stat(path + "-wal"); err != nil {
+		t.Error(err)
+	}
+	must(t, os.Remove(link))
+	must(t, os.Symlink(filepath.Join(dir, "nowhere"), link))
+	wantLoss(t, db, link+" was deleted or moved", "rename it to "+link)
+	again, err := Open(t.Context(), "sqlite:///"+path) // it is whole where it was
+	must(t, err)
+	defer again.Close()
+	wantNames(t, again, "kept")
+}

@@ -158,7 +158,11 @@ func prepareFiles(path string) (narrowed []string, err error) {
 	if err := createPrivate(path); !errors.Is(err, fs.ErrExist) {
 		return nil, nil // it is new; or it cannot be made, and SQLite says why
 	}
-	for _, file := range []string{path, path + "-wal", path + "-shm"} {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, nil // a link that leads nowhere: likewise
+	}
+	for _, file := range []string{real, real + "-wal", real + "-shm"} {
 		if _, err := os.Stat(file); err != nil {
 			continue
 		}

@@ -35,16 +35,18 @@ func (db *DB) rescue() error {
 	if err != nil {
 		return g.explain(datafile.Missing, "", err)
 	}
-	own := g.setAside(state == datafile.Same, now)
+	home, err := g.home.State()
+	if err != nil {
+		home = datafile.Missing
+	}
+	own := g.setAside(home == datafile.Same, now)
 	conn, err := db.writer.pool.Conn(ctx)
 	if err != nil {
 		return g.explain(state, "", err)
 	}
 	defer conn.Close()
-	if state == datafile.Same {
-		if err := checkpoint(ctx, conn); err == nil {
-			return g.explainWritten()
-		}
+	if home == datafile.Same && checkpoint(ctx, conn) == nil && state == datafile.Same {
+		return g.explainWritten()
 	}
 	saved := g.path + savedMark + now
 	if err := saveCopy(ctx, conn, saved); err != nil {
@@ -56,9 +58,9 @@ func (db *DB) rescue() error {
 	return g.explain(state, saved, nil)
 }
 
-// setAside renames a -wal or -shm that does not belong to the file at the database's path: SQLite would apply it to
-// that file and destroy it. ours says that the file at the path is this database's. It returns the new paths of this
-// database's own files.
+// setAside renames a -wal or -shm that does not belong to the file beside it: SQLite would apply it to that file and
+// destroy it. ours says that the file beside it is this database's. It returns the new paths of this database's own
+// files.
 func (g *guard) setAside(ours bool, now string) (own []string) {
 	for _, f := range []datafile.File{g.wal, g.shm} { // in this order: without its log an index does no harm
 		state, err := f.State()

@@ -223,7 +223,7 @@ func TestMemoryOutlivesItsTransactions(t *testing.T) {
 			<-ctx.Done()
 			return tx.QueryRow(ctx, "SELECT 1").Scan(new(int))
 		})
-		if !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		if !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.DeadlineExceeded) || IsUnknown(err) {
 			t.Errorf("%v", err)
 		}
 		cancel()

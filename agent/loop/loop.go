@@ -235,7 +235,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.log.Warn("hypervisor start failed", "error", err)
 		}
 	}
-	ctx, unwatch := watched(ctx, j)
+	ctx, unwatch := a.watched(ctx, j)
 	defer unwatch()
 	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
 	for _, step := range []func(context.Context) error{a.writeStart, a.admit, a.start, a.firstReport} {
@@ -254,11 +254,14 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 // watched returns a context that also ends when the journal is lost; unwatch ends the watch of its files.
-func watched(ctx context.Context, j *journal.Journal) (watching context.Context, unwatch func()) {
+func (a *Agent) watched(ctx context.Context, j *journal.Journal) (watching context.Context, unwatch func()) {
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		j.Watch(watching)
+		if err := j.Loss(); err != nil {
+			a.log.Error("journal lost", "error", err)
+		}
 		cancel()
 	})
 	return watching, func() {
