@@ -64,7 +64,7 @@ func (s *guideSite) placementIsOlder() {
 	s.saying("cmp2", "server moved ("+moved.ID+") lacks")
 	s.providersOf("cmp2")
 	for _, left := range []compute.Server{moved, deleted} {
-		s.saying("cmp1", "consumer "+left.ID+" has")
+		s.saying("cmp1", left.ID+" has")
 		s.run("services", deleteAllocation, "CONSUMER="+left.ID)
 	}
 	for _, host := range []string{"cmp1", "cmp2"} {
@@ -127,7 +127,7 @@ func (s *guideSite) computeIsOlder() {
 	s.shows(shown[to], moved, "stays as it is, and a condition names it")
 	s.shows(shown[from], moved, "is not built, because its allocation is not here")
 	s.saying(*created.Host, "berth agent destroy "+created.ID)
-	s.saying(*created.Host, "consumer "+created.ID+" has")
+	s.saying(*created.Host, created.ID+" has")
 	s.saying(to, "berth agent destroy "+moved.ID)
 	s.until(deleted, "ERROR")
 	eventually(t, "the stopped one is started", func() (bool, error) { return maps.Equal(s.guestsOf(stopped), runs), nil })
@@ -245,7 +245,7 @@ func (s *guideSite) computeIsLost() {
 	s.run("cmp1", adopt)
 	for _, one := range []compute.Server{stays, far} {
 		s.saying(*one.Host, "berth agent destroy "+one.ID)
-		s.saying(*one.Host, "consumer "+one.ID+" has")
+		s.saying(*one.Host, one.ID+" has")
 	}
 	s.active(s.serverOn("cmp1", "new1", "a-vf:1"), s.serverOn("cmp2", "new2", "a-vf:1"))
 	s.same("guests", guests, s.guestsOf(stays, far))
