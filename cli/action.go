@@ -183,6 +183,9 @@ func (c *ServerEvacuateCmd) Run(g *Globals) error {
 	if c.From != "" {
 		ctx, cancel := g.context()
 		defer cancel()
+		if _, err := g.report(ctx, c.From); err != nil {
+			return err
+		}
 		list, err := g.compute().Servers(ctx, compute.ListServers{Host: c.From, AllProjects: true})
 		if err != nil {
 			return err

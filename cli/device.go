@@ -37,7 +37,7 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 	const op = "cli.device.clean"
 	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
 	defer cancel()
-	before, err := c.look(ctx, g)
+	before, err := g.report(ctx, c.Host)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 		return err
 	}
 	for {
-		h, err := c.look(ctx, g)
+		h, err := g.report(ctx, c.Host)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -82,6 +82,11 @@ type DeviceListCmd struct {
 func (c *DeviceListCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
+	if c.Host != "" {
+		if _, err := g.report(ctx, c.Host); err != nil {
+			return err
+		}
+	}
 	all, err := g.hosts().Devices(ctx)
 	if err != nil {
 		return err
@@ -97,19 +102,6 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 			d.ResourceClass, numaText(d.NUMANode), stateText(d), dash(d.Holder)})
 	}
 	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder"}, rows)
-}
-
-// look reads the host's report.
-func (c *DeviceCleanCmd) look(ctx context.Context, g *Globals) (host.Report, error) {
-	list, err := g.hosts().Hosts(ctx)
-	if err != nil {
-		return host.Report{}, err
-	}
-	i := slices.IndexFunc(list, func(h host.Report) bool { return h.Host == c.Host })
-	if i < 0 {
-		return host.Report{}, fault.New(fault.NotFound, "cli.device.clean", "no host %s has reported; `berth host list` lists them", c.Host)
-	}
-	return list[i], nil
 }
 
 // stateText is a device's state, and whether it must be cleaned first.
@@ -135,6 +127,9 @@ type DeviceShowCmd struct {
 func (c *DeviceShowCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
+	if _, err := g.report(ctx, c.Host); err != nil {
+		return err
+	}
 	all, err := g.hosts().Devices(ctx)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
@@ -18,11 +17,12 @@ func TestHostDown(t *testing.T) {
 		force   bool
 		refused bool
 	}{
-		"heard a moment ago":                 {report: host.Report{Host: "cmp1", Seen: time.Now().Add(-20 * time.Second)}, refused: true},
-		"heard a moment ago, with force":     {report: host.Report{Host: "cmp1", Seen: time.Now().Add(-20 * time.Second)}, force: true},
-		"silent":                             {report: host.Report{Host: "cmp1", Seen: time.Now().Add(-hostSilence - time.Second)}},
-		"said to be dead already":            {report: host.Report{Host: "cmp1", Seen: time.Now(), Dead: true}},
-		"another one was heard a moment ago": {report: host.Report{Host: "cmp2", Seen: time.Now()}},
+		"heard a moment ago":                 {report: host.Report{Host: "cmp1", Quiet: 20}, refused: true},
+		"heard a moment ago, with force":     {report: host.Report{Host: "cmp1", Quiet: 20}, force: true},
+		"silent":                             {report: host.Report{Host: "cmp1", Quiet: hostSilence.Seconds() + 1}},
+		"connected, without a report":        {report: host.Report{Host: "cmp1", Quiet: 600, Connected: true}, refused: true},
+		"said to be dead already":            {report: host.Report{Host: "cmp1", Quiet: 20, Dead: true}},
+		"another one was heard a moment ago": {report: host.Report{Host: "cmp2", Quiet: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			down := 0

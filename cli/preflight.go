@@ -38,7 +38,7 @@ const hostSilence = 3 * time.Minute
 // AskPreflight asks compute and Placement. aliases are compute's; cloud are findings that others have made, and count.
 func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Aliases, cloud []string) (Preflight, error) {
 	out := Preflight{Hosts: []PreflightHost{}, Cloud: append([]string{}, cloud...)}
-	hosts, err := g.hosts().Hosts(ctx)
+	hosts, differ, err := compareHosts(ctx, g)
 	if err != nil {
 		return out, err
 	}
@@ -66,6 +66,7 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 		if ago := now.Sub(h.Seen); ago > hostSilence {
 			one.Stops = append(one.Stops, fmt.Sprintf("its agent is silent for %s; start it, or say that the host is dead (`berth host down %s`)", ago.Round(time.Second), h.Host))
 		}
+		one.Stops = append(one.Stops, differ[h.Host]...)
 		if !h.InPlace {
 			one.Stops = append(one.Stops, families(h.Devices)...)
 			one.Stops = append(one.Stops, "its devices are not in Placement; set [pci] report_in_placement = true there and restart its agent (`berth agent preflight` says beforehand what would happen)")
@@ -78,6 +79,34 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 		out.Hosts = append(out.Hosts, one)
 	}
 	return out, nil
+}
+
+// compareHosts has compute compare its records of each host that is not dead with Placement. It returns the conditions
+// that follow from this by host, and the reports of all hosts without these conditions.
+func compareHosts(ctx context.Context, g *Globals) (hosts []host.Report, differ map[string][]string, err error) {
+	if hosts, err = g.hosts().Hosts(ctx); err != nil {
+		return nil, nil, err
+	}
+	differ = map[string][]string{}
+	for _, h := range hosts {
+		if h.Dead {
+			continue
+		}
+		found, err := g.hosts().Allocations(ctx, h.Host)
+		if err != nil {
+			return nil, nil, err
+		}
+		differ[h.Host] = found.Conditions
+	}
+	if hosts, err = g.hosts().Hosts(ctx); err != nil { // now with the conditions of these comparisons
+		return nil, nil, err
+	}
+	for i, h := range hosts {
+		hosts[i].Conditions = slices.DeleteFunc(h.Conditions, func(text string) bool {
+			return slices.Contains(differ[h.Host], text)
+		})
+	}
+	return hosts, differ, nil
 }
 
 // moves says whether a server is between two hosts.

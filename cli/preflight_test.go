@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +19,13 @@ const rootID, pfID = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222
 // cloudOf answers as compute and Placement of one host; used is what Placement has of server s1 on the PF's provider.
 func cloudOf(t *testing.T, h host.Report, status string, used int, more ...host.Report) *Globals {
 	t.Helper()
+	compared := slices.DeleteFunc(slices.Clone(h.Conditions),
+		func(text string) bool { return !strings.HasPrefix(text, "compared: ") })
 	answers := map[string]any{
-		"/berth/v1/hosts":      map[string]any{"hosts": append([]host.Report{h}, more...)},
-		"/v2.1/servers/detail": map[string]any{"servers": []map[string]any{{"id": "s1", "name": "web", "status": status}}},
+		"/berth/v1/hosts":                  map[string]any{"hosts": append([]host.Report{h}, more...)},
+		"/berth/v1/hosts/cmp0/allocations": host.Allocations{Host: "cmp0"},
+		"/berth/v1/hosts/cmp1/allocations": host.Allocations{Host: "cmp1", Conditions: compared},
+		"/v2.1/servers/detail":             map[string]any{"servers": []map[string]any{{"id": "s1", "name": "web", "status": status}}},
 		"/resource_providers": map[string]any{"resource_providers": []map[string]any{
 			{"uuid": rootID, "name": "cmp1", "root_provider_uuid": rootID},
 			{"uuid": pfID, "name": "cmp1_0000:81:00.0", "parent_provider_uuid": rootID, "root_provider_uuid": rootID}}},
@@ -74,13 +79,16 @@ func TestPreflight(t *testing.T) {
 		dead    bool
 		cloud   []string
 		alias   string
+		differs string // what a comparison with Placement finds: a condition too
 		want    string // "" when the cloud is ready
 	}{
-		"ready":            {reports: true, devices: counted("s1"), used: 1},
-		"no report":        {devices: []host.Device{vf(1, "")}, want: "set [pci] report_in_placement = true there"},
-		"both, free":       {devices: []host.Device{pf, vf(1, "")}, want: "the PF 0000:81:00.0 and 1 of its VFs: nobody holds any of them, so keep either"},
-		"both, PF held":    {devices: []host.Device{heldPF, vf(1, "")}, want: "server s1 holds the PF, so take the VFs out"},
-		"both, VF held":    {devices: []host.Device{pf, vf(1, "s1"), vf(2, "")}, want: "servers hold 0000:81:00.1, so take the PF out"},
+		"ready":         {reports: true, devices: counted("s1"), used: 1},
+		"no report":     {devices: []host.Device{vf(1, "")}, want: "set [pci] report_in_placement = true there"},
+		"both, free":    {devices: []host.Device{pf, vf(1, "")}, want: "the PF 0000:81:00.0 and 1 of its VFs: nobody holds any of them, so keep either"},
+		"both, PF held": {devices: []host.Device{heldPF, vf(1, "")}, want: "server s1 holds the PF, so take the VFs out"},
+		"both, VF held": {devices: []host.Device{pf, vf(1, "s1"), vf(2, "")}, want: "servers hold 0000:81:00.1, so take the PF out"},
+		"compared": {reports: true, devices: counted("s1"), used: 1,
+			differs: "compared: server web lacks VCPU:1", want: "compared: server web lacks VCPU:1"},
 		"silent":           {reports: true, devices: counted("s1"), used: 1, silent: 4 * time.Minute, want: "its agent is silent for 4m0s"},
 		"dead":             {dead: true, devices: []host.Device{pf, vf(1, "")}, silent: time.Hour, want: "no agent reports"},
 		"moving":           {reports: true, devices: counted("s1"), used: 1, status: "VERIFY_RESIZE", want: "server web (s1) is moving, it is VERIFY_RESIZE"},
@@ -97,7 +105,12 @@ func TestPreflight(t *testing.T) {
 			if status == "" {
 				status = "ACTIVE"
 			}
-			g := cloudOf(t, host.Report{Host: "cmp1", Provider: rootID, InPlace: c.reports, Dead: c.dead, Devices: c.devices, Seen: now.Add(-c.silent), Conditions: []string{"a remark"}}, status, c.used)
+			conditions := []string{"a remark"}
+			if c.differs != "" {
+				conditions = append(conditions, c.differs)
+			}
+			g := cloudOf(t, host.Report{Host: "cmp1", Provider: rootID, InPlace: c.reports, Dead: c.dead, Devices: c.devices, Seen: now.Add(-c.silent), Conditions: conditions}, status, c.used)
+
 			aliases := pci.Aliases{}
 			if c.alias != "" {
 				if err := aliases.Add(c.alias, true); err != nil {
@@ -114,7 +127,7 @@ func TestPreflight(t *testing.T) {
 			if p.Ready != (c.want == "") || (err == nil) != p.Ready || !strings.Contains(b.String(), c.want) || !strings.Contains(b.String(), "a remark") {
 				t.Errorf("ready %v, fault %v, want %q in\n%s", p.Ready, err, c.want, b.String())
 			}
-			if stops := len(p.Cloud) + len(p.Hosts[0].Stops); (stops == 0) != (c.want == "") {
+			if stops := len(p.Cloud) + len(p.Hosts[0].Stops); (stops == 0) != (c.want == "") || len(p.Hosts[0].Notes) != 1 {
 				t.Errorf("%d reasons: %+v", stops, p)
 			}
 		})

@@ -133,14 +133,11 @@ func joined(required, forbidden []resource.Trait) string {
 }
 
 // Nearest is the known word that a mistyped one is meant to be: at most two letters away. Nothing when none is near.
-func Nearest(word string, known []string) (best string) {
-	nearest := 3
-	for _, k := range known {
-		if d := distance(strings.ToLower(word), k); d < nearest {
-			best, nearest = k, d
-		}
+func Nearest(word string, known []string) string {
+	if near := fault.Similar(word, known, 2); len(near) > 0 {
+		return near[0]
 	}
-	return best
+	return ""
 }
 
 // suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when none is near.
@@ -153,28 +150,4 @@ func suggest(word string, known []string) string {
 	}
 	const most = 15
 	return "there are " + strings.Join(known[:min(len(known), most)], ", ")
-}
-
-// distance counts the letters to insert, delete or replace between two words (Levenshtein), words longer than 64 being far.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

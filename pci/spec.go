@@ -122,6 +122,11 @@ func (r *Rule) readAddress(o object) (err error) {
 	if r.Devname != "" && r.Address != (Pattern{}) {
 		return refuse("device_spec has devname %q and address %s; keep the address, interface names change", r.Devname, r.Address)
 	}
+	if r.Devname != "" && o.nonEmpty("address") { // Nova rejects this too: what counts is that an address is written
+		return refuse("device_spec has devname %q beside address %s; keep one of them: an address of wildcards says "+
+			"nothing, so leave it out, or write the card's address in place of the devname",
+			r.Devname, clip(string(o.values["address"])))
+	}
 	return nil
 }
 

@@ -97,6 +97,16 @@ func (o object) text(key, example string) (string, error) {
 	return strings.TrimSpace(*s), nil
 }
 
+// nonEmpty says whether there is a value under a key that is not null, "" or {}.
+func (o object) nonEmpty(key string) bool {
+	raw, there := o.values[key]
+	if !there || string(raw) == "null" || string(raw) == `""` {
+		return false
+	}
+	var fields map[string]json.RawMessage
+	return json.Unmarshal(raw, &fields) != nil || len(fields) > 0
+}
+
 // flag is the boolean under a key, written as a JSON boolean or as one of Nova's words.
 func (o object) flag(key string) (Flag, error) {
 	raw, there := o.values[key]

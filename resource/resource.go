@@ -126,6 +126,17 @@ type Allocation map[ProviderID]Amounts
 // Equal compares two allocations; a provider with no amounts counts as absent.
 func (a Allocation) Equal(b Allocation) bool { return a.covers(b) && b.covers(a) }
 
+// Sum adds up the amounts of all providers.
+func (a Allocation) Sum() Amounts {
+	sum := Amounts{}
+	for _, amounts := range a {
+		for class, n := range amounts {
+			sum[class] += n
+		}
+	}
+	return sum
+}
+
 func (a Allocation) covers(b Allocation) bool {
 	for id, amounts := range b {
 		if len(amounts) > 0 && !maps.Equal(amounts, a[id]) {

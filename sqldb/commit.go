@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,11 +19,12 @@ const maxBatch = 128
 // own goroutine (so its panics stay its own) and gives the transaction back. When nobody waits,
 // or after maxBatch, the writer commits, and only then does each caller of the batch hear how it ended.
 type writer struct {
-	pool *sql.DB
-	jobs chan *job     // unbuffered: who cannot be served may still walk away
-	quit chan struct{} // closed by close
-	once sync.Once
-	gone sync.WaitGroup // the goroutine
+	pool  *sql.DB
+	guard *guard        // of the database's files; nil: it has none
+	jobs  chan *job     // unbuffered: who cannot be served may still walk away
+	quit  chan struct{} // closed by close
+	once  sync.Once
+	gone  sync.WaitGroup // the goroutine
 }
 
 // job is one caller of write, seen from the writer. Each channel carries at most one value.
@@ -44,8 +46,8 @@ func newJob() *job {
 	return &job{turn: make(chan turn, 1), back: make(chan error, 1), done: make(chan error, 1)}
 }
 
-func newWriter(pool *sql.DB) *writer {
-	w := &writer{pool: pool, jobs: make(chan *job), quit: make(chan struct{})}
+func newWriter(pool *sql.DB, g *guard) *writer {
+	w := &writer{pool: pool, guard: g, jobs: make(chan *job), quit: make(chan struct{})}
 	w.gone.Go(w.run)
 	return w
 }
@@ -65,29 +67,66 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	}
 	select {
 	case w.jobs <- j:
+		return j.run(ctx, fn)
+	default: // others write, or the caller itself does
+	}
+	if within(runsBatched) {
+		return nested("sqldb.Write")
+	}
+	select {
+	case w.jobs <- j:
 	case <-ctx.Done():
 		return fault.Wrap(fault.Unavailable, "sqldb.Write", context.Cause(ctx))
 	case <-w.quit:
 		return fault.New(fault.Unavailable, "sqldb.Write", "the database is closed")
 	}
-	return j.run(fn)
+	return j.run(ctx, fn)
 }
 
-// run waits for the turn, runs fn and waits for the batch to end.
-func (j *job) run(fn func(*Tx) error) error {
-	mine := <-j.turn
-	if mine.err != nil {
-		return mine.err
+// run waits for the turn, runs fn and waits for the batch to end, but not longer than the deadline of ctx.
+func (j *job) run(ctx context.Context, fn func(*Tx) error) error {
+	wait, cancel := Patient(ctx)
+	defer cancel()
+	var failed error
+	select {
+	case mine := <-j.turn:
+		if mine.err != nil {
+			return mine.err
+		}
+		failed = j.borrow(mine.tx, fn)
+	case <-wait.Done():
+		go j.decline()
+		return fault.New(fault.Unavailable, "sqldb.Write", "%w; nothing was changed", cmp.Or(context.Cause(ctx), wait.Err()))
 	}
-	j.borrow(mine.tx, fn)
-	return <-j.done
+	select {
+	case err := <-j.done:
+		return err
+	case <-wait.Done():
+	}
+	select {
+	case err := <-j.done: // at the last moment
+		return err
+	default:
+	}
+	if failed != nil { // then it is undone, whatever becomes of the batch
+		return failed
+	}
+	return unknownOutcome("COMMIT has not ended in time", cmp.Or(context.Cause(ctx), wait.Err()))
 }
 
-// borrow runs fn and gives the transaction back in any case, also when fn panics.
-func (j *job) borrow(tx *Tx, fn func(*Tx) error) {
-	err := errExited
+// decline gives the turn back unused once it comes.
+func (j *job) decline() {
+	if mine := <-j.turn; mine.err == nil {
+		j.back <- errExited
+	}
+}
+
+// borrow runs fn, returns its error and gives the transaction back in any case, also when fn panics.
+func (j *job) borrow(tx *Tx, fn func(*Tx) error) (err error) {
+	err = errExited
 	defer func() { j.back <- err }()
 	err = fn(tx)
+	return err
 }
 
 // run serves batches until close.
@@ -104,6 +143,10 @@ func (w *writer) run() {
 
 // batch runs first and whoever waits behind it in one transaction.
 func (w *writer) batch(first *job) {
+	if err := w.guard.check(); err != nil {
+		first.turn <- turn{err: err}
+		return
+	}
 	ctx := context.Background()
 	conn, err := w.pool.Conn(ctx)
 	if err == nil {
@@ -129,11 +172,20 @@ func (w *writer) batch(first *job) {
 			fine = append(fine, j)
 		}
 	}
-	if _, err = conn.ExecContext(ctx, "COMMIT"); err != nil {
+	answer(fine, w.commit(ctx, conn))
+}
+
+// commit ends the transaction of a batch. When a file of the database was lost meanwhile, it is unknown which file has
+// the change.
+func (w *writer) commit(ctx context.Context, conn *sql.Conn) error {
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		w.undo(ctx, conn)
-		err = fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
 	}
-	answer(fine, err)
+	if err := w.guard.check(); err != nil {
+		return unknownOutcome("the database's file was lost during COMMIT", err)
+	}
+	return nil
 }
 
 // next takes a waiting job into a batch that has served some already, nil when nobody waits or the batch is full.

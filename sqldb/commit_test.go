@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -31,7 +32,7 @@ func queue(w *writer, fns ...func(*Tx) error) (heard []error, wait func()) {
 					heard[i] = fmt.Errorf("panic: %v", recovered)
 				}
 			}()
-			heard[i] = j.run(fn)
+			heard[i] = j.run(context.Background(), fn)
 		})
 	}
 	return heard, all.Wait
@@ -264,4 +265,32 @@ func TestClose(t *testing.T) {
 	must(t, err)
 	defer again.Close()
 	wantNames(t, again, "last")
+}
+
+// TestNested: a write inside a write would wait for itself. It is refused at once, and the outer one goes on. In
+// memory, where all share one connection, the same is true of a read inside a write and the other way round.
+func TestNested(t *testing.T) {
+	ctx := t.Context()
+	read := func(db *DB) error { return db.Read(ctx, func(*Tx) error { return nil }) }
+	write := func(db *DB) error { return db.Write(ctx, inserting("inner")) }
+	refused := func(db *DB, inner func(*DB) error) func(*Tx) error {
+		return func(tx *Tx) error {
+			if err := inner(db); !fault.Is(err, fault.Internal) || !strings.Contains(fault.TextOf(err),
+				"would wait for itself") {
+				t.Errorf("%v", err)
+			}
+			return nil
+		}
+	}
+	file, memory := open(t, fileURL(t)), open(t, "sqlite://")
+	must(t, file.Write(ctx, refused(file, write)))
+	must(t, file.Write(ctx, func(*Tx) error { return read(file) }))
+	must(t, file.Read(ctx, func(*Tx) error { return write(file) }))
+	wantNames(t, file, "inner")
+	must(t, memory.Write(ctx, refused(memory, write)))
+	must(t, memory.Write(ctx, refused(memory, read)))
+	must(t, memory.Read(ctx, refused(memory, read)))
+	must(t, memory.Read(ctx, refused(memory, write)))
+	must(t, memory.Write(ctx, inserting("outer")))
+	wantNames(t, memory, "outer")
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"syscall"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -120,7 +122,7 @@ func undoesAll(err error) bool {
 // (v5.12, Exec by the simple protocol): so pgconn.SafeToRetry is not asked.
 func lost(err error) bool {
 	for _, sign := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, pgconn.ErrConnClosed, io.EOF, io.ErrUnexpectedEOF,
-		net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
+		net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, os.ErrDeadlineExceeded} {
 		if errors.Is(err, sign) {
 			return true
 		}
@@ -142,37 +144,21 @@ func answered(err error) bool {
 
 // remedy is what to do about an error that no second attempt mends, or nothing.
 func remedy(err error) string {
-	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		switch e.Number {
-		case 1044, 1142, 1143, 1227: // ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR
-			return rights
-		case 1290, 1836: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE
-			return "the database server takes no writes now; give Berth one that does"
-		case 1021, 1041, 1114: // ER_DISK_FULL, ER_OUT_OF_RESOURCES, ER_RECORD_FILE_FULL
-			return room
-		}
-	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch e.Code {
-		case "42501": // insufficient_privilege
-			return rights
-		case "25006": // read_only_sql_transaction
-			return "the database server takes no writes now; give Berth one that does"
-		case "53100": // disk_full
-			return room
-		}
-	}
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_FULL:
-			return room
-		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+	_, file := errors.AsType[*sqlite.Error](err)
+	switch trouble(err) {
+	case noRights:
+		return rights
+	case diskFull:
+		return room
+	case readOnly:
+		if file {
 			return "let the user that Berth runs as write the database's file and its directory"
-		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
-		case sqlite3.SQLITE_IOERR:
-			return "look at the disk that the database's file is on, and whether it has room"
 		}
+		return "the database server takes no writes now; give Berth one that does"
+	case damaged:
+		return "the database's file is damaged, or is none of SQLite's: bring it back from a copy, or name another"
+	case diskFails:
+		return "look at the disk that the database's file is on, and whether it has room"
 	}
 	return ""
 }
@@ -213,8 +199,15 @@ func IsExisting(err error) bool {
 	return ok && e.Code == "42P07" // duplicate_table
 }
 
-// halfway reports whether a COMMIT ended in the middle: a Galera node that lost its cluster meanwhile says so.
+// refusedCommit reports whether err says that the server has rolled the transaction back instead of committing it.
+func refusedCommit(err error) bool {
+	return errors.Is(err, pgx.ErrTxCommitRollback) || answered(err) && !lost(err) && !halfway(err)
+}
+
+// halfway reports whether a COMMIT was interrupted at a moment that the server does not name: by the loss of a Galera
+// node's cluster, by KILL or by a time limit for statements.
 func halfway(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && e.Number == 1180 // ER_ERROR_DURING_COMMIT
+	// ER_ERROR_DURING_COMMIT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT
+	return ok && (e.Number == 1180 || e.Number == 1317 || e.Number == 1969)
 }

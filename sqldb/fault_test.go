@@ -4,11 +4,15 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/openberth/berth/fault"
@@ -120,6 +124,8 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{maria(1213), true, false, false},         // deadlock; a lost certification on Galera, also at COMMIT
 		{maria(1180), false, true, false},         // the node lost its cluster while it committed
+		{maria(1317), false, true, false},         // KILL QUERY
+		{maria(1969), false, true, false},         // max_statement_time
 		{maria(1047), false, true, true},          // and after that it takes no more statements
 		{maria(1053), false, true, true},          // shutdown
 		{maria(1062), false, false, false},        // a clear refusal
@@ -129,7 +135,12 @@ func TestOutcomes(t *testing.T) {
 		{mysql.ErrInvalidConn, false, true, true}, // silence
 		{pgconn.ErrConnClosed, false, true, true}, // pgx, after silence
 		{context.Canceled, false, true, false},
-		{driver.ErrBadConn, true, false, true}, // by its contract: COMMIT was not sent
+		{mysql.ErrMalformPkt, false, true, false},
+		{pgx.ErrTxCommitRollback, false, false, false},                             // ROLLBACK was the answer
+		{&net.OpError{Op: "read", Err: syscall.ETIMEDOUT}, false, true, true},      // TCP_USER_TIMEOUT
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false, true, true}, // no answer for longer than a read may take
+		{&net.OpError{Op: "write", Err: syscall.EHOSTUNREACH}, false, true, true},  // some bytes may be sent
+		{driver.ErrBadConn, true, false, true},                                     // by its contract: COMMIT was not sent
 	} {
 		err := committed(c.err)
 		if again(err) != c.again || IsUnknown(err) != c.unknown || lost(c.err) != c.lost {
@@ -166,6 +177,7 @@ func TestBeginFails(t *testing.T) {
 		{1205, 0, true, "its node has left the cluster"}, // while the cluster changes
 		{1205, time.Minute, false, "has not caught up with the others"},
 		{1045, 0, false, "Error 1045"}, // access denied
+		{1047, time.Minute, false, "has not answered for 1m0s"},
 	} {
 		err := begun(&mysql.MySQLError{Number: c.number}, c.took)
 		if !fault.Is(err, fault.Unavailable) || IsUnknown(err) || again(err) != c.again || !strings.Contains(fault.TextOf(err), c.says) {

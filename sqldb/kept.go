@@ -13,7 +13,10 @@ const maxKept = 256
 
 // keeping makes connections to SQLite that keep the statements they have prepared: for a small statement, parsing and planning
 // costs several times what running it does. The drivers of MariaDB and PostgreSQL need no such thing.
-type keeping struct{ driver.Connector }
+type keeping struct {
+	driver.Connector
+	guard *guard // of the database's files
+}
 
 // sqliteConn is what the driver's connections can do.
 type sqliteConn interface {
@@ -32,11 +35,18 @@ type sqliteStmt interface {
 	driver.StmtQueryContext
 }
 
-// Connect opens a connection that keeps its statements.
+// Connect opens a connection that keeps its statements. It fails when the path leads to another file than before:
+// SQLite would apply the log of the old file to the new one.
 func (k keeping) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := k.guard.check(); err != nil {
+		return nil, err
+	}
 	c, err := k.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if err := k.guard.check(); err != nil {
+		return nil, err // c stays open: SQLite applies the log when the last connection to a file is closed
 	}
 	able, ok := c.(sqliteConn)
 	if !ok {

@@ -131,11 +131,12 @@ func (tx *Tx) lockStarters(ctx context.Context, table string) (unlock func() err
 		return nothing, err
 	case MySQL:
 		var got *int
-		if err := tx.QueryRow(ctx, "SELECT GET_LOCK(?, 60)", table).Scan(&got); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT GET_LOCK(?, 50)", table).Scan(&got); err != nil {
 			return nothing, err
 		}
 		if got == nil || *got != 1 {
-			return nothing, fault.New(fault.Unavailable, "sqldb.Migrate", "another process has been changing %s for a minute; start again when it is done", table)
+			return nothing, fault.New(fault.Unavailable, "sqldb.Migrate",
+				"another process has been changing %s for 50 seconds; start again when it is done", table)
 		}
 		return func() error {
 			_, err := tx.Exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", table)

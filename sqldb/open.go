@@ -6,9 +6,13 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -17,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 )
 
@@ -25,7 +30,6 @@ const (
 	idleConns   = 8         // of these, kept open without work
 	connAge     = time.Hour // as oslo.db's connection_recycle_time, below MySQL's wait_timeout
 	readConns   = 8         // SQLite's readers at most
-	dialTimeout = 10 * time.Second
 )
 
 // Open connects to the database that a SQLAlchemy URL names and checks that it answers.
@@ -74,6 +78,8 @@ func (a address) place() string {
 func (a address) closed(err error) error {
 	what := remedy(err)
 	switch {
+	case isBusy(err):
+		return findHolder(a.database).locked("sqldb.Open", a.database, err)
 	case a.dialect == SQLite && what != "":
 		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; %s", a.place(), err, what)
 	case a.dialect == SQLite:
@@ -94,49 +100,113 @@ func (db *DB) openSQLite(ctx context.Context, a address) error {
 	}
 	pragmas := url.Values{"_busy_timeout": {"5000"}, "_foreign_keys": {"0"}, "_error_rc": {"1"}}
 	if a.database == "" || a.database == ":memory:" {
-		pool, err := sqlitePool("file::memory:?"+pragmas.Encode(), 1)
+		pool, err := sqlitePool("file::memory:?"+pragmas.Encode(), 1, nil)
 		if err != nil {
 			return err
 		}
-		db.pool, db.writer = pool, newWriter(pool)
+		db.pool, db.writer = pool, newWriter(pool, nil)
 		return nil
+	}
+	return db.openSQLiteFile(ctx, a, pragmas)
+}
+
+// openSQLiteFile opens a database that is a file, creates it if need be, and guards its files from then on.
+func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values) error {
+	path, err := filepath.Abs(a.database)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "sqldb.Open", err)
+	}
+	if db.Narrowed, err = prepareFiles(path); err != nil {
+		return err
 	}
 	pragmas.Set("_journal_mode", "WAL")
 	pragmas.Set("_synchronous", "FULL")
-	file := "file:" + (&url.URL{Path: a.database}).EscapedPath() + "?"
-	write, err := sqlitePool(file+pragmas.Encode(), 1)
+	pragmas.Set("mode", "rw") // no connection creates a file: one that is missing later was lost
+	file := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
+	g := newGuard(path)
+	write, err := sqlitePool(file+pragmas.Encode(), 1, g)
 	if err != nil {
 		return err
 	}
-	if err := write.PingContext(ctx); err != nil { // first, for it may create the file and turn WAL on
+	// First, for it may turn WAL on; and a read makes it open the log.
+	if err := write.QueryRowContext(ctx, "PRAGMA schema_version").Scan(new(int)); err != nil {
 		write.Close()
 		return a.closed(err)
 	}
-	pragmas.Set("_query_only", "1")
-	read, err := sqlitePool(file+pragmas.Encode(), readConns)
-	if err != nil {
-		write.Close()
-		return err
+	if err := g.learn(); err != nil {
+		return errors.Join(err, write.Close())
 	}
-	db.pool, db.writer = read, newWriter(write)
+	pragmas.Set("_query_only", "1")
+	read, err := sqlitePool(file+pragmas.Encode(), readConns+1, g)
+	if err == nil {
+		db.anchor, err = read.Conn(ctx)
+	}
+	if err != nil {
+		return errors.Join(a.closed(err), write.Close())
+	}
+	db.file, db.pool, db.writer, db.guard = a.database, read, newWriter(write, g), g
+	g.watch(guardInterval, db.rescue)
 	return nil
 }
 
-func sqlitePool(dsn string, conns int) (*sql.DB, error) {
+// prepareFiles creates the file of a database that is new, and takes the rights of other users from the files of one
+// that is there. It returns the paths of those that had some.
+func prepareFiles(path string) (narrowed []string, err error) {
+	if err := checkSaved(path); err != nil {
+		return nil, err
+	}
+	if err := createPrivate(path); !errors.Is(err, fs.ErrExist) {
+		return nil, nil // it is new; or it cannot be made, and SQLite says why
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, nil // a link that leads nowhere: likewise
+	}
+	for _, file := range []string{real, real + "-wal", real + "-shm"} {
+		if _, err := os.Stat(file); err != nil {
+			continue
+		}
+		changed, err := datafile.Narrow(file)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			narrowed = append(narrowed, file)
+		}
+	}
+	return narrowed, nil
+}
+
+func sqlitePool(dsn string, conns int, g *guard) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
 	}
-	pool := sql.OpenDB(keeping{connector})
+	pool := sql.OpenDB(keeping{connector, g})
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
 	return pool, nil
 }
 
-// openMySQL speaks to MariaDB and MySQL the way OpenStack's drivers do: an UPDATE counts the rows it matched.
 func (db *DB) openMySQL(a address) error {
-	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert", "ssl_key"); err != nil {
+	c, err := mysqlConfig(a)
+	if err != nil {
 		return err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
+	}
+	db.pool = serverPool(sql.OpenDB(repeatable{connector}))
+	return nil
+}
+
+// mysqlConfig makes the driver speak to MariaDB and MySQL the way OpenStack's drivers do: an UPDATE counts the rows it
+// matched.
+func mysqlConfig(a address) (*mysql.Config, error) {
+	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert",
+		"ssl_key"); err != nil {
+		return nil, err
 	}
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.DBName = a.user, a.password, a.database
@@ -148,28 +218,30 @@ func (db *DB) openMySQL(a address) error {
 	}
 	charset := orElse(a.options.Get("charset"), "utf8mb4")
 	if charset != "utf8" && charset != "utf8mb3" && charset != "utf8mb4" {
-		return fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, utf8mb3 or utf8mb4", charset)
+		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, utf8mb3 "+
+			"or utf8mb4", charset)
 	}
 	if err := c.Apply(mysql.Charset(charset, "")); err != nil {
-		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
+		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
 	}
-	c.Timeout = dialTimeout
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
+	c.DialFunc = dialer(0, tcpTimeout) // the driver sees to c.Timeout
 	for name, slot := range map[string]*time.Duration{"connect_timeout": &c.Timeout, "read_timeout": &c.ReadTimeout, "write_timeout": &c.WriteTimeout} {
-		if err := a.seconds(name, slot); err != nil {
-			return err
+		if err := a.number(name, time.Second, slot); err != nil {
+			return nil, err
 		}
 	}
 	var err error
 	if c.TLS, err = a.tls(); err != nil {
-		return err
+		return nil, err
 	}
-	connector, err := mysql.NewConnector(c)
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "sqldb.Open", err)
-	}
-	db.pool = serverPool(sql.OpenDB(repeatable{connector}))
-	return nil
+	return c, nil
 }
+
+// lockWait bounds how long a statement waits while the server holds up all writes (FLUSH TABLES WITH READ LOCK) or
+// changes a table; by default that is a day. A statement whose client has gone goes on waiting in the server, and
+// occupies a connection there.
+const lockWait = "SET SESSION lock_wait_timeout = 10"
 
 // repeatable makes every transaction of a connection REPEATABLE READ once and for all, which is one statement less in each; and on a Galera
 // cluster each BEGIN waits until its node has what others had committed by then on any node.
@@ -181,7 +253,8 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION wsrep_sync_wait = 1"} {
+	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+		"SET SESSION wsrep_sync_wait = 1", lockWait} {
 		_, err = conn.(driver.ExecerContext).ExecContext(ctx, statement, nil)
 		if err != nil && !unknownVariable(err) { // MySQL without Galera
 			conn.Close()
@@ -191,13 +264,22 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
+// userTimeout is libpq's option for TCP_USER_TIMEOUT, in milliseconds.
+const userTimeout = "tcp_user_timeout"
+
 // openPostgreSQL leaves libpq's own options (sslmode, sslrootcert, connect_timeout and so on) to the driver.
 func (db *DB) openPostgreSQL(a address) error {
 	if err := a.only("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "application_name",
-		"client_encoding", "options", "target_session_attrs"); err != nil {
+		"client_encoding", "options", "target_session_attrs", userTimeout); err != nil {
 		return err
 	}
-	u := url.URL{Scheme: "postgresql", Path: "/" + a.database, RawQuery: a.options.Encode()}
+	confirmed := tcpTimeout
+	if err := a.number(userTimeout, time.Millisecond, &confirmed); err != nil {
+		return err
+	}
+	options := maps.Clone(a.options)
+	options.Del(userTimeout) // the driver would hand it to the server
+	u := url.URL{Scheme: "postgresql", Path: "/" + a.database, RawQuery: options.Encode()}
 	if a.host != "" {
 		u.Host = net.JoinHostPort(a.host, strconv.Itoa(orElse(a.port, 5432)))
 	}
@@ -211,6 +293,17 @@ func (db *DB) openPostgreSQL(a address) error {
 	if a.password != "" {
 		c.Password = a.password
 	}
+	if a.options.Get("connect_timeout") == "" {
+		c.ConnectTimeout = dialTimeout
+	}
+	dial := dialer(c.ConnectTimeout, confirmed)
+	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &timedConn{Conn: conn, limit: ioTimeout}, nil
+	}
 	db.pool = serverPool(stdlib.OpenDB(*c))
 	return nil
 }
@@ -222,17 +315,19 @@ func serverPool(pool *sql.DB) *sql.DB {
 	return pool
 }
 
-// seconds reads an option that is a whole number of seconds into slot; without the option slot stays.
-func (a address) seconds(name string, slot *time.Duration) error {
+// number reads an option that is a whole number of units, which are seconds or milliseconds, into slot; without the
+// option slot stays.
+func (a address) number(name string, unit time.Duration, slot *time.Duration) error {
 	text := a.options.Get(name)
 	if text == "" {
 		return nil
 	}
-	number, err := strconv.ParseUint(text, 10, 20)
+	number, err := strconv.ParseUint(text, 10, 30)
 	if err != nil {
-		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is no whole number of seconds", name, text)
+		units := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit]
+		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is no whole number of %s", name, text, units)
 	}
-	*slot = time.Duration(number) * time.Second
+	*slot = time.Duration(number) * unit
 	return nil
 }
 

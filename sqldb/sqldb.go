@@ -40,47 +40,76 @@ const (
 
 // DB is an open database. It is safe for concurrent use; Close it when done.
 type DB struct {
-	Dialect Dialect
+	Dialect  Dialect
+	Narrowed []string // files of an SQLite database that other users could read or write until Open took these rights away
 
+	file   string  // SQLite's; empty in memory
 	pool   *sql.DB // reads; on MySQL and PostgreSQL writes too
 	writer *writer // SQLite only: the one connection that writes
 	jitter func(time.Duration) time.Duration
+
+	guard  *guard    // of an SQLite database's files; nil: it has none
+	anchor *sql.Conn // stays open as long as the database: SQLite deletes the log with its last connection
 }
+
+// Lost returns a channel that is closed when a file of an SQLite database was deleted, moved or replaced, and its
+// content has been saved as far as possible. From a moment before that, all transactions fail. Nil, which is never
+// closed, for other databases.
+func (db *DB) Lost() <-chan struct{} {
+	if db.guard == nil {
+		return nil
+	}
+	return db.guard.done
+}
+
+// Loss returns why Lost was closed, where the content is now and what the operator must do; nil when Lost is not
+// closed.
+func (db *DB) Loss() error {
+	select {
+	case <-db.Lost():
+		return db.guard.loss
+	default:
+		return nil
+	}
+}
+
+// Available returns nil, or an error of kind Unavailable when the database has lost a file and no transaction can
+// succeed any more.
+func (db *DB) Available() error { return db.guard.lost() }
 
 // Write runs fn in one transaction and returns nil only after its COMMIT succeeded.
 //
-// When fn returns an error or panics, nothing it did remains. A transaction that the database gave
-// up (IsRetryable), or for which fn returned Retry(err), is run again after a short random pause, at
-// most 10 times; then the error is a fault Unavailable, or the err inside Retry. A connection lost during
-// COMMIT is never repeated: the fault Unavailable says that the outcome is unknown.
-// fn must not call Write or Read of the same DB, and must not keep tx.
+// When fn returns an error or panics, nothing it did remains. A transaction that the database gave up (IsRetryable), or
+// for which fn returned Retry(err), is run again after a short random pause, at most 10 times; then the error is a
+// fault Unavailable, or the err inside Retry. A connection lost during COMMIT is never repeated: the fault Unavailable
+// says that the outcome is unknown. fn must not call Write or Read of the same DB, and must not keep tx. On SQLite a
+// Write inside the function of a Write would wait for itself: it returns the fault Internal instead.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.WriteUpTo(ctx, maxAttempts, fn)
 }
 
 // WriteUpTo is Write with another number of attempts; below 1 it is 1.
 func (db *DB) WriteUpTo(ctx context.Context, attempts int, fn func(*Tx) error) error {
+	if err := db.alone("sqldb.Write"); err != nil {
+		return err
+	}
 	return db.repeat(ctx, "sqldb.Write", attempts, func() error {
 		if db.writer != nil {
 			return db.writer.write(ctx, fn)
 		}
-		return db.transact(ctx, db.options(false), fn)
+		return db.transact(ctx, false, fn)
 	})
 }
 
 // Read runs fn on one consistent snapshot of the database and writes nothing; fn may run more than once.
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
-	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, db.options(true), fn) })
-}
-
-// options are those of a transaction. Only PostgreSQL must be told the isolation: MySQL's connections know it (see repeatable), and
-// SQLite has no other.
-func (db *DB) options(readOnly bool) *sql.TxOptions {
-	options := &sql.TxOptions{ReadOnly: readOnly}
-	if db.Dialect == PostgreSQL {
-		options.Isolation = sql.LevelRepeatableRead
+	if err := db.Available(); err != nil {
+		return err
 	}
-	return options
+	if err := db.alone("sqldb.Read"); err != nil {
+		return err
+	}
+	return db.repeat(ctx, "sqldb.Read", maxAttempts, func() error { return db.transact(ctx, true, fn) })
 }
 
 // Foreign gives a number that changes when somebody else has committed to the database: another process, or another DB on the
@@ -106,9 +135,13 @@ func (db *DB) Ping(ctx context.Context) error {
 
 // Close lets running transactions finish, refuses new ones and closes the connections.
 func (db *DB) Close() error {
+	db.guard.close()
 	var err error
 	if db.writer != nil {
 		err = db.writer.close()
+	}
+	if db.anchor != nil {
+		_ = db.anchor.Close() // fails only when it is closed already
 	}
 	return fault.Wrap(fault.Internal, "sqldb.Close", errors.Join(err, db.pool.Close()))
 }
@@ -119,10 +152,15 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 	for attempt := 1; ; attempt++ {
 		err := once()
 		if err == nil || !again(err) {
-			return mended(op, err)
+			return mended(op, stopped(ctx, op, err))
 		}
 		if attempt >= min(attempts, mostReferred) && isReferred(err) {
 			return fault.New(fault.Internal, op, "the database refuses it again and again, for rows that refer to each other: %w", err)
+		}
+		if db.file != "" && isBusy(err) { // a stopped process does not give the lock back
+			if h := findHolder(db.file); h.stopped || attempt >= attempts {
+				return h.locked(op, db.file, err)
+			}
 		}
 		if attempt >= attempts {
 			if asked, ok := errors.AsType[*retry](err); ok {
@@ -139,16 +177,29 @@ func (db *DB) repeat(ctx context.Context, op string, attempts int, once func() e
 	}
 }
 
+// stopped gives an error its kind that a transaction has because its context ended before COMMIT.
+func stopped(ctx context.Context, op string, err error) error {
+	if err == nil || ctx.Err() == nil || IsUnknown(err) || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fault.New(fault.Unavailable, op, "%w; nothing was changed", context.Cause(ctx))
+}
+
 // transact is one attempt on a pooled connection.
-func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx) error) error {
+func (db *DB) transact(ctx context.Context, readOnly bool, fn func(*Tx) error) error {
 	called := time.Now()
-	conn, inner, err := db.begin(ctx, options)
+	conn, err := db.begin(ctx, readOnly)
 	if err != nil {
 		return begun(err, time.Since(called))
 	}
-	defer conn.Close()
-	tx := &Tx{Dialect: db.Dialect, on: inner, readOnly: options.ReadOnly}
-	defer inner.Rollback() // after Commit this does nothing; after a panic it is what undoes
+	tx := &Tx{Dialect: db.Dialect, on: conn, readOnly: readOnly}
+	open := true
+	defer func() { // also after a panic
+		if open {
+			db.rollback(ctx, conn)
+		}
+		conn.Close()
+	}()
 	err = fn(tx)
 	tx.finish()
 	switch {
@@ -160,59 +211,25 @@ func (db *DB) transact(ctx context.Context, options *sql.TxOptions, fn func(*Tx)
 		return err
 	case ctx.Err() != nil:
 		return fault.Wrap(fault.Unavailable, "sqldb.transact", context.Cause(ctx))
-	case options.ReadOnly:
+	case readOnly:
 		return nil
 	}
-	if err := inner.Commit(); err != nil {
-		// The transaction may still be open there, and MySQL's next BEGIN would commit it.
-		conn.Raw(func(any) error { return driver.ErrBadConn })
+	open = false
+	if err := commit(ctx, conn); err != nil {
+		discard(conn) // the transaction may still be open there, and MySQL's next BEGIN would commit it
 		return committed(err)
 	}
 	return nil
 }
 
-// begin takes a connection and begins a transaction on it. Connections that turn out to be dead, as all do when the server was started
-// anew, cost no attempt.
-func (db *DB) begin(ctx context.Context, options *sql.TxOptions) (conn *sql.Conn, tx *sql.Tx, err error) {
-	for range idleConns + 1 {
-		if conn, err = db.pool.Conn(ctx); err != nil {
-			return nil, nil, err
-		}
-		if tx, err = beginOn(ctx, conn, options); err == nil {
-			return conn, tx, nil
-		}
-		dead := lost(err) // also when the server's last words come now, from before it was started anew
-		if dead {
-			conn.Raw(func(any) error { return driver.ErrBadConn })
-		}
-		conn.Close()
-		if !dead {
-			break
-		}
-	}
-	return nil, nil, err
-}
-
-// beginOn begins a transaction. BEGIN can be cancelled, for on a Galera cluster it may have to wait; a COMMIT that has begun cannot: its outcome
-// would be unknown.
-func beginOn(ctx context.Context, conn *sql.Conn, options *sql.TxOptions) (*sql.Tx, error) {
-	beginning, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	unwatch := context.AfterFunc(ctx, cancel)
-	tx, err := conn.BeginTx(beginning, options)
-	if unwatch() && err == nil {
-		return tx, nil
-	}
-	cancel()
-	if err == nil {
-		tx.Rollback() // cancel does the same, a moment later
-		err = context.Cause(ctx)
-	}
-	return nil, err
-}
-
 // begun gives an error of BEGIN its kind. Nothing has happened yet, so a lost connection may be repeated; so may a node's wait for its cluster that
 // ended early, as it does when the cluster changes, but a long one is enough.
 func begun(err error, took time.Duration) error {
+	if lost(err) && took > longBegin { // likewise: the server may have stalled
+		return fault.New(fault.Unavailable, "sqldb.begin", "the database has not answered for %s; nothing was changed, "+
+			"try again later: %v",
+			took.Round(time.Second), err)
+	}
 	if behind(err) && took > longBegin { // without its cause, so that it is not repeated
 		return fault.New(fault.Unavailable, "sqldb.begin",
 			"this node of the database cluster has not caught up with the others in time, try again later: %v", err)
@@ -228,17 +245,22 @@ func absent(op string, err error) error {
 	return fault.New(fault.Unavailable, op, "the database is not there now, or its node has left the cluster; nothing was changed, try again later: %w", err)
 }
 
-// committed gives an error of COMMIT its kind: what was not even sent may be repeated, a clear refusal keeps its cause, and silence means
-// nobody knows.
+// committed gives an error of COMMIT its kind. A COMMIT that was not sent may be repeated. A refusal by the server is
+// certain and keeps its cause. Any other error, such as a timeout of TCP, leaves the outcome unknown.
 func committed(err error) error {
-	if errors.Is(err, driver.ErrBadConn) {
+	switch {
+	case errors.Is(err, driver.ErrBadConn):
 		return &retry{fault.Wrap(fault.Unavailable, "sqldb.commit", err)}
+	case refusedCommit(err):
+		return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
 	}
-	if lost(err) || halfway(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
-			"the connection broke during COMMIT, it is unknown whether the change was kept; read before repeating: %w", err).WithCode(CodeUnknown)}
-	}
-	return fault.Wrap(fault.Unavailable, "sqldb.commit", err)
+	return unknownOutcome("the connection broke during COMMIT", err)
+}
+
+// unknownOutcome is the error of a COMMIT that may have been carried out or not.
+func unknownOutcome(what string, err error) error {
+	return &unknown{fault.New(fault.Unavailable, "sqldb.commit",
+		"%s, it is unknown whether the change was kept; read before repeating: %w", what, err).WithCode(CodeUnknown)}
 }
 
 // randomly spreads a pause over half to one and a half of its length, so that losers do not meet again.

@@ -52,8 +52,7 @@ type Offer struct {
 // same says whether two offers are the same to who holds one of them: a new driver or network name is not news. The class of a
 // device that no provider counts yet binds nobody.
 func (o Offer) same(p Offer) bool {
-	return o.Device.Vendor == p.Device.Vendor && o.Device.Product == p.Device.Product && o.Device.Type == p.Device.Type &&
-		o.Device.Holder() == p.Device.Holder() && (o.Class == p.Class || o.Provider == "") &&
+	return sameDevice(o.Device, p.Device) && (o.Class == p.Class || o.Provider == "") &&
 		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
 }
 
@@ -144,9 +143,9 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 		s.entries[c.Device.Address] = e
 	}
 	for address, e := range s.entries {
-		if by, blocked := s.blocker(address); blocked && e.held() {
+		if pf, both := s.heldPF(e); both {
 			return Set{}, fault.New(fault.Internal, op, "the journal gives %s to %s and %s to %s, but one is the PF of the other; see which guest runs and mend the journal",
-				address, e.holder, by, s.entries[by].holder)
+				address, e.holder, pf.offer.Device.Address, pf.holder)
 		}
 	}
 	return s, nil
@@ -248,17 +247,15 @@ func (s Set) state(address pci.Address) State {
 	}
 }
 
-// blocker is the held PF of a VF or a held VF of a PF, of several an allocated one, and of those the first.
+// blocker is the held PF of a VF or a held VF of a PF, of several an allocated one, and of those the first. A held
+// device that has become another one counts as what it was and as what it is.
 func (s Set) blocker(address pci.Address) (by pci.Address, blocked bool) {
 	d := s.entries[address].offer.Device
-	switch {
-	case d.Parent != nil:
+	if d.Parent != nil {
 		return *d.Parent, s.entries[*d.Parent].held()
-	case d.Type == pci.Plain:
-		return by, false
 	}
 	for other, e := range s.entries {
-		if !e.held() || e.offer.Device.Parent == nil || *e.offer.Device.Parent != address {
+		if !e.held() || !e.isVFOf(address) {
 			continue
 		}
 		first := s.entries[by]

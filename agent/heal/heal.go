@@ -11,6 +11,7 @@
 package heal
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -52,17 +53,29 @@ type Aim struct {
 type Hold struct {
 	Devices    resource.Allocation // by providers of Tree
 	Allocation resource.Allocation // all that Placement has for the consumer, anywhere; empty also when nobody asked
-	Wait       bool                // nothing may be written for it now: its claims are on the move
+	Standing   Standing            // which of its shares may be written now
 }
 
+// Standing is what compute says of a consumer whose guest has devices here. It decides which shares may be written to
+// Placement.
+type Standing int
+
+// The standings.
+const (
+	Assigned   Standing = iota // compute has confirmed that it belongs here: all
+	Moving                     // compute has, and its claims may be on the move: only those of providers that do not exist yet
+	Pending                    // compute has not confirmed it yet: none, and a provider of its devices that does not exist yet is not created
+	Unassigned                 // compute does not assign it to this host: none
+)
+
 // Holds are what guests hold, by consumer: the devices by provider of the tree, without those that Placement does not count. Allocations are
-// left empty; waits says for whom nothing may be written now.
-func Holds(tree provider.Tree, held []device.Claim, waits func(resource.ConsumerID) bool) map[resource.ConsumerID]Hold {
+// left empty; standing says what compute says of a consumer.
+func Holds(tree provider.Tree, held []device.Claim, standing func(resource.ConsumerID) Standing) map[resource.ConsumerID]Hold {
 	out := map[resource.ConsumerID]Hold{}
 	for _, c := range held {
 		h, known := out[c.Holder]
 		if !known {
-			h = Hold{Devices: resource.Allocation{}, Wait: waits(c.Holder)}
+			h = Hold{Devices: resource.Allocation{}, Standing: standing(c.Holder)}
 		}
 		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
 			if h.Devices[p.ID] == nil {
@@ -93,10 +106,13 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 	if err := m.refuse(desired); err != nil {
 		return Plan{}, err
 	}
-	wanted := map[string]bool{}
+	wanted, postponed := map[string]bool{}, map[provider.ID]bool{}
 	for _, want := range desired.Providers {
 		wanted[want.Name] = true
 		have, exists := actual.ByName(want.Name)
+		if !exists && m.postpone(want, postponed) {
+			continue
+		}
 		if !exists {
 			have = m.create(want)
 		}
@@ -113,6 +129,27 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 	}
 	m.plan.Steps = slices.Concat(m.names, m.plan.Steps)
 	return m.plan, nil
+}
+
+// pending returns a consumer that holds devices of a provider and that compute has not confirmed; empty when there is
+// none. The provider and the shares of all its holders are written together, or its devices would look free.
+func (m *maker) pending(id provider.ID) resource.ConsumerID {
+	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Holds)) {
+		if hold := m.aim.Holds[consumer]; hold.Standing == Pending && len(hold.Devices[id]) > 0 {
+			return consumer
+		}
+	}
+	return ""
+}
+
+// postpone reports whether a provider is not created yet, and adds it to those.
+func (m *maker) postpone(want provider.Provider, postponed map[provider.ID]bool) bool {
+	if holder := m.pending(want.ID); holder != "" {
+		m.note("%s is not reported yet: compute has not confirmed that its holder %s belongs here", want.Name, holder)
+		postponed[want.ID] = true
+	}
+	postponed[want.ID] = postponed[want.ID] || postponed[want.Parent]
+	return postponed[want.ID]
 }
 
 type maker struct {

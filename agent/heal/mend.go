@@ -98,9 +98,9 @@ func (m *maker) shares() []share {
 // mendable says whether a missing share may be written, and tells why not.
 func (m *maker) mendable(s share) bool {
 	hold, name := m.aim.Holds[s.consumer], m.nameOf(s.id)
-	// Of a provider that does not exist yet nobody can have anything, under whatever name. But a consumer that has nothing on this host may
-	// long be elsewhere, as when the host was forgotten and its agent begins again with an old journal.
-	if _, exists := m.actual.ByID(s.id); hold.Wait && (exists || !m.here(hold.Allocation)) {
+	// Of a provider that does not exist yet nobody can have anything, under whatever name.
+	_, exists := m.actual.ByID(s.id)
+	if hold.Standing > Moving || hold.Standing == Moving && exists {
 		return false
 	}
 	if m.stock[s.id][s.class].Total == 0 {
@@ -115,6 +115,10 @@ func (m *maker) mendable(s share) bool {
 			return false
 		}
 	}
+	if !m.placedHere(hold) && len(hold.Allocation) > 0 {
+		m.note("%s holds %d %s of %s, and all that Placement has of it is on other hosts: its share is not written", s.consumer, s.n, s.class, name)
+		return false
+	}
 	if len(hold.Allocation) == 0 {
 		m.note("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices",
 			s.consumer, s.n, s.class, name)
@@ -123,10 +127,10 @@ func (m *maker) mendable(s share) bool {
 	return true
 }
 
-// here reports whether an allocation has anything of a provider of this host that exists.
-func (m *maker) here(a resource.Allocation) bool {
-	for id := range a {
-		if _, exists := m.actual.ByID(id); exists {
+// placedHere reports whether Placement has anything of a consumer on this host.
+func (m *maker) placedHere(hold Hold) bool {
+	for id := range hold.Allocation {
+		if _, here := m.actual.ByID(id); here {
 			return true
 		}
 	}

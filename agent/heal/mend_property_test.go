@@ -52,7 +52,8 @@ func anyHolds(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource
 		if rapid.Bool().Draw(t, "holds nothing") {
 			continue
 		}
-		h := Hold{Devices: resource.Allocation{}, Allocation: resource.Allocation{}, Wait: rapid.IntRange(0, 4).Draw(t, "waits") == 0}
+		h := Hold{Devices: resource.Allocation{}, Allocation: resource.Allocation{}, Standing: rapid.SampledFrom([]Standing{Assigned, Assigned, Moving, Pending, Unassigned}).
+			Draw(t, "standing")}
 		for id, by := range used {
 			if len(by[who]) > 0 {
 				h.Allocation[id] = by[who]
@@ -95,6 +96,9 @@ func grown(t *rapid.T, plan Plan, aim Aim, used Uses) Uses {
 	for id, by := range next {
 		for consumer, amounts := range by {
 			for class, n := range amounts {
+				if n > used[id][consumer][class] && aim.Holds[consumer].Standing > Moving {
+					t.Fatalf("something was written for %s, which compute has not confirmed", consumer)
+				}
 				if n > used[id][consumer][class] && n != aim.Holds[consumer].Devices[id][class] {
 					t.Fatalf("%s has %d %s of %s now, and its guest %d", consumer, n, class, id, aim.Holds[consumer].Devices[id][class])
 				}

@@ -40,22 +40,23 @@ put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 ` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
 `},
 		{name: "H1 the same while its claims may be on the move: of a provider that does not exist nobody has any", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
-			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, Wait: true}}, uses: Uses{}, want: `
+			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, Standing: Moving}}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 ` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
 `},
 		{name: "claims that may be long over wait when their consumer has nothing on the host", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
-			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, Wait: true}},
+			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, Standing: Moving}},
 			uses:  Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
+note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, and all that Placement has of it is on other hosts: its share is not written
 `},
 		{name: "claims that may be on the move wait where the provider exists", desired: tree(host, pf("3b", nics(1))), actual: tree(host, pf("3b", nil)),
-			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, Wait: true}}, uses: Uses{}, want: `
+			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, Standing: Moving}}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
 `},
@@ -84,7 +85,7 @@ note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement;
 			holds: map[resource.ConsumerID]Hold{"s1": guest(cpu, "3b", 2), "m1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2),
 			want: "nothing to do\n"},
 		{name: "Z4 a guest whose claims may be on the move keeps no other one waiting", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, Wait: true}, "s2": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
+			holds: map[resource.ConsumerID]Hold{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, Standing: Moving}, "s2": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
 				missing + "s2 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
 		{name: "what was used once is reserved, and makes room for its holder alone", desired: tree(host, pf("3b", burnt)), actual: tree(host, pf("3b", burnt)),
 			holds: map[resource.ConsumerID]Hold{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +

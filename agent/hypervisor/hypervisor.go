@@ -41,6 +41,12 @@ type Hypervisor interface {
 	Destroy(ctx context.Context, id string) error
 }
 
+// Starter is implemented by drivers that have something to do when an agent starts. The agent calls Start once, after
+// it has excluded every other agent and before it asks for guests. A dry run does not call it.
+type Starter interface {
+	Start(ctx context.Context) error
+}
+
 // Destination is where a guest goes by live migration.
 type Destination struct {
 	Host    string

@@ -13,8 +13,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// takeLock opens the lock file and holds its flock(2), which the kernel gives back when the process ends however it ends. advice says what to
-// do when another process has it.
+// takeLock opens the lock file and holds its flock(2), which the kernel gives back when the process ends however it
+// ends. advice says what to do when another process has it.
 func takeLock(path, advice string) (*os.File, error) {
 	const op = "journal.Open"
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -69,10 +69,14 @@ func appendSynced(f *os.File, line []byte) error {
 	return nil
 }
 
+// unfinished is the suffix of a file that is being written.
+const unfinished = ".new"
+
 // replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash
 // the path holds the old content or the new one, whole. It returns the new file open for appending.
+// After a fault no other file is left.
 func replaceFile(path string, data []byte) (*os.File, error) {
-	fresh := path + ".new"
+	fresh := path + unfinished
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot create a new journal: %w", err)
@@ -85,9 +89,18 @@ func replaceFile(path string, data []byte) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
+		_ = os.Remove(fresh) // what was written of it is of no use, and may fill the disk
 		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot replace the journal: %w", err)
 	}
 	return f, nil
+}
+
+// removeUnfinished removes what a process that was killed had written of a new journal.
+func removeUnfinished(path string) error {
+	if err := os.Remove(path + unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.Unavailable, "journal.Open", "cannot remove an unfinished journal: %w", err)
+	}
+	return nil
 }
 
 // syncDir makes names in a directory durable.
@@ -100,8 +113,8 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// LockHost excludes a second agent of a host on this machine, whatever directory it uses. The kernel gives the lock back when the process
-// ends. fault.Conflict names the process that has it.
+// LockHost excludes a second agent of a host on this machine, whatever directory it uses. The kernel gives the lock
+// back when the process ends. fault.Conflict names the process that has it.
 func LockHost(dir, host string) (*os.File, error) {
 	return takeLock(filepath.Join(dir, "agent-"+url.PathEscape(host)+".lock"), "give this host another name: one agent serves a host")
 }

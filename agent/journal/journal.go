@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/datafile"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
@@ -32,13 +33,17 @@ const defaultSlack = 1000
 type Journal struct {
 	dir   string
 	lock  *os.File
-	slack int // how many superseded lines the file may carry
+	slack int           // how many superseded lines the file may carry
+	lost  chan struct{} // closed when a file was lost
 
 	mu     sync.Mutex // guards all below
 	state  State
 	file   *os.File // nil when the last write failed: the next one replaces the whole file
 	lines  int      // in the file
 	closed bool
+
+	journalFile, lockFile datafile.File
+	loss                  error // why nothing is written any more; nil: the files are there
 }
 
 // Open reads the journal in dir, creating both when they are not there, and keeps every other agent out until
@@ -53,7 +58,7 @@ func Open(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, lock: lock, slack: defaultSlack}
+	j := &Journal{dir: dir, lock: lock, slack: defaultSlack, lost: make(chan struct{})}
 	if err := j.load(); err != nil {
 		lock.Close()
 		return nil, err
@@ -63,6 +68,16 @@ func Open(dir string) (*Journal, error) {
 
 // load reads the file and leaves it open for appending, without a torn line and without what is superseded.
 func (j *Journal) load() error {
+	if err := removeUnfinished(j.path()); err != nil {
+		return err
+	}
+	if err := checkSaved(j.path()); err != nil {
+		return err
+	}
+	var err error
+	if j.lockFile, err = datafile.At(j.lock.Name()); err != nil {
+		return err
+	}
 	content, err := readFile(j.path())
 	if err != nil {
 		return err
@@ -76,7 +91,8 @@ func (j *Journal) load() error {
 	if err != nil {
 		return fault.New(fault.Unavailable, "journal.Open", "cannot write to the journal: %w", err)
 	}
-	return nil
+	j.journalFile, err = datafile.At(j.path())
+	return err
 }
 
 // Read gives what the journal in dir says without keeping anybody out or changing anything: for dry runs beside
@@ -127,7 +143,8 @@ func (j *Journal) SetIdentity(id Identity) error {
 	return j.write(id.entry())
 }
 
-// SetPosition records the newest line of assignments that the agent follows. It is called before anything of the line is done.
+// SetPosition records the newest line of assignments that the agent follows. It is called before anything of the line
+// is done.
 func (j *Journal) SetPosition(p Position) error { return j.write(p.entry()) }
 
 // SetStarts records the ids of the agent's processes, from the last one that compute acknowledged on, oldest first.
@@ -201,6 +218,9 @@ func (j *Journal) write(e entry) error {
 	if j.closed {
 		return fault.New(fault.Internal, "journal.write", "%s is closed", j.path())
 	}
+	if err := j.check(); err != nil {
+		return err
+	}
 	before := j.state
 	j.state = before.with(e)
 	if j.file == nil || j.lines > j.state.size()+j.slack {
@@ -213,8 +233,9 @@ func (j *Journal) write(e entry) error {
 	}
 	if err != nil {
 		j.state = before
+		return err
 	}
-	return err
+	return j.check() // nobody relies on an entry in a file that was lost meanwhile
 }
 
 // replace writes the state to a new file and renames it over the old one. j.mu is held, or nobody else has j.
@@ -228,9 +249,13 @@ func (j *Journal) replace() error {
 		return err
 	}
 	file, err := replaceFile(j.path(), data)
+	at, lookErr := datafile.At(j.path()) // also when it failed after the rename
+	if lookErr == nil {
+		j.journalFile = at
+	}
 	if err != nil {
 		return err
 	}
 	j.file, j.lines = file, lines
-	return nil
+	return lookErr
 }

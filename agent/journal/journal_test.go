@@ -298,3 +298,30 @@ func TestK24AClaimComesBackAsItWas(t *testing.T) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }
+
+// A journal that cannot be replaced because the disk is full leaves no file behind; a file that a killed agent was
+// writing is removed at the next start.
+func TestNoUnfinishedFileIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	want := fill(t, j)
+	fresh := filepath.Join(dir, fileName+".new")
+	ok(t, os.Symlink("/dev/full", fresh)) // what is written there meets a full disk
+	j.mu.Lock()
+	err := j.replace()
+	j.mu.Unlock()
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Lstat(fresh); !os.IsNotExist(err) {
+		t.Errorf("the unfinished file is left: %v", err)
+	}
+	ok(t, j.Close())
+	ok(t, os.WriteFile(fresh, []byte("{"), 0o600))
+	if again := open(t, dir); !reflect.DeepEqual(again.State(), want) {
+		t.Errorf("%+v", again.State())
+	}
+	if _, err := os.Lstat(fresh); !os.IsNotExist(err) {
+		t.Errorf("a file of a killed agent is left: %v", err)
+	}
+}

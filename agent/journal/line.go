@@ -68,6 +68,7 @@ type wireClaim struct {
 	Vendor   string           `json:"vendor_id,omitempty"`
 	Product  string           `json:"product_id,omitempty"`
 	Type     pci.Type         `json:"dev_type,omitempty"`
+	Code     uint32           `json:"pci_class,omitempty"` // 0 in a journal of an older agent
 	Parent   *address         `json:"parent,omitempty"`
 	NUMANode int              `json:"numa_node"`
 	Group    int              `json:"iommu_group"`
@@ -97,7 +98,7 @@ func toWire(claims []device.Claim) []wireClaim {
 	for i, c := range claims {
 		d := c.Device
 		out[i] = wireClaim{Request: c.Request, State: c.State, Address: address(d.Address), Vendor: d.Vendor, Product: d.Product, Type: d.Type,
-			Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
+			Code: d.Class, Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
 			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Managed: c.Managed, Moves: c.LiveMigratable}
 	}
 	return out
@@ -107,6 +108,7 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 	var out []device.Claim
 	for _, w := range wire {
 		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
+			Class:  w.Code,
 			Parent: (*pci.Address)(w.Parent), NUMANode: w.NUMANode, IOMMUGroup: w.Group}
 		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits, Managed: w.Managed, LiveMigratable: w.Moves}
 		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request, State: w.State})

@@ -34,8 +34,9 @@ type AdoptionPlan struct {
 	Guests   []Adoption
 }
 
-// AdoptionPlan reads what the hypervisor, the journal, Placement and compute record of each guest, and returns what the agent would do after
-// `berth agent adopt`. It changes nothing, and works on an agent that runs and on one that does not.
+// AdoptionPlan reads what the hypervisor, the journal, Placement and compute record of each guest, and returns what the
+// agent would do after `berth agent adopt`. It changes nothing, and works on an agent that runs and on one that does
+// not.
 func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 	state, err := journal.Read(a.o.Dir)
 	if err != nil {
@@ -180,9 +181,9 @@ func (r *record) then() string {
 	case r.want != nil && exists:
 		return "stays as it is"
 	case r.want != nil && r.allocation != "here":
-		return "is not built, because its allocation is not here; compute sets the server to ERROR"
+		return "is not built, because its allocation is not here; compute sets the server to ERROR, or waits while another host has its guest"
 	case r.want != nil:
-		return "is built"
+		return "is built, unless another host reports its guest"
 	case r.remove && r.guest != nil:
 		return "is destroyed, because compute records that it was deleted or moved away"
 	case r.remove:
@@ -193,8 +194,8 @@ func (r *record) then() string {
 	return "its devices are freed: it has no guest, and compute does not assign it"
 }
 
-// Adopt makes the host's agent follow the next assignments that it reads, of whichever cloud and however old, on this machine. Conflict: the
-// agent runs; stop it first.
+// Adopt makes the host's agent follow the next assignments that it reads, of whichever cloud and however old, on this
+// machine. Conflict: the agent runs; stop it first.
 func (a *Agent) Adopt() error {
 	j, err := journal.Open(a.o.Dir)
 	if err != nil {
@@ -210,9 +211,9 @@ func (a *Agent) Adopt() error {
 	return errors.Join(err, j.Close())
 }
 
-// DestroyGuest destroys a guest that compute's assignments do not mention, and frees its devices when the agent starts next. With force it is
-// destroyed also when they do, or when compute does not answer. Faults: NotFound when there is no such guest; Conflict when compute assigns it
-// to this host, or the agent runs.
+// DestroyGuest destroys a guest that compute's assignments do not mention, and frees its devices when the agent starts
+// next. With force it is destroyed also when they do, or when compute does not answer. Faults: NotFound when there is
+// no such guest; Conflict when compute assigns it to this host, or the agent runs.
 func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	const op = "loop.DestroyGuest"
 	j, err := journal.Open(a.o.Dir)

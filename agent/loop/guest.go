@@ -85,8 +85,9 @@ func (a *Agent) unsettle(id string) {
 	delete(a.acked, id)
 }
 
-// asWanted says whether a guest is as its server shall be. A guest that has been rebuilt more often than compute records is not built again
-// as it was: compute's database may be an old one, and building replaces what the guest has on its disk.
+// asWanted says whether a guest is as its server shall be. A guest that has been rebuilt more often than compute
+// records is not built again as it was: compute's database may be an old one, and building replaces what the guest has
+// on its disk.
 func asWanted(g hypervisor.Guest, want host.Server) bool {
 	return g.Stopped == (want.Power == host.Off) && g.Build >= want.Build
 }
@@ -135,8 +136,9 @@ func (a *Agent) refuse(ctx context.Context, want host.Server, held []device.Clai
 	return &refusedError{why}
 }
 
-// refusedError is that the hypervisor has refused what compute wants of a guest, and that compute has read it. Mostly compute then wants
-// what is. Of a guest that it must have stopped, such as one left behind by a move, it goes on wanting that: the agent tries again.
+// refusedError is that the hypervisor has refused what compute wants of a guest, and that compute has read it. Mostly
+// compute then wants what is. Of a guest that it must have stopped, such as one left behind by a move, it goes on
+// wanting that: the agent tries again.
 type refusedError struct{ why error }
 
 // Error returns the hypervisor's sentence.
@@ -159,7 +161,8 @@ func (a *Agent) stand(want host.Server, phase host.Phase, held []device.Claim) h
 	return host.Guest{Phase: phase, Devices: picks(held), Parts: host.WritePlaced(placed), Build: a.buildOf(want)}
 }
 
-// buildOf is how often the guest of a server has been rebuilt: what compute wants, or more when compute's database is an old one.
+// buildOf is how often the guest of a server has been rebuilt: what compute wants, or more when compute's database is
+// an old one.
 func (a *Agent) buildOf(want host.Server) int {
 	g, _ := a.guest(want.ID)
 	return max(want.Build, g.Build)
@@ -174,7 +177,6 @@ func (a *Agent) end(ctx context.Context, want host.Server, g host.Guest) error {
 	defer a.mu.Unlock()
 	a.acked[want.ID] = fate{want: want, phase: g.Phase}
 	a.confirmed[want.ID] = want
-	delete(a.fresh, want.ID)
 	return nil
 }
 
@@ -389,6 +391,9 @@ func (a *Agent) build(ctx context.Context, want host.Server, picked []device.Cla
 		g.Devices = append(g.Devices, hypervisor.Device{Address: c.Device.Address, Request: c.Request, Provider: c.Provider, Unmanaged: c.Managed == pci.No})
 	}
 	slices.SortFunc(g.Devices, func(a, b hypervisor.Device) int { return a.Address.Compare(b.Address) })
+	if err := a.checkDevices(g, picked); err != nil {
+		return err
+	}
 	was, there := a.guest(want.ID)
 	g.Build = max(g.Build, was.Build)
 	if there && was.Departed { // it went, and compute wants it here all the same

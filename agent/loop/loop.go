@@ -7,10 +7,10 @@
 //	                     └─▶ journal, hypervisor, ─▶ what became of the guest ─▶ compute
 //
 // Nobody commands the agent. A line of assignments is the whole truth about the host; the agent compares it with its
-// journal and its guests and converges, one idempotent step after the other, so that it may be killed
-// between any two of them. A device is claimed in the journal before its guest is built, and freed
-// after its guest is destroyed. What is observed never frees a claim of a guest, and no guest is destroyed because a line does not
-// mention it: a line must name it for removal.
+// journal and its guests and converges, one idempotent step after the other, so that it may be killed between any two
+// of them. A device is claimed in the journal before its guest is built, and freed after its guest is destroyed. What
+// is observed never frees a claim of a guest, and no guest is destroyed because a line does not mention it: a line must
+// name it for removal.
 //
 // The package wires and repeats. What to report is decided by survey, what to write by heal, which device by device.
 package loop
@@ -107,6 +107,7 @@ type Agent struct {
 	instance   string           // of this agent, as the journal has it or shall have it
 	startID    string           // of this process
 	startIDs   []string         // of this process and of those before it that compute has not acknowledged
+	epochRead  string           // of the last line, whether it was followed or not
 	behind     string           // why compute's assignments are not followed; empty: they are
 	starts     int64            // how often an agent of this journal has begun, as the journal has it or shall have it
 	words      int64            // how much has been said of guests since
@@ -126,6 +127,7 @@ type Agent struct {
 	guests     map[string]hypervisor.Guest    // that exist, by server
 	moves      int                            // counts what was built and destroyed
 	conditions map[string][]string            // sentences by where they come from
+	doubts     []doubt                        // claims of the journal that guests contradict
 	version    int                            // counts changes of what is reported
 	delivered  int                            // the version that compute has; -1 for none
 	line       line
@@ -168,6 +170,9 @@ func New(o Options) (*Agent, error) {
 			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", need.what)
 		}
 	}
+	if err := provider.CheckHostName(o.Host); err != nil {
+		return nil, fault.Wrap(fault.Invalid, "loop.New", err)
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -198,10 +203,11 @@ func New(o Options) (*Agent, error) {
 	}, nil
 }
 
-// Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs once.
-// Faults: Conflict when another agent has the journal or the host's name on this machine, when the journal was written on another machine, or
-// when, as compute says, another agent serves the host; Invalid when what the configuration says cannot be
-// reported; those of the hypervisor and of Placement, but not Unavailable, which is waited out.
+// Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs
+// once. Faults: Unavailable when the journal is lost; Conflict when another agent has the journal or the host's name on
+// this machine, when the journal was written on another machine, or when, as compute says, another agent serves the
+// host; Invalid when what the configuration says cannot be reported; those of the hypervisor and of Placement, but not
+// Unavailable, which is waited out.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := a.checkSys(); err != nil {
 		return err
@@ -224,10 +230,17 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err := a.beginStart(); err != nil {
 		return err
 	}
+	if driver, ok := a.o.Hypervisor.(hypervisor.Starter); ok {
+		if err := driver.Start(ctx); err != nil {
+			a.log.Warn("hypervisor start failed", "error", err)
+		}
+	}
+	ctx, unwatch := a.watched(ctx, j)
+	defer unwatch()
 	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
 	for _, step := range []func(context.Context) error{a.writeStart, a.admit, a.start, a.firstReport} {
 		if err := step(ctx); ctx.Err() != nil {
-			return nil
+			return j.Loss()
 		} else if err != nil {
 			return err
 		}
@@ -237,7 +250,24 @@ func (a *Agent) Run(ctx context.Context) error {
 		all.Go(func() { part(ctx) })
 	}
 	all.Wait()
-	return nil
+	return j.Loss()
+}
+
+// watched returns a context that also ends when the journal is lost; unwatch ends the watch of its files.
+func (a *Agent) watched(ctx context.Context, j *journal.Journal) (watching context.Context, unwatch func()) {
+	watching, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		j.Watch(watching)
+		if err := j.Loss(); err != nil {
+			a.log.Error("journal lost", "error", err)
+		}
+		cancel()
+	})
+	return watching, func() {
+		cancel()
+		watch.Wait()
+	}
 }
 
 // stop closes the journal. Nothing of the agent runs any more.

@@ -131,6 +131,13 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w := newWorld(t)
+	for _, name := range []string{"../../etc", "..", "a b", strings.Repeat("x", 256)} {
+		o := w.options
+		o.Host = name
+		if _, err := New(o); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "is not a valid host name") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 	w.options.Dir = ""
 	if _, err := New(w.options); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "journal") {
 		t.Errorf("%v", err)

@@ -88,8 +88,8 @@ func (a *Agent) renameGuest(ctx context.Context, was, id, server string) error {
 	return a.journal.Rename(was, id, true)
 }
 
-// finishOthers does the second half of renames that an entry that is to take over from another would get in the way of. A rename that it takes
-// back needs none.
+// finishOthers does the second half of renames that an entry that is to take over from another would get in the way of.
+// A rename that it takes back needs none.
 func (a *Agent) finishOthers(ctx context.Context, want host.Server, renames map[string]journal.Rename) error {
 	for _, id := range slices.Sorted(maps.Keys(renames)) {
 		if was := renames[id].Was; was != want.ID && (id == want.ID || id == want.Was || was == want.Was) {
@@ -101,8 +101,8 @@ func (a *Agent) finishOthers(ctx context.Context, want host.Server, renames map[
 	return nil
 }
 
-// finishRename does the second half of a rename to id that the line no longer tells of. Nothing else may be done under that id before: what is
-// claimed for it belongs to the guest that has the old id.
+// finishRename does the second half of a rename to id that the line no longer tells of. Nothing else may be done under
+// that id before: what is claimed for it belongs to the guest that has the old id.
 func (a *Agent) finishRename(ctx context.Context, id string) error {
 	r := a.journal.State().Renames()[id]
 	if r.Was == "" || r.Done {

@@ -541,7 +541,8 @@ func (w *world) half(stop func() error, was, id string) {
 	must(w.t, book.Close())
 }
 
-// A rename that was begun is finished also when the line has changed meanwhile. The guest must neither be forgotten nor lose its devices.
+// A rename that was begun is finished also when the line has changed meanwhile. The guest must neither be forgotten nor
+// lose its devices.
 func TestAHalfDoneRenameThatTheLineNoLongerHas(t *testing.T) {
 	story(t, "the guest is to be removed under its old name, which it has still", func(t *testing.T, w *world) {
 		_, stop := w.begin()

@@ -58,7 +58,8 @@ func (o *office) wake() {
 	o.changed = make(chan struct{})
 }
 
-// change makes these all the servers of the host: those that were assigned before are named for removal until they are told gone.
+// change makes these all the servers of the host: those that were assigned before are named for removal until they are
+// told gone.
 func (o *office) change(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {
@@ -165,7 +166,7 @@ func (o *office) admit(w http.ResponseWriter, instance string) bool {
 		http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
 		return false
 	}
-	if o.serves == "" || o.serves == instance || time.Since(o.heardOf) >= 3*time.Minute {
+	if o.serves == "" || instance == "" || o.serves == instance || time.Since(o.heardOf) >= 3*time.Minute {
 		return true
 	}
 	http.Error(w, "another agent serves host cmp1: stop it", http.StatusConflict)
@@ -183,12 +184,12 @@ func (o *office) stream(w http.ResponseWriter, r *http.Request) {
 	o.mu.Lock()
 	o.streams++
 	o.mu.Unlock()
-	since := r.URL.Query().Get("since")
+	since, epoch := r.URL.Query().Get("since"), r.URL.Query().Get("epoch_id")
 	for first := true; ; first = false {
 		o.mu.Lock()
 		line, changed, cut, mute := o.line, o.changed, o.cut, o.mute
 		o.mu.Unlock()
-		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision)) {
+		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision) && epoch == line.EpochID) {
 			data, err := json.Marshal(line)
 			if err != nil {
 				o.t.Error(err)

@@ -7,8 +7,9 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// follows reports whether the agent follows a line: it is of the cloud whose guests the agent has, and does not precede the newest line that
-// was followed. What is followed is journalled first. A line that is not followed changes nothing, and a condition says why. a.mu is held.
+// follows reports whether the agent follows a line: it is of the cloud whose guests the agent has, and does not precede
+// the newest line that was followed. What is followed is journalled first. A line that is not followed changes nothing,
+// and a condition says why. a.mu is held.
 func (a *Agent) follows(l host.Assignments) bool {
 	refusal := a.otherCloud(l)
 	if refusal == "" {
@@ -38,7 +39,8 @@ func (a *Agent) otherCloud(l host.Assignments) string {
 		"if compute's database was lost or this host has moved, stop the agent and run `berth agent adopt`", l.Cloud, id.Cloud)
 }
 
-// setBehind records why the assignments are not followed; empty when they are. Work on guests stops while they are not. a.mu is held.
+// setBehind records why the assignments are not followed; empty when they are. Work on guests stops while they are not.
+// a.mu is held.
 func (a *Agent) setBehind(why string) {
 	if why == "" {
 		a.condition("assignments")

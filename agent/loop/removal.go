@@ -12,12 +12,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// An agent destroys a guest only when compute's assignments name it in Remove. A guest that they do not mention keeps running with its
-// devices, and a condition names it: compute's database may be an old one, or a new one.
+// An agent destroys a guest only when compute's assignments name it in Remove. A guest that they do not mention keeps
+// running with its devices, and a condition names it: compute's database may be an old one, or a new one.
 
-// leavingIDs lists the entries of the host that must go, by id: those that compute has named for removal and whose end it does not know yet,
-// and those that the assignments do not mention and that have no guest: claims that never became one, and guests that are gone already.
-// a.mu is held.
+// leavingIDs lists the entries of the host that must go, by id: those that compute has named for removal and whose end
+// it does not know yet, and those that the assignments do not mention and that have no guest: claims that never became
+// one, and guests that are gone already. a.mu is held.
 func (a *Agent) leavingIDs() []string {
 	out := map[string]bool{}
 	for id, r := range a.line.remove {
@@ -54,9 +54,9 @@ type removalAt struct {
 
 func (l line) at(r host.Removal) removalAt { return removalAt{l.position, r} }
 
-// remove destroys a guest that compute has named for removal, frees its devices and reports it gone. Compute reads of the free devices before
-// it reads that the guest is gone, or it would offer them to nobody for a moment. What never existed is reported gone too: compute waits for
-// it.
+// remove destroys a guest that compute has named for removal, frees its devices and reports it gone. Compute reads of
+// the free devices before it reads that the guest is gone, or it would offer them to nobody for a moment. What never
+// existed is reported gone too: compute waits for it.
 func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error {
 	for _, id := range []string{r.ID, r.Was} {
 		if err := a.finishRename(ctx, id); err != nil {
@@ -89,8 +89,9 @@ func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error 
 	return nil
 }
 
-// discard frees what the journal has of a server that the assignments do not mention and that has no guest, and reports it gone. The
-// hypervisor is asked again, because a guest must not lose its devices: one that exists after all is left alone.
+// discard frees what the journal has of a server that the assignments do not mention and that has no guest, and reports
+// it gone. The hypervisor is asked again, because a guest must not lose its devices: one that exists after all is left
+// alone.
 func (a *Agent) discard(ctx context.Context, id string) error {
 	if err := a.finishRename(ctx, id); err != nil {
 		return err
@@ -124,8 +125,8 @@ func (a *Agent) isWanted(id string) bool {
 	return wanted
 }
 
-// unassigned lists the guests that exist and that the assignments do not mention, by id. Before compute has sent any, and while they are not
-// followed, nothing is known of it. a.mu is held.
+// unassigned lists the guests that exist and that the assignments do not mention, by id. Before compute has sent any,
+// and while they are not followed, nothing is known of it. a.mu is held.
 func (a *Agent) unassigned() []string {
 	if !a.line.heard || a.behind != "" {
 		return nil
@@ -175,14 +176,15 @@ func (a *Agent) tellUnassigned() {
 	a.condition("unassigned", sentences...)
 }
 
-// present lists the guests of the host for the report. Until the agent follows assignments it does not know which of them they name, and
-// reports all as named. a.mu is held.
+// present lists the guests of the host for the report. Before the first assignments the agent does not know which of them they name, and
+// reports none as named: compute must not believe for a moment that it may give back what a guest holds that it knows to be elsewhere. a.mu is
+// held.
 func (a *Agent) present() []host.Present {
-	unassigned := a.unassigned()
+	unassigned, known := a.unassigned(), a.line.heard || a.behind != ""
 	var list []host.Present
 	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
 		g := a.guests[id]
-		list = append(list, host.Present{ID: id, Server: g.Server, Assigned: !slices.Contains(unassigned, id)})
+		list = append(list, host.Present{ID: id, Server: g.Server, Assigned: known && !slices.Contains(unassigned, id)})
 	}
 	return list
 }

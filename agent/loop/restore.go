@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
@@ -11,17 +12,26 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
+// doubt is a claim of the journal that contradicts what a guest runs with, as after a journal was restored from a
+// backup.
+type doubt struct {
+	server   string // that has the device according to the journal
+	address  pci.Address
+	sentence string
+}
+
 // restore puts together who holds what after a restart: what guests run with is true, and what the journal has claimed
-// for guests not yet built is kept. Sentences tell where the two contradict each other.
-func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []string, error) {
+// for guests not yet built is kept. Doubts are where the two contradict each other.
+func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []doubt, error) {
 	var claims []device.Claim
-	var doubts []string
+	var doubts []doubt
 	holder := map[pci.Address]resource.ConsumerID{}
 	add := func(c device.Claim, source string) {
 		address := c.Device.Address
 		if by, taken := holder[address]; taken {
 			if by != c.Holder {
-				doubts = append(doubts, fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", address, source, c.Holder, by))
+				doubts = append(doubts, doubt{string(c.Holder), address,
+					fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", address, source, c.Holder, by)})
 			}
 			return
 		}
@@ -69,17 +79,49 @@ func (a *Agent) restoreGuests(s sight) error {
 	for _, g := range s.guests {
 		a.guests[g.ID] = g
 		id := standsAs(g.ID, state)
-		held := set.Held(resource.ConsumerID(id))
-		if written, _ := state.Of(id); !sameClaims(written, held) {
-			a.log.Info(newlyKnown(written, held), "server", id, "devices", len(held))
-			if err := a.journal.Put(id, held, state.Parts(id)...); err != nil {
-				return err
-			}
+		held, parts := set.Held(resource.ConsumerID(id)), partsOf(g, state.Parts(id))
+		written, _ := state.Of(id)
+		if sameClaims(written, held) && fmt.Sprint(parts) == fmt.Sprint(state.Parts(id)) {
+			continue
+		}
+		a.log.Info(newlyKnown(written, held), "server", id, "devices", len(held))
+		if err := a.journal.Put(id, held, parts...); err != nil {
+			return err
 		}
 	}
-	a.set, a.restored = set, true
-	a.condition("restore", doubts...)
+	a.set, a.restored, a.doubts = set, true, doubts
+	a.tellDoubts()
 	return a.burnSeen()
+}
+
+// partsOf returns the NUMA cells of a guest: those that the journal has, or else, as when the journal is lost or from a
+// backup, those that the guest runs with. The hypervisor does not know what its flavor says of threads: the guest keeps
+// the threads that it has.
+func partsOf(g hypervisor.Guest, written []journal.Part) []journal.Part {
+	if len(g.Parts) == 0 || fmt.Sprint(guestParts(written)) == fmt.Sprint(g.Parts) { // in which nil is an empty list
+		return written
+	}
+	var out []journal.Part
+	for _, p := range g.Parts {
+		out = append(out, journal.Part{VCPUs: p.VCPUs, Dedicated: slices.Sorted(maps.Keys(p.CPUs)), MemoryMB: p.MemoryMB, PageKB: p.PageKB,
+			Emulator: len(p.Emulator), Node: p.Node, CPUs: p.CPUs, EmulatorThreads: p.Emulator, Pages: p.PageKB})
+	}
+	return out
+}
+
+// tellDoubts sets the condition of the doubts that remain: the journal has most claims removed soon after the start,
+// because compute does not assign their servers. a.mu is held.
+func (a *Agent) tellDoubts() {
+	state := a.journal.State()
+	a.doubts = slices.DeleteFunc(a.doubts, func(d doubt) bool {
+		claims, _ := state.Of(d.server)
+		return !slices.ContainsFunc(claims, func(c device.Claim) bool { return c.Device.Address == d.address })
+	})
+	var sentences []string
+	for _, d := range a.doubts {
+		sentences = append(sentences, d.sentence)
+	}
+	a.condition("restore", sentences...)
 }
 
 // newlyKnown says in a sentence what of a guest's claims the journal did not have.

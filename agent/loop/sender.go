@@ -46,8 +46,8 @@ func (a *Agent) beginStart() error {
 	return nil
 }
 
-// writeStart journals that one more start of the agent has begun. Without an identity in the journal that happens with the first look at
-// the host, before anything is sent.
+// writeStart journals that one more start of the agent has begun. Without an identity in the journal that happens with
+// the first look at the host, before anything is sent.
 func (a *Agent) writeStart(context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,7 +62,8 @@ func (a *Agent) writeStart(context.Context) error {
 	return a.journal.SetStarts(a.startIDs)
 }
 
-// acknowledged journals that compute has stored a report of this start: the starts before it need not be named any more. a.mu is held.
+// acknowledged journals that compute has stored a report of this start: the starts before it need not be named any
+// more. a.mu is held.
 func (a *Agent) acknowledged() error {
 	if len(a.startIDs) == 1 {
 		return nil
@@ -74,7 +75,8 @@ func (a *Agent) acknowledged() error {
 	return nil
 }
 
-// whenFree repeats call while compute answers that the start before this one may still run, until that has had its time to reconnect.
+// whenFree repeats call while compute answers that the start before this one may still run, until that has had its time
+// to reconnect.
 func (a *Agent) whenFree(ctx context.Context, call func(context.Context) error) error {
 	for {
 		err := call(ctx)

@@ -25,25 +25,47 @@ type lacked struct {
 // secondLook is how soon the agent looks again when somebody lacked a share.
 const secondLook = 5 * time.Second
 
-// waits returns for whom nothing may be written to Placement now. A share that is missing may be on the move: compute gives the allocations
-// to the migration and changes the assignments a moment later. So a share is written only for a server whose assignment compute has
-// confirmed, and that has just claimed its devices, when no move can be under way, or that lacked it at two looks under the same entry of
-// the assignments, with a line between them. The other servers of the host may come and go meanwhile. An agent that reads no assignments
-// any more writes nothing: what it knows may be long over, and the share that is missing another host's.
-func (a *Agent) waits() func(resource.ConsumerID) bool {
+// standing returns what compute says of the holders of devices. A share that is missing may be on the move: compute
+// gives the allocations to the migration and changes the assignments a moment later. So a share is written only for a
+// server whose assignment compute has confirmed, and that has just claimed its devices, when no move can be under way,
+// or that lacked it at two looks under the same entry of the assignments, with a line between them. The other servers
+// of the host may come and go meanwhile. An agent that reads no assignments any more writes nothing: what it knows may
+// be long over, and the share that is missing another host's.
+func (a *Agent) standing(fresh map[string]bool) func(resource.ConsumerID) heal.Standing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l, was, fresh, confirmed := a.line, maps.Clone(a.lacked), maps.Clone(a.fresh), maps.Clone(a.confirmed)
+	l, was, confirmed := a.line, maps.Clone(a.lacked), maps.Clone(a.confirmed)
 	deaf := !l.heard || a.behind != "" || a.o.Now().Sub(l.read) > 3*host.Heartbeat
-	return func(c resource.ConsumerID) bool {
+	return func(c resource.ConsumerID) heal.Standing {
 		want, wanted := l.servers[string(c)]
 		known, is := confirmed[string(c)]
-		if deaf || !wanted || !is || !reflect.DeepEqual(known, want) {
-			return true
-		}
 		before, lacked := was[c]
-		return !fresh[string(c)] && (!lacked || before.beats == l.beats || !reflect.DeepEqual(before.want, want))
+		switch {
+		case deaf:
+			return heal.Pending
+		case !wanted:
+			return heal.Unassigned
+		case !is || !reflect.DeepEqual(known, want):
+			return heal.Pending
+		case fresh[string(c)] || lacked && before.beats != l.beats && reflect.DeepEqual(before.want, want):
+			return heal.Assigned
+		}
+		return heal.Moving
 	}
+}
+
+// freshNow are the servers whose claim compute has just confirmed.
+func (a *Agent) freshNow() map[string]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.fresh)
+}
+
+// written notes that a plan with the shares of these servers has been carried out, or thrown away.
+func (a *Agent) written(fresh map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.fresh, func(id string, _ bool) bool { return fresh[id] })
 }
 
 // remember notes who lacks a share.
@@ -60,7 +82,8 @@ func (a *Agent) remember(d draft) {
 	}
 }
 
-// confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they are missing.
+// confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they
+// are missing.
 func (a *Agent) confirmClaim(want host.Server, picked []device.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

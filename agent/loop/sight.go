@@ -72,7 +72,7 @@ func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) 
 		}
 	}
 	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: machine.Devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
-		Spent: map[pci.Address]bool{}}
+		Spent: map[pci.Address]bool{}, Unreadable: unreadable(machine)}
 	a.o.CPUs.share(&s.facts, machine, capacity)
 	for at, spent := range state.Spent() {
 		s.facts.Spent[at] = !spent.Returning
@@ -111,6 +111,17 @@ func (a *Agent) scan() (sysfs.Facts, error) {
 		}
 	}
 	return machine, nil
+}
+
+// unreadable are the devices that exist and cannot be identified.
+func unreadable(machine sysfs.Facts) map[pci.Address]bool {
+	out := map[pci.Address]bool{}
+	for _, p := range machine.Problems {
+		if address, err := pci.ParseAddress(p.Name); err == nil && p.Unreadable {
+			out[address] = true
+		}
+	}
+	return out
 }
 
 // readTree is empty when there is no such provider.
@@ -183,7 +194,7 @@ func (d draft) check(actual provider.Tree) []heal.Objection {
 
 // plan finds the way from what was seen to what ought to be. Who holds what is read only of the providers that a plan
 // made without that knowledge touches, and of those whose devices guests hold.
-func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state journal.State, waits func(resource.ConsumerID) bool) (d draft, err error) {
+func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state journal.State, standing func(resource.ConsumerID) heal.Standing) (d draft, err error) {
 	facts := s.facts
 	facts.Held = held
 	if d.aim.Tree, d.notes, err = survey.Desired(facts); err != nil {
@@ -192,7 +203,7 @@ func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state jo
 	d.marks = marksOf(state)
 	d.aim.Ratios, d.aim.Firm, d.aim.Returned = survey.Ratios(facts), survey.Firm(facts), returned(s.offers, state)
 	if facts.Report {
-		d.aim.Holds = heal.Holds(d.aim.Tree, held, waits)
+		d.aim.Holds = heal.Holds(d.aim.Tree, held, standing)
 	}
 	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() && len(d.aim.Holds) == 0 {
 		return d, err
@@ -267,13 +278,14 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	} else if set, _, err = restore(s.offers, state, s.guests); err != nil {
 		return heal.Plan{}, err
 	}
-	d, err := a.plan(ctx, s, set.Claims(), state, func(resource.ConsumerID) bool { return false })
+	d, err := a.plan(ctx, s, set.Claims(), state, func(resource.ConsumerID) heal.Standing { return heal.Assigned })
 	if err != nil {
 		return heal.Plan{}, err
 	}
 	for _, n := range d.notes {
 		d.plan.Notes = append(d.plan.Notes, n.String())
 	}
+	d.plan.Notes = append(d.plan.Notes, s.problems...)
 	d.plan.Objections = append(d.plan.Objections, d.check(s.facts.Actual)...)
 	return d.plan, nil
 }

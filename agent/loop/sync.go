@@ -112,10 +112,11 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	if err := a.returnedByHand(s); err != nil {
 		return err
 	}
+	fresh := a.freshNow() // before what is held, so that it is among that
 	a.mu.Lock()
 	held := a.set.Claims()
 	a.mu.Unlock()
-	d, err := a.plan(ctx, s, held, j.State(), a.waits())
+	d, err := a.plan(ctx, s, held, j.State(), a.standing(fresh))
 	if err != nil {
 		return err
 	}
@@ -130,11 +131,13 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	}
 	a.setCondition("plan", sentences...)
 	if len(objections) > 0 {
+		a.written(fresh)
 		return nil // the plan is thrown away whole; its sentences are in the report
 	}
 	if err := a.execute(ctx, s.facts.Actual, d); err != nil {
 		return err
 	}
+	a.written(fresh)
 	a.warn(d.plan.Warned)
 	if err := a.reserved(heal.Apply(d.plan, s.facts.Actual)); err != nil {
 		return err
@@ -195,6 +198,7 @@ func (a *Agent) take(s sight, moves int) error {
 		a.log.Info("device", "change", c.String())
 	}
 	a.set = set
+	a.tellDoubts()
 	a.touch() // also when nothing changed: compute wants to hear at least once a minute
 	if moves == a.moves {
 		a.guests = map[string]hypervisor.Guest{}

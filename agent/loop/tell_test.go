@@ -58,8 +58,8 @@ func TestWhatIsSaidIsCounted(t *testing.T) {
 	})
 }
 
-// What the hypervisor refuses to do with a guest is reported with what the guest does, and retried ever more rarely as long as compute wants it;
-// the guest stays, and what is wanted later is tried.
+// What the hypervisor refuses to do with a guest is reported with what the guest does, and retried ever more rarely as
+// long as compute wants it; the guest stays, and what is wanted later is tried.
 func TestWhatTheHypervisorRefuses(t *testing.T) {
 	story(t, "a guest that does not stop", func(t *testing.T, w *world) {
 		var refuses atomic.Bool

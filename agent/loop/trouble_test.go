@@ -362,9 +362,13 @@ func TestObservationFreesNothing(t *testing.T) {
 		must(t, book.Put("s2", claims))
 		must(t, book.Close())
 		w.office.assign(w.want("s1", name1), w.want("s2", name1))
+		w.office.silence(true) // until compute sends assignments, s2 has no other device
 		_, stop = w.begin()
+		w.until("a condition", func() bool {
+			return strings.Contains(w.office.conditions(), "0000:3b:00.1: the journal gives it to server s2")
+		})
+		w.office.silence(false)
 		w.untilPhase(host.Running, "s1", "s2")
-		contains(t, w.office.conditions(), "0000:3b:00.1", "s2")
 		must(t, stop())
 		w.consistent("s1", "s2")
 	})

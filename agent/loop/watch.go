@@ -52,6 +52,10 @@ func (a *Agent) follow(ctx context.Context, got func(host.Assignments)) error {
 func (a *Agent) hear(l host.Assignments) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if l.EpochID != a.epochRead { // compute has started again: it waits for reports
+		a.epochRead = l.EpochID
+		a.touch()
+	}
 	if !a.follows(l) {
 		return
 	}
@@ -88,6 +92,7 @@ func (a *Agent) hear(l host.Assignments) {
 	a.cleanAll(l.Clean)
 	if poke(a.wake); first {
 		poke(a.look) // shares that guests lack can be judged now
+		a.touch()    // which guests are named is known now
 	}
 }
 

@@ -110,8 +110,8 @@ func (a *Agent) busy(id string) bool {
 	return true
 }
 
-// due lists the servers that are not where they shall be, by id. Before compute has sent assignments, while they are not followed, and while
-// another agent serves the host, none is. a.mu is held.
+// due lists the servers that are not where they shall be, by id. Before compute has sent assignments, while they are
+// not followed, and while another agent serves the host, none is. a.mu is held.
 func (a *Agent) due() (raise, leaving []string) {
 	if !a.line.heard || a.displaced || a.behind != "" {
 		return nil, nil
@@ -172,7 +172,8 @@ func (a *Agent) finish(id string, j *job, wanted, outdated bool, err error) {
 	}
 }
 
-// refusedWait is how long to wait after the hypervisor has refused something so many times in a row: from 5 s, doubling, to 5 min.
+// refusedWait is how long to wait after the hypervisor has refused something so many times in a row: from 5 s,
+// doubling, to 5 min.
 func refusedWait(times int) time.Duration {
 	const first, most = 5 * time.Second, 5 * time.Minute
 	return min(most, first<<min(max(times-1, 0), 10))

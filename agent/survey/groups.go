@@ -65,6 +65,9 @@ func (f Facts) groups(found []match) (list []group, wrong []error) {
 	}
 	for _, c := range f.Held {
 		m, there := offered[c.Device.Address]
+		if c.Provider == "" && f.changed(c) {
+			continue // Placement never counted it: an inventory of it would be offered to others
+		}
 		if !there || !m.reported() {
 			g := at(f.nameOf(c))
 			g.held = append(g.held, c)
@@ -234,8 +237,10 @@ func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note
 		if len(g.counted()) == 0 {
 			p.Traits = union(p.Traits, c.Traits...)
 		}
-		notes = append(notes, Note{c.Device.Address.String(), fmt.Sprintf(
-			"is held by server %s, though the host or device_spec no longer offers it; %s keeps %s until the server is gone", c.Holder, p.Name, what)})
+		if !f.changed(c) { // of which there is a note already
+			notes = append(notes, Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s, though %s; "+
+				"%s keeps %s until the server is gone", c.Holder, f.missing(c), p.Name, what)})
+		}
 	}
 	return notes
 }

@@ -44,11 +44,14 @@ type Facts struct {
 	Traits   []resource.Trait // of the root: what the hypervisor can
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
-	Report   bool                 // [pci] report_in_placement
-	NoLive   string               // why no guest with devices can be migrated live here; empty: it can
-	Held     []device.Claim       // what guests hold
-	Spent    map[pci.Address]bool // devices for one-time use that have been used
-	Actual   provider.Tree        // as Placement has it; may be empty. From it come the IDs of providers that exist
+	Report   bool           // [pci] report_in_placement
+	NoLive   string         // why no guest with devices can be migrated live here; empty: it can
+	Held     []device.Claim // what guests hold
+	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
+	// before.
+	Unreadable map[pci.Address]bool
+	Spent      map[pci.Address]bool // devices for one-time use that have been used
+	Actual     provider.Tree        // as Placement has it; may be empty. From it come the IDs of providers that exist
 }
 
 // Share is what the root offers of one class. A total of 0 or less is not offered.
@@ -75,14 +78,17 @@ func ProviderID(root provider.ID, name string) provider.ID { return nameUUID(roo
 // Desired is the tree that Placement ought to have of the host: the root, and under it a provider for each device or PF,
 // with IDs from Facts.Actual where it has the name. Without Report it is the root alone.
 //
-// Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different classes or traits;
-// devname; one_time_use on VFs or without Report; another class for a device that is held; live_migratable where NoLive says why not. The fault
-// says the first of these, and Wrong all.
+// Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different
+// classes or traits; devname; one_time_use on VFs or without Report; another class for a device that is held;
+// live_migratable where NoLive says why not. The fault says the first of these, and Wrong all. A held device that has
+// become another one is not invalid: it is kept as it was claimed, with a note.
 func Desired(f Facts) (provider.Tree, []Note, error) {
 	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(), Traits: union(f.Traits, OwnerNova)}
 	tree := provider.Tree{Providers: []provider.Provider{root}}
 	wrong := f.checkRules()
 	found, notes := f.match()
+	found, more := f.withhold(found)
+	notes = append(notes, more...)
 	var groups []group
 	if f.Report {
 		var more []error

@@ -259,38 +259,44 @@ func TestHeld(t *testing.T) {
 		}
 		return f
 	}
-	note := func(address, name, class string) string {
-		return address + ": is held by server s1, though the host or device_spec no longer offers it; " + name + " keeps " + class + " until the server is gone"
+	note := func(address, why, name, class string) string {
+		return address + ": is held by server s1, though " + why + "; " + name + " keeps " + class +
+			" until the server is gone"
 	}
+	const vanished, unruled, unreadable = "it is no longer on the host", "device_spec no longer offers it to aliases",
+		"the host cannot read it now"
 
 	f := held(facts(t, `{"product_id":"1515","traits":"a"}`), vf1)
 	two := "└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]"
 	one := strings.Replace(two, "0/2", "0/1", 1)
 	expect(t, f, rootLine, two)
-	expect(t, gone(f, vf1), rootLine, two, note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
+	expect(t, gone(f, vf1), rootLine, two, note("0000:81:00.1", vanished, "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
 	f = held(facts(t, `{"product_id":"1515","traits":"a"}`), vf1)
-	expect(t, gone(f, vf1, vf2), rootLine, one, note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
+	expect(t, gone(f, vf1, vf2), rootLine, one, note("0000:81:00.1", vanished, "cmp1_0000:81:00.0",
+		"CUSTOM_PCI_8086_1515"))
 	// All rules are gone: the held VF stays, the free one goes.
 	f.Rules = nil
 	f.Devices = devices()
-	expect(t, f, rootLine, one, note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
+	expect(t, f, rootLine, one, note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
 	// The rule makes a network device of it.
 	f.Rules = facts(t, `{"product_id":"1515","physical_network":"p"}`).Rules
-	expect(t, f, rootLine, one, note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
+	expect(t, f, rootLine, one, note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "CUSTOM_PCI_8086_1515"))
 
 	// A plain device.
 	f = held(facts(t, `{"address":"0000:83:00.0","resource_class":"gpu"}`), gpu)
-	expect(t, gone(f, gpu), rootLine, "└─ cmp1_0000:83:00.0  CUSTOM_GPU 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]", note("0000:83:00.0", "cmp1_0000:83:00.0", "CUSTOM_GPU"))
+	expect(t, gone(f, gpu), rootLine, "└─ cmp1_0000:83:00.0  CUSTOM_GPU 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
+		note("0000:83:00.0", vanished, "cmp1_0000:83:00.0", "CUSTOM_GPU"))
 
 	// A journal that remembers only address and provider: Placement knows the rest.
 	f = facts(t)
 	f.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: vf1}, Provider: "known"}, Holder: "s1"}}
 	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"}, {ID: "known", Name: "cmp1_0000:81:00.0", Parent: root,
 		Traits: []resource.Trait{"CUSTOM_A"}, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(2)}}}}
-	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_VF 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]", note("0000:81:00.1", "cmp1_0000:81:00.0", "CUSTOM_VF"))
+	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_VF 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]",
+		note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "CUSTOM_VF"))
 	f.Actual.Providers[1].Inventories["CUSTOM_OTHER"] = resource.Whole(3)
 	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_OTHER 0/3  CUSTOM_VF 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]",
-		note("0000:81:00.1", "cmp1_0000:81:00.0", "all its inventories"))
+		note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "all its inventories"))
 }
 
 // "If the device is allocated then changing the resource_class would result in removing of existing allocations which is rejected
@@ -326,7 +332,7 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 		}
 	}
 	// What is offered to network ports now is no rival in Placement.
-	note := "is held by server s1, though the host or device_spec no longer offers it; cmp1_0000:81:00.0 keeps"
+	note := "is held by server s1, though device_spec no longer offers it to aliases; cmp1_0000:81:00.0 keeps"
 	for _, f := range []Facts{hold(pf81, pfs, `{"product_id":"1515","physical_network":"p"}`), hold(vf2, vfs, `{"product_id":"1528","physical_network":"p"}`)} {
 		if got := picture(f); !strings.Contains(got, note) {
 			t.Error(got)

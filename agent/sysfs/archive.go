@@ -2,30 +2,25 @@ package sysfs
 
 import (
 	_ "embed"
+	"errors"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing/fstest" // MapFS: the one file system in memory that has symlinks
 
 	"golang.org/x/tools/txtar"
-
-	"github.com/openberth/berth/fault"
 )
 
-// arrow parts the name of a symlink from its target in the name of an entry.
-const arrow = " -> "
-
-// What Capture keeps of a device. It keeps more than Read needs, so that an old capture can answer new questions.
-var (
-	keptFiles = []string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "numa_node",
-		"sriov_totalvfs", "sriov_numvfs", "sriov_vf_device"}
-	keptLinks = []string{"driver", "iommu_group", "physfn"}
+// What follows the path in the name of an entry; see Capture.
+const (
+	arrow          = " -> "
+	unreadableMark = " !! "
+	// serialEntry ends the name of an entry that stands for a vpd file, which is no text: it has the serial number
+	// alone.
+	serialEntry = ".SN"
 )
-
-// serialEntry ends the name of an entry that stands for a vpd file, which is no text: it has the serial number alone.
-const serialEntry = ".SN"
 
 //go:embed sample.txtar
 var sample []byte
@@ -34,196 +29,231 @@ var sample []byte
 // on a machine that has no PCI devices to offer.
 func Sample() (fs.FS, error) { return Load(sample) }
 
-// Capture keeps the PCI part of a machine as a text archive in the txtar format: a file is an entry named by its path under /sys,
-// a symlink an entry named "path -> target" without content. MAC addresses and serial numbers are written as zeros; nothing
-// else in it names the machine. Load is the inverse. Invalid when there is no device to keep.
-func Capture(fsys fs.FS) ([]byte, error) {
-	c := capture{fsys: fsys}
-	c.archive.Comment = []byte("The PCI part of /sys: files by their path, symlinks as \"path -> target\".\n")
-	entries, err := fs.ReadDir(fsys, deviceDir)
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "sysfs.Capture", "cannot list PCI devices: %w", err)
-	}
-	real := make([]string, len(entries))
-	for i, entry := range entries {
-		real[i] = path.Join(deviceDir, entry.Name())
-		if target := c.link(real[i]); target != "" {
-			real[i] = path.Join(deviceDir, target)
-		}
-	}
-	for _, dir := range real {
-		c.device(dir)
-	}
-	if !slices.ContainsFunc(c.archive.Files, func(f txtar.File) bool { return ofDevice(f.Name) }) {
-		return nil, fault.New(fault.Invalid, "sysfs.Capture", "there is no PCI device in %s to capture", deviceDir)
-	}
-	if nodes, err := fs.ReadDir(fsys, nodeDir); err == nil {
-		for _, node := range nodes {
-			if _, isNode := nodeNumber(node.Name()); isNode {
-				c.node(node.Name())
-			}
-		}
-	}
-	for _, name := range c.names(vdpaDir) {
-		c.link(path.Join(vdpaDir, name))
-	}
-	return txtar.Format(&c.archive), nil
-}
-
-// ofDevice says whether an entry lies in the list of devices.
-func ofDevice(name string) bool { return strings.HasPrefix(name, deviceDir+"/") }
-
-// capture collects an archive. What cannot be read is left out, as on a host where it is not there.
-type capture struct {
-	fsys    fs.FS
-	archive txtar.Archive
-}
-
-func (c *capture) add(name, data string) {
-	if data != "" && !strings.HasSuffix(data, "\n") {
-		data += "\n"
-	}
-	c.archive.Files = append(c.archive.Files, txtar.File{Name: name, Data: []byte(data)})
-}
-
-func (c *capture) file(name string) {
-	if data, err := fs.ReadFile(c.fsys, name); err == nil && !strings.Contains(string(data), "\n-- ") {
-		c.add(name, string(data))
-	}
-}
-
-func (c *capture) link(name string) (target string) {
-	target, err := fs.ReadLink(c.fsys, name)
-	if err != nil {
-		return ""
-	}
-	c.add(name+arrow+target, "")
-	return target
-}
-
-// node keeps what Read needs of a NUMA node and of its CPUs.
-func (c *capture) node(name string) {
-	dir := path.Join(nodeDir, name)
-	c.file(path.Join(dir, "cpulist"))
-	if text, err := readOptional(c.fsys, path.Join(dir, "meminfo")); err == nil {
-		for line := range strings.Lines(text) { // the rest changes from one moment to the next
-			if strings.Contains(line, "MemTotal:") {
-				c.add(path.Join(dir, "meminfo"), line)
-			}
-		}
-	}
-	if sizes, err := fs.ReadDir(c.fsys, path.Join(dir, "hugepages")); err == nil {
-		for _, size := range sizes {
-			c.file(path.Join(dir, "hugepages", size.Name(), "nr_hugepages"))
-		}
-	}
-	text, err := readOptional(c.fsys, path.Join(dir, "cpulist"))
-	if err != nil {
-		return
-	}
-	cpus, err := ParseCPUList(text)
-	if err != nil {
-		return
-	}
-	for _, cpu := range cpus {
-		for _, file := range []string{"physical_package_id", "thread_siblings_list"} {
-			c.file(path.Join(cpuDir, "cpu"+strconv.Itoa(cpu), "topology", file))
-		}
-	}
-}
-
-func (c *capture) names(dir string) []string {
-	entries, err := fs.ReadDir(c.fsys, dir)
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names
-}
-
-func (c *capture) device(dir string) {
-	for _, file := range keptFiles {
-		c.file(path.Join(dir, file))
-	}
-	for _, link := range keptLinks {
-		c.link(path.Join(dir, link))
-	}
-	entries, err := fs.ReadDir(c.fsys, dir)
-	if err != nil {
-		return
-	}
-	if serial, err := readSerial(c.fsys, dir); err == nil && serial != "" {
-		c.add(path.Join(dir, "vpd"+serialEntry), "0")
-	}
-	c.net(dir)
-	for _, entry := range entries {
-		switch name := entry.Name(); {
-		case strings.HasPrefix(name, "virtfn"):
-			c.link(path.Join(dir, name))
-		case strings.HasPrefix(name, "virtio") && entry.IsDir():
-			c.net(path.Join(dir, name))
-		}
-	}
-}
-
-func (c *capture) net(dir string) {
-	entries, err := fs.ReadDir(c.fsys, path.Join(dir, "net"))
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		c.add(path.Join(dir, "net", entry.Name(), "address"), "00:00:00:00:00:00")
-	}
-}
-
-// Load makes a file system of a captured machine. Invalid when an entry is there twice or inside another one, or when
-// a symlink has content, leaves /sys, or leads through another symlink, which none of the kernel's does here, and when there is no device.
+// Load makes a file system of a captured machine, from the entries that Capture lists. Invalid when an entry is there
+// twice or inside another one, or when a symlink has content, leaves /sys, or leads through another symlink, which none
+// of the kernel's does here, and when there is no device.
 func Load(archive []byte) (fs.FS, error) {
-	fsys := fstest.MapFS{}
+	m := captured{MapFS: fstest.MapFS{}, unreadable: map[string]error{}, unlisted: map[string]error{}}
 	for _, file := range txtar.Parse(archive).Files {
-		name, target, isLink := strings.Cut(file.Name, arrow)
-		name, isSerial := strings.CutSuffix(name, serialEntry)
-		if !fs.ValidPath(name) || name == "." {
-			return nil, invalid("archive entry %q is no path under /sys", file.Name)
-		}
-		if _, twice := fsys[name]; twice {
-			return nil, invalid("archive entry %q is there twice", name)
-		}
-		fsys[name] = &fstest.MapFile{Data: file.Data, Mode: 0o444}
-		if isSerial {
-			fsys[name].Data = formatSerial(strings.TrimSpace(string(file.Data)))
-		}
-		if isLink {
-			if len(file.Data) > 0 {
-				return nil, invalid("archive entry %q is a symlink and has content", file.Name)
-			}
-			fsys[name] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
+		if err := m.add(file); err != nil {
+			return nil, err
 		}
 	}
 	devices := false
-	for name, file := range fsys {
-		devices = devices || ofDevice(name)
-		if above, inside := entryAbove(fsys, path.Dir(name)); inside {
+	for name, file := range m.MapFS {
+		devices = devices || strings.HasPrefix(name, deviceDir+"/")
+		if above, inside := entryAbove(m.MapFS, path.Dir(name)); inside && !m.MapFS[above].Mode.IsDir() {
 			return nil, invalid("archive entry %q lies inside %q, which is no directory", name, above)
 		}
 		if file.Mode.Type() != fs.ModeSymlink {
 			continue
 		}
 		target := path.Join(path.Dir(name), string(file.Data))
-		if path.IsAbs(string(file.Data)) || !fs.ValidPath(target) || target == "." {
+		if path.IsAbs(string(file.Data)) || !validPath(target) || target == "." {
 			return nil, invalid("archive symlink %q leads to %q, outside /sys", name, file.Data)
 		}
-		if above, inside := entryAbove(fsys, target); inside && fsys[above].Mode.Type() == fs.ModeSymlink {
+		if above, inside := entryAbove(m.MapFS, target); inside && m.MapFS[above].Mode.Type() == fs.ModeSymlink {
 			return nil, invalid("archive symlink %q leads through the symlink %q", name, above)
 		}
 	}
 	if !devices {
 		return nil, invalid("the archive has no device under %s: it is no captured machine", deviceDir)
 	}
-	return fsys, nil
+	if len(m.unreadable)+len(m.unlisted) == 0 {
+		return m.MapFS, nil
+	}
+	return m, nil
+}
+
+// captured is a file system in memory in which some names cannot be read, as on the machine that was captured.
+type captured struct {
+	fstest.MapFS
+	unreadable map[string]error // also all names below
+	unlisted   map[string]error // directories
+}
+
+// add adds an entry of the archive.
+func (m *captured) add(file txtar.File) error {
+	name, why, isUnreadable := strings.Cut(file.Name, unreadableMark)
+	name, target, isLink := strings.Cut(name, arrow)
+	name, isSerial := strings.CutSuffix(name, serialEntry)
+	name, isDir := strings.CutSuffix(name, "/")
+	name = unescape(name)
+	if !validPath(name) || name == "." {
+		return invalid("archive entry %q is no path under /sys", file.Name)
+	}
+	if _, twice := m.MapFS[name]; twice {
+		return invalid("archive entry %q is there twice", name)
+	}
+	entry := &fstest.MapFile{Data: []byte(unescapeLines(string(file.Data))), Mode: 0o444}
+	m.MapFS[name] = entry
+	switch {
+	case (isLink || isDir || isUnreadable) && len(file.Data) > 0:
+		what := "cannot be read"
+		if isLink {
+			what = "is a symlink"
+		} else if isDir {
+			what = "is a directory"
+		}
+		return invalid("archive entry %q %s and has content", file.Name, what)
+	case isLink:
+		entry.Data, entry.Mode = []byte(unescape(target)), fs.ModeSymlink|0o777
+	case isDir:
+		entry.Mode = fs.ModeDir | 0o755
+	case isSerial:
+		entry.Data = formatSerial(strings.TrimSpace(string(entry.Data)))
+	}
+	if isUnreadable && isDir {
+		m.unlisted[name] = reasonFor(unescape(why))
+	} else if isUnreadable {
+		m.unreadable[name] = reasonFor(unescape(why))
+	}
+	return nil
+}
+
+// reasonFor is the error with this text, one of those that Read tells apart if it is one.
+func reasonFor(text string) error {
+	for _, known := range []error{fs.ErrNotExist, syscall.EACCES, syscall.EPERM, syscall.ENODEV} {
+		if known.Error() == text {
+			return known
+		}
+	}
+	return errors.New(text)
+}
+
+// check is the error with which an operation on a name fails, if it does. Only the links in the list of devices are
+// followed.
+func (m captured) check(op, name string, failing map[string]error, below bool) error {
+	if dir, rest, found := cutDevice(name); found && m.MapFS[dir] != nil && m.MapFS[dir].Mode.Type() == fs.ModeSymlink {
+		name = path.Join(deviceDir, string(m.MapFS[dir].Data), rest)
+	}
+	for at := name; at != "." && at != "/"; at = path.Dir(at) {
+		if err := failing[at]; err != nil {
+			return &fs.PathError{Op: op, Path: name, Err: err}
+		}
+		if !below {
+			break
+		}
+	}
+	return nil
+}
+
+// cutDevice parts a name into the entry of a device and what is below it.
+func cutDevice(name string) (entry, rest string, found bool) {
+	below, found := strings.CutPrefix(name, deviceDir+"/")
+	device, rest, _ := strings.Cut(below, "/")
+	return path.Join(deviceDir, device), rest, found
+}
+
+// Open opens a file or a directory.
+func (m captured) Open(name string) (fs.File, error) {
+	if err := m.check("open", name, m.unreadable, true); err != nil {
+		return nil, err
+	}
+	return m.MapFS.Open(name)
+}
+
+// ReadFile reads a file.
+func (m captured) ReadFile(name string) ([]byte, error) {
+	if err := m.check("open", name, m.unreadable, true); err != nil {
+		return nil, err
+	}
+	return m.MapFS.ReadFile(name)
+}
+
+// ReadDir lists a directory.
+func (m captured) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := m.check("open", name, m.unreadable, true); err != nil {
+		return nil, err
+	}
+	if err := m.check("readdir", name, m.unlisted, false); err != nil {
+		return nil, err
+	}
+	return m.MapFS.ReadDir(name)
+}
+
+// ReadLink reads a link.
+func (m captured) ReadLink(name string) (string, error) {
+	if _, rest, found := cutDevice(name); !found || rest != "" {
+		if err := m.check("readlink", name, m.unreadable, true); err != nil {
+			return "", err
+		}
+	}
+	return m.MapFS.ReadLink(name)
+}
+
+// Stat describes a file or a directory.
+func (m captured) Stat(name string) (fs.FileInfo, error) {
+	if err := m.check("stat", name, m.unreadable, true); err != nil {
+		return nil, err
+	}
+	return m.MapFS.Stat(name)
+}
+
+// validPath is fs.ValidPath for names that need not be UTF-8.
+func validPath(name string) bool { return fs.ValidPath(strings.ToValidUTF8(name, "?")) }
+
+// escape writes the odd bytes of a name, or of the target of a link, as in a URL: all that a txtar archive does not
+// keep, and what could be taken for the end of the name.
+func escape(name string) string { return escaped(name, "") }
+
+// escapeReason is escape for a sentence, in which there may be single spaces.
+func escapeReason(text string) string { return escaped(text, " ") }
+
+func escaped(name, plain string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		char := name[i]
+		serial := strings.HasPrefix(name[i:], serialEntry) && (len(name) == i+len(serialEntry))
+		inner := strings.IndexByte(plain, char) >= 0 && i > 0 && i < len(name)-1 && name[i-1] != char
+		if inner || char > ' ' && char < 0x7f && char != '%' && !serial {
+			b.WriteByte(char)
+		} else {
+			b.WriteString("%" + strings.ToUpper(strconv.FormatUint(uint64(char)|0x100, 16))[1:])
+		}
+	}
+	return b.String()
+}
+
+// unescape is the inverse of escape. A percent sign that begins no number stands for itself.
+func unescape(name string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(name, "%")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		if n, err := strconv.ParseUint(after[:min(2, len(after))], 16, 8); err == nil && len(after) >= 2 {
+			b.WriteByte(byte(n))
+			name = after[2:]
+		} else {
+			b.WriteByte('%')
+			name = after
+		}
+	}
+}
+
+// escapeLines puts a backslash before each line of a file that a txtar archive would take for an entry, or that begins
+// with a backslash.
+func escapeLines(data string) string {
+	var b strings.Builder
+	for line := range strings.Lines(data) {
+		if strings.HasPrefix(line, "-- ") || strings.HasPrefix(line, `\`) {
+			b.WriteByte('\\')
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// unescapeLines is the inverse of escapeLines.
+func unescapeLines(data string) string {
+	var b strings.Builder
+	for line := range strings.Lines(data) {
+		b.WriteString(strings.TrimPrefix(line, `\`))
+	}
+	return b.String()
 }
 
 // entryAbove finds the entry that a path names, or one that it would have to lie inside.

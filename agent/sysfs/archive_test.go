@@ -61,6 +61,12 @@ func TestLoadRefuses(t *testing.T) {
 		"-- a -> a --\n":                 "through the symlink",
 		"-- a -> b --\n-- b -> a --\n":   "through the symlink",
 		"-- a -> b/c --\n-- b -> d --\n": "through the symlink",
+		"-- a/ --\nx\n":                  "is a directory and has content",
+		"-- a !! b --\nx\n":              "cannot be read and has content",
+		"-- a --\n-- a !! b --\n":        "twice",
+		"-- a !! b --\n-- a/b --\n":      "no directory",
+		"-- %2Fa --\n":                   "no path",
+		"-- b/%2E%2E/a --\n":             "no path",
 	} {
 		if fsys, err := Load([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v %v, want %q", text, fsys, err, says)
@@ -78,6 +84,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add("-- bus/pci/devices/0000:00:00.0/vendor --\n0x8086\n-- bus/pci/devices/0000:00:00.0/device --\n0x1\n")
 	f.Add("-- bus/pci/devices/0000:01:00.1 -> ../../../d --\n-- d/vendor --\n0x8086\n-- d/device --\n0x1515\n-- d/class --\n0x020000\n-- d/physfn -> ../0000:01:00.0 --\n")
 	f.Add("-- a -> a --\n")
+	f.Add("-- bus/pci/devices/0000:01:00.1/ --\n-- bus/pci/devices/a%20b --\n-- bus/pci/devices/0000:01:00.2/vendor " +
+		"!! permission denied --\n-- bus/pci/devices/0000:01:00.3 !! file does not exist --\n")
 	f.Add("-- devices/system/node/node0/cpulist --\n0-3\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		fsys, err := Load([]byte(text))
@@ -95,13 +103,17 @@ func FuzzLoad(f *testing.F) {
 		}
 		captured, err := Capture(fsys)
 		if err != nil {
-			if len(facts.Devices) > 0 {
+			if len(facts.Devices)+len(facts.Problems) > 0 {
 				t.Fatal(err)
 			}
 			return
 		}
-		if _, err := Load(captured); err != nil {
-			t.Errorf("captured, but not loaded again: %v\n%s", err, captured)
+		loaded, err := Load(captured)
+		if err != nil {
+			t.Fatalf("captured, but not loaded again: %v\n%s", err, captured)
+		}
+		if again := read(t, loaded); !reflect.DeepEqual(again, facts) {
+			t.Errorf("captured, it reads as\n%v\nwas\n%v\n%s", again, facts, captured)
 		}
 	})
 }

@@ -34,6 +34,8 @@ func card() fstest.MapFS {
 	link(vdpaDir+"/vdpa0", "../../../devices/pci0000:80/"+pfAt+"/"+vfAt+"/vdpa0")
 	put(nodeDir+"/node0/cpulist", "0")
 	put(nodeDir+"/node1/cpulist", "1")
+	put(nodeDir+"/node0/meminfo", "Node 0 MemTotal: 1048576 kB")
+	put(nodeDir+"/node1/meminfo", "Node 1 MemTotal: 1048576 kB")
 	return m
 }
 
@@ -70,9 +72,9 @@ func TestDeviceRows(t *testing.T) {
 			m[vdpaDir+"/vdpa0"] = &fstest.MapFile{Data: []byte("../../../devices/pci0000:80/" + pfAt + "/vdpa0"), Mode: fs.ModeSymlink}
 		}, devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1"},
 		{row: "vDPA that cannot be listed", change: whole, fail: map[string]error{vdpaDir: fs.ErrPermission}, devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1",
-			problem: "vDPA devices cannot be listed"},
+			problem: "vdpa: bus/vdpa/devices cannot be listed (permission denied)"},
 		{row: "vDPA that cannot be followed", change: whole, fail: map[string]error{"vdpa0": fs.ErrPermission}, devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1",
-			problem: "which VF carries"},
+			problem: "vdpa0: this entry of bus/vdpa/devices cannot be read (permission denied)"},
 		{row: "U8 no VFs possible", change: set(pf+"/sriov_totalvfs", "0"), devices: "81:00.0 type-PCI 1, 81:00.1 vdpa 1"},
 		{row: "U7 U8 totalvfs cannot be read", change: whole, fail: map[string]error{"sriov_totalvfs": fs.ErrPermission}, devices: "81:00.1 vdpa 1",
 			problem: "permission denied"},
@@ -82,14 +84,28 @@ func TestDeviceRows(t *testing.T) {
 					delete(m, name)
 				}
 			}
-		}, devices: "81:00.1 vdpa 1", problem: "which is not there"},
+		}, devices: "81:00.1 vdpa 1", problem: "physfn leads to 0000:81:00.0, which does not exist"},
 		{row: "U13 an empty vendor", change: set(pf+"/vendor", ""), devices: "81:00.1 vdpa 1", problem: `vendor "" is not a number`},
 		{row: "U13 an empty product", change: set(pf+"/device", "\n"), devices: "81:00.1 vdpa 1", problem: `device "" is not a number`},
 		{row: "U13 vendor cannot be read", change: whole, fail: map[string]error{pfAt + "/vendor": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
 		{row: "U13 product cannot be read", change: whole, fail: map[string]error{pfAt + "/device": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
 		{row: "U9 interfaces cannot be listed", change: whole, fail: map[string]error{pfAt + "/net": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
-		{row: "a device vanishes between its list and its files", change: whole, fail: map[string]error{vfAt + "/vendor": fs.ErrNotExist},
+		{row: "a device vanishes between its list and its files", change: whole,
+			fail:    map[string]error{vfAt: fs.ErrNotExist, vfAt + "/vendor": fs.ErrNotExist},
 			devices: "81:00.0 type-PF 1", problem: "vanished while it was read"},
+		{row: "a directory without vendor is no device that vanished", change: without(vf + "/vendor"),
+			devices: "81:00.0 type-PF 1",
+			problem: "0000:81:00.1: vendor is missing, so the device is unreadable"},
+		{row: "a directory without device", change: without(vf + "/device"), devices: "81:00.0 type-PF 1",
+			problem: "0000:81:00.1: device is missing, so the device is unreadable"},
+		{row: "a directory without class", change: without(vf + "/class"), devices: "81:00.0 type-PF 1",
+			problem: "0000:81:00.1: class is missing, so the device is unreadable"},
+		{row: "a directory with nothing in it", change: func(m fstest.MapFS) {
+			for _, name := range []string{"vendor", "device", "class", "numa_node", "physfn"} {
+				delete(m, vf+"/"+name)
+			}
+			m[vf] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
+		}, devices: "81:00.0 type-PF 1", problem: "0000:81:00.1: vendor is missing, so the device is unreadable"},
 		{row: "a device vanishes between two of its files", change: whole, fail: map[string]error{vfAt + "/numa_node": syscall.ENODEV},
 			devices: "81:00.0 type-PF 1", problem: "vanished while it was read"},
 		{row: "no node is named", change: func(m fstest.MapFS) {
@@ -99,16 +115,52 @@ func TestDeviceRows(t *testing.T) {
 		{row: "a VF lies where its PF does", change: set(vf+"/numa_node", "-1"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
 		{row: "a VF says otherwise than its PF", change: set(vf+"/numa_node", "0"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 0",
 			problem: "numa_node is 0, but 1 of its PF 0000:81:00.0"},
+		{row: "no numa_node of a PF", change: func(m fstest.MapFS) {
+			delete(m, pf+"/numa_node")
+		}, devices: "81:00.0 type-PF -1, 81:00.1 vdpa 1", problem: "0000:81:00.0: numa_node is missing: the node is " +
+			"taken as unknown; "},
+		{row: "no numa_node of a VF", change: without(vf + "/numa_node"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+			problem: "0000:81:00.1: numa_node is missing: node 1 of its PF 0000:81:00.0 is assumed; "},
+		{row: "an empty numa_node", change: set(pf+"/numa_node", ""), devices: "81:00.0 type-PF -1, 81:00.1 vdpa 1",
+			problem: `0000:81:00.0: numa_node "" is not the number of a node: the node is taken as unknown; `},
+		{row: "no numa_node on a host without NUMA nodes", change: func(m fstest.MapFS) {
+			for name := range m {
+				if strings.HasPrefix(name, nodeDir) || strings.HasSuffix(name, "/numa_node") {
+					delete(m, name)
+				}
+			}
+		}, devices: "81:00.0 type-PF -1, 81:00.1 vdpa -1"},
+		{row: "no numa_node of a bridge", change: func(m fstest.MapFS) {
+			without(pf + "/numa_node")(m)
+			set(pf+"/class", "0x060400")(m)
+		}, devices: "81:00.0 type-PF -1, 81:00.1 vdpa 1"},
 		{row: "a node that the host does not have", change: set(vf+"/numa_node", "7"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: "numa_node is 7, which the host does not have"},
 		{row: "a node that cannot be read is there", change: whole, fail: map[string]error{"node1/cpulist": fs.ErrPermission},
 			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1", problem: "permission denied"},
 		{row: "a kernel without NUMA", change: func(m fstest.MapFS) {
-			delete(m, nodeDir+"/node0/cpulist")
-			delete(m, nodeDir+"/node1/cpulist")
+			for _, name := range []string{"/node0/cpulist", "/node1/cpulist", "/node0/meminfo", "/node1/meminfo"} {
+				delete(m, nodeDir+name)
+			}
 		}, devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
 		{row: "products of VFs that are no number", change: set(pf+"/sriov_vf_device", "x"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: `sriov_vf_device "x"`},
+		{row: "an empty sriov_vf_device", change: set(pf+"/sriov_vf_device", "\n"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+			problem: `0000:81:00.0: sriov_vf_device "" is not a number: the product_id of its VFs is taken from the ` +
+				`VFs that exist; `},
+		{row: "an old kernel without sriov_vf_device", change: without(pf + "/sriov_vf_device"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
+		{row: "an empty sriov_numvfs", change: set(pf+"/sriov_numvfs", ""),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1", problem: `sriov_numvfs "" is not a number`},
+		{row: "an empty sriov_totalvfs", change: set(pf+"/sriov_totalvfs", ""), devices: "81:00.1 vdpa 1",
+			problem: `0000:81:00.0: sriov_totalvfs "" is not a number, so the device is unreadable`},
+		{row: "a node without meminfo", change: without(nodeDir + "/node1/meminfo"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+			problem: "node1: meminfo is missing: the node is taken as one without memory"},
+		{row: "a node without cpulist", change: without(nodeDir + "/node1/cpulist"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+			problem: "node1: cpulist is missing: the node is taken as one without CPUs"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			m, calls := card(), 0
@@ -123,7 +175,8 @@ func TestDeviceRows(t *testing.T) {
 			}
 			var problems []string
 			for _, p := range facts.Problems {
-				if !strings.Contains(p.String(), "which is not there") || c.row == "U8 no such directory" { // a VF without its PF says so
+				if !strings.Contains(p.String(), "which does not exist") ||
+					c.row == "U8 no such directory" { // a VF without its PF says so
 					problems = append(problems, p.String())
 				}
 			}

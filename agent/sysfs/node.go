@@ -1,7 +1,6 @@
 package sysfs
 
 import (
-	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -24,7 +23,7 @@ type Node struct {
 	CPUs     []int   // numbers of its host threads, rising; a node of memory alone has none
 	Socket   int     // physical_package_id of its CPUs, or NoSocket
 	Siblings [][]int // its threads by cores, each group rising; nil when the CPUs do not say it
-	MemoryMB int     // MiB in all (MemTotal of meminfo); 0 when it is not told
+	MemoryMB int     // MiB in all (MemTotal of meminfo); 0 when it is not known
 	Pages    []Pages // its huge pages, by size
 }
 
@@ -36,8 +35,8 @@ type Pages struct {
 
 // nodes adds the NUMA nodes, and gives the numbers of all, also of those that are left out. A kernel without NUMA has none.
 func (f *Facts) nodes(fsys fs.FS) (listed []int, err error) {
-	entries, err := fs.ReadDir(fsys, nodeDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	entries, err := list(fsys, nodeDir)
+	if err != nil {
 		return nil, err
 	}
 	for _, entry := range entries {
@@ -54,29 +53,42 @@ func (f *Facts) nodes(fsys fs.FS) (listed []int, err error) {
 	return listed, nil
 }
 
-// place judges what the devices say of their NUMA nodes by the nodes that there are.
-func (f *Facts) place(listed []int) {
+// place judges what the devices say of their NUMA nodes by the nodes that the host has. unplaced are the devices that
+// have no file numa_node: a kernel without NUMA has none, and then nothing is wrong with them.
+func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
 	at := make(map[pci.Address]int, len(f.Devices))
 	for i := range f.Devices {
 		d := &f.Devices[i]
 		if d.NUMANode != pci.NoNUMA && len(listed) > 0 && !slices.Contains(listed, d.NUMANode) {
-			f.problem(d.Address.String(), "numa_node is %d, which the host does not have; the node is taken as unknown", d.NUMANode)
+			f.problem(d.Address.String(), "numa_node is %d, which the host does not have: the node is taken as "+
+				"unknown; %s", d.NUMANode, withoutNode)
 			d.NUMANode = pci.NoNUMA
 		}
 		at[d.Address] = d.NUMANode
 	}
 	for i := range f.Devices {
 		d := &f.Devices[i]
-		if d.Parent == nil {
-			continue
+		missing := unplaced[d.Address] && len(listed) > 0
+		node := pci.NoNUMA
+		if d.Parent != nil {
+			if of, there := at[*d.Parent]; there {
+				node = of
+			}
 		}
-		node, there := at[*d.Parent]
 		switch {
-		case !there || node == pci.NoNUMA || d.NUMANode == node:
+		case node == pci.NoNUMA && missing:
+			f.problem(d.Address.String(), "numa_node is missing: the node is taken as unknown; check that the agent "+
+				"sees the whole /sys, or %s", byPolicy)
+		case node == pci.NoNUMA || d.NUMANode == node:
 		case d.NUMANode == pci.NoNUMA:
-			d.NUMANode = node // a VF lies where its card does
+			d.NUMANode = node // a VF is where its card is
+			if missing {
+				f.problem(d.Address.String(), "numa_node is missing: node %d of its PF %s is assumed; check that the "+
+					"agent sees the whole /sys", node, d.Parent)
+			}
 		default:
-			f.problem(d.Address.String(), "numa_node is %d, but %d of its PF %s; its own is believed", d.NUMANode, node, d.Parent)
+			f.problem(d.Address.String(), "numa_node is %d, but %d of its PF %s: its own is believed; correct the "+
+				"firmware's tables", d.NUMANode, node, d.Parent)
 		}
 	}
 }
@@ -84,25 +96,43 @@ func (f *Facts) place(listed []int) {
 // node reads one NUMA node. Without its CPUs it is left out; anything else of it may be unknown.
 func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
 	dir := path.Join(nodeDir, name)
-	text, err := readOptional(fsys, path.Join(dir, "cpulist"))
+	cpulist, err := readAttribute(fsys, path.Join(dir, "cpulist"))
 	if err != nil {
-		f.problem(name, "cannot be read: %v", err)
+		f.problem(name, "%v: the node is left out, and no guest is put on it; let the agent read %s", failed("cpulist",
+			err), dir)
 		return n, false
 	}
-	n = Node{ID: id, Socket: NoSocket}
-	if n.CPUs, err = ParseCPUList(text); err != nil {
-		f.problem(name, "is left out: %s", fault.TextOf(err))
+	if n.CPUs, err = ParseCPUList(cpulist.text); err != nil {
+		f.problem(name, "cpulist is %s, which is not a list such as 0-3,8: the node is left out, and no guest is put "+
+			"on it; look in the kernel log", quoted(cpulist.text))
 		return n, false
 	}
+	if !cpulist.there {
+		f.problem(name, "cpulist is missing: the node is taken as one without CPUs; check that the agent sees the "+
+			"whole /sys")
+	}
+	n.ID, n.Socket = id, NoSocket
 	f.cores(fsys, name, &n)
-	if text, err = readOptional(fsys, path.Join(dir, "meminfo")); err == nil && text != "" {
-		n.MemoryMB, err = parseMemTotal(text)
-	}
-	if err != nil {
-		f.problem(name, "its memory is taken as unknown: %v", err)
-	}
+	f.memory(fsys, name, &n)
 	f.pages(fsys, name, &n)
 	return n, true
+}
+
+// memory reads how much memory a node has.
+func (f *Facts) memory(fsys fs.FS, name string, n *Node) {
+	const assumed = "the node is taken as one without memory, so that guests with NUMA cells get only huge pages of " +
+		"it; check that the agent sees the whole /sys"
+	meminfo, err := readAttribute(fsys, path.Join(nodeDir, name, "meminfo"))
+	switch {
+	case err != nil:
+		f.problem(name, "%v: %s", failed("meminfo", err), assumed)
+	case !meminfo.there:
+		f.problem(name, "meminfo is missing: %s", assumed)
+	default:
+		if n.MemoryMB, err = parseMemTotal(meminfo.text); err != nil {
+			f.problem(name, "%s: %s", fault.TextOf(err), assumed)
+		}
+	}
 }
 
 // cores reads which socket the CPUs of a node are on, and which of them share a core.
@@ -111,18 +141,19 @@ func (f *Facts) cores(fsys fs.FS, name string, n *Node) {
 	told := false
 	for _, cpu := range n.CPUs {
 		dir := path.Join(cpuDir, "cpu"+strconv.Itoa(cpu), "topology")
-		if text, err := readOptional(fsys, path.Join(dir, "physical_package_id")); err == nil && text != "" {
-			if socket, err := strconv.Atoi(text); err == nil {
+		if of, err := readAttribute(fsys, path.Join(dir, "physical_package_id")); err == nil {
+			if socket, err := strconv.Atoi(of.text); err == nil {
 				sockets[socket] = true
 			}
 		}
-		text, err := readOptional(fsys, path.Join(dir, "thread_siblings_list"))
-		if err != nil || text == "" {
+		siblings, err := readAttribute(fsys, path.Join(dir, "thread_siblings_list"))
+		if err != nil || siblings.text == "" {
 			continue
 		}
-		group, err := ParseCPUList(text)
+		group, err := ParseCPUList(siblings.text)
 		if err != nil || !slices.Contains(group, cpu) {
-			f.problem(name, "CPU %d says that %q share its core; they are taken as unknown", cpu, text)
+			f.problem(name, "thread_siblings_list of CPU %d is %s: the threads of its core are taken as unknown; "+
+				"check the kernel log", cpu, quoted(siblings.text))
 			continue
 		}
 		told = true
@@ -140,32 +171,40 @@ func (f *Facts) cores(fsys fs.FS, name string, n *Node) {
 			n.Socket = max(socket, NoSocket)
 		}
 	case len(sockets) > 1:
-		f.problem(name, "its CPUs are on %d sockets; the socket is taken as unknown", len(sockets))
+		f.problem(name, "its CPUs are on %d sockets by physical_package_id: the socket is taken as unknown; devices "+
+			"asked for with the NUMA policy socket are not found here",
+			len(sockets))
 	}
 }
 
 // pages reads the huge pages of a node.
 func (f *Facts) pages(fsys fs.FS, name string, n *Node) {
 	dir := path.Join(nodeDir, name, "hugepages")
-	entries, err := fs.ReadDir(fsys, dir)
+	entries, err := list(fsys, dir)
 	if err != nil {
-		return // a kernel without huge pages
+		f.problem(name, "%v: the node is taken as one without huge pages; let the agent read %s", failed("hugepages",
+			err), dir)
 	}
 	for _, entry := range entries {
 		size, isSize := pageSize(entry.Name())
 		if !isSize {
 			continue
 		}
-		text, err := readOptional(fsys, path.Join(dir, entry.Name(), "nr_hugepages"))
-		total := 0
-		if err == nil && text != "" {
-			total, err = strconv.Atoi(text)
+		number, err := readAttribute(fsys, path.Join(dir, entry.Name(), "nr_hugepages"))
+		if err != nil {
+			err = failed("nr_hugepages", err)
+		}
+		total := uint64(0)
+		if err == nil && number.text != "" {
+			if total, err = strconv.ParseUint(number.text, 10, 31); err != nil {
+				err = invalid("nr_hugepages is %s, which is not a number", quoted(number.text))
+			}
 		}
 		if err != nil {
-			f.problem(name, "%s are taken as none: %v", entry.Name(), err)
+			f.problem(name, "%s: %s are taken as none; let the agent read %s", fault.TextOf(err), entry.Name(), dir)
 			continue
 		}
-		n.Pages = append(n.Pages, Pages{SizeKB: size, Total: total})
+		n.Pages = append(n.Pages, Pages{SizeKB: size, Total: int(total)})
 	}
 	slices.SortFunc(n.Pages, func(a, b Pages) int { return a.SizeKB - b.SizeKB })
 }
@@ -184,7 +223,7 @@ func parseMemTotal(text string) (mb int, err error) {
 		if fields := strings.Fields(line); len(fields) >= 5 && fields[2] == "MemTotal:" && fields[4] == "kB" {
 			kb, err := strconv.ParseUint(fields[3], 10, 50)
 			if err != nil {
-				return 0, invalid("MemTotal %q is no number of kB", fields[3])
+				return 0, invalid("MemTotal of meminfo is %s, which is not a number of kB", quoted(fields[3]))
 			}
 			return int(kb / 1024), nil
 		}

@@ -61,7 +61,8 @@ func TestNodesThatSayLess(t *testing.T) {
 		"an unknown socket": {"devices/system/cpu/cpu0/topology/physical_package_id", "-1",
 			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: NoSocket, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048}, "on 2 sockets"},
 		"memory that is no number": {"devices/system/node/node0/meminfo", "Node 0 MemTotal: lots kB",
-			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}, {1, 5}}}, `MemTotal "lots"`},
+			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}, {1, 5}}},
+			`MemTotal of meminfo is "lots"`},
 		"siblings without the CPU itself": {"devices/system/cpu/cpu1/topology/thread_siblings_list", "5",
 			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}}, MemoryMB: 2048}, "CPU 1"},
 	} {

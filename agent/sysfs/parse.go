@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// parseDevice understands what readDevice read. An error means that nobody could say what the device is; a doubt is about one
-// property, which is then unknown.
+// parseDevice parses what readDevice read. An error means that the device cannot be identified; a doubt is a sentence
+// about one property, which is then taken as unknown.
 func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) {
 	if d.Address, err = pci.ParseAddress(name); err != nil {
 		return d, nil, err
@@ -24,46 +24,70 @@ func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) 
 	}
 	class, err := strconv.ParseUint(strings.TrimPrefix(r.class, "0x"), 16, 24)
 	if err != nil {
-		return d, nil, invalid("class %q is not a number such as 0x020000", r.class)
+		return d, nil, invalid("class %s is not a number such as 0x020000", quoted(r.class))
 	}
 	d.Class = uint32(class)
 	if err := parseKind(&d, r); err != nil {
 		return d, nil, err
 	}
+	d.Driver = r.driver
+	d.Net = slices.Sorted(slices.Values(r.net))
+	return d, parseProperties(&d, r), nil
+}
 
+// parseProperties parses what may be unknown of a device. A file that does not exist is no doubt here.
+func parseProperties(d *pci.Device, r raw) (doubts []string) {
 	doubt := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
 	d.NUMANode, d.IOMMUGroup = pci.NoNUMA, pci.NoGroup
-	if r.numaNode != "" {
-		if n, err := strconv.ParseInt(r.numaNode, 10, 32); err != nil || n < -1 {
-			doubt("numa_node %q is no number of a node; the node is taken as unknown", r.numaNode)
+	if r.numaNode.there {
+		if n, err := strconv.ParseInt(r.numaNode.text, 10, 32); err != nil || n < -1 {
+			doubt("numa_node %s is not the number of a node: the node is taken as unknown; %s", quoted(r.numaNode.text),
+				withoutNode)
 		} else {
 			d.NUMANode = int(n) // -1 when the firmware names none: pci.NoNUMA
 		}
 	}
 	if r.group != "" {
 		if n, err := strconv.ParseUint(r.group, 10, 31); err != nil {
-			doubt("iommu_group %q is no number; the group is taken as unknown", r.group)
+			doubt("iommu_group leads to %s, which is not a number: the group is taken as unknown; check the IOMMU in "+
+				"firmware and kernel log", quoted(r.group))
 		} else {
 			d.IOMMUGroup = int(n)
 		}
 	}
-	if r.numVFs != "" {
-		if n, err := strconv.ParseUint(r.numVFs, 10, 16); err != nil {
-			doubt("sriov_numvfs %q is no number", r.numVFs)
+	if r.numVFs.there {
+		if n, err := strconv.ParseUint(r.numVFs.text, 10, 16); err != nil {
+			doubt("sriov_numvfs %s is not a number: the VFs that exist count all the same; check the driver of the PF",
+				quoted(r.numVFs.text))
 		} else {
 			d.NumVFs = int(n)
 		}
 	}
-	if r.vfDevice != "" { // written without 0x
-		if n, err := strconv.ParseUint(r.vfDevice, 16, 16); err != nil {
-			doubt("sriov_vf_device %q is no number", r.vfDevice)
+	if r.vfDevice.there { // written without 0x
+		if n, err := strconv.ParseUint(r.vfDevice.text, 16, 16); err != nil {
+			doubt("sriov_vf_device %s is not a number: the product_id of its VFs is taken from the VFs that exist; "+
+				"update the firmware of the card, or make its VFs first",
+				quoted(r.vfDevice.text))
 		} else {
 			d.VFProduct = fmt.Sprintf("%04x", n)
 		}
 	}
-	d.Driver = r.driver
-	d.Net = slices.Sorted(slices.Values(r.net))
-	return d, doubts, nil
+	return doubts
+}
+
+// What to do about a device whose NUMA node is not known, because of what numa_node says, or because there is none.
+const (
+	withoutNode = "correct the firmware's tables, or " + byPolicy
+	byPolicy    = "ask for it with the NUMA policy legacy or preferred, since required and socket never get it"
+)
+
+// quoted quotes a text from a file in a sentence. A long text is cut.
+func quoted(text string) string {
+	const most = 40
+	if len(text) > most {
+		return strconv.Quote(text[:most]) + "…"
+	}
+	return strconv.Quote(text)
 }
 
 // parseKind finds the type: what has a physfn is a VF, what can have VFs is a PF.
@@ -72,7 +96,7 @@ func parseKind(d *pci.Device, r raw) error {
 	if r.physfn != "" {
 		parent, err := pci.ParseAddress(r.physfn)
 		if err != nil {
-			return invalid("physfn leads to %q, which is no PCI address", r.physfn)
+			return invalid("physfn leads to %s, which is not a PCI address", quoted(r.physfn))
 		}
 		if parent == d.Address {
 			return invalid("physfn leads to the device itself")
@@ -80,12 +104,12 @@ func parseKind(d *pci.Device, r raw) error {
 		d.Type, d.Parent = pci.Virtual, &parent
 		return nil
 	}
-	if r.totalVFs == "" {
+	if !r.totalVFs.there {
 		return nil
 	}
-	n, err := strconv.ParseUint(r.totalVFs, 10, 16)
+	n, err := strconv.ParseUint(r.totalVFs.text, 10, 16)
 	if err != nil {
-		return invalid("sriov_totalvfs %q is no number, so that nobody knows whether it is a PF", r.totalVFs)
+		return invalid("sriov_totalvfs %s is not a number", quoted(r.totalVFs.text))
 	}
 	if n > 0 {
 		d.Type, d.TotalVFs = pci.Physical, int(n)
@@ -97,7 +121,7 @@ func parseKind(d *pci.Device, r raw) error {
 func parseID(file, text string) (string, error) {
 	digits, prefixed := strings.CutPrefix(strings.ToLower(text), "0x")
 	if _, err := strconv.ParseUint(digits, 16, 16); err != nil || !prefixed || len(digits) != 4 {
-		return "", invalid("%s %q is not a number such as 0x8086", file, text)
+		return "", invalid("%s %s is not a number such as 0x8086", file, quoted(text))
 	}
 	return digits, nil
 }
@@ -146,7 +170,7 @@ func ParseCPUList(text string) ([]int, error) {
 		first, err1 := strconv.ParseUint(from, 10, 32)
 		last, err2 := strconv.ParseUint(to, 10, 32)
 		if err1 != nil || err2 != nil || first > last || last >= maxCPU {
-			return nil, invalid("CPU list %q: %q is no number or range such as 0-3", text, part)
+			return nil, invalid("CPU list %s: %s is no number or range such as 0-3", quoted(text), quoted(part))
 		}
 		if len(cpus) > maxCPU {
 			return nil, invalid("CPU list %q names CPUs again and again", text[:min(32, len(text))])

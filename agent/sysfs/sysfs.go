@@ -9,9 +9,9 @@
 //	devices/system/node/node<n>/{cpulist,meminfo}, …/hugepages/hugepages-<size>kB/nr_hugepages   a NUMA node
 //	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}                sockets and cores
 //
-// This file reads; node.go does so with NUMA nodes, vpd.go with serial numbers; parse.go understands what was read; archive.go keeps
-// a machine as text. On a running host everything may vanish while it is read, so one device that cannot be read never loses the
-// others: it becomes a Problem.
+// This file reads devices, node.go NUMA nodes, vpd.go serial numbers; file.go reads single files; parse.go parses what
+// was read; capture.go writes a machine as text, archive.go loads it. On a running host everything may vanish while it
+// is read, so one device that cannot be read never loses the others: it becomes a Problem.
 package sysfs
 
 import (
@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -41,10 +42,11 @@ type Facts struct {
 	Problems []Problem    // what could not be read or understood, by name
 }
 
-// Problem is a sentence about one device or NUMA node.
+// Problem is a sentence about one device or NUMA node: what is wrong, what is assumed instead, and what to do.
 type Problem struct {
-	Name     string // as in the directory: an address, or such as node0
-	Sentence string
+	Name       string // as in the directory: an address, or a name such as node0
+	Sentence   string
+	Unreadable bool // the device exists, but its files do not say which device it is
 }
 
 // String prints the problem as a sentence.
@@ -66,15 +68,16 @@ func Read(fsys fs.FS) (Facts, error) {
 	for _, entry := range entries {
 		listed[entry.Name()] = true
 	}
+	unplaced := map[pci.Address]bool{}
 	for _, entry := range entries {
-		facts.device(fsys, entry.Name(), listed)
+		facts.device(fsys, entry.Name(), listed, unplaced)
 	}
 	nodes, err := facts.nodes(fsys)
 	if err != nil {
-		return Facts{}, fault.New(fault.Unavailable, op, "cannot list NUMA nodes: %w", err)
+		return Facts{}, fault.New(fault.Unavailable, op, "cannot list NUMA nodes in %s: %w", nodeDir, err)
 	}
 	slices.SortFunc(facts.Devices, func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
-	facts.place(nodes)
+	facts.place(nodes, unplaced)
 	facts.vdpa(fsys)
 	return facts, nil
 }
@@ -90,47 +93,68 @@ func Check(fsys fs.FS, name string) error {
 }
 
 func (f *Facts) problem(name, format string, args ...any) {
-	f.Problems = append(f.Problems, Problem{Name: name, Sentence: fmt.Sprintf(format, args...)})
+	f.Problems = append(f.Problems, Problem{Name: printable(name), Sentence: fmt.Sprintf(format, args...)})
 }
 
-// device adds one device, or the problem with it.
-func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool) {
-	r, err := readDevice(fsys, path.Join(deviceDir, name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV): // the latter says a file that was open already
-		f.problem(name, "vanished while it was read (%v)", err)
+// unreadable adds the problem that a device exists and cannot be identified.
+func (f *Facts) unreadable(name string, why error) {
+	f.problem(name, "%s, so the device is unreadable: it stays as it was last read, or is not offered if the agent "+
+		"never read it, and a server that holds it keeps it; look for it in the kernel log, and let the agent read "+
+		"its files", fault.TextOf(why))
+	f.Problems[len(f.Problems)-1].Unreadable = true
+}
+
+// device adds one device, or the problem with it. It adds a device without a file numa_node to unplaced.
+func (f *Facts) device(fsys fs.FS, name string, listed map[string]bool, unplaced map[pci.Address]bool) {
+	if _, err := pci.ParseAddress(name); err != nil {
+		f.problem(name, "is not a PCI address such as 0000:3b:00.1: the entry of %s is ignored; find out which "+
+			"program or driver made it", deviceDir)
 		return
-	case err != nil:
-		f.problem(name, "cannot be read: %v", err)
+	}
+	dir := path.Join(deviceDir, name)
+	r, err := readDevice(fsys, dir)
+	if err != nil {
+		_, gone := fs.Stat(fsys, dir)
+		if absent(gone) || errors.Is(err, syscall.ENODEV) { // the latter: it vanished while its file was open
+			f.problem(name, "vanished while it was read: it stays as it was last read until the agent reads the host "+
+				"again; rescan the PCI bus if it should exist")
+			return
+		}
+		f.unreadable(name, err)
 		return
 	}
 	d, doubts, err := parseDevice(name, r)
 	if err != nil {
-		f.problem(name, "is left out: %s", fault.TextOf(err))
+		f.unreadable(name, err)
 		return
 	}
 	for _, doubt := range doubts {
 		f.problem(name, "%s", doubt)
 	}
 	if d.Parent != nil && !listed[r.physfn] {
-		f.problem(name, "is a VF of %s, which is not there", r.physfn)
+		f.problem(name, "physfn leads to %s, which does not exist: the VF is offered like other VFs; rescan the PCI "+
+			"bus, or make the VFs again", printable(r.physfn))
+	}
+	if !r.numaNode.there && !d.IsBridge() {
+		unplaced[d.Address] = true
 	}
 	f.Devices = append(f.Devices, d)
 }
 
-// raw is what the files of one device say, "" for a file that is not there.
+// raw is the content of the files of one device. Texts are "" when there is no such file.
 type raw struct {
-	vendor, device, class, numaNode string
-	totalVFs, numVFs, vfDevice      string
-	driver, group, physfn           string // last elements of what the symlinks point to
-	net                             []string
+	vendor, device, class      string
+	numaNode                   attribute
+	totalVFs, numVFs, vfDevice attribute
+	driver, group, physfn      string // last elements of what the symlinks point to
+	net                        []string
 }
 
-// readDevice reads as few files as will do: uevent says what four others do, a VF has no VFs of its own, and what has no totalVFs
-// has no numVFs.
+// readDevice reads as few files as possible: uevent has the content of four others, a VF has no VFs of its own, and a
+// device without sriov_totalvfs has no sriov_numvfs. The error names the file.
 func readDevice(fsys fs.FS, dir string) (r raw, err error) {
-	told, err := readUevent(fsys, dir, &r)
-	if !told && err == nil {
+	complete, err := readUevent(fsys, dir, &r)
+	if !complete && err == nil {
 		err = readNumbers(fsys, dir, &r)
 	}
 	if err != nil {
@@ -140,43 +164,49 @@ func readDevice(fsys fs.FS, dir string) (r raw, err error) {
 		name string
 		to   *string
 	}{{"physfn", &r.physfn}, {"iommu_group", &r.group}, {"driver", &r.driver}} {
-		if told && link.name == "driver" {
+		if complete && link.name == "driver" {
 			continue
 		}
 		if *link.to, err = readLink(fsys, path.Join(dir, link.name)); err != nil {
-			return r, err
+			return r, failed(link.name, err)
 		}
 	}
-	if r.numaNode, err = readOptional(fsys, path.Join(dir, "numa_node")); err != nil {
+	if err := readAttributes(fsys, dir, &r); err != nil {
 		return r, err
-	}
-	if r.physfn == "" {
-		if r.totalVFs, err = readOptional(fsys, path.Join(dir, "sriov_totalvfs")); err != nil {
-			return r, err
-		}
-	}
-	if r.totalVFs != "" {
-		if r.numVFs, err = readOptional(fsys, path.Join(dir, "sriov_numvfs")); err != nil {
-			return r, err
-		}
-		if r.vfDevice, err = readOptional(fsys, path.Join(dir, "sriov_vf_device")); err != nil {
-			return r, err
-		}
 	}
 	r.net, err = readNet(fsys, dir, r.driver == "virtio-pci")
 	return r, err
 }
 
-// readUevent reads numbers and driver from the device's uevent. A captured machine has none, and some kernel may say less than that.
-func readUevent(fsys fs.FS, dir string, r *raw) (told bool, err error) {
-	text, err := readOptional(fsys, path.Join(dir, "uevent"))
+// readAttributes reads the files that a device may lack.
+func readAttributes(fsys fs.FS, dir string, r *raw) (err error) {
+	for _, file := range []struct {
+		name  string
+		to    *attribute
+		ofAPF bool
+	}{{"numa_node", &r.numaNode, false}, {"sriov_totalvfs", &r.totalVFs, false}, {"sriov_numvfs", &r.numVFs, true},
+		{"sriov_vf_device", &r.vfDevice, true}} {
+		if file.name == "sriov_totalvfs" && r.physfn != "" || file.ofAPF && !r.totalVFs.there {
+			continue
+		}
+		if *file.to, err = readAttribute(fsys, path.Join(dir, file.name)); err != nil {
+			return failed(file.name, err)
+		}
+	}
+	return nil
+}
+
+// readUevent reads numbers and driver from the device's uevent. complete is false when it lacks some of them, does not
+// exist or may not be read.
+func readUevent(fsys fs.FS, dir string, r *raw) (complete bool, err error) {
+	uevent, err := readAttribute(fsys, path.Join(dir, "uevent"))
 	if errors.Is(err, fs.ErrPermission) {
 		return false, nil
 	}
-	if text == "" || err != nil {
-		return false, err
+	if err != nil {
+		return false, failed("uevent", err)
 	}
-	u := parseUevent(text)
+	u := parseUevent(uevent.text)
 	vendor, device, ok := strings.Cut(u["PCI_ID"], ":")
 	if !ok || u["PCI_CLASS"] == "" {
 		return false, nil
@@ -190,16 +220,20 @@ func readNumbers(fsys fs.FS, dir string, r *raw) error {
 		name string
 		to   *string
 	}{{"vendor", &r.vendor}, {"device", &r.device}, {"class", &r.class}} {
-		data, err := fs.ReadFile(fsys, path.Join(dir, file.name))
+		content, err := readAttribute(fsys, path.Join(dir, file.name))
 		if err != nil {
-			return err
+			return failed(file.name, err)
 		}
-		*file.to = strings.TrimSpace(string(data))
+		if !content.there {
+			return fmt.Errorf("%s is missing", file.name)
+		}
+		*file.to = content.text
 	}
 	return nil
 }
 
-// readNet lists the network interfaces of a device. Those of a virtio device lie under the virtio device that it carries.
+// readNet lists the network interfaces of a device. Those of a virtio device are under the virtio device that it
+// carries.
 func readNet(fsys fs.FS, dir string, virtio bool) ([]string, error) {
 	if virtio {
 		name, err := virtioName(fsys, dir)
@@ -208,9 +242,9 @@ func readNet(fsys fs.FS, dir string, virtio bool) ([]string, error) {
 		}
 		dir = path.Join(dir, name)
 	}
-	entries, err := fs.ReadDir(fsys, path.Join(dir, "net"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	entries, err := list(fsys, path.Join(dir, "net"))
+	if err != nil {
+		return nil, failed("net", err)
 	}
 	var names []string
 	for _, entry := range entries {
@@ -221,51 +255,40 @@ func readNet(fsys fs.FS, dir string, virtio bool) ([]string, error) {
 
 // virtioName is the name of the virtio device that a PCI device carries, such as virtio2, or "".
 func virtioName(fsys fs.FS, dir string) (string, error) {
-	entries, err := fs.ReadDir(fsys, dir)
+	entries, err := list(fsys, dir)
 	if err != nil {
-		return "", err
+		return "", failed("its directory", err)
 	}
 	for _, entry := range entries {
-		if entry.IsDir() && strings.HasPrefix(entry.Name(), "virtio") {
+		if isVirtio(entry) {
 			return entry.Name(), nil
 		}
 	}
 	return "", nil
 }
 
-func readOptional(fsys fs.FS, name string) (string, error) {
-	data, err := fs.ReadFile(fsys, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return strings.TrimSpace(string(data)), err
-}
-
-// readLink gives the last element of what a symlink points to, or "" when it is not there.
-func readLink(fsys fs.FS, name string) (string, error) {
-	target, err := fs.ReadLink(fsys, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return path.Base(target), nil
+// isVirtio says whether an entry of a device's directory is the directory of a virtio device.
+func isVirtio(entry fs.DirEntry) bool {
+	digits, is := strings.CutPrefix(entry.Name(), "virtio")
+	_, err := strconv.ParseUint(digits, 10, 32)
+	return is && err == nil && entry.IsDir()
 }
 
 // vdpa marks the VFs that carry a vDPA device: the kernel keeps each under the PCI device that it was made of.
 func (f *Facts) vdpa(fsys fs.FS) {
-	entries, err := fs.ReadDir(fsys, vdpaDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
+	entries, err := list(fsys, vdpaDir)
 	if err != nil {
-		f.problem("vdpa", "vDPA devices cannot be listed; VFs that carry one are taken as ordinary ones: %v", err)
+		f.problem("vdpa", "%s cannot be listed (%v): VFs that carry a vDPA device are taken as ordinary ones; let "+
+			"the agent read it", vdpaDir, err)
 	}
 	for _, entry := range entries {
 		target, err := fs.ReadLink(fsys, path.Join(vdpaDir, entry.Name()))
+		if absent(err) {
+			continue // it vanished since it was listed
+		}
 		if err != nil {
-			f.problem(entry.Name(), "it cannot be read which VF carries this vDPA device: %v", err)
+			f.problem(entry.Name(), "this entry of %s cannot be read (%v): the VF that carries the vDPA device is "+
+				"taken as an ordinary one; let the agent read it", vdpaDir, linkReason(err))
 			continue
 		}
 		carrier, found := lastAddress(target)

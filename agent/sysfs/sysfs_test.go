@@ -100,6 +100,9 @@ func TestReadVirtio(t *testing.T) {
 // One unreadable device never loses the others, and is reported.
 func TestReadOdd(t *testing.T) {
 	facts := read(t, machine(t, "odd"))
+	const unreadable = ", so the device is unreadable: it stays as it was last read, or is not offered if the agent " +
+		"never read it, and a server that holds it keeps it; look for it in the kernel log, and let the agent read " +
+		"its files"
 	var devices, problems []string
 	for _, d := range facts.Devices {
 		devices = append(devices, fmt.Sprintf("%v numa %d net %v", d, d.NUMANode, d.Net))
@@ -116,22 +119,32 @@ func TestReadOdd(t *testing.T) {
 			"10000:e1:00.0 8086:0b60 type-PCI numa 1 net []",
 		}},
 		"problems": {problems, {
-			`0000:02:00.0: is left out: vendor "garbage" is not a number such as 0x8086`,
-			`0000:03:10.0: numa_node "first" is no number of a node; the node is taken as unknown`,
-			`0000:03:10.0: iommu_group "none" is no number; the group is taken as unknown`,
-			`0000:03:10.0: is a VF of 0000:03:00.0, which is not there`,
-			`0000:04:00.0: is left out: physfn leads to "nowhere", which is no PCI address`,
-			`0000:05:00.0: is left out: sriov_totalvfs "many" is no number, so that nobody knows whether it is a PF`,
-			`0000:07:00.0: vanished while it was read (open bus/pci/devices/0000:07:00.0/vendor: file does not exist)`,
-			`slot7: is left out: "slot7" is no PCI address; write it as DDDD:BB:SS.F, for example 0000:3b:00.1`,
-			`node2: is left out: CPU list "x": "x" is no number or range such as 0-3`,
+			`0000:02:00.0: vendor "garbage" is not a number such as 0x8086` + unreadable,
+			`0000:03:10.0: numa_node "first" is not the number of a node: the node is taken as unknown; ` + withoutNode,
+			`0000:03:10.0: iommu_group leads to "none", which is not a number: the group is taken as unknown; check ` +
+				`the IOMMU in firmware and kernel log`,
+			`0000:03:10.0: physfn leads to 0000:03:00.0, which does not exist: the VF is offered like other VFs; ` +
+				`rescan the PCI bus, or make the VFs again`,
+			`0000:04:00.0: physfn leads to "nowhere", which is not a PCI address` + unreadable,
+			`0000:05:00.0: sriov_totalvfs "many" is not a number` + unreadable,
+			`0000:07:00.0: vanished while it was read: it stays as it was last read until the agent reads the host ` +
+				`again; rescan the PCI bus if it should exist`,
+			`slot7: is not a PCI address such as 0000:3b:00.1: the entry of bus/pci/devices is ignored; find out ` +
+				`which program or driver made it`,
+			`node0: meminfo is missing: the node is taken as one without memory, so that guests with NUMA cells get ` +
+				`only huge pages of it; check that the agent sees the whole /sys`,
+			`node2: cpulist is "x", which is not a list such as 0-3,8: the node is left out, and no guest is put on ` +
+				`it; look in the kernel log`,
+			`0000:01:00.0: numa_node is missing: the node is taken as unknown; check that the agent sees the whole ` +
+				`/sys, or ` + byPolicy,
 		}},
 	} {
 		if got, want := strings.Join(lists[0], "\n"), strings.Join(lists[1], "\n"); got != want {
 			t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
 		}
 	}
-	if want := []Node{{ID: 0, CPUs: []int{0, 1, 4}, Socket: NoSocket}, {ID: 1, Socket: NoSocket}}; !reflect.DeepEqual(facts.Nodes, want) {
+	if want := []Node{{ID: 0, CPUs: []int{0, 1, 4}, Socket: NoSocket}, {ID: 1, Socket: NoSocket,
+		MemoryMB: 1}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 }
@@ -167,6 +180,13 @@ func (f faulty) ReadFile(name string) ([]byte, error) {
 	return f.MapFS.ReadFile(name)
 }
 
+func (f faulty) Stat(name string) (fs.FileInfo, error) {
+	if err := f.check("stat", name); err != nil {
+		return nil, err
+	}
+	return f.MapFS.Stat(name)
+}
+
 func (f faulty) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err := f.check("readdir", name); err != nil {
 		return nil, err
@@ -198,11 +218,16 @@ func TestReadWithFaults(t *testing.T) {
 		}
 	}
 	calls := 0
-	facts := read(t, faulty{whole, map[string]error{name + "/device": fs.ErrNotExist}, &calls})
-	if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || !strings.Contains(facts.Problems[0].Sentence, "vanished") {
-		t.Errorf("%v", facts.Problems)
+	for says, fail := range map[string]map[string]error{"device is missing": {name + "/device": fs.ErrNotExist},
+		"vanished": {name + "/device": fs.ErrNotExist, name: fs.ErrNotExist}} {
+		facts := read(t, faulty{whole, fail, &calls})
+		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 ||
+			!strings.Contains(facts.Problems[0].Sentence, says) ||
+			facts.Problems[0].Unreadable != (says != "vanished") {
+			t.Errorf("%s: %+v", says, facts.Problems)
+		}
 	}
-	facts = read(t, faulty{whole, map[string]error{"node1/cpulist": fs.ErrPermission}, &calls})
+	facts := read(t, faulty{whole, map[string]error{"node1/cpulist": fs.ErrPermission}, &calls})
 	if len(facts.Nodes) != 1 || len(facts.Problems) != 1 || facts.Problems[0].Name != "node1" {
 		t.Errorf("%v %v", facts.Nodes, facts.Problems)
 	}

@@ -1,7 +1,6 @@
 package sysfs
 
 import (
-	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -19,7 +18,8 @@ func (f *Facts) ReadSerials(fsys fs.FS, want func(pci.Device) bool) {
 		}
 		serial, err := readSerial(fsys, path.Join(deviceDir, d.Address.String()))
 		if err != nil {
-			f.problem(d.Address.String(), "the serial number of its card cannot be read: %v", err)
+			f.problem(d.Address.String(), "vpd cannot be read (%v): the serial number of its card is taken as "+
+				"unknown, without which remote_managed does not offer it; run the agent as root", err)
 			continue
 		}
 		d.Serial = serial
@@ -28,10 +28,7 @@ func (f *Facts) ReadSerials(fsys fs.FS, want func(pci.Device) bool) {
 
 // readSerial is "" when the device has no vital product data, or no serial number in it.
 func readSerial(fsys fs.FS, dir string) (string, error) {
-	data, err := fs.ReadFile(fsys, path.Join(dir, "vpd"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
+	data, _, err := readData(fsys, path.Join(dir, "vpd"))
 	return parseSerial(data), err
 }
 

@@ -26,8 +26,8 @@ func path(host string, rest ...string) string {
 	return p
 }
 
-// PutReport tells compute what the host has. Conflict: another start of an agent serves the host; with *Occupied as its cause when that one
-// may turn out to have ended.
+// PutReport tells compute what the host has. Conflict: another start of an agent serves the host; with *Occupied as its
+// cause when that one may turn out to have ended.
 func (c Client) PutReport(ctx context.Context, r Report) error {
 	p := path(r.Host)
 	answer, err := c.REST.Do(ctx, http.MethodPut, p, r, nil)
@@ -145,7 +145,8 @@ func (c Client) stream(ctx context.Context, w WatchRequest) (p string, resp *htt
 	return p, resp, answerFault(p, resp)
 }
 
-// answerFault returns the fault of an answer, nil for one that succeeded. The query, which has the agent's Start, is left out of it.
+// answerFault returns the fault of an answer, nil for one that succeeded. The query, which has the agent's Start, is
+// left out of it.
 func answerFault(p string, resp *http.Response) error {
 	p, _, _ = strings.Cut(p, "?")
 	return occupied("GET "+p, resp.Header.Get("Retry-After"), rest.AnswerFault(http.MethodGet, p, resp))
@@ -169,8 +170,9 @@ type Occupied struct {
 // Error returns compute's sentence.
 func (o *Occupied) Error() string { return fault.TextOf(o.Err) }
 
-// Watch reads the assignments of a host and hands each line to got, until the context ends, the stream breaks or got returns an error. It
-// always returns an error; the context's own is the quiet end. Conflict: another start of an agent serves the host.
+// Watch reads the assignments of a host and hands each line to got, until the context ends, the stream breaks or got
+// returns an error. It always returns an error; the context's own is the quiet end. Conflict: another start of an agent
+// serves the host.
 func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments) error) error {
 	p, resp, err := c.stream(ctx, w)
 	if err != nil {

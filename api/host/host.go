@@ -13,19 +13,22 @@
 //	GET  /berth/v1/devices                             {"devices": [Device…]}
 //	POST /berth/v1/hosts/{host}/devices/{address}/clean    the device shall be cleaned
 //	DELETE /berth/v1/hosts/{host}                      Forgotten: the host will never return
+//	GET  /berth/v1/hosts/{host}/allocations            Allocations: how Placement differs from compute's records
+//	POST /berth/v1/hosts/{host}/allocations            Heal → Allocations: what Placement lacks is added
 //
-// Nobody commands the agent. A line of assignments is always the whole truth about the host at a
-// revision, so that lost lines lose nothing. An unchanged truth is repeated as a heartbeat at least every
-// Heartbeat, so that a dead connection shows.
+// Nobody commands the agent. A line of assignments is always the whole truth about the host at a revision, so that lost
+// lines lose nothing. An unchanged truth is repeated as a heartbeat at least every Heartbeat, so that a dead connection
+// shows.
 //
-// A guest is destroyed only when a line names it in Remove. The absence of a guest from a line means nothing: compute's database may have
-// been restored from a backup or replaced.
+// A guest is destroyed only when a line names it in Remove. The absence of a guest from a line means nothing: compute's
+// database may have been restored from a backup or replaced.
 //
-// One start of one agent serves a host. Each start of an agent draws a random Start and sends it with every request. Compute admits one
-// start and answers others with 409 while that one is alive: while it has an open stream, or has sent a report within three minutes. A
-// start that continues the journal of the admitted one on the same boot of the same machine replaces it at once, because the journal's lock
-// proves that the earlier process has ended. On another boot it waits until the earlier start had time to reconnect. A 409 that a later
-// try can lift has the header Retry-After.
+// One start of one agent serves a host. Each start of an agent draws a random Start and sends it with every request.
+// Compute admits one start and answers others with 409 while that one is alive: while it has an open stream, or has
+// sent a report within three minutes. A start that continues the journal of the admitted one on the same boot of the
+// same machine replaces it at once, because the journal's lock proves that the earlier process has ended. On another
+// boot it waits until the earlier start had time to reconnect. A 409 that a later try can lift has the header
+// Retry-After.
 package host
 
 import (
@@ -57,6 +60,8 @@ type Report struct {
 	Cleaned    []Answer  `json:"cleaned,omitempty"`              // what became of wishes, each as long as compute repeats the wish
 	Seen       time.Time `json:"seen,omitzero"`                  // set by compute: when the report came
 	Dead       bool      `json:"dead,omitempty"`                 // set by compute: an operator says that it will not return
+	Connected  bool      `json:"connected,omitempty"`            // set by compute: the agent has an open stream of assignments
+	Quiet      float64   `json:"quiet_seconds,omitempty"`        // set by compute: since the last sign of life, by a clock that nobody sets
 }
 
 // Device is one PCI device of a host with what the scheduler and people want to know of it.
@@ -117,7 +122,8 @@ type Sender struct {
 	Place    string   // boot and process namespace in which the process runs; empty when unknown
 }
 
-// MaxPrevious is the largest number of Sender.Previous: starts that compute has not acknowledged, as when it does not answer.
+// MaxPrevious is the largest number of Sender.Previous: starts that compute has not acknowledged, as when it does not
+// answer.
 const MaxPrevious = 32
 
 // Sender returns who sends the report.
@@ -125,8 +131,8 @@ func (r Report) Sender() Sender {
 	return Sender{Instance: r.Instance, Start: r.Start, Previous: r.Previous, Place: r.Place}
 }
 
-// Position is a point in the history of a host's assignments. Compute counts an epoch at each of its starts, and a revision at each change
-// of the host's assignments. The zero Position precedes every other.
+// Position is a point in the history of a host's assignments. Compute counts an epoch at each of its starts, and a
+// revision at each change of the host's assignments. The zero Position precedes every other.
 type Position struct {
 	Epoch    int64  `json:"epoch"`    // number of compute's start on its database, from 1
 	EpochID  string `json:"epoch_id"` // random, so that two copies of a database that count the same number differ
@@ -137,34 +143,37 @@ type Position struct {
 type Present struct {
 	ID       string `json:"id"`                 // as the hypervisor knows it: of the server or of a migration
 	Server   string `json:"server,omitempty"`   // UUID that users know; absent: ID
-	Assigned bool   `json:"assigned,omitempty"` // the assignments that the agent follows name it, to be there or to be removed
+	Assigned bool   `json:"assigned,omitempty"` // the assignments that the agent follows name it (Servers, Remove); false before it has read any
 }
 
 // Assignments is one line of the stream: all servers that must be on the host, and all that must be removed from it.
 //
-// Cloud is made once, with compute's database. An agent keeps it with its first line, and takes no line of another cloud until its
-// operator says so (`berth agent adopt`): an empty database must not end the guests of the one before. The same holds for a line that
-// precedes the agent's Position: it comes from a database that was restored from a backup.
+// Cloud is made once, with compute's database. An agent keeps it with its first line, and takes no line of another
+// cloud until its operator says so (`berth agent adopt`): an empty database must not end the guests of the one before.
+// The same holds for a line that precedes the agent's Position: it comes from a database that was restored from a
+// backup.
 type Assignments struct {
 	Cloud    string `json:"cloud,omitempty"` // UUID
 	Position        // of this line
-	// Past is what compute's database records of the epoch that the agent named in its request: its last revision for this host. It is
-	// absent when the agent named no epoch or the present one, and when the database does not know the epoch.
+	// Past is what compute's database records of the epoch that the agent named in its request: its last revision for
+	// this host. It is absent when the agent named no epoch or the present one, and when the database does not know the
+	// epoch.
 	Past    *Position `json:"past,omitempty"`
 	Servers []Server  `json:"servers"`          // that must be on the host, by id
 	Remove  []Removal `json:"remove,omitempty"` // that must be removed, by id; each stays until the agent has reported it gone
 	Clean   []Wish    `json:"clean,omitempty"`  // devices for one-time use that an operator wants back
 }
 
-// Removal is a guest that must be destroyed, because compute's record says that its server was deleted, moved or shelved. The agent
-// reports phase gone under ID, also when nothing of the guest exists.
+// Removal is a guest that must be destroyed, because compute's record says that its server was deleted, moved or
+// shelved. The agent reports phase gone under ID, also when nothing of the guest exists.
 type Removal struct {
 	ID  string `json:"id"`            // as in Server
 	Was string `json:"was,omitempty"` // the ID under which the agent may still know the guest
 }
 
-// Accept returns why a line must not be followed by an agent that has followed the assignments up to p; empty when it may. A line precedes
-// p when compute's database lacks history that the agent has seen: it was restored from a backup, or it is a copy of the one that was used.
+// Accept returns why a line must not be followed by an agent that has followed the assignments up to p; empty when it
+// may. A line precedes p when compute's database lacks history that the agent has seen: it was restored from a backup,
+// or it is a copy of the one that was used.
 func (p Position) Accept(line Assignments) (refusal string) {
 	const older = "compute's database lacks assignments that this host has followed, as after a restored backup"
 	switch past := line.Past; {
@@ -295,17 +304,20 @@ const (
 
 // Guest is what became of one server on the host. An agent repeats it until compute has answered 204; it may come twice. The claim
 // of a server that is not, or no longer, assigned to the host is answered with 409, and then no guest may be built: of a server that
-// no agent has spoken for, compute gives everything back as soon as it is deleted.
+// no agent has spoken for, compute gives everything back as soon as it is deleted. A claim is
+// answered with 409, and may be repeated, while another host has a guest of the server that compute has not placed there.
 //
-// Words may overtake each other on their way. Compute takes those of one agent about one server in the order of their numbers: one that is
-// older than what it has heard changes nothing, and is answered with 409 and the header Berth-Latest, the number that it has heard. An agent that
-// reads that (its journal is from a backup) counts on from there and repeats. A guest report of any other start than the one that compute has
-// admitted for the host is answered with 409 and changes nothing; one without instance, start and number with 400.
+// Words may overtake each other on their way. Compute takes those of one agent about one server in the order of their
+// numbers: one that is older than what it has heard changes nothing, and is answered with 409 and the header
+// Berth-Latest, the number that it has heard. An agent that reads that (its journal is from a backup) counts on from
+// there and repeats. A guest report of any other start than the one that compute has admitted for the host is answered
+// with 409 and changes nothing; one without instance, start and number with 400.
 //
-// {server} in the path is the ID of the line. When an entry has come to stand under another ID (Was), the agent tells its phase anew, under the
-// new ID: a move goes on only then.
+// {server} in the path is the ID of the line. When an entry has come to stand under another ID (Was), the agent tells
+// its phase anew, under the new ID: a move goes on only then.
 //
-// With phase refused the wish is given up: compute takes what the guest does for what it shall do, and the next line says so.
+// With phase refused the wish is given up: compute takes what the guest does for what it shall do, and the next line
+// says so.
 type Guest struct {
 	Phase   Phase    `json:"phase"`
 	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed, running, stopped and refused

@@ -121,6 +121,9 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without method and address, which stand before it
 		}
+		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing was sent
+			return nil, fault.Wrap("", op, err)
+		}
 		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
 	}
 	return resp, nil
@@ -150,7 +153,7 @@ func statusFault(op string, s *Status) error {
 		kind = fault.Conflict
 	case http.StatusUnauthorized, http.StatusForbidden:
 		kind = fault.Forbidden
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
 		kind = fault.Unavailable
 	}
 	return &fault.Error{Kind: kind, Op: op, Code: s.Word, Msg: s.Detail, Err: s}

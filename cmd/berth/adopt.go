@@ -20,8 +20,8 @@ type agentAdoptCmd struct {
 	Yes bool `help:"Adopt. Without it nothing is changed."`
 }
 
-// Run shows what the guests of the host are to the hypervisor, the agent's journal, Placement and compute, and what adopting does to each. With
-// --yes the agent follows, from its next start on, the next assignments that it reads.
+// Run shows what the guests of the host are to the hypervisor, the agent's journal, Placement and compute, and what
+// adopting does to each. With --yes the agent follows, from its next start on, the next assignments that it reads.
 func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	agent, err := c.agent(g, s)
 	if err != nil {
@@ -53,7 +53,8 @@ func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 	return nil
 }
 
-// agent makes the agent of the directory, which must be one already: a mistyped one would be made, and nothing be changed.
+// agent makes the agent of the directory, which must be one already: a mistyped one would be made, and nothing be
+// changed.
 func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
 	settings, log, err := f.read(s)
 	if err != nil {

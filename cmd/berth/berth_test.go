@@ -45,6 +45,9 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 		"database":     {"[placement_database]\nconnection = placement.db\n", `:2: [placement_database] connection`},
 		"scheme":       {"[database]\nconnection = foo://u:secret@h/d\n", `:2: [database] connection = foo://u:***@h/d: `},
 		"not a sys":    {"[berth]\nsysfs = /etc\n", `not shaped like /sys`},
+		"host":         {"[DEFAULT]\nhost = ../../etc\n", `:2: [DEFAULT] host = ../../etc: "../../etc" is not a valid host name`},
+		"host of dots": {"[DEFAULT]\nhost = ..\n", `:2: [DEFAULT] host = ..: ".." is not a valid host name`},
+		"long host":    {"[DEFAULT]\nhost = " + strings.Repeat("x", 156) + "\n", `at most 155 are allowed`},
 		"sysfs":        {"[berth]\nsysfs = /nowhere\n", `:2: [berth] sysfs = /nowhere: `},
 	} {
 		t.Run(name, func(t *testing.T) {

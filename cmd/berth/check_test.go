@@ -45,6 +45,10 @@ func TestAgentCheck(t *testing.T) {
 			`device_spec = {"devname":"eth0"}`, `alias = {"name":"a"}`}, 1,
 			[]string{"nova.conf:4: [pci] device_spec = ", `unknown key "vendor"`, "nova.conf:6: [pci] alias", "PF 0000:11:00.0", "PF 0000:21:00.0", `devname "eth0"`, "5 errors", "(errors: 5)",
 				"cannot be reported as device_spec at"}},
+		{"a devname beside an address of wildcards", []string{"[pci]", `device_spec = {"vendor_id":"8086"}`,
+			`device_spec = [{"vendor_id":"1b36"},`, ` {"devname":"eth0","address":"*:*:*.*"}]`}, 1,
+			[]string{"nova.conf:3: [pci] device_spec = ", `device_spec, entry 2 of 2 has devname "eth0" beside ` +
+				`address "*:*:*.*"; keep one of them`, "1 errors"}},
 		{"D34 one_time_use without reporting", []string{"[pci]", `device_spec = {"address":"0000:22:00.0","one_time_use":true}`}, 1, []string{"nova.conf:2", "needs [pci] report_in_placement"}},
 		{"no machine", []string{"[berth]", "sysfs = /nowhere"}, 1, []string{"nova.conf:2", "/nowhere"}},
 	} {
@@ -103,6 +107,48 @@ func TestAgentSnapshot(t *testing.T) {
 	}
 }
 
+// A snapshot of a directory whose links lead above its root loads, and is judged as the directory is.
+func TestAgentSnapshotOfADirectory(t *testing.T) {
+	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy.txtar")
+	device := filepath.Join(dir, "bus/pci/devices/0000:3b:00.0")
+	if err := os.MkdirAll(device, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"vendor": "0x8086", "device": "0x1572", "class": "0x020000",
+		"sriov_totalvfs": "4", "sriov_vf_device": ""} {
+		if err := os.WriteFile(filepath.Join(device, name), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{"driver": "../../../../../../bus/pci/drivers/i40e",
+		"iommu_group": "/sys/kernel/iommu_groups/7"} {
+		if err := os.Symlink(target, filepath.Join(device, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot, stderr, status := output(t, "agent", "snapshot", "--sysfs", dir)
+	if status != 0 || !strings.Contains(snapshot, "0000:3b:00.0/driver -> i40e --") || !strings.Contains(snapshot,
+		"0000:3b:00.0/iommu_group -> 7 --") {
+		t.Fatalf("%d %s\n%s", status, stderr, snapshot)
+	}
+	if err := os.WriteFile(copied, []byte(snapshot), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := writeConf(t, "[pci]", "report_in_placement = true", `device_spec = {"vendor_id":"8086"}`)
+	said := map[string]string{}
+	for _, machine := range []string{dir, copied} {
+		stdout, stderr, status := output(t, "agent", "check", "--config-file", path, "--sysfs", machine)
+		if status != 0 || !strings.Contains(stdout, `0000:3b:00.0: sriov_vf_device "" is not a number: the `+
+			`product_id of its VFs is taken from the VFs that exist`) {
+			t.Errorf("%d %s\n%s", status, stderr, stdout)
+		}
+		said[machine] = strings.ReplaceAll(stdout, machine, "it")
+	}
+	if said[dir] != said[copied] {
+		t.Errorf("of the directory:\n%s\nof its snapshot:\n%s", said[dir], said[copied])
+	}
+}
+
 // A machine with odd devices, and one whose cards can be managed remotely: what can be understood is reported.
 func TestAgentCheckOddMachines(t *testing.T) {
 	remote := filepath.Join(t.TempDir(), "remote.txtar")
@@ -124,7 +170,11 @@ func TestAgentCheckOddMachines(t *testing.T) {
 		says                []string
 	}{
 		{"domains of five digits and devices that cannot be understood", root + "/agent/sysfs/testdata/odd.txtar", `{"vendor_id":"8086","product_id":"0b60"}`, 0,
-			[]string{"cmp1_10000:E1:00.0  CUSTOM_PCI_8086_0B60", `warning: 0000:02:00.0: is left out: vendor "garbage"`, "vanished while it was read", "1 of them reported; 0 errors, 9 warnings"}},
+			[]string{"cmp1_10000:E1:00.0  CUSTOM_PCI_8086_0B60", `warning: 0000:02:00.0: vendor "garbage" is not a ` +
+				`number such as 0x8086, so the device is unreadable`, "0000:07:00.0: vanished while it was read",
+				"warning: 0000:01:00.0: numa_node is missing: the node is taken as unknown; ",
+				"warning: node0: meminfo is missing: the node is taken as one without memory",
+				"1 of them reported; 0 errors, 11 warnings"}},
 		{"D33 only a card with a serial number", remote, `{"address":"0000:81:00.0","product_id":"101e","remote_managed":true,"physical_network":null}`, 0,
 			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card tells no serial number", "0 errors, 0 warnings"}},
 		{"D29 the PF itself", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1, []string{`error: device_spec at `, `product_id "101e"`, "1 errors"}},

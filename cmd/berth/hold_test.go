@@ -83,18 +83,31 @@ func replaced(t *testing.T, old *daemon, url string, args []string) {
 // stopBetweenWrites stops the process when it has nothing open in the database: what is open there nobody can take over.
 func stopBetweenWrites(t *testing.T, d *daemon, url string) {
 	t.Helper()
-	db, err := sqldb.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	free := leaseFree(t, url)
 	eventually(t, "it was stopped between two writes", func() (bool, error) {
 		if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			return false, err
 		}
+		err := free()
+		if err == nil {
+			return true, nil
+		}
+		return false, errors.Join(err, d.cmd.Process.Signal(syscall.SIGCONT))
+	})
+}
+
+// leaseFree returns a function that returns nil when no transaction has locked the rows of compute's lease.
+func leaseFree(t *testing.T, url string) func() error {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := db.WriteUpTo(ctx, 1, func(tx *sqldb.Tx) error {
+		return db.WriteUpTo(ctx, 1, func(tx *sqldb.Tx) error {
 			for _, table := range []string{"compute_holder", "compute_lease"} {
 				if _, err := tx.Exec(ctx, "UPDATE "+table+" SET one = one"); err != nil {
 					return err
@@ -102,9 +115,5 @@ func stopBetweenWrites(t *testing.T, d *daemon, url string) {
 			}
 			return nil
 		})
-		if err == nil {
-			return true, nil
-		}
-		return false, errors.Join(err, d.cmd.Process.Signal(syscall.SIGCONT))
-	})
+	}
 }

@@ -94,7 +94,7 @@ func hangUp(places ...*place) (err error) {
 }
 
 // serve says where it answers, and answers until ctx ends, one place fails, or one house is lost.
-func serve(ctx context.Context, s streams, connections int, log *slog.Logger, places ...*place) error {
+func serve(ctx context.Context, s streams, connections cloud.Connections, log *slog.Logger, places ...*place) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -132,6 +132,9 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := settings.NoAuth2("noauth2"); err != nil {
 		return err
 	}
+	if err := settings.CheckOrigins("noauth2"); err != nil {
+		return err
+	}
 	placement := &place{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
 	compute := &place{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
 	if err := listen(placement, compute); err != nil {
@@ -141,13 +144,26 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return errors.Join(err, hangUp(placement, compute))
 	}
+	if err := cloud.ProtectData(c.DataDir, log, cloud.LockFile, cloud.AgentDir); err != nil {
+		return errors.Join(err, lock.Close(), hangUp(placement, compute))
+	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	all, err := cloud.Up(ctx, settings, c.DataDir, log)
 	if err != nil {
 		return errors.Join(err, hangUp(placement, compute))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	placement.handler, compute.handler, compute.lost = all.Placement.Handler, all.Compute.Handler, all.Compute.Lost
+	placement.handler, placement.lost = all.Placement.Handler, all.Placement.Lost
+	compute.handler, compute.lost = all.Compute.Handler, all.Compute.Lost
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-all.AgentEnded(): // Close returns why
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	return serve(ctx, s, settings.Connections, log, placement, compute)
 }
 
@@ -167,6 +183,9 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := settings.CheckOrigins("keystone"); err != nil {
+		return err
+	}
 	at := &place{name: "placement", flag: "--listen", address: c.Listen, noauth: settings.NoAuth2("keystone") == nil}
 	if err := listen(at); err != nil {
 		return err
@@ -176,7 +195,7 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
-	at.handler = house.Handler
+	at.handler, at.lost = house.Handler, house.Lost
 	return serve(ctx, s, settings.Connections, log, at)
 }
 
@@ -184,6 +203,11 @@ func (c *placementRunCmd) open(ctx context.Context, settings cloud.Settings, log
 	url, err := settings.PlacementURL(c.DataDir)
 	if err != nil {
 		return nil, err
+	}
+	if settings.PlacementDB == "" {
+		if err := cloud.ProtectData(c.DataDir, log); err != nil {
+			return nil, err
+		}
 	}
 	return cloud.OpenPlacement(ctx, url, settings, "keystone", log)
 }
@@ -260,6 +284,9 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 			return errors.Join(err, hangUp(at))
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
+		if err := cloud.ProtectData(c.DataDir, log, cloud.LockFile); err != nil {
+			return errors.Join(err, hangUp(at))
+		}
 	}
 	house, err := c.open(ctx, g.PlacementURL, settings, log)
 	if err != nil {
@@ -301,6 +328,9 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 	}
 	agent, err := cloud.NewAgent(settings, filepath.Join(c.DataDir, "agent"), cloud.OverTCP(g.PlacementURL, g.ComputeURL), log)
 	if err != nil {
+		return err
+	}
+	if err := cloud.ProtectData(c.DataDir, log, cloud.AgentDir); err != nil {
 		return err
 	}
 	return agent.Run(ctx)

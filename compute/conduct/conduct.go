@@ -38,6 +38,7 @@ type Placement interface {
 	PutAllocations(ctx context.Context, all map[resource.ConsumerID]placement.Held) error
 	DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error
 
+	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
 	Inventories(ctx context.Context, id provider.ID) (placement.Stock, error)
 	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
 	Reshape(ctx context.Context, r placement.Reshape) error
@@ -54,6 +55,7 @@ type Store interface {
 	Purge(ctx context.Context, before time.Time, keep int) error
 	Owner(ctx context.Context, consumer string) (string, error)
 	Staying(ctx context.Context, host string) ([]string, error)
+	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
 	Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Dead(ctx context.Context) ([]string, error)
@@ -63,12 +65,21 @@ type Store interface {
 	RemovalHosts(ctx context.Context, server string) ([]string, error)
 }
 
+// Lease is the lease of this process on its database; *store.Lease is one.
+type Lease interface {
+	// Check returns nil while this process may act outside its database, else fault.Unavailable.
+	Check() error
+	// Bind returns a context that ends with ctx, and with the lease if that ends first. stop releases it.
+	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc)
+}
+
 // Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
 type Conductor struct {
 	Log  *slog.Logger // where to say what nobody is told otherwise; never nil
 	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
 
 	Providers Providers // for HostForget alone
+	Lease     Lease     // nil: no other process can take the database
 
 	burying sync.Mutex // held while servers are told of dead hosts, so that none is told so of one that is so no more
 
@@ -77,6 +88,7 @@ type Conductor struct {
 	runner    *saga.Runner[lifecycle.Server, lifecycle.Event, lifecycle.Step]
 	presence  *presence
 	started   time.Time // no agent could report to us before
+	audits    *auditor
 
 	firstReports time.Duration // how long to wait after the start for hosts to report
 
@@ -86,7 +98,7 @@ type Conductor struct {
 
 // New makes a conductor. It does nothing by itself before Run.
 func New(store Store, placement Placement) *Conductor {
-	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(), started: time.Now(),
+	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(), audits: newAuditor(), started: time.Now(),
 		firstReports: firstReports, now: time.Now, pause: pause}
 	c.runner = saga.New(store, saga.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
@@ -124,6 +136,7 @@ func (c *Conductor) Run(ctx context.Context) error {
 	purging.Go(func() {
 		c.regularly(ctx, purgeEvery, "forget deleted servers", func() error { return c.store.Purge(ctx, c.now().Add(-keepFor), keepMost) })
 	})
+	purging.Go(func() { c.auditReported(ctx) })
 	purging.Go(func() { c.regularly(ctx, buryEvery, "look after dead hosts", func() error { return c.bury(ctx) }) })
 	purging.Go(func() { c.openGateAtLast(ctx) })
 	return fault.Wrap(fault.Unavailable, "conduct.Run", c.runner.Run(ctx))
@@ -206,9 +219,11 @@ func (l *Late) Error() string {
 	return fmt.Sprintf("something newer has been heard of this server from this agent, up to number %d; what is still so is to be told again with a larger one", l.Number)
 }
 
-// Guest takes in what an agent reports of a guest that it knows by this id: one of the lifecycle.Guest… events, As being the id. start is that
-// of the agent's process. A guest that is unknown or no longer on that host is no error: the agent learns from its assignments. But the claim
-// of such a one is fault.Conflict: an agent that asks before it builds must be refused. A report that is older than what is known is a
+// Guest takes in what an agent reports of a guest that it knows by this id: one of the lifecycle.Guest… events, As
+// being the id. start is that of the agent's process. A guest that is unknown or no longer on that host is no error:
+// the agent learns from its assignments. But the claim of such a one is fault.Conflict: an agent that asks before it
+// builds must be refused; so is one while another host has a guest of the server that compute has not placed there, and
+// fault.Unavailable before the hosts have reported to this compute. A report that is older than what is known is a
 // fault.Conflict because of *Late, and one from another start than the admitted one is fault.Conflict.
 func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.Told) error {
 	if err := c.serves(ctx, told.Host, told.Instance, start); err != nil {
@@ -221,6 +236,9 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.
 	}
 	var server lifecycle.Server
 	owner, err := c.store.Owner(ctx, id)
+	if err == nil {
+		err = c.refuseClaim(ctx, owner, told.Of)
+	}
 	if err == nil {
 		server, err = c.runner.Tell(ctx, owner, told)
 	}

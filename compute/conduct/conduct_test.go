@@ -377,8 +377,9 @@ func TestAskBeforeTheFirstReport(t *testing.T) {
 // A claim of an earlier choice that nobody remembers is replaced, or given back when the choice cannot be had.
 func TestForgottenClaim(t *testing.T) {
 	for _, taken := range []bool{false, true} {
-		l := newLedger(map[string]int{"a": 1, "b": 1})
-		c := New(nil, l)
+		world := newCloud(t, map[string]int{"a": 1, "b": 1})
+		l := world.ledger
+		c := New(world.store, l)
 		old := placement.Held{Allocation: resource.Allocation{"pf-a": {class: 1}}}
 		if err := l.PutAllocation(t.Context(), "s", old); err != nil {
 			t.Fatal(err)

@@ -31,6 +31,11 @@ const mostNamed = 5
 // reports, a server stands there or has left something there, or anybody holds something of its providers.
 func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept []string, err error) {
 	const op = "conduct.HostForget"
+	ctx, stop, err := c.leased(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer stop()
 	host, err := c.store.Host(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -65,11 +70,16 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 			return removed, kept, err
 		}
 	}
-	return removed, kept, c.store.Forget(ctx, name)
+	if err := c.store.Forget(ctx, name); err != nil {
+		return removed, kept, err
+	}
+	c.audits.forget(name)
+	return removed, kept, nil
 }
 
-// stillAlive says in a sentence why a host must not be forgotten: its agent is alive. A host that an operator has declared dead need not have
-// been silent for long; but if its agent is connected, or has reported since, it has returned.
+// stillAlive says in a sentence why a host must not be forgotten: its agent is alive. A host that an operator has
+// declared dead need not have been silent for long; but if its agent is connected, or has reported since, it has
+// returned.
 func (c *Conductor) stillAlive(ctx context.Context, name string) (reports string, err error) {
 	if reports, err = c.silent(ctx, name); err != nil || reports != "" || !c.presence.returned(name) {
 		return reports, err

@@ -358,6 +358,7 @@ func TestM1TheChosenProviderServes(t *testing.T) {
 		c.ledger.second("b", 2)
 		c.report("b")
 		for i := range 2 {
+			c.others.Store(true)
 			other := resource.ConsumerID(fmt.Sprint("other", i))
 			if err := c.ledger.PutAllocation(t.Context(), other, held(taken)); err != nil {
 				t.Fatal(err)

@@ -10,15 +10,16 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// presence is what compute has observed of the hosts' agents since it began. It measures with the monotonic clock: an administrator or a time
-// server may set the wall clock at any moment, and no host becomes silent or alive by that. It is not stored, so after a restart of compute
-// every silence begins again.
+// presence is what compute has observed of the hosts' agents since it began. It measures with the monotonic clock: an
+// administrator or a time server may set the wall clock at any moment, and no host becomes silent or alive by that. It
+// is not stored, so after a restart of compute every silence begins again.
 type presence struct {
 	clock func() time.Duration // since compute began; it never goes back
 
 	mu    sync.Mutex
 	hosts map[string]*observed
-	gate  chan struct{} // closed when the hosts that compute waits for after its start have reported
+	odd   map[string]*observed // the hosts that are behind, or have unassigned guests
+	gate  chan struct{}        // closed when the hosts that compute waits for after its start have reported
 	waits map[string]bool
 }
 
@@ -35,7 +36,8 @@ type observed struct {
 
 func newPresence() *presence {
 	began := time.Now()
-	return &presence{clock: func() time.Duration { return time.Since(began) }, hosts: map[string]*observed{}, gate: make(chan struct{})}
+	return &presence{clock: func() time.Duration { return time.Since(began) }, hosts: map[string]*observed{}, odd: map[string]*observed{},
+		gate: make(chan struct{})}
 }
 
 func (p *presence) of(host string) *observed {
@@ -54,6 +56,9 @@ func (p *presence) reported(h schedule.Host) {
 	o := p.of(h.Name)
 	o.sign, o.report, o.reported = p.clock(), p.clock(), true
 	o.behind, o.guests = h.Behind != "", h.Present
+	if delete(p.odd, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
+		p.odd[h.Name] = o
+	}
 	delete(p.waits, h.Name)
 	p.openGate()
 }
@@ -108,8 +113,8 @@ func (p *presence) returned(host string) bool {
 // firstReportsWithin is how long after compute's start a host that has not reported yet counts as one that will.
 const firstReportsWithin = 30 * time.Second
 
-// sinceReport returns the age of the host's last report. A host that has not reported since compute began counts as fresh for a short while
-// and as silent after it: nothing is known of how old its last report is.
+// sinceReport returns the age of the host's last report. A host that has not reported since compute began counts as
+// fresh for a short while and as silent after it: nothing is known of how old its last report is.
 func (p *presence) sinceReport(host string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +178,8 @@ func (p *presence) openGate() {
 // conflict is a host whose guests contradict the record of a server.
 type conflict struct {
 	host   string
-	behind bool // its agent follows newer assignments than compute's database has; else it has a guest that compute has not placed there
+	behind bool   // its agent follows newer assignments than compute's database has; else it has a guest that compute has not placed there
+	guest  string // id of the server's guest there; empty: there is none
 }
 
 // conflicts lists the hosts that contradict the record of a server.
@@ -181,15 +187,23 @@ func (p *presence) conflicts(s lifecycle.Server) []conflict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []conflict
-	for host, o := range p.hosts {
-		if o.behind || slices.ContainsFunc(o.guests, unassigned) {
-			if s.Contradicts(host, o.behind, o.guests) {
-				list = append(list, conflict{host, o.behind})
-			}
+	for host, o := range p.odd {
+		if s.Contradicts(host, o.behind, o.guests) {
+			list = append(list, conflict{host, o.behind, guestOf(s, o.guests)})
 		}
 	}
 	slices.SortFunc(list, func(a, b conflict) int { return slices.Compare([]string{a.host}, []string{b.host}) })
 	return list
+}
+
+// guestOf returns the id of a guest of the server among those of a host, and the server's own when there is none.
+func guestOf(s lifecycle.Server, guests []schedule.Present) string {
+	for _, g := range guests {
+		if g.Server == s.ID {
+			return g.ID
+		}
+	}
+	return s.ID
 }
 
 func unassigned(g schedule.Present) bool { return !g.Assigned }

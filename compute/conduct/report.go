@@ -17,7 +17,8 @@ type Occupied struct {
 // Error returns the sentence.
 func (o *Occupied) Error() string { return o.Reason }
 
-// Admit returns nil when a start of an agent may serve the host. The fault is Conflict because of *Occupied when another one does.
+// Admit returns nil when a start of an agent may serve the host. The fault is Conflict because of *Occupied when
+// another one does.
 func (c *Conductor) Admit(ctx context.Context, host string, from schedule.Sender) error {
 	known, err := c.store.Host(ctx, host)
 	if fault.Is(err, fault.NotFound) {
@@ -37,8 +38,8 @@ func (c *Conductor) admit(known schedule.Host, from schedule.Sender) error {
 	return fault.Wrap(fault.Conflict, "conduct.Admit", &Occupied{Reason: refusal, Wait: wait})
 }
 
-// Report stores the report of a host and admits the start of the agent that sends it. fault.Conflict because of *Occupied when another one
-// serves the host.
+// Report stores the report of a host and admits the start of the agent that sends it. fault.Conflict because of
+// *Occupied when another one serves the host.
 func (c *Conductor) Report(ctx context.Context, h schedule.Host, from schedule.Sender) error {
 	h.Instance, h.Start, h.Place = from.Instance, from.Start, from.Place
 	if err := c.store.PutReport(ctx, h, func(known schedule.Host) error { return c.admit(known, from) }); err != nil {
@@ -51,6 +52,12 @@ func (c *Conductor) Report(ctx context.Context, h schedule.Host, from schedule.S
 // Connected records that a start of an agent has an open stream of assignments, until the returned function is called.
 func (c *Conductor) Connected(host string, from schedule.Sender) (closed func()) {
 	return c.presence.opened(host, from.Start)
+}
+
+// LastSign returns whether the agent of a host has an open stream, and how long ago it last showed that it lives,
+// measured with the monotonic clock from compute's start at the earliest.
+func (c *Conductor) LastSign(host string) (connected bool, quiet time.Duration) {
+	return c.presence.alive(host)
 }
 
 // SinceReport returns the age of a host's last report, measured with the monotonic clock.

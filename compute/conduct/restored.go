@@ -10,10 +10,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// This file keeps a compute whose database was restored from a backup from damaging what happened since. Its records may say that a server
-// is being claimed, moved or deleted that has long been running elsewhere: carrying on would give back or replace the allocation of a guest
-// that runs. The hosts' agents know better, so compute hears them before it goes on with what it was doing, and leaves alone the servers
-// whose guests contradict its records.
+// This file keeps a compute whose database was restored from a backup from damaging what happened since. Its records
+// may say that a server is being claimed, moved or deleted that has long been running elsewhere: carrying on would give
+// back or replace the allocation of a guest that runs. The hosts' agents know better, so compute hears them before it
+// goes on with what it was doing, and leaves alone the servers whose guests contradict its records.
 
 // openGate waits for the first reports of the hosts whose agents were alive when compute ended, at most firstReports.
 func (c *Conductor) openGate(ctx context.Context) error {
@@ -54,7 +54,8 @@ func recent(hosts []schedule.Host, dead []string) (names []string) {
 	return names
 }
 
-// mayWrite returns why a step that writes to Placement must not be done for a server now; nil when it may. The fault is Unavailable.
+// mayWrite returns why a step that writes to Placement must not be done for a server now; nil when it may. The fault is
+// Unavailable.
 func (c *Conductor) mayWrite(ctx context.Context, s lifecycle.Server) error {
 	const op = "conduct.mayWrite"
 	if s.Created.Before(c.started) { // else no database that is older than this process knows it
@@ -64,24 +65,69 @@ func (c *Conductor) mayWrite(ctx context.Context, s lifecycle.Server) error {
 		case <-c.presence.gate:
 		}
 	}
-	conflicts := c.presence.conflicts(s)
-	if len(conflicts) == 0 {
-		return nil
-	}
-	dead, err := c.store.Dead(ctx)
+	conflicts, err := c.conflicts(ctx, s)
 	if err != nil {
 		return err
 	}
 	for _, at := range conflicts {
 		switch {
-		case slices.Contains(dead, at.host): // an operator has decided
 		case at.behind:
 			return fault.New(fault.Unavailable, op, "host %s follows newer assignments than compute's database has, as after a restored backup, "+
 				"so what this server holds is not touched; restore the newest database, or run `berth agent adopt` on that host", at.host)
 		default:
 			return fault.New(fault.Unavailable, op, "host %s has a guest of this server, and compute has not placed it there, as after a restored backup, "+
-				"so what this server holds is not touched; run `berth agent destroy %s` on that host if the guest is not needed", at.host, s.ID)
+				"so what this server holds is not touched; run `berth agent destroy %s` on that host if the guest is not needed", at.host, at.guest)
 		}
 	}
 	return nil
+}
+
+// refuseClaim returns why an agent must not build the guest whose claim it reports; nil when it may, and for any other
+// report.
+func (c *Conductor) refuseClaim(ctx context.Context, server string, report lifecycle.Event) error {
+	claim, is := report.(lifecycle.GuestClaimed)
+	if !is {
+		return nil
+	}
+	s, err := c.store.Read(ctx, server)
+	if err != nil {
+		return err
+	}
+	return c.mayBuild(ctx, s, claim.Host)
+}
+
+// mayBuild returns why a host must not build a guest of a server now; nil when it may. The faults are Unavailable when
+// not all hosts have reported since compute's start, and Conflict when another host has a guest of the server that
+// compute has not placed there: after all databases were restored from one backup, Placement has the server's
+// allocation on the host of the old record, and nothing else there tells that the server has moved since.
+func (c *Conductor) mayBuild(ctx context.Context, s lifecycle.Server, on string) error {
+	const op = "conduct.mayBuild"
+	select {
+	case <-c.presence.gate:
+	default:
+		if s.Created.Before(c.started) { // else no database that is older than this process knows it
+			return fault.New(fault.Unavailable, op, "not all hosts have reported since compute's start, so another one may have a guest of this server; try again")
+		}
+	}
+	conflicts, err := c.conflicts(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, at := range conflicts {
+		if at.host != on {
+			return fault.New(fault.Conflict, op, "not built, because host %s has a guest of this server, and compute has not placed it there, as after "+
+				"a restored backup; run `berth agent destroy %s` on host %s if that guest is not needed", at.host, at.guest, at.host)
+		}
+	}
+	return nil
+}
+
+// conflicts lists the hosts that contradict the record of a server, without those that an operator has declared dead.
+func (c *Conductor) conflicts(ctx context.Context, s lifecycle.Server) ([]conflict, error) {
+	list := c.presence.conflicts(s)
+	if len(list) == 0 {
+		return nil, nil
+	}
+	dead, err := c.store.Dead(ctx)
+	return slices.DeleteFunc(list, func(at conflict) bool { return slices.Contains(dead, at.host) }), err
 }

@@ -31,12 +31,19 @@ func (c *Conductor) give(ctx context.Context, all map[resource.ConsumerID]placem
 	if !refused(err) || fault.Is(err, fault.Forbidden) {
 		return err
 	}
-	before, wide, unread := c.widen(ctx, moves)
+	return c.giveWithRoom(ctx, all, moves, nil, err)
+}
+
+// giveWithRoom writes all allocations with one reshape that makes room on the providers of moves, for what is in use
+// there and for added. refusal is Placement's answer without room; it is returned if room is not what was missing.
+func (c *Conductor) giveWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.Held,
+	moves, added resource.Allocation, refusal error) error {
+	before, wide, unread := c.widen(ctx, moves, added)
 	if unread != nil {
 		return unread
 	}
 	if len(wide) == 0 {
-		return err // it is not for want of room
+		return refusal
 	}
 	if err := c.placement.Reshape(ctx, placement.Reshape{Inventories: wide, Allocations: all}); err != nil {
 		return err
@@ -49,8 +56,10 @@ func (c *Conductor) give(ctx context.Context, all map[resource.ConsumerID]placem
 	return nil
 }
 
-// widen finds the providers of an allocation that have less room than is held of them: as they are, and as they have just enough.
-func (c *Conductor) widen(ctx context.Context, moves resource.Allocation) (before, wide map[provider.ID]placement.Stock, err error) {
+// widen returns the providers of moves that have less room than is in use and added, as they are and with just enough
+// room.
+func (c *Conductor) widen(ctx context.Context, moves, added resource.Allocation) (
+	before, wide map[provider.ID]placement.Stock, err error) {
 	before, wide = map[provider.ID]placement.Stock{}, map[provider.ID]placement.Stock{}
 	for _, id := range slices.Sorted(maps.Keys(moves)) {
 		stock, err := c.placement.Inventories(ctx, id)
@@ -64,7 +73,7 @@ func (c *Conductor) widen(ctx context.Context, moves resource.Allocation) (befor
 		next := maps.Clone(stock.Inventories)
 		for class, amount := range moves[id] {
 			if inv, has := next[class]; has {
-				next[class] = inv.Widened(used[class], amount)
+				next[class] = inv.Widened(used[class]+added[id][class], amount)
 			}
 		}
 		if !maps.Equal(next, stock.Inventories) {

@@ -23,6 +23,19 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 			return nil, err
 		}
 	}
+	ctx, stop, err := c.leased(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	event, err := c.step(ctx, s, step)
+	if step != lifecycle.Muster { // it does not call Placement
+		c.suspect(err)
+	}
+	return event, err
+}
+
+func (c *Conductor) step(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
 	switch step {
 	case lifecycle.Schedule:
 		return c.schedule(ctx, s)
@@ -40,6 +53,19 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 		return c.release(ctx, s)
 	}
 	return nil, fault.New(fault.Internal, "conduct.perform", "nobody knows how to %q", step)
+}
+
+// leased returns a context for calls of other services, which ends with the lease. The fault is Unavailable if the
+// lease has ended.
+func (c *Conductor) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
+	if c.Lease == nil {
+		return ctx, func() {}, nil
+	}
+	if err := c.Lease.Check(); err != nil {
+		return nil, nil, err
+	}
+	bound, stop = c.Lease.Bind(ctx)
+	return bound, stop, nil
 }
 
 // schedule asks Placement and chooses.
@@ -76,13 +102,48 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 	if s.Move != nil {
 		picture.Only = s.Move.To
 	}
-	choices, refusals := schedule.Choose(picture, s.Requests, seed(s))
+	choices, refusals, err := c.choose(ctx, picture, s)
+	if err != nil {
+		return nil, err
+	}
 	why, falls := schedule.Summarise(refusals), schedule.Falls(refusals)
 	if len(choices) == 0 {
 		// The reports are younger than the candidates: a device may be taken now, and another, not offered then, be free.
 		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why, Again: true, Falls: falls}, nil
 	}
 	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, Falls: falls}, nil
+}
+
+// choose judges the candidates. It refuses hosts on which allocations are missing in Placement, because what Placement
+// offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
+func (c *Conductor) choose(ctx context.Context, picture schedule.Picture, s lifecycle.Server) (
+	[]schedule.Choice, []schedule.Refusal, error) {
+	picture.Lacking = map[string]bool{}
+	for _, host := range picture.Hosts {
+		if missing, _ := c.missing(host); missing {
+			picture.Lacking[host.Name] = true
+		}
+	}
+	for range mostAudited {
+		choices, refusals := schedule.Choose(picture, s.Requests, seed(s))
+		if len(choices) == 0 {
+			return nil, refusals, nil
+		}
+		host := picture.Hosts[choices[0].Root]
+		if _, fresh := c.missing(host); fresh {
+			return choices, refusals, nil
+		}
+		missing, err := c.auditRoot(ctx, host.Name, host.Provider)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !missing {
+			return choices, refusals, nil
+		}
+		picture.Lacking[host.Name] = true
+	}
+	return nil, nil, fault.New(fault.Unavailable, "conduct.choose",
+		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", mostAudited)
 }
 
 // ask is the question of a server. Of a move to one host only that host is asked about.
@@ -228,6 +289,14 @@ func (c *Conductor) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 		}
 		if len(held.Allocation) > 0 && held.Allocation.Equal(choice.Allocation) {
 			return lifecycle.Claimed{Try: s.Try}, nil
+		}
+		var missing bool
+		if missing, err = c.auditRoot(ctx, choice.Host, choice.Root); err != nil {
+			return claimFailed(s, err)
+		}
+		if missing {
+			err = fault.New(fault.Conflict, "conduct.claim", "on host %s, %s", choice.Host, schedule.LacksAllocations)
+			break
 		}
 		err = c.placement.PutAllocation(ctx, consumer, placement.Held{
 			Allocation: choice.Allocation, Mappings: choice.Mappings, Generation: held.Generation,

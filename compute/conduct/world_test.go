@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,8 @@ func (l *ledger) hide(id provider.ID, hidden bool) {
 
 // second gives a host another provider with so many devices.
 func (l *ledger) second(host string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.capacity[provider.ID("qf-"+host)], l.root[provider.ID("qf-"+host)] = n, provider.ID("root-"+host)
 }
 
@@ -107,6 +110,19 @@ func (l *ledger) Allocation(_ context.Context, id resource.ConsumerID) (placemen
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held[id], nil
+}
+
+func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (
+	map[resource.ConsumerID]resource.Amounts, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[resource.ConsumerID]resource.Amounts{}
+	for consumer, held := range l.held {
+		if amounts := held.Allocation[id]; len(amounts) > 0 {
+			out[consumer] = amounts
+		}
+	}
+	return out, nil
 }
 
 func (l *ledger) PutAllocation(_ context.Context, id resource.ConsumerID, held placement.Held) error {
@@ -235,7 +251,8 @@ func (a *agents) look(t *testing.T) {
 	a.deliver()
 }
 
-// remove destroys the guests that are named for removal, and no other. What was claimed and never built is dropped when it is not mentioned.
+// remove destroys the guests that are named for removal, and no other. What was claimed and never built is dropped when
+// it is not mentioned.
 func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, removals []lifecycle.Removal) {
 	named := map[string]bool{}
 	for _, r := range removals {
@@ -410,9 +427,10 @@ type cloud struct {
 	ledger *ledger
 	agents *agents
 
-	again func() // called while somebody waits: begins the compute anew if it has crashed
-	mute  bool   // no host reports to a compute that starts
-	old   bool   // each compute runs for an hour already: agents that do not report are silent
+	again  func()      // called while somebody waits: begins the compute anew if it has crashed
+	others atomic.Bool // the test has changed the ledger itself
+	mute   bool        // no host reports to a compute that starts
+	old    bool        // each compute runs for an hour already: agents that do not report are silent
 
 	mu   sync.Mutex
 	now  *Conductor
@@ -451,6 +469,8 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 			}
 		}
 	})
+	hosts := slices.Sorted(maps.Keys(devices))
+	looking.Go(func() { c.auditing(hosts, quit) })
 	t.Cleanup(func() {
 		close(quit)
 		looking.Wait()
@@ -460,6 +480,28 @@ func newCloud(t *testing.T, devices map[string]int) *cloud {
 		}
 	})
 	return c
+}
+
+// auditing audits all hosts all the time. Whatever the servers do, no audit may find anything, unless the test has
+// changed the ledger itself.
+func (c *cloud) auditing(hosts []string, quit <-chan struct{}) {
+	for {
+		select {
+		case <-quit:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+		conductor := c.conductor()
+		for _, host := range hosts {
+			if conductor == nil || c.others.Load() {
+				continue
+			}
+			found, err := conductor.HostAudit(context.Background(), host)
+			if err == nil && !c.others.Load() && len(found.Missing)+len(found.Foreign) > 0 {
+				c.t.Errorf("an audit of %s finds %+v\n%s", host, found, c.trails())
+			}
+		}
+	}
 }
 
 // report is what the agent of a host says now.

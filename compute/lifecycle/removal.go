@@ -7,9 +7,9 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// EndedStays lists the guests of stays that after does not have any more and before had, by host and consumer. A stay whose guest the agent
-// may still know under an earlier id is listed under both ids. A stay at which nothing is left is not listed, and neither is the earlier id
-// of a stay that goes on: its agent has given the guest the new id.
+// EndedStays lists the guests of stays that after does not have any more and before had, by host and consumer. A stay
+// whose guest the agent may still know under an earlier id is listed under both ids. A stay at which nothing is left is
+// not listed, and neither is the earlier id of a stay that goes on: its agent has given the guest the new id.
 func EndedStays(before, after Server) []Removal {
 	now := map[Removal]bool{}
 	for _, stay := range after.Stays() {
@@ -34,8 +34,8 @@ func EndedStays(before, after Server) []Removal {
 	})
 }
 
-// RemovalsAt lists the guests that must be destroyed on a host: those of the records of the servers that stay there, and the recorded ones
-// that these records do not mention.
+// RemovalsAt lists the guests that must be destroyed on a host: those of the records of the servers that stay there,
+// and the recorded ones that these records do not mention.
 func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
 	var list []Removal
 	named := map[string]bool{}
@@ -58,9 +58,9 @@ func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
 	return list
 }
 
-// Contradicts reports whether the guests of a host contradict the record of the server. behind is true when the host's agent does not follow
-// the assignments: then any guest of the server, and any stay of it there, is a contradiction. Else only a guest is that the assignments do
-// not mention, also not those that follow from the record now.
+// Contradicts reports whether the guests of a host contradict the record of the server. behind is true when the host's
+// agent does not follow the assignments: then any guest of the server, and any stay of it there, is a contradiction.
+// Else only a guest is that the assignments do not mention, also not those that follow from the record now.
 func (s Server) Contradicts(host string, behind bool, guests []schedule.Present) bool {
 	return behind && s.staysOn(host) || slices.ContainsFunc(guests, func(g schedule.Present) bool {
 		return (g.ID == s.ID || g.Server == s.ID) && (behind || !g.Assigned && !s.mentions(host, g.ID))

@@ -285,8 +285,8 @@ type Removal struct {
 	Was      string // the id under which the agent may still know it, or empty
 }
 
-// Removals lists the guests of the server that must be destroyed: those of stays that no entry of the assignments mentions. A stay at which
-// nothing has been built yet is none.
+// Removals lists the guests of the server that must be destroyed: those of stays that no entry of the assignments
+// mentions. A stay at which nothing has been built yet is none.
 func (s Server) Removals() []Removal {
 	entries := s.Entries()
 	var list []Removal

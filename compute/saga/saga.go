@@ -130,6 +130,21 @@ func (r *Runner[R, E, S]) Wake(key string) {
 	r.enqueue(key)
 }
 
+// Alone calls do while no step of the key is performed. Steps that become due in the meantime are performed afterwards.
+// It returns false and does not call do if steps of the key are waiting or being performed, or if the runner has ended.
+func (r *Runner[R, E, S]) Alone(key string, do func()) (ok bool) {
+	r.mu.Lock()
+	if r.over || r.jobs[key] != nil {
+		r.mu.Unlock()
+		return false
+	}
+	r.jobs[key] = &job{running: true}
+	r.mu.Unlock()
+	defer r.put(key, false)
+	do()
+	return true
+}
+
 // enqueue puts a key last; the lock is held.
 func (r *Runner[R, E, S]) enqueue(key string) {
 	r.queue = append(r.queue, key)

@@ -425,6 +425,52 @@ func TestWake(t *testing.T) {
 	})
 }
 
+// Alone does not call its function while a step of the key is waiting or performed. A step that becomes due in the
+// meantime is performed afterwards.
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("")
+		r := w.runner(2, only)
+		stop := run(t, r)
+		synctest.Wait()
+		tell := func(due string) {
+			w.mu.Lock()
+			w.records["k000"] = record{due: due}
+			w.mu.Unlock()
+			r.Wake("k000")
+		}
+		called := 0
+		if !r.Alone("k000", func() {
+			called++
+			tell("a")
+			synctest.Wait()
+			if _, done := w.get("k000"); done != "" {
+				t.Errorf("step %s was performed meanwhile", done)
+			}
+			if r.Alone("k000", func() { called++ }) {
+				t.Error("two functions ran for one key")
+			}
+		}) {
+			t.Error("no step was due, and it was not called")
+		}
+		synctest.Wait()
+		if _, done := w.get("k000"); done != "a" {
+			t.Errorf("done afterwards: %q", done)
+		}
+		w.during = func(string) {
+			if r.Alone("k000", func() { called++ }) {
+				t.Error("it was called while a step was performed")
+			}
+		}
+		tell("b")
+		synctest.Wait()
+		stop()
+		if r.Alone("k000", func() { called++ }) || called != 1 {
+			t.Errorf("it was called %d times, the last time after the end", called)
+		}
+	})
+}
+
 // Who waits after a failure is tried at once when something happens to it.
 func TestWakeShortensTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,9 @@ const (
 	// Silence is how old the last report of a host may be. Agents report at least once a minute.
 	Silence = 3 * time.Minute
 
-	// Reconnect is how long the admitted start of an agent has to reconnect before a start that continues its journal on another boot replaces
-	// it. An agent waits at most 15 s between two attempts and notices a silent connection after 30 s.
+	// Reconnect is how long the admitted start of an agent has to reconnect before a start that continues its journal
+	// on another boot replaces it. An agent waits at most 15 s between two attempts and notices a silent connection
+	// after 30 s.
 	Reconnect = time.Minute
 )
 
@@ -23,16 +24,16 @@ type Sender struct {
 	Place    string   // boot and process namespace; empty when unknown
 }
 
-// Signs is what compute has observed of the admitted start since compute itself began. It is measured with a clock that no
-// administrator sets.
+// Signs is what compute has observed of the admitted start since compute itself began. It is measured with a clock that
+// no administrator sets.
 type Signs struct {
 	Streams int           // open streams of assignments
 	Quiet   time.Duration // since the last report, since a stream ended, or since compute began
 }
 
-// Admit returns why a start of an agent may not serve the host now; empty when it may. wait is after how long a start that continues the
-// journal of the admitted one may ask again; 0 for any other, and while the admitted one is connected. One start serves a host: two would
-// build every guest twice.
+// Admit returns why a start of an agent may not serve the host now; empty when it may. wait is after how long a start
+// that continues the journal of the admitted one may ask again; 0 for any other, and while the admitted one is
+// connected. One start serves a host: two would build every guest twice.
 func (h Host) Admit(from Sender, signs Signs) (refusal string, wait time.Duration) {
 	silence := Silence
 	continues := h.Instance == from.Instance && (h.Start == "" || slices.Contains(from.Previous, h.Start))

@@ -56,6 +56,9 @@ func (p Picture) judge(c Candidate, requests []pci.Request, left map[provider.ID
 	if reason != "" {
 		return Refusal{Step: StepHost, Reason: reason}
 	}
+	if p.Lacking[host.Name] {
+		return Refusal{Step: StepAllocations, Reason: LacksAllocations}
+	}
 	for _, r := range requests {
 		for i := range r.Count {
 			if n := len(c.Mappings[r.GroupSuffix(i)]); n > 1 {

@@ -154,12 +154,14 @@ func TestHostsThatAreRefused(t *testing.T) {
 	silent := host("silent")
 	silent.Seen = noon.Add(-5*time.Minute - time.Second)
 	p := schedule.Picture{
-		Hosts:      hosts(silent, host("tried"), host("full1"), host("full2"), host("full3")),
-		Excluded:   map[string]string{"tried": "no hugepages"},
-		Candidates: []schedule.Candidate{candidate("silent"), candidate("tried"), candidate("unknown"), candidate("full1"), candidate("full1"), candidate("full2"), candidate("full3")},
+		Hosts:    hosts(silent, host("tried"), host("lost"), host("full1"), host("full2"), host("full3")),
+		Excluded: map[string]string{"tried": "no hugepages"},
+		Lacking:  map[string]bool{"lost": true, "silent": true},
+		Candidates: []schedule.Candidate{candidate("silent"), candidate("tried"), candidate("lost"), candidate("unknown"),
+			candidate("full1"), candidate("full1"), candidate("full2"), candidate("full3")},
 	}
 	choices, why := choose(p, request(nic, 1))
-	want := "3 hosts: no free type-VF 8086:1515 on the host; " +
+	want := "3 hosts: no free type-VF 8086:1515 on the host; 1 host: " + schedule.LacksAllocations + "; " +
 		"1 host: its agent has not reported for 5 min; " +
 		"1 host: no agent has reported for this root provider; " +
 		"1 host: the server failed there before: no hugepages"

@@ -6,7 +6,8 @@
 // sentence in it. Chance comes as a seed, so that the same question has the same answer and two servers asking
 // at once do not both want the same device.
 //
-// The filters are, in their order: the host (an agent that reports, not excluded, the one that was asked for), the devices (Nova's
+// The filters are, in their order: the host (an agent that reports, not excluded, the one that was asked for), the
+// allocations (Placement has those of all servers on the host), the devices (Nova's
 // PciPassthroughFilter: what each chosen provider, or without providers the host, has free for each request) and the NUMA cells
 // (NUMATopologyFilter: the guest's cells on the host's, with the devices near them). Each server is judged by itself on what the
 // reports and the guests placed since leave over, so that several servers at once are several questions.
@@ -111,6 +112,7 @@ type Picture struct {
 	Only       string               // the one host that will do, by name; empty: any
 	Barred     map[string]string    // hosts by name that will not do, and the sentence why
 	Excluded   map[string]string    // hosts by name that must not be tried again, and what happened there
+	Lacking    map[string]bool      // hosts by name: Placement lacks allocations of servers there
 	Now        time.Time
 	Silence    time.Duration // a host whose last report is older than this is refused
 }
@@ -128,10 +130,15 @@ type Step string
 
 // The steps, in their order. NUMA is judged last, on the devices that are really left.
 const (
-	StepHost    Step = "host"
-	StepDevices Step = "PciPassthroughFilter"
-	StepCells   Step = "NUMATopologyFilter"
+	StepHost        Step = "host"
+	StepAllocations Step = "AllocationsFilter"
+	StepDevices     Step = "PciPassthroughFilter"
+	StepCells       Step = "NUMATopologyFilter"
 )
+
+// LacksAllocations is the reason of StepAllocations.
+const LacksAllocations = "Placement lacks allocations of servers there, so what it offers may be in use; " +
+	"`berth host heal HOST` shows them and writes them back"
 
 // Refusal says why a candidate on a host was turned down.
 type Refusal struct {

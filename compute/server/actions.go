@@ -12,6 +12,7 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 // deed is how one key of POST /servers/{id}/action is answered.
@@ -215,8 +216,16 @@ func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Serv
 	if w.To == "" || o.err != nil {
 		return o.err
 	}
+	if err := provider.CheckHostName(w.To); err != nil {
+		return err
+	}
 	if _, err := s.Store.Host(ctx, w.To); fault.Is(err, fault.NotFound) {
-		return fault.New(fault.Invalid, "", "Compute host %s could not be found.", clip(w.To))
+		known, err := s.hostNames(ctx)
+		if err != nil {
+			return err
+		}
+		return fault.New(fault.Invalid, "", "Compute host %s could not be found; %s", w.To,
+			provider.SuggestHost(w.To, known))
 	} else if err != nil {
 		return err
 	}

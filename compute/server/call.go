@@ -1,9 +1,9 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -17,6 +17,7 @@ import (
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 // call is one request on its way through an action.
@@ -26,12 +27,13 @@ type call struct {
 	who     identity.Identity
 	version compute.Version
 	project string // the project id in the path, or empty
+	budget  *rest.BodyBudget
 }
 
 // endpoint answers on one path: it settles version, caller and method, and tells the error of the action.
 func (s *server) endpoint(m methods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: w, r: r, version: compute.Min}
+		c := &call{w: w, r: r, version: compute.Min, budget: s.budget}
 		c.project, _ = r.Context().Value(projectKey{}).(string)
 		if err := s.run(c, m); err != nil {
 			s.tell(c, err)
@@ -40,6 +42,9 @@ func (s *server) endpoint(m methods) http.Handler {
 }
 
 func (s *server) run(c *call, m methods) error {
+	if err := s.Store.Available(); err != nil && c.r.URL.Path != healthPath {
+		return err
+	}
 	if strings.HasPrefix(c.r.URL.Path, "/v2.1") {
 		version, err := compute.Negotiate(c.r.Header)
 		c.version = version
@@ -68,11 +73,31 @@ func (s *server) run(c *call, m methods) error {
 	}
 	switch do := m[method]; {
 	case do != nil:
+		if err := c.checkHost(); err != nil {
+			return err
+		}
 		return do(c)
 	case fallback != nil:
 		return fallback(c)
 	}
 	return c.wrongMethod(m)
+}
+
+// checkHost refuses a path whose {host} is not a valid host name: with 400, on every route that has one.
+func (c *call) checkHost() error {
+	if !strings.Contains(c.r.Pattern, "{host}") {
+		return nil
+	}
+	return provider.CheckHostName(c.r.PathValue("host"))
+}
+
+// hostFilter returns the parameter `host` of a list, empty for any host. A name that is not valid is refused with 400.
+func hostFilter(q url.Values) (string, error) {
+	name := q.Get("host")
+	if name == "" {
+		return "", nil
+	}
+	return name, provider.CheckHostName(name)
 }
 
 // sayVersion says on every answer which version it is in, and that another would be another answer.
@@ -133,6 +158,8 @@ func (c *call) empty(status int) error {
 const (
 	maxBody   = 1 << 20
 	maxReport = rest.MaxBody
+
+	bodyBudget = 2 * maxReport // of all bodies that are read and handled at one time
 )
 
 // read takes the request's body, JSON of at most limit bytes.
@@ -142,11 +169,18 @@ func (c *call) read(limit int64, into any) error {
 			return status(http.StatusUnsupportedMediaType, fault.Invalid, "the body is of type %q; send application/json", ct)
 		}
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+	data, release, err := c.budget.Read(c.w, c.r, limit)
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case err == nil:
+		defer release()
+	case large:
 		return status(http.StatusRequestEntityTooLarge, fault.Invalid, "the body is larger than %d bytes", limit)
-	}
-	if err != nil {
+	case errors.Is(err, rest.ErrSlowBody):
+		return status(http.StatusRequestTimeout, fault.Invalid, "%w", err)
+	case fault.Is(err, fault.Unavailable):
+		return err
+	default:
 		return fault.New(fault.Invalid, "", "the body broke off: %w", err)
 	}
 	if len(data) == 0 {
@@ -230,6 +264,8 @@ func wordOf(code int) string {
 		return "itemNotFound"
 	case http.StatusMethodNotAllowed:
 		return "badMethod"
+	case http.StatusRequestTimeout:
+		return "requestTimeout"
 	case http.StatusConflict:
 		return "conflictingRequest"
 	case http.StatusRequestEntityTooLarge:
@@ -245,8 +281,12 @@ func wordOf(code int) string {
 // tell answers with an error. What is Berth's own fault goes to the log in full; the client gets the name of the request.
 func (s *server) tell(c *call, err error) {
 	code, message := codeOf(err), fault.TextOf(err)
+	timeUp := errors.Is(err, context.DeadlineExceeded) && errors.Is(c.r.Context().Err(), context.DeadlineExceeded)
+	if timeUp && fault.CodeOf(err) == "" {
+		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.r.Context()))
+	}
 	id := c.w.Header().Get("X-Compute-Request-Id")
-	if code >= http.StatusInternalServerError && c.r.Context().Err() == nil {
+	if code >= http.StatusInternalServerError && !errors.Is(c.r.Context().Err(), context.Canceled) {
 		s.Log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "request", id, "error", err)
 	}
 	if code == http.StatusInternalServerError {

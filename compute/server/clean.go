@@ -23,7 +23,7 @@ func (s *server) cleanDevice(c *call) error {
 	}
 	h, err := s.Store.Host(c.r.Context(), name)
 	if err != nil {
-		return err
+		return s.unknownHost(c.r.Context(), name, err)
 	}
 	i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
 	switch {

@@ -1,8 +1,14 @@
 package server
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/api/rest"
 )
 
 func TestErrorBodies(t *testing.T) {
@@ -150,6 +156,25 @@ func TestAWrongMethodIsToldTheRightOnes(t *testing.T) {
 	} {
 		if r := h.ask("PATCH", path, ""); r.status != 405 || r.header.Get("Allow") != allow {
 			t.Errorf("%s: %d, Allow %q", path, r.status, r.header.Get("Allow"))
+		}
+	}
+}
+
+// stalled is a body that stops to arrive.
+type stalled struct{}
+
+func (stalled) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// A body that arrives too slowly is answered with 408, whether it is large or not.
+func TestABodyThatStopsToArrive(t *testing.T) {
+	h := start(t)
+	for _, sent := range []int{10, 10 * rest.FreeBody} {
+		r := httptest.NewRequest("POST", "/v2.1/servers", io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)), stalled{}))
+		r.Header.Set("X-Auth-Token", "ann:p1")
+		w := httptest.NewRecorder()
+		New(Options{Store: h.store, Conductor: h.lives}).ServeHTTP(w, r)
+		if w.Code != http.StatusRequestTimeout || !strings.Contains(w.Body.String(), `{"requestTimeout":{"code":408,`) {
+			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -48,14 +49,15 @@ func (s *server) putReport(c *call) error {
 	if err := s.Conductor.Report(c.r.Context(), known, from); err != nil {
 		return c.occupied(err)
 	}
+	s.Conductor.HostReported(known)
 	if err := s.settle(c.r.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)
 }
 
-// behind returns why the agent of a host does not follow the assignments: it has followed newer ones than the database has. Empty when the
-// database has what the agent has followed.
+// behind returns why the agent of a host does not follow the assignments: it has followed newer ones than the database
+// has. Empty when the database has what the agent has followed.
 func (s *server) behind(ctx context.Context, name string, p host.Position) (string, error) {
 	if p == (host.Position{}) {
 		return "", nil
@@ -189,15 +191,13 @@ func (s *server) listHosts(c *call) error {
 	}
 	reports := make([]host.Report, 0, len(hosts))
 	for _, h := range hosts {
-		conditions := h.Conditions
-		if conditions == nil {
-			conditions = []string{}
-		}
+		conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
 		down := slices.Contains(dead, h.Name)
 		if down {
 			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back, `berth host forget %s` removes it)", h.Name, h.Name)}, conditions...)
 		}
-		reports = append(reports, host.Report{Host: h.Name, Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
+		connected, quiet := s.Conductor.LastSign(h.Name)
+		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(), Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
 			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down, Guests: writePresent(h.Present), Behind: h.Behind})
 	}
@@ -272,7 +272,9 @@ func (s *server) putGuest(c *call) error {
 		return fault.New(fault.Invalid, "", "number must be larger than in all that this agent has reported before; it is %d", guest.Number)
 	}
 	told := lifecycle.Told{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Of: event}
-	err = s.Conductor.Guest(context.WithoutCancel(c.r.Context()), c.r.PathValue("server"), guest.Start, told)
+	ctx, cancel := rest.Patient(c.r.Context())
+	defer cancel()
+	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), guest.Start, told)
 	if late, is := errors.AsType[*conduct.Late](err); is {
 		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}
@@ -313,16 +315,18 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 
 // hostDown is PUT /berth/v1/hosts/{host}/down: an operator says that the host is dead for good.
 func (s *server) hostDown(c *call) error {
-	if err := s.Conductor.HostDown(c.r.Context(), c.r.PathValue("host")); err != nil {
-		return err
+	name := c.r.PathValue("host")
+	if err := s.Conductor.HostDown(c.r.Context(), name); err != nil {
+		return s.unknownHost(c.r.Context(), name, err)
 	}
 	return c.empty(http.StatusNoContent)
 }
 
 // hostUp is DELETE /berth/v1/hosts/{host}/down: an operator takes it back.
 func (s *server) hostUp(c *call) error {
-	if err := s.Conductor.HostUp(c.r.Context(), c.r.PathValue("host")); err != nil {
-		return err
+	name := c.r.PathValue("host")
+	if err := s.Conductor.HostUp(c.r.Context(), name); err != nil {
+		return s.unknownHost(c.r.Context(), name, err)
 	}
 	return c.empty(http.StatusNoContent)
 }

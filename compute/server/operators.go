@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
 )
 
 // listMigrations is GET /v2.1/os-migrations.
@@ -17,8 +19,12 @@ func (s *server) listMigrations(c *call) error {
 	if err != nil {
 		return err
 	}
+	name, err := hostFilter(q)
+	if err != nil {
+		return err
+	}
 	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: q.Get("instance_uuid"), Status: q.Get("status"),
-		Kind: q.Get("migration_type"), Host: q.Get("host"), Limit: max(limit, 1)})
+		Kind: q.Get("migration_type"), Host: name, Limit: max(limit, 1)})
 	if err != nil {
 		return err
 	}
@@ -68,6 +74,11 @@ func (c *call) migration(m store.Migration) compute.Migration {
 
 // listServices is GET /v2.1/os-services: the agents of hosts, in OpenStack's words.
 func (s *server) listServices(c *call) error {
+	q := c.r.URL.Query()
+	name, err := hostFilter(q)
+	if err != nil {
+		return err
+	}
 	hosts, err := s.Store.Hosts(c.r.Context())
 	if err != nil {
 		return err
@@ -76,10 +87,9 @@ func (s *server) listServices(c *call) error {
 	if err != nil {
 		return err
 	}
-	q := c.r.URL.Query()
 	list := []compute.ServiceDoc{}
 	for i, h := range hosts {
-		if q.Get("host") != "" && q.Get("host") != h.Name || q.Get("binary") != "" && q.Get("binary") != compute.Binary {
+		if name != "" && name != h.Name || q.Get("binary") != "" && q.Get("binary") != compute.Binary {
 			continue
 		}
 		d := compute.ServiceDoc{ID: i + 1, Binary: compute.Binary, Host: h.Name, Zone: "nova", Status: "enabled", State: "up",
@@ -114,6 +124,9 @@ func (s *server) forceDown(c *call) error {
 	if body.Host == "" || body.Binary != compute.Binary || body.Down == nil {
 		return fault.New(fault.Invalid, "", "the body must have host, binary (%s) and forced_down", compute.Binary)
 	}
+	if err := provider.CheckHostName(body.Host); err != nil {
+		return err
+	}
 	return s.setDown(c, body.Host, *body.Down)
 }
 
@@ -147,7 +160,7 @@ func (s *server) updateService(c *call) error {
 func (s *server) setDown(c *call, name string, down bool) error {
 	h, err := s.Store.Host(c.r.Context(), name)
 	if err != nil {
-		return err
+		return s.unknownHost(c.r.Context(), name, err)
 	}
 	change := s.Conductor.HostUp
 	if down {
@@ -169,9 +182,32 @@ func (s *server) setDown(c *call, name string, down bool) error {
 
 // forgetHost is DELETE /berth/v1/hosts/{host}: an operator says that the host will never return. 409 while it may be alive, or anything stands on it.
 func (s *server) forgetHost(c *call) error {
-	removed, kept, err := s.Conductor.HostForget(c.r.Context(), c.r.PathValue("host"))
+	name := c.r.PathValue("host")
+	removed, kept, err := s.Conductor.HostForget(c.r.Context(), name)
+	if err != nil {
+		return s.unknownHost(c.r.Context(), name, err)
+	}
+	return c.answer(http.StatusOK, host.Forgotten{Removed: texts(removed), Kept: texts(kept)})
+}
+
+// unknownHost adds similar host names to a fault of kind NotFound. It returns other errors as they are.
+func (s *server) unknownHost(ctx context.Context, name string, err error) error {
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	known, err := s.hostNames(ctx)
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, host.Forgotten{Removed: texts(removed), Kept: texts(kept)})
+	return provider.UnknownHost(name, known)
+}
+
+// hostNames lists the hosts whose agents have reported, by name.
+func (s *server) hostNames(ctx context.Context) ([]string, error) {
+	hosts, err := s.Store.Hosts(ctx)
+	names := make([]string, 0, len(hosts))
+	for _, h := range hosts {
+		names = append(names, h.Name)
+	}
+	return names, err
 }

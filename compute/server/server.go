@@ -19,6 +19,8 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/compute/conduct"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -50,6 +52,9 @@ type Store interface {
 	Settle(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.Wish) error
 	Dead(ctx context.Context) ([]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
+
+	Available() error
+	CheckWrites(patience time.Duration) error
 }
 
 // Conductor carries out what users and agents ask; *conduct.Conductor is one, and says which faults it returns.
@@ -60,11 +65,16 @@ type Conductor interface {
 	Connected(host string, from schedule.Sender) (closed func())
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	SinceReport(host string) time.Duration
+	LastSign(host string) (connected bool, quiet time.Duration)
 	Guest(ctx context.Context, id, start string, told lifecycle.Told) error
 	Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error)
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
+	HostReported(host schedule.Host)
+	HostConditions(host string) []string
+	HostAudit(ctx context.Context, host string) (conduct.Audit, error)
+	HostHeal(ctx context.Context, host string, oversubscribe bool) (conduct.Audit, error)
 }
 
 var _ Store = (*store.Store)(nil)
@@ -80,6 +90,7 @@ type Options struct {
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
 	Log            *slog.Logger           // slog.Default()
+	Lease          func() error           // returns why nothing may be sent to agents now; nil: no lease is needed
 	Stop           <-chan struct{}        // closed at shutdown, ends the streams of assignments; nil: never
 	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
 	Now            func() time.Time       // time.Now
@@ -88,7 +99,9 @@ type Options struct {
 
 type server struct {
 	Options
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	health health
+	budget *rest.BodyBudget
 }
 
 // New makes the handler. It starts nothing.
@@ -108,7 +121,7 @@ func New(o Options) http.Handler {
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	s := &server{Options: o, mux: http.NewServeMux()}
+	s := &server{Options: o, mux: http.NewServeMux(), budget: rest.NewBodyBudget(bodyBudget, maxReport)}
 	for path, methods := range s.routes() {
 		s.mux.Handle(path, s.endpoint(methods))
 	}
@@ -132,6 +145,8 @@ func (s *server) routes() map[string]methods {
 		"/v2.1":     {public: nil, http.MethodGet: showVersion},
 		"/v2.1/{$}": {public: nil, http.MethodGet: showVersion},
 
+		healthPath: {public: nil, http.MethodGet: s.healthz},
+
 		"/v2.1/servers":        {http.MethodGet: s.listServers, http.MethodPost: s.createServers},
 		"/v2.1/servers/detail": {http.MethodGet: s.detailServers},
 		"/v2.1/servers/{id}":   {http.MethodGet: s.showServer, http.MethodDelete: s.deleteServer},
@@ -154,6 +169,7 @@ func (s *server) routes() map[string]methods {
 		"/berth/v1/servers/{id}/why":                     {http.MethodGet: s.why},
 		"/berth/v1/hosts":                                {http.MethodGet: service(s.listHosts)},
 		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport), http.MethodDelete: admin(s.forgetHost)},
+		"/berth/v1/hosts/{host}/allocations":             {http.MethodGet: admin(s.hostAllocations), http.MethodPost: admin(s.healHost)},
 		"/berth/v1/hosts/{host}/down":                    {http.MethodPut: admin(s.hostDown), http.MethodDelete: admin(s.hostUp)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
 		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},

@@ -111,7 +111,36 @@ func (l *lives) HostUp(ctx context.Context, host string) error {
 
 // HostForget forgets it here alone.
 func (l *lives) HostForget(ctx context.Context, host string) (removed, kept []string, err error) {
+	if _, err := l.store.Host(ctx, host); err != nil {
+		return nil, nil, err
+	}
 	return nil, []string{"kept"}, l.store.Forget(ctx, host)
+}
+
+// HostReported does nothing.
+func (l *lives) HostReported(schedule.Host) {}
+
+// HostConditions returns one condition, of the host "audited".
+func (l *lives) HostConditions(host string) []string {
+	if host != "audited" {
+		return nil
+	}
+	return []string{"found by an audit"}
+}
+
+// HostAudit returns one finding of each kind.
+func (l *lives) HostAudit(_ context.Context, host string) (conduct.Audit, error) {
+	lacks, holds := resource.Allocation{rootID: {"VCPU": 2}}, resource.Allocation{rootID: {"VCPU": 1}}
+	return conduct.Audit{Host: host,
+		Missing: []conduct.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
+		Foreign: []conduct.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
+}
+
+// HostHeal returns the same, healed.
+func (l *lives) HostHeal(ctx context.Context, host string, oversubscribe bool) (conduct.Audit, error) {
+	a, err := l.HostAudit(ctx, host)
+	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", oversubscribe), true
+	return a, err
 }
 
 // house is a server on a database of its own, and clients of it.

@@ -141,7 +141,11 @@ func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
 		}
 		return nil
 	}
-	w.filter.Host = q.Get("host")
+	name, err := hostFilter(q)
+	if err != nil {
+		return err
+	}
+	w.filter.Host = name
 	if all {
 		w.filter.Project = ""
 	}

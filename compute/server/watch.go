@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/store"
 )
@@ -13,7 +14,8 @@ import (
 // watch is GET /berth/v1/hosts/{host}/assignments?since=R: a stream of what shall be on the host, one line at each
 // change, and again after each Heartbeat of silence. The first line comes at once unless R is the present
 // revision. A revision that was never given, from another life of the database, is not the present one. The
-// stream of an agent is refused with 409 while another one serves the host. It ends when the client goes, at shutdown, and when the database does not answer: the agent connects anew.
+// stream of an agent is refused with 409 while another one serves the host. The stream has no time
+// limit. It ends when the client goes, at shutdown, and when the database does not answer: the agent connects anew.
 func (s *server) watch(c *call) error {
 	name := c.r.PathValue("host")
 	request, err := host.ReadWatchRequest(name, c.r.URL.Query())
@@ -25,6 +27,7 @@ func (s *server) watch(c *call) error {
 		return err
 	}
 	defer closed()
+	ctx := rest.Unlimited(c.r.Context())
 	changed, stop := s.Store.Follow(name) // before reading, so that no change falls in between
 	defer stop()
 	now, err := s.Store.Assignments(c.r.Context(), name)
@@ -52,7 +55,7 @@ func (s *server) watch(c *call) error {
 		}
 		for repeat := false; !repeat; {
 			select {
-			case <-c.r.Context().Done():
+			case <-ctx.Done():
 				return nil
 			case <-s.Stop:
 				return nil
@@ -60,7 +63,7 @@ func (s *server) watch(c *call) error {
 				repeat = true
 			case <-changed:
 			}
-			next, err := s.Store.Assignments(c.r.Context(), name)
+			next, err := s.Store.Assignments(ctx, name)
 			if err != nil {
 				s.Log.Warn("the stream of assignments ends", "host", name, "error", err)
 				return nil
@@ -71,8 +74,8 @@ func (s *server) watch(c *call) error {
 	}
 }
 
-// follows reports whether the client has the present line already. One that has read none wants it at once, also of a host that never had
-// a server.
+// follows reports whether the client has the present line already. One that has read none wants it at once, also of a
+// host that never had a server.
 func follows(w host.WatchRequest, now store.Assignments) bool {
 	return w.Since > 0 && w.Since == now.Revision && w.Position.Epoch == now.Epoch.Number && w.Position.EpochID == now.Epoch.ID
 }
@@ -107,6 +110,11 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 	}
 	// A server's write timeout is meant for answers that end; here each line has its own. A road without deadlines needs none.
 	_ = stream.SetWriteDeadline(time.Now().Add(3 * host.Heartbeat))
+	if s.Lease != nil { // without the lease, what was read may be out of date
+		if err := s.Lease(); err != nil {
+			return err
+		}
+	}
 	if _, err := w.Write(append(data, '\n')); err != nil {
 		return err
 	}

@@ -51,6 +51,17 @@ func next(t *testing.T, heard <-chan host.Assignments) host.Assignments {
 	return host.Assignments{}
 }
 
+// A compute whose lease has ended sends no line: what it has read may be out of date.
+func TestNoLineWithoutTheLease(t *testing.T) {
+	h := startWith(t, func(o *Options) {
+		o.Lease = func() error { return fault.New(fault.Unavailable, "", "the lease has ended") }
+	})
+	heard, _ := lines(t.Context(), h.hosts, "host1", 0)
+	for a := range heard {
+		t.Errorf("a line was sent: %+v", a)
+	}
+}
+
 func TestAHostHearsOfItsServers(t *testing.T) {
 	stop := make(chan struct{})
 	h := startWith(t, func(o *Options) { o.Heartbeat, o.Stop = time.Hour, stop })
@@ -132,6 +143,9 @@ func (s *onlyAssignments) Assignments(context.Context, string) (store.Assignment
 	defer s.mu.Unlock()
 	return store.Assignments{Revision: s.revision}, s.err
 }
+
+// Available says that nothing is lost.
+func (s *onlyAssignments) Available() error { return nil }
 
 // Follow notes when it is stopped.
 func (s *onlyAssignments) Follow(string) (<-chan struct{}, func()) {

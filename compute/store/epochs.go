@@ -8,15 +8,15 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Epoch is one start of compute on its database. Agents keep the newest one that they have seen, so that a database that was restored from
-// a backup shows.
+// Epoch is one start of compute on its database. Agents keep the newest one that they have seen, so that a database
+// that was restored from a backup shows.
 type Epoch struct {
 	Number int64  // from 1; 0 for none
 	ID     string // random, so that two copies of a database that count the same number differ
 }
 
-// BeginEpoch counts this start of compute and records at which revision each host's assignments ended in the epoch before. Called once,
-// after Hold and before any change.
+// BeginEpoch counts this start of compute and records at which revision each host's assignments ended in the epoch
+// before. Called once, after Hold and before any change.
 func (s *Store) BeginEpoch(ctx context.Context) error {
 	next := Epoch{ID: newUUID()}
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -53,7 +53,8 @@ func (s *Store) Position(ctx context.Context, host string) (Position, error) {
 	return p, wrap("Position", err)
 }
 
-// EpochEnd returns the last revision of a host's assignments in a past epoch. known is false when the database has no such epoch.
+// EpochEnd returns the last revision of a host's assignments in a past epoch. known is false when the database has no
+// such epoch.
 func (s *Store) EpochEnd(ctx context.Context, host string, e Epoch) (revision int64, known bool, err error) {
 	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var id string

@@ -17,7 +17,7 @@ type FlavorFilter struct {
 	All     bool   // also those that are not public
 	MinDisk int    // GiB
 	MinRAM  int    // MiB
-	Marker  string // id of the last flavor of the page before; fault Invalid when it does not exist
+	Marker  string // id of the last flavor of the page before; fault Invalid when it is none that may be listed
 	Limit   int    // 0 or more than MaxPage: MaxPage
 }
 
@@ -71,7 +71,13 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 		}
 		if filter.Marker != "" {
 			var there string
-			err := tx.QueryRow(ctx, `SELECT id FROM compute_flavors WHERE id = ?`, filter.Marker).Scan(&there)
+			// A flavor that is not public is answered as an unknown one: a user must not learn whether it exists.
+			var at where
+			at.and("id = ?", filter.Marker)
+			if !filter.All {
+				at.and("is_public = 1")
+			}
+			err := tx.QueryRow(ctx, `SELECT id FROM compute_flavors`+at.sql(), at.args...).Scan(&there)
 			if errors.Is(err, sql.ErrNoRows) {
 				return fault.New(fault.Invalid, op, "the marker %q is no flavor", filter.Marker)
 			}

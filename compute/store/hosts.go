@@ -31,9 +31,9 @@ type Entry struct {
 	Server lifecycle.Server
 }
 
-// PutReport stores the last report of a host; Guests and Load are not part of it. Seen is the caller's to set. admit is asked, while no
-// other report of the host is written, with what is stored of the host; its error is returned and nothing is stored. It may be asked
-// more than once. A host without a report is not asked about.
+// PutReport stores the last report of a host; Guests and Load are not part of it. Seen is the caller's to set. admit is
+// asked, while no other report of the host is written, with what is stored of the host; its error is returned and
+// nothing is stored. It may be asked more than once. A host without a report is not asked about.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	const op = "PutReport"
 	seen := host.Seen
@@ -93,10 +93,10 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 	return list[0], nil
 }
 
-// Reports reads the reports of the hosts with these root providers and the guests with devices placed on them, for
-// the scheduler. A device whose holder is known to be no longer there counts as available whatever the report says: the report is older
-// than what the agent told of the guest. It does not when the same report has the holder's guest: an agent reports before it says that a
-// guest is gone, so that guest exists although compute has not placed it there.
+// Reports reads the reports of the hosts with these root providers and the guests with devices placed on them, for the
+// scheduler. A device whose holder is known to be no longer there counts as available whatever the report says: the
+// report is older than what the agent told of the guest. It does not when the same report has the holder's guest: an
+// agent reports before it says that a guest is gone, so that guest exists although compute has not placed it there.
 func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
 	out := map[provider.ID]schedule.Host{}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/openberth/berth/fault"
@@ -29,7 +30,7 @@ func (h Holder) String() string {
 
 // Terms are how a lease is taken. Zero fields have the defaults.
 type Terms struct {
-	Life    time.Duration               // how long it lasts without being renewed: 6 s
+	Life    time.Duration               // how long it lasts without being renewed: 6 s; for its holder two thirds of that
 	Renew   time.Duration               // how often it is renewed: 1 s
 	Look    time.Duration               // how often one who waits looks again: 100 ms
 	Take    time.Duration               // how long to wait for what the holder before has begun to write, which a machine without power leaves open: 20 s
@@ -40,17 +41,31 @@ type Terms struct {
 
 // Lease is the hold of one process on the database. Two that carried out the same servers' steps would do everything twice.
 type Lease struct {
-	db    *sqldb.DB
-	me    Holder
-	terms Terms
+	db     *sqldb.DB
+	me     Holder
+	terms  Terms
+	client *clientLease
 
 	once sync.Once
 	lost chan struct{} // closed after by is set
 	by   Holder
+
+	running atomic.Int32 // calls of the database that have not returned
+}
+
+// Check returns nil while this process may act outside the database. The fault is Unavailable: the lease was not
+// renewed in time, and another process may take it soon or has taken it. Check is called immediately before anything
+// is sent to another service.
+func (l *Lease) Check() error { return l.client.check() }
+
+// Bind returns a context that ends with ctx, and with the client's lease if that ends first. stop releases it.
+func (l *Lease) Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) {
+	return l.client.bind(ctx)
 }
 
 // fenced is the database as the store sees it. Once it is held, each transaction first sees that it still is, and by this process: one that was
-// stopped for so long that another has taken over neither changes anything here nor reads anything. A step that it had begun at Placement is held up there by generations alone.
+// stopped for so long that another has taken over neither changes anything here nor reads anything. Lease.Check guards
+// what it sends to other services.
 type fenced struct {
 	db    *sqldb.DB
 	mu    sync.RWMutex
@@ -94,6 +109,7 @@ func (l *Lease) around(ctx context.Context, lock bool, fn func(*sqldb.Tx) error)
 func (l *Lease) lose(by Holder) error {
 	l.once.Do(func() {
 		l.by = by
+		l.client.end()
 		close(l.lost)
 	})
 	<-l.lost
@@ -106,6 +122,7 @@ func (l *Lease) lose(by Holder) error {
 func (s *Store) Hold(ctx context.Context, me Holder, terms Terms) (*Lease, error) {
 	const op = "Hold"
 	l := &Lease{db: s.db.db, me: me, terms: terms.filled(), lost: make(chan struct{})}
+	l.client = newClientLease(l.terms.Life - l.terms.Life/3)
 	if err := l.obtain(ctx); err != nil {
 		return nil, wrap(op, err)
 	}
@@ -124,11 +141,15 @@ func (l *Lease) obtain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		waits, patience, over := !since.IsZero(), l.terms.Life, now.expired
-		if l.terms.Alive(now.holder) && now.expiry != released { // and short of time, it seems
-			patience, over = 2*patience, false
+		// The database's clock may have been changed, so expired does not suffice: after the term of a client's lease
+		// without a renewal the holder has stopped acting.
+		waits, patience, over := !since.IsZero(), l.terms.Life, now.expiry == released
+		if now.expired {
+			patience = l.client.term
 		}
-		// Not by the database's clock alone: it may have been set back.
+		if l.terms.Alive(now.holder) { // it has too little CPU time, probably
+			patience = 2 * l.terms.Life
+		}
 		if over || l.terms.Dead(now.holder) || waits && time.Since(since) > patience {
 			took, err := l.take(ctx, now)
 			if err != nil || took {
@@ -166,19 +187,69 @@ func (l *Lease) Keep(ctx context.Context) error {
 		case <-tick.C:
 		}
 		// Whether it was renewed shows in what comes of it; that it is lost shows in l.lost.
-		_ = l.db.Write(ctx, l.around(ctx, true, func(tx *sqldb.Tx) error { return l.extend(ctx, tx) }))
+		_ = l.renew(ctx)
 	}
+}
+
+// mostRunning is how many calls of the database may wait for an answer on dead connections before no renewal is sent.
+const mostRunning = 8
+
+// renew sends one renewal. It returns after the term of the client's lease at the latest, also if the database does not
+// answer: the next renewal uses another connection.
+func (l *Lease) renew(ctx context.Context) error {
+	if l.running.Load() >= mostRunning {
+		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", mostRunning)
+	}
+	var sent time.Time // of the last run of the function, which is the one that is committed
+	return l.within(ctx, max(l.client.term, l.terms.Renew), func(ctx context.Context) error {
+		err := l.db.Write(ctx, l.around(ctx, true, func(tx *sqldb.Tx) error {
+			sent = time.Now()
+			return l.extend(ctx, tx)
+		}))
+		if err == nil {
+			l.client.renewed(sent)
+		}
+		return err
+	})
+}
+
+// within calls do with a context that ends after the limit. If do does not return soon after that, within returns
+// fault.Unavailable without it: a COMMIT on a dead connection cannot be cancelled.
+func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	done := make(chan error, 1)
+	l.running.Add(1)
+	go func() {
+		defer cancel()
+		defer l.running.Add(-1)
+		done <- do(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(l.terms.Renew):
+	}
+	return fault.New(fault.Unavailable, "",
+		"compute's database has not answered for %s; check the database and the connection to it", limit)
 }
 
 // Release gives the database back, so that the next process need not wait. It is no error when another one has it.
 func (l *Lease) Release(ctx context.Context) error {
-	return wrap("Release", l.db.Write(ctx, func(tx *sqldb.Tx) error {
-		held, err := readHolder(ctx, tx, true)
-		if err != nil || held.Instance != l.me.Instance {
+	l.client.end()
+	return wrap("Release", l.within(ctx, l.terms.Life, func(ctx context.Context) error {
+		return l.db.Write(ctx, func(tx *sqldb.Tx) error {
+			held, err := readHolder(ctx, tx, true)
+			if err != nil || held.Instance != l.me.Instance {
+				return err
+			}
+			_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = ? WHERE one = 1`, released)
 			return err
-		}
-		_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = ? WHERE one = 1`, released)
-		return err
+		})
 	}))
 }
 
@@ -193,42 +264,59 @@ type sight struct {
 }
 
 // look reads who has the database.
-func (l *Lease) look(ctx context.Context) (out sight, err error) {
-	err = l.db.Read(ctx, func(tx *sqldb.Tx) error {
-		var now int64
-		if out.holder, err = readHolder(ctx, tx, false); err != nil {
+func (l *Lease) look(ctx context.Context) (sight, error) {
+	seen := make(chan sight, 1)
+	err := l.within(ctx, l.terms.Take, func(ctx context.Context) error {
+		var out sight
+		err := l.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
+			var now int64
+			if out.holder, err = readHolder(ctx, tx, false); err != nil {
+				return err
+			}
+			query := `SELECT expiry, ` + clock(tx) + ` FROM compute_lease WHERE one = 1`
+			err = tx.QueryRow(ctx, query).Scan(&out.expiry, &now)
+			out.expired = out.expiry <= now
 			return err
-		}
-		err := tx.QueryRow(ctx, `SELECT expiry, `+clock(tx)+` FROM compute_lease WHERE one = 1`).Scan(&out.expiry, &now)
-		out.expired = out.expiry <= now
+		})
+		seen <- out
 		return err
 	})
-	return out, err
+	if err != nil {
+		return sight{}, err
+	}
+	return <-seen, nil
 }
 
 // take writes this process down as the holder, if all is as it was seen.
 func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
-	waiting, cancel := context.WithTimeout(ctx, l.terms.Take)
-	defer cancel()
-	err = l.db.Write(waiting, func(tx *sqldb.Tx) error { return l.put(waiting, tx, seen) })
+	began, sent := time.Now(), make(chan time.Time, 1)
+	err = l.within(ctx, l.terms.Take, func(ctx context.Context) error {
+		var last time.Time
+		err := l.db.Write(ctx, func(tx *sqldb.Tx) error { return l.put(ctx, tx, seen, &last) })
+		sent <- last
+		return err
+	})
 	switch {
 	case err == nil:
+		l.client.renewed(<-sent)
 		return true, nil
 	case errors.Is(err, errRenewed):
 		return false, nil
-	case waiting.Err() != nil && ctx.Err() == nil:
+	case time.Since(began) >= l.terms.Take && ctx.Err() == nil:
 		return false, fault.New(fault.Unavailable, "", "compute's database still waits for the end of what %s was writing; try again later, or end its connection to the database server: %w",
 			seen.holder, err)
 	}
 	return false, err
 }
 
-func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight) error {
+// put is the transaction of take. It sets sent to the moment from which the client's lease counts.
+func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight, sent *time.Time) error {
 	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
 		l.me.Instance, l.me.Host, l.me.PID, l.me.Place, l.me.Birth, seen.holder.Instance)
 	if err := one(done, err, errRenewed); err != nil {
 		return err
 	}
+	*sent = time.Now()
 	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`, l.terms.Life.Microseconds(), seen.expiry)
 	return one(done, err, errRenewed)
 }
@@ -236,8 +324,10 @@ func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight) error {
 // errRenewed undoes a take: the holder has shown that it is alive, or another one was faster.
 var errRenewed = errors.New("the lease is not as it was seen")
 
+// extend renews the lease. A lease that was released stays released, also if a renewal is executed late.
 func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
-	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1`, l.terms.Life.Microseconds())
+	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry <> ?`,
+		l.terms.Life.Microseconds(), released)
 	return err
 }
 

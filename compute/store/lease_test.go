@@ -57,6 +57,7 @@ func TestLease(t *testing.T) {
 		}{
 			{"a second one is refused", secondRefused}, {"the dead are followed at once", deadFollowed}, {"the living are given time", aliveIsGivenTime}, {"a lease ends, and its holder is fenced off", fencedOff},
 			{"what was begun is finished first", begunFirst}, {"given back", givenBack}, {"many at once", manyAtOnce}, {"work and renewal", workAndRenewal},
+			{"the client's lease ends first", clientEndsFirst}, {"the database's clock jumps", clockJumps},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
 		}
@@ -98,6 +99,81 @@ func aliveIsGivenTime(t *testing.T, url string) {
 	}
 	_, err = second.Hold(t.Context(), holder("second"), terms)
 	is(t, err, fault.Conflict)
+}
+
+// A holder that does not renew its lease stops acting before another process can take it.
+func clientEndsFirst(t *testing.T, url string) {
+	first, second := another(t, url), another(t, url)
+	l, err := first.Hold(t.Context(), holder("first"), brief())
+	must(t, err)
+	must(t, l.Check())
+	bound, stop := l.Bind(t.Context())
+	defer stop()
+	var ended time.Time
+	var watching sync.WaitGroup
+	watching.Go(func() { <-bound.Done(); ended = time.Now() })
+	_, err = second.Hold(t.Context(), holder("second"), brief())
+	taken := time.Now()
+	must(t, err)
+	watching.Wait()
+	if !ended.Before(taken) {
+		t.Errorf("calls of the first were cancelled %s after the second had the database", ended.Sub(taken))
+	}
+	is(t, l.Check(), fault.Unavailable)
+	cause := context.Cause(bound)
+	if !strings.Contains(fault.TextOf(cause), "has not confirmed the lease of this process") {
+		t.Errorf("the calls were cancelled because of %v", cause)
+	}
+	is(t, first.Create(t.Context(), server("late", 1)), fault.Unavailable)
+	late, stop := l.Bind(t.Context())
+	defer stop()
+	<-late.Done()
+}
+
+// A lease that has expired only because the database's clock was set forward is not taken over: its holder renews it.
+func clockJumps(t *testing.T, url string) {
+	first, second := another(t, url), another(t, url)
+	terms := brief()
+	terms.Renew = 500 * time.Millisecond
+	l, err := first.Hold(t.Context(), holder("first"), terms)
+	must(t, err)
+	db, err := sqldb.Open(t.Context(), url)
+	must(t, err)
+	defer db.Close()
+	must(t, db.Write(t.Context(), func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(t.Context(), `UPDATE compute_lease SET expiry = 1`)
+		return err
+	}))
+	keep(t, l)
+	_, err = second.Hold(t.Context(), holder("second"), brief())
+	is(t, err, fault.Conflict)
+	must(t, first.Create(t.Context(), server("s", 1)))
+}
+
+// A dead connection costs one renewal: the next one uses another connection.
+func TestLeaseOutlivesAConnection(t *testing.T) {
+	servers := map[string]func(testing.TB, ...string) *databases.Server{
+		"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL}
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			db := start(t)
+			url, proxy := db.Database(t), databases.NewProxy(t, db.Addr)
+			first, second := another(t, proxy.URL(url)), another(t, url)
+			terms := brief()
+			terms.Life = 6 * time.Second
+			l, err := first.Hold(t.Context(), holder("first"), terms)
+			must(t, err)
+			keep(t, l)
+			proxy.Break(databases.Cut{Stall: true})
+			time.Sleep(terms.Life)
+			if proxy.Broken() != 1 {
+				t.Fatalf("%d connections were cut", proxy.Broken())
+			}
+			must(t, l.Check())
+			_, err = second.Hold(t.Context(), holder("second"), brief())
+			is(t, err, fault.Conflict)
+		})
+	}
 }
 
 func deadFollowed(t *testing.T, url string) {

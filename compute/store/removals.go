@@ -8,8 +8,9 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// keepRemovals records which guests a change of a server leaves on hosts that an operator has declared dead. No agent has confirmed that
-// they are gone, so they are to be destroyed should the host return; the record of the server does not mention them any more.
+// keepRemovals records which guests a change of a server leaves on hosts that an operator has declared dead. No agent
+// has confirmed that they are gone, so they are to be destroyed should the host return; the record of the server does
+// not mention them any more.
 func keepRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
 	ended := lifecycle.EndedStays(before, after)
 	if len(ended) == 0 {
@@ -49,7 +50,8 @@ func (s *Store) RemovalDone(ctx context.Context, host, consumer string) error {
 	return wrap(op, err)
 }
 
-// RemovalHosts lists the hosts on which guests of a server have yet to be destroyed although its record does not mention them.
+// RemovalHosts lists the hosts on which guests of a server have yet to be destroyed although its record does not
+// mention them.
 func (s *Store) RemovalHosts(ctx context.Context, server string) ([]string, error) {
 	hosts, err := s.texts(ctx, `SELECT DISTINCT host FROM compute_removals WHERE server = ? ORDER BY host`, server)
 	return hosts, wrap("RemovalHosts", err)

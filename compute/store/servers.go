@@ -24,7 +24,7 @@ type ServerFilter struct {
 	Flavor  string    // id
 	Deleted bool      // list the deleted ones, and only them
 	Since   time.Time // changed at or after this, the deleted ones included
-	Marker  string    // id of the last server of the page before; fault Invalid when it does not exist
+	Marker  string    // id of the last server of the page before; fault Invalid when it does not exist in Project
 	Limit   int       // 0 or more than MaxPage: MaxPage
 }
 
@@ -138,7 +138,13 @@ func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server
 		w := f.where()
 		if f.Marker != "" {
 			var created int64
-			err := tx.QueryRow(ctx, `SELECT created FROM compute_servers WHERE id = ?`, f.Marker).Scan(&created)
+			// A marker in another project is answered as an unknown one: a user must not learn whether it exists.
+			at := &where{}
+			at.and("id = ?", f.Marker)
+			if f.Project != "" {
+				at.and("project = ?", f.Project)
+			}
+			err := tx.QueryRow(ctx, `SELECT created FROM compute_servers`+at.sql(), at.args...).Scan(&created)
 			if errors.Is(err, sql.ErrNoRows) {
 				return fault.New(fault.Invalid, op, "the marker %q is no server", f.Marker)
 			}

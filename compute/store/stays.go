@@ -135,6 +135,18 @@ func (s *Store) Staying(ctx context.Context, host string) ([]string, error) {
 	return ids, wrap("Staying", err)
 }
 
+// OnHost reads the servers whose consumers may have something on a host, by id.
+func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, error) {
+	var list []lifecycle.Server
+	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
+		list, err = readServers(ctx, tx, onHost, host)
+		return err
+	})
+	return list, wrap("OnHost", err)
+}
+
 // Kin lists the servers of one request, whose ids begin alike, the deleted ones too.
 func (s *Store) Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error) {
 	var list []lifecycle.Server
@@ -146,21 +158,36 @@ func (s *Store) Kin(ctx context.Context, beginning string) ([]lifecycle.Server, 
 	return list, wrap("Kin", err)
 }
 
-// SetDead notes that an operator says that a host is dead, or that it is not.
+// SetDead records that an operator declares a host dead, or takes that back. fault.NotFound when no agent has reported
+// for the host; but a declaration for an unknown host, which earlier releases recorded, can be taken back.
 func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Time) error {
-	return wrap("SetDead", s.db.Write(ctx, func(tx *sqldb.Tx) error {
+	const op = "SetDead"
+	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		unknown := fault.New(fault.NotFound, op, "no agent has reported for host %s", host)
+		// The host's row is written so that Forget cannot remove the host meanwhile.
+		done, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision WHERE name = ? AND report <> ''`, host)
+		known := one(done, err, unknown)
+		if known != nil && known != unknown {
+			return known
+		}
 		if dead {
+			if known != nil {
+				return known
+			}
 			_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_dead (host, since) VALUES (?, ?)`, host, moment(now))
 			return err
 		}
-		_, err := tx.Exec(ctx, `DELETE FROM compute_dead WHERE host = ?`, host)
-		return err
+		done, err = tx.Exec(ctx, `DELETE FROM compute_dead WHERE host = ?`, host)
+		if known == nil {
+			return err
+		}
+		return one(done, err, known)
 	}))
 }
 
-// Forget removes what is known of a host: its report, what an operator said of it, and what he wants there. Its row stays with a higher
-// revision, so that an agent that returns does not take the assignments of the new host for older ones than it has followed.
-// fault.Conflict while a server stands there or has left something there.
+// Forget removes what is known of a host: its report, what an operator said of it, and what he wants there. Its row
+// stays with a higher revision, so that an agent that returns does not take the assignments of the new host for older
+// ones than it has followed. fault.Conflict while a server stands there or has left something there.
 func (s *Store) Forget(ctx context.Context, host string) error {
 	const op = "Forget"
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {

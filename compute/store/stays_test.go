@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/openberth/berth/compute/lifecycle"
@@ -10,6 +11,7 @@ import (
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/sqldb"
 )
 
 // stays follows a server through a move: who is where, whose a consumer is, and what operators are told.
@@ -70,11 +72,18 @@ func stays(t *testing.T, s *store.Store) {
 	if err != nil || names(kin) != "aaaaaaaa-bbbb-1 aaaaaaaa-bbbb-2" {
 		t.Errorf("%s %v", names(kin), err)
 	}
-	for _, dead := range []bool{true, true, false} {
+	is(t, s.SetDead(ctx, "h", true, noon), fault.NotFound) // servers stood there, but no agent has ever reported
+	must(t, s.PutReport(ctx, schedule.Host{Name: "h", Provider: "root-h", Seen: noon}, admitted))
+	for _, dead := range []bool{true, true, false, false} {
 		must(t, s.SetDead(ctx, "h", dead, noon))
 		if hosts, err := s.Dead(ctx); err != nil || (fmt.Sprint(hosts) == "[h]") != dead {
 			t.Errorf("%v %v", hosts, err)
 		}
+	}
+	is(t, s.SetDead(ctx, "nowhere", true, noon), fault.NotFound)
+	is(t, s.SetDead(ctx, "nowhere", false, noon), fault.NotFound)
+	if hosts, err := s.Dead(ctx); err != nil || len(hosts) != 0 {
+		t.Errorf("an unknown host is remembered: %v %v", hosts, err)
 	}
 }
 
@@ -102,4 +111,22 @@ func forget(t *testing.T, s *store.Store) {
 	if a, err := s.Assignments(ctx, "h"); err != nil || len(a.Entries) != 1 {
 		t.Errorf("%+v %v", a, err)
 	}
+}
+
+// Earlier releases recorded declarations for hosts that do not exist. They can be taken back.
+func TestADeclarationForAnUnknownHostCanBeTakenBack(t *testing.T) {
+	ctx, url := t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "compute.db")
+	s := open(t, url)
+	db, err := sqldb.Open(ctx, url)
+	must(t, err)
+	defer db.Close()
+	must(t, db.Write(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO compute_dead (host, since) VALUES ('nowhere', 1)`)
+		return err
+	}))
+	must(t, s.SetDead(ctx, "nowhere", false, noon))
+	if hosts, err := s.Dead(ctx); err != nil || len(hosts) != 0 {
+		t.Errorf("%v %v", hosts, err)
+	}
+	is(t, s.SetDead(ctx, "nowhere", false, noon), fault.NotFound)
 }

@@ -24,9 +24,10 @@ const chunk = 500
 
 // Store is compute's database. It is safe for concurrent use.
 type Store struct {
-	db    fenced
-	cloud string
-	epoch Epoch // of this process; zero before BeginEpoch
+	db     fenced
+	cloud  string
+	epoch  Epoch // of this process; zero before BeginEpoch
+	writes *sqldb.WriteCheck
 
 	mu        sync.Mutex
 	followers map[string]map[chan struct{}]bool // by host
@@ -38,6 +39,7 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
 	s := &Store{db: fenced{db: db}, followers: map[string]map[chan struct{}]bool{}}
+	s.writes = sqldb.NewWriteCheck(s.touch)
 	return s, wrap("Open", s.name(ctx))
 }
 

@@ -42,6 +42,7 @@ func TestStore(t *testing.T) {
 			{"flavors", flavors}, {"extra specs", extraSpecs}, {"a server as it was", roundTrip}, {"changes", changes},
 			{"changes at once", changesAtOnce}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished}, {"purge", purge},
 			{"hosts", hosts}, {"assignments", assignments}, {"stays", stays}, {"follow", follow}, {"reports", reports}, {"wishes", wishes}, {"forget", forget},
+			{"epochs", epochs}, {"removals", removals},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
 		}

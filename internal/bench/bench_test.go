@@ -95,7 +95,7 @@ func serveHere(tb testing.TB, database string) *Process {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(tb, err)
 	ended := make(chan error, 1)
-	go func() { ended <- cloud.Serve(ctx, l, house.Handler, 4096, log) }()
+	go func() { ended <- cloud.Serve(ctx, l, house.Handler, cloud.Connections{Most: 4096}, log) }()
 	tb.Cleanup(func() {
 		stop()
 		must(tb, errors.Join(<-ended, house.Close()))

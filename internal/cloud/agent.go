@@ -83,7 +83,7 @@ func (c *Cloud) StartAgent(ctx context.Context) error {
 	if c.agent != nil {
 		return fault.New(fault.Conflict, "cloud.StartAgent", "the agent runs already")
 	}
-	agent, err := NewAgent(c.Settings, filepath.Join(c.Dir, "agent"), c.roads(), c.log)
+	agent, err := NewAgent(c.Settings, filepath.Join(c.Dir, AgentDir), c.roads(), c.log)
 	if err != nil {
 		return err
 	}
@@ -128,6 +128,17 @@ func (c *Cloud) reported(ctx context.Context, r *runningAgent, began time.Time) 
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// AgentEnded returns a channel that is closed when the agent that runs now has ended; StopAgent returns why. Nil when
+// none runs.
+func (c *Cloud) AgentEnded() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.agent == nil {
+		return nil
+	}
+	return c.agent.ended
 }
 
 // StopAgent ends the agent; its guests go on. It is no error when none runs.

@@ -18,7 +18,12 @@ import (
 	computeserver "github.com/openberth/berth/compute/server"
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/sqldb"
+)
+
+// The databases in a data directory.
+const (
+	placementFile = "placement.db"
+	computeFile   = "compute.db"
 )
 
 // serviceToken is what the houses say of themselves to each other while there is only noauth2.
@@ -38,7 +43,8 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	if err != nil {
 		return nil, err
 	}
-	db, err := sqldb.Open(ctx, url)
+	log = log.With("house", "compute")
+	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +52,6 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	log = log.With("house", "compute")
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	held, err := takeHold(ctx, st, stop, log)
 	if err != nil {
@@ -57,11 +62,11 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 		stop()
 		return nil, errors.Join(err, held.close(), db.Close())
 	}
-	client := api.NewClient(placementURL, road, serviceToken)
+	client := api.NewClient(placementURL, rest.Guard(road, held.lease.Check), serviceToken)
 	conductor := conduct.New(st, client)
-	conductor.Log, conductor.Pack, conductor.Providers = log, s.Own.CPUs.Pack, client
+	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.Own.CPUs.Pack, client, held.lease
 	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
-		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done()})
+		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done(), Lease: held.lease.Check})
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
 		return nil, errors.Join(err, held.close(), db.Close())
@@ -69,11 +74,14 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 	var work sync.WaitGroup
 	var failed error
 	work.Go(func() { failed = conductor.Run(running) })
-	return &House{Handler: h, Lost: held.lost, Close: sync.OnceValue(func() error {
-		stop()
-		work.Wait()
-		return errors.Join(failed, held.close(), db.Close())
-	})}, nil
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	return &House{Handler: rest.Limit(h, s.RequestTime), Lost: either(held.lost, db.Lost(), ended.Done()),
+		Close: sync.OnceValue(func() error {
+			end()
+			stop()
+			work.Wait()
+			return errors.Join(failed, held.close(), closeDatabase(db, log))
+		})}, nil
 }
 
 // Cloud is all houses in one process, connected in memory.
@@ -116,12 +124,12 @@ func Up(ctx context.Context, s Settings, dir string, log *slog.Logger) (*Cloud, 
 
 // PlacementURL is the database of placement: the one that the files name, else an SQLite file under dir, which is made.
 func (s Settings) PlacementURL(dir string) (string, error) {
-	return database(s.PlacementDB, dir, "placement.db")
+	return database(s.PlacementDB, dir, placementFile)
 }
 
 // ComputeURL is the database of compute: the one that the files name, else an SQLite file under dir, which is made.
 func (s Settings) ComputeURL(dir string) (string, error) {
-	return database(s.ComputeDB, dir, "compute.db")
+	return database(s.ComputeDB, dir, computeFile)
 }
 
 func database(configured, dir, name string) (string, error) {

@@ -1,75 +1,221 @@
 package cloud
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
+	"time"
 )
 
-// crowd lets only so many connections in at a time. When all places are taken, a connection that is idle between two requests makes room for
-// a new one, as HTTP lets a server do at any time; while none is idle, new ones wait where the kernel keeps them, and none is refused.
+// crowd limits how many connections are open, in all and from one address. When all places are taken, a new connection
+// replaces one that waits for its client (see rank). While the server works on a request on every connection, new ones
+// wait in the kernel's queue. A connection beyond the share of its address replaces one from the same address, or is
+// closed at once: it must not block other addresses.
 type crowd struct {
 	net.Listener
-	most int
+	most  int
+	share func(address netip.Prefix) int // how many connections one address may have; 0: any number
+	log   *slog.Logger
 
-	mu   sync.Mutex
-	room sync.Cond // of mu: something has changed
-	in   int
-	idle map[net.Conn]bool
-	shut bool
+	mu        sync.Mutex
+	room      sync.Cond // of mu: something has changed
+	in        map[*guest]bool
+	byAddress map[netip.Prefix]int
+	warned    time.Time // when a refusal was last logged
+	shut      bool
 }
 
-func newCrowd(l net.Listener, most int) *crowd {
-	c := &crowd{Listener: l, most: most, idle: map[net.Conn]bool{}}
+const (
+	stalledAfter = time.Second            // a head or body that is incomplete for so long is stalled
+	crowdLook    = 100 * time.Millisecond // how often a new connection looks for stalled ones
+	warnEvery    = time.Minute            // how often refused connections are logged
+)
+
+func newCrowd(l net.Listener, may limits, log *slog.Logger) *crowd {
+	c := &crowd{Listener: l, most: may.most, share: may.share, log: log,
+		in: map[*guest]bool{}, byAddress: map[netip.Prefix]int{}}
 	c.room.L = &c.mu
 	return c
 }
 
-// Accept implements net.Listener. The connection at hand waits until it has a place; nobody knows that somebody waits before he is let in.
-func (c *crowd) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	if !c.enter() {
-		_ = conn.Close() // nobody has read anything of it
-		return nil, net.ErrClosed
-	}
-	return &guest{Conn: conn, leave: sync.OnceFunc(c.leave)}, nil
+// guestState is what a connection does.
+type guestState int
+
+const (
+	connFresh  guestState = iota // no request has arrived on it, or only a part of its head
+	connIdle                     // between two requests; a part of the next head may have arrived
+	connActive                   // the server works on a request
+	connUpload                   // the server waits for bytes of a request's body
+)
+
+// guest is a connection that has a place until it is closed. The crowd's mu guards state and since.
+type guest struct {
+	net.Conn
+	crowd   *crowd
+	address netip.Prefix
+	state   guestState
+	since   time.Time // when state was last set
+	leave   func()
 }
 
-// enter waits for a place; false when the listener is closed meanwhile.
-func (c *crowd) enter() bool {
+// Close implements net.Conn.
+func (g *guest) Close() error {
+	defer g.leave()
+	return g.Conn.Close()
+}
+
+// set records what a connection does. A nil guest is a connection in memory.
+func (g *guest) set(state guestState) {
+	if g == nil {
+		return
+	}
+	c := g.crowd
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.in >= c.most && !c.shut {
-		if !c.dismiss() {
-			c.room.Wait()
+	g.state, g.since = state, time.Now()
+	if state == connIdle {
+		c.room.Broadcast()
+	}
+}
+
+// rank says how well a connection can be missed, the lowest best; ok is false for one that keeps its place. Connections
+// on which a head has stalled come first. Next are idle ones, which HTTP lets a server close at any time, and those
+// whose client has stopped in the middle of a body. Last come those that were just opened.
+func (g *guest) rank(now time.Time) (rank int, ok bool) {
+	stalled := now.Sub(g.since) >= stalledAfter
+	switch {
+	case g.state == connFresh && stalled:
+		return 0, true
+	case g.state == connIdle:
+		return 1, true
+	case g.state == connUpload && stalled:
+		return 2, true
+	}
+	return 3, g.state == connFresh
+}
+
+// addressOf is what counts as one client: an IPv4 address, or the 64 bits of an IPv6 network. A connection that has no
+// IP address has the zero Prefix: it comes from this machine.
+func addressOf(conn net.Conn) netip.Prefix {
+	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := ip.BitLen()
+	if ip.Is6() && !ip.IsLoopback() {
+		bits = 64
+	}
+	return netip.PrefixFrom(ip, bits).Masked()
+}
+
+// Accept implements net.Listener. The connection at hand waits until it has a place.
+func (c *crowd) Accept() (net.Conn, error) {
+	for {
+		conn, err := c.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		g := &guest{Conn: conn, crowd: c, address: addressOf(conn)}
+		g.leave = sync.OnceFunc(func() { c.leave(g) })
+		switch c.enter(g) {
+		case entered:
+			return g, nil
+		case refused:
+			_ = conn.Close() // nothing of it was read
+		case closed:
+			_ = conn.Close()
+			return nil, net.ErrClosed
 		}
 	}
-	if c.shut {
+}
+
+type entry int
+
+const (
+	entered entry = iota
+	refused       // its address has its share of connections, and the server works on each
+	closed        // the listener is closed
+)
+
+// enter waits for a place.
+func (c *crowd) enter(g *guest) entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.shut {
+		share := c.share(g.address)
+		switch {
+		case share > 0 && c.byAddress[g.address] >= share:
+			if !c.evict(func(other *guest) bool { return other.address == g.address }) {
+				c.warn(g.address, share)
+				return refused
+			}
+		case len(c.in) >= c.most:
+			if !c.evict(func(*guest) bool { return true }) {
+				c.wait()
+			}
+		default:
+			c.in[g] = true
+			c.byAddress[g.address]++
+			g.state, g.since = connFresh, time.Now()
+			return entered
+		}
+	}
+	return closed
+}
+
+// wait returns when something has changed, or after a while: connections stall without a sign. mu is held, but not
+// while it waits.
+func (c *crowd) wait() {
+	again := time.AfterFunc(crowdLook, c.room.Broadcast)
+	defer again.Stop()
+	c.room.Wait()
+}
+
+// evict closes the connection that can best be missed of those that are asked for, and reports whether there is one. It
+// is called with mu held, and is without it for a moment.
+func (c *crowd) evict(among func(*guest) bool) bool {
+	var victim *guest
+	lowest, now := 0, time.Now()
+	for g := range c.in {
+		rank, ok := g.rank(now)
+		if !ok || !among(g) {
+			continue
+		}
+		if victim == nil || rank < lowest || rank == lowest && g.since.Before(victim.since) {
+			victim, lowest = g, rank
+		}
+	}
+	if victim == nil {
 		return false
 	}
-	c.in++
+	c.mu.Unlock()
+	_ = victim.Close() // it may be closed already
+	c.mu.Lock()
 	return true
 }
 
-// dismiss closes an idle connection, if there is one. It is called with mu held, and is without it for a moment.
-func (c *crowd) dismiss() bool {
-	for conn := range c.idle {
-		delete(c.idle, conn)
-		c.mu.Unlock()
-		_ = conn.Close() // it is not ours to report that it was closed already
-		c.mu.Lock()
-		return true
+// warn logs that connections of an address are refused, from time to time. mu is held.
+func (c *crowd) warn(address netip.Prefix, share int) {
+	if now := time.Now(); now.Sub(c.warned) >= warnEvery {
+		c.warned = now
+		c.log.Warn("connections refused: too many requests from one address; see [berth] max_connections_per_address",
+			"address", address, "limit", share)
 	}
-	return false
 }
 
-func (c *crowd) leave() {
+func (c *crowd) leave(g *guest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.in--
+	if !c.in[g] {
+		return
+	}
+	delete(c.in, g)
+	if c.byAddress[g.address]--; c.byAddress[g.address] == 0 {
+		delete(c.byAddress, g.address)
+	}
 	c.room.Broadcast()
 }
 
@@ -82,26 +228,16 @@ func (c *crowd) Close() error {
 	return c.Listener.Close()
 }
 
-// note is http.Server's ConnState: it tells which connections are idle.
+// note is http.Server's ConnState. A connection becomes active when the head of a request has arrived whole.
 func (c *crowd) note(conn net.Conn, state http.ConnState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if state == http.StateIdle {
-		c.idle[conn] = true
-		c.room.Broadcast()
+	g, ok := conn.(*guest)
+	if !ok {
 		return
 	}
-	delete(c.idle, conn)
-}
-
-// guest is a connection that has a place until it is closed.
-type guest struct {
-	net.Conn
-	leave func()
-}
-
-// Close implements net.Conn.
-func (g *guest) Close() error {
-	defer g.leave()
-	return g.Conn.Close()
+	switch state {
+	case http.StateActive:
+		g.set(connActive)
+	case http.StateIdle:
+		g.set(connIdle)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,80 @@ func finished(t *testing.T, from *bufio.Reader) {
 		t.Fatalf("%q %v", body, err)
 	}
 }
+
+// An address that has its share of requests under way gets no further connection, until one of them ends; other
+// addresses do. While a connection of its own waits for its client, that one is closed for a new one.
+func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
+	may := usual()
+	may.most, may.share = 10, Connections{Most: 10, PerAddress: 3, Local: 3}.share
+	work, begun := make(chan struct{}), make(chan struct{}, 10)
+	s := serveFor(t, t.Context(), may, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/work" {
+			begun <- struct{}{}
+			<-work
+		}
+		_, _ = io.WriteString(w, "done")
+	}))
+	const quick, busy = "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /work HTTP/1.1\r\nHost: x\r\n\r\n"
+	var working []net.Conn
+	for range 3 {
+		working = append(working, s.raw(busy))
+		<-begun
+	}
+	refused, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer refused.Close()
+	if err := refused.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := refused.Read(make([]byte, 1)); n != 0 || err == nil || isTimeout(err) {
+		t.Errorf("a connection beyond the share: %d bytes, %v", n, err)
+	}
+	other := s.from("127.0.0.2", quick)
+	finished(t, bufio.NewReader(other))
+	close(work)
+	for _, conn := range working {
+		finished(t, bufio.NewReader(conn))
+	}
+	for range 3 { // the three are idle now, and make room
+		finished(t, bufio.NewReader(s.raw(quick)))
+	}
+	if _, err := other.Write([]byte(quick)); err != nil {
+		t.Errorf("the connection of another address was closed: %v", err)
+	}
+	finished(t, bufio.NewReader(other))
+	s.stop()
+	if err := s.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What counts as one address, and what share it has.
+func TestShares(t *testing.T) {
+	c := Connections{Most: 100, PerAddress: 7, Local: 9}
+	for address, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1/32 9", "127.8.0.1": "127.8.0.1/32 9", "::1": "::1/128 9", "::ffff:127.0.0.1": "127.0.0.1/32 9",
+		"192.0.2.1": "192.0.2.1/32 7", "::ffff:192.0.2.1": "192.0.2.1/32 7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64 7", "fe80::1%eth0": "fe80::/64 7",
+	} {
+		conn := fromAddress{remote: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))}
+		a := addressOf(conn)
+		if got := fmt.Sprint(a, " ", c.share(a)); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+	if a := addressOf(fromAddress{remote: &net.UnixAddr{Name: "/socket"}}); a.IsValid() || c.share(a) != 9 {
+		t.Errorf("a Unix socket: %v, %d", a, c.share(a))
+	}
+}
+
+type fromAddress struct {
+	net.Conn
+	remote net.Addr
+}
+
+func (f fromAddress) RemoteAddr() net.Addr { return f.remote }
 
 // A server that is full can be told to stop.
 func TestAFullServerStops(t *testing.T) {

@@ -3,10 +3,51 @@ package cloud
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/sqldb"
 )
+
+// openDatabase opens the database of a service, and logs which of its files other users could use until now.
+func openDatabase(ctx context.Context, url string, log *slog.Logger) (*sqldb.DB, error) {
+	db, err := sqldb.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range db.Narrowed {
+		logNarrowed(log, file)
+	}
+	return db, nil
+}
+
+func logNarrowed(log *slog.Logger, path string) {
+	log.Warn("rights of other users removed", "path", path)
+}
+
+// closeDatabase closes the database of a service. The error says what to do when its file was lost.
+func closeDatabase(db *sqldb.DB, log *slog.Logger) error {
+	loss := db.Loss()
+	if loss != nil {
+		log.Error("database file lost", "error", loss)
+	}
+	return errors.Join(loss, db.Close())
+}
+
+// either returns a channel that is closed when one of two channels is closed. It waits for them until done is closed.
+func either(a, b, done <-chan struct{}) <-chan struct{} {
+	one := make(chan struct{})
+	go func() {
+		select {
+		case <-a:
+			close(one)
+		case <-b:
+			close(one)
+		case <-done:
+		}
+	}()
+	return one
+}
 
 // withPlacement opens placement's store for one piece of work.
 func withPlacement(ctx context.Context, url string, work func(*store.Store) error) error {

@@ -36,6 +36,7 @@ func takeHold(ctx context.Context, st *store.Store, onLost func(), log *slog.Log
 	h := &hold{lost: make(chan struct{}), lease: lease, log: log, ctx: lasting, stop: stop}
 	h.keep.Go(func() {
 		if h.err = lease.Keep(keeping); h.err != nil {
+			log.Error("compute's database lost to another process", "error", h.err)
 			onLost()
 			close(h.lost)
 		}

@@ -19,7 +19,7 @@ func Lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot make the data directory: %w", err)
 	}
-	path := filepath.Join(dir, "compute.lock")
+	path := filepath.Join(dir, LockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot lock the data directory: %w", err)

@@ -18,7 +18,8 @@ func (s *Settings) readLocks(cfg *config.Config) (err error) {
 	return err
 }
 
-// defaultLockPath is where the locks are that processes of this machine exclude each other by. It does not survive a boot.
+// defaultLockPath is where the locks are that processes of this machine exclude each other by. It does not survive a
+// boot.
 func defaultLockPath() string {
 	if os.Geteuid() == 0 {
 		return "/run/lock/berth"

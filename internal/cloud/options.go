@@ -16,6 +16,7 @@ import (
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -46,7 +47,8 @@ type Settings struct {
 
 	LockPath string // [oslo_concurrency] lock_path: where agents exclude each other by the name of their host
 
-	Connections int // [berth] max_connections: how many each API has open at a time
+	Connections Connections   // [berth] max_connections, max_connections_per_address: of each API
+	RequestTime time.Duration // [berth] request_timeout, seconds in the file: of one request until its answer begins; 0: no limit
 
 	cfg      *config.Config
 	files    []string
@@ -67,6 +69,7 @@ func Known() []config.Name {
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "oslo_concurrency", Option: "lock_path"},
 		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"},
+		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
 		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
 	}...)
 }
@@ -133,6 +136,10 @@ func (s *Settings) warn(e config.Entry, sentence string) {
 	s.warnings = append(s.warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, sentence))
 }
 
+// longestHost is the largest length of [DEFAULT] host in bytes: Placement allows 200 characters in the name of a
+// device's provider.
+const longestHost = 155
+
 func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -147,8 +154,14 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 	if s.Host, err = cfg.String("DEFAULT", "host", name, nil); err != nil {
 		return err
 	}
-	if e, ok := cfg.Get("DEFAULT", "host"); ok && (s.Host == "" || len(s.Host) > 155 || strings.ContainsAny(s.Host, "/ \t\n")) {
-		return e.Fault("cloud.ReadSettings", "it names the host's providers: 1 to 155 characters without blanks and slashes")
+	if e, ok := cfg.Get("DEFAULT", "host"); ok {
+		if err := provider.CheckHostName(s.Host); err != nil {
+			return e.Fault("cloud.ReadSettings", "%s", fault.TextOf(err))
+		}
+		if len(s.Host) > longestHost {
+			return e.Fault("cloud.ReadSettings", "it has %d bytes; it begins the names of the host's providers, so at most %d are allowed",
+				len(s.Host), longestHost)
+		}
 	}
 	if s.Auth, err = cfg.String("api", "auth_strategy", "", []string{"noauth2", "keystone"}); err != nil {
 		return err
@@ -261,9 +274,14 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	s.Rescan = time.Duration(seconds) * time.Second
-	if s.Connections, err = readConnections(cfg, log); err != nil {
+	if s.Connections, err = readConnections(cfg, s.Placement.ProxyHeaders, log); err != nil {
 		return err
 	}
+	limit, err := cfg.Float("berth", "request_timeout", requestTime.Seconds(), 0.1, 3600)
+	if err != nil {
+		return err
+	}
+	s.RequestTime = time.Duration(limit * float64(time.Second))
 	if s.Capacity.VCPUs, err = cfg.Int("berth", "fake_vcpus", 64, 1, 1<<20); err != nil {
 		return err
 	}
@@ -274,11 +292,31 @@ func (s *Settings) readOwn(cfg *config.Config, log *slog.Logger) (err error) {
 	return err
 }
 
+// requestTime is [berth] request_timeout where nobody says otherwise.
+const requestTime = 30 * time.Second
+
 // otherFiles is how many of the files that the process may open are kept for others than connections of clients: the databases and the log.
 const otherFiles = 256
 
-// readConnections reads [berth] max_connections, and lowers it to what the process may open.
-func readConnections(cfg *config.Config, log *slog.Logger) (int, error) {
+// readConnections reads how many connections an API has open, in all and from one address. By itself one address may
+// have half of them, so that it cannot keep all others out; but addresses of this machine, and any address when the
+// clients come through a proxy, speak for many clients and may have all.
+func readConnections(cfg *config.Config, proxied bool, log *slog.Logger) (c Connections, err error) {
+	if c.Most, err = readMaxConnections(cfg, log); err != nil {
+		return c, err
+	}
+	if !proxied {
+		c.PerAddress = max(c.Most/2, 1)
+	}
+	share, err := cfg.Int("berth", "max_connections_per_address", c.PerAddress, 0, 1<<20)
+	if _, ok := cfg.Get("berth", "max_connections_per_address"); ok && err == nil {
+		c.PerAddress, c.Local = share, share
+	}
+	return c, err
+}
+
+// readMaxConnections reads [berth] max_connections, and lowers it to what the process may open.
+func readMaxConnections(cfg *config.Config, log *slog.Logger) (int, error) {
 	asked, err := cfg.Int("berth", "max_connections", usualConnections, 1, 1<<20)
 	if err != nil {
 		return 0, err

@@ -58,6 +58,7 @@ func TestEveryOption(t *testing.T) {
 		{"oslo_policy", "enforce_scope", "true", "x", ""}, {"oslo_policy", "enforce_new_defaults", "true", "x", ""},
 		{"oslo_middleware", "enable_proxy_headers_parsing", "true", "x", ""},
 		{"berth", "index_refresh_interval", "0.5", "0", ""}, {"berth", "max_connections", "100", "0", ""},
+		{"berth", "max_connections_per_address", "100", "-1", ""},
 		{"glance", "endpoint_override", "https://g.example:9292/v2", "g.example:9292", ""}, {"glance", "api_servers", "http://a:9292,http://b:9292", "controller", ""},
 		{"glance", "region_name", "RegionOne", "", ""}, {"glance", "valid_interfaces", "public,admin", "sideways", ""}, {"glance", "num_retries", "0", "x", ""},
 		{"glance", "timeout", "3", "0", ""}, {"glance", "insecure", "true", "x", ""}, {"glance", "auth_type", "password", "token", ""}, {"glance", "cafile", "", "", ""},
@@ -178,5 +179,46 @@ func TestLock(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// With Keystone a page has to bring a token, so any origin may be allowed.
+func TestAnyOriginWithKeystone(t *testing.T) {
+	s, _, err := settle(t, keystoneConf+"[cors]\nallowed_origin = *\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckOrigins("keystone"); err != nil {
+		t.Error(err)
+	}
+	if s, _, err = settle(t, "[cors]\nallowed_origin = *\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckOrigins("keystone"); err != nil {
+		t.Errorf("an unset auth_strategy of berth placement means keystone: %v", err)
+	}
+	if err := s.CheckOrigins("noauth2"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an unset auth_strategy of berth up means noauth2: %v", err)
+	}
+}
+
+// By itself one address has half of the connections, but addresses of this machine, and any address behind a proxy,
+// have all; an option says otherwise for all.
+func TestConnectionsPerAddress(t *testing.T) {
+	for text, want := range map[string]Connections{
+		"max_connections = 100\n":                                                                   {100, 50, 0},
+		"max_connections = 1\n":                                                                     {1, 1, 0},
+		"max_connections = 100\nmax_connections_per_address = 20\n":                                 {100, 20, 20},
+		"max_connections = 100\nmax_connections_per_address = 0\n":                                  {100, 0, 0},
+		"max_connections = 100\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n":           {100, 0, 0},
+		"max_connections_per_address = 5\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {0, 5, 5},
+	} {
+		s, _, err := settle(t, "[berth]\n"+text)
+		if want.Most == 0 {
+			s.Connections.Most = 0 // as many as the process may open
+		}
+		if err != nil || s.Connections != want {
+			t.Errorf("%s: %+v %v, want %+v", text, s.Connections, err, want)
+		}
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/rule"
 	"github.com/openberth/berth/placement/server"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/policy"
-	"github.com/openberth/berth/sqldb"
 )
 
 // PlacementSettings are what placement.conf says beside the database: [placement], [cors], [oslo_policy].
@@ -167,6 +167,13 @@ func (e enforcer) Allow(rule string, caller identity.Identity, target map[string
 // Authenticator is who says who is asking, and what a caller without a token is told. missing is what an unset auth_strategy means.
 func (s Settings) Authenticator(missing string, log *slog.Logger) (auth identity.Authenticator, challenge string, err error) {
 	if s.NoAuth2(missing) == nil {
+		if err := s.CheckOrigins(missing); err != nil {
+			return nil, "", err
+		}
+		if origins := s.Placement.CORS.AllowedOrigin; len(origins) > 0 {
+			log.Warn("noauth2: web pages of the origins in [cors] allowed_origin can act as administrator",
+				"origins", origins)
+		}
 		return identity.NoAuth2, "", nil
 	}
 	if s.Placement.unread != nil {
@@ -191,6 +198,25 @@ func (s Settings) Authenticator(missing string, log *slog.Logger) (auth identity
 	return keystone.Authenticate, keystone.Challenge(), nil
 }
 
+// CheckOrigins returns a fault if [cors] allowed_origin lets in every web page while callers are not authenticated.
+// missing is what an unset auth_strategy means. With noauth2 a page needs no token of its own, so it would be an
+// administrator. "null" is an origin that every page can have, in a sandboxed frame. Origins that are named are the
+// operator's decision.
+func (s Settings) CheckOrigins(missing string) error {
+	if s.NoAuth2(missing) != nil {
+		return nil
+	}
+	for _, origin := range s.Placement.CORS.AllowedOrigin {
+		if origin != "*" && origin != "null" {
+			continue
+		}
+		e, _ := s.cfg.Get("cors", "allowed_origin")
+		return e.Fault("cloud.CheckOrigins", "%s lets every web page act as administrator while [api] auth_strategy is "+
+			"noauth2; name the origins of pages that you trust, or set auth_strategy = keystone", origin)
+	}
+	return nil
+}
+
 // OpenPlacement starts the placement house on a database, which it brings up to date first. missing is what an unset
 // auth_strategy means.
 func OpenPlacement(ctx context.Context, url string, s Settings, missing string, log *slog.Logger) (*House, error) {
@@ -199,7 +225,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	if err != nil {
 		return nil, err
 	}
-	db, err := sqldb.Open(ctx, url)
+	db, err := openDatabase(ctx, url, log)
 	if err != nil {
 		return nil, err
 	}
@@ -226,10 +252,10 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
 	work.Go(func() { srv.Run(following) })
-	return &House{Handler: srv, Close: sync.OnceValue(func() error {
+	return &House{Handler: rest.Limit(srv, s.RequestTime), Lost: db.Lost(), Close: sync.OnceValue(func() error {
 		stop()
 		work.Wait()
-		return db.Close()
+		return closeDatabase(db, log)
 	})}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strings"
 	"time"
@@ -16,22 +17,43 @@ import (
 // limits are what a client may take of a server's time.
 type limits struct {
 	header   time.Duration // to send the head of a request
-	read     time.Duration // to send all of it
+	read     time.Duration // to send each partBytes of a body, or its rest
 	idle     time.Duration // between two requests
 	grace    time.Duration // to take any part of an answer, however small
 	rate     int           // bytes per second; who takes a large part slower than that, after the grace, is cut off
 	shutdown time.Duration // for requests that run when the server is told to stop
 	most     int           // connections at a time
+	share    func(address netip.Prefix) int
 }
 
+// usual are the limits of all services. A body may arrive at 1 KiB/s, the rate of a modem, and stop for twenty seconds.
 func usual() limits {
-	return limits{header: 10 * time.Second, read: time.Minute, idle: 2 * time.Minute, grace: 30 * time.Second, rate: 32 << 10, shutdown: 10 * time.Second, most: usualConnections}
+	return limits{header: 10 * time.Second, read: 20 * time.Second, idle: 2 * time.Minute, grace: 30 * time.Second, rate: 32 << 10,
+		shutdown: 10 * time.Second, most: usualConnections, share: Connections{Most: usualConnections}.share}
 }
 
-const headerBytes = 64 << 10
+const (
+	headerBytes = 64 << 10
+	partBytes   = 20 << 10 // of a body
+)
 
 // usualConnections is [berth] max_connections where nobody says otherwise: each agent holds one to compute.
 const usualConnections = 16384
+
+// Connections is how many connections an API has open at a time.
+type Connections struct {
+	Most       int // [berth] max_connections
+	PerAddress int // [berth] max_connections_per_address; 0: as many as Most
+	Local      int // the same for loopback addresses
+}
+
+// share is how many of them one address may have; 0: all.
+func (c Connections) share(address netip.Prefix) int {
+	if !address.IsValid() || address.Addr().IsLoopback() {
+		return c.Local
+	}
+	return c.PerAddress
+}
 
 // Listen opens the TCP address that a flag gives, such as "127.0.0.1:8778". With noauth2, where each caller is who he says he
 // is, an address that others can reach is refused.
@@ -46,7 +68,8 @@ func Listen(flag, address string, noauth bool) (net.Listener, error) {
 			"%s %s is not a loopback address, and with auth_strategy = noauth2 anybody who reaches it is admin; listen on 127.0.0.1 or [::1]", flag, address)
 	}
 	// Listen on what was looked at: a name could resolve to something else the second time.
-	l, err := net.Listen("tcp", resolved.String())
+	config := net.ListenConfig{Control: noticeSilence}
+	l, err := config.Listen(context.Background(), "tcp", resolved.String())
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot listen on %s: %w; another process may have it, choose another with %s", address, err, flag)
 	}
@@ -74,24 +97,26 @@ func LoopbackOnly(h http.Handler) http.Handler {
 // a small database would be many times in a second.
 const heapFloor = 32 << 20
 
-// Serve answers on the listener until ctx ends. Requests that run then are finished, within ten seconds; streams (answers
-// that were flushed before their end) are ended at once, for they never end by themselves. Slow clients are cut off. Only so many connections are open at a time;
-// further ones wait.
-func Serve(ctx context.Context, l net.Listener, h http.Handler, connections int, log *slog.Logger) error {
+// Serve answers on the listener until ctx ends. Requests that run then are finished, within ten seconds; streams
+// (answers that were flushed before their end) are ended at once, for they never end by themselves. Slow clients are
+// cut off. The number of connections is limited, in all and from one address. A further connection waits, or takes the
+// place of one that waits for its client.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, connections Connections, log *slog.Logger) error {
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
 	may := usual()
-	may.most = connections
+	may.most, may.share = connections.Most, connections.share
 	return serve(ctx, l, h, log, may)
 }
 
 func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, may limits) error {
 	const op = "cloud.Serve"
-	crowd := newCrowd(l, may.most)
+	crowd := newCrowd(l, may, log)
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	s := &http.Server{Handler: paced(ctx, h, may), ReadHeaderTimeout: may.header, ReadTimeout: may.read, IdleTimeout: may.idle, MaxHeaderBytes: headerBytes,
-		BaseContext: func(net.Listener) context.Context { return base }, ConnState: crowd.note, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	s := &http.Server{Handler: paced(ctx, h, may), ReadHeaderTimeout: may.header, IdleTimeout: may.idle,
+		MaxHeaderBytes: headerBytes, BaseContext: func(net.Listener) context.Context { return base }, ConnContext: withGuest,
+		ConnState: crowd.note, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(crowd) }()
 	select {

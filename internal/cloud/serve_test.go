@@ -63,7 +63,13 @@ func (s *serving) end() error {
 // raw opens a connection and sends text.
 func (s *serving) raw(text string) net.Conn {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.addr)
+	return s.from("127.0.0.1", text)
+}
+
+// from does so from an address of this machine.
+func (s *serving) from(address, text string) net.Conn {
+	s.t.Helper()
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).Dial("tcp", s.addr)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -143,6 +143,17 @@ func (s *Server) Database(t testing.TB) string {
 	return s.kind.url(s.Addr, name)
 }
 
+// Admin gives connections as the server's administrator, until the test ends.
+func (s *Server) Admin(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := s.kind.open(s.Addr, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
 // exec runs statements as the server's administrator.
 func (s *Server) exec(statements ...string) error {
 	db, err := s.kind.open(s.Addr, "")

@@ -23,6 +23,7 @@ type Proxy struct {
 	open   map[net.Conn]bool // both sides
 	plans  []Cut
 	cuts   int
+	thawed chan struct{} // closed unless frozen
 }
 
 // Cut is one connection to break, or to keep waiting.
@@ -41,10 +42,13 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, first: target, listener: l, open: map[net.Conn]bool{}}
+	p := &Proxy{Addr: l.Addr().String(), target: target, first: target, listener: l, open: map[net.Conn]bool{},
+		thawed: make(chan struct{})}
+	close(p.thawed)
 	p.all.Go(p.accept)
 	t.Cleanup(func() {
 		p.listener.Close()
+		p.Thaw()
 		p.Drop()
 		p.all.Wait()
 	})
@@ -61,11 +65,45 @@ func (p *Proxy) Break(cuts ...Cut) {
 	p.plans = append(p.plans, cuts...)
 }
 
+// Freeze stops forwarding, both ways and on all connections, also new ones. Nothing is closed or lost: clients see a
+// server that has stalled.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.thawed = make(chan struct{})
+}
+
+// Thaw forwards again what was held back. Call it after Freeze.
+func (p *Proxy) Thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.thawed:
+	default:
+		close(p.thawed)
+	}
+}
+
+// forwarding waits while the proxy is frozen.
+func (p *Proxy) forwarding() {
+	p.mu.Lock()
+	thawed := p.thawed
+	p.mu.Unlock()
+	<-thawed
+}
+
 // Turn leads new connections to another server.
 func (p *Proxy) Turn(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
+}
+
+// Target is the server that new connections lead to.
+func (p *Proxy) Target() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
 }
 
 // Mend gives up the cuts that were planned and not made.
@@ -123,6 +161,7 @@ func (p *Proxy) pass(client net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buffer)
+		p.forwarding()
 		if cut, ok := p.due(buffer[:n]); ok {
 			if cut.Stall {
 				continue
@@ -149,6 +188,7 @@ func (p *Proxy) answers(client, server net.Conn, answered chan<- struct{}, swall
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buffer)
+		p.forwarding()
 		select {
 		case answered <- struct{}{}:
 		default:

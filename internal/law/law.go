@@ -58,7 +58,9 @@ func Rows() []Row {
 		{Package: "api/placement", Room: Contract, Imports: with(words, "api/rest"), Outside: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/google/uuid"}},
 		{Package: "api/compute", Room: Contract, Imports: with(words, "api/rest")},
 
-		{Package: "sqldb", Room: Cellar, Imports: []string{"fault"}, Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
+		{Package: "datafile", Room: Adapter, Imports: []string{"fault"}},
+		{Package: "sqldb", Room: Cellar, Imports: []string{"fault", "datafile"},
+			Outside: []string{"modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 
 		{Package: "placement", Room: Essay},
 		{Package: "placement/index", Room: Pure, Imports: words},
@@ -66,7 +68,7 @@ func Rows() []Row {
 		{Package: "placement/rule", Room: Adapter, Imports: []string{"policy"}},
 		{Package: "placement/store", Room: Adapter, Imports: with(words, "placement/index", "sqldb"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "placement/metrics", Room: Adapter, Imports: []string{"fault"}, Outside: []string{"github.com/prometheus/client_golang"}},
-		{Package: "placement/server", Room: Server, Imports: with(contracts, "placement/…"), Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
+		{Package: "placement/server", Room: Server, Imports: with(contracts, "placement/…"), Outside: []string{"github.com/google/uuid"}},
 
 		{Package: "agent", Room: Essay},
 		{Package: "agent/device", Room: Pure, Imports: words},
@@ -75,7 +77,8 @@ func Rows() []Row {
 		{Package: "agent/sysfs", Room: Adapter, Imports: words, Outside: []string{"golang.org/x/tools"}},
 		{Package: "agent/hook", Room: Adapter, Imports: words},
 		{Package: "agent/uevent", Room: Adapter, Imports: []string{"fault"}},
-		{Package: "agent/journal", Room: Adapter, Imports: with(words, "agent/device"), Outside: []string{"golang.org/x/sys"}},
+		{Package: "agent/journal", Room: Adapter, Imports: with(words, "agent/device", "datafile"),
+			Outside: []string{"golang.org/x/sys"}},
 		{Package: "agent/hypervisor", Room: Adapter, Imports: words},
 		{Package: "agent/hypervisor/hypervisortest", Room: Workshop, Imports: with(words, "agent/hypervisor")},
 		{Package: "agent/hypervisor/fake", Room: Adapter, Imports: with(words, "agent/hypervisor")},

@@ -93,7 +93,12 @@ func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(
 			d.aim.Returned[o.Provider] = true
 		}
 	}
-	d.aim.Holds = heal.Holds(d.aim.Tree, held, wait)
+	d.aim.Holds = heal.Holds(d.aim.Tree, held, func(c resource.ConsumerID) heal.Standing {
+		if wait(c) {
+			return heal.Moving
+		}
+		return heal.Assigned
+	})
 	d.uses = heal.Uses{}
 	for _, p := range f.Actual.Providers {
 		d.uses[p.ID] = maps.Clone(w.ledger.uses[p.ID])

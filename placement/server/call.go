@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 )
@@ -47,7 +47,14 @@ type call struct {
 // doc is an answer whose shape depends on the microversion.
 type doc = map[string]any
 
-func (c *call) ctx() context.Context { return c.r.Context() }
+// ctx is the context of the request. Once the answer has begun it has no time limit any more: the client may take it
+// as slowly as it may.
+func (c *call) ctx() context.Context {
+	if c.status != 0 {
+		return rest.Unlimited(c.r.Context())
+	}
+	return c.r.Context()
+}
 
 // provider is the provider that the path names.
 func (c *call) provider() provider.ID { return provider.ID(c.values["uuid"]) }
@@ -105,33 +112,22 @@ func (c *call) read(body api.Body, into any) error {
 	if c.r.ContentLength > limit { // before any of it is read: it would take memory for nothing
 		return tooLarge
 	}
-	data, err := c.body(limit)
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	data, release, err := c.server.budget.Read(c.w, c.r, limit)
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case err == nil:
+		c.done = append(c.done, release) // what is made of the body is needed until the end of the call
+	case large:
 		return tooLarge
-	}
-	if err != nil {
+	case errors.Is(err, rest.ErrSlowBody):
+		return status(http.StatusRequestTimeout, "%s", err)
+	case fault.Is(err, fault.Unavailable):
+		return err
+	default:
 		return fault.New(fault.Invalid, "placement.server", "the request body broke off: %w", err)
 	}
 	c.sent = data
 	return c.server.bodies.Read(body, c.version, data, into)
-}
-
-// body reads the whole body. When it turns out to be large, and while what is made of it is needed, it counts among the large ones.
-func (c *call) body(limit int64) (data []byte, err error) {
-	from, known := http.MaxBytesReader(c.w, c.r.Body, limit), c.r.ContentLength
-	if known < 0 {
-		if data, err = io.ReadAll(io.LimitReader(from, smallBody)); err != nil || len(data) < smallBody {
-			return data, err
-		}
-		known = limit
-	}
-	done, err := c.server.judging(c.ctx(), known)
-	if err != nil {
-		return nil, err
-	}
-	c.done = append(c.done, done)
-	more, err := io.ReadAll(from)
-	return append(data, more...), err
 }
 
 // close gives back what the call holds.

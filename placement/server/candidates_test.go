@@ -44,7 +44,8 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	for _, c := range change {
 		c(&opts)
 	}
-	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLive(nil), names: newNames(nil), pick: rand.IntN}
+	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLive(nil), names: newNames(nil),
+		pick: rand.IntN, available: func() error { return nil }}
 	s.scrape = s.metrics.Handler()
 	quiet(s)
 	s.index.snapshot.Store(index.Build(rows))

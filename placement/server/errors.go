@@ -56,6 +56,10 @@ func (c *call) fail(err error, logged bool) {
 		panic(http.ErrAbortHandler)
 	}
 	code := statusOf(err)
+	timeUp := errors.Is(err, context.DeadlineExceeded) && errors.Is(c.ctx().Err(), context.DeadlineExceeded)
+	if timeUp {
+		code = http.StatusServiceUnavailable
+	}
 	if c.left = c.ctx().Err() != nil && errors.Is(err, context.Canceled); c.left {
 		code = http.StatusServiceUnavailable
 	}
@@ -65,8 +69,12 @@ func (c *call) fail(err error, logged bool) {
 			c.server.log.Error("a request failed", "request_id", c.id, "method", c.r.Method, "uri", c.r.URL.RequestURI(), "error", err)
 		}
 		entry.Detail = "The service failed; its log tells more under " + c.id + "."
+		if timeUp {
+			entry.Detail = fault.TextOf(context.Cause(c.ctx())) + ". The log tells more under " + c.id + "."
+		}
 		if fault.CodeOf(err) == store.CodeUnknownOutcome {
-			entry.Detail = "The connection to the database was lost at the last moment. It is unknown whether this was carried out: read before you repeat it. " +
+			entry.Detail = "The connection to the database was lost, or the time was up, at the last moment. " +
+				"It is unknown whether this was carried out: read before you repeat it. " +
 				"The log tells more under " + c.id + "."
 		}
 	}

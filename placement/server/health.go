@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/metrics"
 )
 
@@ -54,7 +56,8 @@ type healthDoc struct {
 	} `json:"index"`
 }
 
-// healthz says whether this server should be asked: the database answers and the index is young enough.
+// healthz says whether this server should be asked: the database answers and takes writes, and the index is young
+// enough.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	sick, state := s.sick(r.Context()), s.indexState()
 	said := healthDoc{Status: "ok", Reason: sick}
@@ -80,26 +83,34 @@ func (s *Server) sick(ctx context.Context) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := s.now(); h.at.IsZero() || now.Sub(h.at) >= healthAge {
-		sick := s.examine(ctx)
+		sick, cause := s.examine(ctx)
 		if sick != h.sick {
-			s.log.Warn("health has changed", "before", h.sick, "now", sick)
+			s.log.Warn("health has changed", "before", h.sick, "now", sick, "cause", cause)
 		}
 		h.at, h.sick = s.now(), sick
 	}
 	return h.sick
 }
 
-func (s *Server) examine(ctx context.Context) string {
+// examine returns a sentence for everybody, and the error behind it for the log.
+func (s *Server) examine(ctx context.Context) (sick string, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTime)
 	defer cancel()
+	began := time.Now()
+	if err := s.available(); err != nil {
+		return "The database's file was deleted, moved or replaced; the service stops.", err
+	}
 	if _, err := s.store.Version(ctx); err != nil {
-		s.log.Debug("the database does not answer", "error", err)
-		return "The database does not answer."
+		return "The database does not answer.", err
+	}
+	if err := s.store.CheckWrites(healthTime - time.Since(began)); err != nil {
+		return "The database takes no writes: " + fault.TextOf(err) + ".", errors.Unwrap(err)
 	}
 	if state := s.indexState(); s.opts.MaxIndexAge > 0 && state.Age > s.opts.MaxIndexAge {
-		return fmt.Sprintf("The index is %s old, more than the %s that it may be.", state.Age.Round(time.Second), s.opts.MaxIndexAge)
+		return fmt.Sprintf("The index is %s old, more than the %s that it may be.", state.Age.Round(time.Second),
+			s.opts.MaxIndexAge), nil
 	}
-	return ""
+	return "", nil
 }
 
 // indexState is the state of the index now.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -268,5 +269,21 @@ func TestDebugLogs(t *testing.T) {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in\n%s", want, &log)
 		}
+	}
+}
+
+// Once the database's file is lost every request is refused, also what the index alone could answer, and /healthz says
+// why.
+func TestNothingIsAnsweredWithoutTheDatabasesFile(t *testing.T) {
+	w := newWorld(t)
+	grow(t, w.client(), "host", 4, 1)
+	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "")
+	w.server.available = func() error { return fault.New(fault.Unavailable, "sqldb", "the database's file was deleted") }
+	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/resource_providers", "/"} {
+		w.want(503, "GET", path, "")
+	}
+	if status, said := healthOf(t, w.server); status != 503 || said.Reason != "The database's file was deleted, "+
+		"moved or replaced; the service stops." {
+		t.Errorf("%d %+v", status, said)
 	}
 }

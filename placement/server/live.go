@@ -77,16 +77,33 @@ func (l *live) refreshUsage(ctx context.Context, used ...provider.ID) error {
 	return l.join(ctx, ask{used: used})
 }
 
-// join adds to the next refresh, and waits until it is done or does it.
+// join adds to the next refresh, and waits until it is done or does it, but not longer than the deadline of ctx: then
+// the next refresh does it.
 func (l *live) join(ctx context.Context, what ask) error {
+	ctx, cancel := patient(ctx, refreshTime)
+	defer cancel()
 	mine := l.add(time.Now(), what)
 	select {
 	case l.turn <- struct{}{}:
 		l.run(ctx)
 	case <-mine.done:
+	case <-ctx.Done():
 	}
-	<-mine.done // closed by now: by run, or by the refresh before it
-	return mine.err
+	select {
+	case <-mine.done: // by run, or by the refresh before it
+		return mine.err
+	case <-ctx.Done():
+		return fault.New(fault.Unavailable, "placement.server", "the index was not read again in time: %w", ctx.Err())
+	}
+}
+
+// patient returns a context that ends after limit or with the deadline of ctx, but not when the client goes.
+func patient(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(limit)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
 func (l *live) add(since time.Time, what ask) *batch {
@@ -119,7 +136,7 @@ func (l *live) run(ctx context.Context) {
 	if b == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
+	ctx, cancel := patient(ctx, refreshTime)
 	defer cancel()
 	b.err = fault.New(fault.Internal, "placement.server", "the refresh did not end") // if load panics
 	defer func() {

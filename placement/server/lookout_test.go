@@ -285,16 +285,25 @@ func TestRunFollows(t *testing.T) {
 	}
 }
 
-// A write whose outcome nobody knows is answered 503, with a sentence and a code.
+// TestUnknownOutcomeIsTold: a write whose outcome another client hides before it is found out is answered 503, with a
+// sentence and a code.
 func TestUnknownOutcomeIsTold(t *testing.T) {
 	server := databases.MariaDB(t)
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
-	w := newWorldOn(t, proxy.URL(url))
+	w, other := newWorldOn(t, proxy.URL(url)), newWorldOn(t, url)
 	host, _ := grow(t, w.client(), "host", 4, 4)
+	path, watch := "/resource_providers/"+string(host), w.server.store.Watch
+	w.server.store.Watch = func(r store.Run) {
+		watch(r)
+		if fault.CodeOf(r.Err) == store.CodeUnknownOutcome {
+			other.want(http.StatusOK, "PUT", path, `{"name":"other"}`)
+		}
+	}
 	proxy.Break(databases.Cut{Word: "\x03COMMIT"})
-	body := w.want(http.StatusServiceUnavailable, "PUT", "/resource_providers/"+string(host)+"/traits", `{"resource_provider_generation":1,"traits":["HW_CPU_X86_VMX"]}`)
-	if !strings.Contains(body, "unknown whether this was carried out") || !strings.Contains(body, store.CodeUnknownOutcome) {
+	body := w.want(http.StatusServiceUnavailable, "PUT", path, `{"name":"new"}`)
+	if !strings.Contains(body, "unknown whether this was carried out") ||
+		!strings.Contains(body, store.CodeUnknownOutcome) {
 		t.Error(body)
 	}
-	w.want(http.StatusOK, "PUT", "/resource_providers/"+string(host)+"/traits", `{"resource_provider_generation":1,"traits":["HW_CPU_X86_VMX"]}`)
+	w.want(http.StatusOK, "PUT", path, `{"name":"new"}`)
 }

@@ -31,11 +31,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/openberth/berth/api/cors"
 	"github.com/openberth/berth/api/identity"
 	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/metrics"
 	"github.com/openberth/berth/placement/store"
@@ -73,13 +73,14 @@ type Options struct {
 
 // Server is the API's http.Handler. It is safe for concurrent use.
 type Server struct {
-	store  *store.Store
-	opts   Options
-	log    *slog.Logger
-	bodies *api.Bodies
-	routes []route
-	index  *live
-	names  *names
+	store     *store.Store
+	available func() error // the store's
+	opts      Options
+	log       *slog.Logger
+	bodies    *api.Bodies
+	routes    []route
+	index     *live
+	names     *names
 
 	lookout *lookout // Run's
 
@@ -91,9 +92,9 @@ type Server struct {
 	buffers sync.Pool                 // of *wire: for the parts of large answers
 	told    summaries
 
-	searches turns               // as many as may be under way
-	large    turns               // as many as may be sent in parts
-	judged   *semaphore.Weighted // bytes of large bodies
+	searches turns            // as many as may be under way
+	large    turns            // as many as may be sent in parts
+	budget   *rest.BodyBudget // of large bodies
 
 	now     func() time.Time
 	newID   func() string // the UUID of a provider that was made without one
@@ -126,10 +127,12 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		opts.MaxBody = largestBody
 	}
 	srv := &Server{
-		store: s, opts: opts, log: opts.Log, bodies: bodies, routes: routes(), index: newLive(s), names: newNames(s),
+		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies, routes: routes(),
+		index: newLive(s), names: newNames(s),
 		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
 		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
-		searches: newSearchTurns(), large: make(turns, largeAnswers), judged: newJudged(opts.MaxBody),
+		searches: newSearchTurns(), large: make(turns, largeAnswers),
+		budget: rest.NewBodyBudget(bodiesAtOnce*opts.MaxBody, opts.MaxBody),
 	}
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
@@ -186,6 +189,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(c *call) error {
 	if len(c.r.URL.RequestURI()) > MaxHeader {
 		return status(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxHeader)
+	}
+	if err := s.available(); err != nil {
+		return err
 	}
 	path := c.r.URL.Path
 	if path != "/" && path != "" {

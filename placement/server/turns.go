@@ -4,18 +4,16 @@ import (
 	"context"
 	"runtime"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/openberth/berth/fault"
 )
 
-// What is in memory at one moment is bounded, whatever clients send: so many searches are under way, so many answers are too large to
-// be sent at once, and so many bytes of large bodies are judged. Whoever comes then waits, and may leave.
+// What is in memory at one moment is bounded, whatever clients send: so many searches are under way, so many answers
+// are too large to be sent at once, and so many bytes of large bodies are read and judged. A request beyond a bound
+// waits; its client may leave.
 const (
-	turnsPerCore = 4        // searches take turns on a core; one that has to wait for its client gives its turn away
-	largeAnswers = 64       // answers that are sent in parts
-	smallBody    = 16 << 10 // bytes of a body that waits for nobody: any claim
-	bodiesAtOnce = 4        // largest bodies that are judged at one moment
+	turnsPerCore = 4  // searches take turns on a core; one that has to wait for its client gives its turn away
+	largeAnswers = 64 // answers that are sent in parts
+	bodiesAtOnce = 4  // largest bodies that are read and judged at one moment
 )
 
 // turns are what only so many may have at one moment. A nil one is there for everybody.
@@ -71,20 +69,4 @@ func (c *call) resume() error {
 	err := c.server.searches.take(c.ctx())
 	c.turn = err == nil
 	return err
-}
-
-// judging waits until a body of so many bytes may be read and judged. done says that nothing of it is needed any more.
-func (s *Server) judging(ctx context.Context, bytes int64) (done func(), err error) {
-	if bytes <= smallBody {
-		return func() {}, nil
-	}
-	bytes = min(bytes, s.opts.MaxBody)
-	if err := s.judged.Acquire(ctx, bytes); err != nil {
-		return nil, fault.New(fault.Unavailable, "placement.server", "nobody waits any more for a large body to be judged: %w", err)
-	}
-	return func() { s.judged.Release(bytes) }, nil
-}
-
-func newJudged(largest int64) *semaphore.Weighted {
-	return semaphore.NewWeighted(bodiesAtOnce * largest)
 }

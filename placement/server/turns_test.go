@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
 )
 
@@ -154,14 +156,17 @@ func TestSlowReadersHoldNoTurn(t *testing.T) {
 	}
 }
 
-// Large bodies are judged a few at a time, whether their length is told or not; small ones wait for nobody.
+// Large bodies are read and judged a few at a time, whether their length is told or not; small ones wait for nobody.
 func TestLargeBodiesTakeTurns(t *testing.T) {
 	w := newWorld(t)
-	all := int64(bodiesAtOnce * largestBody)
-	if err := w.server.judged.Acquire(t.Context(), all); err != nil {
+	const all, small = bodiesAtOnce * largestBody, rest.FreeBody
+	// A body that takes the whole budget, until it is released.
+	held := httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1)))
+	_, release, err := w.server.budget.Read(httptest.NewRecorder(), held, 2*all)
+	if err != nil {
 		t.Fatal(err)
 	}
-	large := `{"name":"` + strings.Repeat("x", 4*smallBody) + `"}`
+	large := `{"name":"` + strings.Repeat("x", 4*small) + `"}`
 	told := w.answers(t.Context(), "POST", "/resource_providers", strings.NewReader(large))
 	untold := w.answers(t.Context(), "POST", "/resource_providers", io.MultiReader(strings.NewReader(large)))
 	leaving, leave := context.WithCancel(t.Context())
@@ -176,11 +181,28 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 		t.Error("a large body of unknown length did not wait")
 	case <-time.After(50 * time.Millisecond):
 	}
-	w.server.judged.Release(all)
+	release()
 	w.hears(told, http.StatusBadRequest)
 	w.hears(untold, http.StatusBadRequest)
-	if !w.server.judged.TryAcquire(all) {
-		t.Error("some room is lost")
+	_, release, err = w.server.budget.Read(httptest.NewRecorder(),
+		httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1))), 2*all)
+	if err != nil {
+		t.Errorf("some room is lost: %v", err)
+	}
+	release()
+}
+
+// stalled is a body that stops to arrive.
+type stalled struct{}
+
+func (stalled) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// A body that arrives too slowly is answered with 408, whether it is large or not.
+func TestABodyThatStopsToArrive(t *testing.T) {
+	w := newWorld(t)
+	for _, sent := range []int{10, 10 * rest.FreeBody} {
+		body := io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)), stalled{})
+		w.hears(w.answers(t.Context(), "POST", "/resource_providers", body), http.StatusRequestTimeout)
 	}
 }
 

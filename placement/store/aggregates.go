@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -54,41 +56,54 @@ func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string, li
 // ReplaceAggregates makes the provider a member of exactly these. With a generation (microversion 1.19) that one is compared
 // and raised, also when nothing changes; nil neither compares nor raises.
 // NotFound; Conflict placement.concurrent_update: another generation.
-func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generation *int, all []resource.AggregateID) (change Change, err error) {
-	err = s.write(ctx, "ReplaceAggregates", func(tx *sqldb.Tx) error {
-		if err := hold(ctx, tx, id); err != nil {
-			return err
-		}
-		p, err := findProvider(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		if generation != nil {
-			if err := p.expect(*generation); err != nil {
+func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generation *int,
+	all []resource.AggregateID) (Change, error) {
+	m, err := untilKnown(ctx, func() (m made, err error) {
+		err = s.write(ctx, "ReplaceAggregates", func(tx *sqldb.Tx) error {
+			s := s.still()
+			if err := hold(ctx, tx, id); err != nil {
 				return err
 			}
-		}
-		if err := s.setAggregates(ctx, tx, p, all); err != nil {
+			p, err := findProvider(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			if generation != nil {
+				if err := p.expect(*generation); err != nil {
+					return err
+				}
+			}
+			had, inserted, err := s.setAggregates(ctx, tx, p, all)
+			if err != nil {
+				return err
+			}
+			m = made{at: s.now(), look: aggregateLook(p.id, all, inserted, s.now())}
+			if generation == nil {
+				m.raisedProvider, m.change = p.raisedBy(0), Change{Roots: roots(p), Generation: p.Generation}
+				m.had = aggregateLook(p.id, had, nil, s.now())
+				return nil
+			}
+			m.raisedProvider = p.raisedBy(1)
+			m.change, err = s.raised(ctx, tx, p)
 			return err
-		}
-		change = Change{Roots: roots(p), Generation: p.Generation}
-		if generation != nil {
-			change, err = s.raised(ctx, tx, p)
-		}
-		return err
-	})
-	return change, err
+		})
+		return m, err
+	}, s.findMade)
+	return m.change, err
 }
 
-func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow, all []resource.AggregateID) error {
+// setAggregates makes a provider a member of exactly these. It returns those that it was a member of before, and those
+// that were added.
+func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
+	all []resource.AggregateID) (had, added []resource.AggregateID, err error) {
 	have, err := aggregatesOf(ctx, tx, p)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	var more []resource.AggregateID
+	had = slices.Collect(maps.Keys(have))
 	for _, aggregate := range all {
-		if _, ok := have[aggregate]; !ok && !slices.Contains(more, aggregate) {
-			more = append(more, aggregate)
+		if _, ok := have[aggregate]; !ok && !slices.Contains(added, aggregate) {
+			added = append(added, aggregate)
 		}
 	}
 	var less []int64
@@ -100,18 +115,37 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow, 
 	for part := range chunks(less) {
 		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_aggregates WHERE resource_provider_id = ? AND aggregate_id IN ("+marks(len(part))+")",
 			append([]any{p.id}, anys(part)...)...); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
-	numbers, err := s.ensureAggregates(ctx, tx, more)
+	numbers, err := s.ensureAggregates(ctx, tx, added)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	var rows [][]any
-	for _, aggregate := range more {
+	for _, aggregate := range added {
 		rows = append(rows, []any{s.now(), p.id, numbers[aggregate]})
 	}
-	return again(insert(ctx, tx, "resource_provider_aggregates", "created_at, resource_provider_id, aggregate_id", rows))
+	return had, added, again(insert(ctx, tx, "resource_provider_aggregates",
+		"created_at, resource_provider_id, aggregate_id", rows))
+}
+
+// aggregateLook compares a provider's memberships with what a write at a moment made of them.
+func aggregateLook(row int64, want, inserted []resource.AggregateID, at time.Time) look {
+	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
+		now := map[resource.AggregateID]sql.NullTime{}
+		err = each(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m "+
+			"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE m.resource_provider_id = ?",
+			[]any{row}, func(rows *sql.Rows) error {
+				var aggregate resource.AggregateID
+				var created sql.NullTime
+				err := rows.Scan(&aggregate, &created)
+				now[aggregate] = created
+				return err
+			})
+		same, ours = wroteRows(tx, now, set(want), inserted, at, false)
+		return same, ours, err
+	}
 }
 
 // ensureAggregates finds the numbers of aggregates and gives one to those that nobody named before. They are never removed.

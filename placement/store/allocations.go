@@ -99,51 +99,75 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 	return all, err
 }
 
-// DeleteAllocations lets a consumer hold nothing any more, whatever its generation is, and removes it. No generation of a
-// provider rises. NotFound: it holds nothing; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT again and again.
-func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (change Change, err error) {
-	for begun := 1; ; begun++ {
-		last := change
-		change, err = s.deleteAllocations(ctx, consumer)
-		switch {
-		case begun > 1 && fault.Is(err, fault.NotFound): // the one before was kept
-			return last, nil
-		case !sqldb.IsUnknown(err) || begun == outcomes:
-			return change, err
-		}
-	}
+// DeleteAllocations lets a consumer hold nothing any more, whatever its generation is, and removes it. No generation of
+// a provider rises. NotFound: it holds nothing; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT, and
+// the database does not answer.
+func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (Change, error) {
+	done, err := untilKnown(ctx, func() (removal, error) { return s.deleteAllocations(ctx, consumer) },
+		func(ctx context.Context, done removal) (verdict, error) { return s.findRemoval(ctx, consumer, done) })
+	return done.change, err
 }
 
-func (s *Store) deleteAllocations(ctx context.Context, consumer resource.ConsumerID) (change Change, err error) {
+// removal is what one transaction of DeleteAllocations did.
+type removal struct {
+	row    int64 // of the consumer; 0 when it has none
+	change Change
+}
+
+func (s *Store) deleteAllocations(ctx context.Context, consumer resource.ConsumerID) (done removal, err error) {
 	err = s.write(ctx, "DeleteAllocations", func(tx *sqldb.Tx) error {
-		held, err := providersOf(ctx, tx, []resource.ConsumerID{consumer})
+		held, row, err := providersOf(ctx, tx, consumer)
 		if err != nil {
 			return err
 		}
 		if len(held) == 0 {
 			return fault.New(fault.NotFound, "", "the consumer %s has no allocations", consumer)
 		}
-		change = Change{Roots: roots(held[consumer]...), Used: ids(held[consumer]...)}
+		done = removal{row: row, change: Change{Roots: roots(held...), Used: ids(held...)}}
 		if _, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, "DELETE FROM consumers WHERE uuid = ? AND NOT EXISTS (SELECT 1 FROM allocations a WHERE a.consumer_id = consumers.uuid)", consumer)
 		return err
 	})
-	return change, err
+	return done, err
 }
 
-// providersOf reads on which providers consumers hold something.
-func providersOf(ctx context.Context, tx *sqldb.Tx, consumers []resource.ConsumerID) (map[resource.ConsumerID][]providerRow, error) {
-	found := map[resource.ConsumerID][]providerRow{}
-	err := eachOf(ctx, tx, "SELECT DISTINCT a.consumer_id, p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
-		"JOIN resource_providers p ON p.id = a.resource_provider_id JOIN resource_providers r ON r.id = p.root_provider_id "+
-		"WHERE a.consumer_id IN (%)", consumers, func(rows *sql.Rows) error {
-		var consumer resource.ConsumerID
-		var p providerRow
-		err := rows.Scan(&consumer, &p.id, &p.ID, &p.Generation, &p.Root)
-		found[consumer] = append(found[consumer], p)
+// findRemoval finds out about a transaction of DeleteAllocations. It is kept when the consumer's row is gone, also when
+// the consumer has a new row since: a claim made after the removal stays. Who removed it does not matter.
+func (s *Store) findRemoval(ctx context.Context, consumer resource.ConsumerID,
+	done removal) (became verdict, err error) {
+	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
+		if err := tx.SeeCommits(ctx); err != nil {
+			return err
+		}
+		for _, to := range held(tx, "generation", "generation + 1", "generation - 1") {
+			if _, err := tx.Exec(ctx, "UPDATE consumers SET generation = "+to+" WHERE uuid = ?", consumer); err != nil {
+				return err
+			}
+		}
+		left, row, err := providersOf(ctx, tx, consumer)
+		if became = kept; row == done.row && len(left) > 0 {
+			became = undone
+		}
 		return err
 	})
-	return found, err
+	return became, err
+}
+
+// providersOf reads on which providers a consumer holds something, and the number of the consumer's row, 0 when there
+// is none.
+func providersOf(ctx context.Context, tx *sqldb.Tx,
+	consumer resource.ConsumerID) (list []providerRow, row int64, err error) {
+	err = each(ctx, tx, "SELECT DISTINCT COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
+		"JOIN resource_providers p ON p.id = a.resource_provider_id "+
+		"JOIN resource_providers r ON r.id = p.root_provider_id "+
+		"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id = ?", []any{consumer},
+		func(rows *sql.Rows) error {
+			var p providerRow
+			err := rows.Scan(&row, &p.id, &p.ID, &p.Generation, &p.Root)
+			list = append(list, p)
+			return err
+		})
+	return list, row, err
 }

@@ -37,30 +37,14 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
-	var lost *attempt // was found undone; but a dying node of a cluster may have handed it on, and it is kept after that
-	for begun := 1; ; begun++ {
-		a, err := s.tryClaims(ctx, claims)
-		if lost != nil && fault.Is(err, fault.Conflict) {
-			if became, failed := s.findOut(ctx, claims, *lost); failed == nil && became == kept {
-				return lost.change, nil
-			}
-		}
-		if !sqldb.IsUnknown(err) {
-			return a.change, err
-		}
-		lost = &a
-		became, failed := s.findOut(ctx, claims, a)
-		switch {
-		case failed == nil && became == kept:
-			return a.change, nil
-		case failed != nil || became == unsure || begun == outcomes:
-			return Change{}, err
-		}
-	}
+	a, err := untilKnown(ctx, func() (attempt, error) { return s.tryClaims(ctx, claims) },
+		func(ctx context.Context, a attempt) (verdict, error) { return s.findClaims(ctx, claims, a) })
+	return a.change, err
 }
 
 func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err error) {
 	err = s.writeClaims(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
+		s := s.still()
 		ids := named(claims)
 		all, err := s.take(ctx, tx, ids)
 		if err != nil {
@@ -73,10 +57,16 @@ func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err e
 		if !all { // yet settle has found them
 			return sqldb.Retry(concurrent("a resource provider changed at the same moment: read it again"))
 		}
-		for _, id := range ids {
-			delete(done.touched, id)
+		change := Change{Roots: done.roots, Used: done.used}
+		a = attempt{known: done.known, first: done.first, at: s.now(), change: change}
+		for id, g := range done.touched {
+			r := raisedProvider{id, g.id, g.generation + 1}
+			if _, found := slices.BinarySearch(ids, id); found { // take has raised it before it was read
+				r.after = g.generation
+				delete(done.touched, id)
+			}
+			a.raised = append(a.raised, r)
 		}
-		a = attempt{known: done.known, change: Change{Roots: done.roots, Used: done.used}}
 		return s.raise(ctx, tx, 1, slices.Collect(maps.Values(done.touched))...)
 	})
 	return a, err
@@ -162,9 +152,10 @@ func seen(ctx context.Context, tx *sqldb.Tx, claims []Claim) (known map[resource
 // settled is what settle did. The generations of the providers touched are still to be raised.
 type settled struct {
 	touched map[provider.ID]guarded
-	roots   []provider.ID // touched or left
-	used    []provider.ID // likewise, the providers
-	known   map[resource.ConsumerID]consumerRow
+	roots   []provider.ID                       // touched or left
+	used    []provider.ID                       // likewise, the providers
+	known   map[resource.ConsumerID]consumerRow // as they were before
+	first   firstRow
 }
 
 // settle replaces what consumers hold, after all checks.
@@ -189,10 +180,17 @@ func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done 
 	if err := s.writeConsumers(ctx, tx, claims, known); err != nil {
 		return done, err
 	}
-	if err := insert(ctx, tx, "allocations", "created_at, resource_provider_id, consumer_id, resource_class_id, used", s.allocationRows(claims, want)); err != nil {
+	rows := s.allocationRows(claims, want)
+	first, err := insertFirst(ctx, tx, "allocations",
+		"created_at, resource_provider_id, consumer_id, resource_class_id, used", rows)
+	if err != nil {
 		return done, err
 	}
-	return summary(claims, want, known), nil
+	done = summary(claims, want, known)
+	if done.first.id = first; len(rows) > 0 {
+		done.first.consumer = rows[0][2].(resource.ConsumerID)
+	}
+	return done, nil
 }
 
 func summary(claims []Claim, want wanted, known map[resource.ConsumerID]consumerRow) settled {

@@ -44,7 +44,8 @@ func (s *Store) Class(ctx context.Context, name resource.Class) (found Class, er
 
 type classRow struct {
 	Class
-	id int64
+	id      int64
+	created sql.NullTime
 }
 
 func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []classRow, err error) {
@@ -52,7 +53,7 @@ func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (
 		var c classRow
 		var at stamps
 		err := rows.Scan(&c.id, &c.Name, &at.created, &at.updated)
-		c.Modified = at.modified()
+		c.Modified, c.created = at.modified(), at.created
 		list = append(list, c)
 		return err
 	})
@@ -116,26 +117,42 @@ func (s *Store) EnsureClass(ctx context.Context, name resource.Class) (created b
 	return s.ensureClass(ctx, "EnsureClass", name)
 }
 
+// newClass is what one transaction of ensureClass did.
+type newClass struct {
+	id      int64
+	at      time.Time
+	created bool
+}
+
 func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class) (created bool, err error) {
 	if _, err := s.Class(ctx, name); !fault.Is(err, fault.NotFound) {
 		return false, err // it is there, the usual case, or unreadable
 	}
-	err = s.write(ctx, op, func(tx *sqldb.Tx) error {
-		created = false
-		_, err := findClass(ctx, tx, name)
-		if !fault.Is(err, fault.NotFound) {
-			return err
+	const insert = "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)"
+	done, err := untilKnown(ctx, func() (done newClass, err error) {
+		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
+			done = newClass{}
+			_, err := findClass(ctx, tx, name)
+			if !fault.Is(err, fault.NotFound) {
+				return err
+			}
+			var highest int64
+			if err := tx.QueryRow(ctx, "SELECT COALESCE(MAX(id), 0) FROM resource_classes").Scan(&highest); err != nil {
+				return err
+			}
+			done = newClass{max(highest+1, firstCustomClass), s.now(), true}
+			_, err = tx.Exec(ctx, insert, done.at, done.id, name)
+			return again(err)
+		})
+		return done, err
+	}, func(ctx context.Context, done newClass) (verdict, error) {
+		if !done.created {
+			return undone, nil
 		}
-		var highest int64
-		if err := tx.QueryRow(ctx, "SELECT COALESCE(MAX(id), 0) FROM resource_classes").Scan(&highest); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)",
-			s.now(), max(highest+1, firstCustomClass), name)
-		created = err == nil
-		return again(err)
+		return s.findNew(ctx, newRow{"resource_classes", "name", name, insert, []any{done.at, done.id, name}, done.id,
+			done.at})
 	})
-	return created, err
+	return done.created && err == nil, err
 }
 
 // findCustomClass reads the class that a request will change. NotFound; Invalid: a standard one.
@@ -149,18 +166,39 @@ func findCustomClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (cl
 
 // RenameClass is PUT before microversion 1.7. NotFound; Invalid: a standard class; Conflict: the new name is taken.
 // The roots of all trees with inventories of the class are in Change.
-func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (change Change, err error) {
+func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (Change, error) {
+	done, err := untilKnown(ctx, func() (renamed, error) { return s.renameClass(ctx, from, to) },
+		func(ctx context.Context, done renamed) (verdict, error) {
+			switch name, _, err := s.findName(ctx, "resource_classes", done.id); resource.Class(name) {
+			case to:
+				return kept, err
+			case from:
+				return undone, err
+			default:
+				return unsure, err
+			}
+		})
+	return done.change, err
+}
+
+// renamed is what one transaction of RenameClass did.
+type renamed struct {
+	id     int64
+	change Change
+}
+
+func (s *Store) renameClass(ctx context.Context, from, to resource.Class) (done renamed, err error) {
 	err = s.write(ctx, "RenameClass", func(tx *sqldb.Tx) error {
 		class, err := findCustomClass(ctx, tx, from)
 		if err != nil {
 			return err
 		}
-		change = Change{Roots: []provider.ID{}}
+		done = renamed{class.id, Change{Roots: []provider.ID{}}}
 		err = each(ctx, tx, "SELECT DISTINCT r.uuid FROM inventories i JOIN resource_providers p ON p.id = i.resource_provider_id "+
 			"JOIN resource_providers r ON r.id = p.root_provider_id WHERE i.resource_class_id = ? ORDER BY r.uuid", []any{class.id}, func(rows *sql.Rows) error {
 			var root provider.ID
 			err := rows.Scan(&root)
-			change.Roots = append(change.Roots, root)
+			done.change.Roots = append(done.change.Roots, root)
 			return err
 		})
 		if err != nil || from == to {
@@ -172,7 +210,7 @@ func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (chang
 		}
 		return err
 	})
-	return change, err
+	return done, err
 }
 
 // DeleteClass removes a custom class. NotFound; Invalid: a standard one; Conflict: a provider has inventory of it.
@@ -185,11 +223,21 @@ func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, op, func(tx *sqldb.Tx) error { return deleteClass(ctx, tx, name) })
+	_, err = untilKnown(ctx, func() (class classRow, err error) {
+		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
+			class, err = deleteClass(ctx, tx, name)
+			return err
+		})
+		return class, err
+	}, func(ctx context.Context, class classRow) (verdict, error) {
+		return s.findDeleted(ctx, "resource_classes", class.id, class.created)
+	})
+	return err
 }
 
-// deleteClass waits for those who are adding inventories of the class, and sees them; who comes later sees in keepClasses that it is gone.
-func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) error {
+// deleteClass deletes a class and returns the row that it was. It waits for those who are adding inventories of the
+// class, and sees them; who comes later sees in keepClasses that it is gone.
+func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class classRow, err error) {
 	latest := ""
 	switch tx.Dialect {
 	case sqldb.PostgreSQL: // what the transaction sees is settled by its first SELECT, so the waiting has to come before
@@ -199,18 +247,18 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) error {
 			"SET LOCAL lock_timeout TO DEFAULT",
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
+				return class, err
 			}
 		}
 	case sqldb.MySQL:
 		latest = " LOCK IN SHARE MODE" // sees what others added since this transaction began
 	}
-	class, err := findCustomClass(ctx, tx, name)
+	class, err = findCustomClass(ctx, tx, name)
 	if err != nil {
-		return err
+		return class, err
 	}
 	if _, err := tx.Exec(ctx, "DELETE FROM resource_classes WHERE id = ?", class.id); err != nil {
-		return err
+		return class, err
 	}
 	uses := 0
 	err = each(ctx, tx, "SELECT resource_provider_id FROM inventories WHERE resource_class_id = ?"+latest, []any{class.id}, func(*sql.Rows) error {
@@ -220,7 +268,7 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) error {
 	if err == nil && uses > 0 { // then the class stays, with all else of this transaction
 		err = fault.New(fault.Conflict, "", "the resource class %s is in use: %d providers have inventory of it", name, uses)
 	}
-	return err
+	return class, err
 }
 
 // keepClasses keeps custom classes from going before this transaction ends, which has just added inventories of them. When one has gone

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,7 @@ func TestGalera(t *testing.T) {
 	t.Run("race", func(t *testing.T) { stores := g.stores(t); race(t, stores[0], stores[1]) })
 	t.Run("lastUnits", g.lastUnits)
 	t.Run("trees", g.trees)
+	t.Run("lostAtCommit", g.lostAtCommit)
 	t.Run("killed", g.killed)
 }
 
@@ -243,6 +245,57 @@ func (g galera) trees(t *testing.T) {
 	}
 }
 
+// lostAtCommit: a connection to one node breaks at COMMIT, and the outcome is found out on another node: either that
+// one has not carried out yet what the first one committed, or the first one has rolled nothing back and still holds
+// the transaction open.
+func (g galera) lostAtCommit(t *testing.T) {
+	urls := g.Database(t)
+	proxy := databases.NewProxy(t, g.Nodes[2].Addr)
+	s, past, late := openStore(t, proxy.URL(urls[2])), openStore(t, urls[0]), openStore(t, urls[1])
+	names := []string{"claim", "move a claim", "delete allocations", "reshape", "replace inventories", "replace traits",
+		"create provider", "move provider", "delete provider", "create trait", "delete trait", "rename class"}
+	writes := slices.DeleteFunc(everyWrite(), func(w anyWrite) bool { return !slices.Contains(names, w.name) })
+	sameResult(t, s, past, writes, func(heard bool, write func() error) error {
+		defer func() {
+			proxy.Turn(g.Nodes[2].Addr)
+			proxy.Drop()
+		}()
+		if !heard {
+			turn := func() { proxy.Turn(g.Nodes[1].Addr) }
+			return loseCommit(t, s, proxy, databases.Cut{Linger: time.Second}, turn, write)
+		}
+		release := stopApplying(t, late)
+		return loseCommit(t, s, proxy, databases.Cut{Heard: true}, func() {
+			proxy.Turn(g.Nodes[1].Addr)
+			time.AfterFunc(100*time.Millisecond, release)
+		}, write)
+	})
+}
+
+// stopApplying makes a node keep back what the others commit until release.
+func stopApplying(t *testing.T, s *Store) (release func()) {
+	t.Helper()
+	ctx, stopped, let := t.Context(), make(chan struct{}), make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+			if _, err := tx.Exec(ctx, "FLUSH TABLES WITH READ LOCK"); err != nil {
+				return err
+			}
+			close(stopped)
+			<-let
+			_, err := tx.Exec(ctx, "UNLOCK TABLES")
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(done.Wait)
+	<-stopped
+	return sync.OnceFunc(func() { close(let) })
+}
+
 // killed: clients on all nodes claim and let go while a node is killed and comes back, one of them through an address that leads to another
 // node from then on. They hear success, that it is full, or Unavailable; and what they heard is what is there.
 func (g galera) killed(t *testing.T) {
@@ -256,7 +309,8 @@ func (g galera) killed(t *testing.T) {
 	clients := make([]*client, 2*len(stores))
 	var all sync.WaitGroup
 	for i := range clients {
-		c := &client{store: stores[i%len(stores)], first: 1000 * (i + 1), held: map[int]bool{}, unsure: map[int]bool{}}
+		c := &client{store: stores[i%len(stores)], held: map[int]bool{}, unsure: map[int]bool{}}
+		c.first = 1_000_000 * (i + 1) // a client whose node is down fails fast and counts far
 		clients[i] = c
 		all.Go(func() { c.run(t, stop) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,8 @@ func (s *Store) Inventories(ctx context.Context, id provider.ID) (all Inventorie
 // NotFound; Invalid: an unknown class; Conflict placement.concurrent_update: another generation;
 // Conflict placement.inventory.inuse: a class that would go has allocations.
 func (s *Store) ReplaceInventories(ctx context.Context, id provider.ID, generation int, all map[resource.Class]resource.Inventory) (Change, error) {
-	return s.writeInventories(ctx, "ReplaceInventories", id, func(tx *sqldb.Tx, p providerRow) error {
+	want := stock{have: all, only: true}
+	return s.writeInventories(ctx, "ReplaceInventories", id, want, func(s *Store, tx *sqldb.Tx, p providerRow) error {
 		if err := p.expect(generation); err != nil {
 			return err
 		}
@@ -59,23 +61,72 @@ func (s *Store) ReplaceInventories(ctx context.Context, id provider.ID, generati
 	})
 }
 
-// writeInventories runs one change of a provider's inventories and raises its generation.
-func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID, fn func(tx *sqldb.Tx, p providerRow) error) (change Change, err error) {
-	err = s.write(ctx, op, func(tx *sqldb.Tx) error {
-		if err := hold(ctx, tx, id); err != nil {
+// writeInventories runs one change of a provider's inventories, after which they are as want says, and raises its
+// generation.
+func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID, want stock,
+	fn func(s *Store, tx *sqldb.Tx, p providerRow) error) (Change, error) {
+	m, err := untilKnown(ctx, func() (m made, err error) {
+		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
+			s := s.still()
+			if err := hold(ctx, tx, id); err != nil {
+				return err
+			}
+			p, err := findProvider(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			if err := fn(s, tx, p); err != nil {
+				return err
+			}
+			change, err := s.raised(ctx, tx, p)
+			m = made{p.raisedBy(1), s.now(), change, want.look(p.id, s.now()), nil}
 			return err
-		}
-		p, err := findProvider(ctx, tx, id)
-		if err != nil {
+		})
+		return m, err
+	}, s.findMade)
+	return m.change, err
+}
+
+// stock is what a write makes of a provider's inventories.
+type stock struct {
+	have    map[resource.Class]resource.Inventory // these are there
+	only    bool                                  // and no others
+	without resource.Class                        // this one is not there
+	anybody bool                                  // a removal for which no generation was named
+}
+
+// look compares a provider's inventories with what a write at a moment made of them.
+func (want stock) look(row int64, at time.Time) look {
+	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
+		found := 0
+		same, ours = true, len(want.have) > 0 || want.anybody
+		const query = "SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, " +
+			"i.created_at, i.updated_at FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id " +
+			"WHERE i.resource_provider_id = ?"
+		err = each(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
+			var class resource.Class
+			var is resource.Inventory
+			var written stamps
+			err := rows.Scan(&class, &is.Total, &is.Reserved, &is.MinUnit, &is.MaxUnit, &is.StepSize,
+				&is.AllocationRatio, &written.created, &written.updated)
+			if should, wanted := want.have[class]; wanted {
+				found++
+				same = same && equalStock(is, should)
+				ours = ours && stamped(tx, sql.NullTime{Time: written.modified(), Valid: true}, at)
+			} else {
+				same = same && !want.only && class != want.without
+			}
 			return err
-		}
-		if err := fn(tx, p); err != nil {
-			return err
-		}
-		change, err = s.raised(ctx, tx, p)
-		return err
-	})
-	return change, err
+		})
+		return same && found == len(want.have), ours, err
+	}
+}
+
+// equalStock compares inventories as far as the database can hold them: of a ratio at least five digits.
+func equalStock(a, b resource.Inventory) bool {
+	near := math.Abs(a.AllocationRatio-b.AllocationRatio) <= 1e-5*math.Abs(b.AllocationRatio)
+	a.AllocationRatio = b.AllocationRatio
+	return near && a == b
 }
 
 // setInventories adds and updates all of these, and tells the classes that the provider has besides.
@@ -173,7 +224,8 @@ func dropInventories(ctx context.Context, tx *sqldb.Tx, p providerRow, classes m
 // AddInventory gives the provider one class more and raises its generation, whatever it is.
 // NotFound; Invalid: an unknown class; Conflict placement.concurrent_update: it has the class already.
 func (s *Store) AddInventory(ctx context.Context, id provider.ID, class resource.Class, inv resource.Inventory) (Change, error) {
-	return s.writeInventories(ctx, "AddInventory", id, func(tx *sqldb.Tx, p providerRow) error {
+	want := stock{have: map[resource.Class]resource.Inventory{class: inv}}
+	return s.writeInventories(ctx, "AddInventory", id, want, func(s *Store, tx *sqldb.Tx, p providerRow) error {
 		numbers, err := classNumbers(ctx, tx, []resource.Class{class})
 		if err != nil {
 			return err
@@ -192,7 +244,8 @@ func (s *Store) AddInventory(ctx context.Context, id provider.ID, class resource
 // UpdateInventory changes one class and raises the generation. NotFound: no such provider or class;
 // Invalid: the provider has none of this class; Conflict placement.concurrent_update: another generation.
 func (s *Store) UpdateInventory(ctx context.Context, id provider.ID, generation int, class resource.Class, inv resource.Inventory) (Change, error) {
-	return s.writeInventories(ctx, "UpdateInventory", id, func(tx *sqldb.Tx, p providerRow) error {
+	want := stock{have: map[resource.Class]resource.Inventory{class: inv}}
+	return s.writeInventories(ctx, "UpdateInventory", id, want, func(s *Store, tx *sqldb.Tx, p providerRow) error {
 		if err := p.expect(generation); err != nil {
 			return err
 		}
@@ -211,7 +264,8 @@ func (s *Store) UpdateInventory(ctx context.Context, id provider.ID, generation 
 // DeleteInventory takes one class away and raises the generation, whatever it is. NotFound: no such provider, class or
 // inventory; Conflict placement.concurrent_update (the original's code here, not inventory.inuse): it has allocations.
 func (s *Store) DeleteInventory(ctx context.Context, id provider.ID, class resource.Class) (Change, error) {
-	return s.writeInventories(ctx, "DeleteInventory", id, func(tx *sqldb.Tx, p providerRow) error {
+	want := stock{without: class, anybody: true}
+	return s.writeInventories(ctx, "DeleteInventory", id, want, func(_ *Store, tx *sqldb.Tx, p providerRow) error {
 		have, err := inventoryNumbers(ctx, tx, p)
 		if err != nil {
 			return err
@@ -231,7 +285,8 @@ func (s *Store) DeleteInventory(ctx context.Context, id provider.ID, class resou
 // DeleteInventories takes all classes away and raises the generation, whatever it is.
 // NotFound; Conflict placement.inventory.inuse: at least one has allocations.
 func (s *Store) DeleteInventories(ctx context.Context, id provider.ID) (Change, error) {
-	return s.writeInventories(ctx, "DeleteInventories", id, func(tx *sqldb.Tx, p providerRow) error {
+	want := stock{only: true, anybody: true}
+	return s.writeInventories(ctx, "DeleteInventories", id, want, func(_ *Store, tx *sqldb.Tx, p providerRow) error {
 		all, err := inventoryNumbers(ctx, tx, p)
 		if err != nil {
 			return err

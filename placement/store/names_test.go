@@ -130,7 +130,7 @@ func testClassRace(t *testing.T, s *Store) {
 		}
 		return err
 	}
-	drop := func(tx *sqldb.Tx) error { return deleteClass(ctx, tx, "CUSTOM_RACE") }
+	drop := func(tx *sqldb.Tx) error { _, err := deleteClass(ctx, tx, "CUSTOM_RACE"); return err }
 	for i, c := range []struct{ first, second func(*sqldb.Tx) error }{{add, drop}, {drop, add}} {
 		must(s.EnsureClass(ctx, "CUSTOM_RACE"))
 		begun, ended, results := make(chan bool, 9), make(chan bool), make(chan error, 2)

@@ -3,50 +3,99 @@ package store
 import (
 	"context"
 	"database/sql"
-	"maps"
+	"slices"
 	"time"
 
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
 
-// CodeUnknownOutcome is the code of the fault Unavailable of a write that may have been kept or not: the connection to the database, or a
-// node of its cluster, was lost at COMMIT.
+// This file finds out what became of a transaction whose COMMIT broke: the connection, the server or its node of a
+// cluster was lost before the answer came. The transaction may be committed, may be rolled back, may still be open on
+// the server, or may still be on its way to the other nodes of a Galera cluster.
+//
+// findOut first writes the same rows itself. That waits for a transaction that is still open. On a Galera cluster
+// certification lets only one of two transactions pass that write the same row without having seen each other. So when
+// findOut has committed and the lost transaction is not there, it cannot appear later. Then findOut looks for what only
+// the lost transaction can have left: the numbers of rows that it inserted or deleted, the generations that it made,
+// and its time stamp. MariaDB keeps time stamps in seconds, PostgreSQL in microseconds.
+
+// CodeUnknownOutcome is the code of the fault Unavailable of a write that may have been kept or not: the connection to
+// the database, or a node of its cluster, was lost at COMMIT, and the database does not tell what became of it, or does
+// not answer.
 const CodeUnknownOutcome = sqldb.CodeUnknown
 
 const (
-	outcomes    = 3                // how often a write whose outcome was unknown is begun
-	outcomeTime = 15 * time.Second // how long it may take to find out; the database may hold on to a lost transaction
+	outcomes     = 3                     // how often a write whose outcome was unknown is begun
+	outcomeTime  = 15 * time.Second      // how long finding out may take when the request has no earlier end
+	outcomePause = 50 * time.Millisecond // between two attempts to find out while the database does not answer
 )
 
-// attempt is one try to carry claims out: what it found, and what it did if it was kept.
-type attempt struct {
-	known  map[resource.ConsumerID]consumerRow
-	change Change
-}
-
-// verdict is what became of an attempt.
+// verdict is what became of a transaction.
 type verdict int
 
 const (
-	unsure verdict = iota // others have written since, so that nobody can tell
-	kept
-	undone
+	unsure   verdict = iota // others have written since; the database does not tell any more
+	kept                    // it is committed
+	undone                  // it is not committed and cannot be any more
+	asBefore                // unsure, but all is as it was before it: repeating it gives a true answer
 )
 
-// findOut asks the database what became of an attempt whose COMMIT broke. It may still be running there, so first the providers and
-// consumers are locked, which waits for its end.
-func (s *Store) findOut(ctx context.Context, claims []Claim, a attempt) (became verdict, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
-	defer cancel()
-	ids, consumers := named(claims), make([]resource.ConsumerID, len(claims))
-	for i, c := range claims {
-		consumers[i] = c.Consumer
-		for _, p := range a.known[c.Consumer].left {
-			ids = append(ids, p.ID)
+// untilKnown runs attempt, one transaction, and returns its result. When the COMMIT breaks, find is given the result
+// and reports what became of the transaction. What was kept is returned as a success, what was undone is tried again.
+// The error is one of attempt, or Unavailable CodeUnknownOutcome when find fails or is unsure.
+func untilKnown[T any](ctx context.Context, attempt func() (T, error),
+	find func(context.Context, T) (verdict, error)) (T, error) {
+	for begun := 1; ; begun++ {
+		done, err := attempt()
+		if !sqldb.IsUnknown(err) {
+			return done, err
+		}
+		became, failed := insist(ctx, func(ctx context.Context) (verdict, error) { return find(ctx, done) })
+		switch {
+		case failed != nil:
+			return done, fault.New(fault.Unavailable, "placement.store.untilKnown",
+				"%w; finding out failed: %v", err, failed).WithCode(CodeUnknownOutcome)
+		case became == unsure:
+			return done, err
+		case became == kept:
+			return done, nil
+		case begun < outcomes:
+		case became == undone:
+			return done, fault.New(fault.Unavailable, "placement.store.untilKnown",
+				"the connection broke during COMMIT %d times; nothing was changed, try again later: %v", begun, err)
+		default:
+			return done, err
 		}
 	}
+}
+
+// insist repeats find while the database does not answer, until the request's deadline, at most for outcomeTime. A
+// client that has left does not end it.
+func insist(ctx context.Context, find func(context.Context) (verdict, error)) (verdict, error) {
+	last := time.Now().Add(outcomeTime)
+	if at, ok := ctx.Deadline(); ok && at.Before(last) {
+		last = at
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), last)
+	defer cancel()
+	for {
+		became, err := find(ctx)
+		if err == nil || !fault.Is(err, fault.Unavailable) {
+			return became, err
+		}
+		select {
+		case <-ctx.Done():
+			return unsure, err
+		case <-time.After(outcomePause):
+		}
+	}
+}
+
+// findOut runs judge in a transaction that holds these providers, and commits it.
+func (s *Store) findOut(ctx context.Context, ids []provider.ID,
+	judge func(tx *sqldb.Tx) (verdict, error)) (became verdict, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
@@ -54,73 +103,185 @@ func (s *Store) findOut(ctx context.Context, claims []Claim, a attempt) (became 
 		if err := hold(ctx, tx, set(ids)...); err != nil {
 			return err
 		}
-		if err := execOf(ctx, tx, "UPDATE consumers SET generation = generation WHERE uuid IN (%)", consumers); err != nil {
-			return err
-		}
-		now, err := findConsumers(ctx, tx, consumers)
-		if err != nil {
-			return err
-		}
-		held, err := heldBy(ctx, tx, consumers)
-		became = judge(claims, a.known, now, held)
+		became, err = judge(tx)
 		return err
 	})
 	return became, err
 }
 
-// judge says what became of claims, which were one transaction: so the first that tells, tells of all.
-func judge(claims []Claim, before, now map[resource.ConsumerID]consumerRow, held map[resource.ConsumerID]resource.Allocation) verdict {
-	became := kept // when no claim says anything: they changed nothing, either way
-	for _, c := range claims {
-		was, existed := before[c.Consumer]
-		is, exists := now[c.Consumer]
-		if !existed && len(c.Allocation) == 0 {
-			continue
-		}
-		if became = judgeOne(c, was, is, existed, exists, held[c.Consumer]); became != unsure {
-			break
-		}
-	}
-	return became
+// still is a copy of the store whose clock stands, so that all rows of one transaction get the same time stamp.
+func (s *Store) still() *Store {
+	at, c := s.Now(), *s
+	c.Now = func() time.Time { return at }
+	return &c
 }
 
-func judgeOne(c Claim, was, is consumerRow, existed, exists bool, held resource.Allocation) verdict {
-	same := maps.EqualFunc(held, c.Allocation, func(a, b resource.Amounts) bool { return maps.Equal(a, b) })
-	switch {
-	case !exists && len(c.Allocation) == 0:
-		return kept
-	case !exists && !existed:
-		return undone
-	case !exists || existed && is.id != was.id: // somebody else has removed it, before or after
-		return unsure
-	case existed && is.generation == was.generation:
-		return undone
-	case len(c.Allocation) == 0 || is.generation != was.generation+1: // a new consumer has 1
-		return unsure
-	case same:
-		return kept
+// stamped reports whether a time stamp read from the database can be the moment at, as the database rounds it.
+func stamped(tx *sqldb.Tx, read sql.NullTime, at time.Time) bool {
+	is := read.Time.UTC()
+	if tx.Dialect == sqldb.MySQL { // MariaDB cuts the fraction of a second off, MySQL rounds it
+		return read.Valid && (is.Equal(at.Truncate(time.Second)) || is.Equal(at.Round(time.Second)))
 	}
-	return undone // each generation is made by one transaction: this one by somebody else
+	return read.Valid && is.Equal(at)
 }
 
-// heldBy reads what consumers hold.
-func heldBy(ctx context.Context, tx *sqldb.Tx, consumers []resource.ConsumerID) (map[resource.ConsumerID]resource.Allocation, error) {
-	found := map[resource.ConsumerID]resource.Allocation{}
-	err := eachOf(ctx, tx, "SELECT a.consumer_id, p.uuid, k.name, a.used FROM allocations a JOIN resource_providers p ON p.id = a.resource_provider_id "+
-		"JOIN resource_classes k ON k.id = a.resource_class_id WHERE a.consumer_id IN (%)", consumers, func(rows *sql.Rows) error {
-		var consumer resource.ConsumerID
-		var id provider.ID
-		var class resource.Class
-		var used int
-		err := rows.Scan(&consumer, &id, &class, &used)
-		if found[consumer] == nil {
-			found[consumer] = resource.Allocation{}
+// raisedProvider is a provider whose generation a transaction raised.
+type raisedProvider struct {
+	id    provider.ID
+	row   int64
+	after int // its generation afterwards
+}
+
+// judge tells by the provider alone what became of the transaction that raised it at a moment: kept means that its
+// generation and its time stamp are there. On MariaDB another transaction can have made the same ones within one
+// second.
+func (r raisedProvider) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (became verdict, err error) {
+	const query = "SELECT COALESCE(generation, 0), updated_at FROM resource_providers WHERE id = ?"
+	err = each(ctx, tx, query, []any{r.row}, func(rows *sql.Rows) error {
+		var now int
+		var updated sql.NullTime
+		err := rows.Scan(&now, &updated)
+		switch {
+		case now < r.after:
+			became = undone
+		case now == r.after && !stamped(tx, updated, at): // each generation is made by one transaction
+			became = undone
+		case now == r.after:
+			became = kept
 		}
-		if found[consumer][id] == nil {
-			found[consumer][id] = resource.Amounts{}
-		}
-		found[consumer][id][class] = used
 		return err
 	})
-	return found, err
+	return became, err
+}
+
+// made is a provider that a transaction changed and raised.
+type made struct {
+	raisedProvider
+	at     time.Time
+	change Change
+	look   look // compares with what it made; nil: it changed nothing
+	had    look // compares with what was there before; nil: it raised the generation, which tells more
+}
+
+// look compares what a provider has with what a transaction made. same: it is the same; ours: it also has rows with
+// that transaction's time stamp, or no rows are expected and the request named no generation, so that it does not
+// matter who removed them.
+type look func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error)
+
+// findMade finds out about the change of one provider.
+func (s *Store) findMade(ctx context.Context, m made) (verdict, error) {
+	if m.look == nil {
+		return undone, nil
+	}
+	return s.findOut(ctx, []provider.ID{m.id}, func(tx *sqldb.Tx) (verdict, error) { return m.judge(ctx, tx) })
+}
+
+func (m made) judge(ctx context.Context, tx *sqldb.Tx) (verdict, error) {
+	if m.had != nil {
+		return m.judgeUnraised(ctx, tx)
+	}
+	became, err := m.raisedProvider.judge(ctx, tx, m.at)
+	if err != nil || became == undone {
+		return became, err
+	}
+	same, ours, err := m.look(ctx, tx)
+	switch {
+	case became == kept && !same:
+		return undone, err // another transaction made this generation within the same second
+	case became == unsure && same && ours:
+		return kept, err // later transactions have raised the generation further
+	}
+	return became, err
+}
+
+// judgeUnraised is judge of a change that raised no generation.
+func (m made) judgeUnraised(ctx context.Context, tx *sqldb.Tx) (verdict, error) {
+	if same, _, err := m.look(ctx, tx); err != nil || same {
+		return kept, err
+	}
+	if same, _, err := m.had(ctx, tx); err != nil || same {
+		return asBefore, err
+	}
+	return unsure, nil
+}
+
+// wroteRows is look for rows of a provider that are only inserted and deleted: what there is now, with the time stamp
+// of each, against what should be there and what of it was inserted.
+func wroteRows[K comparable](tx *sqldb.Tx, now map[K]sql.NullTime, want, inserted []K,
+	at time.Time, anybody bool) (same, ours bool) {
+	same = len(now) == len(want)
+	for _, key := range want {
+		_, there := now[key]
+		same = same && there
+	}
+	ours = len(inserted) > 0 && !slices.ContainsFunc(inserted, func(key K) bool { return !stamped(tx, now[key], at) })
+	return same, ours || anybody && len(want) == 0
+}
+
+// newRow is a row with a unique name that a transaction inserted.
+type newRow struct {
+	table, column string // the column of the name
+	name          any
+	insert        string // a statement that inserts a row with its name
+	args          []any
+	id            int64
+	at            time.Time
+}
+
+// findNew finds out about a transaction that inserted a row. It inserts the row itself and deletes it. A row of the
+// same name that another transaction has inserted means undone.
+func (s *Store) findNew(ctx context.Context, row newRow) (became verdict, err error) {
+	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, row.insert, row.args...); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "DELETE FROM "+row.table+" WHERE "+row.column+" = ?", row.name)
+		return err
+	})
+	if !sqldb.IsDuplicate(err) {
+		return undone, err
+	}
+	err = s.read(ctx, "findOut", func(tx *sqldb.Tx) error {
+		became = undone
+		return each(ctx, tx, "SELECT id, created_at FROM "+row.table+" WHERE "+row.column+" = ?", []any{row.name},
+			func(rows *sql.Rows) error {
+				var id int64
+				var created sql.NullTime
+				err := rows.Scan(&id, &created)
+				if id == row.id && stamped(tx, created, row.at) {
+					became = kept
+				}
+				return err
+			})
+	})
+	return became, err
+}
+
+// findName holds a row of traits or resource_classes and returns its name and when it was created. The name is empty
+// when the row is gone.
+func (s *Store) findName(ctx context.Context, table string, id int64) (name string, created sql.NullTime, err error) {
+	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
+		if err := tx.SeeCommits(ctx); err != nil {
+			return err
+		}
+		for _, to := range held(tx, "created_at", "created_at + INTERVAL 1 DAY", "created_at - INTERVAL 1 DAY") {
+			if _, err := tx.Exec(ctx, "UPDATE "+table+" SET created_at = "+to+" WHERE id = ?", id); err != nil {
+				return err
+			}
+		}
+		name = ""
+		return each(ctx, tx, "SELECT name, created_at FROM "+table+" WHERE id = ?", []any{id},
+			func(rows *sql.Rows) error { return rows.Scan(&name, &created) })
+	})
+	return name, created, err
+}
+
+// findDeleted finds out about a transaction that deleted a row of traits or resource_classes. Who deleted it does not
+// matter. A row that was created at another moment is a new one: numbers of classes are used again.
+func (s *Store) findDeleted(ctx context.Context, table string, id int64, created sql.NullTime) (verdict, error) {
+	name, now, err := s.findName(ctx, table, id)
+	if name != "" && now.Valid == created.Valid && now.Time.Equal(created.Time) {
+		return undone, err
+	}
+	return kept, err
 }

@@ -94,6 +94,11 @@ type providerRow struct {
 
 func (p providerRow) guard() guarded { return guarded{p.id, p.Generation} }
 
+// raisedBy is the provider after a write that raises its generation by n.
+func (p providerRow) raisedBy(n int) raisedProvider {
+	return raisedProvider{p.ID, p.id, p.Generation + n}
+}
+
 // findProviders reads the providers p of a condition, oldest first.
 func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []providerRow, err error) {
 	err = each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.created_at, p.updated_at, r.id, r.uuid, q.id, COALESCE(q.uuid, '') "+

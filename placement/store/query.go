@@ -106,17 +106,37 @@ func execOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) er
 // insert writes rows of as many values as columns names.
 func insert(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]any) error {
 	for part := range chunks(rows) {
-		var values []any
-		for _, row := range part {
-			values = append(values, row...)
-		}
-		one := "(" + marks(len(part[0])) + "), "
-		query := "INSERT INTO " + table + " (" + columns + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, len(part)), ", ")
+		query, values := inserting(table, columns, part)
 		if _, err := tx.Exec(ctx, query, values...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// insertFirst is insert and returns the number that the database gave the first row; on SQLite it is one of the rows'
+// numbers. Without rows it is 0.
+func insertFirst(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]any) (int64, error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	first := rows[:min(batch, len(rows))]
+	query, values := inserting(table, columns, first)
+	id, err := tx.Insert(ctx, query, values...)
+	if err != nil {
+		return 0, err
+	}
+	return id, insert(ctx, tx, table, columns, rows[len(first):])
+}
+
+// inserting is the statement that writes rows, and its values.
+func inserting(table, columns string, rows [][]any) (query string, values []any) {
+	for _, row := range rows {
+		values = append(values, row...)
+	}
+	one := "(" + marks(len(rows[0])) + "), "
+	return "INSERT INTO " + table + " (" + columns + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, len(rows)),
+		", "), values
 }
 
 // guarded is a row that may change only while it has this generation.

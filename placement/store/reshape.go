@@ -28,8 +28,22 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.Reshape", err)
 	}
+	a, err := untilKnown(ctx, func() (reshaped, error) { return s.tryReshape(ctx, inventories, claims) },
+		func(ctx context.Context, a reshaped) (verdict, error) { return s.findReshape(ctx, claims, a) })
+	return a.change, err
+}
+
+// reshaped is one try to carry a reshape out.
+type reshaped struct {
+	attempt
+	stocks []made
+}
+
+func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewInventories,
+	claims []Claim) (a reshaped, err error) {
 	ids := slices.Sorted(maps.Keys(inventories))
 	err = s.writeClaims(ctx, "Reshape", func(tx *sqldb.Tx) error {
+		s := s.still()
 		if err := hold(ctx, tx, set(append(named(claims), ids...))...); err != nil {
 			return err
 		}
@@ -63,19 +77,46 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 				return err
 			}
 		}
-		change = Change{Roots: set(append(roots(slices.Collect(maps.Values(providers))...), done.roots...))}
-		return s.raiseReshaped(ctx, tx, providers, inventories, done.touched)
+		change := Change{Roots: set(append(roots(slices.Collect(maps.Values(providers))...), done.roots...))}
+		a = reshaped{attempt: attempt{known: done.known, first: done.first, at: s.now(), change: change}}
+		return s.raiseReshaped(ctx, tx, providers, inventories, done.touched, &a)
 	})
-	return change, err
+	return a, err
 }
 
-// raiseReshaped raises a provider's generation as often as the original does: for new inventories, for claims, and at the end.
+// findReshape finds out what became of a reshape: by its claims, and where these do not tell, by the providers whose
+// inventories it replaced.
+func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshaped) (verdict, error) {
+	ids := named(claims)
+	for _, r := range a.raised {
+		ids = append(ids, r.id)
+	}
+	return s.findOut(ctx, ids, func(tx *sqldb.Tx) (verdict, error) {
+		became, err := a.judge(ctx, tx, claims)
+		if err != nil || became == kept && a.first.consumer != "" || became == undone {
+			return became, err
+		}
+		for _, m := range a.stocks {
+			if became, err := m.judge(ctx, tx); err != nil || became != unsure {
+				return became, err
+			}
+		}
+		if len(a.stocks) > 0 {
+			return unsure, nil
+		}
+		return became, nil
+	})
+}
+
+// raiseReshaped raises a provider's generation as often as the original does: for new inventories, for claims, and at
+// the end. It notes in a what it raises.
 func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[provider.ID]providerRow,
-	inventories map[provider.ID]NewInventories, touched map[provider.ID]guarded) error {
+	inventories map[provider.ID]NewInventories, touched map[provider.ID]guarded, a *reshaped) error {
 	by := map[int][]guarded{}
 	for id, g := range touched {
 		if _, ok := providers[id]; !ok {
 			by[1] = append(by[1], g)
+			a.raised = append(a.raised, raisedProvider{id, g.id, g.generation + 1})
 		}
 	}
 	for id, p := range providers {
@@ -87,6 +128,9 @@ func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[p
 			n++
 		}
 		by[n] = append(by[n], p.guard())
+		want := stock{have: inventories[id].Classes, only: true}
+		a.raised = append(a.raised, p.raisedBy(n))
+		a.stocks = append(a.stocks, made{raisedProvider: p.raisedBy(n), at: a.at, look: want.look(p.id, a.at)})
 	}
 	for _, n := range slices.Sorted(maps.Keys(by)) {
 		if err := s.raise(ctx, tx, n, by[n]...); err != nil {

@@ -40,7 +40,8 @@ type Store struct {
 	ClaimAttempts     int              // how often allocations are written anew when others changed the same at the same moment: [placement]allocation_conflict_retry_count
 	Watch             func(Run)        // is told of every transaction when it has ended; nil: nobody is
 
-	db *sqldb.DB
+	db     *sqldb.DB
+	writes *sqldb.WriteCheck
 }
 
 // Run is a transaction that has ended.
@@ -62,6 +63,7 @@ type Change struct {
 // package does not know is refused with the fault Unavailable, untouched. One whose tables somebody is just making is waited for.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	s := &Store{Now: time.Now, IncompleteProject: incompleteOwner, IncompleteUser: incompleteOwner, ClaimAttempts: claimAttempts, db: db}
+	s.writes = sqldb.NewWriteCheck(s.touch)
 	err := onceMade(ctx, func() error {
 		return s.read(ctx, "Open", func(tx *sqldb.Tx) error {
 			_, err := check(ctx, tx)

@@ -85,7 +85,8 @@ func (f TraitFilter) where() string {
 
 type traitRow struct {
 	Trait
-	id int64
+	id      int64
+	created sql.NullTime
 }
 
 // findTraits reads the traits t of a condition, oldest first.
@@ -94,7 +95,7 @@ func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (l
 		var t traitRow
 		var at stamps
 		err := rows.Scan(&t.id, &t.Name, &at.created, &at.updated)
-		t.Modified = at.modified()
+		t.Modified, t.created = at.modified(), at.created
 		list = append(list, t)
 		return err
 	})
@@ -141,24 +142,38 @@ func (s *Store) EnsureTrait(ctx context.Context, name resource.Trait) (trait Tra
 	if trait, err = s.Trait(ctx, name); !fault.Is(err, fault.NotFound) {
 		return trait, false, err // it is there, the usual case, or unreadable
 	}
-	err = s.write(ctx, "EnsureTrait", func(tx *sqldb.Tx) error {
-		created = false
-		row, err := findTrait(ctx, tx, name)
-		if fault.Is(err, fault.NotFound) {
-			row.Trait = Trait{Name: name, Modified: s.now()}
-			_, err = tx.Exec(ctx, "INSERT INTO traits (created_at, name) VALUES (?, ?)", row.Modified, name)
-			created = err == nil
-		}
-		trait = row.Trait
-		return again(err)
+	const insert = "INSERT INTO traits (created_at, name) VALUES (?, ?)"
+	row, err := untilKnown(ctx, func() (row traitRow, err error) {
+		err = s.write(ctx, "EnsureTrait", func(tx *sqldb.Tx) error {
+			created = false
+			row, err = findTrait(ctx, tx, name)
+			if fault.Is(err, fault.NotFound) {
+				row.Trait = Trait{Name: name, Modified: s.now()}
+				row.id, err = tx.Insert(ctx, insert, row.Modified, name)
+				created = err == nil
+			}
+			return again(err)
+		})
+		return row, err
+	}, func(ctx context.Context, row traitRow) (verdict, error) {
+		return s.findNew(ctx, newRow{"traits", "name", name, insert, []any{row.Modified, name}, row.id, row.Modified})
 	})
-	return trait, created, err
+	return row.Trait, created, err
 }
 
 // DeleteTrait removes a custom trait. NotFound; Invalid: a standard one; Conflict: a provider has it.
 func (s *Store) DeleteTrait(ctx context.Context, name resource.Trait) error {
-	return s.write(ctx, "DeleteTrait", func(tx *sqldb.Tx) error {
-		trait, err := findTrait(ctx, tx, name)
+	_, err := untilKnown(ctx, func() (traitRow, error) { return s.deleteTrait(ctx, name) },
+		func(ctx context.Context, trait traitRow) (verdict, error) {
+			return s.findDeleted(ctx, "traits", trait.id, trait.created)
+		})
+	return err
+}
+
+// deleteTrait is one transaction of DeleteTrait; it returns the row that it deleted.
+func (s *Store) deleteTrait(ctx context.Context, name resource.Trait) (trait traitRow, err error) {
+	err = s.write(ctx, "DeleteTrait", func(tx *sqldb.Tx) error {
+		trait, err = findTrait(ctx, tx, name)
 		if err != nil {
 			return err
 		}
@@ -175,6 +190,7 @@ func (s *Store) DeleteTrait(ctx context.Context, name resource.Trait) error {
 		_, err = tx.Exec(ctx, "DELETE FROM traits WHERE id = ?", trait.id)
 		return err
 	})
+	return trait, err
 }
 
 // ProviderTraits reads the traits of a provider; NotFound.
@@ -194,59 +210,75 @@ func (s *Store) ProviderTraits(ctx context.Context, id provider.ID) (all Provide
 // ReplaceTraits makes the provider have exactly these; its generation rises when that changes anything.
 // NotFound; Invalid: an unknown trait; Conflict placement.concurrent_update: another generation.
 func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (now ProviderTraits, change Change, err error) {
-	err = s.write(ctx, "ReplaceTraits", func(tx *sqldb.Tx) error {
-		p, err := findProvider(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		if err := p.expect(generation); err != nil {
-			return err
-		}
-		var want []traitRow
-		for part := range chunks(traits) {
-			rows, err := findTraits(ctx, tx, "t.name IN ("+marks(len(part))+")", anys(part)...)
+	m, err := untilKnown(ctx, func() (m made, err error) {
+		err = s.write(ctx, "ReplaceTraits", func(tx *sqldb.Tx) error {
+			p, err := findProvider(ctx, tx, id)
 			if err != nil {
 				return err
 			}
-			want = append(want, rows...)
-		}
-		found := make(map[resource.Trait]bool, len(want))
-		for _, t := range want {
-			found[t.Name] = true
-		}
-		if err := unknown("trait", traits, found); err != nil {
+			if err := p.expect(generation); err != nil {
+				return err
+			}
+			want, err := findNamedTraits(ctx, tx, traits)
+			if err != nil {
+				return err
+			}
+			m, err = s.still().setTraits(ctx, tx, p, want)
+			now = ProviderTraits{Generation: m.change.Generation, Traits: traitsOf(want)}
 			return err
+		})
+		return m, err
+	}, s.findMade)
+	return now, m.change, err
+}
+
+// findNamedTraits reads the traits that a request names in its body. Invalid: an unknown one.
+func findNamedTraits(ctx context.Context, tx *sqldb.Tx, traits []resource.Trait) (list []traitRow, err error) {
+	for part := range chunks(traits) {
+		rows, err := findTraits(ctx, tx, "t.name IN ("+marks(len(part))+")", anys(part)...)
+		if err != nil {
+			return nil, err
 		}
-		change, err = s.setTraits(ctx, tx, p, want)
-		now = ProviderTraits{Generation: change.Generation, Traits: traitsOf(want)}
-		return err
-	})
-	return now, change, err
+		list = append(list, rows...)
+	}
+	found := make(map[resource.Trait]bool, len(list))
+	for _, t := range list {
+		found[t.Name] = true
+	}
+	return list, unknown("trait", traits, found)
 }
 
 // ClearTraits takes all traits away, whatever the generation is; it rises when there were any. NotFound.
-func (s *Store) ClearTraits(ctx context.Context, id provider.ID) (change Change, err error) {
-	err = s.write(ctx, "ClearTraits", func(tx *sqldb.Tx) error {
-		p, err := findProvider(ctx, tx, id)
-		if err != nil {
+func (s *Store) ClearTraits(ctx context.Context, id provider.ID) (Change, error) {
+	m, err := untilKnown(ctx, func() (m made, err error) {
+		err = s.write(ctx, "ClearTraits", func(tx *sqldb.Tx) error {
+			p, err := findProvider(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			m, err = s.still().setTraits(ctx, tx, p, nil)
+			if m.look != nil {
+				m.look = traitLook(p.id, nil, nil, m.at, true)
+			}
 			return err
-		}
-		change, err = s.setTraits(ctx, tx, p, nil)
-		return err
-	})
-	return change, err
+		})
+		return m, err
+	}, s.findMade)
+	return m.change, err
 }
 
-func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want []traitRow) (Change, error) {
+// setTraits makes a provider have exactly these traits, and raises its generation when that changes anything.
+func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want []traitRow) (m made, err error) {
 	have, err := findTraitsOf(ctx, tx, p)
 	if err != nil {
-		return Change{}, err
+		return m, err
 	}
 	wanted, had := map[int64]bool{}, map[int64]bool{}
-	var less []int64
+	var all, less, added []int64
 	var more [][]any
 	for _, t := range want {
 		wanted[t.id] = true
+		all = append(all, t.id)
 	}
 	for _, t := range have {
 		had[t.id] = true
@@ -256,20 +288,39 @@ func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want
 	}
 	for _, t := range want {
 		if !had[t.id] {
-			more = append(more, []any{s.now(), t.id, p.id})
+			more, added = append(more, []any{s.now(), t.id, p.id}), append(added, t.id)
 		}
 	}
 	if len(less) == 0 && len(more) == 0 {
-		return Change{Roots: roots(p), Generation: p.Generation}, nil
+		return made{change: Change{Roots: roots(p), Generation: p.Generation}}, nil
 	}
 	for part := range chunks(less) {
 		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_traits WHERE resource_provider_id = ? AND trait_id IN ("+marks(len(part))+")",
 			append([]any{p.id}, anys(part)...)...); err != nil {
-			return Change{}, err
+			return m, err
 		}
 	}
 	if err := insert(ctx, tx, "resource_provider_traits", "created_at, trait_id, resource_provider_id", more); err != nil {
-		return Change{}, again(err)
+		return m, again(err)
 	}
-	return s.raised(ctx, tx, p)
+	m.raisedProvider, m.at, m.look = p.raisedBy(1), s.now(), traitLook(p.id, all, added, s.now(), false)
+	m.change, err = s.raised(ctx, tx, p)
+	return m, err
+}
+
+// traitLook compares a provider's traits with what a write at a moment made of them.
+func traitLook(row int64, want, inserted []int64, at time.Time, anybody bool) look {
+	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
+		now := map[int64]sql.NullTime{}
+		const query = "SELECT trait_id, created_at FROM resource_provider_traits WHERE resource_provider_id = ?"
+		err = each(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
+			var trait int64
+			var created sql.NullTime
+			err := rows.Scan(&trait, &created)
+			now[trait] = created
+			return err
+		})
+		same, ours = wroteRows(tx, now, want, inserted, at, anybody)
+		return same, ours, err
+	}
 }

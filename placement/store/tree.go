@@ -20,22 +20,30 @@ type Update struct {
 // CreateProvider adds a provider of generation 0; an empty parent makes a root.
 // Conflict placement.duplicate_name: the ID or the name is taken. Invalid: the parent does not exist or is the provider itself.
 func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (made Provider, change Change, err error) {
-	err = s.write(ctx, "CreateProvider", func(tx *sqldb.Tx) error {
-		made, err = s.insertProvider(ctx, tx, id, name, parent)
-		change = Change{Roots: []provider.ID{made.Root}}
-		return err
+	row, err := untilKnown(ctx, func() (row providerRow, err error) {
+		err = s.write(ctx, "CreateProvider", func(tx *sqldb.Tx) error {
+			row, err = s.insertProvider(ctx, tx, id, name, parent)
+			return err
+		})
+		return row, err
+	}, func(ctx context.Context, row providerRow) (verdict, error) {
+		return s.findNew(ctx, newRow{"resource_providers", "uuid", id,
+			"INSERT INTO resource_providers (created_at, uuid, name) VALUES (?, ?, ?)",
+			[]any{row.Modified, id, name}, row.id, row.Modified})
 	})
 	if fault.CodeOf(err) == codeDuplicate {
 		if _, missing := s.Provider(ctx, id); missing == nil {
 			err = fault.New(fault.Conflict, "placement.store.CreateProvider", "a resource provider with the ID %s exists already", id).WithCode(codeDuplicate)
 		}
 	}
-	return made, change, err
+	return row.Provider, Change{Roots: []provider.ID{row.Root}}, err
 }
 
 // insertProvider adds the row of a provider, and tells what it says.
-func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID, name string, parent provider.ID) (made Provider, err error) {
-	made = Provider{Provider: provider.Provider{ID: id, Name: name, Parent: parent, Root: id}, Modified: s.now()}
+func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID, name string,
+	parent provider.ID) (made providerRow, err error) {
+	made.Provider = Provider{Provider: provider.Provider{ID: id, Name: name, Parent: parent, Root: id},
+		Modified: s.now()}
 	var parentRow, rootRow sql.NullInt64
 	if parent != "" {
 		if parent == id {
@@ -51,13 +59,15 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 		parentRow, rootRow = sql.NullInt64{Int64: p.id, Valid: true}, sql.NullInt64{Int64: p.root, Valid: true}
 		made.Parent, made.Root = p.ID, p.Root
 	}
-	number, err := tx.Insert(ctx, "INSERT INTO resource_providers (created_at, uuid, name, generation, root_provider_id, parent_provider_id) "+
-		"VALUES (?, ?, ?, 0, ?, ?)", made.Modified, id, name, rootRow, parentRow)
+	made.id, err = tx.Insert(ctx,
+		"INSERT INTO resource_providers (created_at, uuid, name, generation, root_provider_id, parent_provider_id) "+
+			"VALUES (?, ?, ?, 0, ?, ?)", made.Modified, id, name, rootRow, parentRow)
 	if sqldb.IsDuplicate(err) {
 		return made, duplicate(name)
 	}
 	if err == nil && parent == "" {
-		_, err = tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id, updated_at = ? WHERE id = ?", made.Modified, number)
+		_, err = tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id, updated_at = ? WHERE id = ?",
+			made.Modified, made.id)
 	}
 	return made, err
 }
@@ -79,6 +89,18 @@ func findParent(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow,
 // UpdateProvider renames and moves a provider with all that lies under it; its generation stays.
 // NotFound; Conflict placement.duplicate_name; Invalid: the parent does not exist, would make a loop, or Free is needed.
 func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (now Provider, change Change, err error) {
+	done, err := untilKnown(ctx, func() (updated, error) { return s.updateProvider(ctx, id, to) },
+		func(ctx context.Context, done updated) (verdict, error) { return s.findUpdated(ctx, id, to, done) })
+	return done.after.Provider, done.change, err
+}
+
+// updated is what one transaction of UpdateProvider did.
+type updated struct {
+	before, after providerRow
+	change        Change
+}
+
+func (s *Store) updateProvider(ctx context.Context, id provider.ID, to Update) (done updated, err error) {
 	err = s.write(ctx, "UpdateProvider", func(tx *sqldb.Tx) error {
 		if to.Move {
 			if err := holdTrees(ctx, tx, id, to.Parent); err != nil {
@@ -98,10 +120,30 @@ func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (
 			return err
 		}
 		after, err := wholeProvider(ctx, tx, id)
-		now, change = after.Provider, Change{Roots: roots(before, after), Generation: after.Generation}
+		done = updated{before, after, Change{Roots: roots(before, after), Generation: after.Generation}}
 		return err
 	})
-	return now, change, err
+	return done, err
+}
+
+// findUpdated finds out about a transaction of UpdateProvider, by the name and the parent that the provider has now.
+// Which client gave it these does not matter.
+func (s *Store) findUpdated(ctx context.Context, id provider.ID, to Update, done updated) (verdict, error) {
+	return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (verdict, error) {
+		now, err := wholeProvider(ctx, tx, id)
+		as := func(p providerRow) bool {
+			return now.id == p.id && now.Name == p.Name && (!to.Move || now.Parent == p.Parent)
+		}
+		switch {
+		case fault.Is(err, fault.NotFound):
+			return unsure, nil
+		case err != nil || as(done.after):
+			return kept, err
+		case as(done.before):
+			return asBefore, nil
+		}
+		return unsure, nil
+	})
 }
 
 // holdTrees makes moves take turns where writers run side by side: two of them together could make a loop. It also waits for
@@ -193,19 +235,39 @@ func subtree(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[int64]bool, 
 
 // DeleteProvider removes a provider with its inventories, traits and aggregate memberships. NotFound; Conflict
 // placement.resource_provider.inuse (allocations) or placement.resource_provider.cannot_delete_parent (children).
-func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (change Change, err error) {
-	err = s.write(ctx, "DeleteProvider", func(tx *sqldb.Tx) error {
-		if err := hold(ctx, tx, id); err != nil {
-			return err
-		}
-		p, err := findProvider(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		change = Change{Roots: roots(p)}
-		return deleteProvider(ctx, tx, p)
+func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (Change, error) {
+	p, err := untilKnown(ctx, func() (p providerRow, err error) {
+		err = s.write(ctx, "DeleteProvider", func(tx *sqldb.Tx) error {
+			if err := hold(ctx, tx, id); err != nil {
+				return err
+			}
+			if p, err = findProvider(ctx, tx, id); err != nil {
+				return err
+			}
+			return deleteProvider(ctx, tx, p)
+		})
+		return p, err
+	}, func(ctx context.Context, p providerRow) (verdict, error) {
+		return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (verdict, error) {
+			now, err := findProvider(ctx, tx, id)
+			if err == nil && now.id == p.id {
+				return undone, nil
+			}
+			return kept, notMissing(err) // who deleted it does not matter
+		})
 	})
-	return change, err
+	if err != nil {
+		return Change{}, err
+	}
+	return Change{Roots: roots(p)}, nil
+}
+
+// notMissing is err, or nil when err says that there is none.
+func notMissing(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
 }
 
 func deleteProvider(ctx context.Context, tx *sqldb.Tx, p providerRow) error {

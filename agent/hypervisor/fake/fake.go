@@ -47,6 +47,25 @@ func New(dir string, capacity hypervisor.Capacity) (*Hypervisor, error) {
 	return &Hypervisor{dir: dir, capacity: capacity}, nil
 }
 
+// Start removes the files that a process that was killed had not finished.
+func (h *Hypervisor) Start(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	entries, err := os.ReadDir(h.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was ever built
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".json"+unfinished) {
+			err = errors.Join(err, os.Remove(filepath.Join(h.dir, entry.Name())))
+		}
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "fake.Start", "cannot remove unfinished files of guests: %w", err)
+	}
+	return nil
+}
+
 // Capacity is what New was told.
 func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	if err := h.ask(ctx, "capacity", ""); err != nil {
@@ -178,8 +197,10 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := os.Remove(h.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.Unavailable, op, "%w", err)
+	for _, name := range []string{h.path(id) + unfinished, h.path(id)} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fault.New(fault.Unavailable, op, "%w", err)
+		}
 	}
 	return nil
 }
@@ -274,6 +295,9 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 	return guests, nil
 }
 
+// unfinished is the suffix of a file that is being written.
+const unfinished = ".new"
+
 // write puts the file there whole or not at all.
 func (h *Hypervisor) write(g hypervisor.Guest) error {
 	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
@@ -288,7 +312,7 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, "fake.Build", err)
 	}
-	fresh := h.path(g.ID) + ".new"
+	fresh := h.path(g.ID) + unfinished
 	err = os.MkdirAll(h.dir, 0o700)
 	if err == nil {
 		err = os.WriteFile(fresh, data, 0o600)
@@ -297,6 +321,7 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 		err = os.Rename(fresh, h.path(g.ID))
 	}
 	if err != nil {
+		_ = os.Remove(fresh) // what was written of it is of no use, and may fill the disk
 		return fault.New(fault.Unavailable, "fake.Build", "%w", err)
 	}
 	return nil

@@ -1,0 +1,127 @@
+package survey
+
+import (
+	"fmt"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/pci"
+)
+
+// stray is a claim whose device is not on the host as it was claimed.
+type stray struct {
+	claim     device.Claim
+	now       *pci.Device // what is at its address now; nil: nothing, or it is unreadable
+	relatives []string    // addresses of offered devices that are withheld beside it
+}
+
+// strays lists the claims whose devices have changed their ids or type, or are gone.
+func (f Facts) strays() []stray {
+	var list []stray
+	if len(f.Held) == 0 {
+		return nil
+	}
+	there := f.byAddress()
+	for _, c := range f.Held {
+		now, exists := there[c.Device.Address]
+		switch {
+		case c.Device.Type == "": // only its address is known
+		case !exists:
+			list = append(list, stray{claim: c})
+		case c.Changed(*now):
+			list = append(list, stray{claim: c, now: now})
+		}
+	}
+	return list
+}
+
+// byAddress finds the devices of the host.
+func (f Facts) byAddress() map[pci.Address]*pci.Device {
+	there := make(map[pci.Address]*pci.Device, len(f.Devices))
+	for i := range f.Devices {
+		there[f.Devices[i].Address] = &f.Devices[i]
+	}
+	return there
+}
+
+// withhold takes out of the offered devices those that are part of what a guest holds under another identity, as after
+// a change of cards or firmware: what is at the claim's address now, its PF, and its VFs, as they were and as they are.
+// This refuses no start: the hardware is what it is. The claim stays in the tree as it was made, and what is there now
+// is offered when its holder lets go. The notes name each such device, what it was and is, the holder, and what to do.
+func (f Facts) withhold(found []match) (offered []match, notes []Note) {
+	strays := f.strays()
+	if len(strays) == 0 {
+		return found, nil
+	}
+	reason := map[pci.Address]int{} // by the address of a withheld device
+	there := f.byAddress()
+	for i, s := range strays {
+		own := s.claim.Device
+		if s.now != nil {
+			reason[own.Address] = i
+			if s.now.Parent != nil {
+				reason[*s.now.Parent] = i
+			}
+		}
+		if own.Parent != nil && there[*own.Parent] != nil && there[*own.Parent].Parent == nil {
+			reason[*own.Parent] = i
+		}
+		for _, d := range f.Devices {
+			if d.Parent != nil && *d.Parent == own.Address {
+				reason[d.Address] = i
+			}
+		}
+	}
+	for _, m := range found {
+		at := m.offer.Device.Address
+		i, withheld := reason[at]
+		if !withheld {
+			offered = append(offered, m)
+		} else if s := &strays[i]; at != s.claim.Device.Address {
+			s.relatives = append(s.relatives, at.String())
+		}
+	}
+	for _, s := range strays {
+		if s.now != nil || len(s.relatives) > 0 {
+			notes = append(notes, f.note(s))
+		}
+	}
+	return offered, notes
+}
+
+// note is the note on a device that has changed, or that is gone and keeps others from being offered.
+func (f Facts) note(s stray) Note {
+	c, keeps := s.claim, ""
+	if f.Report && c.Provider != "" {
+		keeps = fmt.Sprintf(" (%s keeps %s)", f.nameOf(c), c.Class)
+	}
+	also := ""
+	if len(s.relatives) > 0 {
+		also = fmt.Sprintf(", nor are its relatives %s", few(s.relatives))
+	}
+	if s.now == nil {
+		return Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s as %s, though %s: the server keeps "+
+			"it%s, and no other server is offered its relatives %s; put the device back, or delete or migrate the "+
+			"server", c.Holder, device.Identity(c.Device), f.missing(c), keeps, few(s.relatives))}
+	}
+	was, is := c.Difference(*s.now)
+	return Note{c.Device.Address.String(), fmt.Sprintf("is %s now, but server %s holds it as %s: the server keeps it "+
+		"as it was claimed%s, and no other server is offered it%s; put the old device back, or delete or migrate the "+
+		"server: then it is offered as what it is now", is, c.Holder, was, keeps, also)}
+}
+
+// missing says as a clause why a held device is not offered any more.
+func (f Facts) missing(c device.Claim) string {
+	if f.Unreadable[c.Device.Address] {
+		return "the host cannot read it now"
+	}
+	if f.byAddress()[c.Device.Address] == nil {
+		return "it is no longer on the host"
+	}
+	return "device_spec no longer offers it to aliases"
+}
+
+// changed says whether another device is at the address of a claim.
+func (f Facts) changed(c device.Claim) bool {
+	now := f.byAddress()[c.Device.Address]
+	return now != nil && c.Changed(*now)
+}

@@ -1,0 +1,461 @@
+package sysfs
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/openberth/berth/pci"
+)
+
+// tree is a machine in a real directory, which a test spoils. Nothing is written outside it, whatever links it has.
+type tree struct {
+	t    testing.TB
+	root *os.Root
+	dir  string
+	// deny has errors by the path that the agent asks for. The error of a directory counts for what is below it too;
+	// with "/." it only cannot be listed.
+	deny map[string]error
+
+	complete bool // newTree has made it
+}
+
+// The device directories of a new tree, as the agent asks for them and as they are.
+const (
+	treePF     = deviceDir + "/0000:81:00.0"
+	treeVF     = deviceDir + "/0000:81:00.1"
+	treeNIC    = deviceDir + "/0000:82:00.0" // of virtio
+	realPF     = "devices/pci0000:80/0000:80:01.0/0000:81:00.0"
+	realVF     = "devices/pci0000:80/0000:80:01.0/0000:81:00.1"
+	realNIC    = "devices/pci0000:80/0000:80:02.0/0000:82:00.0"
+	node0      = nodeDir + "/node0"
+	firstVDPA  = vdpaDir + "/vdpa0"
+	manyBytes  = maxKept + 1
+	fakeMarker = "0x8086\n-- " + treePF + "/numa_node --\n7\n"
+)
+
+// maxKept is more than any file of /sys that is read has.
+const maxKept = 200 << 10
+
+// newTree makes a PF with a VF that carries vDPA, a virtio NIC, and one NUMA node of two threads.
+func newTree(t testing.TB) *tree {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	w := &tree{t: t, root: root, dir: dir, deny: map[string]error{}}
+	device := func(at, address, product, driver string) {
+		w.link(deviceDir+"/"+address, "../../../"+at)
+		w.file(at+"/uevent", "DRIVER="+driver+"\nPCI_CLASS=20000\nPCI_ID=8086:"+product+"\nPCI_SLOT_NAME="+address+"\n")
+		w.file(at+"/vendor", "0x8086\n")
+		w.file(at+"/device", "0x"+product+"\n")
+		w.file(at+"/class", "0x020000\n")
+		w.file(at+"/numa_node", "0\n")
+		w.link(at+"/driver", "../../../../bus/pci/drivers/"+driver)
+		w.link(at+"/iommu_group", "../../../../kernel/iommu_groups/1")
+	}
+	device(realPF, "0000:81:00.0", "1528", "ixgbe")
+	device(realVF, "0000:81:00.1", "1515", "ixgbevf")
+	device(realNIC, "0000:82:00.0", "1041", "virtio-pci")
+	w.file(realPF+"/sriov_totalvfs", "4\n")
+	w.file(realPF+"/sriov_numvfs", "1\n")
+	w.file(realPF+"/sriov_vf_device", "1515\n")
+	w.file(realPF+"/vpd", vpd("SN\x04S123"))
+	w.link(realPF+"/virtfn0", "../0000:81:00.1")
+	w.file(realPF+"/net/ens1/address", "52:54:00:12:34:56\n")
+	w.link(realVF+"/physfn", "../0000:81:00.0")
+	w.file(realNIC+"/virtio2/net/eth0/address", "52:54:00:12:34:57\n")
+	w.link(firstVDPA, "../../../"+realVF+"/vdpa0")
+	w.file(node0+"/cpulist", "0-1\n")
+	w.file(node0+"/meminfo", "Node 0 MemTotal:  2097152 kB\nNode 0 MemFree: 1 kB\n")
+	w.file(node0+"/hugepages/hugepages-2048kB/nr_hugepages", "512\n")
+	for _, cpu := range []string{"cpu0", "cpu1"} {
+		w.file(cpuDir+"/"+cpu+"/topology/physical_package_id", "0\n")
+		w.file(cpuDir+"/"+cpu+"/topology/thread_siblings_list", "0-1\n")
+	}
+	w.complete = true
+	return w
+}
+
+// clear makes room for what is to be at a path. It says whether there can be anything.
+func (w *tree) clear(name string) bool {
+	if !w.complete {
+		return w.root.MkdirAll(path.Dir(name), 0o755) == nil
+	}
+	return w.root.RemoveAll(name) == nil && w.root.MkdirAll(path.Dir(name), 0o755) == nil
+}
+
+func (w *tree) file(name, data string) {
+	if w.clear(name) {
+		_ = w.root.WriteFile(name, []byte(data), 0o644)
+	}
+}
+
+func (w *tree) link(name, target string) {
+	if w.clear(name) {
+		_ = w.root.Symlink(target, name)
+	}
+}
+
+func (w *tree) mkdir(name string) {
+	if w.clear(name) {
+		_ = w.root.Mkdir(name, 0o755)
+	}
+}
+
+func (w *tree) remove(name string) { _ = w.root.RemoveAll(name) }
+
+// fsys is the tree as the agent sees it: a directory in which some names cannot be read.
+func (w *tree) fsys() fs.FS { return &denying{os.DirFS(w.dir), w.deny} }
+
+// denying is a file system in which some names, and what is below them, cannot be read.
+type denying struct {
+	fs.FS
+	deny map[string]error
+}
+
+func (d *denying) check(op, name string) error {
+	for at := name; at != "."; at = path.Dir(at) {
+		if err := d.deny[at]; err != nil {
+			info, statErr := fs.Stat(d.FS, at)
+			_, there := fs.Lstat(d.FS, at)
+			if at == name && there == nil || statErr == nil && info.IsDir() {
+				return &fs.PathError{Op: op, Path: name, Err: err}
+			}
+		}
+	}
+	return nil
+}
+
+func (d *denying) Open(name string) (fs.File, error) {
+	if err := d.check("open", name); err != nil {
+		return nil, err
+	}
+	return d.FS.Open(name)
+}
+
+func (d *denying) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := d.check("readdir", name); err != nil {
+		return nil, err
+	}
+	if err := d.deny[name+"/."]; err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+	}
+	return fs.ReadDir(d.FS, name)
+}
+
+func (d *denying) Stat(name string) (fs.FileInfo, error) {
+	if err := d.check("stat", path.Dir(name)); err != nil {
+		return nil, err
+	}
+	return fs.Stat(d.FS, name)
+}
+
+func (d *denying) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(d.FS, name) }
+
+func (d *denying) ReadLink(name string) (string, error) {
+	if err := d.check("readlink", name); err != nil {
+		return "", err
+	}
+	return fs.ReadLink(d.FS, name)
+}
+
+// readAll reads a machine with its serial numbers, of which a capture keeps only that they are there.
+func readAll(t testing.TB, fsys fs.FS) Facts {
+	t.Helper()
+	facts := read(t, fsys)
+	facts.ReadSerials(fsys, func(pci.Device) bool { return true })
+	for i := range facts.Devices {
+		if facts.Devices[i].Serial != "" {
+			facts.Devices[i].Serial = "0"
+		}
+	}
+	return facts
+}
+
+// checkCapture captures a machine, loads the text, and wants the same devices, nodes and warnings from it. Captured
+// again it is the same text.
+func checkCapture(t testing.TB, fsys fs.FS) Facts {
+	t.Helper()
+	want := readAll(t, fsys)
+	text, err := Capture(fsys)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	loaded, err := Load(text)
+	if err != nil {
+		t.Fatalf("Berth does not load its own snapshot: %v\n%s", err, text)
+	}
+	if got := readAll(t, loaded); !reflect.DeepEqual(got, want) {
+		t.Errorf("the snapshot reads as\n%+v\nthe machine as\n%+v\n%s", got, want, text)
+	}
+	again, err := Capture(loaded)
+	if err != nil || !bytes.Equal(again, text) {
+		t.Errorf("captured again: %v\n%s\nwas\n%s", err, again, text)
+	}
+	for _, secret := range []string{"52:54", "S123"} {
+		if bytes.Contains(text, []byte(secret)) {
+			t.Errorf("the snapshot has %q:\n%s", secret, text)
+		}
+	}
+	return want
+}
+
+// Whatever is wrong with a machine, its snapshot loads and reads as the machine itself.
+func TestCaptureOfMalformedTrees(t *testing.T) {
+	up := strings.Repeat("../", 20)
+	for name, spoil := range map[string]damage{
+		"nothing": both(),
+
+		"a driver above the root":       withoutUevent(putLink(realPF+"/driver", up+"bus/pci/drivers/nvme")),
+		"an absolute driver":            withoutUevent(putLink(realPF+"/driver", "/sys/bus/pci/drivers/nvme")),
+		"a driver that ends in dots":    withoutUevent(putLink(realPF+"/driver", up+"..")),
+		"a driver that is the root":     withoutUevent(putLink(realPF+"/driver", "/")),
+		"a driver called driver":        withoutUevent(putLink(realPF+"/driver", "x/driver")),
+		"a driver called physfn":        both(putLink(realVF+"/driver", "x/physfn"), drop(realVF+"/uevent")),
+		"a driver of odd bytes":         withoutUevent(putLink(realPF+"/driver", "x/a -> b --\n-- c\xff%41 ")),
+		"a driver that is a file":       withoutUevent(putFile(realPF+"/driver", "nvme\n")),
+		"a driver that is a directory":  withoutUevent(putDir(realPF + "/driver")),
+		"a driver that is denied":       withoutUevent(deny(treePF+"/driver", fs.ErrPermission)),
+		"an iommu_group above the root": putLink(realPF+"/iommu_group", up+"kernel/iommu_groups/7"),
+		"a physfn above the root":       putLink(realVF+"/physfn", up+"0000:81:00.0"),
+		"a physfn that is a file":       putFile(realVF+"/physfn", "0000:81:00.0"),
+		"a physfn that leads to dots":   putLink(realVF+"/physfn", ".."),
+		"virtfn0 above the root":        putLink(realPF+"/virtfn0", up+"0000:81:00.1"),
+		"virtfnx":                       putLink(realPF+"/virtfn\n", "virtfn0"),
+
+		"no uevent":             drop(realPF + "/uevent"),
+		"uevent is empty":       putFile(realPF+"/uevent", ""),
+		"uevent is a directory": putDir(realPF + "/uevent"),
+		"uevent is huge":        putFile(realPF+"/uevent", strings.Repeat("X=1\n", manyBytes/4)),
+		"uevent says otherwise": putFile(realPF+"/uevent",
+			"PCI_CLASS=10802\nPCI_ID=10DE:20B0\nMAC=52:54:00:00:00:01\n"),
+		"uevent denied":     deny(treePF+"/uevent", syscall.EACCES),
+		"uevent fails":      deny(treePF+"/uevent", syscall.EIO),
+		"uevent is no more": deny(treePF+"/uevent", syscall.ENODEV),
+
+		"no vendor":              both(numbers("vendor", ""), drop(realPF+"/vendor")),
+		"vendor is empty":        numbers("vendor", ""),
+		"vendor is blank":        numbers("vendor", " \n\n"),
+		"vendor has no newline":  numbers("vendor", "0x8086"),
+		"vendor is huge":         numbers("vendor", strings.Repeat("0x8086\n", manyBytes/7)),
+		"vendor is long":         numbers("vendor", strings.Repeat("8", 4096)),
+		"vendor has an entry":    numbers("vendor", fakeMarker),
+		"vendor is an entry":     numbers("vendor", "-- a --\n\\-- b --\n\\\r\n-- c --\r\n"),
+		"vendor has odd bytes":   numbers("vendor", "\x00\xff\xfe\r"),
+		"vendor is a directory":  both(numbers("vendor", ""), putDir(realPF+"/vendor")),
+		"vendor is denied":       both(numbers("vendor", "0x8086"), deny(treePF+"/vendor", syscall.EPERM)),
+		"vendor is a loop":       both(numbers("vendor", ""), putLink(realPF+"/vendor", "vendor")),
+		"vendor leads nowhere":   both(numbers("vendor", ""), putLink(realPF+"/vendor", "nowhere")),
+		"numa_node is denied":    deny(treePF+"/numa_node", syscall.EIO),
+		"no numa_node":           both(drop(realPF+"/numa_node"), drop(realVF+"/numa_node")),
+		"no numa_node of a VF":   drop(realVF + "/numa_node"),
+		"numa_node is empty":     putFile(realNIC+"/numa_node", "\n"),
+		"no sriov_numvfs":        drop(realPF + "/sriov_numvfs"),
+		"empty sriov files":      both(putFile(realPF+"/sriov_numvfs", ""), putFile(realPF+"/sriov_vf_device", "")),
+		"empty sriov_totalvfs":   putFile(realPF+"/sriov_totalvfs", ""),
+		"sriov_totalvfs no more": deny(treePF+"/sriov_totalvfs", fs.ErrNotExist),
+
+		"a device that leads nowhere":     drop(realPF),
+		"a device above the root":         putLink(treePF, up+"devices/0000:81:00.0"),
+		"an absolute device":              func(w *tree) { w.link(treePF, w.dir+"/"+realPF) },
+		"a device that is a loop":         putLink(treePF, "0000:81:00.0"),
+		"devices that lead to each other": both(putLink(treePF, "0000:81:00.1"), putLink(treeVF, "0000:81:00.0")),
+		"two names of one device":         putLink(treePF, "../../../"+realVF),
+		"a device by another's link":      putLink(treePF, "0000:81:00.1"),
+		"a device inside another's net":   putLink(treeVF, "../../../"+realPF+"/net/ens1"),
+		"a device that is a NUMA node":    putLink(treeVF, "../../../"+node0),
+		"a device that is the whole":      putLink(treeVF, "../../.."),
+		"a device that is a directory": both(putDir(treePF), putFile(treePF+"/vendor", "0x8086"),
+			putFile(treePF+"/device", "0x1528")),
+		"a device that is empty":            putDir(treePF),
+		"a device whose directory is empty": putDir(realPF),
+		"a device that is a file":           putFile(treePF, "0x8086\n"),
+		"a device that is denied":           deny(treePF, syscall.EACCES),
+		"a directory that is not listed":    deny(treeNIC+"/.", syscall.EACCES),
+		"names that are no addresses": func(w *tree) {
+			for _, name := range []string{"a b", "x -> y", "0000:82:00.0 --", "-- z", "%41", "\xff\n", "n.SN", "é",
+				"a !! b", "\\"} {
+				w.link(deviceDir+"/"+name, "../../../"+realPF)
+			}
+		},
+		"an address in capitals": putLink(deviceDir+"/0000:8A:00.0", "../../../"+realNIC),
+
+		"net is a file":       putFile(realPF+"/net", ""),
+		"net is empty":        putDir(realPF + "/net"),
+		"net is denied":       deny(treePF+"/net", syscall.EACCES),
+		"net leads elsewhere": putLink(realPF+"/net", "../../../../"+nodeDir),
+		"odd interfaces": func(w *tree) {
+			w.mkdir(realPF + "/net/a b")
+			w.mkdir(realPF + "/net/\xff\n--")
+			w.file(realPF+"/net/%20", "")
+		},
+		"virtio without interfaces": both(putDir(realNIC+"/virtio1"), putFile(realNIC+"/virtio0", "")),
+		"virtio with an odd name":   putDir(realNIC + "/virtio\xff"),
+
+		"vDPA above the root": putLink(firstVDPA, up+"devices/0000:81:00.1/vdpa0"),
+		"vDPA of nothing":     putLink(firstVDPA, ".."),
+		"vDPA that is a file": putFile(firstVDPA, ""),
+		"vDPA called like its VF": both(putLink(vdpaDir+"/0000:81:00.1", "../../../"+realVF+"/vdpa1"),
+			drop(firstVDPA)),
+		"vDPA with odd names":      putLink(vdpaDir+"/a\n\xff", up+"0000:81:00.1/b\n-- c --"),
+		"vDPA that is denied":      deny(vdpaDir, syscall.EACCES),
+		"vDPA that is a directory": both(putDir(vdpaDir), putDir(firstVDPA)),
+
+		"no cpulist":               drop(node0 + "/cpulist"),
+		"cpulist is denied":        deny(node0+"/cpulist", syscall.EACCES),
+		"cpulist is garbage":       putFile(node0+"/cpulist", strings.Repeat("x", 1000)),
+		"no meminfo":               drop(node0 + "/meminfo"),
+		"meminfo is empty":         putFile(node0+"/meminfo", ""),
+		"meminfo without MemTotal": putFile(node0+"/meminfo", "Node 0 MemFree: 1 kB\n"),
+		"meminfo with two MemTotals": func(w *tree) {
+			w.file(node0+"/meminfo", "Node 0 MemTotal: 1024 kB\n-- MemTotal: --\nNode 0 MemTotal: 2048 kB")
+		},
+		"meminfo is a directory":    putDir(node0 + "/meminfo"),
+		"a node that is empty":      putDir(nodeDir + "/node1"),
+		"a node that is a file":     putFile(nodeDir+"/node1", ""),
+		"a node that leads nowhere": putLink(nodeDir+"/node1", "nowhere"),
+		"a node that is a loop":     putLink(nodeDir+"/node1", "node1"),
+		"a node by a link":          putLink(nodeDir+"/node1", "node0"),
+		"one CPU on two nodes": both(putFile(nodeDir+"/node1/cpulist", "1"), putFile(nodeDir+"/node01/cpulist",
+			"1")),
+		"huge pages without a number": putDir(node0 + "/hugepages/hugepages-1048576kB"),
+		"huge pages denied":           deny(node0+"/hugepages/hugepages-2048kB/nr_hugepages", syscall.EACCES),
+		"huge pages are not listed":   deny(node0+"/hugepages", syscall.EACCES),
+		"siblings are garbage":        putFile(cpuDir+"/cpu0/topology/thread_siblings_list", "\\-- x --\n-- y --\n"),
+		"a socket is denied":          deny(cpuDir+"/cpu1/topology/physical_package_id", syscall.EACCES),
+
+		"vpd is garbage":     putFile(realPF+"/vpd", "serial S123"),
+		"vpd is a directory": putDir(realPF + "/vpd"),
+		"vpd is denied":      deny(treePF+"/vpd", syscall.EACCES),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTree(t)
+			spoil(w)
+			checkCapture(t, w.fsys())
+		})
+	}
+}
+
+// damage is what a test does to a tree.
+type damage = func(w *tree)
+
+func putFile(name, data string) damage   { return func(w *tree) { w.file(name, data) } }
+func putLink(name, target string) damage { return func(w *tree) { w.link(name, target) } }
+func putDir(name string) damage          { return func(w *tree) { w.mkdir(name) } }
+func drop(name string) damage            { return func(w *tree) { w.remove(name) } }
+func deny(name string, err error) damage { return func(w *tree) { w.deny[name] = err } }
+func withoutUevent(also damage) damage   { return both(drop(realPF+"/uevent"), also) }
+func numbers(name, data string) damage   { return withoutUevent(putFile(realPF+"/"+name, data)) }
+
+// both does several things.
+func both(list ...damage) damage {
+	return func(w *tree) {
+		for _, one := range list {
+			one(w)
+		}
+	}
+}
+
+// What a machine hides as a whole is not captured: nothing could be read from it.
+func TestCaptureRefuses(t *testing.T) {
+	for _, dir := range []string{deviceDir, nodeDir} {
+		w := newTree(t)
+		w.deny[dir] = syscall.EACCES
+		if text, err := Capture(w.fsys()); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("%s: %v\n%s", dir, err, text)
+		}
+	}
+}
+
+// FuzzCapture makes a machine at random: each three bytes put a file, a link, a directory, nothing or an error in a
+// place of a machine. Whatever comes of it, the snapshot loads, and reads as the machine.
+func FuzzCapture(f *testing.F) {
+	f.Add([]byte{})
+	for place := 0; place < len(places); place += 4 {
+		f.Add([]byte{byte(place), byte(place % kindsOfSpoil), byte(place), byte(place + 1), byte(place/kindsOfSpoil +
+			1), byte(place)})
+	}
+	f.Fuzz(func(t *testing.T, spoil []byte) {
+		w := newTree(t)
+		for step := range slices.Chunk(spoil[:min(len(spoil), 60)], 3) {
+			if len(step) == 3 {
+				w.spoil(places[int(step[0])%len(places)], int(step[1]), int(step[2]))
+			}
+		}
+		if _, err := Read(w.fsys()); err != nil {
+			if text, err := Capture(w.fsys()); err == nil {
+				t.Errorf("a machine that cannot be read was captured:\n%s", text)
+			}
+			return
+		}
+		if text, err := Capture(w.fsys()); err != nil {
+			if facts := read(t, w.fsys()); len(facts.Devices)+len(facts.Problems) > 0 && !strings.Contains(err.Error(),
+				"no PCI device") {
+				t.Errorf("%v\n%s", err, text)
+			}
+			return
+		}
+		checkCapture(t, w.fsys())
+	})
+}
+
+const kindsOfSpoil = 5
+
+// places are where a tree can be spoilt.
+var places = func() []string {
+	list := []string{firstVDPA, vdpaDir, vdpaDir + "/x y", node0, nodeDir + "/node1", node0 + "/cpulist", node0 +
+		"/meminfo", node0 + "/hugepages",
+		node0 + "/hugepages/hugepages-2048kB/nr_hugepages", cpuDir + "/cpu1/topology/physical_package_id", cpuDir +
+			"/cpu0/topology/thread_siblings_list",
+		deviceDir + "/0000:83:00.0", deviceDir + "/slot\xff 7", treePF, treeVF, treeNIC, realNIC + "/virtio1", realNIC +
+			"/virtio2/net", nodeDir}
+	for _, dir := range []string{realPF, realVF, realNIC} {
+		list = append(list, dir)
+		for _, name := range []string{"uevent", "vendor", "device", "class", "numa_node", "sriov_totalvfs",
+			"sriov_numvfs", "sriov_vf_device", "driver",
+			"iommu_group", "physfn", "net", "vpd", "virtfn0", "subsystem_vendor", "net/a -> b", "virtio0"} {
+			list = append(list, dir+"/"+name)
+		}
+	}
+	return list
+}()
+
+// spoil does one thing to one place, without regard to what is there.
+func (w *tree) spoil(place string, kind, which int) {
+	texts := []string{"", "\n", "0", "1\n", "-1\n", "0x8086\n", "0x1515", "0x020000\n", "7", "1515\n", "0-1\n", "x",
+		"\x00\xff", fakeMarker, "-- a --\n", "\\",
+		"PCI_CLASS=20000\nPCI_ID=8086:1515\n", "PCI_ID=1:2\nPCI_CLASS=x\nDRIVER=a -> b\n", "Node 0 MemTotal: 1024 kB\n",
+		strings.Repeat("0", manyBytes),
+		vpd("SN\x02ab"), "2048,1", "1-x"}
+	targets := []string{"..", ".", w.dir, "nowhere", "driver", "../0000:81:00.0", "../../../" + realPF, "../../../" +
+		realVF, "../../../" + realNIC + "/",
+		strings.Repeat("../", 30) + "0000:81:00.1", "/nowhere/0000:81:00.1/x", "a -> b", "\xff\n-- c --",
+		"0000:81:00.0", "0000:82:00.0", "virtio-pci", "12",
+		"../../../devices", "node0", w.dir + "/" + realPF, "%41", "virtfn0"}
+	errs := []error{syscall.EACCES, syscall.EPERM, syscall.EIO, syscall.ENODEV, fs.ErrNotExist,
+		errors.New("odd\nerror ")}
+	switch kind % kindsOfSpoil {
+	case 0:
+		w.file(place, texts[which%len(texts)])
+	case 1:
+		w.link(place, targets[which%len(targets)])
+	case 2:
+		w.mkdir(place)
+	case 3:
+		w.remove(place)
+	case 4:
+		place = strings.NewReplacer(realPF, treePF, realVF, treeVF, realNIC, treeNIC).Replace(place)
+		w.deny[place] = errs[which%len(errs)]
+	}
+}

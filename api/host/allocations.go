@@ -1,0 +1,48 @@
+package host
+
+import (
+	"context"
+	"net/http"
+)
+
+// Allocations is how Placement differs from compute's records of a host. Lists are never null.
+type Allocations struct {
+	Host       string    `json:"host"`
+	Missing    []Missing `json:"missing"`    // what Placement lacks of servers that are placed on the host
+	Foreign    []Foreign `json:"foreign"`    // consumers that have something of the host and are not placed there
+	Conditions []string  `json:"conditions"` // the conditions of the host that follow from both
+}
+
+// Missing is a consumer that has less in Placement than compute has claimed for it.
+type Missing struct {
+	Server   string                    `json:"server"` // UUID
+	Name     string                    `json:"name"`
+	Consumer string                    `json:"consumer"`          // the server's UUID, or that of its migration
+	Lacks    map[string]map[string]int `json:"lacks"`             // by provider and resource class
+	Outcome  string                    `json:"outcome,omitempty"` // with Heal: what was done, or why nothing was done
+	Healed   bool                      `json:"healed,omitempty"`  // with Heal: it was written
+}
+
+// Foreign is a consumer that has something of a host in Placement and is not placed there.
+type Foreign struct {
+	Consumer string                    `json:"consumer"`
+	Holds    map[string]map[string]int `json:"holds"` // by provider and resource class
+	Why      string                    `json:"why"`   // what compute's records say of it
+}
+
+// Heal is a request to add to Placement what it lacks of the servers on a host.
+type Heal struct {
+	Oversubscribe bool `json:"oversubscribe"` // also if the host then has given more than its capacity
+}
+
+// Allocations compares compute's records of a host with Placement now. NotFound: no agent has reported for the host.
+func (c Client) Allocations(ctx context.Context, host string) (out Allocations, err error) {
+	_, err = c.REST.Do(ctx, http.MethodGet, path(host, "allocations"), nil, &out)
+	return out, err
+}
+
+// Heal adds to Placement what it lacks of the servers on a host, and returns the outcome for each consumer.
+func (c Client) Heal(ctx context.Context, host string, h Heal) (out Allocations, err error) {
+	_, err = c.REST.Do(ctx, http.MethodPost, path(host, "allocations"), h, &out)
+	return out, err
+}

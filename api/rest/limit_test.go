@@ -1,0 +1,56 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// A request's context ends after the limit, and says why. What is unlimited ends with the client alone; a limit of 0
+// is none.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for limit, want := range map[time.Duration]error{30 * time.Second: context.DeadlineExceeded, 0: nil} {
+			client, leave := context.WithCancel(t.Context())
+			ran := false
+			h := Limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				ran = true
+				time.Sleep(29 * time.Second)
+				if err := r.Context().Err(); err != nil {
+					t.Errorf("after 29 s: %v", err)
+				}
+				time.Sleep(2 * time.Second)
+				if err := r.Context().Err(); err != want {
+					t.Errorf("after 31 s: %v", err)
+				}
+				cause := context.Cause(r.Context())
+				if want != nil && (!fault.Is(cause, fault.Unavailable) || !errors.Is(cause, want) ||
+					!strings.Contains(fault.TextOf(cause), "not finished within 30s")) {
+					t.Errorf("the cause: %v", cause)
+				}
+				unlimited := Unlimited(r.Context())
+				if err := unlimited.Err(); err != nil {
+					t.Errorf("unlimited, after 31 s: %v", err)
+				}
+				leave()
+				if err := unlimited.Err(); err != context.Canceled {
+					t.Errorf("unlimited, without a client: %v", err)
+				}
+			}), limit)
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(client, "GET", "/", nil))
+			if !ran {
+				t.Error("it did not run")
+			}
+		}
+		if ctx := t.Context(); Unlimited(ctx) != ctx {
+			t.Error("a context without a limit is not its own")
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/resource"
+	"github.com/openberth/berth/sqldb"
+)
+
+// front is a reverse proxy before Placement. It records every request and can delay the answer to one of them.
+type front struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	requests []string      // method and path, in order
+	prefix   string        // the answer to the next request with this prefix is delayed; empty: none
+	kept     chan struct{} // closed when an answer is delayed
+	left     chan struct{} // closed when the client of that request has cancelled it
+	release  chan struct{} // closed when its answer may be sent
+}
+
+// newFront starts a front of the Placement at target.
+func newFront(t *testing.T, target string) *front {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &front{kept: make(chan struct{}), left: make(chan struct{}), release: make(chan struct{})}
+	forward := httputil.NewSingleHostReverseProxy(to)
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.keeps(r) {
+			recorder := httptest.NewRecorder()
+			forward.ServeHTTP(recorder, r.Clone(t.Context()))
+			close(f.kept)
+			select {
+			case <-f.release:
+			case <-r.Context().Done():
+				close(f.left)
+				return
+			}
+			for name, values := range recorder.Header() {
+				w.Header()[name] = values
+			}
+			w.WriteHeader(recorder.Code)
+			io.Copy(w, recorder.Body)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(f.Close)
+	return f
+}
+
+// keep makes the front delay the answer to the next request with this prefix.
+func (f *front) keep(prefix string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.prefix = prefix
+}
+
+// keeps records a request and returns whether its answer is delayed.
+func (f *front) keeps(r *http.Request) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	line := r.Method + " " + r.URL.Path
+	f.requests = append(f.requests, line)
+	if f.prefix == "" || !strings.HasPrefix(line, f.prefix) {
+		return false
+	}
+	f.prefix = ""
+	return true
+}
+
+// seen returns the requests so far.
+func (f *front) seen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.requests)
+}
+
+// contest is a claim that one compute has begun while another one takes over its database.
+type contest struct {
+	*testing.T
+	fleet *fleet
+	front *front  // between the first compute and Placement
+	first *daemon // waits for the answer to its first request of the claim
+	args  []string
+	made  string // id of the server
+}
+
+// newContest starts a cloud whose compute is in the middle of a claim. database is the URL of its database, direct the
+// URL of the same database for other processes.
+func newContest(t *testing.T, database, direct string) *contest {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}
+	f.placement = start(t, []string{"placement"}, "placement", "--config-file", f.file("placement", ""),
+		"--data-dir", f.path("placement"), "--listen", "127.0.0.1:0")
+	c := &contest{T: t, fleet: f, front: newFront(t, f.placement.urls["placement"])}
+	run := func(name, database, placement string) []string {
+		conf := f.file(name, "[database]\nconnection = "+database+"\n")
+		return []string{"compute", "--config-file", conf, "--data-dir", f.path(name), "--listen", "127.0.0.1:0",
+			"--placement-url", placement}
+	}
+	c.args = run("second", direct, f.placement.urls["placement"])
+	c.first = start(t, []string{"compute"}, run("first", database, c.front.URL)...)
+	f.compute = c.first
+	f.startAgent("cmp1", f.host("cmp1", bus81(t), ""))
+	flavor, err := c.first.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.front.keep("GET /allocations/")
+	made, err := c.first.compute().CreateServer(t.Context(), compute.CreateServer{Name: "s", Flavor: flavor.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.made = made.ID
+	c.wait("the claim begins", c.front.kept)
+	return c
+}
+
+func (c *contest) wait(what string, done <-chan struct{}) {
+	c.Helper()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		c.Fatalf("waited for: %s\n%s", what, c.first.log)
+	}
+}
+
+// takeOver starts another compute on the database. It repeats the claim, and then the server is deleted.
+func (c *contest) takeOver() {
+	c.Helper()
+	second := start(c.T, []string{"compute"}, c.args...)
+	eventually(c.T, "the second compute has claimed", func() (bool, error) { return c.allocated(), nil })
+	if err := second.compute().DeleteServer(c.Context(), c.made); err != nil {
+		c.Fatal(err)
+	}
+	eventually(c.T, "the claim is released", func() (bool, error) { return !c.allocated(), nil })
+}
+
+func (c *contest) allocated() bool {
+	c.Helper()
+	held, err := c.fleet.placement.placement().Allocation(c.Context(), resource.ConsumerID(c.made))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return len(held.Allocation) > 0
+}
+
+// over checks that the first compute ends because another one has its database, and that it has sent nothing to
+// Placement since before.
+func (c *contest) over(before []string) {
+	c.Helper()
+	select {
+	case err := <-c.first.done:
+		c.first.done <- err
+		if err == nil || !strings.Contains(c.first.log.String(), "in other hands") {
+			c.Errorf("it ended without a reason (%v):\n%s", err, c.first.log)
+		}
+	case <-time.After(time.Minute):
+		c.Errorf("it does not end although another process has its database\n%s", c.first.log)
+	}
+	if more := c.front.seen()[len(before):]; len(more) > 0 {
+		c.Errorf("a compute whose lease had ended sent %q to Placement", more)
+	}
+	if c.allocated() {
+		c.Error("a server that is deleted has an allocation")
+	}
+}
+
+// A compute that is stopped in the middle of a claim for longer than its lease sends nothing to Placement afterwards.
+func TestStoppedComputeClaimsNothing(t *testing.T) {
+	t.Parallel()
+	url := "sqlite:///" + filepath.Join(t.TempDir(), "compute.db")
+	c := newContest(t, url, url)
+	stopBetweenWrites(t, c.first, url)
+	c.takeOver()
+	before := c.front.seen()
+	unlock := lock(t, url) // so that the process does not read at once who has the database
+	close(c.front.release)
+	time.Sleep(100 * time.Millisecond) // so that the answer has arrived when the process continues
+	if err := c.first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // long enough for the request that must not be sent
+	unlock()
+	c.over(before)
+}
+
+// lock keeps an SQLite database locked for writing until unlock.
+func lock(t *testing.T, url string) (unlock func()) {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked, release := make(chan struct{}), make(chan struct{})
+	var holding sync.WaitGroup
+	holding.Go(func() {
+		if err := db.Write(t.Context(), func(*sqldb.Tx) error { close(locked); <-release; return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-locked
+	unlock = sync.OnceFunc(func() {
+		close(release)
+		holding.Wait()
+		db.Close()
+	})
+	t.Cleanup(unlock)
+	return unlock
+}
+
+// If the connections of a compute to its database drop every byte and are not closed, its lease ends before another
+// process can take it: the running call to Placement is cancelled, and no further one begins.
+func TestComputeCutOffFromItsDatabaseClaimsNothing(t *testing.T) {
+	servers := map[string]func(testing.TB, ...string) *databases.Server{
+		"MariaDB": databases.MariaDB, "PostgreSQL": databases.PostgreSQL}
+	for name, server := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := server(t)
+			url, proxy := db.Database(t), databases.NewProxy(t, db.Addr)
+			c := newContest(t, proxy.URL(url), url)
+			swallow(t, proxy, url)
+			c.wait("the call to Placement ends with the lease", c.front.left)
+			before := c.front.seen()
+			c.takeOver()
+			close(c.front.release)
+			proxy.Mend()
+			proxy.Drop()
+			c.over(before)
+		})
+	}
+}
+
+// swallow makes a proxy drop everything that clients send from now on, at a moment at which no transaction has locked
+// the rows of compute's lease.
+func swallow(t *testing.T, proxy *databases.Proxy, url string) {
+	t.Helper()
+	free := leaseFree(t, url)
+	eventually(t, "the connections were cut between two writes", func() (bool, error) {
+		proxy.Break(slices.Repeat([]databases.Cut{{Stall: true}}, 100_000)...)
+		err := free()
+		if err != nil {
+			proxy.Mend()
+			proxy.Drop() // open transactions are rolled back
+		}
+		return err == nil, err
+	})
+}

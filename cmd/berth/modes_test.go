@@ -1,0 +1,77 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/openberth/berth/api/compute"
+)
+
+// Only its owner can use what Berth keeps, whatever the umask is. What an earlier release has made with other modes is
+// narrowed with a line in the log.
+func TestDataIsPrivate(t *testing.T) {
+	mask := syscall.Umask(0)
+	defer syscall.Umask(mask)
+	path, dir := conf(t, machine(t, 1, 1)), filepath.Join(t.TempDir(), "data")
+	d := up(t, path, dir)
+	flavor, err := d.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64})
+	must(t, err)
+	d.untilActive(t, d.server(t, "s", flavor.ID))
+	found := modes(t, dir)
+	for _, name := range []string{"", "placement.db", "placement.db-wal", "placement.db-shm", "compute.db",
+		"compute.db-wal", "compute.lock", "agent",
+		"agent/journal", "agent/lock", "agent/guests"} {
+		if _, ok := found[filepath.Join(dir, name)]; !ok {
+			t.Errorf("%q is not there", name)
+		}
+	}
+	d.kill() // the files beside the databases stay
+
+	for name, mode := range found {
+		must(t, os.Chmod(name, mode|0o055))
+	}
+	d = up(t, path, dir)
+	modes(t, dir)
+	for name := range found {
+		if !strings.Contains(d.log.String(), `msg="rights of other users removed"`) || !strings.Contains(d.log.String(),
+			" path="+name+"\n") {
+			t.Errorf("nothing is logged of %s", name)
+		}
+	}
+	d.stop(t)
+
+	// A directory that holds other files too may be somebody else's: it is left alone.
+	must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
+	must(t, os.Chmod(dir, 0o755))
+	d = up(t, path, dir)
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 || !strings.Contains(d.log.String(),
+		"data directory is open to other users") {
+		t.Errorf("%v %v\n%s", info.Mode(), err, d.log)
+	}
+	d.stop(t)
+}
+
+// modes returns the mode of each path under dir, and wants none that other users could use.
+func modes(t *testing.T, dir string) map[string]fs.FileMode {
+	t.Helper()
+	found := map[string]fs.FileMode{}
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		found[path] = info.Mode().Perm()
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return nil
+	}))
+	return found
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/resource"
+)
+
+// hostAllocations is GET /berth/v1/hosts/{host}/allocations: it compares compute's records of a host with Placement.
+func (s *server) hostAllocations(c *call) error {
+	found, err := s.Conductor.HostAudit(c.r.Context(), c.r.PathValue("host"))
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, s.writeAudit(found))
+}
+
+// healHost is POST /berth/v1/hosts/{host}/allocations: it adds to Placement what it lacks of the servers on a host.
+func (s *server) healHost(c *call) error {
+	var body host.Heal
+	if err := c.read(maxBody, &body); err != nil {
+		return err
+	}
+	ctx := context.WithoutCancel(c.r.Context()) // room that was made must be removed again
+	found, err := s.Conductor.HostHeal(ctx, c.r.PathValue("host"), body.Oversubscribe)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, s.writeAudit(found))
+}
+
+func (s *server) writeAudit(a conduct.Audit) host.Allocations {
+	out := host.Allocations{Host: a.Host, Missing: []host.Missing{}, Foreign: []host.Foreign{}}
+	out.Conditions = append([]string{}, s.Conductor.HostConditions(a.Host)...)
+	for _, m := range a.Missing {
+		out.Missing = append(out.Missing, host.Missing{Server: m.Server, Name: m.Name, Consumer: m.Consumer,
+			Lacks: writeAllocation(m.Lacks), Outcome: m.Outcome, Healed: m.Healed})
+	}
+	for _, f := range a.Foreign {
+		f := host.Foreign{Consumer: f.Consumer, Holds: writeAllocation(f.Holds), Why: f.Why}
+		out.Foreign = append(out.Foreign, f)
+	}
+	return out
+}
+
+func writeAllocation(a resource.Allocation) map[string]map[string]int {
+	out := map[string]map[string]int{}
+	for id, of := range a {
+		out[string(id)] = amounts(of)
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+const (
+	healthPath = "/healthz"
+	healthTime = 2 * time.Second // how long a write may take
+	healthAge  = time.Second     // how long an answer about health is repeated: nobody knows who asks
+)
+
+// health is the last answer about health.
+type health struct {
+	mu     sync.Mutex
+	at     time.Time
+	reason string // a sentence; empty: all is well
+}
+
+// healthz is GET /healthz, for everybody: 200 when the database takes writes; otherwise 503, and reason says why.
+func (s *server) healthz(c *call) error {
+	c.w.Header().Set("Cache-Control", "no-store")
+	body := map[string]string{"status": "ok"}
+	if reason := s.unhealthy(); reason != "" {
+		body["status"], body["reason"] = "unavailable", reason
+		return c.answer(http.StatusServiceUnavailable, body)
+	}
+	return c.answer(http.StatusOK, body)
+}
+
+// unhealthy returns why requests fail now, as a sentence; empty when they do not. Clients that ask at the same time
+// share one check.
+func (s *server) unhealthy() string {
+	h := &s.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := s.Now(); h.at.IsZero() || now.Sub(h.at) >= healthAge {
+		reason, cause := s.checkHealth()
+		if reason != h.reason {
+			s.Log.Warn("health has changed", "before", h.reason, "now", reason, "cause", cause)
+		}
+		h.at, h.reason = s.Now(), reason
+	}
+	return h.reason
+}
+
+// checkHealth returns a sentence for everybody, and the error behind it for the log.
+func (s *server) checkHealth() (reason string, cause error) {
+	if err := s.Store.Available(); err != nil {
+		return "The database's file was deleted, moved or replaced; the service stops.", err
+	}
+	if err := s.Store.CheckWrites(healthTime); err != nil {
+		return "The database takes no writes: " + fault.TextOf(err) + ".", errors.Unwrap(err)
+	}
+	return "", nil
+}

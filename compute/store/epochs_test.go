@@ -1,0 +1,120 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/store"
+)
+
+// Each start of compute counts an epoch, and the database knows at which revision each host was when it ended.
+func epochs(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	var past []store.Epoch
+	begin := func() {
+		t.Helper()
+		must(t, s.BeginEpoch(ctx))
+		p, err := s.Position(ctx, "h")
+		must(t, err)
+		past = append(past, p.Epoch)
+	}
+	ends := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, e := range past {
+			revision, known, err := s.EpochEnd(ctx, "h", e)
+			must(t, err)
+			got = append(got, fmt.Sprint(revision, known))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("epochs ended at %v, want %v", got, want)
+		}
+	}
+	become := func(id, host string) {
+		t.Helper()
+		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { s.State, s.Host = lifecycle.Assigned, host; return s })
+		must(t, err)
+	}
+	begin()
+	must(t, s.Create(ctx, server("a", 0)))
+	must(t, s.Create(ctx, server("b", 0)))
+	become("a", "h")
+	begin()
+	begin() // nothing has changed
+	become("b", "h")
+	begin()
+	ends("1 true", "1 true", "2 true", "2 true")
+	if now, err := s.Position(ctx, "h"); err != nil || now.Revision != 2 || now.Epoch.Number != 4 || now.Epoch != past[3] {
+		t.Errorf("%+v %v", now, err)
+	}
+	if a, err := s.Assignments(ctx, "h"); err != nil || a.Epoch != past[3] {
+		t.Errorf("%+v %v", a.Epoch, err)
+	}
+	for _, e := range []store.Epoch{{Number: 2, ID: "another"}, {Number: 9, ID: past[0].ID}} {
+		if _, known, err := s.EpochEnd(ctx, "h", e); err != nil || known {
+			t.Errorf("%+v is known: %v", e, err)
+		}
+	}
+	ids := map[string]bool{}
+	for _, e := range past {
+		ids[e.ID] = true
+	}
+	if len(ids) != 4 {
+		t.Errorf("epochs share ids: %+v", past)
+	}
+}
+
+// What is on a host that an operator has declared dead is to be destroyed should it return, until its agent reports it
+// gone.
+func removals(t *testing.T, s *store.Store) {
+	ctx := t.Context()
+	expect := func(host, want string) {
+		t.Helper()
+		a, err := s.Assignments(ctx, host)
+		must(t, err)
+		if got := guests(a); got != want {
+			t.Errorf("%s has %q, want %q", host, got, want)
+		}
+	}
+	become := func(id string, next func(s *lifecycle.Server)) {
+		t.Helper()
+		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { next(&s); return s })
+		must(t, err)
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		must(t, s.Create(ctx, on(id, "h")))
+	}
+	become("c", func(s *lifecycle.Server) { s.State = lifecycle.Releasing }) // its agent has reported it gone
+	expect("h", "a b")
+	must(t, s.SetDead(ctx, "h", true, noon))
+	become("a", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Assigned, "g" }) // evacuated
+	become("b", func(s *lifecycle.Server) { s.State = lifecycle.Unassigning })
+	expect("h", "-a -b")
+	become("b", func(s *lifecycle.Server) { s.State = lifecycle.Releasing })
+	expect("h", "-a -b")
+	expect("g", "a")
+	must(t, s.SetDead(ctx, "h", false, noon))
+	expect("h", "-a -b")
+	hosts, err := s.RemovalHosts(ctx, "a")
+	if must(t, err); !slices.Equal(hosts, []string{"h"}) {
+		t.Errorf("%v", hosts)
+	}
+	changed, stop := s.Follow("h")
+	defer stop()
+	must(t, s.RemovalDone(ctx, "h", "a"))
+	must(t, s.RemovalDone(ctx, "h", "a")) // twice
+	must(t, s.RemovalDone(ctx, "h", "never"))
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told")
+	}
+	expect("h", "-b")
+	must(t, s.Forget(ctx, "h"))
+	expect("h", "")
+	if p, err := s.Position(ctx, "h"); err != nil || p.Revision == 0 {
+		t.Errorf("a forgotten host begins at revision %d again (%v)", p.Revision, err)
+	}
+}

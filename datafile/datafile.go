@@ -1,0 +1,80 @@
+// Package datafile checks files that hold durable state: whether a path still leads to the file that was opened, and
+// whether only its owner can use it. It opens no file: closing a file that SQLite has open too would give back
+// SQLite's locks.
+package datafile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/openberth/berth/fault"
+)
+
+// State is what a path leads to, compared with the file that was there before.
+type State string
+
+// The states.
+const (
+	Same     State = "unchanged"
+	Missing  State = "deleted or moved"
+	Replaced State = "replaced by another file"
+)
+
+// File is a file that a process holds open. The zero value is no file and always the Same.
+type File struct {
+	path string
+	was  fs.FileInfo
+}
+
+// At returns the file that path leads to now. Call it while the file is open: only then no other file can get its
+// inode.
+func At(path string) (File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return File{}, fault.New(fault.Unavailable, "datafile.At", "cannot look at the file: %w", err)
+	}
+	return File{path, info}, nil
+}
+
+// Path returns the path of the file; empty for the zero value.
+func (f File) Path() string { return f.path }
+
+// State compares device and inode of the file with what its path leads to now. An error says that this cannot be found
+// out.
+func (f File) State() (State, error) {
+	if f.was == nil {
+		return Same, nil
+	}
+	now, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return Missing, nil
+	case err != nil:
+		return Same, fault.New(fault.Unavailable, "datafile.State", "cannot look at the file: %w", err)
+	case !os.SameFile(f.was, now):
+		return Replaced, nil
+	}
+	return Same, nil
+}
+
+// Narrow takes all rights of group and others from a file or directory; changed reports whether there were any.
+// fault.Forbidden: the rights cannot be changed, because another user owns the file.
+func Narrow(path string) (changed bool, err error) {
+	const op = "datafile.Narrow"
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, fault.New(fault.Unavailable, op, "cannot look at the file: %w", err)
+	}
+	mode := info.Mode().Perm()
+	if mode&0o077 == 0 {
+		return false, nil
+	}
+	if err := os.Chmod(path, mode&^0o077); err != nil {
+		return false, fault.New(fault.Forbidden, op, "other users may use %s (mode %04o), and this process cannot "+
+			"change that: %w; "+
+			"give it to the user that Berth runs as, or run `chmod go= %s` as its owner", path, mode, err, path)
+	}
+	return true, nil
+}

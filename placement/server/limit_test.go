@@ -1,0 +1,55 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/api/rest"
+)
+
+// slow is a client that takes an hour for each part of an answer.
+type slow struct{ *httptest.ResponseRecorder }
+
+func (s slow) Write(data []byte) (int, error) {
+	time.Sleep(time.Hour)
+	return s.ResponseRecorder.Write(data)
+}
+
+// The time limit of a request ends with the beginning of its answer: a large answer is not cut short for a client that
+// takes it slowly.
+func TestALargeAnswerOutlivesTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec, began := httptest.NewRecorder(), time.Now()
+		rest.Limit(fleet(1, 20), 30*time.Second).ServeHTTP(slow{rec}, candidatesOf("1.39", wide))
+		var got api.CandidatesDoc
+		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != 200 || len(got.Requests) != 8000 {
+			t.Errorf("%d, %v, %d candidates", rec.Code, err, len(got.Requests))
+		}
+		if took := time.Since(began); took < 2*time.Hour {
+			t.Errorf("it was sent within %s", took)
+		}
+	})
+}
+
+// A request that waits for its turn is refused when its time is up, and says so; it does not count as one whose client
+// has gone.
+func TestTheLimitWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fleet(1, 1)
+		s.searches = make(turns, 1)
+		s.searches <- struct{}{}
+		rec, began := httptest.NewRecorder(), time.Now()
+		rest.Limit(s, 30*time.Second).ServeHTTP(rec, candidatesOf("1.39", "resources=VCPU:1"))
+		if took := time.Since(began); rec.Code != 503 || !strings.Contains(rec.Body.String(), "not finished within 30s") ||
+			took != 30*time.Second {
+			t.Errorf("%d after %s: %s", rec.Code, took, rec.Body)
+		}
+		wantLines(t, scrape(t, s),
+			`berth_placement_requests_total{method="GET",route="/allocation_candidates",status="503"} 1`)
+	})
+}

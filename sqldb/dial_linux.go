@@ -1,0 +1,15 @@
+package sqldb
+
+import (
+	"syscall"
+	"time"
+)
+
+// tcpUserTimeout is TCP_USER_TIMEOUT of tcp(7), which package syscall lacks.
+const tcpUserTimeout = 18
+
+// setUserTimeout sets how long data may stay unconfirmed before the kernel closes the connection. It also ends an idle
+// connection on which keepalives stay unanswered for so long.
+func setUserTimeout(fd uintptr, d time.Duration) error {
+	return syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(d.Milliseconds()))
+}

@@ -1,0 +1,152 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/openberth/berth/fault"
+)
+
+// writeCheckTime is how long the write of a WriteCheck may take before it is given up.
+const writeCheckTime = 30 * time.Second
+
+// WriteCheck finds out whether a database takes writes, by a write that leaves everything as it was (Tx.Touch). At
+// most one is under way: where writes wait, as under MariaDB's FLUSH TABLES WITH READ LOCK, each one given up would
+// leave a connection that waits in the server.
+type WriteCheck struct {
+	write func(context.Context) error
+
+	mu       sync.Mutex
+	underway chan error // how the write that is under way ends; nil: none is
+}
+
+// NewWriteCheck returns a check that calls write, which must write to the database and return its error.
+func NewWriteCheck(write func(context.Context) error) *WriteCheck { return &WriteCheck{write: write} }
+
+// Check returns nil when a write has succeeded. Otherwise it returns a fault Unavailable whose text completes "the
+// database takes no writes:" and shows no address, path or user. It waits for patience at most; a write that takes
+// longer goes on, and the next call waits for it.
+func (c *WriteCheck) Check(patience time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.underway == nil {
+		ended := make(chan error, 1)
+		c.underway = ended
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), writeCheckTime)
+			defer cancel()
+			ended <- c.write(ctx)
+		}()
+	}
+	wait := time.NewTimer(patience)
+	defer wait.Stop()
+	select {
+	case err := <-c.underway:
+		c.underway = nil
+		if err == nil {
+			return nil
+		}
+		return &fault.Error{Kind: fault.Unavailable, Op: "sqldb.WriteCheck", Msg: whyNoWrite(err), Err: err}
+	case <-wait.C:
+		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; it is stalled, or a lock holds all "+
+			"writes up")
+	}
+}
+
+// whyNoWrite names the cause of a failed write in words that anybody may read.
+func whyNoWrite(err error) string {
+	switch trouble(err) {
+	case diskFull:
+		return "its disk is full"
+	case readOnly:
+		return "it is read-only"
+	case noRights:
+		return "Berth's user has no rights to write"
+	case damaged:
+		return "its file is damaged"
+	case diskFails:
+		return "its disk fails"
+	}
+	if IsRetryable(err) {
+		return "another client holds a lock"
+	}
+	return "it does not carry them out; the log says more"
+}
+
+// cause is what stands in the way of writes until an operator removes it.
+type cause int
+
+const (
+	otherCause cause = iota
+	diskFull
+	readOnly
+	noRights
+	damaged
+	diskFails
+)
+
+// trouble recognises the cause of an error that a second attempt does not remove.
+func trouble(err error) cause {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		switch e.Number {
+		// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR,
+		// ER_SPECIFIC_ACCESS_DENIED_ERROR
+		case 1044, 1142, 1143, 1227:
+			return noRights
+		case 1290, 1836, 1792: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+			return readOnly
+		case 1021, 1041, 1114: // ER_DISK_FULL, ER_OUT_OF_RESOURCES, ER_RECORD_FILE_FULL
+			return diskFull
+		}
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case "42501": // insufficient_privilege
+			return noRights
+		case "25006": // read_only_sql_transaction
+			return readOnly
+		case "53100": // disk_full
+			return diskFull
+		}
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return otherCause
+	}
+	switch code := e.Code() & 0xff; {
+	case code == sqlite3.SQLITE_FULL:
+		return diskFull
+	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_PERM:
+		return readOnly
+	case slices.Contains([]int{sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}, code):
+		return damaged
+	case code == sqlite3.SQLITE_IOERR:
+		return diskFails
+	}
+	return otherCause
+}
+
+// Touch writes to every row of a small table and leaves the rows as they were, so that its transaction fails where no
+// other can write. column holds short texts with room for one more character. SQLite and MariaDB write nothing for an
+// UPDATE without a change, so there is one, and another one back.
+func (tx *Tx) Touch(ctx context.Context, table, column string) error {
+	statements := []string{"UPDATE " + table + " SET " + column + " = CONCAT(" + column + ", '+')",
+		"UPDATE " + table + " SET " + column + " = SUBSTR(" + column + ", 1, LENGTH(" + column + ") - 1)"}
+	if tx.Dialect == PostgreSQL {
+		statements = []string{"UPDATE " + table + " SET " + column + " = " + column}
+	}
+	for _, statement := range statements {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

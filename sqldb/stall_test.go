@@ -1,0 +1,232 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/databases"
+)
+
+// TestStalls runs what needs a server that stalls, on both servers.
+func TestStalls(t *testing.T) {
+	maria, postgres := databases.MariaDB(t), databases.PostgreSQL(t)
+	for begin, server := range map[string]*databases.Server{"START": maria, "BEGIN": postgres} {
+		t.Run("writes/"+server.Name(), func(t *testing.T) { stalledWrites(t, server, begin) })
+		t.Run("reads/"+server.Name(), func(t *testing.T) { stalledReads(t, server, begin) })
+	}
+	t.Run("limits", func(t *testing.T) { connectionLimits(t, maria, postgres) })
+}
+
+// stalledWrites: at whichever statement a server stalls, a transaction ends with its context's deadline. The outcome
+// is unknown for a COMMIT and for nothing else; a ROLLBACK is not waited for. No lock stays behind, and when the
+// server goes on nothing is there twice.
+func stalledWrites(t *testing.T, server *databases.Server, begin string) {
+	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
+	db, past := open(t, proxy.URL(url)), open(t, url)
+	refused := errors.New("refused")
+	for i, c := range []struct {
+		word    string
+		ends    error // of the function
+		unknown bool
+	}{{begin, nil, false}, {"THING #", nil, false}, {"COMMIT", nil, true}, {"ROLLBACK", refused, false}} {
+		name := fmt.Sprint("thing ", i)
+		proxy.Break(databases.Cut{Word: strings.ReplaceAll(c.word, "THING #", name), Stall: true})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, fmt.Errorf("time is up: %w",
+			context.DeadlineExceeded))
+		began := time.Now()
+		err := db.Write(ctx, func(tx *Tx) error { return errors.Join(insert(ctx, tx, name, 1), c.ends) })
+		took := time.Since(began)
+		cancel()
+		proxy.Mend()
+		switch {
+		case took > 10*time.Second || IsUnknown(err) != c.unknown:
+			t.Errorf("%s: after %s: %v", c.word, took, err)
+		case c.ends != nil:
+			if !errors.Is(err, c.ends) {
+				t.Errorf("%s: %v", c.word, err)
+			}
+		case !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.DeadlineExceeded) || !c.unknown &&
+			!strings.Contains(err.Error(), "time is up"):
+			t.Errorf("%s: %v", c.word, err)
+		}
+		must(t, past.Write(t.Context(), inserting(name))) // the same row: it is free at once
+	}
+	wantNames(t, db, "thing 0", "thing 1", "thing 2", "thing 3")
+}
+
+// stalledReads: also what only reads ends in time, at its ROLLBACK too.
+func stalledReads(t *testing.T, server *databases.Server, begin string) {
+	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
+	db := open(t, proxy.URL(url))
+	for _, at := range []string{begin, "COUNT", "ROLLBACK"} {
+		proxy.Break(databases.Cut{Word: at, Stall: true})
+		limit := 300 * time.Millisecond
+		if at == "ROLLBACK" { // what comes before it must be done in time, on a busy machine too
+			limit = 3 * time.Second
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		began := time.Now()
+		err := db.Read(ctx, func(tx *Tx) error {
+			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM thing WHERE n > ?", 0).Scan(new(int))
+		})
+		cancel()
+		if took := time.Since(began); took > 10*time.Second || (err == nil) != (at == "ROLLBACK") || err != nil &&
+			!fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: after %s: %v", at, took, err)
+		}
+		proxy.Mend()
+	}
+	must(t, db.Write(t.Context(), inserting("a")))
+}
+
+// TestSQLiteStalls: a transaction of SQLite does not wait longer than its deadline for its turn, nor for the COMMIT of
+// its batch.
+func TestSQLiteStalls(t *testing.T) {
+	db := open(t, fileURL(t))
+	inside, release := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		first <- db.Write(context.Background(), func(tx *Tx) error {
+			close(inside)
+			<-release
+			return inserting("first")(tx)
+		})
+	}()
+	<-inside
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := db.Write(ctx, inserting("never")); !fault.Is(err, fault.Unavailable) || IsUnknown(err) || !errors.Is(err,
+		context.DeadlineExceeded) {
+		t.Errorf("waiting for its turn: %v", err)
+	}
+	close(release)
+	must(t, <-first)
+
+	w := still(db) // only this test serves
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	go func() {
+		j := <-w.jobs
+		j.turn <- turn{tx: &Tx{Dialect: SQLite}}
+		<-j.back // and COMMIT does not end
+	}()
+	if err := w.write(ctx, func(*Tx) error { return nil }); !IsUnknown(err) || fault.CodeOf(err) != CodeUnknown {
+		t.Errorf("waiting for COMMIT: %v", err)
+	}
+
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := w.write(ctx, func(*Tx) error { t.Error("it ran"); return nil }); !fault.Is(err, fault.Unavailable) ||
+		IsUnknown(err) {
+		t.Errorf("without a turn: %v", err)
+	}
+	j := <-w.jobs
+	j.turn <- turn{tx: &Tx{Dialect: SQLite}}
+	if err := <-j.back; !errors.Is(err, errExited) {
+		t.Errorf("the turn was given back with: %v", err)
+	}
+}
+
+// connectionLimits: connections to servers have time limits without an option in the URL, and those of the URL count.
+func connectionLimits(t *testing.T, maria, postgres *databases.Server) {
+	for options, want := range map[string][3]time.Duration{
+		"": {10 * time.Second, time.Minute, time.Minute},
+		"&connect_timeout=3&read_timeout=4&write_timeout=0": {3 * time.Second, 4 * time.Second, 0},
+	} {
+		a, err := parseURL(maria.Database(t) + options)
+		must(t, err)
+		c, err := mysqlConfig(a)
+		must(t, err)
+		if got := [3]time.Duration{c.Timeout, c.ReadTimeout, c.WriteTimeout}; got != want {
+			t.Errorf("MariaDB%s: %v", options, got)
+		}
+		conn, err := c.DialFunc(t.Context(), c.Net, c.Addr)
+		must(t, err)
+		if got := userTimeoutOf(t, conn); got != 30000 {
+			t.Errorf("MariaDB%s: TCP_USER_TIMEOUT %d", options, got)
+		}
+		must(t, conn.Close())
+	}
+	for options, want := range map[string]int{"": 30000, "?tcp_user_timeout=5000&connect_timeout=3": 5000,
+		"?tcp_user_timeout=0": 0} {
+		conn, err := open(t, postgres.Database(t)+options).pool.Conn(t.Context())
+		must(t, err)
+		must(t, conn.Raw(func(raw any) error {
+			timed := raw.(*stdlib.Conn).Conn().PgConn().Conn().(*timedConn)
+			if got := userTimeoutOf(t, timed.Conn); got != want || timed.limit != time.Minute {
+				t.Errorf("PostgreSQL%s: TCP_USER_TIMEOUT %d, reads have %s", options, got, timed.limit)
+			}
+			return nil
+		}))
+		must(t, conn.Close())
+	}
+}
+
+func userTimeoutOf(t *testing.T, conn net.Conn) (value int) {
+	t.Helper()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	must(t, err)
+	var failed error
+	must(t, raw.Control(func(fd uintptr) {
+		value, failed = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
+	}))
+	must(t, failed)
+	return value
+}
+
+// TestTimedConn: a read of a connection without an answer ends after the limit, or at the driver's own deadline when
+// that is earlier, whichever is set first.
+func TestTimedConn(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	c := &timedConn{Conn: here, limit: 20 * time.Millisecond}
+	defer c.Close()
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || !lost(err) {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("write: %v", err)
+	}
+	c.limit = time.Hour
+	must(t, c.SetDeadline(time.Now().Add(-time.Second)))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read behind the driver's deadline: %v", err)
+	}
+	ended := make(chan error)
+	must(t, c.SetDeadline(time.Time{}))
+	go func() { _, err := c.Read(make([]byte, 1)); ended <- err }()
+	time.Sleep(5 * time.Millisecond)
+	must(t, c.SetDeadline(time.Now()))
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read until the driver's deadline: %v", err)
+	}
+}
+
+// TestMemoryOutlivesItsTransactions: a database in memory lives as long as its one connection, which is kept when the
+// time of a transaction is up.
+func TestMemoryOutlivesItsTransactions(t *testing.T) {
+	db := open(t, "sqlite://")
+	must(t, db.Write(t.Context(), inserting("a")))
+	for _, run := range []func(context.Context, func(*Tx) error) error{db.Read, db.Write} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		err := run(ctx, func(tx *Tx) error {
+			<-ctx.Done()
+			return tx.QueryRow(ctx, "SELECT 1").Scan(new(int))
+		})
+		if !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.DeadlineExceeded) || IsUnknown(err) {
+			t.Errorf("%v", err)
+		}
+		cancel()
+	}
+	wantNames(t, db, "a")
+}
