@@ -173,22 +173,30 @@ func (w *World) begin(m *machine) error {
 // firstLook is the first sync. A configuration that it refuses is taken back, as an operator would.
 func (w *World) firstLook(m *machine) error {
 	err := w.sync(m)
-	for range 3 {
-		if m.agent == nil || !fault.Is(err, fault.Invalid) {
-			return err
-		}
+	for try := 1; m.agent != nil && fault.Is(err, fault.Invalid); try++ {
 		w.report.Happened["start refused"]++
 		m.agent.restored = false
-		m.rule = (m.rule + 1) % len(m.rules)
+		if try > usualRules+1 {
+			w.refusedForGood(m, err)
+			return err
+		}
+		if m.rule = (m.rule + 1) % usualRules; try == usualRules+1 {
+			w.offerHeld(m)
+		}
 		err = w.sync(m)
 	}
-	if len(w.robbed) == 0 { // Placement's database is the newest
+	return err
+}
+
+// refusedForGood ends an agent that accepts no configuration. That may happen only after Placement's database was
+// restored, which then has another class on a provider than the guests hold. The operator repairs Placement first.
+func (w *World) refusedForGood(m *machine, err error) {
+	if len(w.robbed) == 0 {
 		w.miss(m, "start: no configuration is taken: %v", err)
 	}
 	w.report.Happened["start refused for good"]++
 	w.halt(m)
 	m.stuck = true
-	return err
 }
 
 // turnedAway ends a start that compute does not admit, unless it may ask again soon.

@@ -403,12 +403,12 @@ func (w *World) takeOver(m *machine, want want) error {
 		if err := w.finishOthers(m, want); err != nil {
 			return err
 		}
-		_, had := m.book.servers[want.id]
-		_, comes := m.book.servers[want.was]
-		if had && comes && m.guests[want.id] != nil {
+		if m.nameTaken(want) {
 			w.report.Happened["name taken"]++
 			return errNotYet
 		}
+		_, had := m.book.servers[want.id]
+		_, comes := m.book.servers[want.was]
 		if had && comes {
 			if err := w.freeClaims(m, want.id); err != nil {
 				return err
@@ -429,6 +429,13 @@ func (w *World) takeOver(m *machine, want want) error {
 		return err
 	}
 	return w.crashes(m)
+}
+
+// nameTaken reports whether a guest must take an id that another guest has.
+func (m *machine) nameTaken(want want) bool {
+	_, had := m.book.servers[want.id]
+	_, comes := m.book.servers[want.was]
+	return m.book.owed(want) && m.book.renames[want.id].was != want.was && had && comes && m.guests[want.id] != nil
 }
 
 // finishOthers does the second half of renames that the entry would get in the way of.

@@ -21,7 +21,8 @@ type machine struct {
 	zone  int
 	made  []pci.Device         // all that can be plugged in
 	away  map[pci.Address]bool // what is not there now
-	rules []pci.Rules          // what the operator may configure; the first is the usual one
+	rules []pci.Rules          // what the operator may configure; the first is the usual one, the fourth may fit what is held
+	flags string               // of the devices, as text of a device_spec
 	rule  int
 	cells []numa.Cell
 	once  bool // it has devices for one-time use
@@ -93,7 +94,7 @@ func build(n, zone int) *machine {
 		}
 		m.cells = append(m.cells, cell)
 	}
-	var specs [3]string
+	var specs [usualRules]string
 	switch n % kinds {
 	case 0, 1: // plain devices, live-migratable ones on one of the two
 		specs = m.plain(zone, n%kinds == 1)
@@ -122,25 +123,27 @@ func at(bus, function int) pci.Address {
 	return a
 }
 
+const liveMigratable = `"live_migratable": "yes", `
+
 // specs are the usual rules, the same with a trait more, and the same with another class.
-func specs(zone int, more, class string) [3]string {
+func specs(zone int, more, class string) [usualRules]string {
 	rule := func(class, traits string) string {
 		return fmt.Sprintf(`{%s, "resource_class": "%s_%d", "traits": "%s"}`, more, class, zone, traits)
 	}
-	return [3]string{rule(class, "GOOD"), rule(class, "GOOD,BETTER"), rule("OTHER", "GOOD")}
+	return [usualRules]string{rule(class, "GOOD"), rule(class, "GOOD,BETTER"), rule("OTHER", "GOOD")}
 }
 
-func (m *machine) plain(zone int, live bool) [3]string {
+func (m *machine) plain(zone int, live bool) [usualRules]string {
 	for i := range 4 {
 		m.made = append(m.made, pci.Device{Address: at(16+i, 0), Vendor: "10de", Product: "1db4", Type: pci.Plain, NUMANode: i % 2})
 	}
 	if live {
-		return specs(zone, `"vendor_id": "10de", "product_id": "1db4", "live_migratable": "yes"`, "GPU")
+		m.flags = liveMigratable
 	}
-	return specs(zone, `"vendor_id": "10de", "product_id": "1db4"`, "GPU")
+	return specs(zone, m.flags+`"vendor_id": "10de", "product_id": "1db4"`, "GPU")
 }
 
-func (m *machine) virtual(zone int, live bool) [3]string {
+func (m *machine) virtual(zone int, live bool) [usualRules]string {
 	for i := range 2 {
 		pf := pci.Device{Address: at(64+i, 0), Vendor: "8086", Product: "1528", Type: pci.Physical, NUMANode: i, TotalVFs: 4, NumVFs: 4}
 		m.made = append(m.made, pf)
@@ -150,22 +153,23 @@ func (m *machine) virtual(zone int, live bool) [3]string {
 		}
 	}
 	if live {
-		return specs(zone, `"vendor_id": "8086", "product_id": "1515", "live_migratable": "yes"`, "VF")
+		m.flags = liveMigratable
 	}
-	return specs(zone, `"vendor_id": "8086", "product_id": "1515"`, "VF")
+	return specs(zone, m.flags+`"vendor_id": "8086", "product_id": "1515"`, "VF")
 }
 
-func (m *machine) physical(zone int) [3]string {
+func (m *machine) physical(zone int) [usualRules]string {
 	m.virtual(zone, false)
 	out := specs(zone, `"vendor_id": "8086", "product_id": "1528"`, "PF")
 	out[2] = specs(zone, `"vendor_id": "8086", "product_id": "1515"`, "VF")[0] // the PFs are turned into VFs
 	return out
 }
 
-func (m *machine) disks(zone int) [3]string {
+func (m *machine) disks(zone int) [usualRules]string {
 	m.once = true
 	for i := range 3 {
 		m.made = append(m.made, pci.Device{Address: at(32+i, 0), Vendor: "144d", Product: "a80a", Type: pci.Plain, NUMANode: i % 2})
 	}
-	return specs(zone, `"vendor_id": "144d", "product_id": "a80a", "one_time_use": "yes"`, "NVME")
+	m.flags = `"one_time_use": "yes", `
+	return specs(zone, m.flags+`"vendor_id": "144d", "product_id": "a80a"`, "NVME")
 }

@@ -43,7 +43,42 @@ func (w *World) operatorSome() {
 }
 
 // repair repairs all that is wrong, when the cloud is quiet, and says whether anything was.
-func (w *World) repair() bool { return w.repairHosts() || w.repairPlacement() || w.cleanReserved() }
+func (w *World) repair() bool {
+	return w.repairHosts() || w.freeNames() || w.repairPlacement() || w.cleanReserved()
+}
+
+// freeNames is `berth agent destroy --force` of the guests whose ids other guests must take. That is possible on a
+// host that was declared dead while a server was resized on it: compute took the guest of the new size for gone.
+func (w *World) freeNames() (busy bool) {
+	for _, m := range w.hosts {
+		a := m.agent
+		if a == nil || a.phase != serves {
+			continue
+		}
+		for _, id := range slices.Sorted(maps.Keys(a.wants)) {
+			want := a.wants[id]
+			if m.agent != a || !m.nameTaken(want) {
+				continue
+			}
+			if !m.zombie && !w.disturbed {
+				w.miss(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead", want.was, id)
+			}
+			w.note("operator", id, m.tag, "destroys, so that "+want.was+" can take the id")
+			w.report.Happened["name freed by the operator"]++
+			w.destroyByHand(m, id)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// destroyByHand destroys a guest while its agent is stopped.
+func (w *World) destroyByHand(m *machine, id string) {
+	w.halt(m)
+	delete(m.guests, id)
+	m.book.leave(id)
+	w.start(m)
+}
 
 // repairHosts adopts what is behind and destroys what is unassigned.
 func (w *World) repairHosts() (busy bool) {
@@ -92,10 +127,7 @@ func (w *World) destroyUnassigned(m *machine) bool {
 	}
 	w.note("operator", id, m.tag, "destroys")
 	w.report.Happened["guest destroyed by the operator"]++
-	w.halt(m)
-	delete(m.guests, id)
-	m.book.leave(id)
-	w.start(m)
+	w.destroyByHand(m, id)
 	return true
 }
 
@@ -144,6 +176,9 @@ func (w *World) tidy(m *machine) (busy bool) {
 	}
 	for _, id := range w.ledger.trees[m.root] {
 		p := w.ledger.providers[id]
+		if m.stuck && p.Parent != "" {
+			w.dropOthers(m, p, right[id])
+		}
 		rest := maps.Clone(p.Inventories)
 		maps.DeleteFunc(rest, func(class resource.Class, _ resource.Inventory) bool {
 			return p.Parent != "" && right[id] != "" && right[id] != class && w.ledger.used(id)[class] == 0
@@ -159,6 +194,20 @@ func (w *World) tidy(m *machine) (busy bool) {
 		}
 	}
 	return busy
+}
+
+// dropOthers deletes the allocations of other classes than the right one on a provider, which an older database of
+// Placement has.
+func (w *World) dropOthers(m *machine, p *provider.Provider, right resource.Class) {
+	for _, c := range slices.Sorted(maps.Keys(w.ledger.uses[p.ID])) {
+		if amounts := w.ledger.uses[p.ID][c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
+			continue
+		}
+		w.note("operator", string(c), m.tag, "drops an allocation of another class")
+		w.report.Happened["allocation dropped by the operator"]++
+		w.robbed[w.owners[string(c)]] = true
+		w.ledger.drop(c)
+	}
 }
 
 // stays are all stays of compute's records, by consumer.

@@ -335,7 +335,7 @@ func (w *World) ruleSome() {
 	if m.agent == nil || m.cut {
 		return
 	}
-	if m.rule = w.rng.IntN(len(m.rules)); w.rng.IntN(2) == 0 {
+	if m.rule = w.rng.IntN(usualRules); w.rng.IntN(2) == 0 {
 		m.rule = 0
 	}
 	w.note("rules", "", m.tag, m.rules[m.rule][0].String())

@@ -92,21 +92,6 @@ func (w *World) rescan() {
 	}
 }
 
-// settle takes a configuration back that the host's guests do not allow: one that was made while a device was away that is back now.
-func (w *World) settle(m *machine) {
-	if m.agent == nil || !m.agent.restored {
-		return
-	}
-	for range m.rules {
-		f := w.facts(m)
-		f.Held = m.agent.set.Claims()
-		if _, _, err := survey.Desired(f); err == nil {
-			return
-		}
-		m.rule = (m.rule + 1) % len(m.rules)
-	}
-}
-
 // round lets everybody do what is due, and says whether anybody did something or waits for something that will come by itself.
 func (w *World) round() (busy bool) {
 	for _, id := range slices.Sorted(slices.Values(w.office.due.list)) {
