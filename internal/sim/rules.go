@@ -42,9 +42,10 @@ func (w *World) offerHeld(m *machine) {
 		return
 	}
 	var specs []string
-	for _, c := range set.Claims() {
-		if c.Class != "" {
-			specs = append(specs, fmt.Sprintf(`{"address": "%s", %s"resource_class": "%s", "traits": "GOOD"}`, c.Device.Address, m.flags, c.Class))
+	for _, d := range m.made {
+		if e, _ := set.At(d.Address); e.Holder != "" && e.Class != "" {
+			specs = append(specs, fmt.Sprintf(`{"address": "%s", "product_id": "%s", %s"resource_class": "%s", "traits": "GOOD"}`,
+				d.Address, d.Product, m.flags, e.Class)) // the address of a PF alone is also that of its VFs
 		}
 	}
 	rules, err := pci.ParseSpecs("[" + strings.Join(specs, ",") + "]")
