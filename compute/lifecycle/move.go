@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/resource"
 )
 
 // change gives the move to be changed: a copy, so that the server given to Next stays as it was.
@@ -28,15 +27,6 @@ func (s Server) Bars() map[string]string {
 		out[l.Host] = "the server has left something there that is not gone yet"
 	}
 	return out
-}
-
-// HoldsSource reports whether an allocation of the server's own consumer is what the record says that the migration holds on the source. The
-// record is then older than the way back from the move, as when it was restored from a backup.
-func (s Server) HoldsSource(own resource.Allocation) bool {
-	if s.Move == nil || !s.Move.Keyed || s.Move.From.Gone || s.Move.From.Choice == nil {
-		return false
-	}
-	return own.Equal(s.Move.From.Choice.Allocation)
 }
 
 // tell writes what operators are told of the move.

@@ -33,9 +33,16 @@ func TestDebug2(t *testing.T) {
 			fmt.Println("   ", e.n, e.kind, e.at, e.text)
 		}
 	}
-	for _, id := range strings.Fields(os.Getenv("DBG2")) {
+	ids := strings.Fields(os.Getenv("DBG2"))
+	for _, id := range ids {
+		if o := w.owners[id]; o != "" && o != id {
+			ids = append(ids, o)
+		}
+	}
+	for _, id := range ids {
 		if s, ok := w.office.servers[id]; ok {
-			fmt.Printf("server %s: %s doing %q host %q was %q choices %d builds %d stopped %v power %q req %v\n  choice %v\n  created %v\n", id, s.State, s.Doing, s.Host, s.Was, len(s.Choices), s.Builds, s.Stopped, s.Power, s.Requested, s.Choices, s.Created)
+			fmt.Printf("SERVER %s: %s doing %q host %q was %q choices %d builds %d stopped %v power %q req %v\n  choice %v\n  created %v\n", id, s.State, s.Doing, s.Host, s.Was, len(s.Choices), s.Builds, s.Stopped, s.Power, s.Requested, s.Choices, s.Created)
+			if s.Move != nil { fmt.Printf("  move %+v\n", *s.Move) }
 			for _, st := range s.Stays() {
 				fmt.Printf("  stay %s was %q on %s gone %v heard %v holds %v\n", st.Consumer, st.Was, st.Host, st.Gone, st.Heard, w.ledger.consumers[resource.ConsumerID(st.Consumer)].holds)
 			}

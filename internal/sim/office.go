@@ -197,7 +197,7 @@ func (o *office) guest(id, start string, e lifecycle.Told) (latest int64, err er
 		o.raise(o.hosts[e.Host])
 	}
 	claimed, asks := e.Of.(lifecycle.GuestClaimed)
-	if s, known := o.servers[o.owners[id]]; known && asks && !o.mayWrite(s) {
+	if s, known := o.servers[o.owners[id]]; known && asks && !o.mayBuild(s, claimed) {
 		return 0, errNo // it may run elsewhere
 	}
 	if row.dead {

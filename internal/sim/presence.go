@@ -183,14 +183,37 @@ func (o *office) mayWrite(s lifecycle.Server) bool {
 		o.w.report.Happened["held back by the gate"]++
 		return false
 	}
+	return !o.contradicted(s, "")
+}
+
+// contradicted reports whether the guests of a host contradict the record of a server, except on one host.
+func (o *office) contradicted(s lifecycle.Server, except string) bool {
 	for _, name := range o.odd.list {
 		h := o.hosts[name]
-		if !h.row.dead && s.Contradicts(name, h.seen.behind, h.seen.guests) && o.w.broken != Careless {
+		if name != except && !h.row.dead && s.Contradicts(name, h.seen.behind, h.seen.guests) && o.w.broken != Careless {
 			o.w.report.Happened["held back by a guest"]++
-			return false
+			return true
 		}
 	}
-	return true
+	return false
+}
+
+// mayBuild says whether a host may build a guest of a server now.
+func (o *office) mayBuild(s lifecycle.Server, claim lifecycle.GuestClaimed) bool {
+	if !o.born[s.ID] && !o.gate() || o.contradicted(s, claim.Host) {
+		return false
+	}
+	here := slices.DeleteFunc(slices.Clone(o.hosts[claim.Host].seen.guests), func(g schedule.Present) bool { return g.ID == claim.As })
+	if s.Contradicts(claim.Host, false, here) && o.w.broken != Careless {
+		o.w.report.Happened["another guest on the host"]++
+		return false
+	}
+	h := o.hosts[s.Host]
+	if h == nil || h.row.dead || o.w.broken == Careless || !s.BuiltAhead(claim.As, s.Host, h.seen.guests) {
+		return true
+	}
+	o.w.report.Happened["move that has ended"]++
+	return false
 }
 
 // begin starts a process of compute on its database.

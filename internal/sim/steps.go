@@ -39,8 +39,8 @@ func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 	if step != lifecycle.Schedule && step != lifecycle.Muster && !o.mayWrite(s) {
 		return nil
 	}
-	if s.Move != nil && (step == lifecycle.Claim || step == lifecycle.Release) {
-		if err := o.keep(s); err != nil {
+	if step == lifecycle.Claim || step == lifecycle.Release {
+		if err := o.keepOthers(s); err != nil {
 			return nil
 		}
 	}
@@ -76,15 +76,14 @@ func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 	return nil
 }
 
-// keep gives a migration again what it holds according to the record of its server, when Placement says that the server holds it: the record is
-// older than the way back. What the server holds is about to be replaced or given back.
-func (o *office) keep(s lifecycle.Server) error {
-	from := s.Move.From
-	if !s.HoldsSource(o.w.ledger.consumers[resource.ConsumerID(s.ID)].holds) || len(o.w.ledger.consumers[resource.ConsumerID(from.Consumer)].holds) > 0 {
+// keepOthers gives what the server holds to another of its consumers, if the record says that it is that one's.
+func (o *office) keepOthers(s lifecycle.Server) error {
+	other := s.HeldFor(o.w.ledger.consumers[resource.ConsumerID(s.ID)].holds)
+	if other == "" || len(o.w.ledger.consumers[resource.ConsumerID(other)].holds) > 0 {
 		return nil
 	}
 	o.w.report.Happened["handed over again"]++
-	_, err := o.hand(s.ID, from.Consumer)
+	_, err := o.hand(s.ID, other)
 	return err
 }
 
