@@ -237,7 +237,7 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.
 	var server lifecycle.Server
 	owner, err := c.store.Owner(ctx, id)
 	if err == nil {
-		err = c.refuseClaim(ctx, owner, told.Of)
+		err = c.refuse(ctx, owner, told.Of)
 	}
 	if err == nil {
 		server, err = c.runner.Tell(ctx, owner, told)

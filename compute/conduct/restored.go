@@ -83,18 +83,24 @@ func (c *Conductor) mayWrite(ctx context.Context, s lifecycle.Server) error {
 	return nil
 }
 
-// refuseClaim returns why an agent must not build the guest whose claim it reports; nil when it may, and for any other
-// report.
-func (c *Conductor) refuseClaim(ctx context.Context, server string, report lifecycle.Event) error {
-	claim, is := report.(lifecycle.GuestClaimed)
-	if !is {
+// refuse returns why a report of a guest must be refused; nil when it is taken: that of a claim whose guest must not be
+// built, and the failure of a guest that the server has left, as after a restored backup.
+func (c *Conductor) refuse(ctx context.Context, server string, report lifecycle.Event) error {
+	claim, claims := report.(lifecycle.GuestClaimed)
+	failure, fails := report.(lifecycle.GuestFailed)
+	if !claims && !fails {
 		return nil
 	}
 	s, err := c.store.Read(ctx, server)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case claims:
+		return c.mayBuild(ctx, s, claim)
+	case s.State == lifecycle.Receiving: // later the destination may have a part of the guest
+		return c.movedAhead(ctx, s, failure.As)
 	}
-	return c.mayBuild(ctx, s, claim)
+	return nil
 }
 
 // mayBuild returns why a host must not build a guest of a server now; nil when it may. The faults are Unavailable when
@@ -128,15 +134,21 @@ func (c *Conductor) mayBuild(ctx context.Context, s lifecycle.Server, claim life
 				"a restored backup; run `berth agent destroy %s` on this host if that guest is not needed", g.ID, g.ID)
 		}
 	}
+	return c.movedAhead(ctx, s, claim.As)
+}
+
+// movedAhead returns a Conflict if the guest of a consumer at the source of a move is no longer the server's, because
+// the destination reports the server's guest.
+func (c *Conductor) movedAhead(ctx context.Context, s lifecycle.Server, consumer string) error {
+	if !s.MovedAhead(consumer, c.presence.guestsOf(s.Host)) {
+		return nil
+	}
 	dead, err := c.store.Dead(ctx)
-	if err != nil {
+	if err != nil || slices.Contains(dead, s.Host) {
 		return err
 	}
-	if guests := c.presence.guestsOf(s.Host); s.BuiltAhead(claim.As, s.Host, guests) && !slices.Contains(dead, s.Host) {
-		return fault.New(fault.Conflict, op, "not built, because the server has moved to host %s, which reports its guest; "+
-			"compute records that as soon as that host follows the assignments", s.Host)
-	}
-	return nil
+	return fault.New(fault.Conflict, "conduct.movedAhead", "the server has moved to host %s, which reports its guest; compute records that as soon as "+
+		"that host follows the assignments", s.Host)
 }
 
 // keepOthers gives what the server's own consumer holds in Placement to another consumer of the server, if the record

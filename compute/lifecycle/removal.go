@@ -68,12 +68,12 @@ func (s Server) Contradicts(host string, behind bool, guests []schedule.Present)
 	})
 }
 
-// BuiltAhead reports whether the source of a move must not be built on its host, because the guests of another host
-// include the server's own: the move has ended, and the record, which is from a backup, has it under way. A source that
-// is to be stopped may be built.
-func (s Server) BuiltAhead(consumer, host string, guests []schedule.Present) bool {
-	return s.Move != nil && !s.Move.Halted && consumer == s.Move.From.Consumer && consumer != s.ID && host != s.Move.From.Host &&
-		slices.ContainsFunc(guests, func(g schedule.Present) bool { return g.ID == s.ID })
+// MovedAhead reports whether the guests of the destination of a move include the server's own although the record, which
+// is from a backup, says that the guest of this consumer still runs at the source: the move has ended since. A source
+// that is stopped may exist beside its destination.
+func (s Server) MovedAhead(consumer string, destination []schedule.Present) bool {
+	return s.Move != nil && s.Power != Off && !s.Move.Halted && consumer == s.Move.From.Consumer && consumer != s.ID &&
+		s.Host != s.Move.From.Host && slices.ContainsFunc(destination, func(g schedule.Present) bool { return g.ID == s.ID })
 }
 
 // HeldFor returns the consumer to which an allocation of the server's own consumer belongs according to the record: that

@@ -200,6 +200,10 @@ func (o *office) guest(id, start string, e lifecycle.Told) (latest int64, err er
 	if s, known := o.servers[o.owners[id]]; known && asks && !o.mayBuild(s, claimed) {
 		return 0, errNo // it may run elsewhere
 	}
+	if failed, fails := e.Of.(lifecycle.GuestFailed); fails && o.servers[o.owners[id]].State == lifecycle.Receiving &&
+		o.movedAhead(o.servers[o.owners[id]], failed.As) {
+		return 0, errNo
+	}
 	if row.dead {
 		o.reason(o.owners[id], "dead")
 	}

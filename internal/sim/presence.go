@@ -208,12 +208,17 @@ func (o *office) mayBuild(s lifecycle.Server, claim lifecycle.GuestClaimed) bool
 		o.w.report.Happened["another guest on the host"]++
 		return false
 	}
+	return !o.movedAhead(s, claim.As)
+}
+
+// movedAhead reports whether the guest of a consumer at the source of a move is no longer the server's.
+func (o *office) movedAhead(s lifecycle.Server, consumer string) bool {
 	h := o.hosts[s.Host]
-	if h == nil || h.row.dead || o.w.broken == Careless || !s.BuiltAhead(claim.As, s.Host, h.seen.guests) {
-		return true
+	if h == nil || h.row.dead || o.w.broken == Careless || !s.MovedAhead(consumer, h.seen.guests) {
+		return false
 	}
 	o.w.report.Happened["move that has ended"]++
-	return false
+	return true
 }
 
 // begin starts a process of compute on its database.
