@@ -170,12 +170,16 @@ func (w *World) begin(m *machine) error {
 	return w.crashes(m)
 }
 
-// firstLook is the first sync. A configuration that it refuses is taken back, as an operator would.
+// firstLook is the first sync. A configuration that it refuses is taken back, as an operator would. A new journal is
+// deleted again first: the classes of the refused configuration have been written to it.
 func (w *World) firstLook(m *machine) error {
+	fresh := m.book.identity.instance == ""
 	err := w.sync(m)
 	for try := 1; m.agent != nil && fault.Is(err, fault.Invalid); try++ {
 		w.report.Happened["start refused"]++
-		m.agent.restored = false
+		if m.agent.restored = false; fresh {
+			m.book = newBook()
+		}
 		if try > usualRules+1 {
 			w.refusedForGood(m, err)
 			return err

@@ -77,6 +77,7 @@ func (o *office) use(db *database) {
 	o.ids, o.due = bag{}, bag{}
 	for name, h := range o.hosts {
 		h.row, h.servers, h.line = db.rows[name], map[string]bool{}, nil
+		h.admitted = h.row.report.Start // all that this database can know
 	}
 	for _, id := range slices.Sorted(maps.Keys(db.servers)) {
 		o.index(db.servers[id])

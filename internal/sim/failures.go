@@ -77,7 +77,7 @@ func (w *World) backupSome() {
 
 // restoreSome brings a backup back.
 func (w *World) restoreSome() {
-	if len(w.backups) == 0 || !w.seldom(8*w.fleet()) {
+	if len(w.backups) == 0 || often[w.broken] != Restore && !w.seldom(8*w.fleet()) {
 		return
 	}
 	b := w.backups[w.rng.IntN(len(w.backups))]
@@ -104,7 +104,6 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 		}
 	}
 	db.branch = w.branchOff(parent)
-	w.disturbed = true
 	w.office.use(db)
 	w.office.begin()
 	for _, m := range w.hosts {
@@ -205,7 +204,7 @@ func (w *World) loseSome() {
 		w.note(Lose, "", m.tag, "journal")
 		w.loseJournal(m)
 		w.start(m)
-	case n == 298:
+	case n > 294 && n < 299:
 		w.note(Lose, "", "", "compute's database")
 		w.loseDatabase()
 	case n == 299:
@@ -256,7 +255,7 @@ func (w *World) forgetSome() {
 		row.report, row.known, row.dead = schedule.Host{}, false, false
 		w.seq++
 		w.office.raise(m.host)
-		w.disturbed = true
+		m.orphaned = true
 		return
 	}
 }

@@ -33,14 +33,15 @@ type machine struct {
 	install string            // machine-id of the installed system, also in a copy of it
 	boot    int               // counts the boots; processes of one boot exclude each other by a lock
 
-	cut     bool          // nobody hears it, and it hears nobody
-	zombie  bool          // its guests are there although what they held may have been given back: see oracle.go
-	behind  bool          // compute does not know it as it is
-	told    string        // the unassigned guests of the last report
-	wait    time.Duration // its agent does nothing before
-	stuck   bool          // its agent has refused to start with any configuration
-	inbox   *delivery     // a line that an earlier process of compute has sent and that the agent has yet to read
-	stirred bool          // something has changed since the last look at it
+	cut      bool          // nobody hears it, and it hears nobody
+	zombie   bool          // its guests are there although what they held may have been given back: see oracle.go
+	orphaned bool          // compute may have forgotten guests that are there: see oracle.go
+	behind   bool          // compute does not know it as it is
+	told     string        // the unassigned guests of the last report
+	wait     time.Duration // its agent does nothing before
+	stuck    bool          // its agent has refused to start with any configuration
+	inbox    *delivery     // a line that an earlier process of compute has sent and that the agent has yet to read
+	stirred  bool          // something has changed since the last look at it
 }
 
 // guest is what the hypervisor runs.

@@ -40,6 +40,7 @@ type hostState struct {
 	behindSince time.Duration
 	unheard     bool            // oracle: it has not reported to the database that was restored last
 	served      *machine        // oracle: whose agent was admitted last
+	admitted    string          // oracle: its start
 	named       map[string]bool // oracle: guests that a line has named for removal for a reason
 }
 
@@ -192,6 +193,7 @@ func (o *office) guest(id, start string, e lifecycle.Told) (latest int64, err er
 		o.w.report.Happened["guest report of another start"]++
 		return 0, errNo
 	}
+	o.w.reported(o.hosts[e.Host], id, start)
 	if _, gone := e.Of.(lifecycle.GuestGone); gone && o.removalDone(row, id) {
 		o.w.seq++
 		o.raise(o.hosts[e.Host])

@@ -60,7 +60,7 @@ func (w *World) freeNames() (busy bool) {
 			if m.agent != a || !m.nameTaken(want) {
 				continue
 			}
-			if !m.zombie && !w.disturbed {
+			if !m.zombie && !w.mayBeUnknown(m, id) {
 				w.miss(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead", want.was, id)
 			}
 			w.note("operator", id, m.tag, "destroys, so that "+want.was+" can take the id")
@@ -122,7 +122,7 @@ func (w *World) destroyUnassigned(m *machine) bool {
 			return false // it refuses: compute assigns the guest
 		}
 	}
-	if !w.disturbed {
+	if !w.mayBeUnknown(m, id) {
 		w.miss(m, "unassigned: the guest %s of server %s, and nothing has been restored or lost", id, w.owners[id])
 	}
 	w.note("operator", id, m.tag, "destroys")
@@ -146,6 +146,9 @@ func (w *World) repairPlacement() (busy bool) {
 	stays := w.stays()
 	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
 		if _, there := stays[string(c)]; !there && !strings.HasPrefix(string(c), foreign) {
+			if owner := w.owners[string(c)]; !w.rolled[owner] && !w.robbed[owner] {
+				w.miss(nil, "orphan: %s of server %s holds something in Placement, and nothing has been restored", c, owner)
+			}
 			w.note("operator", string(c), "", "drops an allocation")
 			w.report.Happened["allocation dropped by the operator"]++
 			w.ledger.drop(c)

@@ -66,7 +66,7 @@ func kindsOfOps() (list []string) {
 func (w *World) operate() {
 	before := len(w.log)
 	for range 8 {
-		n := w.rng.IntN(shares)
+		n := w.draw()
 		for _, o := range ops() {
 			if n -= o.share; n < 0 {
 				if !slices.Contains(w.o.Without, o.kind) {
@@ -79,6 +79,23 @@ func (w *World) operate() {
 			return
 		}
 	}
+}
+
+// often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
+var often = map[string]string{Demolish: Restore, Ungated: Restore, Hasty: "rob", WallClock: Jump}
+
+// draw draws an operation, as a number below shares.
+func (w *World) draw() int {
+	if kind := often[w.broken]; kind != "" && w.seldom(120) {
+		n := 0
+		for _, o := range ops() {
+			if o.kind == kind {
+				return n
+			}
+			n += o.share
+		}
+	}
+	return w.rng.IntN(shares)
 }
 
 func (w *World) some() *machine { return w.hosts[w.rng.IntN(len(w.hosts))] }

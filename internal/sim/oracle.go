@@ -102,17 +102,28 @@ func (w *World) admits(m *machine) {
 	}
 	if last := h.served; last != nil && last != m {
 		w.report.Happened["host taken over"]++
-		w.disturbed = true
+		m.orphaned, last.orphaned = true, true
 		last.zombie = true
 	}
-	h.served = m
+	h.served, h.admitted = m, m.agent.start
 }
 
-// shared is told of each share that an agent writes to Placement: compute must have placed the consumer there.
+// reported is told of each guest report that compute takes in: it must be from the start that was admitted last.
+func (w *World) reported(h *hostState, id, start string) {
+	if h.admitted != start {
+		w.miss(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s", start, id, h.admitted)
+	}
+}
+
+// shared is told of each share that an agent writes to Placement: compute must have placed the consumer there, and must
+// have confirmed that to this process of the agent.
 func (w *World) shared(m *machine, c resource.ConsumerID) {
 	s := w.office.servers[w.office.owners[string(c)]]
 	if !slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return stay.Consumer == string(c) && stay.Host == m.name }) {
 		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
+	}
+	if m.agent.confirmed[string(c)] == "" {
+		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute has not confirmed its assignment", c)
 	}
 }
 
@@ -120,6 +131,10 @@ func (w *World) shared(m *machine, c resource.ConsumerID) {
 func (w *World) exempt(server string, machines ...*machine) bool {
 	return w.evacuated[server] || slices.ContainsFunc(machines, func(m *machine) bool { return m.zombie })
 }
+
+// mayBeUnknown reports whether a machine may have a guest that compute does not know: a restored database has another
+// record of its server, or compute was told to forget the host, or machines with a copied directory took turns there.
+func (w *World) mayBeUnknown(m *machine, guest string) bool { return m.orphaned || w.rolled[w.owners[guest]] }
 
 // checkOnce: no server runs twice.
 func (w *World) checkOnce(m *machine) {

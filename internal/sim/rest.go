@@ -42,13 +42,12 @@ func (w *World) rest() {
 	w.report.Rests++
 	w.comeToRest()
 	for _, m := range w.hosts {
-		m.zombie, m.host.unheard = false, false
+		m.zombie, m.orphaned, m.host.unheard = false, false, false
 	}
 	for _, all := range []map[string]bool{w.robbed, w.rolled, w.evacuated} {
 		clear(all)
 	}
 	clear(w.runs)
-	w.disturbed = false
 	if w.failure == "" {
 		w.checkAll()
 	}

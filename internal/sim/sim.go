@@ -117,7 +117,6 @@ type World struct {
 	rolled    map[string]bool       // servers whose records a restore has changed since the last rest
 	evacuated map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
 	progress  bool                  // an agent has done something
-	disturbed bool                  // since the last rest something has happened that leaves guests that compute does not know
 
 	n       int
 	marked  []*machine
