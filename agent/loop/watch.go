@@ -81,7 +81,7 @@ func (a *Agent) hear(l host.Assignments) {
 		}
 	}
 	if before := a.line.position; before.Epoch != next.position.Epoch || before.EpochID != next.position.EpochID {
-		a.acked, a.confirmed = map[string]fate{}, map[string]host.Server{} // a database that was restored may lack what it was told
+		a.acked, a.confirmed = map[string]fate{}, map[string]host.Server{} // a restored database may lack these reports
 	}
 	a.forgetOthers(next)
 	first := !a.line.heard
