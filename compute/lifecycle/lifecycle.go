@@ -355,7 +355,9 @@ func remove(s Server, e DeleteRequested, now time.Time) Server {
 	case Scheduling, Handing, Error, Shelved:
 		return finish(s, now) // it holds nothing
 	case Receiving, Crossing, Assigned, Active, Resized, Reverting, Shelving:
-		s.State = Unassigning // also when the agent has told of nothing: its words may be lost, and it says also of what never was that it is gone
+		// Also if the agent has reported nothing of it: a database from a backup lacks later reports. The agent
+		// reports a guest that never existed as gone, too.
+		s.State = Unassigning
 	default:
 		// A claim may be on its way this moment. The runner performs one step after the other, so Release comes after it.
 		s.State = Releasing

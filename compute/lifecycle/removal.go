@@ -85,12 +85,12 @@ func (s Server) HeldFor(own resource.Allocation) string {
 		others = append(others, s.Move.From)
 	}
 	for _, stay := range others {
-		if stay.Gone || stay.Choice == nil {
+		if stay.Gone || stay.Choice == nil || len(own) == 0 {
 			continue
 		}
 		_, there := own[stay.Choice.Root]
 		placed := s.Host == stay.Host || len(s.Choices) > 0 && s.Choices[0].Host == stay.Host
-		if there && (!placed || own.Equal(stay.Choice.Allocation)) {
+		if there && !placed || own.Equal(stay.Choice.Allocation) {
 			return stay.Consumer
 		}
 	}
