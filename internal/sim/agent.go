@@ -101,7 +101,7 @@ func (w *World) crashes(m *machine) error {
 // halt ends the agent: what it has in memory is lost.
 func (w *World) halt(m *machine) {
 	w.disconnect(m)
-	m.agent = nil
+	m.agent, m.inbox = nil, nil
 	m.stir()
 }
 

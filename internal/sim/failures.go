@@ -103,6 +103,15 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 			}
 		}
 	}
+	for _, rows := range []map[string]*hostRow{w.office.rows, db.rows} {
+		for name, row := range rows {
+			for consumer, server := range row.removals {
+				if w.office.rows[name].removals[consumer] != db.rows[name].removals[consumer] {
+					w.rolled[server] = true
+				}
+			}
+		}
+	}
 	db.branch = w.branchOff(parent)
 	w.office.use(db)
 	w.office.begin()

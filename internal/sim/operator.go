@@ -102,7 +102,7 @@ func (w *World) adopt(m *machine) {
 	w.report.Happened["host adopted"]++
 	w.halt(m)
 	m.book.identity.cloud, m.book.identity.install = "", m.install
-	m.book.position, m.book.followed, m.inbox = host.Position{}, stamp{}, nil
+	m.book.position, m.book.followed = host.Position{}, stamp{}
 	w.start(m)
 }
 

@@ -134,7 +134,9 @@ func (w *World) exempt(server string, machines ...*machine) bool {
 
 // mayBeUnknown reports whether a machine may have a guest that compute does not know: a restored database has another
 // record of its server, or compute was told to forget the host, or machines with a copied directory took turns there.
-func (w *World) mayBeUnknown(m *machine, guest string) bool { return m.orphaned || w.rolled[w.owners[guest]] }
+func (w *World) mayBeUnknown(m *machine, guest string) bool {
+	return m.orphaned || w.rolled[w.owners[guest]]
+}
 
 // checkOnce: no server runs twice.
 func (w *World) checkOnce(m *machine) {

@@ -51,6 +51,9 @@ func (w *World) hear(m *machine) {
 		d := *m.inbox
 		m.inbox = nil
 		w.report.Happened["line of an ended compute"]++
+		for _, r := range d.line.remove { // a restored compute may want these guests again, and sends that later
+			m.host.named[r.ID], m.host.named[r.Was] = true, true
+		}
 		w.follow(m, d)
 		return
 	}
