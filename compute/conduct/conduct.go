@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -205,7 +206,8 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		}
 		silent = silent || refusal == ""
 	}
-	_, err = c.runner.Tell(ctx, id, lifecycle.DeleteRequested{Silent: silent})
+	exists := slices.ContainsFunc(c.presence.guestsOf(server.Host), func(g schedule.Present) bool { return g.ID == id })
+	_, err = c.runner.Tell(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
 	return err
 }
 

@@ -183,3 +183,32 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 		}
 	}
 }
+
+// A server that is deleted while its host has a guest of it, which the record from a backup does not know, keeps what it
+// holds until the guest is gone.
+func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1})
+	world.agents.mu.Lock()
+	world.agents.dark["a"] = true
+	world.agents.mu.Unlock()
+	c, _ := withClocks(t, world)
+	s := server("s")
+	s.State, s.Host = lifecycle.Assigned, "a"
+	if err := world.store.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	h, err := world.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Present = []schedule.Present{{ID: "s", Server: "s", Assigned: true}}
+	if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = world.store.Read(t.Context(), "s"); err != nil || s.State != lifecycle.Unassigning {
+		t.Errorf("%s, %v", s.State, err)
+	}
+}

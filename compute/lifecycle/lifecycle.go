@@ -354,10 +354,13 @@ func remove(s Server, e DeleteRequested, now time.Time) Server {
 	switch s.State {
 	case Scheduling, Handing, Error, Shelved:
 		return finish(s, now) // it holds nothing
-	case Receiving, Crossing, Assigned, Active, Resized, Reverting, Shelving:
-		// Also if the agent has reported nothing of it: a database from a backup lacks later reports. The agent
-		// reports a guest that never existed as gone, too.
+	case Active, Resized, Reverting, Shelving:
 		s.State = Unassigning
+	case Receiving, Crossing, Assigned:
+		s.State = Releasing // the agent has told of nothing, so there may be nothing that it could tell the end of
+		if s.Heard || e.Exists {
+			s.State = Unassigning
+		}
 	default:
 		// A claim may be on its way this moment. The runner performs one step after the other, so Release comes after it.
 		s.State = Releasing

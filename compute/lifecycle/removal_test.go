@@ -163,9 +163,14 @@ func TestAGuestThatHasArrived(t *testing.T) {
 	}
 }
 
-// A server is released only after its agent has reported its guest as gone, also if no report of the agent is recorded.
+// A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its guest,
+// as when the record is from a backup: then its end is awaited.
 func TestADeletionBeforeAnyReport(t *testing.T) {
-	s := tellAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1}, DeleteRequested{})
+	assigned := tellAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1})
+	if s := tellAll(assigned, DeleteRequested{}); s.State != Releasing {
+		t.Errorf("%s", s.State)
+	}
+	s := tellAll(assigned, DeleteRequested{Exists: true})
 	if want := []Removal{{Host: "a", Consumer: "s"}}; s.State != Unassigning || !slices.Equal(s.Removals(), want) {
 		t.Errorf("%s, %+v", s.State, s.Removals())
 	}

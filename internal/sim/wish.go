@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
@@ -165,7 +166,11 @@ func (w *World) remove(id string) {
 	silent := slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return w.office.silent(stay.Host) })
 	w.note("delete", id, s.Host, string(s.State))
 	w.office.reason(id, "delete")
-	now := w.office.tell(id, lifecycle.DeleteRequested{Silent: silent})
+	exists := false
+	if h := w.office.hosts[s.Host]; h != nil {
+		exists = slices.ContainsFunc(h.seen.guests, func(g schedule.Present) bool { return g.ID == id })
+	}
+	now := w.office.tell(id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
 	if w.broken == Early && now.State == lifecycle.Unassigning {
 		w.ledger.drop(resource.ConsumerID(id))
 	}
