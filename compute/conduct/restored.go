@@ -130,8 +130,9 @@ func (c *Conductor) mayBuild(ctx context.Context, s lifecycle.Server, claim life
 	}
 	for _, g := range c.presence.guestsOf(on) {
 		if g.ID != claim.As && s.Contradicts(on, false, []schedule.Present{g}) {
-			return fault.New(fault.Conflict, op, "not built, because this host has guest %s of the server, and compute has not placed it there, as after "+
-				"a restored backup; run `berth agent destroy %s` on this host if that guest is not needed", g.ID, g.ID)
+			return fault.New(fault.Conflict, op, "not built, because this host has guest %s of the server, and compute has "+
+				"not placed it there, as after a restored backup; run `berth agent destroy %s` on this host if that "+
+				"guest is not needed", g.ID, g.ID)
 		}
 	}
 	return c.movedAhead(ctx, s, claim.As)
@@ -147,8 +148,8 @@ func (c *Conductor) movedAhead(ctx context.Context, s lifecycle.Server, consumer
 	if err != nil || slices.Contains(dead, s.Host) {
 		return err
 	}
-	return fault.New(fault.Conflict, "conduct.movedAhead", "the server has moved to host %s, which reports its guest; compute records that as soon as "+
-		"that host follows the assignments", s.Host)
+	return fault.New(fault.Conflict, "conduct.movedAhead", "the server has moved to host %s, which reports its guest; "+
+		"compute records that as soon as that host follows the assignments", s.Host)
 }
 
 // keepOthers gives what the server's own consumer holds in Placement to another consumer of the server, if the record

@@ -122,7 +122,8 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 	s := server("s")
 	s.State, s.Host = lifecycle.Receiving, "b"
 	s.Migration = &lifecycle.Migration{ID: "m"}
-	s.Move = &lifecycle.Move{Kind: lifecycle.LiveMoving, Keyed: true, As: "m", From: lifecycle.Stay{Consumer: "m", Host: "a"}}
+	s.Move = &lifecycle.Move{Kind: lifecycle.LiveMoving, Keyed: true, As: "m",
+		From: lifecycle.Stay{Consumer: "m", Host: "a"}}
 	if err := world.store.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,9 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, e := range []lifecycle.Event{lifecycle.GuestClaimed{Host: "a", As: "m"}, lifecycle.GuestFailed{Host: "a", As: "m", Message: "no"}} {
+	for _, e := range []lifecycle.Event{
+		lifecycle.GuestClaimed{Host: "a", As: "m"}, lifecycle.GuestFailed{Host: "a", As: "m", Message: "no"},
+	} {
 		report("b", schedule.Present{ID: "s", Server: "s", Assigned: true})
 		if err := say(e); !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), "has moved to host b") {
 			t.Errorf("%T while b has the guest: %v", e, err)
@@ -178,7 +181,8 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 		}
 		err := c.Guest(t.Context(), "s", "start", lifecycle.Told{Host: "a", Instance: "agent-a", Number: int64(number + 1),
 			Of: lifecycle.GuestClaimed{Host: "a", As: "s"}})
-		if refused := fault.Is(err, fault.Conflict) && strings.Contains(fault.TextOf(err), "berth agent destroy m"); refused != (guest.ID == "m") {
+		refused := fault.Is(err, fault.Conflict) && strings.Contains(fault.TextOf(err), "berth agent destroy m")
+		if refused != (guest.ID == "m") {
 			t.Errorf("beside %s: %v", guest.ID, err)
 		}
 	}

@@ -88,7 +88,8 @@ type fate struct {
 	why   string
 }
 
-// crashes says whether the agent dies at this point. Points are between writes to the disk, calls and acts of the hypervisor.
+// crashes says whether the agent dies at this point. Points are between writes to the disk, calls and acts of the
+// hypervisor.
 func (w *World) crashes(m *machine) error {
 	if !w.chance(Crashes, 400) {
 		return nil
@@ -105,15 +106,17 @@ func (w *World) halt(m *machine) {
 	m.stir()
 }
 
-// start begins an agent. It reads the journal, and writes that one more start has begun. False: the journal was written on another machine.
+// start begins an agent. It reads the journal, and writes that one more start has begun. False: the journal was written
+// on another machine.
 func (w *World) start(m *machine) bool {
 	id := m.book.identity
 	if id.install != "" && id.install != m.install {
 		w.report.Happened["copy on another machine"]++
 		return false
 	}
-	a := &agent{instance: cmp.Or(id.instance, w.name("i")), start: w.name("p"), starts: id.starts + 1, wants: map[string]want{},
-		remove: map[string]host.Removal{}, removed: map[string]removalAt{}, confirmed: map[string]string{}, fresh: map[string]bool{},
+	a := &agent{instance: cmp.Or(id.instance, w.name("i")), start: w.name("p"), starts: id.starts + 1,
+		wants: map[string]want{}, remove: map[string]host.Removal{}, removed: map[string]removalAt{},
+		confirmed: map[string]string{}, fresh: map[string]bool{},
 		acked: map[string]fate{}, doomed: map[string]fate{}, tries: map[string]int{}, retry: map[string]time.Duration{},
 		waiting: map[string]time.Duration{}}
 	a.startIDs = append(slices.Clone(m.book.starts), a.start)
@@ -141,8 +144,8 @@ func (m *machine) sender() schedule.Sender {
 		Previous: slices.DeleteFunc(slices.Clone(a.startIDs), func(id string) bool { return id == a.start })}
 }
 
-// begin does the next step of an agent's start. Compute is asked before Placement is written to, and again with the first report. A compute
-// that does not answer holds nothing up.
+// begin does the next step of an agent's start. Compute is asked before Placement is written to, and again with the
+// first report. A compute that does not answer holds nothing up.
 func (w *World) begin(m *machine) error {
 	a := m.agent
 	switch a.phase {
@@ -258,8 +261,9 @@ func (w *World) snapshot(m *machine) (schedule.Host, string) {
 		if e.Device.Type == "" {
 			continue
 		}
-		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Traits: e.Traits, Provider: e.Provider,
-			State: schedule.State(e.State), Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged,
+		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Traits: e.Traits,
+			Provider: e.Provider, State: schedule.State(e.State), Holder: string(e.Holder), RequestID: e.Request,
+			ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged,
 			LiveMigratable: e.LiveMigratable, OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: m.spent(e)})
 	}
 	unassigned := m.unassigned()
@@ -285,7 +289,8 @@ const (
 	perStart  = 1 << 32 // numbers that one start of an agent has
 )
 
-// tell says what became of a server; nil means that compute has taken it in. What is said may be lost, come late or twice, or the answer is lost.
+// tell says what became of a server; nil means that compute has taken it in. What is said may be lost, come late or
+// twice, or the answer is lost.
 func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
 	a := m.agent
 	for range tellTries {

@@ -53,13 +53,14 @@ type spent struct {
 }
 
 func newBook() book {
-	return book{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{}, renames: map[string]rename{},
-		marks: heal.Marks{}, spent: map[pci.Address]spent{}}
+	return book{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{},
+		renames: map[string]rename{}, marks: heal.Marks{}, spent: map[pci.Address]spent{}}
 }
 
 // clone returns a copy that shares nothing that changes.
 func (b book) clone() book {
-	b.servers, b.parts, b.left, b.renames = maps.Clone(b.servers), maps.Clone(b.parts), maps.Clone(b.left), maps.Clone(b.renames)
+	b.servers, b.parts = maps.Clone(b.servers), maps.Clone(b.parts)
+	b.left, b.renames = maps.Clone(b.left), maps.Clone(b.renames)
 	b.marks, b.spent, b.starts = maps.Clone(b.marks), maps.Clone(b.spent), slices.Clone(b.starts)
 	return b
 }

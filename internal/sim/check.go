@@ -31,7 +31,8 @@ func (w *World) checkMarked() {
 	w.marked = w.marked[:0]
 }
 
-// checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved under its holder.
+// checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved
+// under its holder.
 func (w *World) checkCapacity(m *machine) {
 	for _, id := range w.ledger.trees[m.root] {
 		p, used := w.ledger.providers[id], w.ledger.used(id)
@@ -96,8 +97,8 @@ func (w *World) checkBook(m *machine) {
 	}
 }
 
-// checkClaims: every guest has its claim in Placement (8.1/1), on the providers that were chosen for it (8.1/2). While a server moves, its
-// migration's claim counts.
+// checkClaims: every guest has its claim in Placement (8.1/1), on the providers that were chosen for it (8.1/2). While
+// a server moves, its migration's claim counts.
 func (w *World) checkClaims(m *machine) {
 	have := map[string]map[provider.ID]int{} // by owner
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or ends such a machine.
+// copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or ends
+// such a machine.
 func (w *World) copySome() {
 	if len(w.copies) > 0 && (len(w.copies) > 3 || w.halfTheTime()) {
 		c := w.copies[w.rng.IntN(len(w.copies))]
@@ -41,7 +42,8 @@ func (w *World) twin(m *machine) *machine {
 	w.next++
 	c := *m
 	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
-	c.away, c.guests, c.book, c.agent, c.cut, c.zombie, c.inbox = maps.Clone(m.away), map[string]*guest{}, m.book.clone(), nil, false, false, nil
+	c.away, c.guests, c.book = maps.Clone(m.away), map[string]*guest{}, m.book.clone()
+	c.agent, c.cut, c.zombie, c.inbox = nil, false, false, nil
 	return &c
 }
 
@@ -57,7 +59,8 @@ func (w *World) switchOff(c *machine) {
 	w.markHost(c.name)
 }
 
-// replaceSome takes a machine away for good, with all that ran there, and puts another one in its place that has a copy of the agent's directory.
+// replaceSome takes a machine away for good, with all that ran there, and puts another one in its place that has a copy
+// of the agent's directory.
 func (w *World) replaceSome() {
 	if !w.seldom(3) {
 		return

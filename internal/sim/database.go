@@ -49,8 +49,9 @@ type epochEnd struct{ epoch, revision int64 }
 type removal = host.Removal
 
 func newDatabase(cloud string, hosts []*machine, branch int) *database {
-	db := &database{cloud: cloud, servers: map[string]lifecycle.Server{}, owners: map[string]string{}, groups: map[string][]string{},
-		rows: map[string]*hostRow{}, leaving: map[string]int{}, versions: map[string]int{}, reasons: map[string]string{}, branch: branch}
+	db := &database{cloud: cloud, servers: map[string]lifecycle.Server{}, owners: map[string]string{},
+		groups: map[string][]string{}, rows: map[string]*hostRow{}, leaving: map[string]int{}, versions: map[string]int{},
+		reasons: map[string]string{}, branch: branch}
 	for _, m := range hosts {
 		db.rows[m.name] = &hostRow{removals: map[string]string{}}
 	}

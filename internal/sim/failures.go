@@ -27,7 +27,8 @@ const (
 // seldom says yes one time in n.
 func (w *World) seldom(n int) bool { return w.rng.IntN(n) == 0 }
 
-// fleet is by how much more seldom something happens that concerns all hosts: the more there are, the longer they take to come through it.
+// fleet is by how much more seldom something happens that concerns all hosts: the more there are, the longer they take
+// to come through it.
 func (w *World) fleet() int { return max(1, len(w.hosts)/40) }
 
 // rebornSome restarts compute.
@@ -246,7 +247,8 @@ func (w *World) loseDatabase() {
 func (w *World) forgetSome() {
 	for _, m := range w.hosts {
 		row := m.host.row
-		if !row.known || !w.office.silent(m.name) || len(m.host.seen.streams) > 0 || w.office.admitted(m.host) != nil || len(m.host.servers) > 0 {
+		if !row.known || !w.office.silent(m.name) || len(m.host.seen.streams) > 0 ||
+			w.office.admitted(m.host) != nil || len(m.host.servers) > 0 {
 			continue
 		}
 		tree := slices.Clone(w.ledger.trees[m.root])

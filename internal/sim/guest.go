@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// asWanted says whether a guest is as its server shall be. One that has been rebuilt more often than compute records is not built again as it
-// was.
+// asWanted says whether a guest is as its server shall be. One that has been rebuilt more often than compute records is
+// not built again as it was.
 func (g *guest) asWanted(w want) bool { return g.stopped == w.off && g.build >= w.build }
 
 // raise makes a server be as it shall be here, or tells that it cannot.
@@ -50,7 +50,8 @@ func (w *World) raise(m *machine, want want) error {
 	if err := w.crashes(m); err != nil {
 		return err
 	}
-	claimed := lifecycle.GuestClaimed{Host: m.name, As: want.id, Devices: m.picks(want.id), Parts: m.book.parts[want.id].placed, Build: want.build}
+	claimed := lifecycle.GuestClaimed{Host: m.name, As: want.id, Devices: m.picks(want.id),
+		Parts: m.book.parts[want.id].placed, Build: want.build}
 	if want.incoming {
 		return w.end(m, want, "claimed", claimed)
 	}
@@ -67,7 +68,8 @@ func (w *World) raise(m *machine, want want) error {
 	return w.goOn(m, want)
 }
 
-// confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they are missing.
+// confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they
+// are missing.
 func (m *machine) confirmClaim(want want) {
 	a := m.agent
 	if a.wants[want.id].key != want.key {
@@ -90,7 +92,8 @@ func (want want) chosen() bool {
 	return false
 }
 
-// change starts, stops or rebuilds a guest with the devices that it has. What the hypervisor refuses, compute is told of.
+// change starts, stops or rebuilds a guest with the devices that it has. What the hypervisor refuses, compute is told
+// of.
 func (w *World) change(m *machine, g *guest, want want) error {
 	if w.chance(Builds, 40) {
 		w.report.Happened["refused"]++
@@ -102,13 +105,14 @@ func (w *World) change(m *machine, g *guest, want want) error {
 		return err
 	}
 	if g.stopped && !want.off { // it may run elsewhere by now
-		if err := w.tell(m, want.id, lifecycle.GuestClaimed{Host: m.name, As: want.id, Devices: m.picks(want.id), Parts: m.book.parts[want.id].placed,
-			Build: max(want.build, g.build)}); err != nil {
+		if err := w.tell(m, want.id, lifecycle.GuestClaimed{Host: m.name, As: want.id, Devices: m.picks(want.id),
+			Parts: m.book.parts[want.id].placed, Build: max(want.build, g.build)}); err != nil {
 			return err
 		}
 	}
 	if want.build < g.build && w.broken == Demolish {
-		w.miss(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d", g.id, g.build, want.build)
+		w.miss(m, "rebuilt: the guest %s has been rebuilt %d times, and is built as it was after %d",
+			g.id, g.build, want.build)
 	}
 	g.stopped, g.build = want.off, max(want.build, g.build)
 	if err := w.crashes(m); err != nil {
@@ -159,9 +163,11 @@ func (w *World) goOn(m *machine, want want) error {
 	}
 	devices, parts, build := m.picks(want.id), m.book.parts[want.id].placed, max(want.build, m.guests[want.id].build)
 	if want.off {
-		return w.end(m, want, "stopped", lifecycle.GuestStopped{Host: m.name, As: want.id, Devices: devices, Parts: parts, Build: build})
+		return w.end(m, want, "stopped",
+			lifecycle.GuestStopped{Host: m.name, As: want.id, Devices: devices, Parts: parts, Build: build})
 	}
-	return w.end(m, want, "running", lifecycle.GuestRunning{Host: m.name, As: want.id, Devices: devices, Parts: parts, Build: build})
+	return w.end(m, want, "running",
+		lifecycle.GuestRunning{Host: m.name, As: want.id, Devices: devices, Parts: parts, Build: build})
 }
 
 // allocate notes that the guest has what it holds, and if it runs, that it has used it.
@@ -238,7 +244,8 @@ func (w *World) discard(m *machine, id string) error {
 	return w.tellGone(m, id, []string{id}, func() {})
 }
 
-// tellGone reports the host and then that a guest is gone. Compute reads of the free devices first, or it would offer them to nobody for a moment.
+// tellGone reports the host and then that a guest is gone. Compute reads of the free devices first, or it would offer
+// them to nobody for a moment.
 func (w *World) tellGone(m *machine, id string, ids []string, told func()) error {
 	if err := w.send(m); err != nil && err != errOccupied {
 		return err
@@ -347,7 +354,8 @@ func (m *machine) reclassed(id resource.ProviderID, class resource.Class) bool {
 	return other
 }
 
-// claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back first.
+// claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back
+// first.
 func (w *World) claim(m *machine, want want) (device.Refusal, error) {
 	refusal, err := w.tryClaim(m, want)
 	if err == nil && refusal != "" && len(m.agent.set.Held(resource.ConsumerID(want.id))) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// machine is one host: its hardware, its hypervisor, its disk, and the agent while it runs. A copy of an agent's directory runs on a machine of
-// its own that has the same host name.
+// machine is one host: its hardware, its hypervisor, its disk, and the agent while it runs. A copy of an agent's
+// directory runs on a machine of its own that has the same host name.
 type machine struct {
 	name  string     // of the host
 	tag   string     // name, or for a machine with a copied directory another one
@@ -21,7 +21,7 @@ type machine struct {
 	zone  int
 	made  []pci.Device         // all that can be plugged in
 	away  map[pci.Address]bool // what is not there now
-	rules []pci.Rules          // what the operator may configure; the first is the usual one, the fourth may fit what is held
+	rules []pci.Rules          // what the operator may configure; the first is the usual one, the fourth fits what is held
 	flags string               // of the devices, as text of a device_spec
 	rule  int
 	cells []numa.Cell
@@ -86,7 +86,8 @@ const kinds = 6
 // build makes a machine of a kind.
 func build(n, zone int) *machine {
 	name := fmt.Sprintf("h%d", n)
-	m := &machine{name: name, tag: name, root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone, away: map[pci.Address]bool{},
+	m := &machine{name: name, tag: name, root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone,
+		away:   map[pci.Address]bool{},
 		guests: map[string]*guest{}, stirred: true, install: name, book: newBook()}
 	for node := range 2 {
 		cell := numa.Cell{ID: node, Socket: node, MemoryMB: 16384}

@@ -185,8 +185,9 @@ func (o *office) tell(id string, e lifecycle.Event) lifecycle.Server {
 	return now
 }
 
-// guest takes in what a start of an agent tells of a guest that it knows by this id. errNo: another start serves the host, or the guest is not
-// wanted there, build nothing. latest is not 0 when something newer is known: the number of that.
+// guest takes in what a start of an agent tells of a guest that it knows by this id. errNo: another start serves the
+// host, or the guest is not wanted there, build nothing. latest is not 0 when something newer is known: the number of
+// that.
 func (o *office) guest(id, start string, e lifecycle.Told) (latest int64, err error) {
 	row := o.hosts[e.Host].row
 	if known := row.report; o.w.broken != Anyone && (!row.known || known.Instance != e.Instance || known.Start != start) {
@@ -248,8 +249,8 @@ func (o *office) host(m *machine) schedule.Host {
 	return h
 }
 
-// correct makes devices available whose holders are known to be no longer on the host: the report is older than what its agent told of the
-// guest. A holder whose guest the same report has is there all the same.
+// correct makes devices available whose holders are known to be no longer on the host: the report is older than what
+// its agent told of the guest. A holder whose guest the same report has is there all the same.
 func (o *office) correct(h *schedule.Host) {
 	h.Devices = slices.Clone(h.Devices)
 	for i, d := range h.Devices {
@@ -258,7 +259,9 @@ func (o *office) correct(h *schedule.Host) {
 			slices.ContainsFunc(h.Present, func(g schedule.Present) bool { return g.ID == d.Holder }) {
 			continue
 		}
-		if !slices.ContainsFunc(o.servers[owner].Stays(), func(s lifecycle.Stay) bool { return s.Consumer == d.Holder && s.Host == h.Name }) {
+		if !slices.ContainsFunc(o.servers[owner].Stays(), func(s lifecycle.Stay) bool {
+			return s.Consumer == d.Holder && s.Host == h.Name
+		}) {
 			h.Devices[i].State, h.Devices[i].Holder = schedule.Available, ""
 		}
 	}

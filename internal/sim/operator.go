@@ -12,8 +12,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// This file is the simulated operator. What the cloud does not repair by itself after a restore, a loss or a copy, the operator repairs after a
-// while with what production offers: `berth agent adopt`, `berth agent destroy`, deleting servers, and Placement's API.
+// This file is the simulated operator. What the cloud does not repair by itself after a restore, a loss or a copy, the
+// operator repairs after a while with what production offers: `berth agent adopt`, `berth agent destroy`, deleting
+// servers, and Placement's API.
 
 // patient is how long the operator lets a host be that does not follow compute's assignments.
 const patient = 10 * time.Minute
@@ -24,7 +25,8 @@ func (w *World) operatorSome() {
 	switch w.rng.IntN(4) {
 	case 0, 1:
 		for _, m := range w.hosts {
-			if a := m.agent; a != nil && !m.cut && a.behind != "" && w.clock-m.host.behindSince > patient && left > 0 && w.halfTheTime() {
+			waits := m.agent != nil && !m.cut && m.agent.behind != "" && w.clock-m.host.behindSince > patient
+			if waits && left > 0 && w.halfTheTime() {
 				w.adopt(m)
 				left--
 			}
@@ -61,7 +63,8 @@ func (w *World) freeNames() (busy bool) {
 				continue
 			}
 			if !m.zombie && !w.mayBeUnknown(m, id) {
-				w.miss(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead", want.was, id)
+				w.miss(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead",
+					want.was, id)
 			}
 			w.note("operator", id, m.tag, "destroys, so that "+want.was+" can take the id")
 			w.report.Happened["name freed by the operator"]++
@@ -131,8 +134,8 @@ func (w *World) destroyUnassigned(m *machine) bool {
 	return true
 }
 
-// repairPlacement makes Placement's allocations what compute's records say. Servers whose guests have something else than their records say
-// are deleted.
+// repairPlacement makes Placement's allocations what compute's records say. Servers whose guests have something else
+// than their records say are deleted.
 func (w *World) repairPlacement() (busy bool) {
 	for _, m := range w.hosts {
 		if w.tidy(m) {
@@ -165,8 +168,8 @@ func (w *World) repairPlacement() (busy bool) {
 	return busy
 }
 
-// tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come back with a restored
-// database of Placement: to the agent they are somebody else's.
+// tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come
+// back with a restored database of Placement: to the agent they are somebody else's.
 func (w *World) tidy(m *machine) (busy bool) {
 	right := map[provider.ID]resource.Class{}
 	for _, o := range offers(w.facts(m)) {
@@ -230,7 +233,8 @@ func (w *World) mend(s lifecycle.Server, last bool) bool {
 		w.remove(s.ID)
 		return true
 	}
-	if s.State != lifecycle.Active && s.State != lifecycle.Resized || s.Doing != "" || len(s.Left) > 0 || !s.Requested.IsZero() {
+	if s.State != lifecycle.Active && s.State != lifecycle.Resized || s.Doing != "" || len(s.Left) > 0 ||
+		!s.Requested.IsZero() {
 		return false
 	}
 	for _, stay := range s.Stays() {

@@ -62,7 +62,8 @@ func kindsOfOps() (list []string) {
 	return list
 }
 
-// operate does one operation. What cannot be done now is let go, and another is tried; some operation is done each time.
+// operate does one operation. What cannot be done now is let go, and another is tried; some operation is done each
+// time.
 func (w *World) operate() {
 	before := len(w.log)
 	for range 8 {

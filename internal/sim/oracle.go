@@ -8,8 +8,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// This file holds what the simulation knows and no part of the cloud does, and the invariants that need it: they are judged when something
-// happens, not by what is there after it.
+// This file holds what the simulation knows and no part of the cloud does, and the invariants that need it: they are
+// judged when something happens, not by what is there after it.
 
 // stamp is a moment in the histories of compute's database. A restore begins a history of its own.
 type stamp struct{ branch, seq int }
@@ -41,11 +41,12 @@ func (w *World) precedes(earlier, state stamp) bool {
 	return earlier.seq <= state.seq
 }
 
-// followed is told of each line that an agent follows: it must not come from a database that lacks what the agent has followed before.
+// followed is told of each line that an agent follows: it must not come from a database that lacks what the agent has
+// followed before.
 func (w *World) followed(m *machine, d delivery) {
 	if !w.precedes(m.book.followed, d.state) {
-		w.miss(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, and it has seen %d",
-			d.line.revision, d.state.branch, m.book.followed.branch)
+		w.miss(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
+			"and it has seen %d", d.line.revision, d.state.branch, m.book.followed.branch)
 	}
 }
 
@@ -73,7 +74,8 @@ func (o *office) judgeRemovals(h *hostState, l *line) {
 	for _, r := range l.remove {
 		owner := o.w.owners[r.ID]
 		if o.reasons[owner] == "" {
-			o.w.miss(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or shelved it", r.ID, owner)
+			o.w.miss(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or "+
+				"shelved it", r.ID, owner)
 		}
 		h.named[r.ID] = true
 		if r.Was != "" {
@@ -82,7 +84,8 @@ func (o *office) judgeRemovals(h *hostState, l *line) {
 	}
 }
 
-// destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed runs elsewhere.
+// destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
+// runs elsewhere.
 func (w *World) destroyed(m *machine, g *guest) {
 	if g == nil {
 		return
@@ -93,12 +96,13 @@ func (w *World) destroyed(m *machine, g *guest) {
 	}
 }
 
-// admits is told when compute admits the agent of a machine. The agent that was admitted before must not be alive. When its machine is another
-// one, its guests stay there and compute knows nothing of them any more.
+// admits is told when compute admits the agent of a machine. The agent that was admitted before must not be alive. When
+// its machine is another one, its guests stay there and compute knows nothing of them any more.
 func (w *World) admits(m *machine) {
 	h := m.host
 	if old := w.office.admitted(h); old != nil && old.agent.start != m.agent.start {
-		w.miss(m, "admitted: compute admits the start %s, and the start %s of %s is alive", m.agent.start, old.agent.start, old.tag)
+		w.miss(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
+			m.agent.start, old.agent.start, old.tag)
 	}
 	if last := h.served; last != nil && last != m {
 		w.report.Happened["host taken over"]++
@@ -111,7 +115,8 @@ func (w *World) admits(m *machine) {
 // reported is told of each guest report that compute takes in: it must be from the start that was admitted last.
 func (w *World) reported(h *hostState, id, start string) {
 	if h.admitted != start {
-		w.miss(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s", start, id, h.admitted)
+		w.miss(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s",
+			start, id, h.admitted)
 	}
 }
 
@@ -119,7 +124,9 @@ func (w *World) reported(h *hostState, id, start string) {
 // have confirmed that to this process of the agent.
 func (w *World) shared(m *machine, c resource.ConsumerID) {
 	s := w.office.servers[w.office.owners[string(c)]]
-	if !slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return stay.Consumer == string(c) && stay.Host == m.name }) {
+	if !slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool {
+		return stay.Consumer == string(c) && stay.Host == m.name
+	}) {
 		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
 	}
 	if m.agent.confirmed[string(c)] == "" {
@@ -127,7 +134,8 @@ func (w *World) shared(m *machine, c resource.ConsumerID) {
 	}
 }
 
-// exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was out of reach and not dead.
+// exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was out of
+// reach and not dead.
 func (w *World) exempt(server string, machines ...*machine) bool {
 	return w.evacuated[server] || slices.ContainsFunc(machines, func(m *machine) bool { return m.zombie })
 }
@@ -158,7 +166,8 @@ func (w *World) checkOnce(m *machine) {
 	}
 }
 
-// outOfReach reports whether nobody has heard of the agents of a host for so long that an operator may take it for dead.
+// outOfReach reports whether nobody has heard of the agents of a host for so long that an operator may take it for
+// dead.
 func (w *World) outOfReach(name string) bool {
 	h := w.office.hosts[name]
 	return h.row.dead || w.office.admitted(h) == nil && w.clock-max(h.seen.sign, w.office.began) >= schedule.Silence

@@ -8,7 +8,8 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// presence is what compute has observed of the agents of a host since it began. It is measured by the clock that nobody sets.
+// presence is what compute has observed of the agents of a host since it began. It is measured by the clock that nobody
+// sets.
 type presence struct {
 	sign     time.Duration // last report, or end of a stream
 	at       time.Duration // last report
@@ -29,8 +30,8 @@ func (p *presence) closed(start string, now time.Duration) {
 	p.sign = now
 }
 
-// freshen records the life signs of an agent that is about to fall silent: it has reported within the last minute. These reports are no
-// operations of the simulation.
+// freshen records the life signs of an agent that is about to fall silent: it has reported within the last minute.
+// These reports are no operations of the simulation.
 func (o *office) freshen(m *machine) {
 	if p := &m.host.seen; o.admitted(m.host) == m && p.reported {
 		p.sign, p.at = o.w.clock, o.w.clock
@@ -122,7 +123,8 @@ func (o *office) takeReport(m *machine, r schedule.Host) (wait time.Duration, ad
 	return 0, true
 }
 
-// observe takes from the last report of a host what contradicts records: it is also what a process of compute begins with.
+// observe takes from the last report of a host what contradicts records: it is also what a process of compute begins
+// with.
 func (o *office) observe(h *hostState) {
 	h.seen.behind, h.seen.guests = h.row.report.Behind != "", h.row.report.Present
 	o.odd.drop(h.name)
@@ -147,9 +149,10 @@ func (o *office) silent(host string) bool {
 	return len(h.seen.streams) == 0 && quiet >= schedule.Silence
 }
 
-// gate says whether compute may go on with what it was doing when it began: the hosts whose agents were alive before have reported. It waits
-// for those that have been turned away, too: a database that was restored knows an earlier start of them. An agent that can report does so in
-// time: the simulation's operations take longer than those of a cloud.
+// gate says whether compute may go on with what it was doing when it began: the hosts whose agents were alive before
+// have reported. It waits for those that have been turned away, too: a database that was restored knows an earlier
+// start of them. An agent that can report does so in time: the simulation's operations take longer than those of a
+// cloud.
 func (o *office) gate() bool {
 	const firstReports, mostReports = schedule.Reconnect, time.Hour
 	if o.opened || o.w.broken == Ungated {
@@ -203,7 +206,9 @@ func (o *office) mayBuild(s lifecycle.Server, claim lifecycle.GuestClaimed) bool
 	if !o.born[s.ID] && !o.gate() || o.contradicted(s, claim.Host) {
 		return false
 	}
-	here := slices.DeleteFunc(slices.Clone(o.hosts[claim.Host].seen.guests), func(g schedule.Present) bool { return g.ID == claim.As })
+	here := slices.DeleteFunc(slices.Clone(o.hosts[claim.Host].seen.guests), func(g schedule.Present) bool {
+		return g.ID == claim.As
+	})
 	if s.Contradicts(claim.Host, false, here) && o.w.broken != Careless {
 		o.w.report.Happened["another guest on the host"]++
 		return false

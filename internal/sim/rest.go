@@ -80,8 +80,8 @@ func (w *World) comeToRest() {
 	}
 }
 
-// rescan has agents look at their hosts again, as each agent does from time to time: while another had something of the same provider, a share
-// could not be written, and a class not changed.
+// rescan has agents look at their hosts again, as each agent does from time to time: while another had something of the
+// same provider, a share could not be written, and a class not changed.
 func (w *World) rescan() {
 	if len(w.robbed) == 0 {
 		return
@@ -91,7 +91,8 @@ func (w *World) rescan() {
 	}
 }
 
-// round lets everybody do what is due, and says whether anybody did something or waits for something that will come by itself.
+// round lets everybody do what is due, and says whether anybody did something or waits for something that will come by
+// itself.
 func (w *World) round() (busy bool) {
 	for _, id := range slices.Sorted(slices.Values(w.office.due.list)) {
 		s := w.office.servers[id]
@@ -118,8 +119,8 @@ func (w *World) round() (busy bool) {
 	return busy || w.progress || !w.office.gate()
 }
 
-// waitsItself reports whether an agent waits for something that will come by itself: compute's word that it may serve the host, or the time to
-// try something again. What has failed often fails because the operator has to do something.
+// waitsItself reports whether an agent waits for something that will come by itself: compute's word that it may serve
+// the host, or the time to try something again. What has failed often fails because the operator has to do something.
 func (w *World) waitsItself(m *machine) bool {
 	const often = 12
 	a := m.agent

@@ -44,8 +44,9 @@ func (w *World) offerHeld(m *machine) {
 	var specs []string
 	for _, d := range m.made {
 		if e, _ := set.At(d.Address); e.Holder != "" && e.Class != "" {
-			specs = append(specs, fmt.Sprintf(`{"address": "%s", "product_id": "%s", %s"resource_class": "%s", "traits": "GOOD"}`,
-				d.Address, d.Product, m.flags, e.Class)) // the address of a PF alone is also that of its VFs
+			// The address of a PF alone is also that of its VFs.
+			text := `{"address": "%s", "product_id": "%s", %s"resource_class": "%s", "traits": "GOOD"}`
+			specs = append(specs, fmt.Sprintf(text, d.Address, d.Product, m.flags, e.Class))
 		}
 	}
 	rules, err := pci.ParseSpecs("[" + strings.Join(specs, ",") + "]")

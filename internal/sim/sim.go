@@ -1,16 +1,17 @@
-// Package sim lets a cloud of some hundred hosts live through operations, failures and restarts by chance, and holds what must
-// always be true against it after each of them.
+// Package sim lets a cloud of some hundred hosts live through operations, failures and restarts by chance, and holds
+// what must always be true against it after each of them.
 //
 // What decides is the production code: placement/candidate over placement/index, compute/flavor, compute/schedule and
-// compute/lifecycle, agent/device, agent/survey and agent/heal, numa. What only carries out (HTTP, SQL, files, goroutines) is
-// small here, in memory, and one thing at a time: a ledger that keeps Placement's rules, an office that is compute's disk, and machines with
-// a hypervisor, a journal and an agent. There is no clock and no goroutine; everything follows from a seed, so that a failure can be replayed.
+// compute/lifecycle, agent/device, agent/survey and agent/heal, numa. What only carries out (HTTP, SQL, files,
+// goroutines) is small here, in memory, and one thing at a time: a ledger that keeps Placement's rules, an office that
+// is compute's disk, and machines with a hypervisor, a journal and an agent. There is no clock and no goroutine;
+// everything follows from a seed, so that a failure can be replayed.
 //
 //	wishes of users ─▶ office ─▶ steps ─▶ ledger ◀─ plans ─ agents ─▶ guests
 //	                      ▲───────── what became of guests ─────┘      each arrow may be lost, late, or come twice
 //
-// Databases are restored from backups and lost, directories of agents are copied and lost, and the wall clock of compute jumps. A simulated
-// operator repairs what that leaves, host by host.
+// Databases are restored from backups and lost, directories of agents are copied and lost, and the wall clock of
+// compute jumps. A simulated operator repairs what that leaves, host by host.
 //
 // From time to time the failures stop, and the cloud must come to rest: then nothing may be left behind.
 package sim
@@ -169,7 +170,8 @@ func Run(o Options) Report {
 	return w.report
 }
 
-// Shrink runs a simulation that failed with ever fewer kinds of operations and failures, and gives the smallest that still fails.
+// Shrink runs a simulation that failed with ever fewer kinds of operations and failures, and gives the smallest that
+// still fails.
 func Shrink(o Options, failed Report) (Options, Report) {
 	o.Ops = failed.Ops
 	for _, kind := range append(kindsOfOps(), Crashes, Messages, Answers, Builds, Foreign) {

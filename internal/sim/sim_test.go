@@ -34,8 +34,8 @@ func number(t *testing.T, name string, usual int) int {
 // smaller, too, so that the test is short.
 const most, usualPiece = 130000, 25000
 
-// The cloud of each seed lives through its operations, and what must be true is. OPS says how many operations there are in all, SEED
-// with which seed to begin.
+// The cloud of each seed lives through its operations, and what must be true is. OPS says how many operations there are
+// in all, SEED with which seed to begin.
 func TestSeeds(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one world at a time, small and full of short-lived values
 	ops, seed := number(t, "OPS", usualOps), number(t, "SEED", 1)
@@ -76,8 +76,9 @@ func TestSeeds(t *testing.T) {
 	}
 	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "room made", "crash",
 		"given up", "start refused", "out of order", "refused",
-		"compute restored", "Placement restored", "directory copied", "machine replaced", "clock set", "journal lost", "database lost",
-		"host forgotten", "host taken over", "start not admitted", "copy on another machine", "line not followed", "line of an ended compute",
+		"compute restored", "Placement restored", "directory copied", "machine replaced", "clock set", "journal lost",
+		"database lost", "host forgotten", "host taken over", "start not admitted", "copy on another machine",
+		"line not followed", "line of an ended compute",
 		"guest report of another start", "guest destroyed", "held back by the gate", "held back by a guest", "host adopted",
 		"guest destroyed by the operator", "share mended"} {
 		if happened[what] == 0 && ops >= usualOps {
@@ -177,7 +178,8 @@ func (w *World) holding(more func(*machine, held) bool) (*machine, *guest, held)
 	panic("nobody holds anything")
 }
 
-// What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are those of pci.md 8.1.
+// What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are
+// those of pci.md 8.1.
 func TestTamperingIsNoticed(t *testing.T) {
 	any := func(*machine, held) bool { return true }
 	for noticed, tamper := range map[string]func(*World){

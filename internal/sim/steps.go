@@ -101,8 +101,8 @@ func (o *office) hand(from, to string) (done bool, err error) {
 	return err == nil, err
 }
 
-// handInRoom makes room in the same step where what is held stands on what is reserved, and takes it away again, unless compute ends in
-// between.
+// handInRoom makes room in the same step where what is held stands on what is reserved, and takes it away again, unless
+// compute ends in between.
 func (o *office) handInRoom(claims map[resource.ConsumerID]claim, moves resource.Allocation) error {
 	l := o.w.ledger
 	wide, before, generations := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}

@@ -122,9 +122,9 @@ type lack struct {
 	twice bool // it lacked one at a look before, under the same want
 }
 
-// waits says of whom nothing may be written to Placement yet: a share that is missing may be on the move. It is written for a server whose
-// assignment compute has confirmed, and that has just claimed its devices, or that lacked it at two looks under the same want with a line
-// between them.
+// waits says of whom nothing may be written to Placement yet: a share that is missing may be on the move. It is written
+// for a server whose assignment compute has confirmed, and that has just claimed its devices, or that lacked it at two
+// looks under the same want with a line between them.
 func (w *World) waits(m *machine) func(resource.ConsumerID) bool {
 	a := m.agent
 	if a.connected && a.read == m.host.row.revision {

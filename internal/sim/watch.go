@@ -71,7 +71,8 @@ func (w *World) hear(m *machine) {
 	w.follow(m, d)
 }
 
-// follow takes in a line: from now on it is the truth, unless it is of another cloud or precedes what the agent has followed.
+// follow takes in a line: from now on it is the truth, unless it is of another cloud or precedes what the agent has
+// followed.
 func (w *World) follow(m *machine, d delivery) {
 	a := m.agent
 	m.stir()
@@ -156,8 +157,8 @@ func (m *machine) owing() map[string]string {
 	return out
 }
 
-// due lists what is to be done, those first that free something. Before compute has sent assignments, and while they are not followed, there is
-// nothing.
+// due lists what is to be done, those first that free something. Before compute has sent assignments, and while they
+// are not followed, there is nothing.
 func (w *World) due(m *machine) (list []string) {
 	a := m.agent
 	if !a.heard || a.displaced || a.behind != "" {
@@ -178,7 +179,8 @@ func (w *World) due(m *machine) (list []string) {
 	return list
 }
 
-// leavingIDs lists what must go, in order: what the line names for removal, and what the line does not mention and has no guest.
+// leavingIDs lists what must go, in order: what the line names for removal, and what the line does not mention and has
+// no guest.
 func (w *World) leavingIDs(m *machine) []string {
 	a, out := m.agent, map[string]bool{}
 	for id, r := range a.remove {
@@ -227,7 +229,8 @@ func (m *machine) unassigned() (list []string) {
 // present lists the guests of the host for the report.
 func (m *machine) present(unassigned []string) (list []schedule.Present) {
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-		list = append(list, schedule.Present{ID: id, Server: cmp.Or(m.guests[id].server, id), Assigned: m.agent.heard && !slices.Contains(unassigned, id)})
+		list = append(list, schedule.Present{ID: id, Server: cmp.Or(m.guests[id].server, id),
+			Assigned: m.agent.heard && !slices.Contains(unassigned, id)})
 	}
 	return list
 }

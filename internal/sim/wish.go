@@ -218,8 +218,8 @@ func (w *World) other() {
 	}
 }
 
-// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its agent has to write it
-// anew, and until then the claim is not there.
+// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its
+// agent has to write it anew, and until then the claim is not there.
 func (w *World) rob() {
 	ids := w.office.ids.list
 	for range min(8, len(ids)) {
