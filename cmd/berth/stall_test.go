@@ -113,6 +113,36 @@ func TestStalledDatabase(t *testing.T) {
 	}
 }
 
+// slowBody is a request body that takes longer to arrive than the time limit of a request.
+type slowBody struct{ rest string }
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.rest == "" {
+		return 0, io.EOF
+	}
+	time.Sleep(300 * time.Millisecond)
+	n := copy(p, b.rest[:min(20, len(b.rest))])
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// The time limit of a request counts the time of the service, not that in which a client sends its body.
+func TestTheTimeOfASlowClientDoesNotCount(t *testing.T) {
+	for _, request := range newStalled(t, databases.MariaDB(t)).requests() {
+		req := request(t.Context())
+		if req.Method == http.MethodGet {
+			continue
+		}
+		whole, err := io.ReadAll(req.Body)
+		must(t, err)
+		req.Body, req.ContentLength = io.NopCloser(&slowBody{string(whole)}), int64(len(whole))
+		began := time.Now()
+		if status, body := send(t, req); status >= 300 || time.Since(began) < 1200*time.Millisecond {
+			t.Errorf("%s %s: %d after %s: %s", req.Method, req.URL.Path, status, time.Since(began), body)
+		}
+	}
+}
+
 // stalledRequests: requests are answered with 503, also those that the stall meets halfway. When the server goes on,
 // so do the services. A stream of assignments outlives the limit.
 func stalledRequests(t *testing.T, s *stalled) {
