@@ -19,6 +19,7 @@ import (
 // Two processes of compute on one database, whatever their data directories: the second is told who works there, and does not start. After
 // kill -9 the next one starts at once. One that was stopped until another had taken over ends by itself.
 func TestOneComputeOnADatabase(t *testing.T) {
+	t.Parallel()
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		url := fresh(t)
 		path := filepath.Join(t.TempDir(), "compute.conf")

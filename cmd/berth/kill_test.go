@@ -20,7 +20,10 @@ import (
 // ACTIVE or ERROR, no device has two holders, and Placement's usages are what the servers hold.
 func TestKilledInTheMiddle(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4} {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { killed(t, rand.New(rand.NewPCG(seed, 0))) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			killed(t, rand.New(rand.NewPCG(seed, 0)))
+		})
 	}
 }
 

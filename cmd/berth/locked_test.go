@@ -14,6 +14,7 @@ import (
 // TestStoppedWriter: Placement's file is being written by a process that is stopped. The next start fails with the name
 // of the process and with what to do; after that it starts.
 func TestStoppedWriter(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, path := filepath.Join(dir, "placement.db"), filepath.Join(dir, "placement.conf")
 	if err := os.WriteFile(path, []byte("[placement_database]\nconnection = sqlite:///"+file+"\n"), 0o600); err != nil {
