@@ -57,6 +57,12 @@ func decodeRecord(what string, text []byte, record any) error {
 	return nil
 }
 
+// foreignRecord is the fault for a record that says that it is of something else.
+func foreignRecord(what, of string) error {
+	return fault.New(fault.Internal, "", "cannot read the record of %s: it is the record of %q; restore a backup of "+
+		"the database", what, of)
+}
+
 // versionOf returns the version of a record. Version 1 does not say it.
 func versionOf(text []byte) (int, error) {
 	if bytes.HasPrefix(text, currentPrefix) {

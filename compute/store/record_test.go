@@ -24,11 +24,25 @@ import (
 type filler struct {
 	n     int
 	empty bool // lists, maps and pointers are empty and not nil; all else is zero
+	bit   int  // of n, counted from 1: a bool is true when n has it. 0: every bool is true
 }
+
+// bits is how many bits a filler needs to tell all bools apart.
+const bits = 12
 
 // filled returns a value of which every exported field is set, at any depth.
 func filled[T any]() (v T) {
 	(&filler{}).fill(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+// filledByBit returns a value like filled. Of each two bools, one is false for some bit and the other true.
+func filledByBit[T any](bit int) (v T) {
+	f := filler{bit: bit}
+	f.fill(reflect.ValueOf(&v).Elem())
+	if f.n >= 1<<bits {
+		panic("the filler needs more bits")
+	}
 	return v
 }
 
@@ -105,7 +119,7 @@ func (f *filler) fillOne(v reflect.Value) {
 	case v.Kind() == reflect.String:
 		v.SetString(fmt.Sprintf("text %d", f.n))
 	case v.Kind() == reflect.Bool:
-		v.SetBool(true)
+		v.SetBool(f.bit == 0 || f.n>>(f.bit-1)&1 == 1)
 	case v.Kind() == reflect.Int64:
 		v.SetInt(1<<53 + 1 + 2*int64(f.n)) // no float64 is this number
 	case v.CanInt():
@@ -158,28 +172,34 @@ func TestRecordsKeepEveryField(t *testing.T) {
 	if at := unset("", reflect.ValueOf(filled[lifecycle.Server]())); at != "" {
 		t.Fatalf("this test does not fill Server%s", at)
 	}
-	for name, want := range map[string]lifecycle.Server{
+	servers := map[string]lifecycle.Server{
 		"filled": filled[lifecycle.Server](), "emptied": emptied[lifecycle.Server](), "zero": {},
-	} {
+	}
+	hosts := map[string]schedule.Host{
+		"filled": filled[schedule.Host](), "emptied": emptied[schedule.Host](), "zero": {},
+	}
+	for bit := 1; bit <= bits; bit++ {
+		servers[fmt.Sprint("bit ", bit)] = filledByBit[lifecycle.Server](bit)
+		hosts[fmt.Sprint("bit ", bit)] = filledByBit[schedule.Host](bit)
+	}
+	for name, want := range servers {
 		text, err := encodeServer(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decodeServer("s", text); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := decodeServer(want.ID, text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the %s server is stored as %s, which reads as\n%+v %v, want\n%+v", name, text, got, err, want)
 		}
 	}
 	if at := unset("", reflect.ValueOf(filled[schedule.Host]())); at != "" {
 		t.Fatalf("this test does not fill Host%s", at)
 	}
-	for name, want := range map[string]schedule.Host{
-		"filled": filled[schedule.Host](), "emptied": emptied[schedule.Host](), "zero": {},
-	} {
+	for name, want := range hosts {
 		text, err := encodeHost(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decodeHost("h", text); err != nil || !reflect.DeepEqual(got, reported(want)) {
+		if got, err := decodeHost(want.Name, text); err != nil || !reflect.DeepEqual(got, reported(want)) {
 			t.Errorf("the %s host is stored as %s, which reads as\n%+v %v, want\n%+v",
 				name, text, got, err, reported(want))
 		}
@@ -203,7 +223,7 @@ func compact(t *testing.T, file string) []byte {
 // Version 2 stays as it is. A record that is written differently has another version, and this one is still read.
 func TestVersion2(t *testing.T) {
 	text := compact(t, "records-v2/filled-server.json")
-	server, err := decodeServer("s", text)
+	server, err := decodeServer("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +234,7 @@ func TestVersion2(t *testing.T) {
 		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
 	}
 	text = compact(t, "records-v2/filled-host.json")
-	host, err := decodeHost("h", text)
+	host, err := decodeHost("text 2", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,19 +249,19 @@ func TestVersion2(t *testing.T) {
 
 // Every field of version 1 is read as the same field of version 2.
 func TestVersion1(t *testing.T) {
-	server, err := decodeServer("s", compact(t, "records-v1/filled-server.json"))
+	server, err := decodeServer("text 2", compact(t, "records-v1/filled-server.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := decodeServer("s", compact(t, "records-v2/filled-server.json"))
+	want, err := decodeServer("text 2", compact(t, "records-v2/filled-server.json"))
 	if err != nil || !reflect.DeepEqual(server, want) {
 		t.Errorf("the server reads as\n%+v\nwant\n%+v (%v)", server, want, err)
 	}
-	host, err := decodeHost("h", compact(t, "records-v1/filled-host.json"))
+	host, err := decodeHost("text 2", compact(t, "records-v1/filled-host.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantHost, err := decodeHost("h", compact(t, "records-v2/filled-host.json"))
+	wantHost, err := decodeHost("text 2", compact(t, "records-v2/filled-host.json"))
 	if err != nil || !reflect.DeepEqual(host, wantHost) {
 		t.Errorf("the host reads as\n%+v\nwant\n%+v (%v)", host, wantHost, err)
 	}
@@ -326,8 +346,8 @@ func TestStoredWords(t *testing.T) {
 		want := map[string]string{
 			"State": "scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
 				"stopping_source pre_live_migration live_migrating spawning active resized rescheduling failing " +
-				"error reverting releasing_destination restoring_allocations revert_blocked shelving offloading shelved " +
-				"deleting_guest deleting_allocation deleted_awaiting_cleanup deleted",
+				"error reverting releasing_destination restoring_allocations revert_blocked shelving offloading " +
+				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted",
 			"Task": "powering-off powering-on rebooting rebooting_hard reboot_started reboot_started_hard rebuilding " +
 				"resize_reverting migrating",
 			"Kind":  "resize migration live-migration evacuation",

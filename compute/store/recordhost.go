@@ -101,11 +101,15 @@ type numaLimitsRecord struct {
 // encodeHost returns the record of a host's report.
 func encodeHost(h schedule.Host) ([]byte, error) { return encodeRecord("host "+h.Name, toHost(h)) }
 
-// decodeHost reads the record of the host with this name, without Seen, Guests and Load.
+// decodeHost reads the record of the host with this name, without Seen, Guests and Load. The record of another host, or
+// of none, is refused.
 func decodeHost(name string, text []byte) (schedule.Host, error) {
 	var r hostRecord
 	if err := decodeRecord("host "+name, text, &r); err != nil {
 		return schedule.Host{}, err
+	}
+	if r.Name != name {
+		return schedule.Host{}, foreignRecord("host "+name, r.Name)
 	}
 	return fromHost(r), nil
 }

@@ -171,11 +171,14 @@ func encodeServer(s lifecycle.Server) ([]byte, error) {
 	return encodeRecord("server "+s.ID, toServer(s))
 }
 
-// decodeServer reads the record of the server with this id.
+// decodeServer reads the record of the server with this id. The record of another server, or of none, is refused.
 func decodeServer(id string, text []byte) (lifecycle.Server, error) {
 	var r serverRecord
 	if err := decodeRecord("server "+id, text, &r); err != nil {
 		return lifecycle.Server{}, err
+	}
+	if r.ID != id {
+		return lifecycle.Server{}, foreignRecord("server "+id, r.ID)
 	}
 	return fromServer(r), nil
 }
@@ -249,7 +252,8 @@ func toMove(m lifecycle.Move) moveRecord {
 func fromMove(r moveRecord) lifecycle.Move {
 	return lifecycle.Move{
 		Kind: lifecycle.Kind(r.Kind), To: r.TargetHost, Stay: r.SameHostAllowed, As: r.Consumer,
-		From: fromStay(r.Source), Keyed: r.AllocationsMoved, Halted: r.StopSource, Down: r.SourceStopped, Back: r.Reverting, Failed: r.Failure,
+		From: fromStay(r.Source), Keyed: r.AllocationsMoved, Halted: r.StopSource, Down: r.SourceStopped,
+		Back: r.Reverting, Failed: r.Failure,
 		Lost: r.SourceLost, Denied: r.Refusals,
 	}
 }

@@ -22,7 +22,7 @@ func upgradeVersion1(text []byte, record reflect.Type) ([]byte, error) {
 		return nil, err
 	}
 	upgraded := upgradeObject(old, record)
-	upgraded["version"] = recordVersion
+	upgraded["version"] = 2
 	return json.Marshal(upgraded)
 }
 

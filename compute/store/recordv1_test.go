@@ -288,8 +288,10 @@ func TestUnreadableRecords(t *testing.T) {
 		`{"version":2,"state":"dancing"}`:          "is not a known",
 		`{"ID":"s","State":"dancing"}`:             "is not a known",
 		`{"ID":"s","Name":["s"],"State":"active"}`: "cannot unmarshal array",
-		`[]`: "cannot unmarshal array",
-		``:   "unexpected end of JSON",
+		`{}`:                           `it is the record of ""; restore a backup`,
+		`{"version":2,"id":"another"}`: `it is the record of "another"`,
+		`[]`:                           "cannot unmarshal array",
+		``:                             "unexpected end of JSON",
 	} {
 		if server, err := decodeServer("s", []byte(text)); !refused(err, "server s", want) {
 			t.Errorf("%s reads as %+v %v, want an error with %q", text, server, err, want)
@@ -350,8 +352,9 @@ func TestOlderBerthDoesNotStart(t *testing.T) {
 }
 
 func BenchmarkServerRecord(b *testing.B) {
-	old := []byte(captured(b, "servers.jsonl")[9]["record"].(string)) // the server with NUMA cells and a device
-	server, err := decodeServer("s", old)
+	row := captured(b, "servers.jsonl")[9] // the server with NUMA cells and a device
+	id, old := row["id"].(string), []byte(row["record"].(string))
+	server, err := decodeServer(id, old)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -371,7 +374,7 @@ func BenchmarkServerRecord(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decodeServer("s", text); err != nil {
+				if _, err := decodeServer(id, text); err != nil {
 					b.Fatal(err)
 				}
 			}
