@@ -18,6 +18,7 @@ import (
 // The chapter on backup and restore is followed literally, and what it says of the outcome is so.
 func TestBackupAndRestore(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		newGuideSite(t, "sqlite", aliases+asking, "").follow()

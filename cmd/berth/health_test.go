@@ -97,6 +97,7 @@ func TestHealthOfAFullDisk(t *testing.T) {
 
 // A MariaDB that all clients may read and none may write, by a lock and by an option.
 func TestHealthOfAReadOnlyMariaDB(t *testing.T) {
+	t.Parallel()
 	server := databases.MariaDB(t)
 	admin := server.Admin(t)
 	exec := func(statement string) {
@@ -141,6 +142,7 @@ func TestHealthOfAReadOnlyMariaDB(t *testing.T) {
 
 // A PostgreSQL whose transactions are read-only.
 func TestHealthOfAReadOnlyPostgreSQL(t *testing.T) {
+	t.Parallel()
 	server := databases.PostgreSQL(t)
 	admin := server.Admin(t)
 	readOnly := func(value string) {

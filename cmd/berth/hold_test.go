@@ -21,6 +21,7 @@ import (
 // kill -9 the next one starts at once. One that was stopped until another had taken over ends by itself.
 func TestOneComputeOnADatabase(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		url := fresh(t)
 		path := filepath.Join(t.TempDir(), "compute.conf")

@@ -22,7 +22,10 @@ import (
 func TestKilledInTheMiddle(t *testing.T) {
 	testenv.Long(t)
 	for _, seed := range []uint64{1, 2, 3, 4} {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { killed(t, rand.New(rand.NewPCG(seed, 0))) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			killed(t, rand.New(rand.NewPCG(seed, 0)))
+		})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 // of the process and with what to do; after that it starts.
 func TestStoppedWriter(t *testing.T) {
 	testenv.Long(t)
+	t.Parallel()
 	dir := t.TempDir()
 	file, path := filepath.Join(dir, "placement.db"), filepath.Join(dir, "placement.conf")
 	if err := os.WriteFile(path, []byte("[placement_database]\nconnection = sqlite:///"+file+"\n"), 0o600); err != nil {

@@ -107,6 +107,7 @@ func send(t *testing.T, req *http.Request) (int, string) {
 // A database server that stalls holds no request up for longer than its time limit, whatever the request was waiting
 // for.
 func TestStalledDatabase(t *testing.T) {
+	t.Parallel()
 	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
 		t.Run(server.Name(), func(t *testing.T) { stalledRequests(t, newStalled(t, server)) })
 		t.Run(server.Name()+" at COMMIT", func(t *testing.T) { stalledCommit(t, newStalled(t, server), server) })
