@@ -29,3 +29,12 @@ func skip(t testing.TB, reason string) {
 		t.Skip(Prefix + reason)
 	}
 }
+
+// Stride is the distance between the points at which a test injects a failure, when it could inject one at each: full
+// under -short, and 1 otherwise.
+func Stride(full int) int {
+	if testing.Short() {
+		return full
+	}
+	return 1
+}
