@@ -2,9 +2,11 @@ package journal
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,12 +209,31 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	open(t, source)
 }
 
+// A journal of a newer version, or with an entry or a field that this program does not know, is refused with what to do
+// and stays as it is, also when the last line is the one. Only a damaged last line was never written whole.
 func TestANewerJournalIsRefused(t *testing.T) {
-	for _, e := range []entry{{Kind: kindFormat, Version: version + 1}, {Kind: "novelty"}} {
-		line, err := e.line()
-		ok(t, err)
-		if _, err := parse("j", line); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%+v: %v", e, err)
+	header, err := entry{Kind: kindFormat, Version: version}.line()
+	ok(t, err)
+	for name, text := range map[string]string{
+		"version":        `{"kind":"format","version":2}`,
+		"version, field": `{"kind":"format","version":2,"by":"Berth 9"}`,
+		"kind":           `{"kind":"novelty"}`,
+		"field":          `{"kind":"server","server":"s","color":"red"}`,
+		"field inside": `{"kind":"server","server":"s","claims":[{"request":"r","state":"claimed",` +
+			`"address":"0000:3b:00.1","numa_node":0,"color":"red"}]}`,
+	} {
+		for _, before := range [][]byte{nil, header} {
+			dir := t.TempDir()
+			file := filepath.Join(dir, fileName)
+			data := fmt.Appendf(slices.Clone(before), `{"crc":"%s","entry":%s}`+"\n", checksum([]byte(text)), text)
+			ok(t, os.WriteFile(file, data, 0o600))
+			_, err := Open(dir)
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), file+": a newer Berth wrote the entry") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, data) {
+				t.Errorf("%s: the journal was written: %s %v", name, now, err)
+			}
 		}
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// version is raised when an older agent could not read what is written.
+// version is the version of the journal, which its first line says. It is raised when an entry gets a new kind, field
+// or word: an older agent then refuses the whole journal instead of losing what it does not know. The first line and
+// the checksums keep their form in every version.
 const version = 1
 
 // The kinds of entries.
@@ -33,8 +35,10 @@ const (
 	kindStarts    = "starts"
 )
 
-// entry is what one line says.
+// entry is what one line says. The names in its tags, and in those of wireClaim and Part, are the format of the file.
 type entry struct {
+	newer bool // it has fields that this program does not know
+
 	Kind     string           `json:"kind"`
 	Version  int              `json:"version,omitempty"`
 	Host     string           `json:"host,omitempty"`
@@ -97,9 +101,11 @@ func toWire(claims []device.Claim) []wireClaim {
 	out := make([]wireClaim, len(claims))
 	for i, c := range claims {
 		d := c.Device
-		out[i] = wireClaim{Request: c.Request, State: c.State, Address: address(d.Address), Vendor: d.Vendor, Product: d.Product, Type: d.Type,
-			Code: d.Class, Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
-			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Managed: c.Managed, Moves: c.LiveMigratable}
+		out[i] = wireClaim{Request: c.Request, State: c.State,
+			Address: address(d.Address), Vendor: d.Vendor, Product: d.Product, Type: d.Type, Code: d.Class,
+			Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
+			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Managed: c.Managed,
+			Moves: c.LiveMigratable}
 	}
 	return out
 }
@@ -110,8 +116,10 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
 			Class:  w.Code,
 			Parent: (*pci.Address)(w.Parent), NUMANode: w.NUMANode, IOMMUGroup: w.Group}
-		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits, Managed: w.Managed, LiveMigratable: w.Moves}
-		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request, State: w.State})
+		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits,
+			Managed: w.Managed, LiveMigratable: w.Moves}
+		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request,
+			State: w.State})
 	}
 	sortClaims(out)
 	return out
@@ -163,11 +171,24 @@ func parseLine(line []byte) (entry, error) {
 	if sum := checksum(env.Entry); sum != env.CRC {
 		return entry{}, fault.New(fault.Internal, op, "its checksum is %q, its content gives %q", env.CRC, sum)
 	}
-	var e entry
-	if err := json.Unmarshal(env.Entry, &e); err != nil {
-		return entry{}, fault.New(fault.Internal, op, "its entry is none: %w", err)
+	e, err := parseEntry(env.Entry)
+	if err != nil {
+		return entry{}, fault.New(fault.Internal, op, "its entry cannot be read: %w", err)
 	}
 	return e, nil
+}
+
+// parseEntry reads an entry. One with unknown fields is marked as newer.
+func parseEntry(text []byte) (entry, error) {
+	var e entry
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(&e) == nil {
+		return e, nil
+	}
+	e = entry{newer: true}
+	err := json.Unmarshal(text, &e)
+	return e, err
 }
 
 // content is what a file says.
@@ -197,8 +218,8 @@ func parse(path string, data []byte) (content, error) {
 				path, number, fault.TextOf(err))
 		case !e.known():
 			return content{}, fault.New(fault.Invalid, op,
-				"%s has an entry %q of version %d in line %d, which this program does not know; use the newer one that wrote it",
-				path, e.Kind, e.Version, number)
+				"cannot read line %d of %s: a newer Berth wrote the entry %q (version %d); start that one",
+				number, path, e.Kind, e.Version)
 		}
 		c.state.apply(e)
 		c.lines++
@@ -209,10 +230,14 @@ func parse(path string, data []byte) (content, error) {
 
 // known says whether this program understands the entry.
 func (e entry) known() bool {
+	if e.newer {
+		return false
+	}
 	switch e.Kind {
 	case kindFormat:
 		return e.Version == version
-	case kindIdentity, kindServer, kindLeft, kindRemoved, kindMark, kindRenamed, kindUnrenamed, kindPosition, kindStarts:
+	case kindIdentity, kindServer, kindLeft, kindRemoved, kindMark, kindRenamed, kindUnrenamed, kindPosition,
+		kindStarts:
 		return true
 	case kindSpent, kindCleaned:
 		return e.Address != nil

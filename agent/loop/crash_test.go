@@ -20,6 +20,7 @@ import (
 	"github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -237,7 +238,7 @@ func TestDeathAtEachStep(t *testing.T) {
 	const most = 400
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
-		for ; reached && at < most; at++ {
+		for ; reached && at < most; at += testenv.Stride(7) {
 			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					deaths, first := once(at, after)
@@ -361,7 +362,7 @@ func (w *world) are(phase host.Phase, servers ...string) bool {
 // Servers come and go at random, agents die at random, and the last words of some arrive after those of the next: in the end each device has at most one holder, the guests are
 // the assignments, and compute knows the end of each.
 func TestRandomDeaths(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range uint64(25 / testenv.Stride(5)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { tellAtRandom(t, rand.New(rand.NewPCG(seed, 7))) })
 		})

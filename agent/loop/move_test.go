@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
@@ -260,7 +261,7 @@ func TestDeathInAMove(t *testing.T) {
 	const most = 200
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
-		for ; reached && at < most; at++ {
+		for ; reached && at < most; at += testenv.Stride(7) {
 			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)

@@ -125,7 +125,10 @@ func (b *BodyBudget) begin(u *upload) {
 }
 
 // charge waits until there is room for the next bytes of a body, and counts the time from then on as that of a read.
+// It waits for at most the time limit of the request; the time that the client took for earlier bytes does not count.
 func (b *BodyBudget) charge(ctx context.Context, u *upload) error {
+	ctx, cancel := Renew(ctx)
+	defer cancel()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u.granted = make(chan struct{})

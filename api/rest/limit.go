@@ -9,20 +9,56 @@ import (
 )
 
 // Limit gives every request to h a time limit, from its head to the beginning of its answer: its context ends then,
-// with a fault Unavailable as the cause, and h answers. A handler whose answer is a stream uses Unlimited from the
-// beginning of the answer on. 0 means no limit.
+// with a fault Unavailable as the cause, and h answers. A handler that has read a body uses Renew, and one whose answer
+// is a stream uses Unlimited from the beginning of the answer on. 0 means no limit.
 func Limit(h http.Handler, limit time.Duration) http.Handler {
 	if limit <= 0 {
 		return h
 	}
+	timeUp := &fault.Error{Kind: fault.Unavailable, Op: "rest.Limit", Err: context.DeadlineExceeded,
+		Msg: "the request was given up because it was not finished within " + limit.String() + ": the service or its " +
+			"database is slow or stalled; try again later"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		timeUp := &fault.Error{Kind: fault.Unavailable, Op: "rest.Limit", Err: context.DeadlineExceeded,
-			Msg: "the request was given up because it was not finished within " + limit.String() + ": the service or its " +
-				"database is slow or stalled; try again later"}
 		ctx, cancel := context.WithTimeoutCause(r.Context(), limit, timeUp)
 		defer cancel()
-		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, unlimitedKey{}, r.Context())))
+		kept := &requestLimit{whole: r.Context(), limit: limit, timeUp: timeUp}
+		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, limitKey{}, kept)))
 	})
+}
+
+// requestLimit is what Limit keeps in the context of a request.
+type requestLimit struct {
+	whole  context.Context // the context that Limit was given
+	limit  time.Duration
+	timeUp error
+}
+
+// limitKey is where the context of a request has its *requestLimit.
+type limitKey struct{}
+
+// Renew returns a context with the values of ctx and the whole limit of Limit from now on. A server that has waited for
+// its client, for example for a body, uses it, so that the client's time does not count as the server's. Without Limit
+// it returns ctx itself. The caller calls the function when the request has ended.
+func Renew(ctx context.Context) (context.Context, context.CancelFunc) {
+	l, ok := ctx.Value(limitKey{}).(*requestLimit)
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(valued{Context: l.whole, values: ctx}, l.limit, l.timeUp)
+}
+
+// valued is a context that also has the values of another one.
+type valued struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements context.Context. What both have is that of Context: package context finds a parent by its values.
+func (v valued) Value(key any) any {
+	if value := v.Context.Value(key); value != nil {
+		return value
+	}
+	return v.values.Value(key)
 }
 
 // Patient returns a context with the time limit of ctx that does not end when the client goes: for work that must be
@@ -34,13 +70,10 @@ func Patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
-// unlimitedKey is where Limit keeps the context that it was given.
-type unlimitedKey struct{}
-
 // Unlimited returns the context of a request without the limit of Limit. It still ends when the client goes.
 func Unlimited(ctx context.Context) context.Context {
-	if whole, ok := ctx.Value(unlimitedKey{}).(context.Context); ok {
-		return whole
+	if l, ok := ctx.Value(limitKey{}).(*requestLimit); ok {
+		return l.whole
 	}
 	return ctx
 }

@@ -54,3 +54,37 @@ func TestLimit(t *testing.T) {
 		}
 	})
 }
+
+// A renewed limit begins anew, keeps the values of the request, and says why it ends.
+func TestRenew(t *testing.T) {
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		client, leave := context.WithCancel(t.Context())
+		h := Limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			time.Sleep(29 * time.Second)
+			ctx, cancel := Renew(context.WithValue(r.Context(), key{}, "value"))
+			defer cancel()
+			time.Sleep(29 * time.Second)
+			if err := ctx.Err(); err != nil || r.Context().Err() == nil || ctx.Value(key{}) != "value" {
+				t.Errorf("29 s after the renewal: %v, %v", err, ctx.Value(key{}))
+			}
+			time.Sleep(2 * time.Second)
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) || !fault.Is(context.Cause(ctx), fault.Unavailable) {
+				t.Errorf("31 s after the renewal: %v, %v", ctx.Err(), context.Cause(ctx))
+			}
+			again, end := Renew(ctx)
+			defer end()
+			if err := Unlimited(again).Err(); again.Err() != nil || err != nil {
+				t.Errorf("renewed twice: %v, %v", again.Err(), err)
+			}
+			leave()
+			if !errors.Is(again.Err(), context.Canceled) {
+				t.Errorf("without a client: %v", again.Err())
+			}
+		}), 30*time.Second)
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(client, "GET", "/", nil))
+		if ctx, _ := Renew(t.Context()); ctx != t.Context() {
+			t.Error("a context without a limit is not its own")
+		}
+	})
+}

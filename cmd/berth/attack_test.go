@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // hold keeps this many connections open to a server, and sends this text on each, until the test ends. A connection
@@ -51,6 +53,7 @@ func hold(t *testing.T, url string, connections int, text string) {
 // Half-sent heads on more connections than are allowed, and uploads that stop after some megabytes, do not keep other
 // requests waiting for long, small or large.
 func TestSlowClientsDoNotBlockOthers(t *testing.T) {
+	testenv.Long(t)
 	d := up(t, conf(t, machine(t, 1, 1), "max_connections = 50"), t.TempDir())
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 9 * time.Second}
 	upload := func(path, more string) string {

@@ -11,11 +11,14 @@ import (
 	"github.com/openberth/berth/agent/journal"
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
 // The chapter on backup and restore is followed literally, and what it says of the outcome is so.
 func TestBackupAndRestore(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		newGuideSite(t, "sqlite", aliases+asking, "").follow()

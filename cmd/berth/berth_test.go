@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 func TestMistypedCommandIsAnError(t *testing.T) {
@@ -84,6 +85,7 @@ func TestNoAuthListensOnLoopbackOnly(t *testing.T) {
 
 // The tour on a captured machine, and on whatever this machine has.
 func TestDemo(t *testing.T) {
+	testenv.Long(t)
 	for _, args := range [][]string{{"demo"}, {"demo", "--sysfs", machine(t, 2, 3)}} {
 		stdout, stderr, status := output(t, args...)
 		if status != 0 {
@@ -111,6 +113,8 @@ func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 
 // Each verb for people against a running cloud, as tables and as JSON.
 func TestCommandsForPeople(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
 	d := up(t, conf(t, machine(t, 2, 2)), t.TempDir())
 	urls := []string{"--placement-url", d.urls["placement"], "--compute-url", d.urls["compute"]}
 	try := func(want string, args ...string) string {
@@ -161,6 +165,8 @@ func TestCommandsForPeople(t *testing.T) {
 
 // The services alone, over TCP, find each other and make a cloud; the agent's plan is a dry run.
 func TestServicesAlone(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
 	path, dir := conf(t, machine(t, 1, 2), "[placement_database]", "connection = sqlite:////"+strings.TrimPrefix(t.TempDir(), "/")+"/placement.db"), t.TempDir()
 	p := start(t, []string{"placement"}, "placement", "--config-file", path, "--listen", "127.0.0.1:0")
 	c := start(t, []string{"compute"}, "compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0", "--placement-url", p.urls["placement"])
@@ -204,6 +210,8 @@ func TestServicesAlone(t *testing.T) {
 
 // OpenStack's own client, from Debian, against a running placement.
 func TestOpenStackClient(t *testing.T) {
+	testenv.Need(t, "the openstack client")
+	t.Parallel()
 	client, err := exec.LookPath("openstack")
 	if err != nil {
 		t.Fatal("the openstack client is not installed: run `make tools`")

@@ -11,12 +11,16 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 const root = "../.."
 
 // The operator's guide is followed literally: its sh blocks, in order, in one fresh directory; those on backups by TestBackupAndRestore.
 func TestOperatorsGuide(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
 	guide := strings.Replace(read(t, "docs/operator.md"), backupChapter(t), "", 1)
 	dir := t.TempDir()
 	script := "set -eux\n"

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // watched are a placement and a compute on databases of one kind, and nobody who asks them anything but how they are.
@@ -68,6 +69,7 @@ func (all watched) until(t *testing.T, status int, why string) {
 
 // A full disk, of a real file system.
 func TestHealthOfAFullDisk(t *testing.T) {
+	testenv.Long(t)
 	dir := filepath.Join(t.TempDir(), "small")
 	must(t, os.Mkdir(dir, 0o700))
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=8m"); err != nil {
@@ -95,6 +97,7 @@ func TestHealthOfAFullDisk(t *testing.T) {
 
 // A MariaDB that all clients may read and none may write, by a lock and by an option.
 func TestHealthOfAReadOnlyMariaDB(t *testing.T) {
+	t.Parallel()
 	server := databases.MariaDB(t)
 	admin := server.Admin(t)
 	exec := func(statement string) {
@@ -139,6 +142,7 @@ func TestHealthOfAReadOnlyMariaDB(t *testing.T) {
 
 // A PostgreSQL whose transactions are read-only.
 func TestHealthOfAReadOnlyPostgreSQL(t *testing.T) {
+	t.Parallel()
 	server := databases.PostgreSQL(t)
 	admin := server.Admin(t)
 	readOnly := func(value string) {

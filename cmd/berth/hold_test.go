@@ -13,12 +13,15 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/sqldb"
 )
 
 // Two processes of compute on one database, whatever their data directories: the second is told who works there, and does not start. After
 // kill -9 the next one starts at once. One that was stopped until another had taken over ends by itself.
 func TestOneComputeOnADatabase(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		url := fresh(t)
 		path := filepath.Join(t.TempDir(), "compute.conf")

@@ -3,11 +3,14 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Every command that takes the name of a host refuses one that no agent has reported for, with similar names, and one
 // that cannot be a host's. A host of the refused name that joins later is alive.
 func TestCommandsWithUnknownHosts(t *testing.T) {
+	testenv.Long(t)
 	d := up(t, conf(t, machine(t, 1, 1)), t.TempDir())
 	urls := []string{"--placement-url", d.urls["placement"], "--compute-url", d.urls["compute"]}
 	run := func(args ...string) (stdout, stderr string, status int) {

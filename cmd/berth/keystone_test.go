@@ -13,6 +13,7 @@ import (
 
 // With a real Keystone, Debian's. Its start is long, so all that need one share it.
 func TestBehindKeystone(t *testing.T) {
+	t.Parallel()
 	k := keystone.Start(t)
 	t.Run("images", func(t *testing.T) { imagesBehindKeystone(t, k) })
 	t.Run("placement", func(t *testing.T) { placementBehindKeystone(t, k) }) // it stops Keystone

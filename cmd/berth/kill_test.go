@@ -12,6 +12,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -19,8 +20,12 @@ import (
 // kill -9 in the middle of 50 creates, then of 25 more, then of all deletes: afterwards every server is
 // ACTIVE or ERROR, no device has two holders, and Placement's usages are what the servers hold.
 func TestKilledInTheMiddle(t *testing.T) {
+	testenv.Long(t)
 	for _, seed := range []uint64{1, 2, 3, 4} {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { killed(t, rand.New(rand.NewPCG(seed, 0))) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			killed(t, rand.New(rand.NewPCG(seed, 0)))
+		})
 	}
 }
 

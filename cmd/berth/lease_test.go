@@ -16,6 +16,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
 )
@@ -185,6 +186,7 @@ func (c *contest) over(before []string) {
 
 // A compute that is stopped in the middle of a claim for longer than its lease sends nothing to Placement afterwards.
 func TestStoppedComputeClaimsNothing(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "compute.db")
 	c := newContest(t, url, url)

@@ -9,11 +9,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // TestStoppedWriter: Placement's file is being written by a process that is stopped. The next start fails with the name
 // of the process and with what to do; after that it starts.
 func TestStoppedWriter(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
 	dir := t.TempDir()
 	file, path := filepath.Join(dir, "placement.db"), filepath.Join(dir, "placement.conf")
 	if err := os.WriteFile(path, []byte("[placement_database]\nconnection = sqlite:///"+file+"\n"), 0o600); err != nil {
@@ -23,6 +27,7 @@ func TestStoppedWriter(t *testing.T) {
 	if _, stderr, status := output(t, sync...); status != 0 {
 		t.Fatal(stderr)
 	}
+	testenv.Need(t, "Python")
 	const program = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); " +
 		"c.execute('BEGIN IMMEDIATE'); c.execute('UPDATE resource_providers SET name = name'); " +
 		"print('writing', flush=True); sys.stdin.read()"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 	"github.com/openberth/berth/sqldb"
@@ -47,6 +48,7 @@ func must(t *testing.T, err error) {
 // acknowledged, the process ends with an instruction, a new file is not touched, and the saved copy holds every claim
 // that was acknowledged.
 func TestPlacementDatabaseLost(t *testing.T) {
+	testenv.Long(t)
 	for _, l := range losses() {
 		t.Run(l.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -93,6 +95,7 @@ func TestPlacementDatabaseLost(t *testing.T) {
 // it does without the -shm file, by which processes agree on the -wal. A file that was put in the place of the -wal is
 // not applied to the database.
 func TestPlacementDatabaseLogLost(t *testing.T) {
+	testenv.Long(t)
 	for name, lose := range map[string]func(t *testing.T, path string){
 		"wal deleted": func(t *testing.T, path string) { must(t, os.Remove(path+"-wal")) },
 		"shm deleted": func(t *testing.T, path string) { must(t, os.Remove(path+"-shm")) },
@@ -125,6 +128,7 @@ func TestPlacementDatabaseLogLost(t *testing.T) {
 
 // The same for compute's database, with flavors for claims, and in `berth up`.
 func TestComputeDatabaseLost(t *testing.T) {
+	testenv.Long(t)
 	for _, l := range losses() {
 		t.Run(l.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // The journal of a running agent, or its lock, is deleted, or the journal is replaced. The agent builds no guest any
 // more and ends with an instruction; a new file is not touched. Once the instruction was followed, the agent goes on
 // with the guests it has.
 func TestJournalLost(t *testing.T) {
+	testenv.Long(t)
 	for _, c := range []struct {
 		name, file, says string
 		lose             func(t *testing.T, path, replacement string)

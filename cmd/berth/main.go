@@ -70,7 +70,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(&g.Globals, streams{stdout, stderr})
 	if err := parsed.Run(); err != nil {
-		fmt.Fprintln(stderr, "berth:", sentence(err)+g.hint(err))
+		for _, one := range joined(err) {
+			fmt.Fprintln(stderr, "berth:", sentence(one)+g.hint(one))
+		}
 		return statusFailed
 	}
 	return 0
@@ -109,6 +111,19 @@ func version() string {
 
 // streams are where a daemon writes: its tale and its log.
 type streams struct{ out, log io.Writer }
+
+// joined returns the errors that errors.Join has put together, or err alone. A service that ends can fail twice: a
+// request was cut off, and its database was lost.
+func joined(err error) []error {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, one := range several.Unwrap() {
+			all = append(all, joined(one)...)
+		}
+		return all
+	}
+	return []error{err}
+}
 
 // sentence is what a person reads of an error: a fault's own words, without the places it passed through.
 func sentence(err error) string {

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // Only its owner can use what Berth keeps, whatever the umask is. What an earlier release has made with other modes is
 // narrowed with a line in the log.
 func TestDataIsPrivate(t *testing.T) {
+	testenv.Long(t)
 	mask := syscall.Umask(0)
 	defer syscall.Umask(mask)
 	path, dir := conf(t, machine(t, 1, 1)), filepath.Join(t.TempDir(), "data")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // act does something to a server and waits until it has this status.
@@ -251,6 +252,7 @@ func life(t *testing.T, f *fleet) {
 // Reporting may be switched on, against the advice, while a server is between two hosts: what it holds on both is healed, and the move
 // goes on. An agent that is killed while it heals goes on where it was.
 func TestUpgradeWhileMoving(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	f, machine := newFleet(t, aliases), bus81(t)
 	for _, host := range []string{"cmp1", "cmp2"} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // twoNodes is bus81 with two NUMA nodes of four CPUs: 81:00.0 lies on node 0, 81:01.0 on node 1.
@@ -64,6 +65,7 @@ func (f *fleet) near(alias string) string {
 // M3, and S28 without its port: at the destination of a resize and of a live migration the policy of the flavor decides which device can
 // be had, the guest lies on another NUMA node than before, and Placement has the device of that node.
 func TestMovesToAnotherNodeM3S28(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	const movable = `alias = {"name": "moves", "vendor_id": "8086", "product_id": "1533", "live_migratable": "true"}` + "\n"
 	f, machine := newFleet(t, aliases+movable+asking+"[DEFAULT]\nallow_resize_to_same_host = false\n"), twoNodes(t)

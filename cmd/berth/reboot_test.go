@@ -4,12 +4,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // After a reboot the card at the address of a held device is another one, and a VF has lost its vendor file. The agent
 // starts all the same; the server keeps what it claimed, in Placement too; others are served, and are not given the new
 // card until the server is deleted.
 func TestRebootWithAnotherCard(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	const fresh = `alias = {"name": "a-new", "vendor_id": "8086", "product_id": "10fb"}` + "\n"
 	f, machine := newFleet(t, aliases+fresh+asking), bus81(t)

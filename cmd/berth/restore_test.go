@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // guests are the files of a host's guests with what is in them, by id.
@@ -81,6 +82,7 @@ func other(host string) string {
 // Row 1: restoring an older database of compute destroys no guest and gives nothing away, and the way on is shown
 // before it is gone.
 func TestRestoreOfComputesDatabase(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	f, files := twoHosts(t)
 	kept, moved := f.server("kept", "a-vf:1"), f.server("moved", "a-vf:1")
@@ -224,6 +226,7 @@ func TestCopiedAgentDirectory(t *testing.T) {
 
 // Row 17: a host that was forgotten while its guest ran does not take the evacuated server's allocation back.
 func TestAgentOfAForgottenHost(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	f, files := twoHosts(t)
 	s := f.server("s", "a-vf:1")

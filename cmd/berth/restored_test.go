@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -127,6 +128,7 @@ func (f *fleet) try(want int, args ...string) (stdout, stderr string) {
 // After an older database of Placement was restored, the scheduler refuses a host until an operator has written the
 // missing allocations back. The host never gives more than its capacity.
 func TestPlacementRestored(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	f := newFleet(t, "")
 	f.startAgent("cmp1", f.host("cmp1", bus81(t), "fake_vcpus = 64\n"))
@@ -196,6 +198,7 @@ func (f *fleet) refusedAsLacking(s compute.Server) {
 // The same with devices, and with a database from before the host joined: the agent creates the providers again with
 // the same UUIDs, and healing writes the devices too.
 func TestPlacementRestoredFromBeforeTheHost(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	conf := aliases + asking
 	f := newFleet(t, conf)
@@ -228,6 +231,7 @@ func TestPlacementRestoredFromBeforeTheHost(t *testing.T) {
 // a condition name the consumers that are not placed on the host: one that compute does not have, and a server of
 // another host.
 func TestHealingWithoutRoom(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	f := newFleet(t, "")
 	f.startAgent("cmp1", f.host("cmp1", bus81(t), "fake_vcpus = 8\n"))

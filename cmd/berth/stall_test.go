@@ -107,9 +107,40 @@ func send(t *testing.T, req *http.Request) (int, string) {
 // A database server that stalls holds no request up for longer than its time limit, whatever the request was waiting
 // for.
 func TestStalledDatabase(t *testing.T) {
+	t.Parallel()
 	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
 		t.Run(server.Name(), func(t *testing.T) { stalledRequests(t, newStalled(t, server)) })
 		t.Run(server.Name()+" at COMMIT", func(t *testing.T) { stalledCommit(t, newStalled(t, server), server) })
+	}
+}
+
+// slowBody is a request body that takes longer to arrive than the time limit of a request.
+type slowBody struct{ rest string }
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.rest == "" {
+		return 0, io.EOF
+	}
+	time.Sleep(300 * time.Millisecond)
+	n := copy(p, b.rest[:min(20, len(b.rest))])
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// The time limit of a request counts the time of the service, not that in which a client sends its body.
+func TestTheTimeOfASlowClientDoesNotCount(t *testing.T) {
+	for _, request := range newStalled(t, databases.MariaDB(t)).requests() {
+		req := request(t.Context())
+		if req.Method == http.MethodGet {
+			continue
+		}
+		whole, err := io.ReadAll(req.Body)
+		must(t, err)
+		req.Body, req.ContentLength = io.NopCloser(&slowBody{string(whole)}), int64(len(whole))
+		began := time.Now()
+		if status, body := send(t, req); status >= 300 || time.Since(began) < 1200*time.Millisecond {
+			t.Errorf("%s %s: %d after %s: %s", req.Method, req.URL.Path, status, time.Since(began), body)
+		}
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // What a killed agent was writing is removed when the next one starts, not by a dry run, which may run beside an agent.
 func TestUnfinishedFilesAreRemovedAtTheStart(t *testing.T) {
+	testenv.Long(t)
 	dir, path := t.TempDir(), conf(t, machine(t, 1, 1))
 	guests := filepath.Join(dir, "agent", "guests")
 	if err := os.MkdirAll(guests, 0o700); err != nil {

@@ -9,11 +9,14 @@ import (
 
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
 // What Nova or a person writes below 1.38 has no consumer type. The agent adds the device all the same, and the server moves and goes as any other.
 func TestAllocationWithoutAType(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
 	path := conf(t, machine(t, 1, 2), "rescan_interval = 1")
 	d := up(t, path, filepath.Join(t.TempDir(), "data"))
 	placementURL := d.urls["placement"]

@@ -13,6 +13,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
@@ -288,6 +289,7 @@ func bus81(t *testing.T) string {
 // The upgrade in two phases, from servers that hold devices which Placement knows nothing of: rows H1 (host cmp2), H2 (cmp1) and M20,
 // and I21 at the end. Everything is a process of its own.
 func TestUpgradeH1H2M20(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	machine := bus81(t)
 	f := newFleet(t, aliases)

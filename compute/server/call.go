@@ -28,6 +28,7 @@ type call struct {
 	version compute.Version
 	project string // the project id in the path, or empty
 	budget  *rest.BodyBudget
+	end     context.CancelFunc // ends the context of a request whose body was read; nil: none was
 }
 
 // endpoint answers on one path: it settles version, caller and method, and tells the error of the action.
@@ -37,6 +38,9 @@ func (s *server) endpoint(m methods) http.Handler {
 		c.project, _ = r.Context().Value(projectKey{}).(string)
 		if err := s.run(c, m); err != nil {
 			s.tell(c, err)
+		}
+		if c.end != nil {
+			c.end()
 		}
 	})
 }
@@ -183,6 +187,7 @@ func (c *call) read(limit int64, into any) error {
 	default:
 		return fault.New(fault.Invalid, "", "the body broke off: %w", err)
 	}
+	c.renew()
 	if len(data) == 0 {
 		return fault.New(fault.Invalid, "", "Malformed request body: it is empty, and should be JSON")
 	}
@@ -190,6 +195,12 @@ func (c *call) read(limit int64, into any) error {
 		return fault.New(fault.Invalid, "", "Malformed request body: %w", err)
 	}
 	return nil
+}
+
+// renew gives the call its whole time limit again: the time in which its body arrived does not count.
+func (c *call) renew() {
+	ctx, cancel := rest.Renew(c.r.Context())
+	c.r, c.end = c.r.WithContext(ctx), cancel
 }
 
 // maxLimit is the longest page of a list.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
 )
 
@@ -83,6 +84,7 @@ func removals(t *testing.T, s *store.Store) {
 		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { next(&s); return s })
 		must(t, err)
 	}
+	must(t, s.PutReport(ctx, schedule.Host{Name: "h", Provider: "root-h", Seen: noon}, admitted))
 	for _, id := range []string{"a", "b", "c"} {
 		must(t, s.Create(ctx, on(id, "h")))
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -36,18 +35,17 @@ type Entry struct {
 // nothing is stored. It may be asked more than once. A host without a report is not asked about.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	const op = "PutReport"
-	seen := host.Seen
-	host.Guests, host.Load, host.Seen = nil, 0, time.Time{}
-	report, err := json.Marshal(host)
+	report, err := encodeHost(host)
 	if err != nil {
-		return fault.New(fault.Internal, op, "cannot write the report of %s: %w", host.Name, err)
+		return wrap(op, err)
 	}
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := meet(ctx, tx, host.Name); err != nil {
 			return err
 		}
 		// Two agents that come at the same moment wait for each other here.
-		if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision WHERE name = ?`, host.Name); err != nil {
+		const lock = `UPDATE compute_hosts SET revision = revision WHERE name = ?`
+		if _, err := tx.Exec(ctx, lock, host.Name); err != nil {
 			return err
 		}
 		before, err := readHosts(ctx, tx, ` WHERE name = ?`, host.Name)
@@ -60,7 +58,7 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 			}
 		}
 		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
-			string(host.Provider), moment(seen), string(report), host.Name)
+			string(host.Provider), moment(host.Seen), string(report), host.Name)
 		return err
 	}))
 }
@@ -135,15 +133,16 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 		}
 	}
 	condition, args := in("host", slices.Sorted(maps.Keys(index)))
-	servers, err := readServers(ctx, tx, ` WHERE id IN (SELECT server FROM compute_stays WHERE weighs > 0 AND `+condition+`) ORDER BY id`, args...)
+	servers, err := readServers(ctx, tx,
+		` WHERE id IN (SELECT server FROM compute_stays WHERE weighs > 0 AND `+condition+`) ORDER BY id`, args...)
 	if err != nil {
 		return err
 	}
 	for _, server := range servers {
 		for _, stay := range server.Stays() {
 			if i, here := index[stay.Host]; here && weighs(stay.Requests, stay.Topology) > 0 {
-				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{ID: stay.Consumer, Requests: stay.Requests, Devices: stay.Devices,
-					Parts: stay.Topology, Placed: stay.Cells})
+				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{ID: stay.Consumer, Requests: stay.Requests,
+					Devices: stay.Devices, Parts: stay.Topology, Placed: stay.Cells})
 			}
 		}
 	}
@@ -154,7 +153,9 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	for i := range hosts {
 		for j, d := range hosts[i].Devices {
 			at, known := placed[d.Holder]
-			if known && !slices.ContainsFunc(hosts[i].Present, func(p schedule.Present) bool { return p.ID == d.Holder }) && at != hosts[i].Name && (d.State == schedule.Claimed || d.State == schedule.Allocated) {
+			present := slices.ContainsFunc(hosts[i].Present, func(p schedule.Present) bool { return p.ID == d.Holder })
+			given := d.State == schedule.Claimed || d.State == schedule.Allocated
+			if known && !present && given && at != hosts[i].Name {
 				hosts[i].Devices[j].State, hosts[i].Devices[j].Holder = schedule.Available, ""
 			}
 		}
@@ -167,7 +168,9 @@ func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]strin
 	out := map[string]string{}
 	for some := range slices.Chunk(ids, chunk) {
 		for _, from := range []string{
-			`SELECT id, '' FROM compute_servers WHERE id`, `SELECT id, '' FROM compute_migrations WHERE id`, `SELECT consumer, host FROM compute_stays WHERE consumer`,
+			`SELECT id, '' FROM compute_servers WHERE id`,
+			`SELECT id, '' FROM compute_migrations WHERE id`,
+			`SELECT consumer, host FROM compute_stays WHERE consumer`,
 		} {
 			condition, args := in("", some)
 			if err := placedIn(ctx, tx, from+condition, args, out); err != nil {
@@ -211,7 +214,8 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 		if err := rows.Err(); err != nil {
 			return err
 		}
-		servers, err := readServers(ctx, tx, ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`, host)
+		const onHost = ` WHERE id IN (SELECT server FROM compute_stays WHERE host = ?) ORDER BY id`
+		servers, err := readServers(ctx, tx, onHost, host)
 		for _, server := range servers {
 			for _, e := range server.Entries() {
 				if e.Host == host {
@@ -222,7 +226,9 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 		slices.SortFunc(out.Entries, func(a, b Entry) int { return cmp.Compare(a.Consumer, b.Consumer) })
 		if err == nil {
 			out.Removals, err = readRemovals(ctx, tx, host, servers)
-			slices.SortFunc(out.Removals, func(a, b lifecycle.Removal) int { return cmp.Compare(a.Consumer, b.Consumer) })
+			slices.SortFunc(out.Removals, func(a, b lifecycle.Removal) int {
+				return cmp.Compare(a.Consumer, b.Consumer)
+			})
 		}
 		if err == nil {
 			out.Wishes, err = readWishes(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
@@ -268,7 +274,8 @@ func (s *Store) tell(hosts ...string) {
 
 // meet makes the row of a host exist.
 func meet(ctx context.Context, tx *sqldb.Tx, host string) error {
-	_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_hosts (name, provider, revision, seen, report) VALUES (?, '', 0, 0, '')`, host)
+	_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_hosts (name, provider, revision, seen, report)
+		VALUES (?, '', 0, 0, '')`, host)
 	return err
 }
 
@@ -290,24 +297,25 @@ func raise(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
 
 // readHosts reads the reports of the rows that the rest of the statement finds. A host without a report is none.
 func readHosts(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]schedule.Host, error) {
-	rows, err := tx.Query(ctx, `SELECT report, seen FROM compute_hosts`+rest, args...)
+	rows, err := tx.Query(ctx, `SELECT name, report, seen FROM compute_hosts`+rest, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var list []schedule.Host
 	for rows.Next() {
+		var name string
 		var report []byte
 		var seen int64
-		if err := rows.Scan(&report, &seen); err != nil {
+		if err := rows.Scan(&name, &report, &seen); err != nil {
 			return nil, err
 		}
 		if len(report) == 0 {
 			continue
 		}
-		var host schedule.Host
-		if err := json.Unmarshal(report, &host); err != nil {
-			return nil, fault.New(fault.Internal, "", "a host's report in the database cannot be read: %w", err)
+		host, err := decodeHost(name, report)
+		if err != nil {
+			return nil, err
 		}
 		host.Seen = time.UnixMicro(seen).UTC()
 		list = append(list, host)

@@ -100,7 +100,8 @@ func later() []sqldb.Step {
 			one INTEGER NOT NULL PRIMARY KEY,
 			expiry BIGINT NOT NULL`),
 		sqldb.Statements("compute_lease_first",
-			`INSERT INTO compute_holder (one, instance, host, pid, place, birth, since) VALUES (1, '', '', 0, '', '', 0)`,
+			`INSERT INTO compute_holder (one, instance, host, pid, place, birth, since)
+				VALUES (1, '', '', 0, '', '', 0)`,
 			`INSERT INTO compute_lease (one, expiry) VALUES (1, 0)`),
 		table("compute_wishes", `
 			host VARCHAR(255) NOT NULL,
@@ -121,12 +122,18 @@ func later() []sqldb.Step {
 			consumer VARCHAR(64) NOT NULL,
 			server VARCHAR(64) NOT NULL,
 			PRIMARY KEY (host, consumer)`, "server"),
+		recordsVersion2(),
 	}
 }
 
+// recordsVersion2 is a step that changes nothing: from here on records may have version 2. A Berth that reads version 1
+// alone does not know this step and does not start. It would take such a record for an empty server. Records of version
+// 1 are rewritten when they change.
+func recordsVersion2() sqldb.Step { return sqldb.Statements("compute_records_2") }
+
 // table makes a step that creates a table and its indexes. It may run again after having been cut short anywhere.
-// LARGE is text that no record outgrows: MySQL's TEXT ends at 64 KiB. MySQL knows no CREATE INDEX IF NOT EXISTS, so there
-// they are part of the table; and there names are told apart by every bit, as on the others.
+// LARGE is text that no record outgrows: MySQL's TEXT ends at 64 KiB. MySQL knows no CREATE INDEX IF NOT EXISTS, so
+// there they are part of the table; and there names are told apart by every bit, as on the others.
 func table(name, columns string, indexes ...string) sqldb.Step {
 	return sqldb.Step{Name: name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
 		if tx.Dialect == sqldb.MySQL {
@@ -134,14 +141,17 @@ func table(name, columns string, indexes ...string) sqldb.Step {
 			for i, on := range indexes {
 				inside += fmt.Sprintf(", INDEX %s_%d (%s)", name, i+1, on)
 			}
-			_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" ("+inside+") CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+			_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" ("+inside+
+				") CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
 			return err
 		}
-		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" ("+strings.ReplaceAll(columns, "LARGE", "TEXT")+")"); err != nil {
+		create := "CREATE TABLE IF NOT EXISTS " + name + " (" + strings.ReplaceAll(columns, "LARGE", "TEXT") + ")"
+		if _, err := tx.Exec(ctx, create); err != nil {
 			return err
 		}
 		for i, on := range indexes {
-			if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s_%d ON %s (%s)", name, i+1, name, on)); err != nil {
+			index := fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s_%d ON %s (%s)", name, i+1, name, on)
+			if _, err := tx.Exec(ctx, index); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
@@ -54,12 +53,13 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 	const op = "Create"
 	server.Revision = 1
-	record, err := json.Marshal(server)
+	record, err := encodeServer(server)
 	if err != nil {
-		return fault.New(fault.Internal, op, "cannot write server %s: %w", server.ID, err)
+		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO compute_servers (name, project, user_id, flavor, state, status, due, host, placed,
-		devices, created, updated, ended, revision, record, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err = tx.Exec(ctx, `INSERT INTO compute_servers (name, project, user_id, flavor, state, status, due, host,
+		placed, devices, created, updated, ended, revision, record, id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		append(columns(server, record), server.ID)...)
 	if sqldb.IsDuplicate(err) {
 		return fault.New(fault.Conflict, op, "there is a server %s already", server.ID)
@@ -83,7 +83,9 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 
 // Change stores what next makes of a server, in one transaction with reading it; fault.NotFound. next may run more than
 // once. A server that next leaves as it is, is not written.
-func (s *Store) Change(ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server) (lifecycle.Server, error) {
+func (s *Store) Change(
+	ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server,
+) (lifecycle.Server, error) {
 	const op = "Change"
 	var after lifecycle.Server
 	var touched []string
@@ -99,15 +101,16 @@ func (s *Store) Change(ctx context.Context, id string, next func(lifecycle.Serve
 			return nil
 		}
 		after.Revision++
-		record, err := json.Marshal(after)
+		record, err := encodeServer(after)
 		if err != nil {
-			return fault.New(fault.Internal, op, "cannot write server %s: %w", id, err)
+			return err
 		}
-		done, err := tx.Exec(ctx, `UPDATE compute_servers SET name = ?, project = ?, user_id = ?, flavor = ?, state = ?, status = ?,
-			due = ?, host = ?, placed = ?, devices = ?, created = ?, updated = ?, ended = ?, revision = ?, record = ?
-			WHERE id = ? AND revision = ?`, append(columns(after, record), id, before.Revision)...)
+		done, err := tx.Exec(ctx, `UPDATE compute_servers SET name = ?, project = ?, user_id = ?, flavor = ?, state = ?,
+			status = ?, due = ?, host = ?, placed = ?, devices = ?, created = ?, updated = ?, ended = ?, revision = ?,
+			record = ? WHERE id = ? AND revision = ?`, append(columns(after, record), id, before.Revision)...)
 		// The snapshot may be older than the row; then another run sees the row as it is.
-		if err := one(done, err, sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))); err != nil {
+		again := sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))
+		if err := one(done, err, again); err != nil {
 			return err
 		}
 		if err := follow(ctx, tx, before, after); err != nil {
@@ -126,8 +129,10 @@ func (s *Store) Change(ctx context.Context, id string, next func(lifecycle.Serve
 // columns are the values of a server's row but its id, in the order of the statements.
 func columns(s lifecycle.Server, record []byte) []any {
 	shown := s.Shown()
-	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(s.State), s.Status(), bit(len(s.Steps()) > 0), shown.Host, s.Placed(),
-		weighs(s.Requests, nil), moment(s.Created), moment(s.Updated), moment(s.Ended), s.Revision, string(record)}
+	state, _ := states.text(s.State) // a state without a word has no record either
+	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), bit(len(s.Steps()) > 0),
+		shown.Host, s.Placed(), weighs(s.Requests, nil), moment(s.Created), moment(s.Updated), moment(s.Ended),
+		s.Revision, string(record)}
 }
 
 // Servers lists servers.
@@ -154,7 +159,8 @@ func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server
 			w.and("(created < ? OR (created = ? AND id < ?))", created, created, f.Marker)
 		}
 		var err error
-		list, err = readServers(ctx, tx, w.sql()+` ORDER BY created DESC, id DESC LIMIT ?`, append(w.args, page(f.Limit))...)
+		rest := w.sql() + ` ORDER BY created DESC, id DESC LIMIT ?`
+		list, err = readServers(ctx, tx, rest, append(w.args, page(f.Limit))...)
 		return err
 	})
 	return list, wrap(op, err)
@@ -189,7 +195,8 @@ func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]stri
 	var ids []string
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		ids = nil
-		rows, err := tx.Query(ctx, `SELECT id FROM compute_servers WHERE due = 1 AND id > ? ORDER BY id LIMIT ?`, after, page(limit))
+		rows, err := tx.Query(ctx, `SELECT id FROM compute_servers WHERE due = 1 AND id > ? ORDER BY id LIMIT ?`,
+			after, page(limit))
 		if err != nil {
 			return err
 		}
@@ -206,26 +213,31 @@ func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]stri
 	return ids, wrap("Unfinished", err)
 }
 
-// Purge forgets deleted servers that hold nothing any more, and their migrations: those that ended before the given time, and all but the newest keep.
+// Purge forgets deleted servers that hold nothing any more, and their migrations: those that ended before the given
+// time, and all but the newest keep.
 func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 	return wrap("Purge", s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = 'deleted' AND ended < ?`, moment(before)); err != nil {
+		_, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND ended < ?`,
+			stateDeleted, moment(before))
+		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM compute_migrations WHERE server NOT IN (SELECT id FROM compute_servers)`); err != nil {
+		const withoutServer = `DELETE FROM compute_migrations WHERE server NOT IN (SELECT id FROM compute_servers)`
+		if _, err := tx.Exec(ctx, withoutServer); err != nil {
 			return err
 		}
 		var ended int64
 		var id string
-		err := tx.QueryRow(ctx, `SELECT ended, id FROM compute_servers WHERE state = 'deleted' ORDER BY ended DESC, id DESC LIMIT 1 OFFSET ?`, keep).
-			Scan(&ended, &id)
+		err = tx.QueryRow(ctx, `SELECT ended, id FROM compute_servers WHERE state = ? ORDER BY ended DESC, id DESC
+			LIMIT 1 OFFSET ?`, stateDeleted, keep).Scan(&ended, &id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = 'deleted' AND (ended < ? OR (ended = ? AND id <= ?))`, ended, ended, id)
+		_, err = tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND (ended < ? OR (ended = ? AND id <= ?))`,
+			stateDeleted, ended, ended, id)
 		return err
 	}))
 }
@@ -243,20 +255,21 @@ func readServer(ctx context.Context, tx *sqldb.Tx, id string) (lifecycle.Server,
 
 // readServers reads the records of the rows that the rest of the statement finds.
 func readServers(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]lifecycle.Server, error) {
-	rows, err := tx.Query(ctx, `SELECT record FROM compute_servers`+rest, args...)
+	rows, err := tx.Query(ctx, `SELECT id, record FROM compute_servers`+rest, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var list []lifecycle.Server
 	for rows.Next() {
+		var id string
 		var record []byte
-		if err := rows.Scan(&record); err != nil {
+		if err := rows.Scan(&id, &record); err != nil {
 			return nil, err
 		}
-		var server lifecycle.Server
-		if err := json.Unmarshal(record, &server); err != nil {
-			return nil, fault.New(fault.Internal, "", "a server's record in the database cannot be read: %w", err)
+		server, err := decodeServer(id, record)
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, server)
 	}

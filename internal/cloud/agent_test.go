@@ -15,6 +15,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -167,6 +168,7 @@ func sampleProducts(t *testing.T) (vf, plain string) {
 // H1, H2 with Placement itself: a server of the legacy way gets its share by one reshape when reporting is switched on, keeps what else it
 // has, and then all is quiet; with scheduling through Placement the next server gets what is left.
 func TestHealingWithPlacement(t *testing.T) {
+	testenv.Long(t)
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
 	vendor, product, _ := strings.Cut(vf, ":")
@@ -211,6 +213,7 @@ alias = {"name":"vf","vendor_id":"` + vendor + `","product_id":"` + product + `"
 
 // R6 with Placement, the scheduler and the command line: used once, not to be had again, cleaned by the operator's program, used again.
 func TestOneTimeUseWithPlacement(t *testing.T) {
+	testenv.Long(t)
 	l := newLab(t)
 	_, plain := sampleProducts(t)
 	_, address, _ := strings.Cut(plain, " ")
@@ -268,6 +271,7 @@ pci_in_placement = true
 // A server's whole life on one host, with the scheduler, Placement, compute and the agent as they are: stopped, started, rebuilt, resized to more
 // devices and reverted, resized and confirmed, deleted. At each stop the books of Placement and the agent's devices are the same.
 func TestALifeOnOneHost(t *testing.T) {
+	testenv.Long(t)
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
 	vendor, product, _ := strings.Cut(vf, ":")
@@ -350,6 +354,7 @@ allow_resize_to_same_host = true
 // A host that will never return: refused while its agent may be alive and while a server stands there, then gone from compute and from Placement. Should
 // it return all the same, it is a new host.
 func TestAHostIsForgotten(t *testing.T) {
+	testenv.Long(t)
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
 	vendor, product, _ := strings.Cut(vf, ":")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/openberth/berth/internal/testenv"
 )
 
 // promptly is how long an honest request may take while an attack runs, on a machine that is busy with other things.
@@ -182,6 +183,7 @@ func TestHalfSentHeadsDoNotBlockOthers(t *testing.T) {
 
 // Uploads that have stopped take no place that a request needs.
 func TestStalledUploadsDoNotHoldPlaces(t *testing.T) {
+	testenv.Long(t)
 	may := usual()
 	may.most = 50
 	v := newVictim(t, may)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/api/compute"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
@@ -72,6 +73,7 @@ func (l *lab) fails(row, alias string, words ...string) {
 // R1 and R3 of pci.md 7.3 on the whole cloud: an alias that asks for another class than the device's, for a trait more, or for the class of one
 // device and the product of another, gets nothing.
 func TestR1R3WhatNoDeviceIs(t *testing.T) {
+	testenv.Long(t)
 	l := newLab(t)
 	vf, plain := sampleProducts(t)
 	product, address, _ := strings.Cut(plain, " ")
@@ -112,6 +114,7 @@ device_spec = {` + ids(vf) + `,"address":{"bus":"11","function":"0"},"resource_c
 // R4 and R5 of pci.md 7.3 on the whole cloud: what is reserved decides how devices of one request are split over two PFs, and the agent gives
 // those that were claimed.
 func TestR4R5DevicesOfSeveralProviders(t *testing.T) {
+	testenv.Long(t)
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
 	vendor, product, _ := strings.Cut(vf, ":")

@@ -3,6 +3,7 @@ package databases
 import (
 	"database/sql"
 	"fmt"
+	"github.com/openberth/berth/internal/testenv"
 	"net"
 	"os"
 	"path/filepath"
@@ -44,6 +45,7 @@ type wsrep struct {
 // Galera starts a cluster of so many nodes for one test. options are as for MariaDB, on each node.
 func Galera(t testing.TB, nodes int, options ...string) *Cluster {
 	t.Helper()
+	testenv.Need(t, "Galera")
 	found, err := filepath.Glob(libraries)
 	if err != nil || len(found) == 0 {
 		t.Fatal(missing("Galera (galera-4)", fmt.Errorf("%s: %w", libraries, os.ErrNotExist)))

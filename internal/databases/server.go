@@ -3,6 +3,7 @@ package databases
 import (
 	"errors"
 	"fmt"
+	"github.com/openberth/berth/internal/testenv"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -24,6 +25,7 @@ const (
 // start makes the files of a server and serves them until the test ends.
 func start(t testing.TB, k kind, options []string) *Server {
 	t.Helper()
+	testenv.Need(t, k.name)
 	s, who := place(t, k)
 	s.install(t, who)
 	s.serveAt(t, options)

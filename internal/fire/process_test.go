@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"github.com/openberth/berth/internal/testenv"
 	"io"
 	"log"
 	"net"
@@ -38,6 +39,9 @@ const patience = time.Minute
 // TestMain builds the binary once, with the race detector in it.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if testing.Short() { // every test that runs a process is skipped
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "berth-fire-")
 	if err != nil {
 		log.Fatal(err)
@@ -72,6 +76,7 @@ type process struct {
 // newProcess serves a database until the test ends. The log of all runs must be free of races and panics.
 func newProcess(t *testing.T, url string) *process {
 	t.Helper()
+	testenv.Long(t)
 	dir := t.TempDir()
 	p := &process{conf: filepath.Join(dir, "placement.conf"), log: filepath.Join(dir, "berth.log")}
 	text := "[api]\nauth_strategy = noauth2\n[placement]\nrandomize_allocation_candidates = true\n[placement_database]\nconnection = " + url + "\n"

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/openberth/berth/internal/testenv"
 	"io"
 	"net/http"
 	"os"
@@ -26,6 +27,7 @@ type Glance struct {
 // Start starts an image service behind a Keystone.
 func Start(t testing.TB, k *keystone.Keystone) *Glance {
 	t.Helper()
+	testenv.Need(t, "Glance")
 	for _, program := range []string{"glance-manage", "glance-api"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatalf("%s is missing: apt-get install glance-api", program)

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"github.com/openberth/berth/internal/testenv"
 	"io"
 	"net/http"
 	"net/url"
@@ -37,6 +38,7 @@ type Keystone struct {
 // Start starts a Keystone. More are groups and options for its configuration, such as "[token]\nexpiration = 20\n".
 func Start(t testing.TB, more ...string) *Keystone {
 	t.Helper()
+	testenv.Need(t, "Keystone")
 	for _, program := range []string{"keystone-manage", "keystone-wsgi-public"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatalf("%s is missing: apt-get install keystone", program)

@@ -108,12 +108,14 @@ func workshops() []Row {
 		{Package: "internal/law", Room: Workshop},
 		{Package: "internal/bench", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "internal/clients", Room: Workshop, Imports: []string{"internal/bench", "internal/databases", "internal/keystone"}, Outside: []string{"github.com/gophercloud/gophercloud/v2"}},
-		{Package: "internal/databases", Room: Workshop, Imports: []string{"fault"}, Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
+		{Package: "internal/databases", Room: Workshop, Imports: []string{"fault", "internal/testenv"}, Outside: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 		{Package: "internal/fire", Room: Workshop, Imports: []string{"…"}},
-		{Package: "internal/glance", Room: Workshop, Imports: []string{"internal/keystone"}},
-		{Package: "internal/keystone", Room: Workshop},
+		{Package: "internal/glance", Room: Workshop, Imports: []string{"internal/keystone", "internal/testenv"}},
+		{Package: "internal/keystone", Room: Workshop, Imports: []string{"internal/testenv"}},
 		{Package: "internal/lab", Room: Workshop, Imports: []string{"fault"}},
 		{Package: "internal/together", Room: Workshop, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
+		{Package: "internal/testenv", Room: Workshop},
+		{Package: "internal/testsummary", Room: Workshop, Imports: []string{"internal/testenv"}},
 		{Package: "internal/sim", Room: Workshop, Imports: []string{"…"}},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openberth/berth/internal/bench"
 	"github.com/openberth/berth/internal/databases"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/sqldb"
 )
 
@@ -32,6 +33,9 @@ const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if testing.Short() { // every test that runs a server is skipped
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "berth-together-")
 	if err != nil {
 		log.Fatal(err)
@@ -84,6 +88,7 @@ func TestTogether(t *testing.T) {
 
 // One after the other on an SQLite file, and by the book.
 func TestHandOverOnSQLite(t *testing.T) {
+	testenv.Need(t, "OpenStack's Placement")
 	s := &site{t: t, url: databases.SQLite(t)}
 	s.startOriginal()
 	s.connect()
@@ -93,6 +98,7 @@ func TestHandOverOnSQLite(t *testing.T) {
 
 // Two Berths on one SQLite file.
 func TestRaceOnSQLite(t *testing.T) {
+	testenv.Long(t)
 	s := &site{t: t, url: databases.SQLite(t)}
 	s.startBerth()
 	s.startBerth()

@@ -127,6 +127,9 @@ func (c *call) read(body api.Body, into any) error {
 		return fault.New(fault.Invalid, "placement.server", "the request body broke off: %w", err)
 	}
 	c.sent = data
+	ctx, cancel := rest.Renew(c.r.Context()) // the time of the client does not count
+	c.done = append(c.done, cancel)
+	c.r = c.r.WithContext(ctx)
 	return c.server.bodies.Read(body, c.version, data, into)
 }
 

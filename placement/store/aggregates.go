@@ -58,7 +58,7 @@ func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string, li
 // NotFound; Conflict placement.concurrent_update: another generation.
 func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generation *int,
 	all []resource.AggregateID) (Change, error) {
-	m, err := untilKnown(ctx, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
 		err = s.write(ctx, "ReplaceAggregates", func(tx *sqldb.Tx) error {
 			s := s.still()
 			if err := hold(ctx, tx, id); err != nil {

@@ -103,7 +103,7 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 // a provider rises. NotFound: it holds nothing; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT, and
 // the database does not answer.
 func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (Change, error) {
-	done, err := untilKnown(ctx, func() (removal, error) { return s.deleteAllocations(ctx, consumer) },
+	done, err := untilKnown(ctx, s.db, func() (removal, error) { return s.deleteAllocations(ctx, consumer) },
 		func(ctx context.Context, done removal) (verdict, error) { return s.findRemoval(ctx, consumer, done) })
 	return done.change, err
 }

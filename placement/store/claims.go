@@ -37,7 +37,7 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
-	a, err := untilKnown(ctx, func() (attempt, error) { return s.tryClaims(ctx, claims) },
+	a, err := untilKnown(ctx, s.db, func() (attempt, error) { return s.tryClaims(ctx, claims) },
 		func(ctx context.Context, a attempt) (verdict, error) { return s.findClaims(ctx, claims, a) })
 	return a.change, err
 }

@@ -129,7 +129,7 @@ func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class)
 		return false, err // it is there, the usual case, or unreadable
 	}
 	const insert = "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)"
-	done, err := untilKnown(ctx, func() (done newClass, err error) {
+	done, err := untilKnown(ctx, s.db, func() (done newClass, err error) {
 		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
 			done = newClass{}
 			_, err := findClass(ctx, tx, name)
@@ -167,7 +167,7 @@ func findCustomClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (cl
 // RenameClass is PUT before microversion 1.7. NotFound; Invalid: a standard class; Conflict: the new name is taken.
 // The roots of all trees with inventories of the class are in Change.
 func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (Change, error) {
-	done, err := untilKnown(ctx, func() (renamed, error) { return s.renameClass(ctx, from, to) },
+	done, err := untilKnown(ctx, s.db, func() (renamed, error) { return s.renameClass(ctx, from, to) },
 		func(ctx context.Context, done renamed) (verdict, error) {
 			switch name, _, err := s.findName(ctx, "resource_classes", done.id); resource.Class(name) {
 			case to:
@@ -223,7 +223,7 @@ func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
 	if err != nil {
 		return err
 	}
-	_, err = untilKnown(ctx, func() (class classRow, err error) {
+	_, err = untilKnown(ctx, s.db, func() (class classRow, err error) {
 		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
 			class, err = deleteClass(ctx, tx, name)
 			return err

@@ -65,7 +65,7 @@ func (s *Store) ReplaceInventories(ctx context.Context, id provider.ID, generati
 // generation.
 func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID, want stock,
 	fn func(s *Store, tx *sqldb.Tx, p providerRow) error) (Change, error) {
-	m, err := untilKnown(ctx, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
 		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
 			s := s.still()
 			if err := hold(ctx, tx, id); err != nil {

@@ -45,14 +45,14 @@ const (
 // untilKnown runs attempt, one transaction, and returns its result. When the COMMIT breaks, find is given the result
 // and reports what became of the transaction. What was kept is returned as a success, what was undone is tried again.
 // The error is one of attempt, or Unavailable CodeUnknownOutcome when find fails or is unsure.
-func untilKnown[T any](ctx context.Context, attempt func() (T, error),
+func untilKnown[T any](ctx context.Context, db *sqldb.DB, attempt func() (T, error),
 	find func(context.Context, T) (verdict, error)) (T, error) {
 	for begun := 1; ; begun++ {
 		done, err := attempt()
 		if !sqldb.IsUnknown(err) {
 			return done, err
 		}
-		became, failed := insist(ctx, func(ctx context.Context) (verdict, error) { return find(ctx, done) })
+		became, failed := insist(ctx, db, func(ctx context.Context) (verdict, error) { return find(ctx, done) })
 		switch {
 		case failed != nil:
 			return done, fault.New(fault.Unavailable, "placement.store.untilKnown",
@@ -72,8 +72,8 @@ func untilKnown[T any](ctx context.Context, attempt func() (T, error),
 }
 
 // insist repeats find while the database does not answer, until the request's deadline, at most for outcomeTime. A
-// client that has left does not end it.
-func insist(ctx context.Context, find func(context.Context) (verdict, error)) (verdict, error) {
+// client that has left does not end it. It ends when the database has lost its file: no answer can come any more.
+func insist(ctx context.Context, db *sqldb.DB, find func(context.Context) (verdict, error)) (verdict, error) {
 	last := time.Now().Add(outcomeTime)
 	if at, ok := ctx.Deadline(); ok && at.Before(last) {
 		last = at
@@ -87,6 +87,8 @@ func insist(ctx context.Context, find func(context.Context) (verdict, error)) (v
 		}
 		select {
 		case <-ctx.Done():
+			return unsure, err
+		case <-db.Lost():
 			return unsure, err
 		case <-time.After(outcomePause):
 		}

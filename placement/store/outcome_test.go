@@ -174,14 +174,18 @@ func TestServerKilledAtCommit(t *testing.T) {
 			ctx, url, proxy := t.Context(), server.Database(t), databases.NewProxy(t, server.Addr)
 			s := openStore(t, proxy.URL(url))
 			host(t, s, 1, 0)
+			started := make(chan struct{})
+			close(started)
+			await := func() { <-started }
+			t.Cleanup(func() { await() })
 			restart := func() {
+				await()
 				server.Kill(t)
-				started := make(chan struct{})
-				t.Cleanup(func() { <-started })
-				go func() {
+				started = make(chan struct{})
+				go func(started chan struct{}) {
 					defer close(started)
 					server.Restart(t)
-				}()
+				}(started)
 			}
 			for n, heard := range []bool{false, true} {
 				write := func() error { return putOne(ctx, s, claim(500+n, 1, 1)) }

@@ -28,7 +28,7 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.Reshape", err)
 	}
-	a, err := untilKnown(ctx, func() (reshaped, error) { return s.tryReshape(ctx, inventories, claims) },
+	a, err := untilKnown(ctx, s.db, func() (reshaped, error) { return s.tryReshape(ctx, inventories, claims) },
 		func(ctx context.Context, a reshaped) (verdict, error) { return s.findReshape(ctx, claims, a) })
 	return a.change, err
 }

@@ -143,7 +143,7 @@ func (s *Store) EnsureTrait(ctx context.Context, name resource.Trait) (trait Tra
 		return trait, false, err // it is there, the usual case, or unreadable
 	}
 	const insert = "INSERT INTO traits (created_at, name) VALUES (?, ?)"
-	row, err := untilKnown(ctx, func() (row traitRow, err error) {
+	row, err := untilKnown(ctx, s.db, func() (row traitRow, err error) {
 		err = s.write(ctx, "EnsureTrait", func(tx *sqldb.Tx) error {
 			created = false
 			row, err = findTrait(ctx, tx, name)
@@ -163,7 +163,7 @@ func (s *Store) EnsureTrait(ctx context.Context, name resource.Trait) (trait Tra
 
 // DeleteTrait removes a custom trait. NotFound; Invalid: a standard one; Conflict: a provider has it.
 func (s *Store) DeleteTrait(ctx context.Context, name resource.Trait) error {
-	_, err := untilKnown(ctx, func() (traitRow, error) { return s.deleteTrait(ctx, name) },
+	_, err := untilKnown(ctx, s.db, func() (traitRow, error) { return s.deleteTrait(ctx, name) },
 		func(ctx context.Context, trait traitRow) (verdict, error) {
 			return s.findDeleted(ctx, "traits", trait.id, trait.created)
 		})
@@ -210,7 +210,7 @@ func (s *Store) ProviderTraits(ctx context.Context, id provider.ID) (all Provide
 // ReplaceTraits makes the provider have exactly these; its generation rises when that changes anything.
 // NotFound; Invalid: an unknown trait; Conflict placement.concurrent_update: another generation.
 func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (now ProviderTraits, change Change, err error) {
-	m, err := untilKnown(ctx, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
 		err = s.write(ctx, "ReplaceTraits", func(tx *sqldb.Tx) error {
 			p, err := findProvider(ctx, tx, id)
 			if err != nil {
@@ -250,7 +250,7 @@ func findNamedTraits(ctx context.Context, tx *sqldb.Tx, traits []resource.Trait)
 
 // ClearTraits takes all traits away, whatever the generation is; it rises when there were any. NotFound.
 func (s *Store) ClearTraits(ctx context.Context, id provider.ID) (Change, error) {
-	m, err := untilKnown(ctx, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
 		err = s.write(ctx, "ClearTraits", func(tx *sqldb.Tx) error {
 			p, err := findProvider(ctx, tx, id)
 			if err != nil {

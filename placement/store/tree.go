@@ -20,7 +20,7 @@ type Update struct {
 // CreateProvider adds a provider of generation 0; an empty parent makes a root.
 // Conflict placement.duplicate_name: the ID or the name is taken. Invalid: the parent does not exist or is the provider itself.
 func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (made Provider, change Change, err error) {
-	row, err := untilKnown(ctx, func() (row providerRow, err error) {
+	row, err := untilKnown(ctx, s.db, func() (row providerRow, err error) {
 		err = s.write(ctx, "CreateProvider", func(tx *sqldb.Tx) error {
 			row, err = s.insertProvider(ctx, tx, id, name, parent)
 			return err
@@ -89,7 +89,7 @@ func findParent(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow,
 // UpdateProvider renames and moves a provider with all that lies under it; its generation stays.
 // NotFound; Conflict placement.duplicate_name; Invalid: the parent does not exist, would make a loop, or Free is needed.
 func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (now Provider, change Change, err error) {
-	done, err := untilKnown(ctx, func() (updated, error) { return s.updateProvider(ctx, id, to) },
+	done, err := untilKnown(ctx, s.db, func() (updated, error) { return s.updateProvider(ctx, id, to) },
 		func(ctx context.Context, done updated) (verdict, error) { return s.findUpdated(ctx, id, to, done) })
 	return done.after.Provider, done.change, err
 }
@@ -236,7 +236,7 @@ func subtree(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[int64]bool, 
 // DeleteProvider removes a provider with its inventories, traits and aggregate memberships. NotFound; Conflict
 // placement.resource_provider.inuse (allocations) or placement.resource_provider.cannot_delete_parent (children).
 func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (Change, error) {
-	p, err := untilKnown(ctx, func() (p providerRow, err error) {
+	p, err := untilKnown(ctx, s.db, func() (p providerRow, err error) {
 		err = s.write(ctx, "DeleteProvider", func(tx *sqldb.Tx) error {
 			if err := hold(ctx, tx, id); err != nil {
 				return err

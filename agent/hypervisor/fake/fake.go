@@ -224,7 +224,7 @@ func (h *Hypervisor) ask(ctx context.Context, operation, guest string) error {
 
 func (h *Hypervisor) path(id string) string { return filepath.Join(h.dir, id+".json") }
 
-// file is a guest on disk.
+// file is a guest on disk. The names in the tags are the format of the file.
 type file struct {
 	ID       string       `json:"id"` // for people: the name of the file counts
 	Server   string       `json:"server,omitempty"`

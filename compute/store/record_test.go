@@ -1,0 +1,384 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/pci"
+)
+
+// filler sets values that all differ, so that two fields that are mixed up show.
+type filler struct {
+	n     int
+	empty bool // lists, maps and pointers are empty and not nil; all else is zero
+	bit   int  // of n, counted from 1: a bool is true when n has it. 0: every bool is true
+}
+
+// bits is how many bits a filler needs to tell all bools apart.
+const bits = 12
+
+// filled returns a value of which every exported field is set, at any depth.
+func filled[T any]() (v T) {
+	(&filler{}).fill(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+// filledByBit returns a value like filled. Of each two bools, one is false for some bit and the other true.
+func filledByBit[T any](bit int) (v T) {
+	f := filler{bit: bit}
+	f.fill(reflect.ValueOf(&v).Elem())
+	if f.n >= 1<<bits {
+		panic("the filler needs more bits")
+	}
+	return v
+}
+
+// emptied returns a value whose lists, maps and pointers are empty and not nil.
+func emptied[T any]() (v T) {
+	(&filler{empty: true}).fill(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+func (f *filler) fill(v reflect.Value) {
+	f.n++
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), f.length(), f.length()))
+		for i := range v.Len() {
+			f.fill(v.Index(i))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range f.length() {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			f.fill(key)
+			f.fill(value)
+			v.SetMapIndex(key, value)
+		}
+	case reflect.Struct:
+		f.fillStruct(v)
+	default:
+		if !f.empty {
+			f.fillOne(v)
+		}
+	}
+}
+
+func (f *filler) length() int {
+	if f.empty {
+		return 0
+	}
+	return 2
+}
+
+func (f *filler) fillStruct(v reflect.Value) {
+	switch v.Addr().Interface().(type) {
+	case *time.Time:
+		if !f.empty {
+			v.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 1000*f.n, time.UTC)))
+		}
+	case *pci.Address:
+		if !f.empty {
+			v.Set(reflect.ValueOf(pci.Address{Domain: 0x10000, Bus: uint8(f.n), Slot: 0x1f, Func: 7}))
+		}
+	default:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				f.fill(v.Field(i))
+			}
+		}
+	}
+}
+
+func (f *filler) fillOne(v reflect.Value) {
+	word := map[reflect.Type]any{
+		reflect.TypeFor[lifecycle.State](): lifecycle.Crossing,
+		reflect.TypeFor[lifecycle.Task]():  lifecycle.TakingBack,
+		reflect.TypeFor[lifecycle.Kind]():  lifecycle.LiveMoving,
+		reflect.TypeFor[lifecycle.Power](): lifecycle.Off,
+	}[v.Type()]
+	switch {
+	case word != nil:
+		v.Set(reflect.ValueOf(word))
+	case v.Kind() == reflect.String:
+		v.SetString(fmt.Sprintf("text %d", f.n))
+	case v.Kind() == reflect.Bool:
+		v.SetBool(f.bit == 0 || f.n>>(f.bit-1)&1 == 1)
+	case v.Kind() == reflect.Int64:
+		v.SetInt(1<<53 + 1 + 2*int64(f.n)) // no float64 is this number
+	case v.CanInt():
+		v.SetInt(int64(f.n))
+	case v.CanUint():
+		v.SetUint(uint64(f.n))
+	case v.CanFloat():
+		v.SetFloat(float64(f.n) + 0.25)
+	default:
+		panic("the filler knows no " + v.Type().String())
+	}
+}
+
+// unset returns the path of an exported field that is zero, or "".
+func unset(path string, v reflect.Value) string {
+	switch {
+	case v.IsZero():
+		return path
+	case v.Kind() == reflect.Pointer:
+		return unset(path, v.Elem())
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			if at := unset(fmt.Sprintf("%s[%d]", path, i), v.Index(i)); at != "" {
+				return at
+			}
+		}
+	case v.Type() == reflect.TypeFor[time.Time](), v.Type() == reflect.TypeFor[pci.Address]():
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if !v.Type().Field(i).IsExported() {
+				continue
+			}
+			if at := unset(path+"."+v.Type().Field(i).Name, v.Field(i)); at != "" {
+				return at
+			}
+		}
+	}
+	return ""
+}
+
+// reported removes from a host what is not part of its record.
+func reported(h schedule.Host) schedule.Host {
+	h.Guests, h.Load, h.Seen = nil, 0, time.Time{}
+	return h
+}
+
+// A record keeps every field of a server and of a host. A new field without a place in the record fails here or does
+// not compile.
+func TestRecordsKeepEveryField(t *testing.T) {
+	if at := unset("", reflect.ValueOf(filled[lifecycle.Server]())); at != "" {
+		t.Fatalf("this test does not fill Server%s", at)
+	}
+	servers := map[string]lifecycle.Server{
+		"filled": filled[lifecycle.Server](), "emptied": emptied[lifecycle.Server](), "zero": {},
+	}
+	hosts := map[string]schedule.Host{
+		"filled": filled[schedule.Host](), "emptied": emptied[schedule.Host](), "zero": {},
+	}
+	for bit := 1; bit <= bits; bit++ {
+		servers[fmt.Sprint("bit ", bit)] = filledByBit[lifecycle.Server](bit)
+		hosts[fmt.Sprint("bit ", bit)] = filledByBit[schedule.Host](bit)
+	}
+	for name, want := range servers {
+		text, err := encodeServer(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decodeServer(want.ID, text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("the %s server is stored as %s, which reads as\n%+v %v, want\n%+v", name, text, got, err, want)
+		}
+	}
+	if at := unset("", reflect.ValueOf(filled[schedule.Host]())); at != "" {
+		t.Fatalf("this test does not fill Host%s", at)
+	}
+	for name, want := range hosts {
+		text, err := encodeHost(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decodeHost(want.Name, text); err != nil || !reflect.DeepEqual(got, reported(want)) {
+			t.Errorf("the %s host is stored as %s, which reads as\n%+v %v, want\n%+v",
+				name, text, got, err, reported(want))
+		}
+	}
+}
+
+// compact reads a file of testdata that was indented for people.
+func compact(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	var b bytes.Buffer
+	if err == nil {
+		err = json.Compact(&b, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Version 2 stays as it is. A record that is written differently has another version, and this one is still read.
+func TestVersion2(t *testing.T) {
+	text := compact(t, "records-v2/filled-server.json")
+	server, err := decodeServer("text 2", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := unset("", reflect.ValueOf(server)); at != "" {
+		t.Errorf("no record of version 2 has Server%s; raise recordVersion", at)
+	}
+	if now, err := encodeServer(server); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("%v, a server is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+	text = compact(t, "records-v2/filled-host.json")
+	host, err := decodeHost("text 2", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Seen, host.Guests, host.Load = time.Now(), []schedule.Guest{filled[schedule.Guest]()}, 1
+	if at := unset("", reflect.ValueOf(host)); at != "" {
+		t.Errorf("no record of version 2 has Host%s; raise recordVersion", at)
+	}
+	if now, err := encodeHost(host); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("%v, a host is written as\n%s\nbefore as\n%s", err, now, text)
+	}
+}
+
+// Every field of version 1 is read as the same field of version 2.
+func TestVersion1(t *testing.T) {
+	server, err := decodeServer("text 2", compact(t, "records-v1/filled-server.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := decodeServer("text 2", compact(t, "records-v2/filled-server.json"))
+	if err != nil || !reflect.DeepEqual(server, want) {
+		t.Errorf("the server reads as\n%+v\nwant\n%+v (%v)", server, want, err)
+	}
+	host, err := decodeHost("text 2", compact(t, "records-v1/filled-host.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantHost, err := decodeHost("text 2", compact(t, "records-v2/filled-host.json"))
+	if err != nil || !reflect.DeepEqual(host, wantHost) {
+		t.Errorf("the host reads as\n%+v\nwant\n%+v (%v)", host, wantHost, err)
+	}
+}
+
+// constants lists the constants of package lifecycle that have this type, by name. They are read from the source: the
+// one that matters is the one that no list has.
+func constants(t *testing.T, typ string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../lifecycle/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, isValue := n.(*ast.ValueSpec)
+			if !isValue {
+				return true
+			}
+			if id, named := spec.Type.(*ast.Ident); !named || id.Name != typ || len(spec.Values) != 1 {
+				return true
+			}
+			if literal, is := spec.Values[0].(*ast.BasicLit); is {
+				values[spec.Names[0].Name], _ = strconv.Unquote(literal.Value)
+			}
+			return true
+		})
+	}
+	return values
+}
+
+// checkWords checks that each constant of a type has a stored word of its own, and that no word is for nothing.
+func checkWords[T ~string](t *testing.T, typ string, table words[T]) {
+	t.Helper()
+	found := constants(t, typ)
+	if len(found) == 0 {
+		t.Fatalf("package lifecycle has no constants of type %s", typ)
+	}
+	used := map[string]bool{}
+	for name, value := range found {
+		text, err := table.text(T(value))
+		if err != nil || value != "" && len(text) == 0 {
+			t.Errorf("lifecycle.%s has no stored word: %v", name, err)
+			continue
+		}
+		if back, err := table.value(text); err != nil || back != T(value) {
+			t.Errorf("lifecycle.%s is stored as %q, which reads as %q %v", name, text, back, err)
+		}
+		used[string(text)] = true
+	}
+	for _, one := range table {
+		if !used[one.stored] {
+			t.Errorf("the stored word %q of %s belongs to no constant", one.stored, typ)
+		}
+	}
+}
+
+func TestEveryWordIsStored(t *testing.T) {
+	checkWords(t, "State", states)
+	checkWords(t, "Task", tasks)
+	checkWords(t, "Kind", kinds)
+	checkWords(t, "Power", powers)
+	for _, state := range lifecycle.States() {
+		if text, err := states.text(state); err != nil || len(text) == 0 || len(text) > 32 { // the column ends there
+			t.Errorf("the state %s is stored as %q %v", state, text, err)
+		}
+	}
+}
+
+// The stored words are the same in every database. What changes here is a new version.
+func TestStoredWords(t *testing.T) {
+	list := func(stored []string) string { return strings.Join(stored, " ") }
+	for typ, got := range map[string]string{
+		"State": list(storedWords(states)), "Task": list(storedWords(tasks)), "Kind": list(storedWords(kinds)),
+		"Power": list(storedWords(powers)),
+	} {
+		want := map[string]string{
+			"State": "scheduling planning moving_allocations awaiting_source_ack claiming awaiting_min_count " +
+				"stopping_source pre_live_migration live_migrating spawning active resized rescheduling failing " +
+				"error reverting releasing_destination restoring_allocations revert_blocked shelving offloading " +
+				"shelved deleting_guest deleting_allocation deleted_awaiting_cleanup deleted",
+			"Task": "powering-off powering-on rebooting rebooting_hard reboot_started reboot_started_hard rebuilding " +
+				"resize_reverting migrating",
+			"Kind":  "resize migration live-migration evacuation",
+			"Power": "off",
+		}[typ]
+		if got != want {
+			t.Errorf("%s: %s\nbefore: %s", typ, got, want)
+		}
+	}
+	// Each word of version 1 reads as a state of its own.
+	const before = "scheduling planning rekeying handing claiming mustering halting receiving crossing assigned " +
+		"active resized retreating failing error reverting undoing restoring stranded shelving offloading shelved " +
+		"unassigning releasing lingering deleted"
+	for i, old := range strings.Fields(before) {
+		if now := upgradeState(old); now != states[i].stored {
+			t.Errorf("%s of version 1 reads as %s, want %s", old, now, states[i].stored)
+		}
+	}
+}
+
+func storedWords[T comparable](table words[T]) (list []string) {
+	for _, one := range table {
+		list = append(list, one.stored)
+	}
+	return list
+}
+
+// A value without a word is not stored, instead of being lost.
+func TestValueWithoutAWord(t *testing.T) {
+	server := lifecycle.Server{ID: "s", State: "dancing"}
+	if text, err := encodeServer(server); err == nil || !strings.Contains(err.Error(), "server s") {
+		t.Errorf("it is stored as %s %v", text, err)
+	}
+}

@@ -1,0 +1,292 @@
+package store
+
+import (
+	"time"
+
+	"github.com/openberth/berth/compute/flavor"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// serverRecord is the record of a server, the column `record` of compute_servers. The parts are one JSON object.
+type serverRecord struct {
+	Version int `json:"version"`
+	serverIdentity
+	serverRequest
+	serverPlace
+	serverProgress
+	serverTimes
+}
+
+// serverIdentity is what users have called the server and said of it.
+type serverIdentity struct {
+	ID            string            `json:"id,omitzero" v1:"ID"`
+	Name          string            `json:"name,omitzero" v1:"Name"`
+	Description   string            `json:"description,omitzero" v1:"Description"`
+	Project       string            `json:"project_id,omitzero" v1:"Project"`
+	User          string            `json:"user_id,omitzero" v1:"User"`
+	Image         string            `json:"image_id,omitzero" v1:"Image"`
+	ImageSnapshot *imageRecord      `json:"image_snapshot,omitzero" v1:"Frozen"`
+	KeyName       string            `json:"key_name,omitzero" v1:"KeyName"`
+	Zone          string            `json:"availability_zone,omitzero" v1:"Zone"`
+	Metadata      map[string]string `json:"metadata,omitzero" v1:"Metadata"`
+	Tags          []string          `json:"tags,omitzero" v1:"Tags"`
+}
+
+// serverRequest is what the server needs.
+type serverRequest struct {
+	Flavor      flavorRecord      `json:"flavor,omitzero" v1:"Flavor"`
+	Ask         askRecord         `json:"resource_request,omitzero" v1:"Ask"`
+	PCIRequests []requestRecord   `json:"pci_requests,omitzero" v1:"Requests"`
+	NUMACells   []guestCellRecord `json:"numa_cells,omitzero" v1:"Topology"`
+	MinCount    int               `json:"min_count,omitzero" v1:"Least"`
+	Power       storedPower       `json:"desired_power,omitzero" v1:"Power"`
+}
+
+// serverPlace is where the server is or may be, and what it has there.
+type serverPlace struct {
+	Host             string            `json:"host,omitzero" v1:"Host"`
+	Reported         bool              `json:"reported,omitzero" v1:"Heard"`
+	PreviousConsumer string            `json:"previous_consumer,omitzero" v1:"Was"`
+	Round            int               `json:"scheduling_round,omitzero" v1:"Round"`
+	ClaimAttempt     int               `json:"claim_attempt,omitzero" v1:"Try"`
+	Choices          []choiceRecord    `json:"choices,omitzero" v1:"Choices"`
+	ExcludedHosts    map[string]string `json:"excluded_hosts,omitzero" v1:"Excluded"`
+	FilterFailures   []failureRecord   `json:"filter_failures,omitzero" v1:"Falls"`
+	MinCountReached  bool              `json:"min_count_reached,omitzero" v1:"Together"`
+	Devices          []pickedRecord    `json:"pci_devices,omitzero" v1:"Devices"`
+	CellPlaces       []cellPlaceRecord `json:"numa_placement,omitzero" v1:"Cells"`
+	Leftovers        []stayRecord      `json:"leftovers,omitzero" v1:"Left"`
+	LastReports      []reportRecord    `json:"last_reports,omitzero" v1:"Voices"`
+}
+
+// serverProgress is what is being done to the server.
+type serverProgress struct {
+	State           storedState      `json:"state,omitzero" v1:"State"`
+	Task            storedTask       `json:"task_state,omitzero" v1:"Doing"`
+	Stopped         bool             `json:"stopped,omitzero" v1:"Stopped"`
+	Shelved         bool             `json:"shelved,omitzero" v1:"Shelf"`
+	RebuildCount    int              `json:"rebuild_count,omitzero" v1:"Builds"`
+	BeforeRebuild   *rebuildRecord   `json:"before_rebuild,omitzero" v1:"Undo"`
+	Move            *moveRecord      `json:"move,omitzero" v1:"Move"`
+	Migration       *migrationRecord `json:"migration,omitzero" v1:"Migration"`
+	LastAction      string           `json:"last_action_id,omitzero" v1:"Asked"`
+	LastActionFault *faultRecord     `json:"last_action_fault,omitzero" v1:"Refusal"`
+	Fault           *faultRecord     `json:"fault,omitzero" v1:"Fault"`
+	History         []historyRecord  `json:"history,omitzero" v1:"Trail"`
+}
+
+// serverTimes is when the server changed, and how often.
+type serverTimes struct {
+	Created         time.Time `json:"created_at,omitzero" v1:"Created"`
+	Updated         time.Time `json:"updated_at,omitzero" v1:"Updated"`
+	Launched        time.Time `json:"launched_at,omitzero" v1:"Launched"`
+	Deleted         time.Time `json:"deleted_at,omitzero" v1:"Ended"`
+	DeleteRequested time.Time `json:"delete_requested_at,omitzero" v1:"Requested"`
+	Revision        int64     `json:"revision,omitzero" v1:"Revision"`
+}
+
+// stayRecord is what one consumer has on one host.
+type stayRecord struct {
+	Consumer         string            `json:"consumer,omitzero" v1:"Consumer"`
+	PreviousConsumer string            `json:"previous_consumer,omitzero" v1:"Was"`
+	Host             string            `json:"host,omitzero" v1:"Host"`
+	Flavor           flavorRecord      `json:"flavor,omitzero" v1:"Flavor"`
+	Ask              askRecord         `json:"resource_request,omitzero" v1:"Ask"`
+	PCIRequests      []requestRecord   `json:"pci_requests,omitzero" v1:"Requests"`
+	Choice           *choiceRecord     `json:"choice,omitzero" v1:"Choice"`
+	Devices          []pickedRecord    `json:"pci_devices,omitzero" v1:"Devices"`
+	NUMACells        []guestCellRecord `json:"numa_cells,omitzero" v1:"Topology"`
+	CellPlaces       []cellPlaceRecord `json:"numa_placement,omitzero" v1:"Cells"`
+	Reported         bool              `json:"reported,omitzero" v1:"Heard"`
+	Gone             bool              `json:"gone,omitzero" v1:"Gone"`
+}
+
+type moveRecord struct {
+	Kind             storedKind `json:"kind,omitzero" v1:"Kind"`
+	TargetHost       string     `json:"target_host,omitzero" v1:"To"`
+	SameHostAllowed  bool       `json:"same_host_allowed,omitzero" v1:"Stay"`
+	Consumer         string     `json:"consumer,omitzero" v1:"As"`
+	Source           stayRecord `json:"source,omitzero" v1:"From"`
+	AllocationsMoved bool       `json:"allocations_moved,omitzero" v1:"Keyed"`
+	StopSource       bool       `json:"stop_source,omitzero" v1:"Halted"`
+	SourceStopped    bool       `json:"source_stopped,omitzero" v1:"Down"`
+	Reverting        bool       `json:"reverting,omitzero" v1:"Back"`
+	Failure          string     `json:"failure,omitzero" v1:"Failed"`
+	SourceLost       string     `json:"source_lost,omitzero" v1:"Lost"`
+	Refusals         int        `json:"refusals,omitzero" v1:"Denied"`
+}
+
+type migrationRecord struct {
+	ID              string     `json:"id,omitzero" v1:"ID"`
+	Kind            storedKind `json:"kind,omitzero" v1:"Kind"`
+	Status          string     `json:"status,omitzero" v1:"Status"`
+	SourceHost      string     `json:"source_host,omitzero" v1:"From"`
+	DestinationHost string     `json:"destination_host,omitzero" v1:"To"`
+	OldFlavor       string     `json:"old_flavor_id,omitzero" v1:"OldFlavor"`
+	NewFlavor       string     `json:"new_flavor_id,omitzero" v1:"NewFlavor"`
+	Created         time.Time  `json:"created_at,omitzero" v1:"Begun"`
+	Updated         time.Time  `json:"updated_at,omitzero" v1:"Updated"`
+}
+
+// failureRecord is which hosts a filter has refused for one reason.
+type failureRecord struct {
+	Filter  schedule.Step `json:"filter,omitzero" v1:"Step"` // for people only, so no table has its words
+	Reason  string        `json:"reason,omitzero" v1:"Reason"`
+	Count   int           `json:"host_count,omitzero" v1:"Count"`
+	Hosts   []string      `json:"hosts,omitzero" v1:"Hosts"`
+	Nearest string        `json:"nearest_miss,omitzero" v1:"Nearest"`
+}
+
+// reportRecord is the last report of an agent about the server.
+type reportRecord struct {
+	Host     string `json:"host,omitzero" v1:"Host"`
+	Instance string `json:"agent_instance,omitzero" v1:"Instance"`
+	Number   int64  `json:"number,omitzero" v1:"Number"`
+}
+
+// rebuildRecord is what the server was before a rebuild that is not done.
+type rebuildRecord struct {
+	Name          string       `json:"name,omitzero" v1:"Name"`
+	Image         string       `json:"image_id,omitzero" v1:"Image"`
+	ImageSnapshot *imageRecord `json:"image_snapshot,omitzero" v1:"Frozen"`
+	Ask           askRecord    `json:"resource_request,omitzero" v1:"Ask"`
+}
+
+type faultRecord struct {
+	Code    int       `json:"code,omitzero" v1:"Code"`
+	Message string    `json:"message,omitzero" v1:"Message"`
+	Details string    `json:"details,omitzero" v1:"Details"`
+	Created time.Time `json:"created_at,omitzero" v1:"Created"`
+}
+
+type historyRecord struct {
+	At    time.Time `json:"at,omitzero" v1:"At"`
+	Text  string    `json:"text,omitzero" v1:"Text"`
+	Times int       `json:"count,omitzero" v1:"Times"`
+}
+
+// encodeServer returns the record of a server.
+func encodeServer(s lifecycle.Server) ([]byte, error) {
+	return encodeRecord("server "+s.ID, toServer(s))
+}
+
+// decodeServer reads the record of the server with this id. The record of another server, or of none, is refused.
+func decodeServer(id string, text []byte) (lifecycle.Server, error) {
+	var r serverRecord
+	if err := decodeRecord("server "+id, text, &r); err != nil {
+		return lifecycle.Server{}, err
+	}
+	if r.ID != id {
+		return lifecycle.Server{}, foreignRecord("server "+id, r.ID)
+	}
+	return fromServer(r), nil
+}
+
+// toServer and the functions like it list all fields of a record in their order: a field that is forgotten does not
+// compile.
+func toServer(s lifecycle.Server) serverRecord {
+	return serverRecord{
+		Version: recordVersion,
+		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.Image,
+			optional(s.Frozen, toImage), s.KeyName, s.Zone, s.Metadata, s.Tags},
+		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
+			each(s.Topology, toGuestCell), s.Least, storedPower(s.Power)},
+		serverPlace: serverPlace{s.Host, s.Heard, s.Was, s.Round, s.Try, each(s.Choices, toChoice), s.Excluded,
+			each(s.Falls, toFailure), s.Together, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
+			each(s.Left, toStay), each(s.Voices, func(v lifecycle.Voice) reportRecord { return reportRecord(v) })},
+		serverProgress: serverProgress{storedState(s.State), storedTask(s.Doing), s.Stopped, s.Shelf, s.Builds,
+			optional(s.Undo, toRebuild), optional(s.Move, toMove), optional(s.Migration, toMigration), s.Asked,
+			optional(s.Refusal, toFault), optional(s.Fault, toFault),
+			each(s.Trail, func(m lifecycle.Mark) historyRecord { return historyRecord(m) })},
+		serverTimes: serverTimes{s.Created, s.Updated, s.Launched, s.Ended, s.Requested, s.Revision},
+	}
+}
+
+func fromServer(r serverRecord) lifecycle.Server {
+	return lifecycle.Server{
+		ID: r.ID, Name: r.Name, Description: r.Description, Project: r.Project, User: r.User, Image: r.Image,
+		Frozen: optional(r.ImageSnapshot, fromImage), KeyName: r.KeyName, Zone: r.Zone, Metadata: r.Metadata,
+		Tags: r.Tags,
+
+		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
+		Topology: each(r.NUMACells, fromGuestCell), Least: r.MinCount, Power: lifecycle.Power(r.Power),
+
+		Host: r.Host, Heard: r.Reported, Was: r.PreviousConsumer, Round: r.Round, Try: r.ClaimAttempt,
+		Choices: each(r.Choices, fromChoice), Excluded: r.ExcludedHosts, Falls: each(r.FilterFailures, fromFailure),
+		Together: r.MinCountReached, Devices: each(r.Devices, fromPicked), Cells: each(r.CellPlaces, fromCellPlace),
+		Left:   each(r.Leftovers, fromStay),
+		Voices: each(r.LastReports, func(v reportRecord) lifecycle.Voice { return lifecycle.Voice(v) }),
+
+		State: lifecycle.State(r.State), Doing: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelf: r.Shelved,
+		Builds: r.RebuildCount, Undo: optional(r.BeforeRebuild, fromRebuild), Move: optional(r.Move, fromMove),
+		Migration: optional(r.Migration, fromMigration), Asked: r.LastAction,
+		Refusal: optional(r.LastActionFault, fromFault), Fault: optional(r.Fault, fromFault),
+		Trail: each(r.History, func(h historyRecord) lifecycle.Mark { return lifecycle.Mark(h) }),
+
+		Created: r.Created, Updated: r.Updated, Launched: r.Launched, Ended: r.Deleted, Requested: r.DeleteRequested,
+		Revision: r.Revision,
+	}
+}
+
+func toStay(s lifecycle.Stay) stayRecord {
+	return stayRecord{s.Consumer, s.Was, s.Host, flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
+		optional(s.Choice, toChoice), each(s.Devices, toPicked), each(s.Topology, toGuestCell),
+		each(s.Cells, toCellPlace), s.Heard, s.Gone}
+}
+
+func fromStay(r stayRecord) lifecycle.Stay {
+	return lifecycle.Stay{
+		Consumer: r.Consumer, Was: r.PreviousConsumer, Host: r.Host, Flavor: flavor.Flavor(r.Flavor),
+		Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest), Choice: optional(r.Choice, fromChoice),
+		Devices: each(r.Devices, fromPicked), Topology: each(r.NUMACells, fromGuestCell),
+		Cells: each(r.CellPlaces, fromCellPlace), Heard: r.Reported, Gone: r.Gone,
+	}
+}
+
+func toMove(m lifecycle.Move) moveRecord {
+	return moveRecord{storedKind(m.Kind), m.To, m.Stay, m.As, toStay(m.From), m.Keyed, m.Halted, m.Down, m.Back,
+		m.Failed, m.Lost, m.Denied}
+}
+
+func fromMove(r moveRecord) lifecycle.Move {
+	return lifecycle.Move{
+		Kind: lifecycle.Kind(r.Kind), To: r.TargetHost, Stay: r.SameHostAllowed, As: r.Consumer,
+		From: fromStay(r.Source), Keyed: r.AllocationsMoved, Halted: r.StopSource, Down: r.SourceStopped,
+		Back: r.Reverting, Failed: r.Failure,
+		Lost: r.SourceLost, Denied: r.Refusals,
+	}
+}
+
+func toMigration(m lifecycle.Migration) migrationRecord {
+	return migrationRecord{m.ID, storedKind(m.Kind), m.Status, m.From, m.To, m.OldFlavor, m.NewFlavor, m.Begun,
+		m.Updated}
+}
+
+func fromMigration(r migrationRecord) lifecycle.Migration {
+	return lifecycle.Migration{
+		ID: r.ID, Kind: lifecycle.Kind(r.Kind), Status: r.Status, From: r.SourceHost, To: r.DestinationHost,
+		OldFlavor: r.OldFlavor, NewFlavor: r.NewFlavor, Begun: r.Created, Updated: r.Updated,
+	}
+}
+
+func toFailure(f schedule.Fall) failureRecord {
+	return failureRecord{f.Step, f.Reason, f.Count, f.Hosts, f.Nearest}
+}
+
+func fromFailure(r failureRecord) schedule.Fall {
+	return schedule.Fall{Step: r.Filter, Reason: r.Reason, Count: r.Count, Hosts: r.Hosts, Nearest: r.Nearest}
+}
+
+func toRebuild(u lifecycle.Undone) rebuildRecord {
+	return rebuildRecord{u.Name, u.Image, optional(u.Frozen, toImage), toAsk(u.Ask)}
+}
+
+func fromRebuild(r rebuildRecord) lifecycle.Undone {
+	return lifecycle.Undone{
+		Name: r.Name, Image: r.Image, Frozen: optional(r.ImageSnapshot, fromImage), Ask: fromAsk(r.Ask),
+	}
+}
+
+func toFault(f lifecycle.Fault) faultRecord   { return faultRecord(f) }
+func fromFault(r faultRecord) lifecycle.Fault { return lifecycle.Fault(r) }
