@@ -58,7 +58,8 @@ func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 		}
 		if g, exists := a.guest(want.ID); had && comes && exists {
 			return fault.New(fault.Conflict, "loop.takeOver", "guest %s must take the id %s, and guest %s (%s) has it; "+
-				"compute's database may be an old one: end one of them with `berth agent destroy`", want.Was, want.ID, want.ID, g.Name)
+				"compute's database may be an old one: stop the agent and end one of them with "+
+				"`berth agent destroy --force`", want.Was, want.ID, want.ID, g.Name)
 		}
 		if had && comes {
 			if err := a.freeClaims(want.ID); err != nil {

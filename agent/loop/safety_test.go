@@ -193,6 +193,30 @@ func TestReportToAComputeThatStartsAgain(t *testing.T) {
 	})
 }
 
+// A compute that starts again is told again what became of its servers: its database may be from a backup.
+func TestGuestsAreReportedToAComputeThatStartsAgain(t *testing.T) {
+	story(t, "again", func(t *testing.T, w *world) {
+		w.office.line.Epoch, w.office.line.EpochID = 1, "e1"
+		_, stop := w.begin()
+		w.office.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		w.office.forget()
+		w.office.endStreams()
+		time.Sleep(time.Minute)
+		if phase := w.office.phase("s1"); phase != "" {
+			t.Errorf("%q to the same compute", phase)
+		}
+		w.office.mu.Lock()
+		w.office.line.Past = &host.Position{Epoch: 1, EpochID: "e1", Revision: w.office.line.Revision}
+		w.office.line.Epoch, w.office.line.EpochID = 2, "e2"
+		w.office.mu.Unlock()
+		w.office.endStreams()
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		w.consistent("s1")
+	})
+}
+
 // A start of an agent names itself, and those before it that compute has not acknowledged.
 func TestStarts(t *testing.T) {
 	story(t, "each start has an id of its own and names the one before", func(t *testing.T, w *world) {

@@ -80,6 +80,9 @@ func (a *Agent) hear(l host.Assignments) {
 			j.cancel() // what it works for is no longer so
 		}
 	}
+	if before := a.line.position; before.Epoch != next.position.Epoch || before.EpochID != next.position.EpochID {
+		a.acked, a.confirmed = map[string]fate{}, map[string]host.Server{} // a restored database may lack these reports
+	}
 	a.forgetOthers(next)
 	first := !a.line.heard
 	a.line = next

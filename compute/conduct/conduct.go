@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -205,7 +206,8 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		}
 		silent = silent || refusal == ""
 	}
-	_, err = c.runner.Tell(ctx, id, lifecycle.DeleteRequested{Silent: silent})
+	exists := slices.ContainsFunc(c.presence.guestsOf(server.Host), func(g schedule.Present) bool { return g.ID == id })
+	_, err = c.runner.Tell(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
 	return err
 }
 
@@ -237,7 +239,7 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.
 	var server lifecycle.Server
 	owner, err := c.store.Owner(ctx, id)
 	if err == nil {
-		err = c.refuseClaim(ctx, owner, told.Of)
+		err = c.refuse(ctx, owner, told.Of)
 	}
 	if err == nil {
 		server, err = c.runner.Tell(ctx, owner, told)

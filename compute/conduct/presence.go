@@ -196,6 +196,16 @@ func (p *presence) conflicts(s lifecycle.Server) []conflict {
 	return list
 }
 
+// guestsOf returns the guests that a host has reported.
+func (p *presence) guestsOf(host string) []schedule.Present {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.hosts[host]; o != nil {
+		return o.guests
+	}
+	return nil
+}
+
 // guestOf returns the id of a guest of the server among those of a host, and the server's own when there is none.
 func guestOf(s lifecycle.Server, guests []schedule.Present) string {
 	for _, g := range guests {

@@ -8,6 +8,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
 )
 
 // This file keeps a compute whose database was restored from a backup from damaging what happened since. Its records
@@ -82,26 +83,34 @@ func (c *Conductor) mayWrite(ctx context.Context, s lifecycle.Server) error {
 	return nil
 }
 
-// refuseClaim returns why an agent must not build the guest whose claim it reports; nil when it may, and for any other
-// report.
-func (c *Conductor) refuseClaim(ctx context.Context, server string, report lifecycle.Event) error {
-	claim, is := report.(lifecycle.GuestClaimed)
-	if !is {
+// refuse returns why a report of a guest must be refused; nil when it is taken: that of a claim whose guest must not be
+// built, and the failure of a guest that the server has left, as after a restored backup.
+func (c *Conductor) refuse(ctx context.Context, server string, report lifecycle.Event) error {
+	claim, claims := report.(lifecycle.GuestClaimed)
+	failure, fails := report.(lifecycle.GuestFailed)
+	if !claims && !fails {
 		return nil
 	}
 	s, err := c.store.Read(ctx, server)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case claims:
+		return c.mayBuild(ctx, s, claim)
+	case s.State == lifecycle.Receiving: // later the destination may have a part of the guest
+		return c.movedAhead(ctx, s, failure.As)
 	}
-	return c.mayBuild(ctx, s, claim.Host)
+	return nil
 }
 
 // mayBuild returns why a host must not build a guest of a server now; nil when it may. The faults are Unavailable when
 // not all hosts have reported since compute's start, and Conflict when another host has a guest of the server that
-// compute has not placed there: after all databases were restored from one backup, Placement has the server's
-// allocation on the host of the old record, and nothing else there tells that the server has moved since.
-func (c *Conductor) mayBuild(ctx context.Context, s lifecycle.Server, on string) error {
+// compute has not placed there, or that has arrived there from the host: after all databases were restored from one
+// backup, Placement has the server's allocation on the host of the old record, and nothing else there tells that the
+// server has moved since.
+func (c *Conductor) mayBuild(ctx context.Context, s lifecycle.Server, claim lifecycle.GuestClaimed) error {
 	const op = "conduct.mayBuild"
+	on := claim.Host
 	select {
 	case <-c.presence.gate:
 	default:
@@ -119,7 +128,52 @@ func (c *Conductor) mayBuild(ctx context.Context, s lifecycle.Server, on string)
 				"a restored backup; run `berth agent destroy %s` on host %s if that guest is not needed", at.host, at.guest, at.host)
 		}
 	}
-	return nil
+	for _, g := range c.presence.guestsOf(on) {
+		if g.ID != claim.As && s.Contradicts(on, false, []schedule.Present{g}) {
+			return fault.New(fault.Conflict, op, "not built, because this host has guest %s of the server, and compute has "+
+				"not placed it there, as after a restored backup; run `berth agent destroy %s` on this host if that "+
+				"guest is not needed", g.ID, g.ID)
+		}
+	}
+	return c.movedAhead(ctx, s, claim.As)
+}
+
+// movedAhead returns a Conflict if the guest of a consumer at the source of a move is no longer the server's, because
+// the destination reports the server's guest.
+func (c *Conductor) movedAhead(ctx context.Context, s lifecycle.Server, consumer string) error {
+	if !s.MovedAhead(consumer, c.presence.guestsOf(s.Host)) {
+		return nil
+	}
+	dead, err := c.store.Dead(ctx)
+	if err != nil || slices.Contains(dead, s.Host) {
+		return err
+	}
+	return fault.New(fault.Conflict, "conduct.movedAhead", "the server has moved to host %s, which reports its guest; "+
+		"compute records that as soon as that host follows the assignments", s.Host)
+}
+
+// keepOthers gives what the server's own consumer holds in Placement to another consumer of the server, if the record
+// says that it is that one's and it holds nothing. Claiming for the server, or releasing what it holds, would free the
+// devices of a guest that runs.
+func (c *Conductor) keepOthers(ctx context.Context, s lifecycle.Server) error {
+	if s.Move == nil && len(s.Left) == 0 {
+		return nil
+	}
+	own, err := c.placement.Allocation(ctx, resource.ConsumerID(s.ID))
+	if err != nil {
+		return err
+	}
+	other := resource.ConsumerID(s.HeldFor(own.Allocation))
+	if other == "" {
+		return nil
+	}
+	held, err := c.placement.Allocation(ctx, other)
+	if err != nil || len(held.Allocation) > 0 {
+		return err
+	}
+	c.Log.Warn("allocation of a server kept for its other guest", "server", s.ID, "consumer", other)
+	_, err = c.hand(ctx, s, resource.ConsumerID(s.ID), other, "MIGRATION")
+	return err
 }
 
 // conflicts lists the hosts that contradict the record of a server, without those that an operator has declared dead.

@@ -36,6 +36,11 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 }
 
 func (c *Conductor) step(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
+	if step == lifecycle.Claim || step == lifecycle.Release {
+		if err := c.keepOthers(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	switch step {
 	case lifecycle.Schedule:
 		return c.schedule(ctx, s)

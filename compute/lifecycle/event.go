@@ -138,6 +138,7 @@ type HostDead struct{ Host string }
 // DeleteRequested comes from a user.
 type DeleteRequested struct {
 	Silent bool // no agent that could say that the guest is gone reports now: to users the server is deleted at once
+	Exists bool // the server's host reports a guest of it, which a database from a backup may not know
 }
 
 // Action is what a user may ask of a server, by the Compute API's word.

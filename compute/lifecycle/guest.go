@@ -99,7 +99,10 @@ func ownGuest(s Server, g said, now time.Time) Server {
 	switch s.State {
 	case Receiving, Crossing:
 		s = hear(s, g, now)
-		if s.State == Receiving && g.phase == "claimed" {
+		switch {
+		case g.phase == "running": // the guest has arrived, also when the record is from a backup of before
+			s = arrive(s, now, false)
+		case s.State == Receiving && g.phase == "claimed":
 			s.State = Crossing
 			s = mark(s, now, fmt.Sprintf("the agent of %s is to send the guest to %s", s.Move.From.Host, s.Host))
 		}

@@ -358,7 +358,7 @@ func remove(s Server, e DeleteRequested, now time.Time) Server {
 		s.State = Unassigning
 	case Receiving, Crossing, Assigned:
 		s.State = Releasing // the agent has told of nothing, so there may be nothing that it could tell the end of
-		if s.Heard {
+		if s.Heard || e.Exists {
 			s.State = Unassigning
 		}
 	default:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/resource"
 )
 
 // EndedStays lists the guests of stays that after does not have any more and before had, by host and consumer. A stay
@@ -65,6 +66,35 @@ func (s Server) Contradicts(host string, behind bool, guests []schedule.Present)
 	return behind && s.staysOn(host) || slices.ContainsFunc(guests, func(g schedule.Present) bool {
 		return (g.ID == s.ID || g.Server == s.ID) && (behind || !g.Assigned && !s.mentions(host, g.ID))
 	})
+}
+
+// MovedAhead reports whether the guests of the destination of a move include the server's own although the record, which
+// is from a backup, says that the guest of this consumer still runs at the source: the move has ended since. A source
+// that is stopped may exist beside its destination.
+func (s Server) MovedAhead(consumer string, destination []schedule.Present) bool {
+	return s.Move != nil && s.Power != Off && !s.Move.Halted && consumer == s.Move.From.Consumer && consumer != s.ID &&
+		s.Host != s.Move.From.Host && slices.ContainsFunc(destination, func(g schedule.Present) bool { return g.ID == s.ID })
+}
+
+// HeldFor returns the consumer to which an allocation of the server's own consumer belongs according to the record: that
+// of the source of a move or of a guest that was left behind. It is empty if the allocation is the server's own. The
+// record is older than such an allocation, as when it is from a backup: the server has since returned to that host.
+func (s Server) HeldFor(own resource.Allocation) string {
+	others := slices.Clone(s.Left)
+	if s.Move != nil && s.Move.Keyed {
+		others = append(others, s.Move.From)
+	}
+	for _, stay := range others {
+		if stay.Gone || stay.Choice == nil || len(own) == 0 {
+			continue
+		}
+		_, there := own[stay.Choice.Root]
+		placed := s.Host == stay.Host || len(s.Choices) > 0 && s.Choices[0].Host == stay.Host
+		if there && !placed || own.Equal(stay.Choice.Allocation) {
+			return stay.Consumer
+		}
+	}
+	return ""
 }
 
 // mentions reports whether the assignments of a host name a guest of the server, to be there or to be removed.

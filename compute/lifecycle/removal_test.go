@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/resource"
 )
 
 func TestEndedStays(t *testing.T) {
@@ -72,5 +73,108 @@ func TestContradicts(t *testing.T) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// A record from a backup may have a move under way that has ended since: the source is not built again.
+func TestMovedAhead(t *testing.T) {
+	moving := func(change func(*Server)) Server {
+		s := Server{ID: "s", State: Receiving, Host: "b", Move: &Move{Keyed: true, From: Stay{Consumer: "m", Host: "a"}}}
+		change(&s)
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		server Server
+		as     string
+		guest  string // at the destination
+		want   bool
+	}{
+		{"the destination has the guest", moving(func(*Server) {}), "m", "s", true},
+		{"it has another guest", moving(func(*Server) {}), "m", "t", false},
+		{"the destination's own claim", moving(func(*Server) {}), "s", "s", false},
+		{"the source is to be stopped", moving(func(s *Server) { s.Move.Halted = true }), "m", "s", false},
+		{"the server is to be stopped", moving(func(s *Server) { s.Power = Off }), "m", "s", false},
+		{"both are on one host", moving(func(s *Server) { s.Host = "a" }), "m", "s", false},
+		{"no move", Server{ID: "s", State: Active, Host: "b"}, "m", "s", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.server.MovedAhead(c.as, []schedule.Present{{ID: c.guest}}); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// A record from a backup may be older than the way back from a move: what the server holds is its other consumer's.
+func TestHeldFor(t *testing.T) {
+	on := func(host string, vcpus int) resource.Allocation {
+		return resource.Allocation{resource.ProviderID("root-" + host): {"VCPU": vcpus}}
+	}
+	stay := func(host string, vcpus int) Stay {
+		c := choice(host)
+		c.Allocation = on(host, vcpus)
+		return Stay{Consumer: "m", Host: host, Choice: &c}
+	}
+	moving := func(keyed bool, from Stay) Server {
+		return Server{ID: "s", State: Claiming, Choices: []schedule.Choice{choice("b")}, Move: &Move{Keyed: keyed, From: from}}
+	}
+	left := func(l Stay) Server { return Server{ID: "s", State: Active, Host: "b", Left: []Stay{l}} }
+	gone := stay("a", 1)
+	gone.Gone = true
+	for _, c := range []struct {
+		name   string
+		server Server
+		own    resource.Allocation
+		want   string
+	}{
+		{"the server holds what the migration held", moving(true, stay("a", 1)), on("a", 1), "m"},
+		{"it has come back to the source with another allocation", moving(true, stay("a", 1)), on("a", 2), "m"},
+		{"the migration holds nothing yet", moving(false, stay("a", 1)), on("a", 1), ""},
+		{"it holds the destination", moving(true, stay("a", 1)), on("b", 1), ""},
+		{"it holds nothing", moving(true, stay("a", 1)), nil, ""},
+		{"it moves within one host, with another allocation", moving(true, stay("b", 1)), on("b", 2), ""},
+		{"it moves within one host, and is back", moving(true, stay("b", 1)), on("b", 1), "m"},
+		{"it has come back to a host where it left a guest", left(stay("a", 1)), on("a", 2), "m"},
+		{"that guest is gone", left(gone), on("a", 2), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.server.HeldFor(c.own); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A live migration has ended when the destination says that the guest runs there, also if the record, which is from a
+// backup, has it at the beginning.
+func TestAGuestThatHasArrived(t *testing.T) {
+	s := tellAll(Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}, Asked{ID: "m", Action: Live},
+		Chosen{Choices: []schedule.Choice{choice("b")}}, Rekeyed{}, GuestRunning{Host: "a", As: "m"}, Claimed{Try: 1})
+	if s.State != Receiving {
+		t.Fatal(s.State)
+	}
+	s = tellAll(s, GuestRunning{Host: "b", As: "s"})
+	if s.State != Active || s.Host != "b" || s.Move != nil || s.Migration.Status != "completed" {
+		t.Errorf("%s on %s, %+v, %+v", s.State, s.Host, s.Move, s.Migration)
+	}
+	if want := []Removal{{Host: "a", Consumer: "m"}}; !slices.Equal(s.Removals(), want) {
+		t.Errorf("%+v, want %+v", s.Removals(), want)
+	}
+}
+
+// A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its guest,
+// as when the record is from a backup: then its end is awaited.
+func TestADeletionBeforeAnyReport(t *testing.T) {
+	assigned := tellAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1})
+	if s := tellAll(assigned, DeleteRequested{}); s.State != Releasing {
+		t.Errorf("%s", s.State)
+	}
+	s := tellAll(assigned, DeleteRequested{Exists: true})
+	if want := []Removal{{Host: "a", Consumer: "s"}}; s.State != Unassigning || !slices.Equal(s.Removals(), want) {
+		t.Errorf("%s, %+v", s.State, s.Removals())
+	}
+	if s = tellAll(s, GuestGone{Host: "a", As: "s"}); s.State != Releasing {
+		t.Errorf("%s", s.State)
 	}
 }

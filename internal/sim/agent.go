@@ -1,28 +1,95 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
 // What may come between.
 var (
-	errCrash  = errors.New("the agent is no more")
-	errLost   = errors.New("there is no answer")
-	errNotYet = errors.New("others have yet to leave")
-	errNo     = errors.New("compute does not want it here any more")
+	errCrash    = errors.New("the agent is no more")
+	errLost     = errors.New("there is no answer")
+	errNotYet   = errors.New("others have yet to leave")
+	errNo       = errors.New("compute does not accept it")
+	errRefused  = errors.New("the hypervisor refuses the change")
+	errOccupied = errors.New("another agent serves the host")
 )
 
-// crashes says whether the agent dies at this point. Points are between writes to the disk, calls and acts of the hypervisor.
+// phase is how far an agent has come since its process began.
+type phase int
+
+const (
+	asks    phase = iota // compute is to be asked whether this start may serve the host
+	looks                // the host and Placement are to be looked at for the first time
+	reports              // compute is to have the first report
+	serves
+)
+
+// agent is what is lost at a restart.
+type agent struct {
+	phase    phase
+	instance string
+	start    string   // id of this process
+	startIDs []string // of this process and of those before it that compute has not acknowledged
+	starts   int64
+	words    int64 // how much this process has said of guests
+
+	set       device.Set
+	restored  bool
+	tree      provider.Tree
+	look      bool          // it ought to compare itself with Placement
+	lookAt    time.Duration // not before
+	displaced bool          // another agent serves the host
+
+	connected bool           // it has a stream of assignments
+	past      *host.Position // what compute said when the stream was opened of the epoch that the agent named
+	read      int64          // revision of the last line of the stream
+	behind    string         // why the lines are not followed; empty when they are
+
+	heard     bool // it has followed a line; the next five are of the last one
+	beats     int  // lines that were read, also those that say the same again
+	position  host.Position
+	wants     map[string]want
+	remove    map[string]host.Removal
+	removed   map[string]removalAt // removals whose end compute knows
+	confirmed map[string]string    // keys of the wants that compute has confirmed
+	fresh     map[string]bool      // servers whose claim compute has just confirmed
+	acked     map[string]fate
+	doomed    map[string]fate
+	tries     map[string]int           // by id, failures in a row
+	retry     map[string]time.Duration // by id, not before
+	waiting   map[string]time.Duration // by id, since when it waits for others to leave
+	lacked    map[resource.ConsumerID]lack
+}
+
+// removalAt tells one naming of a removal from another: compute repeats it at each revision until it knows the end.
+type removalAt struct {
+	position host.Position
+	removal  host.Removal
+}
+
+// fate is what became of what was wanted.
+type fate struct {
+	key   string // of the want
+	phase string
+	why   string
+}
+
+// crashes says whether the agent dies at this point. Points are between writes to the disk, calls and acts of the
+// hypervisor.
 func (w *World) crashes(m *machine) error {
 	if !w.chance(Crashes, 400) {
 		return nil
@@ -34,215 +101,229 @@ func (w *World) crashes(m *machine) error {
 
 // halt ends the agent: what it has in memory is lost.
 func (w *World) halt(m *machine) {
-	if m.agent != nil && !m.cut {
-		m.seen = w.now
-	}
-	m.agent = nil
+	w.disconnect(m)
+	m.agent, m.inbox = nil, nil
 	m.stir()
 }
 
-// hear takes in what compute wants here.
-func (w *World) hear(m *machine) {
-	a := m.agent
-	lines := w.office.lines(m)
-	if a.heard && a.rev == m.rev {
-		return
-	}
-	a.look = a.look || !a.heard
-	a.heard, a.rev, a.wants = true, m.rev, make(map[string]want, len(lines))
-	for _, want := range lines {
-		a.wants[want.id] = want
-	}
-	for _, fates := range []map[string]fate{a.acked, a.doomed} {
-		maps.DeleteFunc(fates, func(id string, _ fate) bool { _, still := a.wants[id]; return !still })
-	}
-	for id, r := range m.book.renames {
-		if want, wanted := a.wants[id]; r.done && (!wanted || want.was != r.was) {
-			delete(m.book.renames, id)
-		}
-	}
-	m.stir()
-}
-
-// due lists what is not as it shall be: those first that free something.
-func (m *machine) due() (list []string) {
-	a := m.agent
-	if !a.heard {
-		return nil
-	}
-	owing := map[string]string{}
-	for id, r := range m.book.renames {
-		if back := a.wants[r.was]; !r.done && !(back.was == id && m.book.owed(back)) { // begun, and not to go back at once
-			owing[r.was] = id
-		}
-	}
-	for id, want := range a.wants {
-		if m.book.owed(want) {
-			owing[want.was] = id
-		}
-	}
-	for _, id := range m.standing() {
-		if _, wanted := a.wants[id]; !wanted && owing[id] == "" {
-			list = append(list, id)
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(a.wants)) {
-		if by := owing[id]; !m.settled(a.wants[id]) && (by == "" || by == id) {
-			list = append(list, id)
-		}
-	}
-	return list
-}
-
-// settled says whether compute knows the end of what it wants.
-func (m *machine) settled(want want) bool {
-	f, known := m.agent.acked[want.id]
-	if !known || f.key != want.key {
+// start begins an agent. It reads the journal, and writes that one more start has begun. False: the journal was written
+// on another machine.
+func (w *World) start(m *machine) bool {
+	id := m.book.identity
+	if id.install != "" && id.install != m.install {
+		w.report.Happened["copy on another machine"]++
 		return false
 	}
-	if f.phase != "running" && f.phase != "stopped" {
-		return true
+	a := &agent{instance: cmp.Or(id.instance, w.name("i")), start: w.name("p"), starts: id.starts + 1,
+		wants: map[string]want{}, remove: map[string]host.Removal{}, removed: map[string]removalAt{},
+		confirmed: map[string]string{}, fresh: map[string]bool{},
+		acked: map[string]fate{}, doomed: map[string]fate{}, tries: map[string]int{}, retry: map[string]time.Duration{},
+		waiting: map[string]time.Duration{}}
+	a.startIDs = append(slices.Clone(m.book.starts), a.start)
+	a.startIDs = a.startIDs[max(0, len(a.startIDs)-host.MaxPrevious):]
+	m.agent, m.behind, m.wait, m.stuck = a, true, 0, false
+	m.zombie = m.zombie || m.host.row.dead
+	if id.instance != "" { // else with the first look at the host
+		m.writeStart()
 	}
-	g := m.guests[want.id]
-	return g != nil && !g.departed && g.asWanted(want)
-}
-
-func (g *guest) asWanted(w want) bool { return g.stopped == w.off && g.build == w.build }
-
-// work does what is due for one id.
-func (w *World) work(m *machine, id string) error {
-	want, wanted := m.agent.wants[id]
-	m.stir()
-	if wanted {
-		return w.raise(m, want)
-	}
-	return w.fell(m, id)
-}
-
-// raise makes a server be as it shall be here, or tells that it cannot.
-func (w *World) raise(m *machine, want want) error {
-	if err := w.takeOver(m, want); err != nil {
-		return err
-	}
-	if f, doomed := m.agent.doomed[want.id]; doomed && f.key == want.key {
-		return w.giveUp(m, want, f.why)
-	}
-	delete(m.agent.doomed, want.id)
-	delete(m.agent.acked, want.id)
-	switch g := m.guests[want.id]; {
-	case g != nil && g.departed && want.outgoing != "":
-		return w.end(m, want, "departed", lifecycle.GuestDeparted{Host: m.name, As: want.id})
-	case g != nil && !g.departed && g.asWanted(want):
-		return w.goOn(m, want)
-	case g != nil && !g.departed && w.chance(Builds, 40):
-		w.report.Happened["refused"]++
-		return w.end(m, want, "refused", lifecycle.GuestRefused{Host: m.name, As: want.id, Devices: m.picks(want.id), Parts: m.book.parts[want.id].placed,
-			Build: g.build, Stopped: g.stopped, Message: "no"})
-	case g != nil && !g.departed:
-		g.stopped, g.build = want.off, want.build
-		if err := w.crashes(m); err != nil {
-			return err
-		}
-		return w.goOn(m, want)
-	}
-	if refusal := w.verify(m, want); refusal != "" {
-		return w.giveUp(m, want, refusal)
-	}
-	refusal, err := w.claim(m, want)
-	if err != nil {
-		return err
-	}
-	if refusal != "" {
-		return w.giveUp(m, want, string(refusal))
-	}
-	if err := w.crashes(m); err != nil {
-		return err
-	}
-	claimed := lifecycle.GuestClaimed{Host: m.name, As: want.id, Devices: m.picks(want.id), Parts: m.book.parts[want.id].placed, Build: want.build}
-	if want.incoming {
-		return w.end(m, want, "claimed", claimed)
-	}
-	if err := w.tell(m, want.id, claimed); err != nil {
-		return err
-	}
-	if !w.erect(m, want) {
-		return w.giveUp(m, want, "the guest cannot be built")
-	}
-	if err := w.crashes(m); err != nil {
-		return err
-	}
-	return w.goOn(m, want)
-}
-
-// erect builds the guest, unless the hypervisor cannot.
-func (w *World) erect(m *machine, want want) bool {
-	g := &guest{id: want.id, stopped: want.off, build: want.build}
-	for _, c := range m.agent.set.Held(resource.ConsumerID(want.id)) {
-		if m.away[c.Device.Address] {
-			return false
-		}
-		g.devices = append(g.devices, held{c.Device.Address, c.Request, c.Provider})
-	}
-	if w.chance(Builds, 50) {
-		return false
-	}
-	if w.broken == WrongDevice && len(g.devices) > 0 {
-		g.devices[0].from = m.root
-	}
-	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-		if w.broken == Twice {
-			g.devices = append(g.devices, m.guests[id].devices...)
-		}
-	}
-	m.guests[want.id] = g
+	w.mark(m)
 	return true
 }
 
-// goOn is what comes when the guest is as it shall be: it goes on a journey, or that is all.
-func (w *World) goOn(m *machine, want want) error {
-	w.allocate(m, want)
-	if err := w.crashes(m); err != nil {
-		return err
-	}
-	if want.outgoing != "" {
-		if w.chance(Builds, 20) {
-			return w.end(m, want, "failed", lifecycle.GuestFailed{Host: m.name, As: want.id, Message: "the guest cannot go"})
+// writeStart journals who the agent is and that it has begun.
+func (m *machine) writeStart() {
+	a := m.agent
+	m.book.identity.instance, m.book.identity.starts, m.book.identity.install = a.instance, a.starts, m.install
+	m.book.starts = a.startIDs
+}
+
+// sender is how this start of the agent identifies itself to compute.
+func (m *machine) sender() schedule.Sender {
+	a := m.agent
+	return schedule.Sender{Instance: a.instance, Start: a.start, Place: fmt.Sprintf("%s/%d", m.tag, m.boot),
+		Previous: slices.DeleteFunc(slices.Clone(a.startIDs), func(id string) bool { return id == a.start })}
+}
+
+// begin does the next step of an agent's start. Compute is asked before Placement is written to, and again with the
+// first report. A compute that does not answer holds nothing up.
+func (w *World) begin(m *machine) error {
+	a := m.agent
+	switch a.phase {
+	case asks:
+		if !w.chance(Messages, 20) {
+			if refusal, wait := w.office.refuses(m.host, m.sender()); refusal != "" {
+				return w.turnedAway(m, wait)
+			}
 		}
-		m.guests[want.id].departed = true
-		if err := w.crashes(m); err != nil {
+		a.phase = looks
+	case looks:
+		err := w.firstLook(m)
+		if m.agent == nil || !a.restored || err == errLost {
 			return err
 		}
-		return w.end(m, want, "departed", lifecycle.GuestDeparted{Host: m.name, As: want.id})
+		a.phase = reports
+	case reports:
+		wait, err := w.deliver(m)
+		if err == errOccupied {
+			return w.turnedAway(m, wait)
+		}
+		a.phase = serves
 	}
-	devices, parts := m.picks(want.id), m.book.parts[want.id].placed
-	if want.off {
-		return w.end(m, want, "stopped", lifecycle.GuestStopped{Host: m.name, As: want.id, Devices: devices, Parts: parts, Build: want.build})
-	}
-	return w.end(m, want, "running", lifecycle.GuestRunning{Host: m.name, As: want.id, Devices: devices, Parts: parts, Build: want.build})
+	m.stir()
+	return w.crashes(m)
 }
 
-// allocate notes that the guest has what it holds, and if it runs, that it has used it.
-func (w *World) allocate(m *machine, want want) {
-	set, changes := m.agent.set.Allocate(resource.ConsumerID(want.id))
-	m.agent.set = set
-	m.book.servers[want.id] = set.Held(resource.ConsumerID(want.id))
-	m.behind = m.behind || len(changes) > 0
-	if !want.off {
-		m.burn(want.id)
+// firstLook is the first sync. A configuration that it refuses is taken back, as an operator would. A new journal is
+// deleted again first: the classes of the refused configuration have been written to it.
+func (w *World) firstLook(m *machine) error {
+	fresh := m.book.identity.instance == ""
+	err := w.sync(m)
+	for try := 1; m.agent != nil && fault.Is(err, fault.Invalid); try++ {
+		w.report.Happened["start refused"]++
+		if m.agent.restored = false; fresh {
+			m.book = newBook()
+		}
+		if try > usualRules+1 {
+			w.refusedForGood(m, err)
+			return err
+		}
+		if m.rule = (m.rule + 1) % usualRules; try == usualRules+1 {
+			w.offerHeld(m)
+		}
+		err = w.sync(m)
 	}
+	return err
 }
 
-// burn writes down that the guest has started with its devices for one-time use.
-func (m *machine) burn(id string) {
-	for _, c := range m.agent.set.Held(resource.ConsumerID(id)) {
-		at := c.Device.Address
-		if mark, known := m.book.spent[at]; !slices.Contains(c.Traits, survey.OneTimeUse) || known && !mark.returning {
+// refusedForGood ends an agent that accepts no configuration. That may happen only after Placement's database was
+// restored, which then has another class on a provider than the guests hold. The operator repairs Placement first.
+func (w *World) refusedForGood(m *machine, err error) {
+	if len(w.robbed) == 0 {
+		w.miss(m, "start: no configuration is taken: %v", err)
+	}
+	w.report.Happened["start refused for good"]++
+	w.halt(m)
+	m.stuck = true
+}
+
+// turnedAway ends a start that compute does not admit, unless it may ask again soon.
+func (w *World) turnedAway(m *machine, wait time.Duration) error {
+	w.report.Happened["start not admitted"]++
+	if wait > 0 {
+		w.pauseUntil(m, wait)
+	} else {
+		w.halt(m)
+	}
+	return errOccupied
+}
+
+// pauseUntil has the agent do nothing for a while.
+func (w *World) pauseUntil(m *machine, wait time.Duration) {
+	m.wait = w.clock + wait
+	w.wakeAfter(m, wait)
+}
+
+// send tells compute what the host has.
+func (w *World) send(m *machine) error {
+	_, err := w.deliver(m)
+	return err
+}
+
+// deliver is send. With errOccupied, wait is after how long the agent may ask again; 0: it does not help.
+func (w *World) deliver(m *machine) (wait time.Duration, err error) {
+	if m.cut || w.chance(Messages, 60) {
+		return 0, errLost
+	}
+	a := m.agent
+	r, unassigned := w.snapshot(m)
+	wait, admitted := w.office.takeReport(m, r)
+	if !admitted {
+		a.displaced = true
+		w.report.Happened["displaced"]++
+		return wait, errOccupied
+	}
+	if w.chance(Messages, 60) {
+		return 0, errLost
+	}
+	m.behind, m.told, a.displaced = false, unassigned, false
+	if len(a.startIDs) > 1 {
+		m.book.starts, a.startIDs = []string{a.start}, []string{a.start}
+	}
+	return 0, nil
+}
+
+// snapshot is the report of a host, and the unassigned guests in it as one text.
+func (w *World) snapshot(m *machine) (schedule.Host, string) {
+	a := m.agent
+	h := schedule.Host{Name: m.name, Provider: m.root, InPlacement: true, Behind: a.behind}
+	h.Cells, h.Counted = m.used("")
+	for _, e := range a.set.Entries() {
+		if e.Device.Type == "" {
 			continue
 		}
-		m.book.spent[at] = spent{}
-		m.agent.set = m.agent.set.Spend(at, true)
-		m.behind, m.agent.look = true, true
+		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Traits: e.Traits,
+			Provider: e.Provider, State: schedule.State(e.State), Holder: string(e.Holder), RequestID: e.Request,
+			ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged,
+			LiveMigratable: e.LiveMigratable, OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: m.spent(e)})
 	}
+	unassigned := m.unassigned()
+	h.Present = m.present(unassigned)
+	return h, fmt.Sprint(unassigned)
+}
+
+// spent says whether a device has been used and must be cleaned: the journal knows it, or Placement has it reserved.
+func (m *machine) spent(e device.Entry) bool {
+	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
+		return e.Spent
+	}
+	if mark, known := m.book.spent[e.Device.Address]; known {
+		return !mark.returning
+	}
+	p, _ := m.agent.tree.ByID(e.Provider)
+	inv, has := p.Inventories[e.Class]
+	return has && e.Holder == "" && inv.Reserved >= inv.Total
+}
+
+const (
+	tellTries = 3       // how often compute may say that something is told too late before the job is tried anew
+	perStart  = 1 << 32 // numbers that one start of an agent has
+)
+
+// tell says what became of a server; nil means that compute has taken it in. What is said may be lost, come late or
+// twice, or the answer is lost.
+func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
+	a := m.agent
+	for range tellTries {
+		if m.cut || w.chance(Messages, 60) {
+			return errLost
+		}
+		a.words++
+		told := lifecycle.Told{Host: m.name, Instance: a.instance, Number: a.starts*perStart + a.words, Of: e}
+		seldom := 120
+		if w.broken == Uncounted || w.broken == Anyone {
+			seldom = 8
+		}
+		if w.chance(Messages, seldom) {
+			w.late = append(w.late, letter{m, id, a.start, told})
+			return errLost
+		}
+		latest, err := w.office.guest(id, a.start, told)
+		if w.chance(Messages, 60) {
+			latest, err = w.office.guest(id, a.start, told)
+		}
+		if w.chance(Messages, 60) {
+			return errLost
+		}
+		if latest == 0 {
+			return cmp.Or(err, w.crashes(m))
+		}
+		if told.Number < latest { // the journal is older than what compute has heard
+			a.starts, a.words = latest/perStart+1, 0
+			m.book.identity.starts = a.starts
+			w.report.Happened["counted on"]++
+		}
+	}
+	return errNo
 }
 
 // picks are what a guest holds, as compute is told.
@@ -254,320 +335,10 @@ func (m *machine) picks(id string) []schedule.Picked {
 	return out
 }
 
-// end tells compute what became of a server; then there is nothing to do as long as it wants nothing else.
-func (w *World) end(m *machine, want want, phase string, e lifecycle.Event) error {
-	if err := w.tell(m, want.id, e); err != nil {
-		return err
-	}
-	m.agent.acked[want.id] = fate{key: want.key, phase: phase}
-	return nil
-}
-
-// fell makes a server go that shall not be here.
-func (w *World) fell(m *machine, id string) error {
-	if r := m.book.renames[id]; r.was != "" && !r.done {
-		w.renameGuest(m, r.was, id)
-	}
-	if err := w.release(m, id); err != nil {
-		return err
-	}
-	if err := w.send(m); err != nil {
-		return err
-	}
-	if w.broken == Silent {
-		return nil
-	}
-	if err := w.tell(m, id, lifecycle.GuestGone{Host: m.name, As: id}); err != nil {
-		return err
-	}
-	m.book.vacate(id)
-	delete(m.book.left, id)
-	return nil
-}
-
-// giveUp leaves nothing of a server that cannot be here, and tells compute why.
-func (w *World) giveUp(m *machine, want want, why string) error {
-	w.report.Happened["given up"]++
-	m.agent.doomed[want.id] = fate{key: want.key, why: why}
-	if err := w.release(m, want.id); err != nil {
-		return err
-	}
-	if err := w.send(m); err != nil {
-		return err
-	}
-	if err := w.tell(m, want.id, lifecycle.GuestFailed{Host: m.name, As: want.id, Message: why}); err != nil {
-		return err
-	}
-	m.book.vacate(want.id)
-	delete(m.book.left, want.id)
-	delete(m.agent.doomed, want.id)
-	m.agent.acked[want.id] = fate{key: want.key, phase: "failed"}
-	return nil
-}
-
-// release destroys the guest, frees its devices and writes that down, in this order.
-func (w *World) release(m *machine, id string) error {
-	g := m.guests[id]
-	_, taken := m.book.servers[id]
-	if g != nil && !g.stopped {
-		m.burn(id)
-	}
-	if g == nil && !taken {
-		return nil
-	}
-	if w.broken != Undead {
-		delete(m.guests, id)
-	}
-	if err := w.crashes(m); err != nil {
-		return err
-	}
-	set, changes := m.agent.set.Free(resource.ConsumerID(id))
-	m.book.vacate(id)
-	m.book.left[id] = true
-	m.agent.set = set
-	delete(m.agent.acked, id)
-	m.behind, m.agent.look = m.behind || len(changes) > 0, true
-	return w.crashes(m)
-}
-
-// verify asks Placement whether the consumer holds what its assignment says.
-func (w *World) verify(m *machine, want want) (refusal string) {
-	holds := w.ledger.consumers[resource.ConsumerID(want.id)].holds
-	here := false
-	for id := range holds {
-		_, ours := m.agent.tree.ByID(id)
-		here = here || ours
-	}
-	if !here {
-		return "Placement has no allocation of it here"
-	}
-	needs := resource.Allocation{}
-	for _, r := range want.requests {
-		for _, p := range r.Providers {
-			if needs[p] == nil {
-				needs[p] = resource.Amounts{}
-			}
-			if needs[p][r.Want.Class]++; holds[p][r.Want.Class] < needs[p][r.Want.Class] {
-				return "its allocation in Placement has too little"
-			}
-			if m.reclassed(p, r.Want.Class) {
-				return "device_spec says another class by now"
-			}
-		}
-	}
-	return ""
-}
-
-// reclassed says whether the devices of a provider have another class by now.
-func (m *machine) reclassed(id resource.ProviderID, class resource.Class) bool {
-	other := false
-	for _, d := range m.made {
-		e, _ := m.agent.set.At(d.Address)
-		if e.Provider == id && e.Class == class {
-			return false
-		}
-		other = other || e.Provider == id
-	}
-	return other
-}
-
-// claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back first.
-func (w *World) claim(m *machine, want want) (device.Refusal, error) {
-	refusal, err := w.tryClaim(m, want)
-	if err == nil && refusal != "" && len(m.agent.set.Held(resource.ConsumerID(want.id))) > 0 {
-		if err := w.release(m, want.id); err != nil {
-			return "", err
-		}
-		refusal, err = w.tryClaim(m, want)
-	}
-	return refusal, err
-}
-
-func (w *World) tryClaim(m *machine, want want) (device.Refusal, error) {
-	set, picked, where, refusal := w.fit(m, want)
-	if refusal == "" && len(set.Held(resource.ConsumerID(want.id))) > len(picked) {
-		refusal = "it holds devices that are no longer asked for"
-	}
-	if refusal != "" {
-		for _, h := range m.agent.set.Holders() {
-			_, wanted := m.agent.wants[string(h)]
-			if _, doomed := m.agent.doomed[string(h)]; doomed || !wanted {
-				w.report.Happened["waited"]++
-				return "", errNotYet
-			}
-		}
-		return refusal, nil
-	}
-	m.book.servers[want.id] = picked
-	if w.broken == Forgetful {
-		m.book.servers[want.id] = nil
-	}
-	delete(m.book.left, want.id)
-	if delete(m.book.parts, want.id); len(where.parts) > 0 {
-		m.book.parts[want.id] = where
-	}
-	m.agent.set, m.behind = set, true
-	return "", nil
-}
-
-// fit finds devices for a server, and a place for its NUMA cells from where they are near enough.
-func (w *World) fit(m *machine, want want) (device.Set, []device.Claim, place, device.Refusal) {
-	holder, set := resource.ConsumerID(want.id), m.agent.set
-	if len(want.parts) == 0 {
-		next, picked, refusal := set.ClaimAll(holder, want.requests, device.Near{})
-		return next, picked, place{}, refusal
-	}
-	cells, _ := m.used(want.id)
-	where := m.book.parts[want.id]
-	if !sameParts(where.parts, want.parts) {
-		near := func(nodes []int) device.Near { return device.Near{Nodes: nodes, Cells: cells} }
-		placed, unfit := numa.Fit(numa.Host{Cells: cells, Free: free(set)}, numa.Guest{Parts: want.parts, Devices: len(want.requests) > 0},
-			numa.Judge{Accept: func(nodes []int) numa.Refusal {
-				_, _, refusal := set.ClaimAll(holder, want.requests, near(nodes))
-				return numa.Refusal{Reason: string(refusal)}
-			}, Far: func(nodes []int) int {
-				_, picked, _ := set.ClaimAll(holder, want.requests, near(nodes))
-				return near(nodes).Far(picked, want.requests)
-			}})
-		if unfit.Reason != "" {
-			return set, nil, place{}, device.Refusal(unfit.Reason)
-		}
-		where = place{want.parts, placed}
-	}
-	var nodes []int
-	for _, p := range where.placed {
-		nodes = append(nodes, p.Node)
-	}
-	slices.Sort(nodes)
-	next, picked, refusal := set.ClaimAll(holder, want.requests, device.Near{Nodes: slices.Compact(nodes), Cells: cells})
-	return next, picked, where, refusal
-}
-
-func sameParts(a, b []numa.Part) bool {
-	return slices.EqualFunc(a, b, func(a, b numa.Part) bool {
-		return slices.Equal(a.VCPUs, b.VCPUs) && a.MemoryMB == b.MemoryMB && a.PageKB == b.PageKB
-	})
-}
-
-// free counts the free devices of each NUMA node.
-func free(s device.Set) map[int]int {
-	out := map[int]int{}
-	for _, e := range s.Entries() {
-		if e.State == device.Available && !e.Spent {
-			out[e.Device.NUMANode]++
-		}
-	}
-	return out
-}
-
-// takeOver makes what stood under one id stand under another: on disk first, then the guest.
-func (w *World) takeOver(m *machine, want want) error {
-	if !m.book.owed(want) {
-		return nil
-	}
-	if m.book.renames[want.id].was != want.was {
-		_, had := m.book.servers[want.id]
-		if _, comes := m.book.servers[want.was]; had && comes {
-			if err := w.release(m, want.id); err != nil {
-				return err
-			}
-		}
-		m.book.rename(want.was, want.id)
-		m.agent.set = m.agent.set.Rename(resource.ConsumerID(want.was), resource.ConsumerID(want.id))
-		for _, id := range []string{want.was, want.id} {
-			delete(m.agent.acked, id)
-			delete(m.agent.doomed, id)
-		}
-		m.behind = true
-		if err := w.crashes(m); err != nil {
-			return err
-		}
-	}
-	w.renameGuest(m, want.was, want.id)
-	return w.crashes(m)
-}
-
-// renameGuest is the second half: the guest itself.
-func (w *World) renameGuest(m *machine, was, id string) {
-	if g := m.guests[was]; g != nil {
-		g.id = id
-		delete(m.guests, was)
-		m.guests[id] = g
-	}
-	m.book.renames[id] = rename{was, true}
-}
-
-// rename is one write.
-func (b *book) rename(was, id string) {
-	b.renames[id] = rename{was: was}
-	if b.renames[was].was == id { // there and back again
-		delete(b.renames, was)
-	}
-	if claims, there := b.servers[was]; there {
-		claims = slices.Clone(claims)
-		for i := range claims {
-			claims[i].Holder = resource.ConsumerID(id)
-		}
-		b.servers[id] = claims
-		delete(b.left, id)
-		if delete(b.parts, id); len(b.parts[was].parts) > 0 {
-			b.parts[id] = b.parts[was]
-		}
-		b.vacate(was)
-	}
-}
-
-// tell says what became of a server; nil means that compute has taken it in. What is said may be lost, come late or twice, or the answer is lost.
-func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
-	if m.cut || w.chance(Messages, 60) {
-		return errLost
-	}
-	m.words++
-	told := lifecycle.Told{Host: m.name, Instance: m.name, Number: m.words, Of: e}
-	seldom := 120
-	if w.broken == Uncounted {
-		seldom = 8
-	}
-	if w.chance(Messages, seldom) {
-		w.late = append(w.late, letter{m, id, told})
-		return errLost
-	}
-	taken := w.office.guest(id, told)
-	if w.chance(Messages, 60) {
-		taken = w.office.guest(id, told)
-	}
-	if w.chance(Messages, 60) {
-		return errLost
-	}
-	if !taken {
-		return errNo
-	}
-	return w.crashes(m)
-}
-
-// send tells compute what the host has.
-func (w *World) send(m *machine) error {
-	if m.cut || w.chance(Messages, 60) {
-		return errLost
-	}
-	h := schedule.Host{Name: m.name, Provider: m.root, InPlacement: true, Instance: m.name}
-	h.Cells, h.Counted = m.used("")
-	for _, e := range m.agent.set.Entries() {
-		if e.Device.Type == "" {
-			continue
-		}
-		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Traits: e.Traits, Provider: e.Provider,
-			State: schedule.State(e.State), Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged,
-			LiveMigratable: e.LiveMigratable, OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: e.Spent})
-	}
-	m.report, m.known, m.behind = h, true, false
-	return nil
-}
-
 // clean gives a device for one-time use back, as an operator wishes, when there is one to be cleaned.
 func (w *World) clean(m *machine, at pci.Address) bool {
 	e, there := m.agent.set.At(at)
-	if !there || e.Holder != "" || !e.Spent {
+	if !there || e.Holder != "" || !m.spent(e) {
 		return false
 	}
 	w.ledger.cleaned[e.Provider] = true

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ func (w *World) checkMarked() {
 		w.checkCapacity(m)
 		w.checkHeld(m)
 		w.checkBook(m)
+		w.checkOnce(m)
 		if !m.zombie {
 			w.checkClaims(m)
 		}
@@ -29,7 +31,8 @@ func (w *World) checkMarked() {
 	w.marked = w.marked[:0]
 }
 
-// checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved under its holder.
+// checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved
+// under its holder.
 func (w *World) checkCapacity(m *machine) {
 	for _, id := range w.ledger.trees[m.root] {
 		p, used := w.ledger.providers[id], w.ledger.used(id)
@@ -94,14 +97,14 @@ func (w *World) checkBook(m *machine) {
 	}
 }
 
-// checkClaims: every guest has its claim in Placement (8.1/1), on the providers that were chosen for it (8.1/2). While a server moves, its
-// migration's claim counts.
+// checkClaims: every guest has its claim in Placement (8.1/1), on the providers that were chosen for it (8.1/2). While
+// a server moves, its migration's claim counts.
 func (w *World) checkClaims(m *machine) {
 	have := map[string]map[provider.ID]int{} // by owner
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
-		owner := w.office.owners[id]
+		owner := w.owners[id]
 		s, lives := w.office.servers[owner]
-		if !lives {
+		if !lives && !w.rolled[owner] {
 			w.miss(m, "freed: the guest %s is there, and compute has forgotten its server", id)
 			return
 		}
@@ -111,10 +114,16 @@ func (w *World) checkClaims(m *machine) {
 		for _, d := range m.guests[id].devices {
 			have[owner][d.from]++
 		}
-		w.checkChosen(m, m.guests[id], s)
+		if have[owner][m.root] == 0 && !m.guests[id].departed {
+			have[owner][m.root] = 1
+		}
+		if !w.rolled[owner] {
+			w.checkChosen(m, m.guests[id], s)
+		}
 	}
-	for owner, devices := range have {
-		for id, n := range devices {
+	for _, owner := range slices.Sorted(maps.Keys(have)) {
+		for _, id := range slices.Sorted(maps.Keys(have[owner])) {
+			n := have[owner][id]
 			if got := w.holdsOf(owner, id); got < n && !w.robbed[owner] {
 				w.miss(m, "freed: guests of server %s have %d devices of %s, and it has claimed %d", owner, n, id, got)
 			}
@@ -125,7 +134,7 @@ func (w *World) checkClaims(m *machine) {
 // holdsOf is how many devices a server and its migrations hold of a provider.
 func (w *World) holdsOf(server string, id provider.ID) (n int) {
 	for c, amounts := range w.ledger.uses[id] {
-		if w.office.owners[string(c)] == server {
+		if w.owners[string(c)] == server {
 			for _, more := range amounts {
 				n += more
 			}
@@ -140,19 +149,26 @@ func (w *World) checkChosen(m *machine, g *guest, s lifecycle.Server) {
 		if stay.Host != m.name || stay.Consumer != g.id {
 			continue
 		}
-		for _, r := range stay.Requests {
-			var have []resource.ProviderID
-			for _, d := range g.devices {
-				if d.request == r.ID {
-					have = append(have, d.from)
-				}
-			}
-			want := slices.Sorted(slices.Values(r.Providers))
-			if slices.Sort(have); !slices.Equal(have, want) && len(have) > 0 {
-				w.miss(m, "chosen: the guest %s has devices of %v for request %s, and %v were chosen", g.id, have, r.ID, want)
-			}
+		if why := g.chosen(stay); why != "" && len(g.devices) > 0 {
+			w.miss(m, "chosen: the guest %s %s", g.id, why)
 		}
 	}
+}
+
+// chosen says why the devices of a guest are not those that its stay asks for; empty when they are.
+func (g *guest) chosen(stay lifecycle.Stay) string {
+	n := 0
+	for _, r := range stay.Requests {
+		have := g.providersOf(r.ID)
+		n += len(have)
+		if want := slices.Sorted(slices.Values(r.Providers)); !slices.Equal(have, want) {
+			return fmt.Sprintf("has devices of %v for request %s, and %v were chosen", have, r.ID, want)
+		}
+	}
+	if n != len(g.devices) {
+		return fmt.Sprintf("has %d devices, and %d of them for its requests", len(g.devices), n)
+	}
+	return ""
 }
 
 // checkAll is what is true only at rest.
@@ -163,7 +179,7 @@ func (w *World) checkAll() {
 		w.checkServer(w.office.servers[id])
 	}
 	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
-		s := w.office.servers[w.office.owners[string(c)]]
+		s := w.office.servers[w.owners[string(c)]]
 		if !slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return stay.Consumer == string(c) }) {
 			w.miss(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
 		}
@@ -202,8 +218,11 @@ func (w *World) checkServer(s lifecycle.Server) {
 // checkRest: what a host has is what compute knows of it, and its counts are right.
 func (w *World) checkRest(m *machine) {
 	wanted := map[string]bool{}
-	for _, want := range w.office.lines(m) {
+	for _, want := range w.office.lines(m.host).wants {
 		wanted[want.id] = true
+	}
+	for _, r := range w.office.lines(m.host).remove {
+		w.miss(m, "removal: %s has yet to go", r.ID)
 	}
 	for _, id := range m.standing() {
 		if g := m.guests[id]; !wanted[id] || g == nil || g.departed {
@@ -233,7 +252,7 @@ func (w *World) checkRest(m *machine) {
 			used, inv = used+w.ledger.used(id)[class], i
 		}
 		left := 0
-		for _, d := range m.report.Devices {
+		for _, d := range m.host.row.report.Devices {
 			if d.Provider == id && string(d.State) == string(device.Available) && !d.Spent {
 				left++
 			}

@@ -201,7 +201,8 @@ func (l *ledger) fits(c resource.ConsumerID, holds resource.Allocation) error {
 	return nil
 }
 
-// write makes a consumer hold this and no more. One that holds nothing is no more. Providers written to have another generation.
+// write makes a consumer hold this and no more. One that holds nothing is no more. Providers written to have another
+// generation.
 func (l *ledger) write(c resource.ConsumerID, now consumer) {
 	for id, amounts := range l.consumers[c].holds {
 		delete(l.uses[id], c)

@@ -6,48 +6,48 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openberth/berth/agent/device"
-	"github.com/openberth/berth/agent/heal"
-	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
-// machine is one host: its hardware, its hypervisor, its disk, and the agent while it runs.
+// machine is one host: its hardware, its hypervisor, its disk, and the agent while it runs. A copy of an agent's
+// directory runs on a machine of its own that has the same host name.
 type machine struct {
-	name  string
+	name  string     // of the host
+	tag   string     // name, or for a machine with a copied directory another one
+	host  *hostState // what compute has of the host
 	root  provider.ID
 	zone  int
 	made  []pci.Device         // all that can be plugged in
 	away  map[pci.Address]bool // what is not there now
-	rules []pci.Rules          // what the operator may configure; the first is the usual one
+	rules []pci.Rules          // what the operator may configure; the first is the usual one, the fourth fits what is held
+	flags string               // of the devices, as text of a device_spec
 	rule  int
 	cells []numa.Cell
+	once  bool // it has devices for one-time use
 
-	guests map[string]*guest // the hypervisor's
-	book   book              // on disk
-	agent  *agent            // nil while it does not run
-	cut    bool              // nobody hears it, and it hears nobody
-	dead   bool              // an operator says so
-	zombie bool              // an operator said so while guests were there: what they held was given back
-	seen   time.Time         // when it was heard of last, while it is not
-	report schedule.Host     // the last that compute has
-	known  bool              // it has reported
-	behind bool              // compute does not know it as it is
+	guests  map[string]*guest // the hypervisor's
+	book    book              // on disk
+	agent   *agent            // nil while it does not run
+	install string            // machine-id of the installed system, also in a copy of it
+	boot    int               // counts the boots; processes of one boot exclude each other by a lock
 
-	line    []want // what compute wants here now
-	rev     int    // of line
-	drawn   int    // the rev that line shows
-	servers map[string]bool
-	words   int64 // how much its agents have said of guests; the journal sees to it that it only rises
-	stirred bool  // something has changed since the last look at it
+	cut      bool          // nobody hears it, and it hears nobody
+	zombie   bool          // its guests are there although what they held may have been given back: see oracle.go
+	orphaned bool          // compute may have forgotten guests that are there: see oracle.go
+	behind   bool          // compute does not know it as it is
+	told     string        // the unassigned guests of the last report
+	wait     time.Duration // its agent does nothing before
+	stuck    bool          // its agent has refused to start with any configuration
+	inbox    *delivery     // a line that an earlier process of compute has sent and that the agent has yet to read
+	stirred  bool          // something has changed since the last look at it
 }
 
 // guest is what the hypervisor runs.
 type guest struct {
 	id       string
+	server   string // id that users know
 	devices  []held
 	stopped  bool
 	departed bool
@@ -61,54 +61,6 @@ type held struct {
 	from    provider.ID
 }
 
-// book is what the agent has written down: each change of it is one write.
-type book struct {
-	servers map[string][]device.Claim
-	parts   map[string]place
-	left    map[string]bool
-	renames map[string]rename
-	marks   heal.Marks
-	spent   map[pci.Address]spent
-}
-
-// place is where the NUMA cells of a guest lie.
-type place struct {
-	parts  []numa.Part
-	placed []numa.Placed
-}
-
-type rename struct {
-	was  string
-	done bool
-}
-
-type spent struct {
-	in        provider.ID // where it was seen reserved
-	returning bool
-}
-
-// agent is what is lost at a restart.
-type agent struct {
-	set      device.Set
-	restored bool
-	heard    bool
-	rev      int
-	wants    map[string]want
-	acked    map[string]fate
-	doomed   map[string]fate
-	tree     provider.Tree
-	lacked   map[resource.ConsumerID]bool
-	lackRev  int
-	look     bool // it ought to compare itself with Placement
-}
-
-// fate is what became of what was wanted.
-type fate struct {
-	key   string // of the want
-	phase string
-	why   string
-}
-
 // devices are those that are plugged in.
 func (m *machine) devices() []pci.Device {
 	return slices.DeleteFunc(slices.Clone(m.made), func(d pci.Device) bool { return m.away[d.Address] })
@@ -116,33 +68,6 @@ func (m *machine) devices() []pci.Device {
 
 // stir notes that the machine is not as it was.
 func (m *machine) stir() { m.stirred = true }
-
-// vacate is the journal's word for what stands no more.
-func (b *book) vacate(id string) {
-	delete(b.servers, id)
-	delete(b.parts, id)
-}
-
-// known are all whom the journal or the hypervisor knows, in order.
-func (m *machine) standing() []string {
-	all := map[string]bool{}
-	for id := range m.book.servers {
-		all[id] = true
-	}
-	for id := range m.book.left {
-		all[id] = true
-	}
-	for id := range m.guests {
-		all[id] = true
-	}
-	return slices.Sorted(maps.Keys(all))
-}
-
-// owed says whether an entry has yet to take over from another.
-func (b *book) owed(w want) bool {
-	r := b.renames[w.id]
-	return w.was != "" && w.was != w.id && (r.was != w.was || !r.done)
-}
 
 // used are the cells with what guests have of them, but for one guest.
 func (m *machine) used(but string) (cells []numa.Cell, counted []string) {
@@ -160,10 +85,10 @@ const kinds = 6
 
 // build makes a machine of a kind.
 func build(n, zone int) *machine {
-	m := &machine{name: fmt.Sprintf("h%d", n), root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone, away: map[pci.Address]bool{},
-		guests: map[string]*guest{}, servers: map[string]bool{}, stirred: true, drawn: -1,
-		book: book{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{}, renames: map[string]rename{},
-			marks: heal.Marks{}, spent: map[pci.Address]spent{}}}
+	name := fmt.Sprintf("h%d", n)
+	m := &machine{name: name, tag: name, root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone,
+		away:   map[pci.Address]bool{},
+		guests: map[string]*guest{}, stirred: true, install: name, book: newBook()}
 	for node := range 2 {
 		cell := numa.Cell{ID: node, Socket: node, MemoryMB: 16384}
 		for cpu := range 8 {
@@ -171,7 +96,7 @@ func build(n, zone int) *machine {
 		}
 		m.cells = append(m.cells, cell)
 	}
-	var specs [3]string
+	var specs [usualRules]string
 	switch n % kinds {
 	case 0, 1: // plain devices, live-migratable ones on one of the two
 		specs = m.plain(zone, n%kinds == 1)
@@ -180,7 +105,7 @@ func build(n, zone int) *machine {
 	case 4: // PFs that are offered whole
 		specs = m.physical(zone)
 	case 5:
-		specs = m.once(zone)
+		specs = m.disks(zone)
 	}
 	for _, text := range specs {
 		rules, err := pci.ParseSpecs(text)
@@ -200,25 +125,27 @@ func at(bus, function int) pci.Address {
 	return a
 }
 
+const liveMigratable = `"live_migratable": "yes", `
+
 // specs are the usual rules, the same with a trait more, and the same with another class.
-func specs(zone int, more, class string) [3]string {
+func specs(zone int, more, class string) [usualRules]string {
 	rule := func(class, traits string) string {
 		return fmt.Sprintf(`{%s, "resource_class": "%s_%d", "traits": "%s"}`, more, class, zone, traits)
 	}
-	return [3]string{rule(class, "GOOD"), rule(class, "GOOD,BETTER"), rule("OTHER", "GOOD")}
+	return [usualRules]string{rule(class, "GOOD"), rule(class, "GOOD,BETTER"), rule("OTHER", "GOOD")}
 }
 
-func (m *machine) plain(zone int, live bool) [3]string {
+func (m *machine) plain(zone int, live bool) [usualRules]string {
 	for i := range 4 {
 		m.made = append(m.made, pci.Device{Address: at(16+i, 0), Vendor: "10de", Product: "1db4", Type: pci.Plain, NUMANode: i % 2})
 	}
 	if live {
-		return specs(zone, `"vendor_id": "10de", "product_id": "1db4", "live_migratable": "yes"`, "GPU")
+		m.flags = liveMigratable
 	}
-	return specs(zone, `"vendor_id": "10de", "product_id": "1db4"`, "GPU")
+	return specs(zone, m.flags+`"vendor_id": "10de", "product_id": "1db4"`, "GPU")
 }
 
-func (m *machine) virtual(zone int, live bool) [3]string {
+func (m *machine) virtual(zone int, live bool) [usualRules]string {
 	for i := range 2 {
 		pf := pci.Device{Address: at(64+i, 0), Vendor: "8086", Product: "1528", Type: pci.Physical, NUMANode: i, TotalVFs: 4, NumVFs: 4}
 		m.made = append(m.made, pf)
@@ -228,21 +155,23 @@ func (m *machine) virtual(zone int, live bool) [3]string {
 		}
 	}
 	if live {
-		return specs(zone, `"vendor_id": "8086", "product_id": "1515", "live_migratable": "yes"`, "VF")
+		m.flags = liveMigratable
 	}
-	return specs(zone, `"vendor_id": "8086", "product_id": "1515"`, "VF")
+	return specs(zone, m.flags+`"vendor_id": "8086", "product_id": "1515"`, "VF")
 }
 
-func (m *machine) physical(zone int) [3]string {
+func (m *machine) physical(zone int) [usualRules]string {
 	m.virtual(zone, false)
 	out := specs(zone, `"vendor_id": "8086", "product_id": "1528"`, "PF")
 	out[2] = specs(zone, `"vendor_id": "8086", "product_id": "1515"`, "VF")[0] // the PFs are turned into VFs
 	return out
 }
 
-func (m *machine) once(zone int) [3]string {
+func (m *machine) disks(zone int) [usualRules]string {
+	m.once = true
 	for i := range 3 {
 		m.made = append(m.made, pci.Device{Address: at(32+i, 0), Vendor: "144d", Product: "a80a", Type: pci.Plain, NUMANode: i % 2})
 	}
-	return specs(zone, `"vendor_id": "144d", "product_id": "a80a", "one_time_use": "yes"`, "NVME")
+	m.flags = `"one_time_use": "yes", `
+	return specs(zone, m.flags+`"vendor_id": "144d", "product_id": "a80a"`, "NVME")
 }

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -10,27 +8,54 @@ import (
 
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
-	"github.com/openberth/berth/placement/candidate"
-	"github.com/openberth/berth/provider"
-	"github.com/openberth/berth/resource"
 )
 
-// office is compute: the records on its disk, and nothing else that a restart could lose.
+// office is compute: its database, what this process of it knows besides, and what can be computed from both.
 type office struct {
-	w       *World
-	servers map[string]lifecycle.Server
-	owners  map[string]string // consumer → server
-	ids     bag               // of servers that are not deleted
-	due     bag               // of those with steps
-	groups  map[string][]string
+	w *World
+	*database
+	hosts map[string]*hostState
+
+	epoch  epoch           // of this process
+	began  time.Duration   // when it began
+	born   map[string]bool // servers that it has created
+	waits  []string        // hosts whose first report it waits for before it goes on with what it was doing
+	opened bool            // it waits no more
+	odd    bag             // hosts that do not follow the assignments or have unassigned guests
+
+	ids bag // of servers that are not deleted
+	due bag // of those with steps
+}
+
+// hostState is what compute has of one host, by name.
+type hostState struct {
+	name    string
+	row     *hostRow        // in the database
+	servers map[string]bool // that stay there
+	line    *line           // as it was made last
+	seen    presence
+
+	behindSince time.Duration
+	unheard     bool            // oracle: it has not reported to the database that was restored last
+	served      *machine        // oracle: whose agent was admitted last
+	admitted    string          // oracle: its start
+	named       map[string]bool // oracle: guests that a line has named for removal for a reason
+}
+
+// line is what compute wants on a host.
+type line struct {
+	revision int64
+	wants    []want
+	remove   []removal
+	changed  stamp // oracle: when it became so
 }
 
 // want is a guest that shall be on a host: an entry of its assignments.
 type want struct {
 	id, was  string
+	server   string // id that users know
 	requests []pci.Request
 	parts    []numa.Part
 	off      bool
@@ -45,42 +70,87 @@ func (o *office) store(before, now lifecycle.Server) {
 	if len(now.Trail) > 8 {
 		now.Trail = now.Trail[len(now.Trail)-4:]
 	}
-	o.servers[now.ID] = now
-	o.owners[now.ID] = now.ID
+	o.w.seq++
+	o.servers[now.ID], o.versions[now.ID] = now, o.w.seq
+	o.owners[now.ID], o.w.owners[now.ID] = now.ID, now.ID
 	if now.Migration != nil {
-		o.owners[now.Migration.ID] = now.ID
+		o.owners[now.Migration.ID], o.w.owners[now.Migration.ID] = now.ID, now.ID
 	}
-	if o.due.drop(now.ID); len(now.Steps()) > 0 {
-		o.due.add(now.ID)
+	o.keepRemovals(before, now)
+	for _, s := range before.Stays() {
+		if h := o.hosts[s.Host]; h != nil {
+			delete(h.servers, now.ID)
+		}
 	}
-	if o.ids.add(now.ID); now.State == lifecycle.Deleted {
-		o.ids.drop(now.ID)
+	if now.State == lifecycle.Deleted {
 		delete(o.servers, now.ID)
 	}
-	for _, s := range before.Stays() {
-		if m := o.w.byName[s.Host]; m != nil {
-			delete(m.servers, now.ID)
-		}
+	o.index(now)
+	for _, host := range touched(before, now) {
+		o.raise(o.hosts[host])
 	}
-	hosts := map[string]string{}
-	for _, e := range before.Entries() {
-		hosts[e.Host] += "-" + key(before, e)
-	}
-	for _, e := range now.Entries() {
-		hosts[e.Host] += "+" + key(now, e)
-	}
-	for _, s := range now.Stays() {
-		if m := o.w.byName[s.Host]; m != nil && now.State != lifecycle.Deleted {
-			m.servers[now.ID] = true
-		}
-	}
-	for host, change := range hosts {
-		if was, is, ok := strings.Cut(change, "+"); !ok || was != "-"+is {
-			o.w.byName[host].rev++
-			o.w.byName[host].stir()
-		}
-	}
+	o.settleReasons(now)
 	o.w.mind(now)
+}
+
+// keepRemovals records which guests a change leaves on hosts that an operator has declared dead.
+func (o *office) keepRemovals(before, now lifecycle.Server) {
+	if o.w.broken == Unrecorded {
+		return
+	}
+	for _, r := range lifecycle.EndedStays(before, now) {
+		if row := o.hosts[r.Host].row; row.dead {
+			o.record(row, r.Consumer, now.ID)
+		}
+	}
+}
+
+// index notes where a record is to be found.
+func (o *office) index(s lifecycle.Server) {
+	if o.due.drop(s.ID); len(s.Steps()) > 0 {
+		o.due.add(s.ID)
+	}
+	if o.ids.add(s.ID); s.State == lifecycle.Deleted {
+		o.ids.drop(s.ID)
+		return
+	}
+	for _, stay := range s.Stays() {
+		if h := o.hosts[stay.Host]; h != nil {
+			h.servers[s.ID] = true
+		}
+	}
+}
+
+// raise counts a change of a host's assignments.
+func (o *office) raise(h *hostState) {
+	h.row.revision++
+	h.row.changed = stamp{o.branch, o.w.seq}
+	o.w.markHost(h.name)
+}
+
+// touched lists the hosts whose assignments are not the same after a change, in order.
+func touched(before, now lifecycle.Server) []string {
+	was, is := keys(before), keys(now)
+	hosts := map[string]bool{}
+	for _, all := range []map[string]string{was, is} {
+		for host := range all {
+			hosts[host] = was[host] != is[host]
+		}
+	}
+	maps.DeleteFunc(hosts, func(host string, other bool) bool { return !other || host == "" })
+	return slices.Sorted(maps.Keys(hosts))
+}
+
+// keys says all that the assignments of each host say of a server.
+func keys(s lifecycle.Server) map[string]string {
+	out := map[string]string{}
+	for _, e := range s.Entries() {
+		out[e.Host] += "+" + key(s, e)
+	}
+	for _, r := range s.Removals() {
+		out[r.Host] += "-" + r.Consumer + " " + r.Was
+	}
+	return out
 }
 
 // key says all that an entry says.
@@ -103,26 +173,6 @@ func key(s lifecycle.Server, e lifecycle.Entry) string {
 	return b.String()
 }
 
-// lines is what compute wants on a host now.
-func (o *office) lines(m *machine) []want {
-	if m.drawn == m.rev {
-		return m.line
-	}
-	m.line = nil
-	for _, id := range slices.Sorted(maps.Keys(m.servers)) {
-		s := o.servers[id]
-		for _, e := range s.Entries() {
-			if e.Host != m.name {
-				continue
-			}
-			m.line = append(m.line, want{id: e.Consumer, was: e.Was, requests: e.Requests, parts: e.Topology,
-				off: e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
-		}
-	}
-	m.drawn = m.rev
-	return m.line
-}
-
 // tell gives a server an event.
 func (o *office) tell(id string, e lifecycle.Event) lifecycle.Server {
 	before, known := o.servers[id]
@@ -135,172 +185,58 @@ func (o *office) tell(id string, e lifecycle.Event) lifecycle.Server {
 	return now
 }
 
-// guest takes in what an agent tells of a guest that it knows by this id. False: it is not wanted there, build nothing.
-func (o *office) guest(id string, e lifecycle.Told) bool {
+// guest takes in what a start of an agent tells of a guest that it knows by this id. errNo: another start serves the
+// host, or the guest is not wanted there, build nothing. latest is not 0 when something newer is known: the number of
+// that.
+func (o *office) guest(id, start string, e lifecycle.Told) (latest int64, err error) {
+	row := o.hosts[e.Host].row
+	if known := row.report; o.w.broken != Anyone && (!row.known || known.Instance != e.Instance || known.Start != start) {
+		o.w.report.Happened["guest report of another start"]++
+		return 0, errNo
+	}
+	o.w.reported(o.hosts[e.Host], id, start)
+	if _, gone := e.Of.(lifecycle.GuestGone); gone && o.removalDone(row, id) {
+		o.w.seq++
+		o.raise(o.hosts[e.Host])
+	}
+	claimed, asks := e.Of.(lifecycle.GuestClaimed)
+	if s, known := o.servers[o.owners[id]]; known && asks && !o.mayBuild(s, claimed) {
+		return 0, errNo // it may run elsewhere
+	}
+	if failed, fails := e.Of.(lifecycle.GuestFailed); fails && o.servers[o.owners[id]].State == lifecycle.Receiving &&
+		o.movedAhead(o.servers[o.owners[id]], failed.As) {
+		return 0, errNo
+	}
+	if row.dead {
+		o.reason(o.owners[id], "dead")
+	}
 	heard := lifecycle.Event(e)
 	if o.w.broken == Uncounted {
 		heard = e.Of
 	}
 	s := o.tell(o.owners[id], heard)
-	claimed, asks := e.Of.(lifecycle.GuestClaimed)
-	return !asks || s.ID != "" && s.Expects(id, claimed.Host)
+	if latest = s.Latest(e.Host, e.Instance); e.Number < latest && o.w.broken != Uncounted {
+		return latest, nil
+	}
+	if asks && (s.ID == "" || !s.Expects(id, claimed.Host)) {
+		return 0, errNo
+	}
+	return 0, nil
 }
 
-// perform does the first step that is due for a server. The answer may be lost: then it is done again.
-func (o *office) perform(id string) {
-	s := o.servers[id]
-	steps := s.Steps()
-	if len(steps) == 0 {
-		return
+// bury tells the servers on dead hosts.
+func (o *office) bury(h *hostState) {
+	for _, id := range slices.Sorted(maps.Keys(h.servers)) {
+		o.reason(id, "dead")
+		o.tell(id, lifecycle.HostDead{Host: h.name})
 	}
-	e := o.do(s, steps[0])
-	if e == nil {
-		o.tell(id, lifecycle.Stumbled{Step: steps[0], Reason: "not now"})
-		return
-	}
-	if o.w.chance(Answers, 15) {
-		return
-	}
-	o.tell(id, e)
-}
-
-// do does one step; nil is to be tried again.
-func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
-	l := o.w.ledger
-	switch step {
-	case lifecycle.Schedule:
-		return o.schedule(s)
-	case lifecycle.Claim:
-		return o.claim(s)
-	case lifecycle.Muster:
-		return o.muster(s)
-	case lifecycle.Release:
-		if o.w.broken != Orphans {
-			l.drop(resource.ConsumerID(s.ID))
-		}
-		return lifecycle.Released{}
-	case lifecycle.Drop:
-		left, _ := s.Dropping()
-		l.drop(resource.ConsumerID(left.Consumer))
-		return lifecycle.Dropped{Consumer: left.Consumer}
-	case lifecycle.Rekey:
-		done, err := o.hand(s.ID, s.Move.As)
-		if err != nil || !done {
-			o.w.report.Happened["move refused"]++
-			return lifecycle.Refused{Step: step, Reason: fmt.Sprint(err)}
-		}
-		return lifecycle.Rekeyed{}
-	case lifecycle.Restore:
-		if _, err := o.hand(s.Move.From.Consumer, s.ID); err != nil {
-			return lifecycle.Stumbled{Step: step, Reason: fmt.Sprint(err), Refused: true}
-		}
-		return lifecycle.Restored{}
-	}
-	return nil
-}
-
-// hand gives all that one consumer holds to another.
-func (o *office) hand(from, to string) (done bool, err error) {
-	giver, taker := o.w.ledger.consumers[resource.ConsumerID(from)], o.w.ledger.consumers[resource.ConsumerID(to)]
-	if len(giver.holds) == 0 {
-		return len(taker.holds) > 0, nil
-	}
-	claims := map[resource.ConsumerID]claim{
-		resource.ConsumerID(from): {nil, giver.generation}, resource.ConsumerID(to): {giver.holds, taker.generation}}
-	if err = o.w.ledger.put(claims); err != nil {
-		err = o.handInRoom(claims, giver.holds)
-	}
-	return err == nil, err
-}
-
-// handInRoom makes room in the same step where what is held stands on what is reserved, and takes it away again, unless compute ends in
-// between.
-func (o *office) handInRoom(claims map[resource.ConsumerID]claim, moves resource.Allocation) error {
-	l := o.w.ledger
-	wide, before, generations := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}
-	for _, id := range slices.Sorted(maps.Keys(moves)) {
-		next := maps.Clone(l.providers[id].Inventories)
-		for class, amount := range moves[id] {
-			if inv, has := next[class]; has {
-				next[class] = inv.Widened(l.used(id)[class], amount)
-			}
-		}
-		if !maps.Equal(next, l.providers[id].Inventories) {
-			wide[id], before[id], generations[id] = next, l.providers[id].Inventories, l.providers[id].Generation
-		}
-	}
-	if err := l.reshape(wide, generations, claims); err != nil {
-		return err
-	}
-	o.w.report.Happened["room made"]++
-	for _, id := range slices.Sorted(maps.Keys(wide)) {
-		if o.w.chance(Answers, 4) {
-			return nil // the agents take it away
-		}
-		if _, err := l.putInventories(id, l.providers[id].Generation, before[id]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// claim writes the first choice as the server's allocation. It looks first: it may be there already.
-func (o *office) claim(s lifecycle.Server) lifecycle.Event {
-	choice, c := s.Choices[0], resource.ConsumerID(s.ID)
-	held := o.w.ledger.consumers[c]
-	if len(held.holds) > 0 && held.holds.Equal(choice.Allocation) {
-		return lifecycle.Claimed{Try: s.Try}
-	}
-	if err := o.w.ledger.put(map[resource.ConsumerID]claim{c: {choice.Allocation, held.generation}}); err != nil {
-		if len(held.holds) > 0 {
-			o.w.ledger.drop(c)
-		}
-		o.w.report.Happened["claim lost"]++
-		return lifecycle.ClaimLost{Try: s.Try, Reason: fault.TextOf(err)}
-	}
-	return lifecycle.Claimed{Try: s.Try}
-}
-
-// enough is how many candidates are asked for.
-const enough = 24
-
-// schedule asks Placement and chooses.
-func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
-	ask := s.Ask
-	ask.Limit = enough
-	p := schedule.Picture{Hosts: map[provider.ID]schedule.Host{}, Now: o.w.now, Silence: schedule.Silence, Excluded: s.Excluded, Parts: s.Topology,
-		Barred: s.Bars()}
-	if s.Move != nil {
-		if p.Only = s.Move.To; p.Only != "" {
-			ask.Groups = slices.Clone(ask.Groups)
-			ask.Groups[0].InTree = o.w.byName[p.Only].root
-		}
-	}
-	for c := range candidate.Spread(o.w.ledger.see(), ask) {
-		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings})
-		m := o.w.byRoot[c.Root]
-		if _, known := p.Hosts[c.Root]; !known && m.known {
-			p.Hosts[c.Root] = o.host(m)
-		}
-		if m.dead {
-			p.Barred[m.name] = "an operator says that it is dead"
-		}
-	}
-	choices, refusals := schedule.Choose(p, s.Requests, seed(s))
-	if len(choices) == 0 {
-		return lifecycle.NothingFits{Candidates: len(p.Candidates), Reason: schedule.Summarise(refusals), Again: len(p.Candidates) > 0}
-	}
-	return lifecycle.Chosen{Choices: choices, Candidates: len(p.Candidates)}
 }
 
 // host is what compute knows of a host, with the servers that it has placed there.
 func (o *office) host(m *machine) schedule.Host {
-	h := m.report
-	h.Seen = m.seen
-	if m.agent != nil && !m.cut {
-		h.Seen = o.w.now
-	}
-	for _, id := range slices.Sorted(maps.Keys(m.servers)) {
+	h := m.host.row.report
+	h.Seen = o.w.now.Add(-o.sinceReport(m.host))
+	for _, id := range slices.Sorted(maps.Keys(m.host.servers)) {
 		s := o.servers[id]
 		for _, stay := range s.Stays() {
 			if stay.Host == m.name && len(stay.Requests)+len(stay.Topology) > 0 {
@@ -309,85 +245,24 @@ func (o *office) host(m *machine) schedule.Host {
 			}
 		}
 	}
+	o.correct(&h)
 	return h
 }
 
-// silent says whether nobody on a host would answer.
-func (w *World) silent(host string) bool {
-	m := w.byName[host]
-	if m == nil || m.dead {
-		return true
-	}
-	return (m.agent == nil || m.cut) && w.now.Sub(m.seen) >= schedule.Silence
-}
-
-func seed(s lifecycle.Server) uint64 {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d", s.ID, s.Round)
-	return h.Sum64()
-}
-
-// muster looks how the other servers of the request fare.
-func (o *office) muster(s lifecycle.Server) lifecycle.Event {
-	placed, trying, together := 0, 0, false
-	for _, id := range o.groups[group(s.ID)] {
-		other := o.servers[id]
-		switch other.State {
-		case lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Retreating:
-			trying++
-		case lifecycle.Mustering:
-			placed++
+// correct makes devices available whose holders are known to be no longer on the host: the report is older than what
+// its agent told of the guest. A holder whose guest the same report has is there all the same.
+func (o *office) correct(h *schedule.Host) {
+	h.Devices = slices.Clone(h.Devices)
+	for i, d := range h.Devices {
+		owner, known := o.owners[d.Holder]
+		if !known || d.State != schedule.Claimed && d.State != schedule.Allocated ||
+			slices.ContainsFunc(h.Present, func(g schedule.Present) bool { return g.ID == d.Holder }) {
+			continue
 		}
-		together = together || other.Together
-	}
-	switch {
-	case placed >= s.Least || together:
-		return lifecycle.Mustered{}
-	case placed+trying < s.Least:
-		return lifecycle.MusterFailed{Reason: "too few have a place"}
-	}
-	return nil
-}
-
-func group(id string) string {
-	g, _, _ := strings.Cut(id, ".")
-	return g
-}
-
-// bury tells the servers on dead hosts.
-func (o *office) bury(m *machine) {
-	for _, id := range slices.Sorted(maps.Keys(m.servers)) {
-		o.tell(id, lifecycle.HostDead{Host: m.name})
+		if !slices.ContainsFunc(o.servers[owner].Stays(), func(s lifecycle.Stay) bool {
+			return s.Consumer == d.Holder && s.Host == h.Name
+		}) {
+			h.Devices[i].State, h.Devices[i].Holder = schedule.Available, ""
+		}
 	}
 }
-
-// bag is a set from which one can be drawn by chance.
-type bag struct {
-	list []string
-	at   map[string]int
-}
-
-func (b *bag) add(s string) {
-	if _, in := b.at[s]; in {
-		return
-	}
-	if b.at == nil {
-		b.at = map[string]int{}
-	}
-	b.at[s] = len(b.list)
-	b.list = append(b.list, s)
-}
-
-func (b *bag) drop(s string) {
-	i, in := b.at[s]
-	if !in {
-		return
-	}
-	last := b.list[len(b.list)-1]
-	b.list[i], b.at[last] = last, i
-	b.list = b.list[:len(b.list)-1]
-	delete(b.at, s)
-}
-
-// beginning is when the simulation's time begins; each operation takes a second.
-func beginning() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }

@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/pci"
 )
@@ -36,8 +38,20 @@ func ops() []op {
 		{"foreign", 5, (*World).other},
 		{"late", 8, (*World).arrive},
 		{"rob", 1, (*World).rob},
+		{"operator", 8, (*World).operatorSome},
+		{Reborn, 1, (*World).rebornSome},
+		{Backup, 1, (*World).backupSome},
+		{Restore, 1, (*World).restoreSome},
+		{Copy, 1, (*World).copySome},
+		{Replace, 1, (*World).replaceSome},
+		{Jump, 1, (*World).jumpSome},
+		{Lose, 1, (*World).loseSome},
+		{Forget, 1, (*World).forgetSome},
 	}
 }
+
+// shares is what the shares of all kinds of operations come to.
+const shares = 1025
 
 func kindsOfOps() (list []string) {
 	for _, o := range ops() {
@@ -48,11 +62,12 @@ func kindsOfOps() (list []string) {
 	return list
 }
 
-// operate does one operation. What cannot be done now is let go, and another is tried; some operation is done each time.
+// operate does one operation. What cannot be done now is let go, and another is tried; some operation is done each
+// time.
 func (w *World) operate() {
 	before := len(w.log)
 	for range 8 {
-		n := w.rng.IntN(1009)
+		n := w.draw()
 		for _, o := range ops() {
 			if n -= o.share; n < 0 {
 				if !slices.Contains(w.o.Without, o.kind) {
@@ -65,6 +80,23 @@ func (w *World) operate() {
 			return
 		}
 	}
+}
+
+// often is the kind of operation that is done more often, so that what is broken on purpose has consequences soon.
+var often = map[string]string{Demolish: Restore, Ungated: Restore, Hasty: "rob", WallClock: Jump}
+
+// draw draws an operation, as a number below shares.
+func (w *World) draw() int {
+	if kind := often[w.broken]; kind != "" && w.seldom(120) {
+		n := 0
+		for _, o := range ops() {
+			if o.kind == kind {
+				return n
+			}
+			n += o.share
+		}
+	}
+	return w.rng.IntN(shares)
 }
 
 func (w *World) some() *machine { return w.hosts[w.rng.IntN(len(w.hosts))] }
@@ -85,61 +117,84 @@ func (w *World) agentSome() {
 		if len(w.hot.list) == 0 {
 			return
 		}
-		m := w.byName[w.hot.list[w.rng.IntN(len(w.hot.list))]]
+		m := w.byTag[w.hot.list[w.rng.IntN(len(w.hot.list))]]
 		if w.act(m) {
 			w.mark(m)
 			return
 		}
-		w.hot.drop(m.name)
+		w.hot.drop(m.tag)
 	}
 }
 
-// act lets an agent do one thing, if there is one to do.
+// act lets an agent do one thing, if there is one to do. What fails is no progress.
 func (w *World) act(m *machine) bool {
 	a := m.agent
-	if a == nil || m.cut {
+	if a == nil || m.cut || w.clock < m.wait {
 		return false
 	}
-	if !a.restored {
-		w.note("sync", "", m.name, "first")
-		_ = w.sync(m)
+	if a.phase != serves {
+		w.noteWork("begin", "", m, w.begin(m))
+		return true
+	}
+	if a.displaced { // it touches nothing before compute has taken a report
+		err := w.send(m)
+		if w.noteWork("report", "", m, err); err != nil && m.agent != nil {
+			w.pauseUntil(m, 15*time.Second)
+		}
 		return true
 	}
 	first := w.rng.IntN(4)
 	for i := range 4 {
-		switch (first + i) % 4 {
-		case 0:
-			if !a.heard || a.rev != m.rev {
-				w.note("hear", "", m.name, "")
-				w.hear(m)
-				return true
-			}
-		case 1:
-			if due := m.due(); len(due) > 0 {
-				id := due[w.rng.IntN(len(due))]
-				err := w.work(m, id)
-				text := "done"
-				if err != nil {
-					text = err.Error()
-				}
-				w.note("work", id, m.name, text)
-				return true
-			}
-		case 2:
-			if a.look && w.broken != Unlooked {
-				w.note("sync", "", m.name, "")
-				_ = w.sync(m)
-				return true
-			}
-		case 3:
-			if m.behind {
-				w.note("report", "", m.name, "")
-				_ = w.send(m)
-				return true
-			}
+		if w.actOn(m, (first+i)%4) {
+			return true
 		}
 	}
 	return false
+}
+
+// actOn does one kind of thing.
+func (w *World) actOn(m *machine, kind int) bool {
+	a := m.agent
+	switch kind {
+	case 0:
+		if m.inbox != nil || !a.connected || a.read != m.host.row.revision {
+			w.hear(m)
+			w.noteWork("hear", "", m, nil)
+			return true
+		}
+	case 1:
+		if due := w.due(m); len(due) > 0 {
+			id := due[w.rng.IntN(len(due))]
+			w.noteWork("work", id, m, w.work(m, id))
+			return true
+		}
+	case 2:
+		if a.look && w.clock >= a.lookAt && w.broken != Unlooked {
+			err := w.sync(m)
+			if w.noteWork("sync", "", m, err); err != nil && m.agent != nil {
+				m.agent.lookAt = w.clock + 10*time.Second
+				w.wakeAfter(m, 10*time.Second)
+			}
+			return true
+		}
+	case 3:
+		if m.behind || m.told != fmt.Sprint(m.unassigned()) {
+			w.noteWork("report", "", m, w.send(m))
+			return true
+		}
+	}
+	return false
+}
+
+// noteWork notes what an agent has done.
+func (w *World) noteWork(kind, of string, m *machine, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	} else {
+		w.progress = true
+	}
+	w.note(kind, of, m.tag, text)
 }
 
 func (w *World) createSome() {
@@ -156,32 +211,34 @@ func (w *World) removeSome() {
 	}
 }
 
-// restartSome kills an agent and begins another.
+// restartSome kills an agent and begins another, sometimes on another boot.
 func (w *World) restartSome() {
 	m := w.some()
 	if w.rng.IntN(2) == 0 {
-		for _, o := range w.hosts {
-			if o.agent == nil && !o.dead {
+		for _, o := range slices.Concat(w.copies, w.hosts) {
+			if o.agent == nil && !o.host.row.dead {
 				m = o
 				break
 			}
 		}
 	}
-	if m.cut || m.dead {
+	if m.cut || m.host.row.dead {
 		return
 	}
-	w.note("restart", "", m.name, "")
+	w.note("restart", "", m.tag, "")
 	w.halt(m)
-	w.mark(m)
-	_ = w.start(m)
+	if w.rng.IntN(4) == 0 {
+		m.boot++
+	}
+	w.start(m)
 }
 
 // downSome takes a host away: its agent ends, or nobody hears it. An operator may say that it is dead.
 func (w *World) downSome() {
 	m, down := w.some(), 0
 	for _, o := range w.hosts {
-		if o.dead { // compute tells it again and again
-			w.office.bury(o)
+		if o.host.row.dead { // compute tells it again and again
+			w.office.bury(o.host)
 		}
 		if o.agent == nil || o.cut {
 			down++
@@ -192,29 +249,48 @@ func (w *World) downSome() {
 	}
 	text := "silent"
 	if m.agent != nil && !m.cut {
-		m.seen = w.now
-		if w.rng.IntN(2) == 0 {
+		if w.halfTheTime() {
+			w.disconnect(m)
 			m.cut, text = true, "cut off"
 		} else {
 			w.halt(m)
 		}
-	} else if !m.dead && w.now.Sub(m.seen) > far/4 {
-		m.dead, m.zombie, text = true, true, "dead"
+	} else if !m.host.row.dead && w.away(m) > far/4 {
+		w.sayDead(m)
+		text = "dead"
 	}
-	w.note("down", "", m.name, text)
-	if m.dead {
-		w.office.bury(m)
+	w.note("down", "", m.tag, text)
+	if m.host.row.dead {
+		w.office.bury(m.host)
+	}
+}
+
+func (w *World) halfTheTime() bool { return w.rng.IntN(2) == 0 }
+
+// away is how long nobody has heard of a host.
+func (w *World) away(m *machine) time.Duration {
+	if w.office.admitted(m.host) != nil {
+		return 0
+	}
+	return w.clock - m.host.seen.sign
+}
+
+// sayDead is the word of an operator that a host is dead. Its guests may be alive.
+func (w *World) sayDead(m *machine) {
+	m.host.row.dead = true
+	for _, o := range w.machines(m.name) {
+		o.zombie = true
 	}
 }
 
 // upSome brings a host back, with its journal.
 func (w *World) upSome() {
 	for _, m := range w.hosts {
-		if (m.agent == nil || m.cut) && w.now.Sub(m.seen) > far/8 && w.rng.IntN(3) == 0 {
-			if w.rng.IntN(4) == 0 && !m.dead {
-				m.dead, m.zombie = true, true
-				w.note("dead", "", m.name, "")
-				w.office.bury(m)
+		if (m.agent == nil || m.cut) && w.away(m) > far/8 && w.rng.IntN(3) == 0 {
+			if w.rng.IntN(4) == 0 && !m.host.row.dead {
+				w.sayDead(m)
+				w.note("dead", "", m.tag, "")
+				w.office.bury(m.host)
 				return
 			}
 			w.bring(m)
@@ -225,11 +301,11 @@ func (w *World) upSome() {
 
 // bring brings a host back.
 func (w *World) bring(m *machine) {
-	w.note("up", "", m.name, "")
-	m.dead, m.cut = false, false
+	w.note("up", "", m.tag, "")
+	m.host.row.dead, m.cut = false, false
 	w.mark(m)
 	if m.agent == nil {
-		_ = w.start(m)
+		w.start(m)
 	} else {
 		m.agent.look, m.behind = true, true
 	}
@@ -247,7 +323,7 @@ func (w *World) unplugSome() {
 			m.away[o.Address] = true
 		}
 	}
-	w.note("unplug", "", m.name, d.Address.String())
+	w.note("unplug", "", m.tag, d.Address.String())
 	w.changed(m)
 }
 
@@ -255,7 +331,7 @@ func (w *World) plugSome() {
 	m := w.some()
 	for _, d := range m.made {
 		if m.away[d.Address] {
-			w.note("plug", "", m.name, d.Address.String())
+			w.note("plug", "", m.tag, d.Address.String())
 			delete(m.away, d.Address)
 			w.changed(m)
 			return
@@ -277,25 +353,24 @@ func (w *World) ruleSome() {
 	if m.agent == nil || m.cut {
 		return
 	}
-	if m.rule = w.rng.IntN(len(m.rules)); w.rng.IntN(2) == 0 {
+	if m.rule = w.rng.IntN(usualRules); w.rng.IntN(2) == 0 {
 		m.rule = 0
 	}
-	w.note("rules", "", m.name, m.rules[m.rule][0].String())
+	w.note("rules", "", m.tag, m.rules[m.rule][0].String())
 	w.halt(m)
-	w.mark(m)
-	_ = w.start(m)
+	w.start(m)
 }
 
 // cleanSome gives a device for one-time use back.
 func (w *World) cleanSome() {
 	for range 6 {
 		m := w.some()
-		if m.agent == nil || m.cut || !m.agent.restored {
+		if m.agent == nil || m.cut || m.agent.phase != serves || m.agent.displaced {
 			continue
 		}
-		for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
-			if w.clean(m, at) {
-				w.note("clean", "", m.name, at.String())
+		for _, d := range m.made {
+			if at := d.Address; w.clean(m, at) {
+				w.note("clean", "", m.tag, at.String())
 				w.mark(m)
 				return
 			}
@@ -311,9 +386,9 @@ func (w *World) arrive() {
 	i := w.rng.IntN(len(w.late))
 	l := w.late[i]
 	w.late = slices.Delete(w.late, i, i+1)
-	if l.e.Number <= w.office.servers[w.office.owners[l.id]].Latest(l.from.name, l.from.name) {
+	if l.e.Number <= w.office.servers[w.office.owners[l.id]].Latest(l.e.Host, l.e.Instance) {
 		w.report.Happened["out of order"]++
 	}
-	w.note("late", l.id, l.from.name, "")
-	w.office.guest(l.id, l.e)
+	w.note("late", l.id, l.from.tag, "")
+	_, _ = w.office.guest(l.id, l.start, l.e)
 }

@@ -3,4 +3,4 @@
 package sim
 
 // usualOps is how many operations the tests do under the race detector; plain_test.go says why so few.
-const usualOps = 130000
+const usualOps = 50000

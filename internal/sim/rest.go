@@ -3,6 +3,7 @@ package sim
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/survey"
@@ -10,7 +11,7 @@ import (
 )
 
 // maxRounds is how long the way to a rest may be. In a round each server does its steps and each agent all that is due.
-const maxRounds = 60
+const maxRounds = 120
 
 func offers(f survey.Facts) []device.Offer { return survey.Offers(f) }
 
@@ -25,64 +26,73 @@ func (w *World) rest() {
 	for len(w.late) > 0 {
 		w.arrive()
 	}
+	for len(w.copies) > 0 {
+		w.switchOff(w.copies[0])
+	}
+	w.skew = 0
 	for _, m := range w.hosts {
 		clear(m.away)
 		if m.agent == nil || m.cut {
 			w.bring(m)
 		}
-		m.dead = false
+		m.host.row.dead = false
 		w.settle(m)
 		w.changed(m)
 	}
 	w.report.Rests++
-	rescanned := false
-	for round := 1; w.failure == ""; round++ {
-		if round > maxRounds {
-			w.checkAll()
-			w.miss(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
-			return
-		}
-		if w.round() {
-			continue
-		}
-		if w.report.Deepest = max(w.report.Deepest, round); rescanned {
-			break
-		}
-		rescanned = true
-		w.rescan()
-	}
+	w.comeToRest()
 	for _, m := range w.hosts {
-		m.zombie = false
+		m.zombie, m.orphaned, m.host.unheard = false, false, false
 	}
-	clear(w.robbed)
+	for _, all := range []map[string]bool{w.robbed, w.rolled, w.evacuated} {
+		clear(all)
+	}
+	clear(w.runs)
 	if w.failure == "" {
 		w.checkAll()
 	}
 }
 
-// rescan has agents look again at those from whom somebody took a share, as each agent does from time to time: while another had something
-// of the same provider, it could not be written anew.
-func (w *World) rescan() {
-	for _, id := range slices.Sorted(mapsKeys(w.robbed)) {
-		if m := w.byName[w.office.servers[id].Host]; m != nil {
-			w.changed(m)
-		}
-	}
-}
-
-// settle takes a configuration back that the host's guests do not allow: one that was made while a device was away that is back now.
-func (w *World) settle(m *machine) {
-	for range m.rules {
-		f := w.facts(m)
-		f.Held = m.agent.set.Claims()
-		if _, _, err := survey.Desired(f); err == nil {
+// comeToRest lets everybody do what is due, and the operator repair what is left, until there is nothing to do.
+func (w *World) comeToRest() {
+	looked := false // at all hosts, since the operator has repaired something
+	for round := 1; w.failure == ""; round++ {
+		if round > maxRounds {
+			w.miss(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
 			return
 		}
-		m.rule = (m.rule + 1) % len(m.rules)
+		w.pass(30 * time.Second)
+		if w.round() {
+			if round%4 == 0 { // somebody may wait for the operator
+				w.repairHosts()
+			}
+			continue
+		}
+		if w.repair() {
+			looked = false
+			continue
+		}
+		if w.report.Deepest = max(w.report.Deepest, round); looked {
+			return
+		}
+		looked = true
+		w.rescan()
 	}
 }
 
-// round lets everybody do what is due, and says whether anybody did something.
+// rescan has agents look at their hosts again, as each agent does from time to time: while another had something of the
+// same provider, a share could not be written, and a class not changed.
+func (w *World) rescan() {
+	if len(w.robbed) == 0 {
+		return
+	}
+	for _, m := range w.hosts {
+		w.changed(m)
+	}
+}
+
+// round lets everybody do what is due, and says whether anybody did something or waits for something that will come by
+// itself.
 func (w *World) round() (busy bool) {
 	for _, id := range slices.Sorted(slices.Values(w.office.due.list)) {
 		s := w.office.servers[id]
@@ -95,13 +105,37 @@ func (w *World) round() (busy bool) {
 		now := w.office.servers[id]
 		busy = busy || s.State != now.State || s.Try != now.Try || s.Round != now.Round || len(s.Left) != len(now.Left)
 	}
+	w.progress = false
 	for _, m := range w.hosts {
-		for n := 0; n < 40 && w.act(m); n++ {
-			busy = true
+		if m.agent == nil && !m.stuck {
+			w.start(m)
 		}
+		for n := 0; n < 40 && w.act(m); n++ {
+			w.checkMarked()
+		}
+		busy = busy || w.waitsItself(m)
 		w.checkMarked()
 	}
-	return busy
+	return busy || w.progress || !w.office.gate()
+}
+
+// waitsItself reports whether an agent waits for something that will come by itself: compute's word that it may serve
+// the host, or the time to try something again. What has failed often fails because the operator has to do something.
+func (w *World) waitsItself(m *machine) bool {
+	const often = 12
+	a := m.agent
+	if a == nil {
+		return !m.stuck
+	}
+	if a.phase != serves || a.displaced {
+		return true
+	}
+	for id, until := range a.retry {
+		if until > w.clock && a.tries[id] < often {
+			return true
+		}
+	}
+	return false
 }
 
 // end deletes everything. Then nobody may hold anything.

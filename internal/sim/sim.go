@@ -1,13 +1,17 @@
-// Package sim lets a cloud of some hundred hosts live through operations, failures and restarts by chance, and holds what must
-// always be true against it after each of them.
+// Package sim lets a cloud of some hundred hosts live through operations, failures and restarts by chance, and holds
+// what must always be true against it after each of them.
 //
 // What decides is the production code: placement/candidate over placement/index, compute/flavor, compute/schedule and
-// compute/lifecycle, agent/device, agent/survey and agent/heal, numa. What only carries out (HTTP, SQL, files, goroutines) is
-// small here, in memory, and one thing at a time: a ledger that keeps Placement's rules, an office that is compute's disk, and machines with
-// a hypervisor, a journal and an agent. There is no clock and no goroutine; everything follows from a seed, so that a failure can be replayed.
+// compute/lifecycle, agent/device, agent/survey and agent/heal, numa. What only carries out (HTTP, SQL, files,
+// goroutines) is small here, in memory, and one thing at a time: a ledger that keeps Placement's rules, an office that
+// is compute's disk, and machines with a hypervisor, a journal and an agent. There is no clock and no goroutine;
+// everything follows from a seed, so that a failure can be replayed.
 //
 //	wishes of users ─▶ office ─▶ steps ─▶ ledger ◀─ plans ─ agents ─▶ guests
 //	                      ▲───────── what became of guests ─────┘      each arrow may be lost, late, or come twice
+//
+// Databases are restored from backups and lost, directories of agents are copied and lost, and the wall clock of
+// compute jumps. A simulated operator repairs what that leaves, host by host.
 //
 // From time to time the failures stop, and the cloud must come to rest: then nothing may be left behind.
 package sim
@@ -55,6 +59,18 @@ const (
 	Unlooked    = "unlooked"     // agents do not report what has changed
 	Forgetful   = "forgetful"    // the journal loses a claim
 	Uncounted   = "uncounted"    // compute takes what agents say in the order in which it comes
+
+	Sweeping   = "sweeping"   // agents destroy guests that the assignments do not mention
+	Backward   = "backward"   // agents follow assignments of an older database
+	Doubles    = "doubles"    // compute admits every start of an agent
+	Anyone     = "anyone"     // compute takes guest reports from any start of an agent
+	Demolish   = "demolish"   // agents build a guest again as it was
+	Careless   = "careless"   // compute writes to Placement although guests contradict its record
+	Ungated    = "ungated"    // compute goes on with what it was doing before hosts have reported
+	Hasty      = "hasty"      // agents write shares that compute has not confirmed
+	Once       = "once"       // compute names a guest for removal once
+	Unrecorded = "unrecorded" // compute forgets what has to go on hosts that are declared dead
+	WallClock  = "wall clock" // compute judges silence by the wall clock
 )
 
 // Report is what came of a simulation.
@@ -73,19 +89,35 @@ type World struct {
 	o      Options
 	broken string
 	rng    *rand.Rand
-	now    time.Time
+	clock  time.Duration // since the simulation began; nobody sets it
+	skew   time.Duration // by how much the wall clock of compute is wrong
+	now    time.Time     // by that wall clock
 	ledger *ledger
 	office *office
 	hosts  []*machine
+	copies []*machine // with copied directories, beside those of hosts
 	byName map[string]*machine
 	byRoot map[provider.ID]*machine
-	hot    bag // machines on which something is to be done
+	byTag  map[string]*machine // also copies
+	hot    bag                 // tags of machines on which something is to be done
+	wakes  []wake
 	zones  []zone
 	late   []letter
 	others []string        // foreign consumers
 	next   int             // for names
 	calm   bool            // no failures now
 	robbed map[string]bool // servers whose share was taken away since the last rest
+
+	backups   []backup
+	jumped    time.Duration // when the wall clock was set last
+	jump      time.Duration // by how much
+	owners    map[string]string
+	seq       int // counts changes of compute's database
+	histories []history
+	runs      map[string][]*machine // where servers have run
+	rolled    map[string]bool       // servers whose records a restore has changed since the last rest
+	evacuated map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
+	progress  bool                  // an agent has done something
 
 	n       int
 	marked  []*machine
@@ -94,11 +126,18 @@ type World struct {
 	report  Report
 }
 
+// wake is when a machine that waits has something to do again.
+type wake struct {
+	at time.Duration
+	m  *machine
+}
+
 // letter is what an agent said, on its way.
 type letter struct {
-	from *machine
-	id   string
-	e    lifecycle.Told
+	from  *machine
+	id    string
+	start string // of its agent
+	e     lifecycle.Told
 }
 
 // entry is one operation of the past.
@@ -114,7 +153,7 @@ type entry struct {
 func Run(o Options) Report {
 	w := newWorld(o)
 	for w.n = 1; w.n <= o.Ops && w.failure == ""; w.n++ {
-		w.now = w.now.Add(time.Second)
+		w.pass(time.Second)
 		w.operate()
 		w.checkMarked()
 		if w.failure == "" && w.n%w.o.Quiet == 0 {
@@ -131,7 +170,8 @@ func Run(o Options) Report {
 	return w.report
 }
 
-// Shrink runs a simulation that failed with ever fewer kinds of operations and failures, and gives the smallest that still fails.
+// Shrink runs a simulation that failed with ever fewer kinds of operations and failures, and gives the smallest that
+// still fails.
 func Shrink(o Options, failed Report) (Options, Report) {
 	o.Ops = failed.Ops
 	for _, kind := range append(kindsOfOps(), Crashes, Messages, Answers, Builds, Foreign) {
@@ -152,35 +192,72 @@ func newWorld(o Options) *World {
 	if o.Quiet == 0 {
 		o.Quiet = 20000
 	}
-	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)), now: beginning(), byName: map[string]*machine{},
-		byRoot: map[provider.ID]*machine{}}
+	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)), byName: map[string]*machine{},
+		byRoot: map[provider.ID]*machine{}, byTag: map[string]*machine{}, robbed: map[string]bool{}, owners: map[string]string{},
+		histories: []history{{}}, runs: map[string][]*machine{}, rolled: map[string]bool{}, evacuated: map[string]bool{}, seq: 1}
 	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
 	w.ledger = newLedger(func(root provider.ID) {
 		if m := w.byRoot[root]; m != nil {
-			w.mark(m)
+			w.markHost(m.name)
 		}
 	})
-	w.robbed = map[string]bool{}
 	w.ledger.lenient = o.Broken == Lenient
-	w.office = &office{w: w, servers: map[string]lifecycle.Server{}, owners: map[string]string{}, groups: map[string][]string{}}
+	w.office = &office{w: w, hosts: map[string]*hostState{}}
+	w.pass(0)
 	const size = 12 // hosts of a zone: two of each kind
 	for i := range o.Hosts {
 		m := build(i, i/size)
-		w.hosts, w.byName[m.name], w.byRoot[m.root] = append(w.hosts, m), m, m
+		m.host = &hostState{name: m.name, seen: newPresence(0), named: map[string]bool{}}
+		w.office.hosts[m.name] = m.host
+		w.hosts, w.byName[m.name], w.byRoot[m.root], w.byTag[m.tag] = append(w.hosts, m), m, m, m
 		if i%size == 0 {
 			w.zones = append(w.zones, newZone(i/size))
 		}
 	}
+	w.office.use(newDatabase(w.name("cloud"), w.hosts, 0))
+	w.office.begin()
 	w.calm = true
 	for _, m := range w.hosts {
-		if err := w.start(m); err != nil {
-			w.miss(m, "start: %v", err)
+		w.start(m)
+		for m.agent != nil && m.agent.phase != serves {
+			_ = w.begin(m)
 		}
-		w.hot.add(m.name)
 	}
 	w.calm = false
 	return w
 }
+
+// pass lets time pass.
+func (w *World) pass(d time.Duration) {
+	w.clock += d
+	w.now = beginning().Add(w.clock + w.skew)
+	if len(w.wakes) == 0 {
+		return
+	}
+	w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool {
+		if k.at <= w.clock {
+			k.m.stir()
+			w.hot.add(k.m.tag)
+		}
+		return k.at <= w.clock
+	})
+}
+
+// wakeAfter has a machine looked at again after a while.
+func (w *World) wakeAfter(m *machine, d time.Duration) {
+	w.wakes = append(w.wakes, wake{w.clock + d, m})
+}
+
+// skewed is by how much the wall clock was set forward in the last minute.
+func (w *World) skewed() time.Duration {
+	if w.jumped == 0 || w.clock-w.jumped > time.Minute {
+		return 0
+	}
+	return w.jump
+}
+
+// beginning is when the simulation's time begins; each operation takes a second.
+func beginning() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // chance says yes one time in n, unless the failure is left out or there are none now.
 func (w *World) chance(failure string, n int) bool {
@@ -198,14 +275,35 @@ func (w *World) mark(m *machine) {
 		w.marked = append(w.marked, m)
 	}
 	m.stir()
-	w.hot.add(m.name)
+	w.hot.add(m.tag)
+}
+
+// machines are those that have the name of a host: the host, and copies.
+func (w *World) machines(name string) []*machine {
+	list := []*machine{w.byName[name]}
+	for _, c := range w.copies {
+		if c.name == name {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// markHost marks all machines of a host.
+func (w *World) markHost(name string) {
+	w.mark(w.byName[name])
+	for _, c := range w.copies {
+		if c.name == name {
+			w.mark(c)
+		}
+	}
 }
 
 // mind marks the machines on which a server has something.
 func (w *World) mind(s lifecycle.Server) {
 	for _, stay := range s.Stays() {
-		if m := w.byName[stay.Host]; m != nil {
-			w.mark(m)
+		if w.byName[stay.Host] != nil {
+			w.markHost(stay.Host)
 		}
 	}
 }
@@ -232,17 +330,17 @@ func (w *World) miss(m *machine, format string, args ...any) {
 	if w.failure == "" {
 		w.failure = fmt.Sprintf(format, args...)
 		if m != nil {
-			w.failure = m.name + ": " + w.failure
+			w.failure = m.tag + ": " + w.failure
 		}
 	}
 }
 
 // story is the last operations of what the failure names.
 func (w *World) story() string {
-	const most = 30
+	const most = 90
 	words := strings.FieldsFunc(w.failure, func(r rune) bool { return strings.ContainsRune(" ,:;()", r) })
 	for _, word := range slices.Clone(words) {
-		if owner := w.office.owners[word]; owner != "" {
+		if owner := w.owners[word]; owner != "" {
 			words = append(words, owner)
 		}
 	}
@@ -251,7 +349,7 @@ func (w *World) story() string {
 		if len(lines) == most {
 			break
 		}
-		if slices.Contains(words, e.of) || slices.Contains(words, e.at) || e.of != "" && slices.Contains(words, w.office.owners[e.of]) {
+		if slices.Contains(words, e.of) || slices.Contains(words, e.at) || e.of != "" && slices.Contains(words, w.owners[e.of]) {
 			if e.e != nil {
 				e.text = fmt.Sprintf("%s → %s  %T %s", e.was, e.is, e.e, brief(e.e))
 			}

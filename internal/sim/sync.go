@@ -1,36 +1,17 @@
 package sim
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/openberth/berth/agent/device"
 	"github.com/openberth/berth/agent/heal"
 	"github.com/openberth/berth/agent/survey"
-	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
-
-// start begins an agent. A configuration that it refuses is taken back, as an operator would.
-func (w *World) start(m *machine) error {
-	m.agent = &agent{wants: map[string]want{}, acked: map[string]fate{}, doomed: map[string]fate{}}
-	m.behind = true
-	m.stir()
-	err := w.sync(m)
-	for range 3 {
-		if m.agent == nil || !fault.Is(err, fault.Invalid) {
-			return err
-		}
-		w.report.Happened["start refused"]++
-		m.agent.restored = false
-		m.rule = (m.rule + 1) % len(m.rules)
-		err = w.sync(m)
-	}
-	w.miss(m, "start: no configuration is taken: %v", err)
-	return err
-}
 
 // facts are what the host looks like.
 func (w *World) facts(m *machine) survey.Facts {
@@ -46,6 +27,7 @@ func (w *World) facts(m *machine) survey.Facts {
 // sync makes Placement's tree what it ought to be: observe, plan, check, execute.
 func (w *World) sync(m *machine) error {
 	a, f := m.agent, w.facts(m)
+	defer m.noticeSpent(fmt.Sprint(m.spentDevices()))
 	a.look, a.tree = false, f.Actual
 	m.stir()
 	if err := w.take(m, survey.Offers(f)); err != nil {
@@ -56,15 +38,7 @@ func (w *World) sync(m *machine) error {
 	if err != nil {
 		return err
 	}
-	lacking := heal.Lacking(d.aim, d.uses)
-	was, rev := a.lacked, a.lackRev
-	beat := a.beaten(m)
-	a.lacked, a.lackRev = map[resource.ConsumerID]bool{}, a.rev
-	for _, c := range lacking {
-		_, before := was[c]
-		a.lacked[c] = !before || rev != a.rev || !beat
-		a.look = a.look || a.lacked[c] && a.heard
-	}
+	w.remember(m, heal.Lacking(d.aim, d.uses))
 	if no := heal.Check(d.plan, d.aim, f.Actual, d.uses, m.book.marks); len(no) > 0 {
 		w.report.Happened["plan refused"]++
 		return nil
@@ -79,6 +53,24 @@ func (w *World) sync(m *machine) error {
 	a.look = a.look || d.plan.More
 	m.noteReserved(heal.Apply(d.plan, f.Actual))
 	return nil
+}
+
+// spentDevices lists the devices that have been used and must be cleaned.
+func (m *machine) spentDevices() (list []pci.Address) {
+	if m.agent == nil || !m.once {
+		return nil
+	}
+	for _, e := range m.agent.set.Entries() {
+		if m.spent(e) {
+			list = append(list, e.Device.Address)
+		}
+	}
+	return list
+}
+
+// noticeSpent has compute hear of the devices when they are not those of before.
+func (m *machine) noticeSpent(before string) {
+	m.behind = m.behind || before != fmt.Sprint(m.spentDevices())
 }
 
 // draft is a plan with all that it was made of.
@@ -123,18 +115,49 @@ func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(
 	return d, err
 }
 
-// waits says of whom nothing may be written to Placement yet.
+// lack is a server that lacked a share in Placement at a look.
+type lack struct {
+	key   string // of the want then
+	beats int
+	twice bool // it lacked one at a look before, under the same want
+}
+
+// waits says of whom nothing may be written to Placement yet: a share that is missing may be on the move. It is written
+// for a server whose assignment compute has confirmed, and that has just claimed its devices, or that lacked it at two
+// looks under the same want with a line between them.
 func (w *World) waits(m *machine) func(resource.ConsumerID) bool {
 	a := m.agent
+	if a.connected && a.read == m.host.row.revision {
+		a.beats++ // compute repeats what is still so
+	}
+	deaf := !a.heard || a.behind != "" || !a.connected
 	return func(c resource.ConsumerID) bool {
-		_, wanted := a.wants[string(c)]
-		_, lacked := a.lacked[c]
-		return !a.heard || !wanted || a.lackRev != a.rev || !lacked || !a.beaten(m)
+		want, wanted := a.wants[string(c)]
+		confirmed, is := a.confirmed[string(c)]
+		if w.broken == Hasty {
+			return false
+		}
+		if deaf || !wanted || !is || confirmed != want.key {
+			return true
+		}
+		before, lacked := a.lacked[c]
+		return !a.fresh[string(c)] && (!lacked || before.beats == a.beats || before.key != want.key)
 	}
 }
 
-// beaten says whether the line is repeated to the agent now: compute repeats what is still so.
-func (a *agent) beaten(m *machine) bool { return a.rev == m.rev }
+// remember notes who lacks a share, and looks again soon if it is for the first time.
+func (w *World) remember(m *machine, lacking []resource.ConsumerID) {
+	a := m.agent
+	was := a.lacked
+	a.lacked = map[resource.ConsumerID]lack{}
+	for _, c := range lacking {
+		want, wanted := a.wants[string(c)]
+		before, known := was[c]
+		now := lack{key: want.key, beats: a.beats, twice: known && before.key == want.key && before.beats != a.beats}
+		a.lacked[c] = now
+		a.look = a.look || wanted && !now.twice && a.heard
+	}
+}
 
 // take believes what was seen of the host; at first, also what the hypervisor and the journal say.
 func (w *World) take(m *machine, offers []device.Offer) error {
@@ -146,6 +169,7 @@ func (w *World) take(m *machine, offers []device.Offer) error {
 			return err
 		}
 		a.set, a.restored, m.behind = set, true, true
+		m.writeStart()
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 			m.book.servers[m.standsAs(id)] = set.Held(resource.ConsumerID(m.standsAs(id)))
 		}
@@ -159,16 +183,6 @@ func (w *World) take(m *machine, offers []device.Offer) error {
 		}
 	}
 	return nil
-}
-
-// standsAs is the id under which a guest stands that was about to be renamed.
-func (m *machine) standsAs(id string) string {
-	for now, r := range m.book.renames {
-		if r.was == id && !r.done {
-			return now
-		}
-	}
-	return id
 }
 
 // restore puts together who holds what after a restart.
@@ -244,7 +258,7 @@ func (w *World) execute(m *machine, d draft) error {
 		if err := w.crashes(m); err != nil {
 			return err
 		}
-		if err := w.step(d, s, generations); err != nil {
+		if err := w.step(m, d, s, generations); err != nil {
 			return err
 		}
 		if w.chance(Messages, 200) {
@@ -256,7 +270,7 @@ func (w *World) execute(m *machine, d draft) error {
 	return nil
 }
 
-func (w *World) step(d draft, s heal.Step, generations map[provider.ID]int) (err error) {
+func (w *World) step(m *machine, d draft, s heal.Step, generations map[provider.ID]int) (err error) {
 	seen := func(id provider.ID, generation int) int {
 		if written, ok := generations[id]; ok {
 			return written
@@ -282,6 +296,7 @@ func (w *World) step(d draft, s heal.Step, generations map[provider.ID]int) (err
 		claims := map[resource.ConsumerID]claim{}
 		for c, holds := range s.Allocations {
 			claims[c] = claim{holds, d.held[c].generation}
+			w.shared(m, c)
 		}
 		w.report.Happened["share mended"]++
 		err = l.reshape(stocks, at, claims)

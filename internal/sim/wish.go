@@ -8,6 +8,7 @@ import (
 
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/numa"
 	"github.com/openberth/berth/pci"
 	"github.com/openberth/berth/resource"
@@ -91,6 +92,7 @@ func (w *World) create() {
 		}
 		s, _ = lifecycle.Next(s, lifecycle.Created{}, w.now)
 		w.note("create", s.ID, "", f.ExtraSpecs["pci_passthrough:alias"])
+		w.office.born[s.ID] = true
 		w.office.store(lifecycle.Server{}, s)
 	}
 }
@@ -133,11 +135,12 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 			return false
 		}
 	case lifecycle.Evacuate:
-		if !w.silent(s.Host) {
+		if !w.office.silent(s.Host) {
 			return false
 		}
+		w.evacuated[s.ID] = w.evacuated[s.ID] || w.outOfReach(s.Host)
 	case lifecycle.Revert:
-		if w.silent(s.Move.From.Host) {
+		if w.office.silent(s.Move.From.Host) {
 			return false
 		}
 	case lifecycle.Resize, lifecycle.Migrate:
@@ -149,6 +152,10 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 		}
 	}
 	w.note(string(action), s.ID, s.Host, e.To)
+	switch action {
+	case lifecycle.Resize, lifecycle.Migrate, lifecycle.Live, lifecycle.Evacuate, lifecycle.Shelve:
+		w.office.reason(s.ID, string(action))
+	}
 	w.office.tell(s.ID, e)
 	return true
 }
@@ -156,9 +163,14 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 // remove deletes a server.
 func (w *World) remove(id string) {
 	s := w.office.servers[id]
-	silent := slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return w.silent(stay.Host) })
+	silent := slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return w.office.silent(stay.Host) })
 	w.note("delete", id, s.Host, string(s.State))
-	now := w.office.tell(id, lifecycle.DeleteRequested{Silent: silent})
+	w.office.reason(id, "delete")
+	exists := false
+	if h := w.office.hosts[s.Host]; h != nil {
+		exists = slices.ContainsFunc(h.seen.guests, func(g schedule.Present) bool { return g.ID == id })
+	}
+	now := w.office.tell(id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
 	if w.broken == Early && now.State == lifecycle.Unassigning {
 		w.ledger.drop(resource.ConsumerID(id))
 	}
@@ -173,7 +185,7 @@ func (w *World) evacuate() {
 			break
 		}
 	}
-	for _, id := range slices.Sorted(mapsKeys(m.servers)) {
+	for _, id := range slices.Sorted(mapsKeys(m.host.servers)) {
 		if s := w.office.servers[id]; s.Host == m.name && w.ask(s, lifecycle.Evacuate) {
 			return
 		}
@@ -199,15 +211,15 @@ func (w *World) other() {
 	for _, class := range slices.Sorted(mapsKeys(p.Inventories)) {
 		amounts[class] = 1
 	}
-	id := w.name("x")
+	id := w.name(foreign)
 	if len(amounts) > 0 && w.ledger.put(map[resource.ConsumerID]claim{resource.ConsumerID(id): {resource.Allocation{p.ID: amounts}, 0}}) == nil {
 		w.others = append(w.others, id)
 		w.note("foreign", id, m.name, "takes of "+p.Name)
 	}
 }
 
-// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its agent has to write it
-// anew, and until then the claim is not there.
+// rob takes a device's share from a server behind everybody's back, as when somebody deletes allocations by hand. Its
+// agent has to write it anew, and until then the claim is not there.
 func (w *World) rob() {
 	ids := w.office.ids.list
 	for range min(8, len(ids)) {

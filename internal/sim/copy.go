@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// copySome copies the directory of an agent to another machine, whose agent then tries to serve the same host, or ends
+// such a machine.
+func (w *World) copySome() {
+	if len(w.copies) > 0 && (len(w.copies) > 3 || w.halfTheTime()) {
+		c := w.copies[w.rng.IntN(len(w.copies))]
+		w.note(Copy, "", c.tag, "is switched off")
+		w.switchOff(c)
+		return
+	}
+	m := w.some()
+	if w.halfTheTime() { // of a host that nobody hears, if there is one
+		for _, o := range w.hosts {
+			if o.agent == nil || o.cut {
+				m = o
+				break
+			}
+		}
+	}
+	if m.book.identity.instance == "" || len(w.machines(m.name)) > 1 {
+		return
+	}
+	c := w.twin(m)
+	if w.seldom(4) {
+		c.install = c.tag
+	}
+	w.note(Copy, "", c.tag, "begins")
+	w.report.Happened["directory copied"]++
+	w.copies, w.byTag[c.tag] = append(w.copies, c), c
+	w.start(c)
+}
+
+// twin is another machine like m with a copy of its agent's directory. It has no guests.
+func (w *World) twin(m *machine) *machine {
+	w.next++
+	c := *m
+	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
+	c.away, c.guests, c.book = maps.Clone(m.away), map[string]*guest{}, m.book.clone()
+	c.agent, c.cut, c.zombie, c.inbox = nil, false, false, nil
+	return &c
+}
+
+// switchOff ends a machine with a copied directory, and all that runs on it.
+func (w *World) switchOff(c *machine) {
+	w.halt(c)
+	c.guests = map[string]*guest{}
+	w.copies = slices.DeleteFunc(w.copies, func(o *machine) bool { return o == c })
+	delete(w.byTag, c.tag)
+	w.hot.drop(c.tag)
+	w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool { return k.m == c })
+	w.marked = slices.DeleteFunc(w.marked, func(o *machine) bool { return o == c })
+	w.markHost(c.name)
+}
+
+// replaceSome takes a machine away for good, with all that ran there, and puts another one in its place that has a copy
+// of the agent's directory.
+func (w *World) replaceSome() {
+	if !w.seldom(3) {
+		return
+	}
+	for i, m := range w.hosts {
+		if m.agent != nil || m.host.row.dead || len(w.machines(m.name)) > 1 || w.seldom(2) {
+			continue
+		}
+		w.note(Replace, "", m.tag, fmt.Sprint(len(m.guests), " guests are lost"))
+		w.report.Happened["machine replaced"]++
+		c := w.twin(m)
+		c.install = m.install
+		delete(w.byTag, m.tag)
+		w.hot.drop(m.tag)
+		w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool { return k.m == m })
+		m.guests = map[string]*guest{}
+		w.hosts[i], w.byName[c.name], w.byRoot[c.root], w.byTag[c.tag] = c, c, c, c
+		w.start(c)
+		return
+	}
+}
+
+// replacedBy reports whether a copy of its directory serves the host of a machine or tries to.
+func (w *World) replacedBy(m *machine) bool { return len(w.machines(m.name)) > 1 }

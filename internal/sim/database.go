@@ -1,0 +1,187 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+)
+
+// database is what compute has on its disk. A backup is a copy of it.
+type database struct {
+	cloud   string
+	servers map[string]lifecycle.Server
+	owners  map[string]string   // consumer → server
+	groups  map[string][]string // request → its servers
+	rows    map[string]*hostRow
+	epochs  []epoch // starts of compute on it
+
+	leaving map[string]int // by server, how many removals of it are recorded
+
+	versions map[string]int    // oracle: when each record was written last
+	reasons  map[string]string // oracle: by server, why guests of it may have to go
+	branch   int               // oracle: of the history of which it is
+}
+
+// hostRow is what is stored of a host.
+type hostRow struct {
+	report   schedule.Host // the last one
+	known    bool          // there is one
+	dead     bool          // an operator says so
+	revision int64         // of its assignments
+	removals map[string]string
+	ends     []epochEnd // in which epochs the revision rose
+	changed  stamp      // oracle: when it rose last
+}
+
+type epoch struct {
+	number int64
+	id     string
+}
+
+// epochEnd is the revision at the end of an epoch.
+type epochEnd struct{ epoch, revision int64 }
+
+// removal is a guest that must be destroyed.
+type removal = host.Removal
+
+func newDatabase(cloud string, hosts []*machine, branch int) *database {
+	db := &database{cloud: cloud, servers: map[string]lifecycle.Server{}, owners: map[string]string{},
+		groups: map[string][]string{}, rows: map[string]*hostRow{}, leaving: map[string]int{}, versions: map[string]int{},
+		reasons: map[string]string{}, branch: branch}
+	for _, m := range hosts {
+		db.rows[m.name] = &hostRow{removals: map[string]string{}}
+	}
+	return db
+}
+
+// clone returns a copy that shares nothing that changes.
+func (db *database) clone() *database {
+	out := *db
+	out.servers, out.owners, out.groups = maps.Clone(db.servers), maps.Clone(db.owners), maps.Clone(db.groups)
+	out.versions, out.reasons, out.epochs = maps.Clone(db.versions), maps.Clone(db.reasons), slices.Clone(db.epochs)
+	out.rows, out.leaving = map[string]*hostRow{}, maps.Clone(db.leaving)
+	for name, row := range db.rows {
+		next := *row
+		next.removals, next.ends = maps.Clone(row.removals), slices.Clone(row.ends)
+		out.rows[name] = &next
+	}
+	return &out
+}
+
+// use makes a database the present one, without starting compute on it.
+func (o *office) use(db *database) {
+	o.database = db
+	o.ids, o.due = bag{}, bag{}
+	for name, h := range o.hosts {
+		h.row, h.servers, h.line = db.rows[name], map[string]bool{}, nil
+		h.admitted = h.row.report.Start // all that this database can know
+	}
+	for _, id := range slices.Sorted(maps.Keys(db.servers)) {
+		o.index(db.servers[id])
+	}
+}
+
+// record notes that a guest is to be destroyed on a host although the record of its server does not mention it.
+func (db *database) record(row *hostRow, consumer, server string) {
+	if row.removals[consumer] == "" {
+		row.removals[consumer] = server
+		db.leaving[server]++
+	}
+}
+
+// removalDone forgets that, and says whether it was recorded.
+func (db *database) removalDone(row *hostRow, consumer string) bool {
+	server := row.removals[consumer]
+	if server == "" {
+		return false
+	}
+	delete(row.removals, consumer)
+	if db.leaving[server]--; db.leaving[server] == 0 {
+		delete(db.leaving, server)
+	}
+	return true
+}
+
+// end records at which revision the assignments of the host ended in an epoch.
+func (r *hostRow) end(epoch int64) {
+	if n := len(r.ends); n == 0 || r.revision > r.ends[n-1].revision {
+		r.ends = append(r.ends, epochEnd{epoch, r.revision})
+	}
+}
+
+// past is what the database records of the epoch of a position; nil when that is the present one or unknown.
+func (o *office) past(h *hostState, p host.Position) *host.Position {
+	named := epoch{p.Epoch, p.EpochID}
+	if p.Epoch == 0 || named == o.epoch || !slices.Contains(o.epochs, named) {
+		return nil
+	}
+	out := host.Position{Epoch: p.Epoch, EpochID: p.EpochID}
+	for _, e := range h.row.ends {
+		if e.epoch <= p.Epoch {
+			out.Revision = max(out.Revision, e.revision)
+		}
+	}
+	return &out
+}
+
+// head is a line of a host's assignments without its servers.
+func (o *office) head(h *hostState, past *host.Position) host.Assignments {
+	return host.Assignments{Cloud: o.cloud, Past: past,
+		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
+}
+
+// deliver is the present line of a host's assignments.
+func (o *office) deliver(h *hostState, past *host.Position) delivery {
+	return delivery{head: o.head(h, past), line: o.lines(h), state: stamp{o.branch, o.w.seq}}
+}
+
+// lines is what compute wants on a host now.
+func (o *office) lines(h *hostState) *line {
+	if h.line != nil && h.line.revision == h.row.revision {
+		return h.line
+	}
+	l := &line{revision: h.row.revision, changed: h.row.changed}
+	var here []lifecycle.Server
+	for _, id := range slices.Sorted(maps.Keys(h.servers)) {
+		s := o.servers[id]
+		here = append(here, s)
+		for _, e := range s.Entries() {
+			if e.Host != h.name {
+				continue
+			}
+			l.wants = append(l.wants, want{id: e.Consumer, was: e.Was, server: s.ID, requests: e.Requests, parts: e.Topology,
+				off: e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
+		}
+	}
+	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {
+		l.remove = append(l.remove, removal{ID: r.Consumer, Was: r.Was})
+	}
+	if o.w.broken == Once && h.line != nil {
+		l.remove = slices.DeleteFunc(l.remove, func(r removal) bool { return slices.Contains(h.line.remove, r) })
+	}
+	h.line = l
+	o.judgeRemovals(h, l)
+	return l
+}
+
+// backup is a copy of compute's database, or of Placement's, or of both of one moment.
+type backup struct {
+	taken  int // operation
+	db     *database
+	seq    int
+	ledger *ledger
+}
+
+func (b backup) String() string {
+	switch {
+	case b.db == nil:
+		return fmt.Sprintf("Placement's of %d", b.taken)
+	case b.ledger == nil:
+		return fmt.Sprintf("compute's of %d", b.taken)
+	}
+	return fmt.Sprintf("both of %d", b.taken)
+}

@@ -1,0 +1,296 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// This file is the simulated operator. What the cloud does not repair by itself after a restore, a loss or a copy, the
+// operator repairs after a while with what production offers: `berth agent adopt`, `berth agent destroy`, deleting
+// servers, and Placement's API.
+
+// patient is how long the operator lets a host be that does not follow compute's assignments.
+const patient = 10 * time.Minute
+
+// operatorSome repairs what has been wrong for a while, if there is anything: on some hosts, or of one server.
+func (w *World) operatorSome() {
+	left := 1 + len(w.hosts)/12 // hosts
+	switch w.rng.IntN(4) {
+	case 0, 1:
+		for _, m := range w.hosts {
+			waits := m.agent != nil && !m.cut && m.agent.behind != "" && w.clock-m.host.behindSince > patient
+			if waits && left > 0 && w.halfTheTime() {
+				w.adopt(m)
+				left--
+			}
+		}
+	case 2:
+		for _, m := range w.hosts {
+			if left > 0 && w.halfTheTime() && w.destroyUnassigned(m) {
+				left--
+			}
+		}
+	case 3:
+		if ids := w.office.ids.list; len(ids) > 0 {
+			w.mend(w.office.servers[ids[w.rng.IntN(len(ids))]], false)
+		}
+	}
+}
+
+// repair repairs all that is wrong, when the cloud is quiet, and says whether anything was.
+func (w *World) repair() bool {
+	return w.repairHosts() || w.freeNames() || w.repairPlacement() || w.cleanReserved()
+}
+
+// freeNames is `berth agent destroy --force` of the guests whose ids other guests must take. That is possible on a
+// host that was declared dead while a server was resized on it: compute took the guest of the new size for gone.
+func (w *World) freeNames() (busy bool) {
+	for _, m := range w.hosts {
+		a := m.agent
+		if a == nil || a.phase != serves {
+			continue
+		}
+		for _, id := range slices.Sorted(maps.Keys(a.wants)) {
+			want := a.wants[id]
+			if m.agent != a || !m.nameTaken(want) {
+				continue
+			}
+			if !m.zombie && !w.mayBeUnknown(m, id) {
+				w.miss(m, "name: the guest %s must take the id %s of another guest, and the host was never declared dead",
+					want.was, id)
+			}
+			w.note("operator", id, m.tag, "destroys, so that "+want.was+" can take the id")
+			w.report.Happened["name freed by the operator"]++
+			w.destroyByHand(m, id)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// destroyByHand destroys a guest while its agent is stopped.
+func (w *World) destroyByHand(m *machine, id string) {
+	w.halt(m)
+	delete(m.guests, id)
+	m.book.leave(id)
+	w.start(m)
+}
+
+// repairHosts adopts what is behind and destroys what is unassigned.
+func (w *World) repairHosts() (busy bool) {
+	for _, m := range w.hosts {
+		if a := m.agent; a != nil && a.behind != "" {
+			w.adopt(m)
+			busy = true
+		}
+	}
+	for _, m := range w.hosts {
+		for w.destroyUnassigned(m) {
+			busy = true
+		}
+	}
+	return busy
+}
+
+// adopt is `berth agent adopt`: the agent follows the next assignments that it reads, whatever they are.
+func (w *World) adopt(m *machine) {
+	w.note("operator", "", m.tag, "adopts: "+m.agent.behind)
+	w.report.Happened["host adopted"]++
+	w.halt(m)
+	m.book.identity.cloud, m.book.identity.install = "", m.install
+	m.book.position, m.book.followed = host.Position{}, stamp{}
+	w.start(m)
+}
+
+// destroyUnassigned is `berth agent destroy` of a guest that the assignments do not mention.
+func (w *World) destroyUnassigned(m *machine) bool {
+	a := m.agent
+	if a == nil || m.cut || a.phase != serves || a.displaced {
+		return false
+	}
+	list := m.unassigned()
+	if len(list) == 0 {
+		return false
+	}
+	id := list[w.rng.IntN(len(list))]
+	for _, want := range w.office.lines(m.host).wants {
+		if want.id == id || want.was == id {
+			return false // it refuses: compute assigns the guest
+		}
+	}
+	if !w.mayBeUnknown(m, id) {
+		w.miss(m, "unassigned: the guest %s of server %s, and nothing has been restored or lost", id, w.owners[id])
+	}
+	w.note("operator", id, m.tag, "destroys")
+	w.report.Happened["guest destroyed by the operator"]++
+	w.destroyByHand(m, id)
+	return true
+}
+
+// repairPlacement makes Placement's allocations what compute's records say. Servers whose guests have something else
+// than their records say are deleted.
+func (w *World) repairPlacement() (busy bool) {
+	for _, m := range w.hosts {
+		if w.tidy(m) {
+			busy = true
+		}
+		if m.stuck {
+			w.start(m)
+			busy = true
+		}
+	}
+	stays := w.stays()
+	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
+		if _, there := stays[string(c)]; !there && !strings.HasPrefix(string(c), foreign) {
+			if owner := w.owners[string(c)]; !w.rolled[owner] && !w.robbed[owner] {
+				w.miss(nil, "orphan: %s of server %s holds something in Placement, and nothing has been restored", c, owner)
+			}
+			w.note("operator", string(c), "", "drops an allocation")
+			w.report.Happened["allocation dropped by the operator"]++
+			w.ledger.drop(c)
+			w.robbed[w.owners[string(c)]] = true // its guest may stand under another id
+			busy = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.office.servers)) {
+		s := w.office.servers[id]
+		if w.mend(s, true) {
+			busy = true
+		}
+	}
+	return busy
+}
+
+// tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come
+// back with a restored database of Placement: to the agent they are somebody else's.
+func (w *World) tidy(m *machine) (busy bool) {
+	right := map[provider.ID]resource.Class{}
+	for _, o := range offers(w.facts(m)) {
+		right[o.Provider] = o.Class
+	}
+	for _, claims := range m.book.servers {
+		for _, c := range claims {
+			right[c.Provider] = c.Class
+		}
+	}
+	for _, id := range w.ledger.trees[m.root] {
+		p := w.ledger.providers[id]
+		if m.stuck && p.Parent != "" {
+			w.dropOthers(m, p, right[id])
+		}
+		rest := maps.Clone(p.Inventories)
+		maps.DeleteFunc(rest, func(class resource.Class, _ resource.Inventory) bool {
+			return p.Parent != "" && right[id] != "" && right[id] != class && w.ledger.used(id)[class] == 0
+		})
+		if len(rest) == len(p.Inventories) {
+			continue
+		}
+		if _, err := w.ledger.putInventories(id, p.Generation, rest); err == nil {
+			w.note("operator", "", m.tag, "takes a class away from "+p.Name)
+			w.report.Happened["class taken away by the operator"]++
+			w.changed(m)
+			busy = true
+		}
+	}
+	return busy
+}
+
+// dropOthers deletes the allocations of other classes than the right one on a provider, which an older database of
+// Placement has.
+func (w *World) dropOthers(m *machine, p *provider.Provider, right resource.Class) {
+	for _, c := range slices.Sorted(maps.Keys(w.ledger.uses[p.ID])) {
+		if amounts := w.ledger.uses[p.ID][c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
+			continue
+		}
+		w.note("operator", string(c), m.tag, "drops an allocation of another class")
+		w.report.Happened["allocation dropped by the operator"]++
+		w.robbed[w.owners[string(c)]] = true
+		w.ledger.drop(c)
+	}
+}
+
+// stays are all stays of compute's records, by consumer.
+func (w *World) stays() map[string]lifecycle.Stay {
+	out := map[string]lifecycle.Stay{}
+	for _, s := range w.office.servers {
+		for _, stay := range s.Stays() {
+			out[stay.Consumer] = stay
+		}
+	}
+	return out
+}
+
+// mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
+func (w *World) mend(s lifecycle.Server, last bool) bool {
+	if s.State == lifecycle.Stranded && last {
+		w.remove(s.ID)
+		return true
+	}
+	if s.State != lifecycle.Active && s.State != lifecycle.Resized || s.Doing != "" || len(s.Left) > 0 ||
+		!s.Requested.IsZero() {
+		return false
+	}
+	for _, stay := range s.Stays() {
+		c := resource.ConsumerID(stay.Consumer)
+		held := w.ledger.consumers[c]
+		g := w.byName[stay.Host].guests[stay.Consumer]
+		fits := g != nil && g.chosen(stay) == ""
+		if fits && stay.Choice.Allocation.Equal(held.holds) {
+			continue
+		}
+		if !fits && !last {
+			continue
+		}
+		err := error(nil)
+		if fits {
+			err = w.ledger.put(map[resource.ConsumerID]claim{c: {stay.Choice.Allocation, held.generation}})
+		}
+		if fits && err == nil {
+			w.note("operator", stay.Consumer, stay.Host, "writes its allocation")
+			w.report.Happened["allocation written by the operator"]++
+			return true
+		}
+		if !last {
+			continue
+		}
+		w.note("operator", s.ID, stay.Host, "gives it up")
+		w.report.Happened["server given up by the operator"]++
+		w.remove(s.ID)
+		return true
+	}
+	return false
+}
+
+// cleanReserved cleans devices for one-time use that nobody holds and that only Placement knows to be used.
+func (w *World) cleanReserved() (busy bool) {
+	for _, m := range w.hosts {
+		for _, d := range m.made {
+			if m.agent == nil {
+				continue
+			}
+			if e, there := m.agent.set.At(d.Address); there && !e.Spent && m.spent(e) && w.clean(m, d.Address) {
+				w.note("operator", "", m.tag, "cleans "+d.Address.String())
+				busy = true
+			}
+		}
+	}
+	return busy
+}
+
+// providersOf is how often a guest has a device of each provider for a request.
+func (g *guest) providersOf(request string) (list []provider.ID) {
+	for _, d := range g.devices {
+		if d.request == request {
+			list = append(list, d.from)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

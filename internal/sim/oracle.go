@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/resource"
+)
+
+// This file holds what the simulation knows and no part of the cloud does, and the invariants that need it: they are
+// judged when something happens, not by what is there after it.
+
+// stamp is a moment in the histories of compute's database. A restore begins a history of its own.
+type stamp struct{ branch, seq int }
+
+// history is one: where it branched off. The first one, and that of a new database, has no parent.
+type history struct{ parent stamp }
+
+// hasParent reports whether the history branched off another one.
+func (h history) hasParent() bool { return h.parent != stamp{} }
+
+// branch begins a history and returns its number.
+func (w *World) branchOff(parent stamp) int {
+	w.histories = append(w.histories, history{parent})
+	return len(w.histories) - 1
+}
+
+// precedes reports whether a state of the database was made from an earlier one.
+func (w *World) precedes(earlier, state stamp) bool {
+	if earlier == (stamp{}) {
+		return true
+	}
+	for state.branch != earlier.branch {
+		h := w.histories[state.branch]
+		if !h.hasParent() {
+			return false
+		}
+		state = h.parent
+	}
+	return earlier.seq <= state.seq
+}
+
+// followed is told of each line that an agent follows: it must not come from a database that lacks what the agent has
+// followed before.
+func (w *World) followed(m *machine, d delivery) {
+	if !w.precedes(m.book.followed, d.state) {
+		w.miss(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
+			"and it has seen %d", d.line.revision, d.state.branch, m.book.followed.branch)
+	}
+}
+
+// reason notes why guests of a server may have to go: a user or an operator has asked for something.
+func (o *office) reason(server, why string) { o.reasons[server] = why }
+
+// settleReasons forgets it when the server is as it was asked to be and nothing of it has to go any more.
+func (o *office) settleReasons(s lifecycle.Server) {
+	gone := s.State == lifecycle.Deleted
+	rest := s.Requested.IsZero() && s.Move == nil && len(s.Left) == 0 &&
+		slices.Contains([]lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error}, s.State)
+	if (gone || rest) && o.leaving[s.ID] == 0 {
+		delete(o.reasons, s.ID)
+	}
+	if gone {
+		delete(o.versions, s.ID)
+	}
+}
+
+// judgeRemovals sees that each removal of a line has a reason, and notes which guests the line has named.
+func (o *office) judgeRemovals(h *hostState, l *line) {
+	for _, want := range l.wants {
+		delete(h.named, want.id)
+	}
+	for _, r := range l.remove {
+		owner := o.w.owners[r.ID]
+		if o.reasons[owner] == "" {
+			o.w.miss(o.w.byName[h.name], "removal: %s of server %s is to be destroyed, and nobody has deleted, moved or "+
+				"shelved it", r.ID, owner)
+		}
+		h.named[r.ID] = true
+		if r.Was != "" {
+			h.named[r.Was] = true
+		}
+	}
+}
+
+// destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
+// runs elsewhere.
+func (w *World) destroyed(m *machine, g *guest) {
+	if g == nil {
+		return
+	}
+	w.report.Happened["guest destroyed"]++
+	if !g.departed && !m.host.named[g.id] {
+		w.miss(m, "destroyed: the guest %s of server %s, and compute has not named it for removal", g.id, w.owners[g.id])
+	}
+}
+
+// admits is told when compute admits the agent of a machine. The agent that was admitted before must not be alive. When
+// its machine is another one, its guests stay there and compute knows nothing of them any more.
+func (w *World) admits(m *machine) {
+	h := m.host
+	if old := w.office.admitted(h); old != nil && old.agent.start != m.agent.start {
+		w.miss(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
+			m.agent.start, old.agent.start, old.tag)
+	}
+	if last := h.served; last != nil && last != m {
+		w.report.Happened["host taken over"]++
+		m.orphaned, last.orphaned = true, true
+		last.zombie = true
+	}
+	h.served, h.admitted = m, m.agent.start
+}
+
+// reported is told of each guest report that compute takes in: it must be from the start that was admitted last.
+func (w *World) reported(h *hostState, id, start string) {
+	if h.admitted != start {
+		w.miss(w.byName[h.name], "reported: compute takes in what the start %s says of %s, and has admitted the start %s",
+			start, id, h.admitted)
+	}
+}
+
+// shared is told of each share that an agent writes to Placement: compute must have placed the consumer there, and must
+// have confirmed that to this process of the agent.
+func (w *World) shared(m *machine, c resource.ConsumerID) {
+	s := w.office.servers[w.office.owners[string(c)]]
+	if !slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool {
+		return stay.Consumer == string(c) && stay.Host == m.name
+	}) {
+		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)
+	}
+	if m.agent.confirmed[string(c)] == "" {
+		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute has not confirmed its assignment", c)
+	}
+}
+
+// exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was out of
+// reach and not dead.
+func (w *World) exempt(server string, machines ...*machine) bool {
+	return w.evacuated[server] || slices.ContainsFunc(machines, func(m *machine) bool { return m.zombie })
+}
+
+// mayBeUnknown reports whether a machine may have a guest that compute does not know: a restored database has another
+// record of its server, or compute was told to forget the host, or machines with a copied directory took turns there.
+func (w *World) mayBeUnknown(m *machine, guest string) bool {
+	return m.orphaned || w.rolled[w.owners[guest]]
+}
+
+// checkOnce: no server runs twice.
+func (w *World) checkOnce(m *machine) {
+	for _, g := range m.guests {
+		if g.stopped || g.departed {
+			continue
+		}
+		owner := w.owners[g.id]
+		for _, other := range w.runs[owner] {
+			for _, twin := range other.guests {
+				if twin != g && !twin.stopped && !twin.departed && w.owners[twin.id] == owner && !w.exempt(owner, m, other) {
+					w.miss(m, "running twice: server %s runs here as %s, and on %s as %s", owner, g.id, other.tag, twin.id)
+				}
+			}
+		}
+		if !slices.Contains(w.runs[owner], m) {
+			w.runs[owner] = append(w.runs[owner], m)
+		}
+	}
+}
+
+// outOfReach reports whether nobody has heard of the agents of a host for so long that an operator may take it for
+// dead.
+func (w *World) outOfReach(name string) bool {
+	h := w.office.hosts[name]
+	return h.row.dead || w.office.admitted(h) == nil && w.clock-max(h.seen.sign, w.office.began) >= schedule.Silence
+}
