@@ -120,12 +120,18 @@ func readRules() (Rules, error) {
 	return ParseRules(file, string(text))
 }
 
-// borrow takes a pair with empty worlds for a test.
-func borrow(t testing.TB) *Pair {
+// needOriginal skips the test under -short: there are no pairs then. The text is that of internal/testenv.
+func needOriginal(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("left to make check: needs OpenStack's Placement")
 	}
+}
+
+// borrow takes a pair with empty worlds for a test.
+func borrow(t testing.TB) *Pair {
+	t.Helper()
+	needOriginal(t)
 	p := <-free
 	t.Cleanup(func() { free <- p })
 	if err := p.Reset(); err != nil {
@@ -171,6 +177,7 @@ func TestWritten(t *testing.T) {
 	if len(sequences) < 10 {
 		t.Fatalf("only %d sequences", len(sequences))
 	}
+	needOriginal(t)
 	for i, seq := range sequences {
 		before, ok := worlds[seq.Uses]
 		if !ok && seq.Uses != "" {

@@ -325,6 +325,17 @@ func TestEveryOperationCrashesAtEachCall(t *testing.T) {
 	})
 }
 
+// stride is the distance between the calls at which a story is troubled. The race detector makes each many times slower.
+func stride() int {
+	switch {
+	case testing.Short():
+		return 32
+	case racing:
+		return 8
+	}
+	return 1
+}
+
 // atEachCallOfEach plays every story once for each call in it, until no call is left to be troubled.
 func atEachCallOfEach(t *testing.T, live func(t *testing.T, st story, at int, late bool) bool) {
 	for _, st := range everyStory() {
@@ -334,7 +345,7 @@ func atEachCallOfEach(t *testing.T, live func(t *testing.T, st story, at int, la
 				at := 0
 				for reached := true; reached; {
 					at++
-					if (testing.Short() || racing) && at%8 != 1 {
+					if at%stride() != 1%stride() {
 						continue
 					}
 					t.Run(fmt.Sprintf("call %d late %v", at, late), func(t *testing.T) { reached = live(t, st, at, late) })
