@@ -78,7 +78,7 @@ func (c *Conductor) auditOnce(ctx context.Context, host string, on []provider.ID
 	}
 	placed := map[resource.ConsumerID]bool{}
 	for _, s := range servers {
-		for _, stay := range s.Stays() {
+		for _, stay := range s.Residences() {
 			placed[resource.ConsumerID(stay.Consumer)] = true
 		}
 		for _, e := range s.Expected(host) {
@@ -158,7 +158,7 @@ func (c *Conductor) foreign(ctx context.Context, host string, held holdings, pla
 // whyForeign returns what compute's records say of a consumer that has something of a host. It is empty if that may be
 // right: the consumer has been placed there since, or a step of its server is due.
 func (c *Conductor) whyForeign(ctx context.Context, consumer, host string) (string, error) {
-	id, err := c.store.Owner(ctx, consumer)
+	id, err := c.store.ServerOfConsumer(ctx, consumer)
 	var server lifecycle.Server
 	if err == nil {
 		server, err = c.store.Read(ctx, id)
@@ -172,7 +172,7 @@ func (c *Conductor) whyForeign(ctx context.Context, consumer, host string) (stri
 		return "", nil
 	}
 	var hosts []string
-	for _, stay := range server.Stays() {
+	for _, stay := range server.Residences() {
 		if stay.Consumer == consumer {
 			hosts = append(hosts, stay.Host)
 		}

@@ -63,8 +63,8 @@ func TestAudit(t *testing.T) {
 	whole := resource.Allocation{"root-a": {"VCPU": 4}, "pf-a": {class: 1}}
 	moving := func(state lifecycle.State, as string) func(*lifecycle.Server) {
 		return func(s *lifecycle.Server) {
-			from := lifecycle.Stay{Consumer: as, Host: "a", Choice: &s.Choices[0]}
-			s.State, s.Move, s.Host, s.Choices = state, &lifecycle.Move{As: "m", From: from}, "b", nil
+			from := lifecycle.Residence{Consumer: as, Host: "a", Choice: &s.Choices[0]}
+			s.State, s.Move, s.Host, s.Choices = state, &lifecycle.Move{Consumer: "m", From: from}, "b", nil
 		}
 	}
 	for name, c := range map[string]struct {
@@ -84,15 +84,15 @@ func TestAudit(t *testing.T) {
 			missing: "s CUSTOM_NIC:1,VCPU:4", foreign: "x VCPU:1"},
 		"a migration holds the source": {change: moving(lifecycle.Resized, "m"), holder: "m", has: whole},
 		"and has lost it":              {change: moving(lifecycle.Resized, "m"), missing: "m CUSTOM_NIC:1,VCPU:4"},
-		"transferred, before":          {change: moving(lifecycle.Rekeying, "s"), has: whole},
-		"transferred, after":           {change: moving(lifecycle.Rekeying, "s"), holder: "m", has: whole},
-		"transferred, missing":         {change: moving(lifecycle.Rekeying, "s"), missing: "s CUSTOM_NIC:1,VCPU:4"},
-		"to be released":               {change: func(s *lifecycle.Server) { s.State = lifecycle.Releasing }, has: whole},
-		"released":                     {change: func(s *lifecycle.Server) { s.State = lifecycle.Releasing }},
+		"transferred, before":          {change: moving(lifecycle.MovingAllocations, "s"), has: whole},
+		"transferred, after":           {change: moving(lifecycle.MovingAllocations, "s"), holder: "m", has: whole},
+		"transferred, missing":         {change: moving(lifecycle.MovingAllocations, "s"), missing: "s CUSTOM_NIC:1,VCPU:4"},
+		"to be released":               {change: func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation }, has: whole},
+		"released":                     {change: func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation }},
 		"deleted, not released": {change: func(s *lifecycle.Server) { s.State = lifecycle.Deleted }, has: whole,
 			foreign: "s CUSTOM_NIC:1,VCPU:4"},
 		"left behind and gone": {change: func(s *lifecycle.Server) {
-			s.Left = []lifecycle.Stay{{Consumer: "m", Host: "a", Gone: true, Choice: &s.Choices[0]}}
+			s.Leftovers = []lifecycle.Residence{{Consumer: "m", Host: "a", Gone: true, Choice: &s.Choices[0]}}
 		}, has: whole},
 		"elsewhere": {change: func(s *lifecycle.Server) { s.Host = "b" }, has: whole, foreign: "s CUSTOM_NIC:1,VCPU:4"},
 	} {
@@ -155,8 +155,8 @@ func TestHostsWithMissingAllocationsAreRefused(t *testing.T) {
 		if err != nil || len(chosen.Choices) != 1 || chosen.Choices[0].Host != "b" {
 			t.Fatalf("%#v %v", event, err)
 		}
-		if len(chosen.Falls) != 1 || chosen.Falls[0].Step != schedule.StepAllocations {
-			t.Fatalf("%#v", chosen.Falls)
+		if len(chosen.FilterFailures) != 1 || chosen.FilterFailures[0].Filter != schedule.FilterAllocations {
+			t.Fatalf("%#v", chosen.FilterFailures)
 		}
 	}
 
@@ -208,7 +208,7 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(p.asked) != mostAudited) {
 			t.Errorf("round %d: %d hosts were compared: %v %v", round, len(p.asked), event, err)
 		}
-		nothing, _ := event.(lifecycle.NothingFits)
+		nothing, _ := event.(lifecycle.NoValidHost)
 		if round == 2 && !strings.Contains(nothing.Reason, fmt.Sprint(hosts, " hosts: ", schedule.LacksAllocations)) {
 			t.Errorf("%#v %v", event, err)
 		}

@@ -54,10 +54,10 @@ type Store interface {
 	Host(ctx context.Context, name string) (schedule.Host, error)
 	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
 	Purge(ctx context.Context, before time.Time, keep int) error
-	Owner(ctx context.Context, consumer string) (string, error)
+	ServerOfConsumer(ctx context.Context, consumer string) (string, error)
 	Staying(ctx context.Context, host string) ([]string, error)
 	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
-	Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error)
+	ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error
 	Dead(ctx context.Context) ([]string, error)
 	Forget(ctx context.Context, host string) error
@@ -105,8 +105,8 @@ func New(store Store, placement Placement) *Conductor {
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
 		Perform: c.perform,
-		Stumbled: func(step lifecycle.Step, err error) lifecycle.Event {
-			return lifecycle.Stumbled{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
+		StepFailed: func(step lifecycle.Step, err error) lifecycle.Event {
+			return lifecycle.StepFailed{Step: step, Reason: fault.TextOf(err), Refused: refused(err)}
 		},
 		Gone: func(err error) bool { return fault.Is(err, fault.NotFound) },
 	}, 0)
@@ -199,7 +199,7 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		return fault.New(fault.NotFound, "conduct.Delete", "server %s is deleted already", id)
 	}
 	silent := false
-	for _, stay := range server.Stays() {
+	for _, stay := range server.Residences() {
 		refusal, err := c.silent(ctx, stay.Host)
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		silent = silent || refusal == ""
 	}
 	exists := slices.ContainsFunc(c.presence.guestsOf(server.Host), func(g schedule.Present) bool { return g.ID == id })
-	_, err = c.runner.Tell(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
+	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
 	return err
 }
 
@@ -227,22 +227,22 @@ func (l *Late) Error() string {
 // builds must be refused; so is one while another host has a guest of the server that compute has not placed there, and
 // fault.Unavailable before the hosts have reported to this compute. A report that is older than what is known is a
 // fault.Conflict because of *Late, and one from another start than the admitted one is fault.Conflict.
-func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.Told) error {
+func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.Report) error {
 	if err := c.serves(ctx, told.Host, told.Instance, start); err != nil {
 		return err
 	}
-	if gone, is := told.Of.(lifecycle.GuestGone); is {
+	if gone, is := told.Event.(lifecycle.GuestGone); is {
 		if err := c.store.RemovalDone(ctx, gone.Host, id); err != nil {
 			return err
 		}
 	}
 	var server lifecycle.Server
-	owner, err := c.store.Owner(ctx, id)
+	owner, err := c.store.ServerOfConsumer(ctx, id)
 	if err == nil {
-		err = c.refuse(ctx, owner, told.Of)
+		err = c.refuse(ctx, owner, told.Event)
 	}
 	if err == nil {
-		server, err = c.runner.Tell(ctx, owner, told)
+		server, err = c.runner.Apply(ctx, owner, told)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
@@ -250,7 +250,7 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.
 	if latest := server.Latest(told.Host, told.Instance); told.Number < latest {
 		return fault.Wrap(fault.Conflict, "conduct.Guest", &Late{Number: latest})
 	}
-	if claim, ok := told.Of.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
+	if claim, ok := told.Event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
 		return fault.New(fault.Conflict, "conduct.Guest", "server %s is not, or no longer, assigned to host %s: build nothing, and wait for the next line of assignments",
 			id, claim.Host)
 	}

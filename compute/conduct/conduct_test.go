@@ -220,7 +220,7 @@ func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
 	c.agents.mu.Lock() // no agent looks
 	c.start(t.Context(), c.store, c.ledger)
 	c.create("s")
-	c.until("assigned", func() bool { return c.count(lifecycle.Assigned) == 1 })
+	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
 	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
 	c.agents.mu.Lock() // no agent looks
 	c.start(t.Context(), c.store, c.ledger)
 	c.create("s")
-	c.until("assigned", func() bool { return c.count(lifecycle.Assigned) == 1 })
+	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
 	line, err := c.store.Assignments(t.Context(), "a") // what the agent heard before it lost compute
 	if err != nil || len(line.Entries) != 1 {
 		t.Fatalf("%+v %v", line, err)
@@ -415,15 +415,15 @@ func TestWordsThatComeLate(t *testing.T) {
 	defer c.agents.mu.Unlock()
 	c.start(t.Context(), c.store, c.ledger)
 	c.create("s")
-	c.until("assigned", func() bool { return c.count(lifecycle.Assigned) == 1 })
+	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
 	serve := func(instance string, at time.Time) {
 		t.Helper()
 		c.put(schedule.Host{Name: "a", Instance: instance, Start: "s", Provider: "root-a", Seen: at})
 	}
 	say := func(instance string, number int64, of lifecycle.Event) error {
-		return c.conductor().Guest(t.Context(), "s", "s", lifecycle.Told{Host: "a", Instance: instance, Number: number, Of: of})
+		return c.conductor().Guest(t.Context(), "s", "s", lifecycle.Report{Host: "a", Instance: instance, Number: number, Event: of})
 	}
-	claimed, running, stopped := lifecycle.GuestClaimed{Host: "a", As: "s"}, lifecycle.GuestRunning{Host: "a", As: "s"}, lifecycle.GuestStopped{Host: "a", As: "s"}
+	claimed, running, stopped := lifecycle.GuestClaimed{Host: "a", Consumer: "s"}, lifecycle.GuestRunning{Host: "a", Consumer: "s"}, lifecycle.GuestStopped{Host: "a", Consumer: "s"}
 	now := time.Now()
 	serve("i1", now)
 	for _, step := range []struct {
@@ -440,7 +440,7 @@ func TestWordsThatComeLate(t *testing.T) {
 		{"it runs", "i1", 4, running, 0, false, "ACTIVE"},
 		{"twice", "i1", 4, running, 0, false, "ACTIVE"},
 		{"what was said before", "i1", 3, stopped, 4, false, "ACTIVE"},
-		{"an end that was never one", "i1", 2, lifecycle.GuestGone{Host: "a", As: "s"}, 4, false, "ACTIVE"},
+		{"an end that was never one", "i1", 2, lifecycle.GuestGone{Host: "a", Consumer: "s"}, 4, false, "ACTIVE"},
 	} {
 		err := say(step.instance, step.number, step.word)
 		late, is := errors.AsType[*Late](err)
@@ -453,13 +453,13 @@ func TestWordsThatComeLate(t *testing.T) {
 	}
 	// An agent with a new journal takes the place, and counts from the beginning; the last words of the one before are not taken.
 	serve("i2", now.Add(schedule.Silence))
-	if err := say("i1", 5, lifecycle.GuestFailed{Host: "a", As: "s", Message: "gone mad"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another agent serves host a") {
+	if err := say("i1", 5, lifecycle.GuestFailed{Host: "a", Consumer: "s", Message: "gone mad"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another agent serves host a") {
 		t.Errorf("last words: %v", err)
 	}
 	if err := say("i2", 1, running); err != nil {
 		t.Error(err)
 	}
 	if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != "ACTIVE" || s.Latest("a", "i1") != 4 || s.Latest("a", "i2") != 1 {
-		t.Errorf("%s %+v %v", s.Status(), s.Voices, err)
+		t.Errorf("%s %+v %v", s.Status(), s.LastReports, err)
 	}
 }

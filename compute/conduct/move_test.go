@@ -20,15 +20,15 @@ import (
 )
 
 // ask asks until somebody has heard it. A refusal ends the test.
-func (c *cloud) ask(wish lifecycle.Asked) {
+func (c *cloud) ask(wish lifecycle.ActionRequested) {
 	c.t.Helper()
 	c.until(string(wish.Action)+" is heard", func() bool {
-		_, err := c.conductor().Ask(context.Background(), "s", wish)
+		_, err := c.conductor().Act(context.Background(), "s", wish)
 		if err == nil {
 			return true
 		}
 		s, lost := c.store.Read(context.Background(), "s")
-		if lost == nil && s.Asked == wish.ID {
+		if lost == nil && s.LastAction == wish.ID {
 			return true // only the answer was lost
 		}
 		if fault.Is(err, fault.Conflict) && s.TaskState() == "" {
@@ -58,11 +58,11 @@ func (c *cloud) one() lifecycle.Server {
 }
 
 // larger asks for so many devices.
-func larger(id string, n int) lifecycle.Asked {
+func larger(id string, n int) lifecycle.ActionRequested {
 	r := pci.Request{ID: "R-" + id, Alias: "nic", Count: n, Want: pci.Want{Class: class, LiveMigratable: pci.Yes}}
-	e := lifecycle.Asked{ID: id, Action: lifecycle.Resize, Flavor: flavor.Flavor{ID: "f-" + id}, Requests: []pci.Request{r}}
+	e := lifecycle.ActionRequested{ID: id, Action: lifecycle.Resize, Flavor: flavor.Flavor{ID: "f-" + id}, Requests: []pci.Request{r}}
 	for i := range n {
-		e.Ask.Groups = append(e.Ask.Groups, resource.Group{Suffix: r.GroupSuffix(i), Resources: resource.Amounts{class: 1}})
+		e.Request.Groups = append(e.Request.Groups, resource.Group{Suffix: r.GroupSuffix(i), Resources: resource.Amounts{class: 1}})
 	}
 	return e
 }
@@ -85,41 +85,41 @@ func stories() []story {
 		{"H4 P6 M1 Z19 resize to another host, confirmed", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
 			c.settle(lifecycle.Resized)
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "b", 2},
 		{"H4 P6 Z19 resize to another host, reverted", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
 			c.settle(lifecycle.Resized)
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Revert})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
 		{"H6 P7 resize on the same host, confirmed", three, nil, func(c *cloud) {
 			c.ask(here(larger("m1", 2)))
 			c.settle(lifecycle.Resized)
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "a", 2},
 		{"H6 P7 resize on the same host, reverted", three, nil, func(c *cloud) {
 			c.ask(here(larger("m1", 2)))
 			c.settle(lifecycle.Resized)
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Revert})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
 		{"P8 M2 cold migration, and live migration after it", two, nil, func(c *cloud) {
-			c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Migrate})
+			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
 			c.settle(lifecycle.Resized)
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 			c.settle(lifecycle.Active)
-			c.ask(lifecycle.Asked{ID: "m2", Action: lifecycle.Live, To: "a"})
+			c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Live, To: "a"})
 		}, lifecycle.Active, "a", 1},
 		{"S8 S22 live migration", two, nil, func(c *cloud) {
-			c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		}, lifecycle.Active, "b", 1},
 		{"live migration that cannot leave", two, func(c *cloud) {
 			c.agents.stuck = func(string) string { return "no way" }
 		}, func(c *cloud) {
-			c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		}, lifecycle.Active, "a", 1},
 		{"P10 M1 evacuation, and its host returns", two, dark, func(c *cloud) {
 			c.agents.hide("a", true)
-			c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Evacuate})
+			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
 			c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" })
 			if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 1 || b != 1 { // the source's is held until its agent says that it is free
 				c.t.Errorf("while the host is away: %d of a and %d of b are used", a, b)
@@ -127,16 +127,16 @@ func stories() []story {
 			c.agents.hide("a", false)
 		}, lifecycle.Active, "b", 1},
 		{"P11 S36 shelve and unshelve", two, nil, func(c *cloud) {
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Shelve})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
 			c.settle(lifecycle.Shelved)
-			c.ask(lifecycle.Asked{ID: "w2", Action: lifecycle.Unshelve})
+			c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
 		}, lifecycle.Active, "", 1},
 		{"rebuild", two, nil, func(c *cloud) {
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Rebuild, Image: "another"})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Rebuild, Image: "another"})
 		}, lifecycle.Active, "a", 1},
 		{"stop, start, reboot", two, nil, func(c *cloud) {
 			for i, a := range []lifecycle.Action{lifecycle.Stop, lifecycle.Start, lifecycle.Reboot} {
-				c.ask(lifecycle.Asked{ID: fmt.Sprint("w", i), Action: a})
+				c.ask(lifecycle.ActionRequested{ID: fmt.Sprint("w", i), Action: a})
 				c.settle(lifecycle.Active)
 			}
 		}, lifecycle.Active, "a", 1},
@@ -167,7 +167,7 @@ func stories() []story {
 // everyStory has those about spent devices, too.
 func everyStory() []story { return append(stories(), spentStories()...) }
 
-func here(e lifecycle.Asked) lifecycle.Asked {
+func here(e lifecycle.ActionRequested) lifecycle.ActionRequested {
 	e.SameHost = true
 	return e
 }
@@ -406,7 +406,7 @@ func TestRefusedWishes(t *testing.T) {
 	c.start(t.Context(), c.store, c.ledger)
 	refused := func(a lifecycle.Action, says string) {
 		t.Helper()
-		_, err := c.conductor().Ask(t.Context(), "s", lifecycle.Asked{ID: "w-" + string(a), Action: a})
+		_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "w-" + string(a), Action: a})
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", a, err)
 		}
@@ -424,7 +424,7 @@ func TestRefusedWishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(lifecycle.Live, "alias nic") // S7, S14 to S16, Z13
-	if _, err := c.conductor().Ask(t.Context(), "none", lifecycle.Asked{Action: lifecycle.Stop}); !fault.Is(err, fault.NotFound) {
+	if _, err := c.conductor().Act(t.Context(), "none", lifecycle.ActionRequested{Action: lifecycle.Stop}); !fault.Is(err, fault.NotFound) {
 		t.Error(err)
 	}
 }
@@ -447,12 +447,12 @@ func TestResizeAsksTheNewQuestion(t *testing.T) {
 		id := fmt.Sprint("m", n+1)
 		wish := larger(id, move.devices)
 		if move.devices == 0 {
-			wish.Requests, wish.Ask = nil, resource.Ask{Groups: []resource.Group{{Suffix: "", Resources: nil}}}
+			wish.Requests, wish.Request = nil, resource.Ask{Groups: []resource.Group{{Suffix: "", Resources: nil}}}
 		}
 		wish.To = move.host
 		c.ask(wish)
 		c.settle(lifecycle.Resized)
-		c.ask(lifecycle.Asked{ID: "w" + id, Action: lifecycle.Confirm})
+		c.ask(lifecycle.ActionRequested{ID: "w" + id, Action: lifecycle.Confirm})
 		c.settle(lifecycle.Active)
 		if s := c.one(); s.Host != move.host || len(s.Devices) != move.devices || s.Flavor.ID != "f-"+id {
 			t.Errorf("%s: on %s with %v", id, s.Host, s.Devices)
@@ -478,7 +478,7 @@ func TestDeleteWhileTheHostIsDown(t *testing.T) {
 	if err := c.store.Purge(t.Context(), time.Now().Add(time.Hour), 0); err != nil {
 		t.Fatal(err)
 	}
-	if c.one().State != lifecycle.Unassigning { // it is not forgotten as long as it holds something
+	if c.one().State != lifecycle.DeletingGuest { // it is not forgotten as long as it holds something
 		t.Error(c.trails())
 	}
 	c.agents.hide("a", false)
@@ -491,10 +491,10 @@ func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 	c := st.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
 	c.agents.hide("a", true)
-	c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Evacuate})
+	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
 	c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" && s.TaskState() == "" })
 	c.report("a")
-	c.ask(lifecycle.Asked{ID: "m2", Action: lifecycle.Migrate})
+	c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Migrate})
 	c.until("it is given up", func() bool {
 		s := c.one()
 		return s.Migration.ID == "m2" && s.Migration.Status == "error" && s.TaskState() == ""
@@ -504,7 +504,7 @@ func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 	}
 	c.agents.hide("a", false)
 	c.settle(lifecycle.Active)
-	c.ask(lifecycle.Asked{ID: "m3", Action: lifecycle.Migrate})
+	c.ask(lifecycle.ActionRequested{ID: "m3", Action: lifecycle.Migrate})
 	c.settle(lifecycle.Resized)
 }
 
@@ -516,7 +516,7 @@ func TestP13MusterOrNone(t *testing.T) {
 		var list []lifecycle.Server
 		for i := range 3 {
 			s := server(fmt.Sprintf("aaaaaaaa-bbbb-%d", i))
-			s.Least = 3
+			s.MinCount = 3
 			list = append(list, s)
 		}
 		if _, err := c.conductor().Create(t.Context(), list...); err != nil {

@@ -80,11 +80,11 @@ func (p *presence) opened(host, start string) (closed func()) {
 }
 
 // signs returns what admission judges by: the signs of the admitted start of a host's agent.
-func (p *presence) signs(host, start string) schedule.Signs {
+func (p *presence) signs(host, start string) schedule.Liveness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(host)
-	return schedule.Signs{Streams: o.streams[start], Quiet: p.clock() - o.sign}
+	return schedule.Liveness{Streams: o.streams[start], Quiet: p.clock() - o.sign}
 }
 
 // alive returns the signs of any start of a host's agent.

@@ -42,7 +42,7 @@ func TestClockJumps(t *testing.T) {
 	stranger := schedule.Sender{Instance: "b", Start: "x"}
 	check := func(what string, alive, schedulable, admitsAnother bool) {
 		t.Helper()
-		refusal, err := c.unfit(t.Context(), lifecycle.Server{Host: "a"}, lifecycle.Asked{Action: lifecycle.Evacuate})
+		refusal, err := c.unfit(t.Context(), lifecycle.Server{Host: "a"}, lifecycle.ActionRequested{Action: lifecycle.Evacuate})
 		if err != nil || (refusal != "") != alive {
 			t.Errorf("%s: evacuate: %q %v", what, refusal, err)
 		}
@@ -139,12 +139,12 @@ func TestGuestReportsOfAnotherStart(t *testing.T) {
 	world.create("s")
 	world.settled()
 	for _, who := range []struct{ instance, start string }{{"agent-a", "another"}, {"another", "start"}, {"", ""}} {
-		told := lifecycle.Told{Host: "a", Instance: who.instance, Number: 1 << 40, Of: lifecycle.GuestFailed{Host: "a", As: "s", Message: "forged"}}
+		told := lifecycle.Report{Host: "a", Instance: who.instance, Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "a", Consumer: "s", Message: "forged"}}
 		if err := world.conductor().Guest(t.Context(), "s", who.start, told); !fault.Is(err, fault.Conflict) {
 			t.Errorf("%+v: %v", who, err)
 		}
 	}
-	told := lifecycle.Told{Host: "b", Instance: "agent-a", Number: 1 << 40, Of: lifecycle.GuestFailed{Host: "b", As: "s"}}
+	told := lifecycle.Report{Host: "b", Instance: "agent-a", Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "b", Consumer: "s"}}
 	if err := world.conductor().Guest(t.Context(), "s", "start", told); !fault.Is(err, fault.Conflict) {
 		t.Errorf("of a host without an agent: %v", err)
 	}

@@ -41,7 +41,7 @@ func (c *Conductor) admit(known schedule.Host, from schedule.Sender) error {
 // Report stores the report of a host and admits the start of the agent that sends it. fault.Conflict because of
 // *Occupied when another one serves the host.
 func (c *Conductor) Report(ctx context.Context, h schedule.Host, from schedule.Sender) error {
-	h.Instance, h.Start, h.Place = from.Instance, from.Start, from.Place
+	h.Instance, h.Start, h.ProcessSpace = from.Instance, from.Start, from.ProcessSpace
 	if err := c.store.PutReport(ctx, h, func(known schedule.Host) error { return c.admit(known, from) }); err != nil {
 		return err
 	}

@@ -97,8 +97,8 @@ func (c *Conductor) refuse(ctx context.Context, server string, report lifecycle.
 		return err
 	case claims:
 		return c.mayBuild(ctx, s, claim)
-	case s.State == lifecycle.Receiving: // later the destination may have a part of the guest
-		return c.movedAhead(ctx, s, failure.As)
+	case s.State == lifecycle.PreLiveMigration: // later the destination may have a part of the guest
+		return c.movedAhead(ctx, s, failure.Consumer)
 	}
 	return nil
 }
@@ -129,13 +129,13 @@ func (c *Conductor) mayBuild(ctx context.Context, s lifecycle.Server, claim life
 		}
 	}
 	for _, g := range c.presence.guestsOf(on) {
-		if g.ID != claim.As && s.Contradicts(on, false, []schedule.Present{g}) {
+		if g.ID != claim.Consumer && s.Contradicts(on, false, []schedule.Present{g}) {
 			return fault.New(fault.Conflict, op, "not built, because this host has guest %s of the server, and compute has "+
 				"not placed it there, as after a restored backup; run `berth agent destroy %s` on this host if that "+
 				"guest is not needed", g.ID, g.ID)
 		}
 	}
-	return c.movedAhead(ctx, s, claim.As)
+	return c.movedAhead(ctx, s, claim.Consumer)
 }
 
 // movedAhead returns a Conflict if the guest of a consumer at the source of a move is no longer the server's, because
@@ -156,7 +156,7 @@ func (c *Conductor) movedAhead(ctx context.Context, s lifecycle.Server, consumer
 // says that it is that one's and it holds nothing. Claiming for the server, or releasing what it holds, would free the
 // devices of a guest that runs.
 func (c *Conductor) keepOthers(ctx context.Context, s lifecycle.Server) error {
-	if s.Move == nil && len(s.Left) == 0 {
+	if s.Move == nil && len(s.Leftovers) == 0 {
 		return nil
 	}
 	own, err := c.placement.Allocation(ctx, resource.ConsumerID(s.ID))

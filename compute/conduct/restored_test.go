@@ -22,16 +22,16 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 	world.agents.mu.Unlock()
 	c, _ := withClocks(t, world)
 	s := server("s")
-	s.State, s.Host, s.Created = lifecycle.Assigned, "a", c.started.Add(-time.Minute)
+	s.State, s.Host, s.Created = lifecycle.Spawning, "a", c.started.Add(-time.Minute)
 	young := server("young")
-	young.State, young.Host, young.Created = lifecycle.Assigned, "a", time.Now()
+	young.State, young.Host, young.Created = lifecycle.Spawning, "a", time.Now()
 	if err := world.store.Create(t.Context(), s, young); err != nil {
 		t.Fatal(err)
 	}
 	number := int64(0)
 	claim := func(id string) error {
 		number++
-		return c.Guest(t.Context(), id, "start", lifecycle.Told{Host: "a", Instance: "agent-a", Number: number, Of: lifecycle.GuestClaimed{Host: "a", As: id}})
+		return c.Guest(t.Context(), id, "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: number, Event: lifecycle.GuestClaimed{Host: "a", Consumer: id}})
 	}
 	report := func(host string, present ...schedule.Present) {
 		t.Helper()
@@ -80,10 +80,10 @@ func TestAnOlderRecordFreesNoGuest(t *testing.T) {
 	}{
 		"a claim during a move": {lifecycle.Claim, func(s *lifecycle.Server) {
 			s.State, s.Choices = lifecycle.Claiming, choices(resource.Allocation{"pf-b": {class: 1}})
-			s.Move = &lifecycle.Move{Keyed: true, From: lifecycle.Stay{Consumer: "m", Host: "a", Choice: &source}}
+			s.Move = &lifecycle.Move{AllocationsMoved: true, From: lifecycle.Residence{Consumer: "m", Host: "a", Choice: &source}}
 		}},
 		"a release with a guest left behind": {lifecycle.Release, func(s *lifecycle.Server) {
-			s.State, s.Left = lifecycle.Releasing, []lifecycle.Stay{{Consumer: "m", Was: "s", Host: "a", Choice: &source}}
+			s.State, s.Leftovers = lifecycle.DeletingAllocation, []lifecycle.Residence{{Consumer: "m", PreviousConsumer: "s", Host: "a", Choice: &source}}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,17 +120,17 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 	c, _ := withClocks(t, world)
 	close(c.presence.gate)
 	s := server("s")
-	s.State, s.Host = lifecycle.Receiving, "b"
+	s.State, s.Host = lifecycle.PreLiveMigration, "b"
 	s.Migration = &lifecycle.Migration{ID: "m"}
-	s.Move = &lifecycle.Move{Kind: lifecycle.LiveMoving, Keyed: true, As: "m",
-		From: lifecycle.Stay{Consumer: "m", Host: "a"}}
+	s.Move = &lifecycle.Move{Kind: lifecycle.LiveMigration, AllocationsMoved: true, Consumer: "m",
+		From: lifecycle.Residence{Consumer: "m", Host: "a"}}
 	if err := world.store.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	number := int64(0)
 	say := func(e lifecycle.Event) error {
 		number++
-		return c.Guest(t.Context(), "m", "start", lifecycle.Told{Host: "a", Instance: "agent-a", Number: number, Of: e})
+		return c.Guest(t.Context(), "m", "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: number, Event: e})
 	}
 	report := func(host string, present ...schedule.Present) {
 		t.Helper()
@@ -144,7 +144,7 @@ func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
 		}
 	}
 	for _, e := range []lifecycle.Event{
-		lifecycle.GuestClaimed{Host: "a", As: "m"}, lifecycle.GuestFailed{Host: "a", As: "m", Message: "no"},
+		lifecycle.GuestClaimed{Host: "a", Consumer: "m"}, lifecycle.GuestFailed{Host: "a", Consumer: "m", Message: "no"},
 	} {
 		report("b", schedule.Present{ID: "s", Server: "s", Assigned: true})
 		if err := say(e); !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), "has moved to host b") {
@@ -166,7 +166,7 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 	c, _ := withClocks(t, world)
 	close(c.presence.gate)
 	s := server("s")
-	s.State, s.Host = lifecycle.Assigned, "a"
+	s.State, s.Host = lifecycle.Spawning, "a"
 	if err := world.store.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -179,8 +179,8 @@ func TestNoSecondGuestOnOneHost(t *testing.T) {
 		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
 			t.Fatal(err)
 		}
-		err := c.Guest(t.Context(), "s", "start", lifecycle.Told{Host: "a", Instance: "agent-a", Number: int64(number + 1),
-			Of: lifecycle.GuestClaimed{Host: "a", As: "s"}})
+		err := c.Guest(t.Context(), "s", "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: int64(number + 1),
+			Event: lifecycle.GuestClaimed{Host: "a", Consumer: "s"}})
 		refused := fault.Is(err, fault.Conflict) && strings.Contains(fault.TextOf(err), "berth agent destroy m")
 		if refused != (guest.ID == "m") {
 			t.Errorf("beside %s: %v", guest.ID, err)
@@ -197,7 +197,7 @@ func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
 	world.agents.mu.Unlock()
 	c, _ := withClocks(t, world)
 	s := server("s")
-	s.State, s.Host = lifecycle.Assigned, "a"
+	s.State, s.Host = lifecycle.Spawning, "a"
 	if err := world.store.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
 	if err := c.Delete(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = world.store.Read(t.Context(), "s"); err != nil || s.State != lifecycle.Unassigning {
+	if s, err = world.store.Read(t.Context(), "s"); err != nil || s.State != lifecycle.DeletingGuest {
 		t.Errorf("%s, %v", s.State, err)
 	}
 }

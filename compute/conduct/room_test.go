@@ -99,15 +99,15 @@ func spentStories() []story {
 	return []story{
 		{"R6 cold migration with a spent device, confirmed", two, nil, func(c *cloud) {
 			c.ledger.spend("a")
-			c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Migrate})
+			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
 			c.settle(lifecycle.Resized)
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "b", 1},
 		{"R6 resize, reverted, of a server whose device is reserved meanwhile", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
 			c.settle(lifecycle.Resized)
 			c.ledger.spend("a")
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Revert})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
 		{"R6 no host can build the resized server, whose device is spent", two, func(c *cloud) {
 			c.agents.fails = func(host string) string { return map[string]string{"b": "no hugepages"}[host] }
@@ -118,15 +118,15 @@ func spentStories() []story {
 		{"R6 evacuation with a spent device, and its host returns", two, dark, func(c *cloud) {
 			c.ledger.spend("a")
 			c.agents.hide("a", true)
-			c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Evacuate})
+			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
 			c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" })
 			c.agents.hide("a", false)
 		}, lifecycle.Active, "b", 1},
 		{"R6 shelve and unshelve with a spent device", two, nil, func(c *cloud) {
 			c.ledger.spend("a")
-			c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Shelve})
+			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
 			c.settle(lifecycle.Shelved)
-			c.ask(lifecycle.Asked{ID: "w2", Action: lifecycle.Unshelve})
+			c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
 		}, lifecycle.Active, "b", 1},
 	}
 }
@@ -143,15 +143,15 @@ func TestTheWayBackThatIsRefused(t *testing.T) {
 		c.ledger.mu.Lock()
 		c.ledger.deny = true
 		c.ledger.mu.Unlock()
-		c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Revert})
-		c.until("it is given up", func() bool { return c.one().State == lifecycle.Stranded })
+		c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
+		c.until("it is given up", func() bool { return c.one().State == lifecycle.RevertBlocked })
 		s := c.one()
 		if s.Status() != "ERROR" || s.TaskState() != "" || !strings.Contains(s.Fault.Message, "migration m1") || !strings.Contains(s.Fault.Message, "reset the server's state") {
 			t.Errorf("%s %s %+v", s.Status(), s.TaskState(), s.Fault)
 		}
 		c.until("the guest runs again, under the migration's name", c.quiet)
 		c.whole("stranded")
-		if i := slices.IndexFunc(s.Trail, func(m lifecycle.Mark) bool { return m.Times == lifecycle.MaxDenied }); i < 0 {
+		if i := slices.IndexFunc(s.History, func(m lifecycle.HistoryEntry) bool { return m.Times == lifecycle.MaxRefusals }); i < 0 {
 			t.Errorf("%s", c.trails())
 		}
 		if deleted {
@@ -162,7 +162,7 @@ func TestTheWayBackThatIsRefused(t *testing.T) {
 		c.ledger.mu.Lock()
 		c.ledger.deny = false
 		c.ledger.mu.Unlock()
-		c.ask(lifecycle.Asked{ID: "w2", Action: lifecycle.Reset})
+		c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Reset})
 		c.settle(lifecycle.Active)
 		if s := c.one(); s.Host != "a" || s.Fault != nil || s.Status() != "ACTIVE" {
 			t.Errorf("%s on %s, %+v", s.Status(), s.Host, s.Fault)

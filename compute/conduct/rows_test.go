@@ -58,7 +58,7 @@ func TestLiveMigrationIsRefused(t *testing.T) {
 			before := c.make(s)
 			c.settle(lifecycle.Active)
 			c.ledger.hide("pf-b", false)
-			_, err := c.conductor().Ask(t.Context(), "s", lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+			_, err := c.conductor().Act(t.Context(), "s", lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 			if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "alias nic are not explicitly requested as live-migratable") {
 				t.Errorf("%v", err)
 			}
@@ -106,7 +106,7 @@ func TestS20LiveMigrationWithTwoAliases(t *testing.T) {
 	c.make(s)
 	c.settle(lifecycle.Active)
 	c.ledger.hide("pf-b", false)
-	c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 	c.settle(lifecycle.Active)
 	now := c.one()
 	served := map[string]provider.ID{}
@@ -168,13 +168,13 @@ func TestP14RescheduledWithoutGroups(t *testing.T) {
 func TestP11UnshelvedElsewhere(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
-	c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Shelve})
+	c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
 	c.settle(lifecycle.Shelved)
 	if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 0 || b != 0 || len(c.one().Devices) != 0 {
 		t.Errorf("shelved: %d of a, %d of b, %v", a, b, c.one().Devices)
 	}
 	c.ledger.hide("pf-a", true)
-	c.ask(lifecycle.Asked{ID: "w2", Action: lifecycle.Unshelve})
+	c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
 	c.settle(lifecycle.Active)
 	if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "b" || a != 0 || b != 1 || len(s.Devices) != 1 || s.Devices[0].Provider != "pf-b" {
 		t.Errorf("on %s with %v: %d of a, %d of b\n%s", s.Host, s.Devices, a, b, c.trails())
@@ -187,12 +187,12 @@ func TestM2MovesAfterAResize(t *testing.T) {
 	c.start(t.Context(), c.store, c.ledger)
 	c.ask(larger("m1", 2))
 	c.settle(lifecycle.Resized)
-	c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+	c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 	c.settle(lifecycle.Active)
-	c.ask(lifecycle.Asked{ID: "w2", Action: lifecycle.Shelve})
+	c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Shelve})
 	c.settle(lifecycle.Shelved)
 	c.ledger.hide("pf-b", true)
-	c.ask(lifecycle.Asked{ID: "w3", Action: lifecycle.Unshelve})
+	c.ask(lifecycle.ActionRequested{ID: "w3", Action: lifecycle.Unshelve})
 	c.settle(lifecycle.Active)
 	c.ledger.hide("pf-b", false)
 	where := func(host string, on provider.ID) {
@@ -208,7 +208,7 @@ func TestM2MovesAfterAResize(t *testing.T) {
 		}
 	}
 	where("a", "pf-a")
-	c.ask(lifecycle.Asked{ID: "m2", Action: lifecycle.Live})
+	c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Live})
 	c.settle(lifecycle.Active)
 	where("b", "pf-b")
 }
@@ -223,7 +223,7 @@ func TestS18TheDestinationHasNone(t *testing.T) {
 			}
 		})
 		c.start(t.Context(), c.store, c.ledger)
-		c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+		c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		c.settle(lifecycle.Active)
 		if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "a" || s.Migration.Status != "error" || a != 1 || b != 0 ||
 			!strings.Contains(c.trails(), "live_migratable") {
@@ -238,11 +238,11 @@ func TestS23LiveMigrationWithTwoOfThree(t *testing.T) {
 	c.start(t.Context(), c.store, c.ledger)
 	c.ask(here(larger("m1", 2)))
 	c.settle(lifecycle.Resized)
-	c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+	c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 	c.settle(lifecycle.Active)
 	from := c.one().Host
 	to := map[string]string{"a": "b", "b": "a"}[from]
-	c.ask(lifecycle.Asked{ID: "m2", Action: lifecycle.Live, To: to})
+	c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Live, To: to})
 	c.settle(lifecycle.Active)
 	if s, gone, used := c.one(), c.usage(provider.ID("pf-"+from)), c.usage(provider.ID("pf-"+to)); s.Host != to || len(s.Devices) != 2 || gone != 0 || used != 2 {
 		t.Errorf("on %s with %v: %d of %s, %d of %s\n%s", s.Host, s.Devices, gone, from, used, to, c.trails())
@@ -268,7 +268,7 @@ func TestG4FewerDevices(t *testing.T) {
 		if a, b := c.usage("pf-a"), c.usage("pf-b"); a != 2 || b != 1 {
 			t.Errorf("room for %d: %d of a, %d of b", room, a, b)
 		}
-		c.ask(lifecycle.Asked{ID: "w1", Action: lifecycle.Confirm})
+		c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		c.settle(lifecycle.Active)
 		if s, a, b := c.one(), c.usage("pf-a"), c.usage("pf-b"); s.Host != "b" || len(s.Devices) != 1 || a != 0 || b != 1 {
 			t.Errorf("room for %d: on %s with %v: %d of a, %d of b\n%s", room, s.Host, s.Devices, a, b, c.trails())
@@ -294,7 +294,7 @@ func TestLiveMigrationTriesTheNextHost(t *testing.T) {
 	}
 	c.agents.mu.Unlock()
 	c.start(t.Context(), c.store, c.ledger)
-	c.ask(lifecycle.Asked{ID: "m1", Action: lifecycle.Live})
+	c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 	c.settle(lifecycle.Active)
 	if s := c.one(); s.Host == "a" || s.Host == first || len(s.Devices) != 1 || !strings.Contains(c.trails(), "the firmware is too old") {
 		t.Errorf("on %s with %v, first asked was %s\n%s", s.Host, s.Devices, first, c.trails())

@@ -18,7 +18,7 @@ import (
 
 // perform does one step. An error means that it is to be done again later.
 func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
-	if step != lifecycle.Schedule && step != lifecycle.Muster {
+	if step != lifecycle.Schedule && step != lifecycle.CheckMinCount {
 		if err := c.mayWrite(ctx, s); err != nil {
 			return nil, err
 		}
@@ -29,7 +29,7 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	}
 	defer stop()
 	event, err := c.step(ctx, s, step)
-	if step != lifecycle.Muster { // it does not call Placement
+	if step != lifecycle.CheckMinCount { // it does not call Placement
 		c.suspect(err)
 	}
 	return event, err
@@ -46,13 +46,13 @@ func (c *Conductor) step(ctx context.Context, s lifecycle.Server, step lifecycle
 		return c.schedule(ctx, s)
 	case lifecycle.Claim:
 		return c.claim(ctx, s)
-	case lifecycle.Muster:
+	case lifecycle.CheckMinCount:
 		return c.muster(ctx, s)
-	case lifecycle.Rekey:
+	case lifecycle.MoveAllocations:
 		return c.rekey(ctx, s)
-	case lifecycle.Restore:
+	case lifecycle.RestoreAllocations:
 		return c.restore(ctx, s)
-	case lifecycle.Drop:
+	case lifecycle.ReleaseLeftover:
 		return c.drop(ctx, s)
 	case lifecycle.Release:
 		return c.release(ctx, s)
@@ -94,14 +94,14 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 		if reason == "" {
 			reason = fmt.Sprintf("Placement knows no host that has %s left together", ask.Total())
 		}
-		return lifecycle.NothingFits{Reason: reason}, nil
+		return lifecycle.NoValidHost{Reason: reason}, nil
 	}
 	picture, err := c.picture(ctx, got)
 	if err != nil {
 		return nil, err
 	}
-	picture.Excluded, picture.Parts, picture.Pack = s.Excluded, s.Topology, c.Pack
-	if picture.Barred, err = c.barred(ctx, s); err != nil {
+	picture.FailedHosts, picture.Cells, picture.Pack = s.FailedHosts, s.Topology, c.Pack
+	if picture.ExcludedHosts, err = c.barred(ctx, s); err != nil {
 		return nil, err
 	}
 	if s.Move != nil {
@@ -111,17 +111,17 @@ func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle
 	if err != nil {
 		return nil, err
 	}
-	why, falls := schedule.Summarise(refusals), schedule.Falls(refusals)
+	why, falls := schedule.Summarise(refusals), schedule.FilterFailures(refusals)
 	if len(choices) == 0 {
 		// The reports are younger than the candidates: a device may be taken now, and another, not offered then, be free.
-		return lifecycle.NothingFits{Candidates: len(got.List), Reason: why, Again: true, Falls: falls}, nil
+		return lifecycle.NoValidHost{Candidates: len(got.List), Reason: why, Again: true, FilterFailures: falls}, nil
 	}
-	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, Falls: falls}, nil
+	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: falls}, nil
 }
 
 // choose judges the candidates. It refuses hosts on which allocations are missing in Placement, because what Placement
 // offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
-func (c *Conductor) choose(ctx context.Context, picture schedule.Picture, s lifecycle.Server) (
+func (c *Conductor) choose(ctx context.Context, picture schedule.Input, s lifecycle.Server) (
 	[]schedule.Choice, []schedule.Refusal, error) {
 	picture.Lacking = map[string]bool{}
 	for _, host := range picture.Hosts {
@@ -180,7 +180,7 @@ func (c *Conductor) barred(ctx context.Context, s lifecycle.Server) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	out := s.Bars()
+	out := s.ExcludedHosts()
 	for _, host := range dead {
 		out[host] = "an operator says that it is dead"
 	}
@@ -202,7 +202,7 @@ var unknownNames = regexp.MustCompile(`No such (?:resource class|trait\(s\)):? (
 func (c *Conductor) notAccepted(text string) (lifecycle.Event, error) {
 	names := unknownNames.FindStringSubmatch(text)
 	if names == nil {
-		return lifecycle.NothingFits{Reason: "Placement does not accept the question: " + text}, nil
+		return lifecycle.NoValidHost{Reason: "Placement does not accept the question: " + text}, nil
 	}
 	reason := "no host has ever reported " + names[1]
 	if c.now().Sub(c.started) < firstReports {
@@ -210,7 +210,7 @@ func (c *Conductor) notAccepted(text string) (lifecycle.Event, error) {
 			return nil, fault.New(fault.Unavailable, "conduct.schedule", "%s, and none has reported since the start", reason)
 		}
 	}
-	return lifecycle.NothingFits{Reason: reason}, nil
+	return lifecycle.NoValidHost{Reason: reason}, nil
 }
 
 // seed is the chance of one round of one server: another for each server, and the same when the round is repeated.
@@ -221,7 +221,7 @@ func seed(s lifecycle.Server) uint64 {
 }
 
 // picture puts the candidates together with what the agents have reported.
-func (c *Conductor) picture(ctx context.Context, got placement.Candidates) (schedule.Picture, error) {
+func (c *Conductor) picture(ctx context.Context, got placement.Candidates) (schedule.Input, error) {
 	roots := map[provider.ID]bool{}
 	for _, candidate := range got.List {
 		for id := range candidate.Allocation {
@@ -230,14 +230,14 @@ func (c *Conductor) picture(ctx context.Context, got placement.Candidates) (sche
 	}
 	hosts, err := c.store.Reports(ctx, slices.Sorted(maps.Keys(roots)))
 	if err != nil {
-		return schedule.Picture{}, err
+		return schedule.Input{}, err
 	}
 	for id, host := range hosts {
 		host.Seen = c.now().Add(-c.presence.sinceReport(host.Name)) // by the clock that nobody sets
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
-	p := schedule.Picture{Hosts: hosts, Now: c.now(), Silence: schedule.Silence}
+	p := schedule.Input{Hosts: hosts, Now: c.now(), Silence: schedule.Silence}
 	for _, candidate := range got.List {
 		p.Candidates = append(p.Candidates, schedule.Candidate{
 			Root: hostOf(got, candidate, hosts), Allocation: candidate.Allocation, Mappings: candidate.Mappings})

@@ -11,7 +11,7 @@ import (
 
 // Ask begins what a user or an operator wants of a server, and returns it as it is then. fault.Conflict when its state, its devices
 // or the host do not allow it, in the Compute API's sentence; fault.NotFound when there is none or it is deleted.
-func (c *Conductor) Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error) {
+func (c *Conductor) Act(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error) {
 	const op = "conduct.Ask"
 	server, err := c.store.Read(ctx, id)
 	if err != nil {
@@ -29,15 +29,15 @@ func (c *Conductor) Ask(ctx context.Context, id string, wish lifecycle.Asked) (l
 	if refusal != "" {
 		return server, fault.New(fault.Conflict, op, "%s", refusal)
 	}
-	server, err = c.runner.Tell(ctx, id, wish)
-	if err == nil && server.Asked != wish.ID { // it has changed since we looked
+	server, err = c.runner.Apply(ctx, id, wish)
+	if err == nil && server.LastAction != wish.ID { // it has changed since we looked
 		err = fault.New(fault.Conflict, op, "%s", server.Refuse(wish.Action, wish.Hard))
 	}
 	return server, err
 }
 
 // unfit says what is against a wish beside the server's state.
-func (c *Conductor) unfit(ctx context.Context, s lifecycle.Server, wish lifecycle.Asked) (string, error) {
+func (c *Conductor) unfit(ctx context.Context, s lifecycle.Server, wish lifecycle.ActionRequested) (string, error) {
 	switch wish.Action {
 	case lifecycle.Live:
 		for _, r := range s.Requests {
@@ -128,7 +128,7 @@ func (c *Conductor) bury(ctx context.Context) error {
 			return err
 		}
 		for _, id := range servers {
-			if _, err := c.runner.Tell(ctx, id, lifecycle.HostDead{Host: host}); err != nil && !fault.Is(err, fault.NotFound) {
+			if _, err := c.runner.Apply(ctx, id, lifecycle.HostDead{Host: host}); err != nil && !fault.Is(err, fault.NotFound) {
 				return err
 			}
 		}

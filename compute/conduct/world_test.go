@@ -263,7 +263,7 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 			}
 		}
 		if key := host + " " + r.Consumer; !a.removed[key] {
-			a.say(host, r.Consumer, lifecycle.GuestGone{Host: host, As: r.Consumer})
+			a.say(host, r.Consumer, lifecycle.GuestGone{Host: host, Consumer: r.Consumer})
 			a.removed[key] = true
 		}
 	}
@@ -277,7 +277,7 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 		case wanted[id] || named[id]:
 		case !g.heard:
 			delete(a.guests[host], id)
-			a.say(host, id, lifecycle.GuestGone{Host: host, As: id})
+			a.say(host, id, lifecycle.GuestGone{Host: host, Consumer: id})
 		default:
 			t.Errorf("the guest %s on %s is neither assigned nor named for removal", id, host)
 			delete(a.guests[host], id)
@@ -288,8 +288,8 @@ func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, remov
 // rename gives guests the id under which they stand in the assignments now.
 func (a *agents) rename(host string, entries []store.Entry) {
 	for _, e := range entries {
-		if was := a.guests[host][e.Was]; e.Was != "" && was != nil && a.guests[host][e.Consumer] == nil {
-			delete(a.guests[host], e.Was)
+		if was := a.guests[host][e.PreviousConsumer]; e.PreviousConsumer != "" && was != nil && a.guests[host][e.Consumer] == nil {
+			delete(a.guests[host], e.PreviousConsumer)
 			a.guests[host][e.Consumer] = was
 			was.said, was.heard = "", true
 		}
@@ -305,7 +305,7 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 		return
 	case g == nil && a.fails != nil && a.fails(host) != "":
 		a.broken[host+" "+id] = true
-		a.say(host, id, lifecycle.GuestFailed{Host: host, As: id, Message: a.fails(host)})
+		a.say(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.fails(host)})
 		return
 	case g == nil:
 		picked, ok := a.pick(host, e.Requests)
@@ -317,7 +317,7 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 		g = &guest{devices: picked}
 		a.guests[host][id] = g // the journal comes first
 	}
-	if !g.heard && a.guest(a.told(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, As: id, Devices: g.devices, Build: e.Server.Builds}) != nil {
+	if !g.heard && a.guest(a.told(), host, id, a.next(), lifecycle.GuestClaimed{Host: host, Consumer: id, Devices: g.devices, Build: e.Server.Builds}) != nil {
 		return // nothing is built that compute has not heard of
 	}
 	g.heard = true
@@ -335,9 +335,9 @@ func (a *agents) build(t *testing.T, host string, e store.Entry) {
 	}
 	g.said = phase
 	if g.runs {
-		a.say(host, id, lifecycle.GuestRunning{Host: host, As: id, Devices: g.devices, Build: g.build})
+		a.say(host, id, lifecycle.GuestRunning{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
 	} else {
-		a.say(host, id, lifecycle.GuestStopped{Host: host, As: id, Devices: g.devices, Build: g.build})
+		a.say(host, id, lifecycle.GuestStopped{Host: host, Consumer: id, Devices: g.devices, Build: g.build})
 	}
 }
 
@@ -347,13 +347,13 @@ func (a *agents) send(host, id string, e store.Entry, g *guest) {
 	case g.said == "outgoing":
 	case a.stuck != nil && a.stuck(host) != "":
 		g.said = "outgoing"
-		a.say(host, id, lifecycle.GuestFailed{Host: host, As: id, Message: a.stuck(host)})
+		a.say(host, id, lifecycle.GuestFailed{Host: host, Consumer: id, Message: a.stuck(host)})
 	default:
-		if len(e.There) != len(g.devices) {
-			panic(fmt.Sprintf("%d devices are to become %v", len(g.devices), e.There))
+		if len(e.DeviceMap) != len(g.devices) {
+			panic(fmt.Sprintf("%d devices are to become %v", len(g.devices), e.DeviceMap))
 		}
 		g.said, g.runs = "outgoing", false
-		a.say(host, id, lifecycle.GuestDeparted{Host: host, As: id})
+		a.say(host, id, lifecycle.GuestMigrated{Host: host, Consumer: id})
 	}
 }
 
@@ -407,7 +407,7 @@ func (a *agents) next() int64 {
 }
 
 func (a *agents) guest(c *Conductor, host, id string, number int64, e lifecycle.Event) error {
-	return c.Guest(context.Background(), id, "start", lifecycle.Told{Host: host, Instance: "agent-" + host, Number: number, Of: e})
+	return c.Guest(context.Background(), id, "start", lifecycle.Report{Host: host, Instance: "agent-" + host, Number: number, Event: e})
 }
 
 // deliver says what is to be said, in order, until somebody does not listen.
@@ -601,7 +601,7 @@ func (c *cloud) settled() {
 // restless reports whether something is still to be done for a server, or said of it.
 func restless(s lifecycle.Server) bool {
 	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Shelved, lifecycle.Error, lifecycle.Deleted}
-	return !slices.Contains(rest, s.State) || s.TaskState() != "" || len(s.Left) > 0
+	return !slices.Contains(rest, s.State) || s.TaskState() != "" || len(s.Leftovers) > 0
 }
 
 func (c *cloud) until(what string, true func() bool) {
@@ -619,7 +619,7 @@ func (c *cloud) trails() string {
 	out := ""
 	for _, s := range c.servers() {
 		out += fmt.Sprintf("%s %s\n", s.ID, s.State)
-		for _, m := range s.Trail {
+		for _, m := range s.History {
 			out += fmt.Sprintf("   %s ×%d\n", m.Text, m.Times)
 		}
 	}
@@ -640,7 +640,7 @@ func (c *cloud) whole(when string) {
 		if s.State == lifecycle.Error && s.Fault == nil {
 			c.t.Errorf("%s: %s failed without a sentence", when, s.ID)
 		}
-		for _, stay := range s.Stays() {
+		for _, stay := range s.Residences() {
 			consumers[stay.Consumer] = true
 			held, want := c.ledger.held[resource.ConsumerID(stay.Consumer)].Allocation, resource.Allocation{}
 			for _, r := range stay.Requests {
@@ -702,8 +702,8 @@ func (c *cloud) has(when string, e lifecycle.Entry) {
 	for _, d := range g.devices {
 		got[d.RequestID+" "+string(d.Provider)]++
 	}
-	if !maps.Equal(want, got) || !slices.Equal(g.devices, e.Stay.Devices) {
-		c.t.Errorf("%s: guest %s on %s has %v, the record says %v, chosen were %v", when, e.Consumer, e.Host, g.devices, e.Stay.Devices, want)
+	if !maps.Equal(want, got) || !slices.Equal(g.devices, e.Residence.Devices) {
+		c.t.Errorf("%s: guest %s on %s has %v, the record says %v, chosen were %v", when, e.Consumer, e.Host, g.devices, e.Residence.Devices, want)
 	}
 }
 

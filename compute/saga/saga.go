@@ -45,7 +45,7 @@ type Machine[R, E, S any] struct {
 	// will be done again.
 	Perform func(ctx context.Context, record R, step S) (E, error)
 	// Stumbled makes the event of a step that failed with err and will be done again.
-	Stumbled func(step S, err error) E
+	StepFailed func(step S, err error) E
 	// Gone reports whether an error of Records says that there is no such record any more.
 	Gone func(error) bool
 }
@@ -92,7 +92,7 @@ func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // Tell gives an event from outside to a record, stores what comes of it, and sees to it that the steps that follow
 // are performed. It may come at any time, also while a step of the record is being performed.
-func (r *Runner[R, E, S]) Tell(ctx context.Context, key string, event E) (R, error) {
+func (r *Runner[R, E, S]) Apply(ctx context.Context, key string, event E) (R, error) {
 	record, err := r.change(ctx, key, event)
 	if err != nil || len(r.machine.Steps(record)) > 0 {
 		r.Wake(key) // with an error too: it may be that only the answer was lost
@@ -273,7 +273,7 @@ func (r *Runner[R, E, S]) carry(ctx context.Context, key string) (failed bool) {
 		}
 		if err != nil {
 			// If the failure cannot even be noted, the wait is the same.
-			_, _ = r.change(ctx, key, r.machine.Stumbled(steps[0], err))
+			_, _ = r.change(ctx, key, r.machine.StepFailed(steps[0], err))
 			return true
 		}
 		if _, err := r.change(ctx, key, event); err != nil {

@@ -149,8 +149,8 @@ func (w *world) perform(key func(record) string) func(context.Context, record, s
 func (w *world) runner(workers int, key func(record) string) *Runner[record, string, string] {
 	r := New[record, string, string](w, Machine[record, string, string]{
 		Next: next, Steps: steps, Perform: w.perform(key),
-		Stumbled: func(step string, err error) string { return "stumbled " + step },
-		Gone:     func(err error) bool { return errors.Is(err, errGone) },
+		StepFailed: func(step string, err error) string { return "stumbled " + step },
+		Gone:       func(err error) bool { return errors.Is(err, errGone) },
 	}, workers)
 	r.jitter = func(d time.Duration) time.Duration { return d }
 	return r
@@ -383,7 +383,7 @@ func TestTellInTheMiddle(t *testing.T) {
 		r := w.runner(1, only)
 		defer run(t, r)()
 		time.Sleep(time.Second)
-		got, err := r.Tell(t.Context(), "k000", "x")
+		got, err := r.Apply(t.Context(), "k000", "x")
 		if err != nil || got.due != "" {
 			t.Errorf("%+v %v", got, err)
 		}
@@ -391,7 +391,7 @@ func TestTellInTheMiddle(t *testing.T) {
 		if r, done := w.get("k000"); r.done != "" || done != "a" {
 			t.Errorf("%+v, done %s: more than the step that was on its way", r, done)
 		}
-		if _, err := r.Tell(t.Context(), "none", "x"); !errors.Is(err, errGone) {
+		if _, err := r.Apply(t.Context(), "none", "x"); !errors.Is(err, errGone) {
 			t.Errorf("telling nobody: %v", err)
 		}
 	})

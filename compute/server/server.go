@@ -46,10 +46,10 @@ type Store interface {
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Position(ctx context.Context, host string) (store.Position, error)
 	EpochEnd(ctx context.Context, host string, e store.Epoch) (revision int64, known bool, err error)
-	Follow(host string) (changed <-chan struct{}, stop func())
-	Want(ctx context.Context, w store.Wish) error
-	Wishes(ctx context.Context) ([]store.Wish, error)
-	Settle(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.Wish) error
+	Subscribe(host string) (changed <-chan struct{}, stop func())
+	RequestClean(ctx context.Context, w store.CleanRequest) error
+	CleanRequests(ctx context.Context) ([]store.CleanRequest, error)
+	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.CleanRequest) error
 	Dead(ctx context.Context) ([]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 
@@ -66,8 +66,8 @@ type Conductor interface {
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	SinceReport(host string) time.Duration
 	LastSign(host string) (connected bool, quiet time.Duration)
-	Guest(ctx context.Context, id, start string, told lifecycle.Told) error
-	Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error)
+	Guest(ctx context.Context, id, start string, told lifecycle.Report) error
+	Act(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error)
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)

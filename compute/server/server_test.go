@@ -65,7 +65,7 @@ func (l *lives) Delete(ctx context.Context, id string) error {
 }
 
 // Guest records a report of any agent.
-func (l *lives) Guest(ctx context.Context, id, _ string, e lifecycle.Told) error {
+func (l *lives) Guest(ctx context.Context, id, _ string, e lifecycle.Report) error {
 	return l.event(ctx, id, e)
 }
 
@@ -75,11 +75,11 @@ func (l *lives) event(ctx context.Context, id string, e lifecycle.Event) error {
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
-	if told, counts := e.(lifecycle.Told); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
+	if told, counts := e.(lifecycle.Report); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
 		return fault.Wrap(fault.Conflict, "lives.Guest", &conduct.Late{Number: s.Latest(told.Host, told.Instance)})
 	}
-	if told, counts := e.(lifecycle.Told); counts {
-		e = told.Of
+	if told, counts := e.(lifecycle.Report); counts {
+		e = told.Event
 	}
 	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
 		return fault.New(fault.Conflict, "lives.Guest", "not assigned to %s", claim.Host)
@@ -88,12 +88,12 @@ func (l *lives) event(ctx context.Context, id string, e lifecycle.Event) error {
 }
 
 // Ask takes in a wish, or refuses it.
-func (l *lives) Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error) {
+func (l *lives) Ask(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error) {
 	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
 		s, _ = lifecycle.Next(s, wish, time.Now())
 		return s
 	})
-	if err == nil && s.Asked != wish.ID {
+	if err == nil && s.LastAction != wish.ID {
 		err = fault.New(fault.Conflict, "lives.Ask", "%s", s.Refuse(wish.Action, wish.Hard))
 	}
 	return s, err
