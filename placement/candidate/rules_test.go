@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/placement/candidate"
+	ct "github.com/openberth/berth/placement/candidate/candidatetest"
 	"github.com/openberth/berth/placement/index"
 )
 
@@ -343,18 +344,18 @@ var rules = []struct {
 func TestRules(t *testing.T) {
 	for _, r := range rules {
 		t.Run(r.rule, func(t *testing.T) {
-			rows, ask := parseWorld(t, r.world), parseAsk(t, r.ask)
+			rows, ask := ct.ParseWorld(t, r.world), ct.ParseAsk(t, r.ask)
 			var got []string
-			for c := range candidate.All(index.Build(rows), ask) {
-				got = append(got, brief(c))
+			for c := range candidate.Find(index.Build(rows), ask, candidate.Options{}) {
+				got = append(got, ct.Brief(c))
 			}
 			if !slices.Equal(got, r.want) {
 				t.Errorf("ask %s\ngot  %q\nwant %q", r.ask, got, r.want)
 			}
-			plain := keys(candidate.All(index.Build(rows), ask))
+			plain := ct.Keys(candidate.Find(index.Build(rows), ask, candidate.Options{}))
 			slices.Sort(plain)
-			if twin := twinAll(rows, ask); !slices.Equal(plain, twin) {
-				t.Errorf("the twin finds %q", twin)
+			if brute := ct.BruteForce(rows, ask); !slices.Equal(plain, brute) {
+				t.Errorf("brute force finds %q", brute)
 			}
 		})
 	}

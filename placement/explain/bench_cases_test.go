@@ -1,9 +1,10 @@
-package candidate_test
+package explain_test
 
 import (
 	"fmt"
 	"sync"
 
+	ct "github.com/openberth/berth/placement/candidate/candidatetest"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -80,33 +81,33 @@ func different(n int) ([]index.Row, resource.Ask) {
 	for i := range n + 1 {
 		all = append(all, resource.Trait(fmt.Sprintf("CUSTOM_T%02d", i)))
 	}
-	rows := devices("cmp", n, 0, nics, nil)
+	rows := ct.Devices("cmp", n, 0, ct.NICs, nil)
 	for i := range n {
 		rows[1+i].Traits = all
 	}
-	return rows, deviceAsk(n+1, resource.PolicyNone, nics, all)
+	return rows, ct.DeviceAsk(n+1, resource.PolicyNone, ct.NICs, all)
 }
 
 // moreQuestions are those of which one could suspect that they cost more to explain than to ask.
 func moreQuestions() []question {
 	var out []question
-	one := deviceAsk(1, resource.PolicyNone, nics, nil)
+	one := ct.DeviceAsk(1, resource.PolicyNone, ct.NICs, nil)
 	add := func(name string, world func() *index.Snapshot, ask resource.Ask) {
 		out = append(out, question{name, world, ask})
 	}
 	near := lazily(func() []index.Row { return nearly(10000) })
-	add("nearly/four of three", near, deviceAsk(4, resource.PolicyNone, nics, nil))
-	add("nearly/four of three, isolate", near, deviceAsk(4, resource.PolicyIsolate, nics, nil))
-	add("nearly/four of three, red", near, deviceAsk(4, resource.PolicyNone, nics, colours))
-	add("nearly/feasible on one", near, deviceAsk(3, resource.PolicyNone, nics, nil))
-	add("nearly/feasible on one, isolate", near, deviceAsk(3, resource.PolicyIsolate, nics, nil))
+	add("nearly/four of three", near, ct.DeviceAsk(4, resource.PolicyNone, ct.NICs, nil))
+	add("nearly/four of three, isolate", near, ct.DeviceAsk(4, resource.PolicyIsolate, ct.NICs, nil))
+	add("nearly/four of three, red", near, ct.DeviceAsk(4, resource.PolicyNone, ct.NICs, ct.Red))
+	add("nearly/feasible on one", near, ct.DeviceAsk(3, resource.PolicyNone, ct.NICs, nil))
+	add("nearly/feasible on one, isolate", near, ct.DeviceAsk(3, resource.PolicyIsolate, ct.NICs, nil))
 
-	for name, rows := range map[string]func(int, int) []index.Row{"equal": fleet, "varied": varied} {
+	for name, rows := range map[string]func(int, int) []index.Row{"equal": ct.Fleet, "varied": varied} {
 		s, busy := lazily(func() []index.Row { return rows(10000, 4) }), lazily(func() []index.Row { return rows(10000, 0) })
 		in := func(at int) func(g *resource.Group) { return func(g *resource.Group) { g.InTree = hostName(at) } }
-		add("in_tree/"+name+"/feasible elsewhere", s, change(deviceAsk(5, resource.PolicyNone, nics, nil), in(5000)))
+		add("in_tree/"+name+"/feasible elsewhere", s, change(ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, nil), in(5000)))
 		add("in_tree/"+name+"/busy everywhere", busy, change(one, in(5000)))
-		add("in_tree/"+name+"/too many everywhere", s, change(deviceAsk(5, resource.PolicyNone, nics, colours), in(5000)))
+		add("in_tree/"+name+"/too many everywhere", s, change(ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, ct.Red), in(5000)))
 		add("in_tree/"+name+"/too big everywhere", s, change(one, func(g *resource.Group) {
 			g.InTree, g.Resources = hostName(5000), resource.Amounts{"CUSTOM_NIC": 2}
 		}))
@@ -124,23 +125,23 @@ func moreQuestions() []question {
 	}
 	add("member_of/busy", zones, change(one, member("zone0")))
 	add("member_of/nobody", zones, change(one, member("zone99")))
-	add("member_of/one of two, too many", zones, change(deviceAsk(5, resource.PolicyNone, nics, nil), member("zone1", "zone2")))
+	add("member_of/one of two, too many", zones, change(ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, nil), member("zone1", "zone2")))
 	add("member_of/forbidden", zones, change(one, func(g *resource.Group) {
 		g.NotMemberOf = []resource.AggregateID{"zone1", "zone2", "zone3", "zone4", "zone5", "zone6", "zone7", "zone8", "zone9"}
 	}))
 	add("member_of/feasible", zones, change(one, member("zone9")))
 	rooted := one
 	rooted.RootRequired = []resource.Trait{"CUSTOM_ROOT"}
-	add("root/required, too many", zones, resource.Ask{Groups: deviceAsk(5, resource.PolicyNone, nics, nil).Groups, RootRequired: rooted.RootRequired})
+	add("root/required, too many", zones, resource.Ask{Groups: ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, nil).Groups, RootRequired: rooted.RootRequired})
 	rooted.RootForbidden, rooted.RootRequired = rooted.RootRequired, nil
 	add("root/forbidden, busy", zones, change(rooted, member("zone0")))
 	add("root/forbidden alone", zones, resource.Ask{Groups: change(one, member("zone1")).Groups, RootForbidden: rooted.RootForbidden})
 
 	empty, some := lazily(func() []index.Row { return pooled(10000, 90000) }), lazily(func() []index.Row { return pooled(10000, 0) })
 	add("sharing/pools empty", empty, one)
-	add("sharing/too many", some, deviceAsk(5, resource.PolicyNone, nics, nil))
+	add("sharing/too many", some, ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, nil))
 	add("sharing/rare and busy", some, change(one, func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_RARE"}} }))
-	add("sharing/in_tree", some, change(deviceAsk(5, resource.PolicyNone, nics, nil), func(g *resource.Group) { g.InTree = hostName(5000) }))
+	add("sharing/in_tree", some, change(ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, nil), func(g *resource.Group) { g.InTree = hostName(5000) }))
 	add("sharing/feasible", some, one)
 
 	for _, n := range []int{8, 16, 64} {
@@ -149,10 +150,10 @@ func moreQuestions() []question {
 	}
 	flat := one
 	flat.Flat = true
-	add("flat/equal", lazily(func() []index.Row { return fleet(1000, 4) }), flat)
+	add("flat/equal", lazily(func() []index.Row { return ct.Fleet(1000, 4) }), flat)
 	add("flat/varied", lazily(func() []index.Row { return varied(1000, 4) }), flat)
-	for _, h := range hardOnes() {
-		add("hard/"+h.name, lazily(func() []index.Row { return h.rows }), h.ask)
+	for _, h := range ct.HardCases() {
+		add("hard/"+h.Name, lazily(func() []index.Row { return h.Rows }), h.Ask)
 	}
 	return out
 }

@@ -1,7 +1,8 @@
-package candidate_test
+package candidatetest
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,9 +13,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// twin is the stupid twin of the solver: it tries every provider of the fleet for every group under every root and
-// keeps what passes the plain rules. It shares no code with the solver and reads rows, not the index.
-type twin struct {
+// bruteForce is one run of BruteForce.
+type bruteForce struct {
 	rows map[provider.ID]index.Row
 	ask  resource.Ask
 }
@@ -25,11 +25,12 @@ type want struct {
 	amounts resource.Amounts
 }
 
-// twinAll gives the keys of all candidates, sorted.
-func twinAll(rows []index.Row, ask resource.Ask) []string {
-	tw := twin{rows: map[provider.ID]index.Row{}, ask: ask}
+// BruteForce returns the keys of all candidates, sorted. It tries every provider of the fleet for every group under every
+// root and keeps what the plain rules allow. It shares no code with the solver and reads rows, not the index.
+func BruteForce(rows []index.Row, ask resource.Ask) []string {
+	f := bruteForce{rows: map[provider.ID]index.Row{}, ask: ask}
 	for _, r := range rows {
-		tw.rows[r.ID] = r
+		f.rows[r.ID] = r
 	}
 	var wants []want
 	for _, g := range ask.Groups {
@@ -39,7 +40,7 @@ func twinAll(rows []index.Row, ask resource.Ask) []string {
 				return nil // nothing to look for
 			}
 		}
-		if g.InTree != "" && tw.rows[g.InTree].ID == "" {
+		if g.InTree != "" && f.rows[g.InTree].ID == "" {
 			return nil
 		}
 		if g.Suffix == "" {
@@ -50,40 +51,40 @@ func twinAll(rows []index.Row, ask resource.Ask) []string {
 	}
 	found := map[string]bool{}
 	for _, r := range rows {
-		if r.Parent == "" && tw.anchor(r) && len(wants) > 0 {
-			tw.place(r, wants, nil, found)
+		if r.Parent == "" && f.anchor(r) && len(wants) > 0 {
+			f.place(r, wants, nil, found)
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
-func (tw twin) anchor(root index.Row) bool {
-	for _, t := range tw.ask.RootRequired {
+func (f bruteForce) anchor(root index.Row) bool {
+	for _, t := range f.ask.RootRequired {
 		if !root.HasTrait(t) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(tw.ask.RootForbidden, root.HasTrait)
+	return !slices.ContainsFunc(f.ask.RootForbidden, root.HasTrait)
 }
 
-func (tw twin) place(root index.Row, wants []want, chosen []index.Row, found map[string]bool) {
+func (f bruteForce) place(root index.Row, wants []want, chosen []index.Row, found map[string]bool) {
 	if len(chosen) == len(wants) {
-		if tw.holds(wants, chosen) {
-			found[twinKey(wants, chosen)] = true
+		if f.holds(wants, chosen) {
+			found[keyOf(wants, chosen)] = true
 		}
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(tw.rows)) {
-		if tw.may(root, wants[len(chosen)], tw.rows[id]) {
-			tw.place(root, wants, append(slices.Clip(chosen), tw.rows[id]), found)
+	for _, id := range slices.Sorted(maps.Keys(f.rows)) {
+		if f.may(root, wants[len(chosen)], f.rows[id]) {
+			f.place(root, wants, append(slices.Clip(chosen), f.rows[id]), found)
 		}
 	}
 }
 
 // may says whether a provider could meet a want by itself, for candidates under this root.
-func (tw twin) may(root index.Row, w want, p index.Row) bool {
+func (f bruteForce) may(root index.Row, w want, p index.Row) bool {
 	own := p.Root == root.ID
-	if !own && !tw.connected(root, p) {
+	if !own && !f.connected(root, p) {
 		return false
 	}
 	for c, n := range w.amounts {
@@ -97,9 +98,9 @@ func (tw twin) may(root index.Row, w want, p index.Row) bool {
 	}
 	if w.group.Suffix != "" {
 		return meets(p, w.group.Required) && member(p, w.group.MemberOf) && !anyOf(p, w.group.NotMemberOf) &&
-			(w.group.InTree == "" || len(w.amounts) == 0 || p.Root == tw.rows[w.group.InTree].Root)
+			(w.group.InTree == "" || len(w.amounts) == 0 || p.Root == f.rows[w.group.InTree].Root)
 	}
-	if w.group.InTree != "" && (!own || p.Root != tw.rows[w.group.InTree].Root) {
+	if w.group.InTree != "" && (!own || p.Root != f.rows[w.group.InTree].Root) {
 		return false
 	}
 	in := member(p, w.group.MemberOf) || own && member(root, w.group.MemberOf)
@@ -107,11 +108,11 @@ func (tw twin) may(root index.Row, w want, p index.Row) bool {
 }
 
 // connected says whether a provider of another tree lends to the tree of this root.
-func (tw twin) connected(root, p index.Row) bool {
+func (f bruteForce) connected(root, p index.Row) bool {
 	if !p.HasTrait(index.Sharing) {
 		return false
 	}
-	for _, o := range tw.rows {
+	for _, o := range f.rows {
 		if o.Root == root.ID && anyOf(o, p.Aggregates) {
 			return true
 		}
@@ -142,7 +143,7 @@ func anyOf(p index.Row, set []resource.AggregateID) bool {
 }
 
 // holds says whether the choices go together.
-func (tw twin) holds(wants []want, chosen []index.Row) bool {
+func (f bruteForce) holds(wants []want, chosen []index.Row) bool {
 	var traits index.Row
 	taken := resource.Allocation{}
 	suffixed := map[provider.ID]bool{}
@@ -152,7 +153,7 @@ func (tw twin) holds(wants []want, chosen []index.Row) bool {
 		if w.group.Suffix == "" {
 			traits.Traits = append(traits.Traits, p.Traits...)
 			required = w.group.Required
-		} else if suffixed[p.ID] && tw.ask.GroupPolicy == resource.PolicyIsolate {
+		} else if suffixed[p.ID] && f.ask.GroupPolicy == resource.PolicyIsolate {
 			return false
 		} else {
 			suffixed[p.ID] = true
@@ -166,21 +167,21 @@ func (tw twin) holds(wants []want, chosen []index.Row) bool {
 	}
 	for id, amounts := range taken {
 		for c, n := range amounts {
-			inv := tw.rows[id].Inventories[c]
-			if n > inv.MaxUnit || tw.rows[id].Used[c]+n > inv.Capacity() {
+			inv := f.rows[id].Inventories[c]
+			if n > inv.MaxUnit || f.rows[id].Used[c]+n > inv.Capacity() {
 				return false
 			}
 		}
 	}
-	for _, clause := range tw.ask.SameSubtree {
-		if !tw.sameSubtree(clause, wants, chosen) {
+	for _, clause := range f.ask.SameSubtree {
+		if !f.sameSubtree(clause, wants, chosen) {
 			return false
 		}
 	}
 	return meets(traits, required)
 }
 
-func (tw twin) sameSubtree(clause []string, wants []want, chosen []index.Row) bool {
+func (f bruteForce) sameSubtree(clause []string, wants []want, chosen []index.Row) bool {
 	var of []index.Row
 	for i, w := range wants {
 		if w.group.Suffix != "" && slices.Contains(clause, w.group.Suffix) {
@@ -188,54 +189,58 @@ func (tw twin) sameSubtree(clause []string, wants []want, chosen []index.Row) bo
 		}
 	}
 	return len(of) == 0 || slices.ContainsFunc(of, func(top index.Row) bool {
-		return !slices.ContainsFunc(of, func(p index.Row) bool { return !tw.under(top.ID, p) })
+		return !slices.ContainsFunc(of, func(p index.Row) bool { return !f.under(top.ID, p) })
 	})
 }
 
-func (tw twin) under(top provider.ID, p index.Row) bool {
+func (f bruteForce) under(top provider.ID, p index.Row) bool {
 	for p.ID != top {
 		if p.Parent == "" {
 			return false
 		}
-		p = tw.rows[p.Parent]
+		p = f.rows[p.Parent]
 	}
 	return true
 }
 
-func twinKey(wants []want, chosen []index.Row) string {
-	c := candidate.Candidate{Allocation: resource.Allocation{}, Mappings: map[string][]provider.ID{}}
+// keyOf returns the key of the candidate in which each want takes from its chosen provider.
+func keyOf(wants []want, chosen []index.Row) string {
+	allocation, mappings := resource.Allocation{}, map[string][]provider.ID{}
 	for i, w := range wants {
 		id := chosen[i].ID
-		if len(w.amounts) > 0 && c.Allocation[id] == nil {
-			c.Allocation[id] = resource.Amounts{}
+		if len(w.amounts) > 0 && allocation[id] == nil {
+			allocation[id] = resource.Amounts{}
 		}
 		for class, n := range w.amounts {
-			c.Allocation[id][class] += n
+			allocation[id][class] += n
 		}
-		if list := c.Mappings[w.group.Suffix]; !slices.Contains(list, id) {
-			c.Mappings[w.group.Suffix] = append(list, id)
+		if list := mappings[w.group.Suffix]; !slices.Contains(list, id) {
+			mappings[w.group.Suffix] = append(list, id)
 		}
 	}
-	return key(c)
+	return KeyOf(allocation, mappings)
 }
 
-// key writes a candidate so that equal ones read equal.
-func key(c candidate.Candidate) string {
+// KeyOf writes an allocation and mappings so that equal candidates have equal keys.
+func KeyOf(allocation resource.Allocation, mappings map[string][]provider.ID) string {
 	var b strings.Builder
-	for _, id := range slices.Sorted(maps.Keys(c.Allocation)) {
-		fmt.Fprintf(&b, "%s{%s} ", id, c.Allocation[id])
+	for _, id := range slices.Sorted(maps.Keys(allocation)) {
+		fmt.Fprintf(&b, "%s{%s} ", id, allocation[id])
 	}
-	for _, suffix := range slices.Sorted(maps.Keys(c.Mappings)) {
-		fmt.Fprintf(&b, "[%s: %v] ", suffix, slices.Sorted(slices.Values(c.Mappings[suffix])))
+	for _, suffix := range slices.Sorted(maps.Keys(mappings)) {
+		fmt.Fprintf(&b, "[%s: %v] ", suffix, slices.Sorted(slices.Values(mappings[suffix])))
 	}
 	return b.String()
 }
 
-// keys gives the keys of candidates in the order given.
-func keys(seq func(func(candidate.Candidate) bool)) []string {
+// Key returns the key of a candidate.
+func Key(c candidate.Candidate) string { return KeyOf(c.Allocation(), c.Mappings()) }
+
+// Keys returns the keys of candidates in their order.
+func Keys(candidates iter.Seq[candidate.Candidate]) []string {
 	var out []string
-	for c := range seq {
-		out = append(out, key(c))
+	for c := range candidates {
+		out = append(out, Key(c))
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package candidate_test
+package explain_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/openberth/berth/placement/candidate"
+	ct "github.com/openberth/berth/placement/candidate/candidatetest"
+	"github.com/openberth/berth/placement/explain"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
@@ -23,7 +25,7 @@ type question struct {
 func varied(hosts, free int) []index.Row {
 	var rows []index.Row
 	for i := range hosts {
-		host := devices(fmt.Sprintf("cmp-%05d-0000-4000-8000-000000000000", i), 26, 26-free, nics, colours)
+		host := ct.Devices(fmt.Sprintf("cmp-%05d-0000-4000-8000-000000000000", i), 26, 26-free, ct.NICs, ct.Red)
 		host[0].Used = resource.Amounts{"VCPU": i % 50, "MEMORY_MB": i, "DISK_GB": i % 900}
 		for j := range host[1:] {
 			if j%5 == i%5 {
@@ -44,7 +46,7 @@ func apart(hosts int) []index.Row {
 	var rows []index.Row
 	for i := range hosts {
 		root := provider.ID(fmt.Sprintf("cmp-%05d-0000-4000-8000-000000000000", i))
-		rows = append(rows, devices(string(root), 0, 0, nics, nil)...)
+		rows = append(rows, ct.Devices(string(root), 0, 0, ct.NICs, nil)...)
 		rows[len(rows)-1].Used = resource.Amounts{"VCPU": i % 50, "MEMORY_MB": i, "DISK_GB": i % 900}
 		for c := range 13 {
 			card := provider.ID(fmt.Sprintf("%s_%02d", root, c))
@@ -60,7 +62,7 @@ func apart(hosts int) []index.Row {
 
 // cards makes one host of cards that are short of different things, as in TestCardsThatAreShortOfDifferentThings.
 func cards(n int) []index.Row {
-	rows := devices("cmp", 0, 0, nics, nil)
+	rows := ct.Devices("cmp", 0, 0, ct.NICs, nil)
 	for i := range n {
 		vf, bw := 9, 1000
 		if i%2 == 0 {
@@ -85,12 +87,12 @@ func questions() []question {
 	for _, n := range []int{8, 10, 16, 64} {
 		for name, policy := range map[string]resource.Policy{"": resource.PolicyNone, "/isolate": resource.PolicyIsolate} {
 			out = append(out,
-				question{fmt.Sprintf("wide/%dof%d%s", n+1, n, name), lazily(func() []index.Row { return devices("cmp", n, 0, nics, nil) }), deviceAsk(n+1, policy, nics, nil)},
-				question{fmt.Sprintf("wide/%dof%d/mixed%s", n+1, n, name), lazily(func() []index.Row { return devices("cmp", n, 0, both, three) }), deviceAsk(n+1, policy, both, three)})
+				question{fmt.Sprintf("wide/%dof%d%s", n+1, n, name), lazily(func() []index.Row { return ct.Devices("cmp", n, 0, ct.NICs, nil) }), ct.DeviceAsk(n+1, policy, ct.NICs, nil)},
+				question{fmt.Sprintf("wide/%dof%d/mixed%s", n+1, n, name), lazily(func() []index.Row { return ct.Devices("cmp", n, 0, ct.NICsAndGPUs, three) }), ct.DeviceAsk(n+1, policy, ct.NICsAndGPUs, three)})
 		}
 	}
-	one := deviceAsk(1, resource.PolicyNone, nics, nil)
-	for name, rows := range map[string]func(int, int) []index.Row{"equal": fleet, "varied": varied} {
+	one := ct.DeviceAsk(1, resource.PolicyNone, ct.NICs, nil)
+	for name, rows := range map[string]func(int, int) []index.Row{"equal": ct.Fleet, "varied": varied} {
 		s, busy := lazily(func() []index.Row { return rows(10000, 4) }), lazily(func() []index.Row { return rows(10000, 0) })
 		ask := func(how func(g *resource.Group)) resource.Ask { return change(one, how) }
 		add := func(what string, s func() *index.Snapshot, ask resource.Ask) {
@@ -103,19 +105,19 @@ func questions() []question {
 		add("all busy", busy, one)
 		add("all busy, trait", busy, ask(func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_RED"}} }))
 		add("forbidden", s, ask(func(g *resource.Group) { g.Forbidden = []resource.Trait{"CUSTOM_RED"} }))
-		add("five of four", s, deviceAsk(5, resource.PolicyNone, nics, colours))
-		add("five of four, isolate", s, deviceAsk(5, resource.PolicyIsolate, nics, colours))
-		add("feasible", s, deviceAsk(4, resource.PolicyNone, nics, colours))
+		add("five of four", s, ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, ct.Red))
+		add("five of four, isolate", s, ct.DeviceAsk(5, resource.PolicyIsolate, ct.NICs, ct.Red))
+		add("feasible", s, ct.DeviceAsk(4, resource.PolicyNone, ct.NICs, ct.Red))
 		if name == "varied" {
 			add("rare and busy", s, ask(func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_RARE"}} }))
 			add("rare and all busy", busy, ask(func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_RARE"}} }))
 		}
 	}
-	port := ports(1)
+	port := ct.Ports(1)
 	port.Groups = append(port.Groups, resource.Group{Resources: resource.Amounts{"VCPU": 1}})
 	out = append(out,
-		question{"nested/13 ports on 12 cards", lazily(func() []index.Row { return cards(12) }), ports(13)},
-		question{"nested/12 ports on 12 cards", lazily(func() []index.Row { return cards(12) }), ports(12)},
+		question{"nested/13 ports on 12 cards", lazily(func() []index.Row { return cards(12) }), ct.Ports(13)},
+		question{"nested/12 ports on 12 cards", lazily(func() []index.Row { return cards(12) }), ct.Ports(12)},
 		question{"nested/same_subtree impossible", lazily(func() []index.Row { return apart(10000) }), port})
 	return append(out, moreQuestions()...)
 }
@@ -128,11 +130,11 @@ func BenchmarkExplain(b *testing.B) {
 			world, asking, explaining := q.world(), time.Hour, time.Hour
 			for b.Loop() {
 				began := time.Now()
-				for range candidate.All(world, q.ask) {
+				for range candidate.Find(world, q.ask, candidate.Options{}) {
 					break
 				}
 				asked := time.Now()
-				candidate.Explain(world, q.ask)
+				explain.Why(world, q.ask, nil)
 				asking, explaining = min(asking, asked.Sub(began)), min(explaining, time.Since(asked))
 			}
 			b.ReportMetric(float64(explaining)/float64(asking), "ratio")

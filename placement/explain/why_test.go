@@ -1,6 +1,9 @@
-package candidate_test
+package explain_test
 
 import (
+	"flag"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/openberth/berth/placement/candidate"
+	ct "github.com/openberth/berth/placement/candidate/candidatetest"
+	"github.com/openberth/berth/placement/explain"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/resource"
 )
@@ -170,10 +175,19 @@ there are candidates
 	},
 }
 
+// TestMain sets the number of random fleets: they are small, so thousands are tried.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "2000"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}
+
 func TestExplanations(t *testing.T) {
 	for _, e := range explanations {
 		t.Run(e.why, func(t *testing.T) {
-			got := candidate.Explain(index.Build(parseWorld(t, e.world)), parseAsk(t, e.ask)).String()
+			got := explain.Why(index.Build(ct.ParseWorld(t, e.world)), ct.ParseAsk(t, e.ask), nil).String()
 			if got != strings.TrimPrefix(e.want, "\n") {
 				t.Errorf("got\n%s", got)
 			}
@@ -181,15 +195,24 @@ func TestExplanations(t *testing.T) {
 	}
 }
 
-func TestExplainSaysNothingExactlyWhenThereIsACandidate(t *testing.T) {
+func TestExplanationIsEmptyOnlyIfThereIsACandidate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rows := drawWorld(t)
-		ask := drawAsk(t, rows)
+		rows := ct.DrawWorld(t)
+		ask := ct.DrawAsk(t, rows)
 		s := index.Build(rows)
-		any := len(twinAll(rows, ask)) > 0
-		e := candidate.Explain(s, ask)
+		any := len(ct.BruteForce(rows, ask)) > 0
+		e := explain.Why(s, ask, nil)
 		if empty := e.Reason == ""; empty != any {
 			t.Fatalf("candidates: %v, explanation %s", any, e)
+		}
+		ask.Flat = true
+		flat := false
+		for range candidate.Find(s, ask, candidate.Options{}) {
+			flat = true
+			break
+		}
+		if why := explain.Why(s, ask, nil); (why.Reason == "") != flat {
+			t.Fatalf("with Flat: candidates: %v, explanation %s", flat, why)
 		}
 		if any {
 			return
@@ -197,47 +220,93 @@ func TestExplainSaysNothingExactlyWhenThereIsACandidate(t *testing.T) {
 		if n := len(e.Nearest); n > 3 || len(e.Funnel) == 0 || e.Funnel[0].Left != s.Len() {
 			t.Fatalf("%s", e)
 		}
-		falling := slices.IsSortedFunc(e.Funnel, func(a, b candidate.Step) int { return b.Left - a.Left })
+		falling := slices.IsSortedFunc(e.Funnel, func(a, b explain.FunnelRow) int { return b.Left - a.Left })
 		if !falling || len(e.Funnel) > 1 && e.Funnel[len(e.Funnel)-1].Left != 0 {
-			t.Fatalf("the funnel widens, or does not close:\n%s", e)
+			t.Fatalf("the funnel widens, or does not end with 0:\n%s", e)
 		}
 	})
 }
 
-func TestNoClauseOfTheContradictionCanBeLeftOut(t *testing.T) {
+// TestMinimalClausesAreMinimal: no host meets the minimal clauses together, and without any one of them some host does,
+// both by brute force. For small fleets the search is never stopped by its bound.
+func TestMinimalClausesAreMinimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rows := drawWorld(t)
-		ask := drawAsk(t, rows)
-		s := index.Build(rows)
-		whole, less := candidate.Contradiction(s, ask, rapid.SampledFrom([]int{1, 64}).Draw(t, "few"))
+		rows := ct.DrawWorld(t)
+		ask := ct.DrawAsk(t, rows)
+		few := rapid.SampledFrom([]int{1, 0}).Draw(t, "few")
+		whole, less, rough := explain.MinimalAsks(index.Build(rows), ask, few, 0)
 		if less == nil {
 			return
 		}
-		if candidate.Possible(s, whole) {
-			t.Fatalf("ask %+v\nis possible without what was left out: %+v", ask, whole)
+		if rough || possible(rows, whole) {
+			t.Fatalf("rough: %v, ask %+v\nminimal %+v\nworld %+v", rough, ask, whole, rows)
 		}
 		for _, fewer := range less {
-			if !candidate.Possible(s, fewer) {
-				t.Fatalf("ask %+v\ncontradiction %+v\nstill impossible as %+v", ask, whole, fewer)
+			if !possible(rows, fewer) {
+				t.Fatalf("ask %+v\nminimal %+v\nstill impossible as %+v\nworld %+v", ask, whole, fewer, rows)
 			}
 		}
 	})
 }
 
-// Whether all hosts have too little of a class is found out without a look at them: the index knows which have any.
+// TestMinimalClaimsOnlyWhatIsProven: wherever its bound stops the search for minimal clauses, no host meets them
+// together, and they are rough unless each of them is needed.
+func TestMinimalClaimsOnlyWhatIsProven(t *testing.T) {
+	rough, exact := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		rows := ct.DrawWorld(t)
+		ask := ct.DrawAsk(t, rows)
+		most := rapid.IntRange(1, 40).Draw(t, "most")
+		whole, less, stopped := explain.MinimalAsks(index.Build(rows), ask, 0, most)
+		if less == nil {
+			return
+		}
+		if possible(rows, whole) {
+			t.Fatalf("ask %+v\npossible as %+v", ask, whole)
+		}
+		if stopped {
+			rough++
+			return
+		}
+		exact++
+		for _, fewer := range less {
+			if !possible(rows, fewer) {
+				t.Fatalf("ask %+v\nnot rough %+v\nimpossible as %+v", ask, whole, fewer)
+			}
+		}
+	})
+	if rough == 0 || exact == 0 {
+		t.Errorf("%d rough, %d exact: the bounds try only one of them", rough, exact)
+	}
+}
+
+// possible reports by brute force whether some host meets an ask; also an ask without groups, which has no candidates.
+func possible(rows []index.Row, ask resource.Ask) bool {
+	if len(ask.Groups) > 0 {
+		return len(ct.BruteForce(rows, ask)) > 0
+	}
+	return slices.ContainsFunc(rows, func(r index.Row) bool {
+		lacks := func(t resource.Trait) bool { return !r.HasTrait(t) }
+		return r.Parent == "" && !slices.ContainsFunc(ask.RootRequired, lacks) &&
+			!slices.ContainsFunc(ask.RootForbidden, r.HasTrait)
+	})
+}
+
+// TestAllBusyIsNeverRough: the index knows that no host has anything left of a class.
 func TestAllBusyIsNeverRough(t *testing.T) {
 	for _, hosts := range []int{100, 3000} {
-		e := candidate.Explain(index.Build(rarely(hosts, 0)), rare(1))
+		e := explain.Why(index.Build(rarely(hosts, 0)), rare(1), nil)
 		if want := []string{"CUSTOM_NIC:1"}; e.Rough || !slices.Equal(e.Minimal, want) {
 			t.Errorf("%d hosts: %s", hosts, e)
 		}
 	}
 }
 
-// In a fleet of hosts that all differ, an explanation looks at few of them again: what it would cost more to find out, it leaves open.
-func TestAnExplanationOfMuchIsRough(t *testing.T) {
+// TestExplanationOfManyDifferentHostsIsRough: one host is judged, and the others differ from it and from each other. The
+// search for minimal clauses does not look at all of them.
+func TestExplanationOfManyDifferentHostsIsRough(t *testing.T) {
 	for hosts, rough := range map[int]bool{30: false, 3000: true} {
-		e := candidate.Explain(index.Build(rarely(hosts, 4)), rare(5))
+		e := explain.Why(index.Build(rarely(hosts, 4)), rare(5), nil)
 		want := []string{"5 x CUSTOM_NIC:1"}
 		if rough {
 			want = []string{"5 x CUSTOM_NIC:1 with CUSTOM_RARE"}
@@ -248,15 +317,55 @@ func TestAnExplanationOfMuchIsRough(t *testing.T) {
 	}
 }
 
-// Where all hosts but a few names are alike, it looks at one of them.
-func TestAnExplanationOfMuchThatIsAlikeIsExact(t *testing.T) {
-	rows := fleet(3000, 4)
+// TestExplanationOfEqualHostsIsExact: of thousands of hosts of one shape, one is looked at.
+func TestExplanationOfEqualHostsIsExact(t *testing.T) {
+	rows := ct.Fleet(3000, 4)
 	for i := range 26 {
 		rows[27*7+1+i].Traits = []resource.Trait{"CUSTOM_RARE"}
 	}
-	e := candidate.Explain(index.Build(rows), rare(5))
+	e := explain.Why(index.Build(rows), rare(5), nil)
 	if want := []string{"5 x CUSTOM_NIC:1"}; e.Rough || !slices.Equal(e.Minimal, want) {
 		t.Errorf("%s", e)
+	}
+}
+
+// TestStop: an explanation that is stopped ends soon, and one that is not stopped is the usual one.
+func TestStop(t *testing.T) {
+	s, ask := ct.Stuck()
+	soon, late := 0, 0
+	explain.Why(s, ask, ct.StopAfter(1, &soon))
+	why := explain.Why(s, ask, ct.StopAfter(1<<30, &late))
+	if soon > late/4 {
+		t.Errorf("%d calls of stop after it returned true, %d calls when it did not", soon, late)
+	}
+	if always := explain.Why(s, ask, nil); why.Reason == "" || why.String() != always.String() {
+		t.Errorf("%s\nwant %s", why, always)
+	}
+}
+
+// TestHardAsksAreExplainedWithinABound: an explanation takes at most a few times as many steps as the search that finds
+// no candidate.
+func TestHardAsksAreExplainedWithinABound(t *testing.T) {
+	stuck, ask := ct.Stuck()
+	explainWithinBound(t, "stuck", stuck, ask)
+	for _, h := range ct.HardCases() {
+		explainWithinBound(t, h.Name, index.Build(h.Rows), h.Ask)
+	}
+}
+
+func explainWithinBound(t *testing.T, name string, s *index.Snapshot, ask resource.Ask) {
+	t.Helper()
+	asked, explained, found := 0, 0, false
+	for range candidate.Find(s, ask, candidate.Options{Stop: ct.StopAfter(1<<30, &asked)}) {
+		found = true
+		break
+	}
+	e := explain.Why(s, ask, ct.StopAfter(1<<30, &explained))
+	if found == (e.Reason != "") {
+		t.Errorf("%s: found: %v, %s", name, found, e.Reason)
+	}
+	if explained > 4*asked+20 {
+		t.Errorf("%s: %d calls of stop to explain, %d to search", name, explained, asked)
 	}
 }
 
@@ -269,7 +378,7 @@ func rarely(hosts, free int) []index.Row {
 
 // rare asks so many rare devices.
 func rare(n int) resource.Ask {
-	return change(deviceAsk(n, resource.PolicyNone, nics, nil), func(g *resource.Group) {
+	return change(ct.DeviceAsk(n, resource.PolicyNone, ct.NICs, nil), func(g *resource.Group) {
 		g.Required = [][]resource.Trait{{"CUSTOM_RARE"}}
 	})
 }
