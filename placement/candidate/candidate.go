@@ -61,7 +61,6 @@ func (c Candidate) Clone() Candidate { return Candidate{c.Root, slices.Clone(c.T
 // modify them.
 func (c Candidate) Allocation() resource.Allocation {
 	out := make(resource.Allocation, len(c.Takes))
-	summed := map[provider.ID]bool{}
 	for i := range c.Takes {
 		t := &c.Takes[i]
 		if len(t.Amounts) == 0 {
@@ -73,8 +72,8 @@ func (c Candidate) Allocation() resource.Allocation {
 			out[id] = t.Amounts
 			continue
 		}
-		if !summed[id] {
-			summed[id], held = true, maps.Clone(held)
+		if c.takesOf(t.Slot, i) == 1 { // held belongs to the first take
+			held = maps.Clone(held)
 			out[id] = held
 		}
 		for class, n := range t.Amounts {
@@ -82,6 +81,16 @@ func (c Candidate) Allocation() resource.Allocation {
 		}
 	}
 	return out
+}
+
+// takesOf counts the takes with amounts on a slot, among the first n.
+func (c Candidate) takesOf(slot, n int) (takes int) {
+	for i := range n {
+		if t := &c.Takes[i]; t.Slot == slot && len(t.Amounts) > 0 {
+			takes++
+		}
+	}
+	return takes
 }
 
 // Mappings returns the providers that meet each group, by the suffix of the group.

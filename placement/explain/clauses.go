@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -233,8 +234,9 @@ func (c *clauses) dropSubtreeClauses(keep set, shape int) {
 	}
 }
 
-// order lists the clauses in the order in which they are tried to be left out: whole groups before their conditions, and
-// all conditions at once before each. The conditions of a group without resources are not tried.
+// order lists the clauses in the order in which they are tried to be left out: all conditions of groups at once, whole
+// groups, conditions on the whole, then the conditions of groups one by one. The conditions of a group without resources
+// are not tried.
 func (c *clauses) order() [][]int {
 	var amounts, conditions []int
 	for i := range c.shapes {
@@ -243,18 +245,63 @@ func (c *clauses) order() [][]int {
 			conditions = append(conditions, c.shapes[i].conditions()...)
 		}
 	}
-	single := slices.Concat(amounts, c.subtrees, []int{c.policy}, c.required, c.forbidden)
 	var out [][]int
-	for _, at := range single {
-		out = append(out, []int{at})
-	}
 	if len(conditions) > 1 {
 		out = append(out, conditions)
 	}
-	for _, at := range conditions {
+	for _, at := range slices.Concat(amounts, c.subtrees, []int{c.policy}, c.required, c.forbidden, conditions) {
 		out = append(out, []int{at})
 	}
 	return out
+}
+
+// kindOf returns the same text for clauses that can change places, so that all or none of them can be left out: those of
+// as many groups that ask the same, and same_subtree clauses on such groups. It returns "" for all other clauses.
+func (c *clauses) kindOf(keep set, drop []int) string {
+	if len(drop) > 1 {
+		return ""
+	}
+	if clause := slices.Index(c.subtrees, drop[0]); clause >= 0 {
+		return c.kindOfSubtree(clause)
+	}
+	shape := slices.IndexFunc(c.shapes, func(s groupShape) bool {
+		return s.group.Suffix != "" && s.amounts[0] == drop[0]
+	})
+	if shape < 0 {
+		return ""
+	}
+	for n, g := range c.ask.Groups {
+		if c.groups[n] == shape && c.named(g.Suffix, -1) {
+			return ""
+		}
+	}
+	g, _ := c.shapes[shape].with(keep)
+	return fmt.Sprint("group", c.shapes[shape].times, g.Resources, g.Required, g.Forbidden, g.MemberOf, g.NotMemberOf, g.InTree)
+}
+
+func (c *clauses) kindOfSubtree(clause int) string {
+	var shapes []int
+	for n, g := range c.ask.Groups {
+		if g.Suffix == "" || !slices.Contains(c.ask.SameSubtree[clause], g.Suffix) {
+			continue
+		}
+		if c.named(g.Suffix, clause) {
+			return ""
+		}
+		shapes = append(shapes, c.groups[n])
+	}
+	slices.Sort(shapes)
+	return fmt.Sprint("subtree", shapes)
+}
+
+// named reports whether a same_subtree clause other than one names a group.
+func (c *clauses) named(suffix string, but int) bool {
+	for i, clause := range c.ask.SameSubtree {
+		if i != but && slices.Contains(clause, suffix) {
+			return true
+		}
+	}
+	return false
 }
 
 // words names the clauses kept, for people.

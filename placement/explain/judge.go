@@ -29,7 +29,8 @@ type judge struct {
 
 // ruledSolver solves the query for the stages up to a rule.
 type ruledSolver struct {
-	rule rule
+	rule  rule
+	query *match.Query
 	*candidate.TreeSolver
 }
 
@@ -44,7 +45,8 @@ type treeClass struct {
 func newJudge(p *problem, w *work) *judge {
 	j := &judge{problem: p, work: w, around: newSurroundings(p.full.Sharing)}
 	add := func(r rule, q *match.Query) {
-		j.solvers = append(j.solvers, ruledSolver{r, candidate.NewTreeSolver(q, w.ended)})
+		w.compile(q)
+		j.solvers = append(j.solvers, ruledSolver{r, q, candidate.NewTreeSolver(q, w.ended)})
 	}
 	add(together, p.relaxed)
 	if p.isolated != nil {
@@ -144,7 +146,7 @@ func (j *judge) failedStage(t *index.Tree) (stage, section int) {
 		return j.find(rooted, 0), -1
 	}
 	for _, s := range j.solvers {
-		j.work.add(len(t.Nodes))
+		j.work.solve(s.query, t)
 		switch {
 		case s.Solve(t):
 		case s.rule != together:

@@ -8,8 +8,9 @@ import (
 	"github.com/openberth/berth/placement/match"
 )
 
-// smallWork is how much work the search for a minimal set of clauses may do at least, however little the judgement was.
-const smallWork = 1_000
+// smallWork is how much work the search for a minimal set of clauses may do at least, however little the judgement was:
+// a fraction of a millisecond.
+const smallWork = 5_000
 
 // fewTrees is how many trees are tried one by one before one of each shape is tried.
 const fewTrees = 64
@@ -56,17 +57,21 @@ func (m *minimizer) addCore(core set) int {
 // done, and some small work. rough says that the work ended before it was known that all of the clauses are needed.
 func (m *minimizer) minimal(keep set) (minimal set, rough bool) {
 	m.work.limit = m.work.done + m.most
+	needed := map[string]bool{} // kinds of clauses that cannot be left out of keep
 	for _, drop := range m.clauses.order() {
-		if !slices.ContainsFunc(drop, func(at int) bool { return keep[at] }) {
+		kind := m.clauses.kindOf(keep, drop)
+		if needed[kind] || !slices.ContainsFunc(drop, func(at int) bool { return keep[at] }) {
 			continue
 		}
 		less := m.clauses.without(keep, drop)
-		feasible, known := m.feasible(less)
-		if !known {
+		switch feasible, known := m.feasible(less); {
+		case !known:
 			return keep, true
-		}
-		if !feasible {
+		case feasible:
+			needed[kind] = kind != ""
+		default:
 			keep = less
+			clear(needed)
 		}
 	}
 	return keep, false
@@ -83,9 +88,9 @@ func (m *minimizer) feasible(keep set) (feasible, known bool) {
 	}
 	q := m.full.CompileOther(m.clauses.with(keep))
 	solver := candidate.NewTreeSolver(q, m.work.ended)
-	m.work.add(len(q.Items))
+	m.work.compile(q)
 	try := func(t *index.Tree) bool { // returns true to end the search
-		m.work.add(len(t.Nodes))
+		m.work.solve(q, t)
 		feasible = solver.Solve(t)
 		return feasible || m.work.spent() || m.work.stopped
 	}
@@ -108,7 +113,7 @@ func (m *minimizer) feasible(keep set) (feasible, known bool) {
 // exclude for the query, but only with one of each shape. It reports whether try returned true.
 func (m *minimizer) tryTrees(q *match.Query, refuted []bool, try func(*index.Tree) bool) bool {
 	tryNew := func(t *index.Tree) bool {
-		m.work.add(1)
+		m.work.pass()
 		if at, known := m.classOf(t); known {
 			return !refuted[m.coreOf[at]] && try(t)
 		}
@@ -133,7 +138,7 @@ func (m *minimizer) tryTrees(q *match.Query, refuted []bool, try func(*index.Tre
 // tryOutside calls try with one tree of each shape that the narrowing has excluded, and with each tree that in_tree names.
 func (m *minimizer) tryOutside(q *match.Query, try func(*index.Tree) bool) bool {
 	tryNew := func(t *index.Tree) bool {
-		m.work.add(1)
+		m.work.pass()
 		_, known := m.classOf(t)
 		return !known && try(t) || m.work.spent()
 	}

@@ -1,7 +1,12 @@
 package explain
 
-// work counts what an explanation costs, in providers looked at and steps of searches, and ends it: when the caller
-// stops it, or when a limit is reached.
+import (
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/match"
+)
+
+// work counts what an explanation costs and ends it: when the caller stops it, or when a limit is reached. The unit is
+// one provider checked for one item class, or one step of a search.
 type work struct {
 	stop    func() bool // nil: never
 	stopped bool        // stop has returned true
@@ -19,8 +24,16 @@ func (w *work) ended() bool {
 	return w.stopped || w.spent()
 }
 
-// add counts some work.
-func (w *work) add(n int) { w.done += n }
+// compile counts the compilation of a query.
+func (w *work) compile(q *match.Query) { w.done += len(q.Items) * len(q.ItemClasses) }
+
+// solve counts what it costs to prepare the solution of a query on a tree. Steps of a search are counted by ended.
+func (w *work) solve(q *match.Query, t *index.Tree) {
+	w.done += len(t.Nodes) * len(q.ItemClasses) * (1 + len(q.Subtrees))
+}
+
+// pass counts a tree that is not looked into.
+func (w *work) pass() { w.done++ }
 
 // spent reports whether the limit is exceeded.
 func (w *work) spent() bool { return w.limit > 0 && w.done > w.limit }
