@@ -153,7 +153,8 @@ func TestLimitCutsTheSameSequence(t *testing.T) {
 			all := ct.Keys(candidate.Find(s, ask, o))
 			short := ask
 			short.Limit = rapid.IntRange(1, 5).Draw(t, "limit")
-			if got, want := ct.Keys(candidate.Find(s, short, o)), all[:min(len(all), short.Limit)]; !slices.Equal(got, want) {
+			got, want := ct.Keys(candidate.Find(s, short, o)), all[:min(len(all), short.Limit)]
+			if !slices.Equal(got, want) {
 				t.Fatalf("limit %d: got %q want %q", short.Limit, got, want)
 			}
 			for range candidate.Find(s, ask, o) {

@@ -52,9 +52,9 @@ func TestDroppedStatesChangeNothing(t *testing.T) {
 		rows := []index.Row{{Provider: provider.Provider{ID: "cmp", Name: "cmp", Root: "cmp"}}}
 		for i := range providers {
 			id := provider.ID(fmt.Sprint("dev", i))
-			rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: "cmp", Root: "cmp",
-				Inventories: map[resource.Class]resource.Inventory{
-					"CUSTOM_NIC": resource.Whole(rapid.IntRange(4, 9).Draw(t, "total"))}}})
+			total := resource.Whole(rapid.IntRange(4, 9).Draw(t, "total"))
+			rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: "cmp",
+				Root: "cmp", Inventories: map[resource.Class]resource.Inventory{"CUSTOM_NIC": total}}})
 		}
 		ask := resource.Ask{GroupPolicy: resource.PolicyNone}
 		for i := range groups {
@@ -65,7 +65,7 @@ func TestDroppedStatesChangeNothing(t *testing.T) {
 		want := candidate.CountRemembering(s, ask, 0)
 		for _, most := range []int{1, 2, 7} {
 			if got := candidate.CountRemembering(s, ask, most); got != want {
-				t.Fatalf("remembering %d: %d candidates, %d when all is remembered\n%+v\n%+v", most, got, want, ask, rows)
+				t.Fatalf("remembering %d: %d candidates, want %d\n%+v\n%+v", most, got, want, ask, rows)
 			}
 		}
 		if got := len(ct.BruteForce(rows, ask)); got != want {

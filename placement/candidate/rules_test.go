@@ -264,7 +264,7 @@ var rules = []struct {
 		"_n +NIC | _v VF:1 | together=_n,_v | isolate", nil,
 	},
 	{
-		"a sharing provider serves every tree with a provider in one of its aggregates, the provider need not be the root",
+		"a sharing provider serves every tree with a provider in one of its aggregates, root or not",
 		`
 		a VCPU=4 @pool
 		b VCPU=4

@@ -8,8 +8,8 @@ import (
 )
 
 // search decides a section in which counting alone does not: different amounts of one class, same_subtree, traits that
-// the providers of the unsuffixed group must have between them. It tries slots, but never what the bound excludes, never
-// one of two equal slots after the other has failed, and never a state twice.
+// the providers of the unsuffixed group must have between them. It tries slots, but never what the bound excludes,
+// never one of two equal slots after the other has failed, and never a state twice.
 type search struct {
 	partial
 	stop    *stopper
@@ -227,7 +227,7 @@ func (s *search) force(i, at int) bool {
 	return false
 }
 
-// swap exchanges the item in the witness with another of its class that is at the slot. It reports whether there is one.
+// swap exchanges the item in the witness with another of its class at the slot. It reports whether there is one.
 func (s *search) swap(i int, at int32) bool {
 	for _, o := range s.classOf(i).Items {
 		if !s.fixed[o] && s.witness[o] == at {

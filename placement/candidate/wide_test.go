@@ -83,7 +83,8 @@ func TestUnequalSharesArePacked(t *testing.T) {
 	pack := func(amounts ...int) (n int) {
 		ask := resource.Ask{GroupPolicy: resource.PolicyNone}
 		for i, a := range amounts {
-			ask.Groups = append(ask.Groups, resource.Group{Suffix: fmt.Sprint("_", i), Resources: resource.Amounts{"VCPU": a}})
+			g := resource.Group{Suffix: fmt.Sprint("_", i), Resources: resource.Amounts{"VCPU": a}}
+			ask.Groups = append(ask.Groups, g)
 		}
 		for range candidate.Find(s, ask, candidate.Options{}) {
 			n++

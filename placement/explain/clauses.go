@@ -235,8 +235,8 @@ func (c *clauses) dropSubtreeClauses(keep set, shape int) {
 }
 
 // order lists the clauses in the order in which they are tried to be left out: all conditions of groups at once, whole
-// groups, conditions on the whole, then the conditions of groups one by one. The conditions of a group without resources
-// are not tried.
+// groups, conditions on the whole, then the conditions of groups one by one. The conditions of a group without
+// resources are not tried.
 func (c *clauses) order() [][]int {
 	var amounts, conditions []int
 	for i := range c.shapes {
@@ -255,8 +255,8 @@ func (c *clauses) order() [][]int {
 	return out
 }
 
-// kindOf returns the same text for clauses that can change places, so that all or none of them can be left out: those of
-// as many groups that ask the same, and same_subtree clauses on such groups. It returns "" for all other clauses.
+// kindOf returns the same text for clauses that can change places, so that if one of them is needed, all are: those of
+// equally many groups that ask the same, and same_subtree clauses on such groups. It returns "" for all other clauses.
 func (c *clauses) kindOf(keep set, drop []int) string {
 	if len(drop) > 1 {
 		return ""
@@ -276,7 +276,8 @@ func (c *clauses) kindOf(keep set, drop []int) string {
 		}
 	}
 	g, _ := c.shapes[shape].with(keep)
-	return fmt.Sprint("group", c.shapes[shape].times, g.Resources, g.Required, g.Forbidden, g.MemberOf, g.NotMemberOf, g.InTree)
+	g.Suffix = ""
+	return fmt.Sprint(c.shapes[shape].times, g)
 }
 
 func (c *clauses) kindOfSubtree(clause int) string {

@@ -111,7 +111,8 @@ func (v view) lackInSection(q *match.Query, s *match.Section) (lack float64) {
 				c := &q.ItemClasses[i]
 				return c.Amount(class) > 0 && c.HasRoom(at.Node()) && c.Admits(v.tree, at)
 			}
-			if st := at.Node().Stock(q.Classes[class]); st != nil && st.Room > 0 && slices.ContainsFunc(s.ItemClasses, serves) {
+			st := at.Node().Stock(q.Classes[class])
+			if st != nil && st.Room > 0 && slices.ContainsFunc(s.ItemClasses, serves) {
 				free += st.Room
 			}
 		}

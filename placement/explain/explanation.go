@@ -2,7 +2,7 @@ package explain
 
 import (
 	"fmt"
-	"strconv"
+
 	"strings"
 
 	"github.com/openberth/berth/provider"
@@ -25,7 +25,7 @@ type FunnelRow struct {
 }
 
 // String returns a line such as `12 offer CUSTOM_NIC`.
-func (r FunnelRow) String() string { return strconv.Itoa(r.Left) + " " + r.Clause }
+func (r FunnelRow) String() string { return fmt.Sprintf("%d %s", r.Left, r.Clause) }
 
 // NearestMiss is a host that came close, and what it lacks.
 type NearestMiss struct {
@@ -68,7 +68,7 @@ func (d Deficit) String() string {
 	}
 	switch {
 	case d.Cause == Absent:
-		return name + ": asks " + strconv.Itoa(d.Asks) + ", none here"
+		return fmt.Sprintf("%s: asks %d, none here", name, d.Asks)
 	case d.Cause == Excluded && d.Class == "":
 		return d.Note
 	case d.Cause == Excluded:
@@ -76,7 +76,7 @@ func (d Deficit) String() string {
 	case d.Cause == Forbidden:
 		return name + ": none " + d.Note + "; those here are forbidden"
 	}
-	text := name + ": asks " + strconv.Itoa(d.Asks) + ", " + strconv.Itoa(d.Free) + " of " + strconv.Itoa(d.Of) + " free"
+	text := fmt.Sprintf("%s: asks %d, %d of %d free", name, d.Asks, d.Free, d.Of)
 	if d.Note != "" {
 		text += " (" + d.Note + ")"
 	}

@@ -12,7 +12,8 @@ import (
 // MinimalAsks returns the ask of the minimal set of clauses, and that ask without each of its clauses in turn. few is
 // how many trees are tried one by one before one of each shape is tried, most the work that may be done; 0 is the usual
 // number. It returns no asks if there is a candidate.
-func MinimalAsks(s *index.Snapshot, ask resource.Ask, few, most int) (whole resource.Ask, less []resource.Ask, rough bool) {
+func MinimalAsks(s *index.Snapshot, ask resource.Ask, few, most int) (
+	whole resource.Ask, less []resource.Ask, rough bool) {
 	full := match.Compile(s, ask)
 	if full.Impossible != "" || len(full.Items) == 0 || s.Len() == 0 {
 		return resource.Ask{}, nil, false

@@ -135,7 +135,7 @@ func (m *minimizer) tryTrees(q *match.Query, refuted []bool, try func(*index.Tre
 	return m.outsideCore >= 0 && !refuted[m.outsideCore] && m.tryOutside(q, try)
 }
 
-// tryOutside calls try with one tree of each shape that the narrowing has excluded, and with each tree that in_tree names.
+// tryOutside calls try with one tree of each shape that the narrowing has excluded, and each tree that in_tree names.
 func (m *minimizer) tryOutside(q *match.Query, try func(*index.Tree) bool) bool {
 	tryNew := func(t *index.Tree) bool {
 		m.work.pass()

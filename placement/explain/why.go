@@ -52,8 +52,10 @@ func whyFlat(s *index.Snapshot, ask resource.Ask, stop func() bool) Explanation 
 	for range candidate.Find(s, ask, candidate.Options{Stop: stop}) {
 		return Explanation{}
 	}
+	const reason = "candidates exist, but all span several providers of one tree; " +
+		"they are returned from microversion 1.29"
 	return Explanation{
-		Reason: "candidates exist, but all span several providers of one tree; they are returned from microversion 1.29",
+		Reason: reason,
 		Funnel: []FunnelRow{{"hosts", s.Len()}, {"have all on one provider", 0}},
 	}
 }

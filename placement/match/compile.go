@@ -87,7 +87,8 @@ func (q *Query) add(group int, subtrees []int) {
 	}
 	if !c.Unsuffixed {
 		if len(g.Resources) == 0 && len(c.Required)+len(c.MemberOf) == 0 {
-			q.Impossible = fmt.Sprintf("group %s asks neither resources nor a trait or aggregate to be found by", g.Suffix)
+			const why = "group %s asks neither resources nor a trait or aggregate to be found by"
+			q.Impossible = fmt.Sprintf(why, g.Suffix)
 		}
 		c.Needs = q.needs(g.Resources)
 		q.enter(Item{Suffix: g.Suffix, Group: group, Amounts: g.Resources}, c)

@@ -10,7 +10,7 @@ import (
 type Narrowing struct {
 	ItemClass int         // whose clause it is; -1: it belongs to root_required
 	Class     int         // the resource class needed, a position in Query.Classes; -1: it is not about a class
-	Trait     int         // position in ItemClass.Required (a set of one trait) or Query.RootRequired; -1: not about a trait
+	Trait     int         // position in ItemClass.Required (one trait) or Query.RootRequired; -1: not about a trait
 	Tree      *index.Tree // the one tree left, if the clause is in_tree; else nil
 	Set       index.Set   // the trees left, if it is not
 }

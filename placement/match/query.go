@@ -29,7 +29,7 @@ type Query struct {
 	Sections      []Section
 	RootRequired  []index.No
 	RootForbidden []index.No
-	Cover         [][]index.No // required traits of an unsuffixed group of several classes: its providers have them together
+	Cover         [][]index.No // required traits that the providers of the unsuffixed group must have together
 	Subtrees      [][]int      // same_subtree: by clause, the positions of its items; at least two
 	Isolate       bool         // no two suffixed items may use one provider
 	Sharing       []index.Place

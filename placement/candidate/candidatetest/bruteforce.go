@@ -25,8 +25,8 @@ type want struct {
 	amounts resource.Amounts
 }
 
-// BruteForce returns the keys of all candidates, sorted. It tries every provider of the fleet for every group under every
-// root and keeps what the plain rules allow. It shares no code with the solver and reads rows, not the index.
+// BruteForce returns the keys of all candidates, sorted. It tries every provider of the fleet for every group under
+// every root and keeps what the plain rules allow. It shares no code with the solver and reads rows, not the index.
 func BruteForce(rows []index.Row, ask resource.Ask) []string {
 	f := bruteForce{rows: map[provider.ID]index.Row{}, ask: ask}
 	for _, r := range rows {

@@ -1,5 +1,5 @@
-// Package candidatetest makes fleets and asks for the tests of the solver and the explainer, and finds candidates by brute
-// force to compare with. It is used by tests only.
+// Package candidatetest makes fleets and asks for the tests of the solver and the explainer, and finds candidates by
+// brute force to compare with. It is used by tests only.
 package candidatetest
 
 import (
@@ -136,7 +136,8 @@ func DrawAsk(t *rapid.T, rows []index.Row) resource.Ask {
 func drawGroup(t *rapid.T, suffix string, classes int, rows []index.Row) resource.Group {
 	g := resource.Group{Suffix: suffix, Resources: resource.Amounts{}}
 	for range rapid.SampledFrom([]int{1, 1, classes}).Draw(t, "classes") {
-		g.Resources[rapid.SampledFrom(someClasses).Draw(t, "class")] = rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "amount")
+		class := rapid.SampledFrom(someClasses).Draw(t, "class")
+		g.Resources[class] = rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "amount")
 	}
 	for range max(0, rapid.IntRange(-4, 2).Draw(t, "required")) {
 		if set := drawSome(t, askedTraits, 3); len(set) > 0 {

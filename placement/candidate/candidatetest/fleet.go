@@ -74,12 +74,14 @@ func Ports(n int) resource.Ask {
 	return ask
 }
 
-// Stuck returns a host of devices of odd sizes, and groups of even amounts which they would hold if halves were allowed. That they do not
-// fit takes long to find out.
+// Stuck returns a host of devices of odd sizes, and groups of even amounts which would fit if halves were allowed. It
+// takes a search very long to decide that they do not fit.
 func Stuck() (*index.Snapshot, resource.Ask) {
-	rows := []index.Row{{Provider: provider.Provider{ID: "host", Root: "host", Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1)}}}}
+	rows := []index.Row{{Provider: provider.Provider{ID: "host", Root: "host",
+		Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(1)}}}}
 	for i := range 8 {
-		rows = append(rows, index.Row{Provider: provider.Provider{ID: provider.ID(fmt.Sprint("dev", i)), Parent: "host", Root: "host",
+		id := provider.ID(fmt.Sprint("dev", i))
+		rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Parent: "host", Root: "host",
 			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_GPU": resource.Whole(101)}}})
 	}
 	ask := resource.Ask{GroupPolicy: resource.PolicyNone}
@@ -88,7 +90,8 @@ func Stuck() (*index.Snapshot, resource.Ask) {
 		if i < 12 {
 			amount += 2 // 804: the devices have 808, of which 800 are even
 		}
-		ask.Groups = append(ask.Groups, resource.Group{Suffix: fmt.Sprint("_", i), Resources: resource.Amounts{"CUSTOM_GPU": amount}})
+		g := resource.Group{Suffix: fmt.Sprint("_", i), Resources: resource.Amounts{"CUSTOM_GPU": amount}}
+		ask.Groups = append(ask.Groups, g)
 	}
 	return index.Build(rows), ask
 }

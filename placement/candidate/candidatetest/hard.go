@@ -20,7 +20,8 @@ func board(cards, devices int, give func(card, device int, r *index.Row)) []inde
 	rows := []index.Row{{Provider: provider.Provider{ID: "cmp", Name: "cmp", Root: "cmp"}}}
 	for c := range cards {
 		card := provider.ID(fmt.Sprintf("card%02d", c))
-		rows = append(rows, index.Row{Provider: provider.Provider{ID: card, Name: string(card), Parent: "cmp", Root: "cmp", Traits: []resource.Trait{"CUSTOM_CARD"}}})
+		rows = append(rows, index.Row{Provider: provider.Provider{ID: card, Name: string(card), Parent: "cmp",
+			Root: "cmp", Traits: []resource.Trait{"CUSTOM_CARD"}}})
 		for d := range devices {
 			id := provider.ID(fmt.Sprintf("%s_%02d", card, d))
 			r := index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: card, Root: "cmp",
