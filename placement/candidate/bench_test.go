@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// BenchmarkWide asks k devices of a host that has n.
+// BenchmarkWide finds candidates for k devices on a host that has n.
 func BenchmarkWide(b *testing.B) {
 	for _, c := range []struct{ k, n int }{{8, 8}, {16, 16}, {64, 64}, {9, 8}, {17, 16}, {65, 64}} {
 		for _, classes := range [][]resource.Class{ct.NICs, ct.NICsAndGPUs} {
@@ -31,7 +31,7 @@ func BenchmarkWide(b *testing.B) {
 	}
 }
 
-// BenchmarkFleet asks a fleet of 10,000 hosts with 27 providers each.
+// BenchmarkFleet finds candidates in a fleet of 10,000 hosts with 27 providers each.
 func BenchmarkFleet(b *testing.B) {
 	s := index.Build(ct.Fleet(10000, 4))
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/placement/index"
 )
 
-// rules are the solver's, each with the smallest fleet that shows it. The candidates are in the order in which they
-// come.
+// rules are the rules of the solver, each with the smallest fleet that shows it. want lists the candidates in the order
+// in which Find yields them.
 var rules = []struct {
 	rule  string
 	world string
@@ -134,7 +134,7 @@ var rules = []struct {
 		"VCPU:1 MEM:1 +FAST +NEAR",
 		[]string{"cmp(VCPU:1) numa0(MEM:1)"},
 	}, {
-		"a provider that gives nothing lends no trait either",
+		"a provider from which nothing is taken adds no trait",
 		`
 		cmp +FAST
 			numa0 MEM=8
@@ -218,7 +218,7 @@ var rules = []struct {
 		"VCPU:1 | root=+RED | root=!OLD",
 		[]string{"a(VCPU:1)"},
 	}, {
-		"same_subtree: all providers of the groups lie under one of them",
+		"same_subtree: all providers of the groups are in the subtree of one of them",
 		`
 		cmp
 			nic0
@@ -230,7 +230,7 @@ var rules = []struct {
 		"_v VF:1 | _b BW:1 | together=_v,_b",
 		[]string{"nic1(BW:1) pf10(VF:1) _b=nic1 _v=pf10"},
 	}, {
-		"a group without resources can be the one they lie under",
+		"a group without resources can name the provider above the others",
 		`
 		cmp
 			nic0 +NIC

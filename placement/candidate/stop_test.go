@@ -23,7 +23,7 @@ func count(s *index.Snapshot, ask resource.Ask, breadthFirst bool, stop func() b
 	return n
 }
 
-// hosts returns providers without children, each with so many VCPU.
+// hosts returns providers without children, each with vcpu units of VCPU.
 func hosts(n, vcpu int) []index.Row {
 	var rows []index.Row
 	for i := range n {

@@ -29,7 +29,7 @@ there are no providers at all
        0 hosts
 `,
 	}, {
-		"nobody has such a device", `
+		"no host has the class", `
 		cmp-1 VCPU=4
 		cmp-2 VCPU=4
 		`, "VCPU:1 | _1 GPU:1", `
@@ -41,7 +41,7 @@ nearest: cmp-1: GPU: asks 1, none here
 nearest: cmp-2: GPU: asks 1, none here
 `,
 	}, {
-		"all are held", `
+		"consumers hold all units", `
 		cmp-1 VCPU=4
 			dev10 GPU=1/1
 			dev11 GPU=1/1
@@ -351,6 +351,16 @@ func TestStop(t *testing.T) {
 func TestHardAsksAreExplainedWithinABound(t *testing.T) {
 	stuck, ask := ct.Stuck()
 	explainWithinBound(t, "stuck", stuck, ask)
+	three := []resource.Trait{"CUSTOM_RED", "CUSTOM_BLUE", "CUSTOM_GREEN"}
+	for _, n := range []int{8, 16, 64} {
+		for _, policy := range []resource.Policy{resource.PolicyNone, resource.PolicyIsolate} {
+			for _, traits := range [][]resource.Trait{nil, ct.Red, three} {
+				s := index.Build(ct.Devices("cmp", n, 0, ct.NICsAndGPUs, traits))
+				ask := ct.DeviceAsk(n+1, policy, ct.NICsAndGPUs, traits)
+				explainWithinBound(t, fmt.Sprint(n, policy, traits), s, ask)
+			}
+		}
+	}
 	for _, h := range ct.HardCases() {
 		explainWithinBound(t, h.Name, index.Build(h.Rows), h.Ask)
 	}
@@ -372,14 +382,14 @@ func explainWithinBound(t *testing.T, name string, s *index.Snapshot, ask resour
 	}
 }
 
-// rarely is a varied fleet with so many free devices on each host, and a rare one on the first.
+// rarely returns a varied fleet with free devices on each host, and a rare device on the first.
 func rarely(hosts, free int) []index.Row {
 	rows := varied(hosts, free)
 	rows[26].Traits = append(rows[26].Traits, "CUSTOM_RARE")
 	return rows
 }
 
-// rare asks so many rare devices.
+// rare returns an ask for n rare devices.
 func rare(n int) resource.Ask {
 	return change(ct.DeviceAsk(n, resource.PolicyNone, ct.NICs, nil), func(g *resource.Group) {
 		g.Required = [][]resource.Trait{{"CUSTOM_RARE"}}

@@ -37,7 +37,7 @@ func BruteForce(rows []index.Row, ask resource.Ask) []string {
 		if g.Suffix != "" {
 			wants = append(wants, want{g, g.Resources})
 			if len(g.Resources)+len(g.Required)+len(g.MemberOf) == 0 {
-				return nil // nothing to look for
+				return nil // no provider meets such a group
 			}
 		}
 		if g.InTree != "" && f.rows[g.InTree].ID == "" {
@@ -81,7 +81,7 @@ func (f bruteForce) place(root index.Row, wants []want, chosen []index.Row, foun
 	}
 }
 
-// may says whether a provider could meet a want by itself, for candidates under this root.
+// may reports whether a provider meets a want by itself, for candidates under this root.
 func (f bruteForce) may(root index.Row, w want, p index.Row) bool {
 	own := p.Root == root.ID
 	if !own && !f.connected(root, p) {
@@ -107,7 +107,7 @@ func (f bruteForce) may(root index.Row, w want, p index.Row) bool {
 	return in && !anyOf(p, w.group.NotMemberOf) && !anyOf(root, w.group.NotMemberOf)
 }
 
-// connected says whether a provider of another tree lends to the tree of this root.
+// connected reports whether a provider of another tree is a sharing provider for the tree of this root.
 func (f bruteForce) connected(root, p index.Row) bool {
 	if !p.HasTrait(index.Sharing) {
 		return false
@@ -142,7 +142,7 @@ func anyOf(p index.Row, set []resource.AggregateID) bool {
 	return slices.ContainsFunc(set, func(a resource.AggregateID) bool { return slices.Contains(p.Aggregates, a) })
 }
 
-// holds says whether the choices go together.
+// holds reports whether the chosen providers can serve all wants together.
 func (f bruteForce) holds(wants []want, chosen []index.Row) bool {
 	var traits index.Row
 	taken := resource.Allocation{}

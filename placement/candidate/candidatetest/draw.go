@@ -43,7 +43,7 @@ func DrawWorld(t *rapid.T) []index.Row {
 			rows = append(rows, r)
 		}
 	}
-	if rapid.IntRange(0, 3).Draw(t, "twins") == 3 {
+	if rapid.IntRange(0, 3).Draw(t, "double") == 3 {
 		rows = append(rows, Double("z", rows, rows[rapid.IntRange(0, len(rows)-1).Draw(t, "double")].Root)...)
 	}
 	return rows
@@ -91,7 +91,7 @@ func drawOffer(t *rapid.T, r *index.Row) {
 	r.Aggregates = drawSome(t, someAggregates, 3)
 }
 
-// drawSome returns each word with a chance of one in n.
+// drawSome returns some of the words, each with a chance of one in n.
 func drawSome[N ~string](t *rapid.T, words []N, n int) []N {
 	var out []N
 	for _, w := range words {

@@ -30,7 +30,7 @@ func Devices(host string, n, taken int, classes []resource.Class, traits []resou
 	return rows
 }
 
-// DeviceAsk asks a server's usual share and k devices, each in its own group.
+// DeviceAsk returns an ask for CPUs, memory, disk and k devices, each device in its own group.
 func DeviceAsk(k int, policy resource.Policy, classes []resource.Class, traits []resource.Trait) resource.Ask {
 	ask := resource.Ask{GroupPolicy: policy, Groups: []resource.Group{
 		{Resources: resource.Amounts{"VCPU": 4, "MEMORY_MB": 4096, "DISK_GB": 20}}}}
@@ -44,7 +44,7 @@ func DeviceAsk(k int, policy resource.Policy, classes []resource.Class, traits [
 	return ask
 }
 
-// Fleet returns hosts of 26 devices, of which so many are free on each.
+// Fleet returns hosts of 26 devices each, of which free are free.
 func Fleet(hosts, free int) []index.Row {
 	var rows []index.Row
 	for i := range hosts {
@@ -60,7 +60,7 @@ var (
 	Red         = []resource.Trait{"CUSTOM_RED"}
 )
 
-// Ports asks a virtual function and bandwidth for each port, both of one card.
+// Ports returns an ask for n ports, each a virtual function and bandwidth of one card.
 func Ports(n int) resource.Ask {
 	ask := resource.Ask{GroupPolicy: resource.PolicyNone, Limit: 100}
 	for i := range n {

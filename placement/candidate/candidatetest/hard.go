@@ -8,14 +8,14 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Hard is an ask that a search without a bound does not finish.
+// Hard is an ask that a search without a counting bound does not finish in useful time.
 type Hard struct {
 	Name string
 	Rows []index.Row
 	Ask  resource.Ask
 }
 
-// board makes a host of cards with so many devices each; a device has a unit of each class and what give adds.
+// board returns a host of cards with devices. Each device has one unit, and give may change its row.
 func board(cards, devices int, give func(card, device int, r *index.Row)) []index.Row {
 	rows := []index.Row{{Provider: provider.Provider{ID: "cmp", Name: "cmp", Root: "cmp"}}}
 	for c := range cards {
@@ -35,7 +35,7 @@ func board(cards, devices int, give func(card, device int, r *index.Row)) []inde
 
 func plain(int, int, *index.Row) {}
 
-// groups makes groups of one unit each, as change has them.
+// groups returns an ask of n groups of one unit each, after change has changed them.
 func groups(n int, policy resource.Policy, change func(i int, g *resource.Group)) resource.Ask {
 	ask := resource.Ask{GroupPolicy: policy}
 	for i := range n {
