@@ -150,6 +150,19 @@ never together: VF:1 + BW:1 + same_subtree=_v,_b
 nearest: cmp-1: VF: asks 1, 8 of 8 free (same_subtree); BW: asks 1, 9 of 9 free (same_subtree)
 `,
 	}, {
+		"of three same_subtree clauses in a chain, the outer two are in the way", `
+		cmp-1
+			pf0 VF=3
+			pf1 VF=1
+		`, "_1 VF:1 | _2 VF:1 | _3 VF:1 | _4 VF:1 | together=_1,_2 | together=_2,_3 | together=_3,_4", `
+of 1 host, none has room for 4 x VF:1 under one provider as same_subtree asks \
+(nearest: cmp-1: VF: asks 4, 4 of 4 free (same_subtree))
+       1 hosts
+       0 have room for 4 x VF:1 under one provider as same_subtree asks
+never together: 4 x VF:1 + same_subtree=_1,_2 + same_subtree=_3,_4
+nearest: cmp-1: VF: asks 4, 4 of 4 free (same_subtree)
+`,
+	}, {
 		"the root", `
 		cmp-1 VCPU=4 +OLD
 		cmp-2 VCPU=4
