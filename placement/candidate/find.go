@@ -27,7 +27,7 @@ func Find(s *index.Snapshot, ask resource.Ask, o Options) iter.Seq[Candidate] {
 		if q.Impossible != "" || len(q.Items) == 0 {
 			return
 		}
-		f := finder{query: q, stop: &stopper{stop: o.Stop}, yield: yield, infeasible: map[index.Shape]bool{}}
+		f := finder{query: q, stop: &stopper{stop: o.Stop}, yield: yield, infeasibleShapes: map[index.Shape]bool{}}
 		if o.BreadthFirst {
 			f.breadthFirst()
 		} else {
@@ -38,11 +38,11 @@ func Find(s *index.Snapshot, ask resource.Ask, o Options) iter.Seq[Candidate] {
 
 // finder is one run of Find.
 type finder struct {
-	query      *match.Query
-	stop       *stopper
-	yield      func(Candidate) bool
-	yielded    int
-	infeasible map[index.Shape]bool // trees of these shapes have no candidate
+	query            *match.Query
+	stop             *stopper
+	yield            func(Candidate) bool
+	yielded          int
+	infeasibleShapes map[index.Shape]bool // trees of these shapes have no candidate
 }
 
 // give yields the current candidate of an enumeration. It reports whether more are wanted.
@@ -51,17 +51,17 @@ func (f *finder) give(e *enumeration) bool {
 	return f.yield(e.candidate()) && f.yielded != f.query.Ask.Limit
 }
 
-// solve reports whether there is a candidate on a tree. Of infeasible trees of one shape only the first is solved.
+// solve reports whether there is a candidate on a tree. Of trees without candidates, one of each shape is solved.
 func (f *finder) solve(s *TreeSolver, t *index.Tree) bool {
 	named := f.query.NamesTree(t)
-	if !named && f.infeasible[t.Shape] {
+	if !named && f.infeasibleShapes[t.Shape] {
 		return false
 	}
 	if s.Solve(t) {
 		return true
 	}
 	if !f.stop.over && !named {
-		f.infeasible[t.Shape] = true
+		f.infeasibleShapes[t.Shape] = true
 	}
 	return false
 }

@@ -63,9 +63,9 @@ func unreserved(inv resource.Inventory) int {
 	return inv.Capacity()
 }
 
-// lackForItem returns how much a tree lacks for all items of a class, as a share of what they need, and what it has: in
-// all, or else what its best provider lacks for one item.
-func (v view) lackForItem(q *match.Query, itemClass int) (lack float64, has supply) {
+// itemShortfall returns how much a tree lacks for all items of a class, as a share of what they need, and what it has:
+// in all, or else what its best provider lacks for one item.
+func (v view) itemShortfall(q *match.Query, itemClass int) (shortfall float64, has supply) {
 	c := &q.ItemClasses[itemClass]
 	if len(c.Needs) == 1 {
 		has = v.admittedSupply(q, []int{itemClass}, c.Needs[0], nil)
@@ -73,34 +73,35 @@ func (v view) lackForItem(q *match.Query, itemClass int) (lack float64, has supp
 			return share(asks-has.free, asks), has
 		}
 	}
-	lack = -1
+	shortfall = -1
 	for _, at := range v.around {
-		if here := lackOfProvider(c, at.Node()); here >= 0 && (lack < 0 || here < lack) && c.Admits(v.tree, at) {
-			lack = here
+		here := providerShortfall(c, at.Node())
+		if here >= 0 && (shortfall < 0 || here < shortfall) && c.Admits(v.tree, at) {
+			shortfall = here
 		}
 	}
-	return lack, has
+	return shortfall, has
 }
 
 func share(part, whole int) float64 { return float64(part) / float64(max(whole, 1)) }
 
-// lackOfProvider returns how much a provider lacks for one item, as a share of what it needs; -1 if the provider has no
-// inventory of some class.
-func lackOfProvider(c *match.ItemClass, n *index.Node) (lack float64) {
+// providerShortfall returns how much a provider lacks for one item, as a share of what it needs; -1 if the provider has
+// no inventory of some class.
+func providerShortfall(c *match.ItemClass, n *index.Node) (shortfall float64) {
 	for _, need := range c.Needs {
 		st := n.Stock(need.Number)
 		if st == nil || !st.Offered() {
 			return -1
 		}
 		if left := max(st.Inventory.Capacity()-st.Used, 0); left < need.Amount {
-			lack += share(need.Amount-left, need.Amount)
+			shortfall += share(need.Amount-left, need.Amount)
 		}
 	}
-	return lack
+	return shortfall
 }
 
-// lackInSection returns how much a tree lacks of the classes of a section, as shares of what is asked.
-func (v view) lackInSection(q *match.Query, s *match.Section) (lack float64) {
+// sectionShortfall returns how much a tree lacks of the classes of a section, as shares of what is asked.
+func (v view) sectionShortfall(q *match.Query, s *match.Section) (shortfall float64) {
 	for _, class := range s.Classes {
 		asked, free := 0, 0
 		for _, i := range s.ItemClasses {
@@ -116,9 +117,9 @@ func (v view) lackInSection(q *match.Query, s *match.Section) (lack float64) {
 				free += st.Room
 			}
 		}
-		lack += share(max(asked-free, 0), asked)
+		shortfall += share(max(asked-free, 0), asked)
 	}
-	return lack
+	return shortfall
 }
 
 // unqualified says why no provider with inventory of what an item needs meets its conditions: it lacks something, or it

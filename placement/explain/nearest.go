@@ -10,9 +10,9 @@ import (
 
 // near is a tree that came close.
 type near struct {
-	tree  *index.Tree
-	class *treeClass
-	lack  float64
+	tree      *index.Tree
+	class     *treeClass
+	shortfall float64
 }
 
 // nearest returns the trees that lack least among those that came furthest, of equal ones the first by ID; and what
@@ -27,10 +27,10 @@ func (j *judge) nearest() (misses []NearestMiss, has supply) {
 		if c.stage < j.furthest() {
 			break
 		}
-		lack, here := j.lackOf(c)
+		shortfall, here := j.shortfallOf(c)
 		has = has.plus(here, c.count)
 		for _, t := range c.trees[:min(c.count, mostNearest)] {
-			best = insert(best, near{t, c, lack})
+			best = insert(best, near{t, c, shortfall})
 		}
 	}
 	for _, n := range best {
@@ -41,7 +41,9 @@ func (j *judge) nearest() (misses []NearestMiss, has supply) {
 
 // insert adds a tree to a sorted list of the nearest ones, if it belongs there.
 func insert(best []near, n near) []near {
-	compare := func(a, b near) int { return cmp.Or(cmp.Compare(a.lack, b.lack), cmp.Compare(a.tree.Root, b.tree.Root)) }
+	compare := func(a, b near) int {
+		return cmp.Or(cmp.Compare(a.shortfall, b.shortfall), cmp.Compare(a.tree.Root, b.tree.Root))
+	}
 	if len(best) == mostNearest && compare(n, best[mostNearest-1]) >= 0 {
 		return best
 	}
@@ -59,16 +61,16 @@ func missOf(t *index.Tree, deficits []Deficit) NearestMiss {
 
 func (j *judge) view(t *index.Tree) view { return view{t, j.around.of(t)} }
 
-// lackOf returns how much the trees of a class lack at the stage they fail, and what they have of it.
-func (j *judge) lackOf(c *treeClass) (lack float64, has supply) {
+// shortfallOf returns how much the trees of a class lack at the stage they fail, and what they have of it.
+func (j *judge) shortfallOf(c *treeClass) (shortfall float64, has supply) {
 	switch s := j.stages[c.stage]; s.rule {
 	case narrowed, rooted, offered, qualified:
 		return 0, supply{}
 	case free:
-		return j.view(c.trees[0]).lackForItem(j.relaxed, s.at)
+		return j.view(c.trees[0]).itemShortfall(j.relaxed, s.at)
 	default:
 		q := j.queryOf(s.rule)
-		return j.view(c.trees[0]).lackInSection(q, &q.Sections[c.section]), supply{}
+		return j.view(c.trees[0]).sectionShortfall(q, &q.Sections[c.section]), supply{}
 	}
 }
 
