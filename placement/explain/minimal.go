@@ -113,7 +113,7 @@ func (m *minimizer) feasible(keep set) (feasible, known bool) {
 // exclude for the query, but only with one of each shape. It reports whether try returned true.
 func (m *minimizer) tryTrees(q *match.Query, refuted []bool, try func(*index.Tree) bool) bool {
 	tryNew := func(t *index.Tree) bool {
-		m.work.pass()
+		m.work.seek()
 		if at, known := m.classOf(t); known {
 			return !refuted[m.coreOf[at]] && try(t)
 		}
@@ -138,7 +138,7 @@ func (m *minimizer) tryTrees(q *match.Query, refuted []bool, try func(*index.Tre
 // tryOutside calls try with one tree of each shape that the narrowing has excluded, and each tree that in_tree names.
 func (m *minimizer) tryOutside(q *match.Query, try func(*index.Tree) bool) bool {
 	tryNew := func(t *index.Tree) bool {
-		m.work.pass()
+		m.work.seek()
 		_, known := m.classOf(t)
 		return !known && try(t) || m.work.spent()
 	}

@@ -29,11 +29,11 @@ func (w *work) compile(q *match.Query) { w.done += len(q.Items) * len(q.ItemClas
 
 // solve counts what it costs to prepare the solution of a query on a tree. Steps of a search are counted by ended.
 func (w *work) solve(q *match.Query, t *index.Tree) {
-	w.done += len(t.Nodes) * len(q.ItemClasses) * (1 + len(q.Subtrees))
+	w.done += len(t.Nodes) * (1 + len(q.ItemClasses)) * (1 + len(q.Subtrees))
 }
 
-// pass counts a tree that is not looked into.
-func (w *work) pass() { w.done++ }
+// seek counts finding a tree in the index, which costs about as much as checking this many providers.
+func (w *work) seek() { w.done += 20 }
 
 // spent reports whether the limit is exceeded.
 func (w *work) spent() bool { return w.limit > 0 && w.done > w.limit }
