@@ -16,7 +16,7 @@ type search struct {
 	order   []int   // the items, in the order of placing
 	fixed   []bool  // by item
 	witness []int32 // by item
-	equals  []int32 // by slot: the first slot that nothing tells from it
+	equals  []int32 // by slot: the first slot that is equal to it
 	failed  failedStates
 	careful bool // a branch has failed: the bound and the failed states are consulted
 	bound   bound

@@ -41,7 +41,7 @@ func (p *partial) rowsOf(items []int) []int {
 }
 
 // allowed reports whether a clause on these rows leaves the slot to an item of one of the rows, as far as the domains
-// tell.
+// show.
 func (p *partial) allowed(rows []int, row int, at int32) bool {
 	for top := range int32(len(p.slots.slots)) {
 		if !p.slots.under(top, at) {

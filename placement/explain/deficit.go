@@ -122,7 +122,7 @@ func (v view) sectionShortfall(q *match.Query, s *match.Section) (shortfall floa
 	return shortfall
 }
 
-// unqualified says why no provider with inventory of what an item needs meets its conditions: it lacks something, or it
+// unqualified returns why no provider with inventory of what an item needs meets its conditions: it lacks something, or it
 // has something that is forbidden.
 func (v view) unqualified(c *match.ItemClass) Deficit {
 	d := Deficit{Class: c.Resource, Cause: Excluded, Asks: max(c.Weight(), 1), Note: conditionsOf(c)}
@@ -138,7 +138,7 @@ func (v view) unqualified(c *match.ItemClass) Deficit {
 	return d
 }
 
-// unfree says what a tree lacks for one item class: units in all, or else what its best provider lacks for one item.
+// unfree returns what a tree lacks for one item class: units in all, or else what its best provider lacks for one item.
 func (v view) unfree(q *match.Query, itemClass int) []Deficit {
 	c := &q.ItemClasses[itemClass]
 	if len(c.Needs) == 1 {
@@ -173,7 +173,7 @@ func sumOf(deficits []Deficit) float64 {
 	return sum
 }
 
-// shortage says what one provider lacks of an amount.
+// shortage returns what one provider lacks of an amount.
 func shortage(class resource.Class, amount int, id provider.ID, st *index.Stock) Deficit {
 	inv := st.Inventory
 	left := max(inv.Capacity()-st.Used, 0)
@@ -193,7 +193,7 @@ func shortage(class resource.Class, amount int, id provider.ID, st *index.Stock)
 	return d
 }
 
-// causeOf says why there is less free than asked.
+// causeOf returns why there is less free than asked.
 func causeOf(asks, capacity, unreserved int) Cause {
 	switch {
 	case asks <= capacity:
@@ -204,7 +204,7 @@ func causeOf(asks, capacity, unreserved int) Cause {
 	return Small
 }
 
-// contended says what a tree lacks for all items of some item classes at once: the classes of which there is too
+// contended returns what a tree lacks for all items of some item classes at once: the classes of which there is too
 // little; or all of them, if there is enough of each.
 func (v view) contended(q *match.Query, itemClasses []int, note string) []Deficit {
 	var short, enough []Deficit

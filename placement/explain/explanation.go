@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Explanation says why an ask has no candidate. It is the zero value if there is a candidate.
+// Explanation is why an ask has no candidate. It is the zero value if there is a candidate.
 type Explanation struct {
 	Reason  string        // one line, for a log or an error message
 	Funnel  []FunnelRow   // how many hosts are left after each clause; the first row is all hosts

@@ -54,7 +54,8 @@ func (m *minimizer) addCore(core set) int {
 }
 
 // minimal returns clauses of keep that no host meets together. It does at most about as much work as the judgement has
-// done, and some small work. rough says that the work ended before it was known that all of the clauses are needed.
+// done, and some small work. rough reports that the work ended before each
+// of them was known to be needed.
 func (m *minimizer) minimal(keep set) (minimal set, rough bool) {
 	m.work.limit = m.work.done + m.most
 	needed := map[string]bool{} // kinds of clauses that cannot be left out of keep

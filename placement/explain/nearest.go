@@ -74,7 +74,7 @@ func (j *judge) shortfallOf(c *treeClass) (shortfall float64, has supply) {
 	}
 }
 
-// deficits says what a tree lacks at the stage its class fails.
+// deficits returns what a tree lacks at the stage its class fails.
 func (j *judge) deficits(t *index.Tree, c *treeClass) []Deficit {
 	note := ""
 	s, q, v := j.stages[c.stage], j.relaxed, j.view(t)

@@ -56,7 +56,7 @@ func groupConditions(g *resource.Group) string {
 	return strings.Join(parts, ", ")
 }
 
-// itemName says what one item asks: `CUSTOM_NIC:1 with CUSTOM_RED`.
+// itemName returns what one item asks: `CUSTOM_NIC:1 with CUSTOM_RED`.
 func itemName(c *match.ItemClass) string {
 	if len(c.Needs) > 1 {
 		return amountsName(c.Amounts, "")
@@ -75,7 +75,7 @@ func amountsName(amounts resource.Amounts, conditions string) string {
 	return text
 }
 
-// itemNames says what all items of some item classes ask: `9 x CUSTOM_NIC:1 with CUSTOM_RED and VCPU:1`. Item classes
+// itemNames returns what all items of some item classes ask: `9 x CUSTOM_NIC:1 with CUSTOM_RED and VCPU:1`. Item classes
 // of one name are counted together.
 func itemNames(q *match.Query, classes []int) string {
 	if len(classes) == 1 {

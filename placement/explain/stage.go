@@ -22,7 +22,7 @@ const (
 	subtree               // also under one provider each
 )
 
-// stage is one check of the funnel. The stages are ordered so that the first a host fails says most: what does not
+// stage is one check of the funnel. The stages are ordered so that the first a host fails explains most: what does not
 // exist, what is of the wrong kind, what is not free, what is not free at once.
 type stage struct {
 	rule rule
@@ -108,7 +108,7 @@ func (p *problem) listStages() []stage {
 // find returns the position of a stage.
 func (p *problem) find(r rule, at int) int { return slices.Index(p.stages, stage{r, at}) }
 
-// text says what the hosts that pass a stage do, to follow their number: `offer CUSTOM_NIC`.
+// text returns what the hosts that pass a stage do, to follow their number: `offer CUSTOM_NIC`.
 func (p *problem) text(s stage) string {
 	q := p.relaxed
 	switch s.rule {
@@ -142,7 +142,7 @@ func (p *problem) text(s stage) string {
 	return "have room for " + itemNames(p.full, of) + " under one provider as same_subtree asks"
 }
 
-// narrowText says what the hosts that the index leaves do.
+// narrowText returns what the hosts that the index leaves do.
 func (p *problem) narrowText() string {
 	switch {
 	case p.narrow.Tree != nil:
@@ -153,7 +153,7 @@ func (p *problem) narrowText() string {
 	return "have a provider with " + p.narrowTrait()
 }
 
-// noHostText says that the index leaves no host.
+// noHostText is the reason if the index leaves no host.
 func (p *problem) noHostText() string {
 	switch {
 	case p.narrow.Class >= 0:

@@ -1,7 +1,7 @@
-// Package explain says why an ask has no allocation candidate.
+// Package explain finds why an ask has no allocation candidate.
 //
 // An explanation has three parts. The funnel counts the hosts left after each clause of the ask, in an order in which
-// the first clause that a host fails says most about it. The minimal set is clauses that no host meets together. The
+// the first clause that a host fails explains most. The minimal set is clauses that no host meets together. The
 // nearest misses are the hosts that came furthest, and what they lack.
 //
 // The hosts are judged once, one of each shape (index.Shape), and only those that the index does not exclude. The
@@ -97,7 +97,7 @@ func (j *judge) reason(nearest []NearestMiss, has supply) string {
 	return hosts(left) + " " + verb(j.text(j.stages[before]), left) + none
 }
 
-// takenText says that consumers hold all units of a class that is nowhere free, or that all are reserved.
+// takenText is the reason if consumers hold all units of a class, or if all are reserved.
 func (j *judge) takenText(s stage, left int, has supply) string {
 	text := hosts(left) + " " + verb("have "+classesOf(&j.relaxed.ItemClasses[s.at]), left)
 	if has.of == 0 {

@@ -23,7 +23,7 @@ func (n *Narrowing) Len() int {
 	return n.Set.Len()
 }
 
-// All walks the trees that the narrowing leaves, in the order of the IDs of their roots.
+// All yields the trees that the narrowing leaves, in the order of the IDs of their roots.
 func (n *Narrowing) All() iter.Seq[*index.Tree] {
 	if n.Tree != nil {
 		return func(yield func(*index.Tree) bool) { yield(n.Tree) }
@@ -59,14 +59,14 @@ func (q *Query) Narrowings(skip func(*ItemClass) bool, visit func(Narrowing)) {
 	}
 }
 
-// Trees walks the trees that can have candidates as far as the index tells, in the order of the IDs of their roots.
+// Trees yields the trees that can have candidates according to the index, in the order of the IDs of their roots.
 // It chooses the clause that leaves the fewest.
 func (q *Query) Trees() iter.Seq[*index.Tree] {
 	trees, _ := q.fewest()
 	return trees
 }
 
-// fewest returns the trees that Trees walks, and how many they are.
+// fewest returns the trees that Trees yields, and how many they are.
 func (q *Query) fewest() (iter.Seq[*index.Tree], int) {
 	var best Narrowing
 	few := q.Snapshot.Len()

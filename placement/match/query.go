@@ -1,6 +1,6 @@
 // Package match compiles an ask for one snapshot and decides which providers can serve which part of it.
 //
-// It looks at one item and one provider at a time: has the provider the inventory, the room, the traits, the
+// It compares one item with one provider at a time: has the provider the inventory, the room, the traits, the
 // aggregates and the tree that the item requires? Whether all items fit together is decided by package candidate, and
 // why they do not is explained by package explain.
 package match
@@ -109,7 +109,7 @@ func (c *ItemClass) Weight() int {
 	return sum
 }
 
-// NamesTree reports whether in_tree names this tree. Another tree of the same shape does not stand for such a tree.
+// NamesTree reports whether in_tree names this tree. Another tree of the same shape cannot replace such a tree.
 func (q *Query) NamesTree(t *index.Tree) bool {
 	return len(q.inTreeRoots) > 0 && slices.Contains(q.inTreeRoots, t.Root)
 }
