@@ -122,8 +122,8 @@ func (v view) sectionShortfall(q *match.Query, s *match.Section) (shortfall floa
 	return shortfall
 }
 
-// unqualified returns why no provider with inventory of what an item needs meets its conditions: it lacks something, or it
-// has something that is forbidden.
+// unqualified returns why no provider with inventory of what an item needs meets its conditions: it lacks something,
+// or it has something that is forbidden.
 func (v view) unqualified(c *match.ItemClass) Deficit {
 	d := Deficit{Class: c.Resource, Cause: Excluded, Asks: max(c.Weight(), 1), Note: conditionsOf(c)}
 	allowed := *c

@@ -75,8 +75,8 @@ func amountsName(amounts resource.Amounts, conditions string) string {
 	return text
 }
 
-// itemNames returns what all items of some item classes ask: `9 x CUSTOM_NIC:1 with CUSTOM_RED and VCPU:1`. Item classes
-// of one name are counted together.
+// itemNames returns what all items of some item classes ask: `9 x CUSTOM_NIC:1 with CUSTOM_RED and VCPU:1`. Item
+// classes of one name are counted together.
 func itemNames(q *match.Query, classes []int) string {
 	if len(classes) == 1 {
 		c := &q.ItemClasses[classes[0]]
