@@ -38,7 +38,7 @@ nova: ## let OpenStack's Nova, with its fake driver, live on Berth's Placement; 
 	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clients
 
 bench: ## measure Berth alone; the output is for benchstat (COUNT=1)
-	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/index
+	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/explain ./placement/index
 
 bench-peer: tools ## measure Berth and OpenStack's own Placement side by side and print the ratios
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench

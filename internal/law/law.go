@@ -64,7 +64,12 @@ func Rows() []Row {
 
 		{Package: "placement", Room: Essay},
 		{Package: "placement/index", Room: Pure, Imports: words},
-		{Package: "placement/candidate", Room: Pure, Imports: with(words, "placement/index")},
+		{Package: "placement/match", Room: Pure, Imports: with(words, "placement/index")},
+		{Package: "placement/candidate", Room: Pure, Imports: with(words, "placement/index", "placement/match")},
+		{Package: "placement/candidate/candidatetest", Room: Workshop,
+			Imports: with(words, "placement/index", "placement/candidate"), Outside: []string{"pgregory.net/rapid"}},
+		{Package: "placement/explain", Room: Pure,
+			Imports: with(words, "placement/index", "placement/match", "placement/candidate")},
 		{Package: "placement/rule", Room: Adapter, Imports: []string{"policy"}},
 		{Package: "placement/store", Room: Adapter, Imports: with(words, "placement/index", "sqldb"), Outside: []string{"github.com/google/uuid"}},
 		{Package: "placement/metrics", Room: Adapter, Imports: []string{"fault"}, Outside: []string{"github.com/prometheus/client_golang"}},

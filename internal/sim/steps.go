@@ -164,8 +164,8 @@ func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
 			ask.Groups[0].InTree = o.w.byName[p.Only].root
 		}
 	}
-	for c := range candidate.Spread(o.w.ledger.see(), ask) {
-		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings})
+	for c := range candidate.Find(o.w.ledger.see(), ask, candidate.Options{BreadthFirst: true}) {
+		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation(), Mappings: c.Mappings()})
 		m := o.w.byRoot[c.Root]
 		if _, known := p.Hosts[c.Root]; !known && m.host.row.known {
 			p.Hosts[c.Root] = o.host(m)

@@ -1,4 +1,4 @@
-package candidate_test
+package candidatetest
 
 import (
 	"fmt"
@@ -14,10 +14,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// parseWorld reads a fleet, one provider a line, a child indented under its parent:
+// ParseWorld reads a fleet, one provider a line, a child indented under its parent:
 //
 //	name CLASS=total/used,reserved=1,min=1,max=2,step=1,ratio=1.5 +TRAIT @aggregate
-func parseWorld(t *testing.T, text string) []index.Row {
+func ParseWorld(t testing.TB, text string) []index.Row {
 	t.Helper()
 	var rows []index.Row
 	var path []provider.ID
@@ -52,7 +52,7 @@ func parseWorld(t *testing.T, text string) []index.Row {
 	return rows
 }
 
-func parseStock(t *testing.T, r *index.Row, class resource.Class, spec string) {
+func parseStock(t testing.TB, r *index.Row, class resource.Class, spec string) {
 	t.Helper()
 	number := func(s string) int {
 		n, err := strconv.Atoi(s)
@@ -81,16 +81,16 @@ func parseStock(t *testing.T, r *index.Row, class resource.Class, spec string) {
 		case "ratio":
 			inv.AllocationRatio, _ = strconv.ParseFloat(value, 64)
 		default:
-			t.Fatalf("%q is no field of an inventory", p)
+			t.Fatalf("%q is not a field of an inventory", p)
 		}
 	}
 	r.Inventories[class] = inv
 }
 
-// parseAsk reads groups separated by "|", the first word of a suffixed one being its suffix:
+// ParseAsk reads groups separated by "|", the first word of a suffixed one being its suffix:
 //
 //	VCPU:1 +A,B !C @agg1,agg2 !@agg3 ^provider | _1 NIC:1 | isolate | together=_1,_2 | root=+A | root=!B
-func parseAsk(t *testing.T, text string) resource.Ask {
+func ParseAsk(t testing.TB, text string) resource.Ask {
 	t.Helper()
 	ask := resource.Ask{GroupPolicy: resource.PolicyNone}
 	for part := range strings.SplitSeq(text, "|") {
@@ -111,7 +111,7 @@ func parseAsk(t *testing.T, text string) resource.Ask {
 	return ask
 }
 
-func parseGroup(t *testing.T, words []string) resource.Group {
+func parseGroup(t testing.TB, words []string) resource.Group {
 	t.Helper()
 	g := resource.Group{Resources: resource.Amounts{}}
 	if words[0][0] == '_' {
@@ -149,15 +149,16 @@ func names[N ~string](list string) []N {
 	return out
 }
 
-// brief writes a candidate as its allocation and, for suffixed groups, its mappings.
-func brief(c candidate.Candidate) string {
+// Brief writes a candidate as its allocation and, for suffixed groups, its mappings.
+func Brief(c candidate.Candidate) string {
 	var parts []string
-	for _, id := range slices.Sorted(maps.Keys(c.Allocation)) {
-		parts = append(parts, fmt.Sprintf("%s(%s)", id, c.Allocation[id]))
+	allocation, mappings := c.Allocation(), c.Mappings()
+	for _, id := range slices.Sorted(maps.Keys(allocation)) {
+		parts = append(parts, fmt.Sprintf("%s(%s)", id, allocation[id]))
 	}
-	for _, suffix := range slices.Sorted(maps.Keys(c.Mappings)) {
+	for _, suffix := range slices.Sorted(maps.Keys(mappings)) {
 		if suffix != "" {
-			parts = append(parts, fmt.Sprintf("%s=%s", suffix, c.Mappings[suffix][0]))
+			parts = append(parts, fmt.Sprintf("%s=%s", suffix, mappings[suffix][0]))
 		}
 	}
 	return strings.Join(parts, " ")

@@ -1,20 +1,21 @@
-package candidate_test
+package explain_test
 
 import (
 	"fmt"
 	"sync"
 
+	ct "github.com/openberth/berth/placement/candidate/candidatetest"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
-// lazily builds a world when it is first looked at: there are many, and a run may need one.
+// lazily returns a function that builds a fleet at its first call: there are many fleets, and a run may need only one.
 func lazily(rows func() []index.Row) func() *index.Snapshot {
 	return sync.OnceValue(func() *index.Snapshot { return index.Build(rows()) })
 }
 
-// change makes a copy of an ask, with all its suffixed groups changed.
+// change returns a copy of an ask, with all its suffixed groups changed.
 func change(ask resource.Ask, change func(g *resource.Group)) resource.Ask {
 	ask.Groups = append([]resource.Group(nil), ask.Groups...)
 	for i := range ask.Groups {
@@ -25,12 +26,12 @@ func change(ask resource.Ask, change func(g *resource.Group)) resource.Ask {
 	return ask
 }
 
-// hostName is the root of the host with this number in the fleets.
+// hostName returns the root of the host with this number in the fleets.
 func hostName(i int) provider.ID {
 	return provider.ID(fmt.Sprintf("cmp-%05d-0000-4000-8000-000000000000", i))
 }
 
-// nearly is a varied fleet without a free device but on one host in the middle, which has three.
+// nearly returns a varied fleet in which only one host has free devices: three.
 func nearly(hosts int) []index.Row {
 	rows := varied(hosts, 0)
 	for i := range 3 {
@@ -39,7 +40,8 @@ func nearly(hosts int) []index.Row {
 	return rows
 }
 
-// zoned is a varied fleet of which each host, with all its providers, is in one of ten aggregates; zone0 has no free device.
+// zoned returns a varied fleet of which each host, with all its providers, is in one of ten aggregates. zone0 has no
+// free device.
 func zoned(hosts int) []index.Row {
 	rows := varied(hosts, 4)
 	for i := range rows {
@@ -55,7 +57,8 @@ func zoned(hosts int) []index.Row {
 	return rows
 }
 
-// pooled is a varied fleet whose hosts borrow their space from pools, one for each hundred of them; no pool has any left.
+// pooled returns a varied fleet whose hosts use the space of sharing providers, one for each hundred hosts. used of
+// 90,000 units are used on each sharing provider.
 func pooled(hosts, used int) []index.Row {
 	rows := varied(hosts, 4)
 	for i := 0; i < len(rows); i += 27 {
@@ -74,46 +77,48 @@ func pooled(hosts, used int) []index.Row {
 	return rows
 }
 
-// different makes a host of devices with each its own trait and all of them: as many kinds as groups.
+// different returns a host of devices that have all traits, and groups that each ask for a device with another trait.
 func different(n int) ([]index.Row, resource.Ask) {
 	var all []resource.Trait
 	for i := range n + 1 {
 		all = append(all, resource.Trait(fmt.Sprintf("CUSTOM_T%02d", i)))
 	}
-	rows := devices("cmp", n, 0, nics, nil)
+	rows := ct.Devices("cmp", n, 0, ct.NICs, nil)
 	for i := range n {
 		rows[1+i].Traits = all
 	}
-	return rows, deviceAsk(n+1, resource.PolicyNone, nics, all)
+	return rows, ct.DeviceAsk(n+1, resource.PolicyNone, ct.NICs, all)
 }
 
-// moreQuestions are those of which one could suspect that they cost more to explain than to ask.
+// moreQuestions are those that could cost much more to explain than to answer.
 func moreQuestions() []question {
 	var out []question
-	one := deviceAsk(1, resource.PolicyNone, nics, nil)
+	one, five := ct.DeviceAsk(1, resource.PolicyNone, ct.NICs, nil), ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, nil)
 	add := func(name string, world func() *index.Snapshot, ask resource.Ask) {
 		out = append(out, question{name, world, ask})
 	}
 	near := lazily(func() []index.Row { return nearly(10000) })
-	add("nearly/four of three", near, deviceAsk(4, resource.PolicyNone, nics, nil))
-	add("nearly/four of three, isolate", near, deviceAsk(4, resource.PolicyIsolate, nics, nil))
-	add("nearly/four of three, red", near, deviceAsk(4, resource.PolicyNone, nics, colours))
-	add("nearly/feasible on one", near, deviceAsk(3, resource.PolicyNone, nics, nil))
-	add("nearly/feasible on one, isolate", near, deviceAsk(3, resource.PolicyIsolate, nics, nil))
+	add("nearly/four of three", near, ct.DeviceAsk(4, resource.PolicyNone, ct.NICs, nil))
+	add("nearly/four of three, isolate", near, ct.DeviceAsk(4, resource.PolicyIsolate, ct.NICs, nil))
+	add("nearly/four of three, red", near, ct.DeviceAsk(4, resource.PolicyNone, ct.NICs, ct.Red))
+	add("nearly/feasible on one", near, ct.DeviceAsk(3, resource.PolicyNone, ct.NICs, nil))
+	add("nearly/feasible on one, isolate", near, ct.DeviceAsk(3, resource.PolicyIsolate, ct.NICs, nil))
 
-	for name, rows := range map[string]func(int, int) []index.Row{"equal": fleet, "varied": varied} {
-		s, busy := lazily(func() []index.Row { return rows(10000, 4) }), lazily(func() []index.Row { return rows(10000, 0) })
-		in := func(at int) func(g *resource.Group) { return func(g *resource.Group) { g.InTree = hostName(at) } }
-		add("in_tree/"+name+"/feasible elsewhere", s, change(deviceAsk(5, resource.PolicyNone, nics, nil), in(5000)))
-		add("in_tree/"+name+"/busy everywhere", busy, change(one, in(5000)))
-		add("in_tree/"+name+"/too many everywhere", s, change(deviceAsk(5, resource.PolicyNone, nics, colours), in(5000)))
+	for name, rows := range map[string]func(int, int) []index.Row{"equal": ct.Fleet, "varied": varied} {
+		s := lazily(func() []index.Row { return rows(10000, 4) })
+		busy := lazily(func() []index.Row { return rows(10000, 0) })
+		in := func(g *resource.Group) { g.InTree = hostName(5000) }
+		fiveRed := ct.DeviceAsk(5, resource.PolicyNone, ct.NICs, ct.Red)
+		add("in_tree/"+name+"/feasible elsewhere", s, change(five, in))
+		add("in_tree/"+name+"/busy everywhere", busy, change(one, in))
+		add("in_tree/"+name+"/too many everywhere", s, change(fiveRed, in))
 		add("in_tree/"+name+"/too big everywhere", s, change(one, func(g *resource.Group) {
 			g.InTree, g.Resources = hostName(5000), resource.Amounts{"CUSTOM_NIC": 2}
 		}))
-		host := change(one, in(5000))
+		host := change(one, in)
 		host.Groups[0].InTree, host.Groups[0].Resources = hostName(5000), resource.Amounts{"VCPU": 65}
 		add("in_tree/"+name+"/unsuffixed, too big", s, host)
-		add("in_tree/"+name+"/feasible", s, change(one, in(5000)))
+		add("in_tree/"+name+"/feasible", s, change(one, in))
 		add("in_tree/"+name+"/wrong trait", s, change(one, func(g *resource.Group) {
 			g.InTree, g.Required = hostName(5000), [][]resource.Trait{{"CUSTOM_NEW"}}
 		}))
@@ -123,24 +128,28 @@ func moreQuestions() []question {
 		return func(g *resource.Group) { g.MemberOf = [][]resource.AggregateID{a} }
 	}
 	add("member_of/busy", zones, change(one, member("zone0")))
-	add("member_of/nobody", zones, change(one, member("zone99")))
-	add("member_of/one of two, too many", zones, change(deviceAsk(5, resource.PolicyNone, nics, nil), member("zone1", "zone2")))
+	add("member_of/no member", zones, change(one, member("zone99")))
+	add("member_of/one of two, too many", zones, change(five, member("zone1", "zone2")))
 	add("member_of/forbidden", zones, change(one, func(g *resource.Group) {
-		g.NotMemberOf = []resource.AggregateID{"zone1", "zone2", "zone3", "zone4", "zone5", "zone6", "zone7", "zone8", "zone9"}
+		for zone := 1; zone < 10; zone++ {
+			g.NotMemberOf = append(g.NotMemberOf, resource.AggregateID(fmt.Sprint("zone", zone)))
+		}
 	}))
 	add("member_of/feasible", zones, change(one, member("zone9")))
 	rooted := one
 	rooted.RootRequired = []resource.Trait{"CUSTOM_ROOT"}
-	add("root/required, too many", zones, resource.Ask{Groups: deviceAsk(5, resource.PolicyNone, nics, nil).Groups, RootRequired: rooted.RootRequired})
+	add("root/required, too many", zones, resource.Ask{Groups: five.Groups, RootRequired: rooted.RootRequired})
 	rooted.RootForbidden, rooted.RootRequired = rooted.RootRequired, nil
 	add("root/forbidden, busy", zones, change(rooted, member("zone0")))
-	add("root/forbidden alone", zones, resource.Ask{Groups: change(one, member("zone1")).Groups, RootForbidden: rooted.RootForbidden})
+	zone1 := change(one, member("zone1"))
+	add("root/forbidden alone", zones, resource.Ask{Groups: zone1.Groups, RootForbidden: rooted.RootForbidden})
 
-	empty, some := lazily(func() []index.Row { return pooled(10000, 90000) }), lazily(func() []index.Row { return pooled(10000, 0) })
+	empty := lazily(func() []index.Row { return pooled(10000, 90000) })
+	some := lazily(func() []index.Row { return pooled(10000, 0) })
 	add("sharing/pools empty", empty, one)
-	add("sharing/too many", some, deviceAsk(5, resource.PolicyNone, nics, nil))
-	add("sharing/rare and busy", some, change(one, func(g *resource.Group) { g.Required = [][]resource.Trait{{"CUSTOM_RARE"}} }))
-	add("sharing/in_tree", some, change(deviceAsk(5, resource.PolicyNone, nics, nil), func(g *resource.Group) { g.InTree = hostName(5000) }))
+	add("sharing/too many", some, five)
+	add("sharing/rare and busy", some, rare(1))
+	add("sharing/in_tree", some, change(five, func(g *resource.Group) { g.InTree = hostName(5000) }))
 	add("sharing/feasible", some, one)
 
 	for _, n := range []int{8, 16, 64} {
@@ -149,10 +158,10 @@ func moreQuestions() []question {
 	}
 	flat := one
 	flat.Flat = true
-	add("flat/equal", lazily(func() []index.Row { return fleet(1000, 4) }), flat)
+	add("flat/equal", lazily(func() []index.Row { return ct.Fleet(1000, 4) }), flat)
 	add("flat/varied", lazily(func() []index.Row { return varied(1000, 4) }), flat)
-	for _, h := range hardOnes() {
-		add("hard/"+h.name, lazily(func() []index.Row { return h.rows }), h.ask)
+	for _, h := range ct.HardCases() {
+		add("hard/"+h.Name, lazily(func() []index.Row { return h.Rows }), h.Ask)
 	}
 	return out
 }

@@ -1,4 +1,6 @@
-package candidate_test
+// Package candidatetest makes fleets and asks for the tests of the solver and the explainer, and finds candidates by
+// brute force to compare with. It is used by tests only.
+package candidatetest
 
 import (
 	"fmt"
@@ -20,12 +22,12 @@ var (
 	someAggregates = []resource.AggregateID{"agg1", "agg2", "agg3"}
 )
 
-// worlds counts what drawWorld has made.
-var worlds atomic.Int64
+// Worlds counts the fleets that DrawWorld has made.
+var Worlds atomic.Int64
 
-// drawWorld makes a small fleet: a few trees of a few providers, with everything an ask may look at.
-func drawWorld(t *rapid.T) []index.Row {
-	worlds.Add(1)
+// DrawWorld returns a small random fleet: a few trees of a few providers, with everything that an ask may depend on.
+func DrawWorld(t *rapid.T) []index.Row {
+	Worlds.Add(1)
 	var rows []index.Row
 	for tree := range rapid.IntRange(1, 3).Draw(t, "trees") {
 		var ids []provider.ID
@@ -41,14 +43,14 @@ func drawWorld(t *rapid.T) []index.Row {
 			rows = append(rows, r)
 		}
 	}
-	if rapid.IntRange(0, 3).Draw(t, "twins") == 3 {
-		rows = append(rows, double("z", rows, rows[rapid.IntRange(0, len(rows)-1).Draw(t, "double")].Root)...)
+	if rapid.IntRange(0, 3).Draw(t, "double") == 3 {
+		rows = append(rows, Double("z", rows, rows[rapid.IntRange(0, len(rows)-1).Draw(t, "double")].Root)...)
 	}
 	return rows
 }
 
-// double copies a tree under other IDs: the solver takes the two for one shape.
-func double(prefix provider.ID, rows []index.Row, root provider.ID) []index.Row {
+// Double returns a copy of a tree under other IDs: the two trees have one shape.
+func Double(prefix provider.ID, rows []index.Row, root provider.ID) []index.Row {
 	var out []index.Row
 	other := func(id provider.ID) provider.ID {
 		if id == "" {
@@ -89,7 +91,7 @@ func drawOffer(t *rapid.T, r *index.Row) {
 	r.Aggregates = drawSome(t, someAggregates, 3)
 }
 
-// drawSome takes each word with a chance of one in n.
+// drawSome returns some of the words, each with a chance of one in n.
 func drawSome[N ~string](t *rapid.T, words []N, n int) []N {
 	var out []N
 	for _, w := range words {
@@ -100,8 +102,8 @@ func drawSome[N ~string](t *rapid.T, words []N, n int) []N {
 	return out
 }
 
-// drawAsk makes an ask that the API would let through.
-func drawAsk(t *rapid.T, rows []index.Row) resource.Ask {
+// DrawAsk returns a random ask that the API would accept.
+func DrawAsk(t *rapid.T, rows []index.Row) resource.Ask {
 	policies := []resource.Policy{resource.PolicyNone, resource.PolicyIsolate}
 	ask := resource.Ask{GroupPolicy: rapid.SampledFrom(policies).Draw(t, "policy")}
 	suffixes := []string{"_A", "_B", "_C", "_D"}[:rapid.IntRange(0, 4).Draw(t, "groups")]
@@ -125,7 +127,8 @@ func drawAsk(t *rapid.T, rows []index.Row) resource.Ask {
 	}
 	if rapid.IntRange(0, 7).Draw(t, "root") == 7 {
 		ask.RootRequired = drawSome(t, askedTraits[:3], 3)
-		ask.RootForbidden = slices.DeleteFunc(drawSome(t, askedTraits, 2), func(trait resource.Trait) bool { return slices.Contains(ask.RootRequired, trait) })
+		required := func(trait resource.Trait) bool { return slices.Contains(ask.RootRequired, trait) }
+		ask.RootForbidden = slices.DeleteFunc(drawSome(t, askedTraits, 2), required)
 	}
 	return ask
 }
@@ -133,7 +136,8 @@ func drawAsk(t *rapid.T, rows []index.Row) resource.Ask {
 func drawGroup(t *rapid.T, suffix string, classes int, rows []index.Row) resource.Group {
 	g := resource.Group{Suffix: suffix, Resources: resource.Amounts{}}
 	for range rapid.SampledFrom([]int{1, 1, classes}).Draw(t, "classes") {
-		g.Resources[rapid.SampledFrom(someClasses).Draw(t, "class")] = rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "amount")
+		class := rapid.SampledFrom(someClasses).Draw(t, "class")
+		g.Resources[class] = rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "amount")
 	}
 	for range max(0, rapid.IntRange(-4, 2).Draw(t, "required")) {
 		if set := drawSome(t, askedTraits, 3); len(set) > 0 {
