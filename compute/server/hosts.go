@@ -13,7 +13,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -111,7 +111,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 
 // occupied tells the agent when to ask again, if that can help.
 func (c *call) occupied(err error) error {
-	if o, is := errors.AsType[*conduct.Occupied](err); is && o.Wait > 0 {
+	if o, is := errors.AsType[*conductor.Occupied](err); is && o.Wait > 0 {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
 	}
 	return err
@@ -275,7 +275,7 @@ func (s *server) putGuest(c *call) error {
 	ctx, cancel := rest.Patient(c.r.Context())
 	defer cancel()
 	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), guest.Start, told)
-	if late, is := errors.AsType[*conduct.Late](err); is {
+	if late, is := errors.AsType[*conductor.Late](err); is {
 		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -57,7 +57,7 @@ type Store interface {
 	CheckWrites(patience time.Duration) error
 }
 
-// Conductor carries out what users and agents ask; *conduct.Conductor is one, and says which faults it returns.
+// Conductor carries out what users and agents ask; *conductor.Conductor is one, and says which faults it returns.
 type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
 	Delete(ctx context.Context, id string) error
@@ -73,8 +73,8 @@ type Conductor interface {
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
 	HostReported(host schedule.Host)
 	HostConditions(host string) []string
-	HostAudit(ctx context.Context, host string) (conduct.Audit, error)
-	HostHeal(ctx context.Context, host string, oversubscribe bool) (conduct.Audit, error)
+	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
+	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
 }
 
 var _ Store = (*store.Store)(nil)
