@@ -22,7 +22,7 @@ check: tools ## all tests but the lab, with real databases and OpenStack service
 	GO=$(GO) sh .ci/test
 
 law: ## only the law: imports, pure rooms, comments, sizes
-	$(GO) test ./internal/law
+	$(GO) test ./internal/archtest
 
 fuzz: ## fuzz every parser for a short while each (FUZZTIME=10s)
 	sh .ci/fuzz
@@ -35,10 +35,10 @@ lab: ## boot a real kernel with SR-IOV and NUMA in QEMU and live the life of dev
 
 nova: ## let OpenStack's Nova, with its fake driver, live on Berth's Placement; installs Nova and RabbitMQ from Debian's packages
 	sh .ci/tools-nova
-	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clients
+	$(GO) test -tags nova -run Nova -count=1 -timeout 20m -v ./internal/clienttest
 
 bench: ## measure Berth alone; the output is for benchstat (COUNT=1)
-	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/index
+	$(GO) test -run '^$$' -bench . -count $(or $(COUNT),1) -timeout 60m ./internal/bench ./placement/candidate ./placement/explain ./placement/index
 
 bench-peer: tools ## measure Berth and OpenStack's own Placement side by side and print the ratios
 	$(GO) test -tags peer -run Peer -count 1 -timeout 60m -v ./internal/bench

@@ -21,7 +21,7 @@ func (a *Agent) Report() host.Report {
 // snapshot is the report and its version. a.mu is held.
 func (a *Agent) snapshot() (host.Report, int) {
 	from := a.sender()
-	r := host.Report{Host: a.o.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous, Place: from.Place, Provider: string(a.root), Devices: []host.Device{}, Conditions: []string{}, InPlace: a.o.ReportInPlacement}
+	r := host.Report{Host: a.o.Host, Instance: from.Instance, Start: from.Start, Previous: from.Previous, Place: from.ProcessSpace, Provider: string(a.root), Devices: []host.Device{}, Conditions: []string{}, InPlace: a.o.ReportInPlacement}
 	for _, source := range slices.Sorted(maps.Keys(a.conditions)) {
 		r.Conditions = append(r.Conditions, a.conditions[source]...)
 	}

@@ -17,7 +17,7 @@ type Machine struct {
 
 // sender returns how this start of the agent identifies itself to compute. a.mu is held.
 func (a *Agent) sender() host.Sender {
-	from := host.Sender{Instance: a.instance, Start: a.startID, Place: a.o.Machine.Place}
+	from := host.Sender{Instance: a.instance, Start: a.startID, ProcessSpace: a.o.Machine.Place}
 	for _, id := range a.startIDs {
 		if id != a.startID {
 			from.Previous = append(from.Previous, id)

@@ -91,7 +91,7 @@ type WatchRequest struct {
 // query returns the request as the stream's query.
 func (w WatchRequest) query() string {
 	q := url.Values{"since": {strconv.FormatInt(w.Since, 10)}}
-	for name, value := range map[string]string{"instance": w.Sender.Instance, "start": w.Sender.Start, "place": w.Sender.Place,
+	for name, value := range map[string]string{"instance": w.Sender.Instance, "start": w.Sender.Start, "place": w.Sender.ProcessSpace,
 		"epoch_id": w.Position.EpochID} {
 		if value != "" {
 			q.Set(name, value)
@@ -108,7 +108,7 @@ func (w WatchRequest) query() string {
 
 // ReadWatchRequest reads the query of a stream. fault.Invalid names the parameter that is wrong.
 func ReadWatchRequest(host string, q url.Values) (WatchRequest, error) {
-	w := WatchRequest{Host: host, Sender: Sender{Instance: q.Get("instance"), Start: q.Get("start"), Previous: q["previous"], Place: q.Get("place")},
+	w := WatchRequest{Host: host, Sender: Sender{Instance: q.Get("instance"), Start: q.Get("start"), Previous: q["previous"], ProcessSpace: q.Get("place")},
 		Position: Position{EpochID: q.Get("epoch_id")}}
 	for _, n := range []struct {
 		name string

@@ -116,10 +116,10 @@ type Pages struct {
 
 // Sender says which start of which agent sends a request. Compute admits one start for each host.
 type Sender struct {
-	Instance string   // UUID of the agent, made once and kept in its journal
-	Start    string   // random, drawn by each process of the agent and journalled before it is sent
-	Previous []string // the Starts before this one in the journal, from the last one that compute acknowledged on; at most MaxPrevious
-	Place    string   // boot and process namespace in which the process runs; empty when unknown
+	Instance     string   // UUID of the agent, made once and kept in its journal
+	Start        string   // random, drawn by each process of the agent and journalled before it is sent
+	Previous     []string // the Starts before this one in the journal, from the last one that compute acknowledged on; at most MaxPrevious
+	ProcessSpace string   // boot and process namespace in which the process runs; empty when unknown
 }
 
 // MaxPrevious is the largest number of Sender.Previous: starts that compute has not acknowledged, as when it does not
@@ -128,7 +128,7 @@ const MaxPrevious = 32
 
 // Sender returns who sends the report.
 func (r Report) Sender() Sender {
-	return Sender{Instance: r.Instance, Start: r.Start, Previous: r.Previous, Place: r.Place}
+	return Sender{Instance: r.Instance, Start: r.Start, Previous: r.Previous, ProcessSpace: r.Place}
 }
 
 // Position is a point in the history of a host's assignments. Compute counts an epoch at each of its starts, and a

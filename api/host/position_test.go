@@ -42,7 +42,7 @@ func TestAccept(t *testing.T) {
 func TestWatchRequestCrossesTheWire(t *testing.T) {
 	for _, w := range []WatchRequest{
 		{Host: "h"},
-		{Host: "h", Sender: Sender{Instance: "i", Start: "s", Previous: []string{"a", "b"}, Place: "boot pid:[1] locks 1:2"},
+		{Host: "h", Sender: Sender{Instance: "i", Start: "s", Previous: []string{"a", "b"}, ProcessSpace: "boot pid:[1] locks 1:2"},
 			Position: Position{Epoch: 3, EpochID: "e"}, Since: 7},
 	} {
 		query, err := url.ParseQuery(w.query())

@@ -16,18 +16,18 @@ type Created struct{}
 
 // Chosen says that candidates were judged and some stood: the answer to Schedule.
 type Chosen struct {
-	Choices    []schedule.Choice // best first, at least one
-	Candidates int               // how many Placement offered
-	Refused    string            // the refusals in one sentence, or empty
-	Falls      []schedule.Fall   // the same in full
+	Choices        []schedule.Choice        // best first, at least one
+	Candidates     int                      // how many Placement offered
+	Refused        string                   // the refusals in one sentence, or empty
+	FilterFailures []schedule.FilterFailure // the same in full
 }
 
 // NothingFits says that there is no candidate that stands: the other answer to Schedule.
-type NothingFits struct {
-	Candidates int    // how many Placement offered
-	Reason     string // one sentence without its full stop
-	Again      bool   // asking again may help: what was offered may have been taken before it was looked at
-	Falls      []schedule.Fall
+type NoValidHost struct {
+	Candidates     int    // how many Placement offered
+	Reason         string // one sentence without its full stop
+	Again          bool   // asking again may help: what was offered may have been taken before it was looked at
+	FilterFailures []schedule.FilterFailure
 }
 
 // Claimed says that Choices[0] is held: the answer to Claim.
@@ -40,19 +40,19 @@ type ClaimLost struct {
 }
 
 // Mustered says that enough servers of one request have found a place: the answer to Muster.
-type Mustered struct{}
+type MinCountReached struct{}
 
 // MusterFailed says that too few servers of one request can find a place: the other answer to Muster.
-type MusterFailed struct{ Reason string }
+type MinCountFailed struct{ Reason string }
 
 // Rekeyed says that the migration holds what the server held: the answer to Rekey.
-type Rekeyed struct{}
+type AllocationsMoved struct{}
 
 // Restored says that the server holds again what its migration held: the answer to Restore.
-type Restored struct{}
+type AllocationsRestored struct{}
 
 // Dropped says that a consumer of Left holds nothing any more: the answer to Drop.
-type Dropped struct{ Consumer string }
+type LeftoverReleased struct{ Consumer string }
 
 // Refused says that a step cannot be done, now or later, for a reason that is not about capacity.
 type Refused struct {
@@ -61,7 +61,7 @@ type Refused struct {
 }
 
 // Stumbled says that a step could not be done now and will be tried again.
-type Stumbled struct {
+type StepFailed struct {
 	Step    Step
 	Reason  string
 	Refused bool // it was told no, and nothing says that it will not be told so again
@@ -72,65 +72,65 @@ type Released struct{}
 
 // Told is one of the Guest… events that follow, and where it stands among all that its agent has said: words may overtake each other on
 // their way, and what is older than what is known must change nothing.
-type Told struct {
+type Report struct {
 	Host     string
 	Instance string // of the agent
 	Number   int64  // larger than in all that this instance has said before
-	Of       Event
+	Event    Event
 }
 
 // GuestClaimed comes from the agent of Host: the devices are picked, the guest is being built.
 type GuestClaimed struct {
-	Host    string
-	As      string // the consumer that the agent knows the guest by; empty: the server's own id
-	Devices []schedule.Picked
-	Parts   []numa.Placed
-	Build   int
+	Host     string
+	Consumer string // the consumer that the agent knows the guest by; empty: the server's own id
+	Devices  []schedule.Picked
+	Cells    []numa.Placed
+	Build    int
 }
 
 // GuestRunning comes from the agent of Host: the guest runs with these devices.
 type GuestRunning struct {
-	Host    string
-	As      string
-	Devices []schedule.Picked
-	Parts   []numa.Placed
-	Build   int
+	Host     string
+	Consumer string
+	Devices  []schedule.Picked
+	Cells    []numa.Placed
+	Build    int
 }
 
 // GuestStopped comes from the agent of Host: the guest is there with these devices and does not run.
 type GuestStopped struct {
-	Host    string
-	As      string
-	Devices []schedule.Picked
-	Parts   []numa.Placed
-	Build   int
+	Host     string
+	Consumer string
+	Devices  []schedule.Picked
+	Cells    []numa.Placed
+	Build    int
 }
 
 // GuestRefused comes from the agent of Host: the guest is there with these devices, and the hypervisor will not start, stop or rebuild it
 // as it shall. It stays as it is.
 type GuestRefused struct {
-	Host    string
-	As      string
-	Devices []schedule.Picked
-	Parts   []numa.Placed
-	Build   int  // of the guest that is there
-	Stopped bool // it does not run
-	Message string
+	Host     string
+	Consumer string
+	Devices  []schedule.Picked
+	Cells    []numa.Placed
+	Build    int  // of the guest that is there
+	Stopped  bool // it does not run
+	Message  string
 }
 
 // GuestDeparted comes from the agent of Host: the guest runs where it was to go by live migration.
-type GuestDeparted struct{ Host, As string }
+type GuestMigrated struct{ Host, Consumer string }
 
 // GuestFailed comes from the agent of Host: the guest cannot be built or kept there, and nothing of it is left. Of one that was to
 // be migrated live: it cannot leave, and runs there as before.
 type GuestFailed struct {
-	Host    string
-	As      string
-	Message string
+	Host     string
+	Consumer string
+	Message  string
 }
 
 // GuestGone comes from the agent of Host: nothing of the guest is left.
-type GuestGone struct{ Host, As string }
+type GuestGone struct{ Host, Consumer string }
 
 // HostDead comes from an operator: the host is gone for good, and so is everything on it.
 type HostDead struct{ Host string }
@@ -163,44 +163,44 @@ const (
 )
 
 // Asked comes from a user or an operator. Next takes it in when Refuse has nothing against it, and then Server.Asked is its ID.
-type Asked struct {
+type ActionRequested struct {
 	ID     string // of this wish, a UUID; of a move it becomes the consumer that holds the source's devices
 	Action Action
 
-	Hard     bool          // Reboot: also when the guest does not run
-	Image    string        // Rebuild: from this image; empty: from the one it has
-	Frozen   *flavor.Image // Rebuild: that image as it is now, which flavor.Rebuilt has let through; nil: nobody looked for it
-	Name     string        // Rebuild: the new name; empty: as it is
-	To       string        // moves: this host and no other; empty: any
-	SameHost bool          // Resize, Migrate: the host where it is will do
-	Flavor   flavor.Flavor // Resize
-	Ask      resource.Ask  // Resize
-	Requests []pci.Request // Resize
-	Topology []numa.Part   // Resize
-	Error    bool          // Reset: to ERROR; else to what it was before it
+	Hard          bool          // Reboot: also when the guest does not run
+	Image         string        // Rebuild: from this image; empty: from the one it has
+	ImageSnapshot *flavor.Image // Rebuild: that image as it is now, which flavor.Rebuilt has let through; nil: nobody looked for it
+	Name          string        // Rebuild: the new name; empty: as it is
+	To            string        // moves: this host and no other; empty: any
+	SameHost      bool          // Resize, Migrate: the host where it is will do
+	Flavor        flavor.Flavor // Resize
+	Request       resource.Ask  // Resize
+	Requests      []pci.Request // Resize
+	Topology      []numa.Part   // Resize
+	Error         bool          // Reset: to ERROR; else to what it was before it
 }
 
-func (Created) event()         {}
-func (Chosen) event()          {}
-func (NothingFits) event()     {}
-func (Claimed) event()         {}
-func (ClaimLost) event()       {}
-func (Mustered) event()        {}
-func (MusterFailed) event()    {}
-func (Rekeyed) event()         {}
-func (Restored) event()        {}
-func (Dropped) event()         {}
-func (Refused) event()         {}
-func (Stumbled) event()        {}
-func (Released) event()        {}
-func (Told) event()            {}
-func (GuestClaimed) event()    {}
-func (GuestRunning) event()    {}
-func (GuestStopped) event()    {}
-func (GuestRefused) event()    {}
-func (GuestDeparted) event()   {}
-func (GuestFailed) event()     {}
-func (GuestGone) event()       {}
-func (HostDead) event()        {}
-func (DeleteRequested) event() {}
-func (Asked) event()           {}
+func (Created) event()             {}
+func (Chosen) event()              {}
+func (NoValidHost) event()         {}
+func (Claimed) event()             {}
+func (ClaimLost) event()           {}
+func (MinCountReached) event()     {}
+func (MinCountFailed) event()      {}
+func (AllocationsMoved) event()    {}
+func (AllocationsRestored) event() {}
+func (LeftoverReleased) event()    {}
+func (Refused) event()             {}
+func (StepFailed) event()          {}
+func (Released) event()            {}
+func (Report) event()              {}
+func (GuestClaimed) event()        {}
+func (GuestRunning) event()        {}
+func (GuestStopped) event()        {}
+func (GuestRefused) event()        {}
+func (GuestMigrated) event()       {}
+func (GuestFailed) event()         {}
+func (GuestGone) event()           {}
+func (HostDead) event()            {}
+func (DeleteRequested) event()     {}
+func (ActionRequested) event()     {}

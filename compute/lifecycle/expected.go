@@ -19,13 +19,13 @@ type Expectation struct {
 // out what is about to be released, and what is not claimed yet.
 func (s Server) Expected(host string) []Expectation {
 	var list []Expectation
-	for _, stay := range s.Stays() {
+	for _, stay := range s.Residences() {
 		if stay.Host != host || stay.Gone || stay.Choice == nil {
 			continue
 		}
 		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: stay.Choice.Allocation}
-		if m := s.Move; m != nil && slices.Contains([]State{Rekeying, Restoring, Stranded}, s.State) {
-			one.Also = []string{s.ID, m.As, m.From.Consumer}
+		if m := s.Move; m != nil && slices.Contains([]State{MovingAllocations, RestoringAllocations, RevertBlocked}, s.State) {
+			one.Also = []string{s.ID, m.Consumer, m.From.Consumer}
 		}
 		list = append(list, one)
 	}

@@ -14,37 +14,37 @@ func TestARebuildChangesTheImage(t *testing.T) {
 	old := flavor.Image{ID: "old", Properties: map[string]string{"trait:CUSTOM_A": "required"}}
 	now := flavor.Image{ID: "new"}
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{{"CUSTOM_A"}}}}}
-	s := Server{ID: "s", State: Active, Host: "h", Image: "old", Frozen: &old, Flavor: flavor.Flavor{VCPUs: 1}, Ask: ask}
+	s := Server{ID: "s", State: Active, Host: "h", Image: "old", ImageSnapshot: &old, Flavor: flavor.Flavor{VCPUs: 1}, Ask: ask}
 	for _, c := range []struct {
 		name string
-		wish Asked
+		wish ActionRequested
 		want Server
 	}{
-		{"another, looked at", Asked{Image: "new", Frozen: &now}, Server{Image: "new", Frozen: &now, Ask: resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{}}}}}},
-		{"another, not looked at", Asked{Image: "new"}, Server{Image: "new", Ask: ask}},
-		{"its own", Asked{Image: "old", Frozen: &old}, Server{Image: "old", Frozen: &old, Ask: ask}},
-		{"none named", Asked{}, Server{Image: "old", Frozen: &old, Ask: ask}},
+		{"another, looked at", ActionRequested{Image: "new", ImageSnapshot: &now}, Server{Image: "new", ImageSnapshot: &now, Ask: resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{}}}}}},
+		{"another, not looked at", ActionRequested{Image: "new"}, Server{Image: "new", Ask: ask}},
+		{"its own", ActionRequested{Image: "old", ImageSnapshot: &old}, Server{Image: "old", ImageSnapshot: &old, Ask: ask}},
+		{"none named", ActionRequested{}, Server{Image: "old", ImageSnapshot: &old, Ask: ask}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.wish.ID, c.wish.Action = "w", Rebuild
 			got, _ := Next(s, c.wish, time.Unix(1, 0))
-			if got.Asked != "w" || got.Doing != Rebuilding || got.Image != c.want.Image || !reflect.DeepEqual(got.Frozen, c.want.Frozen) || !reflect.DeepEqual(got.Ask, c.want.Ask) {
-				t.Errorf("%s %s %+v %+v", got.Doing, got.Image, got.Frozen, got.Ask)
+			if got.LastAction != "w" || got.Task != Rebuilding || got.Image != c.want.Image || !reflect.DeepEqual(got.ImageSnapshot, c.want.ImageSnapshot) || !reflect.DeepEqual(got.Ask, c.want.Ask) {
+				t.Errorf("%s %s %+v %+v", got.Task, got.Image, got.ImageSnapshot, got.Ask)
 			}
-			back, _ := Next(got, GuestRefused{Host: "h", As: "s", Message: "no such disk"}, time.Unix(2, 0))
-			if back.Image != s.Image || !reflect.DeepEqual(back.Frozen, s.Frozen) || !reflect.DeepEqual(back.Ask, s.Ask) || back.Builds != 0 || back.Undo != nil || back.Doing != "" {
-				t.Errorf("refused: %s %+v %+v, build %d", back.Image, back.Frozen, back.Ask, back.Builds)
+			back, _ := Next(got, GuestRefused{Host: "h", Consumer: "s", Message: "no such disk"}, time.Unix(2, 0))
+			if back.Image != s.Image || !reflect.DeepEqual(back.ImageSnapshot, s.ImageSnapshot) || !reflect.DeepEqual(back.Ask, s.Ask) || back.Builds != 0 || back.PreRebuild != nil || back.Task != "" {
+				t.Errorf("refused: %s %+v %+v, build %d", back.Image, back.ImageSnapshot, back.Ask, back.Builds)
 			}
-			done, _ := Next(got, GuestRunning{Host: "h", As: "s", Build: got.Builds}, time.Unix(2, 0))
-			if done.Image != c.want.Image || done.Undo != nil || done.Doing != "" {
-				t.Errorf("done: %s %+v %s", done.Image, done.Undo, done.Doing)
+			done, _ := Next(got, GuestRunning{Host: "h", Consumer: "s", Build: got.Builds}, time.Unix(2, 0))
+			if done.Image != c.want.Image || done.PreRebuild != nil || done.Task != "" {
+				t.Errorf("done: %s %+v %s", done.Image, done.PreRebuild, done.Task)
 			}
 		})
 	}
 	if s.Ask.Groups[0].Required == nil {
 		t.Error("the server given was changed")
 	}
-	if (Server{Image: "i"}).Likeness().ID != "i" {
+	if (Server{Image: "i"}).SourceImage().ID != "i" {
 		t.Error("an image that nobody looked for is known by its id")
 	}
 }

@@ -12,7 +12,7 @@ func ran(t *testing.T) Server {
 	t.Helper()
 	s := fresh()
 	for _, e := range []Event{Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1},
-		GuestClaimed{Host: "a", As: "s"}, GuestRunning{Host: "a", As: "s"}} {
+		GuestClaimed{Host: "a", Consumer: "s"}, GuestRunning{Host: "a", Consumer: "s"}} {
 		s, _ = Next(s, e, noon)
 	}
 	if s.Status() != "ACTIVE" {
@@ -25,9 +25,9 @@ func ran(t *testing.T) Server {
 func TestAWordDuringAPlan(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
-		Asked{ID: "w1", Action: Stop}, GuestStopped{Host: "a", As: "s"}, Asked{ID: "w2", Action: Start},
-		Asked{ID: "m1", Action: Evacuate}, // its host is silent, and comes back
-		GuestRunning{Host: "a", As: "s"}, NothingFits{Reason: "full"},
+		ActionRequested{ID: "w1", Action: Stop}, GuestStopped{Host: "a", Consumer: "s"}, ActionRequested{ID: "w2", Action: Start},
+		ActionRequested{ID: "m1", Action: Evacuate}, // its host is silent, and comes back
+		GuestRunning{Host: "a", Consumer: "s"}, NoValidHost{Reason: "full"},
 	} {
 		s, _ = Next(s, e, noon)
 	}
@@ -40,8 +40,8 @@ func TestAWordDuringAPlan(t *testing.T) {
 func TestAResizeThatWasToStayOnADeadHost(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
-		Asked{ID: "m1", Action: Resize, SameHost: true, Requests: fresh().Requests},
-		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Rekeyed{}, HostDead{Host: "a"},
+		ActionRequested{ID: "m1", Action: Resize, SameHost: true, Requests: fresh().Requests},
+		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, AllocationsMoved{}, HostDead{Host: "a"},
 	} {
 		s, _ = Next(s, e, noon)
 	}
@@ -58,25 +58,25 @@ func TestAResizeThatWasToStayOnADeadHost(t *testing.T) {
 func TestLateWordsChangeNothing(t *testing.T) {
 	s := ran(t)
 	tell := func(instance string, number int64, of Event) {
-		s, _ = Next(s, Told{Host: "a", Instance: instance, Number: number, Of: of}, noon)
+		s, _ = Next(s, Report{Host: "a", Instance: instance, Number: number, Event: of}, noon)
 	}
-	tell("i", 5, GuestRunning{Host: "a", As: "s"})
+	tell("i", 5, GuestRunning{Host: "a", Consumer: "s"})
 	before := snapshot(t, s)
 	for _, number := range []int64{4, 5} {
-		tell("i", number, GuestStopped{Host: "a", As: "s"})
-		tell("i", number, GuestFailed{Host: "a", As: "s"})
+		tell("i", number, GuestStopped{Host: "a", Consumer: "s"})
+		tell("i", number, GuestFailed{Host: "a", Consumer: "s"})
 	}
 	if snapshot(t, s) != before {
 		t.Errorf("%s", snapshot(t, s))
 	}
-	tell("j", 1, GuestStopped{Host: "a", As: "s"})
+	tell("j", 1, GuestStopped{Host: "a", Consumer: "s"})
 	if !s.Stopped || s.Latest("a", "i") != 5 || s.Latest("a", "j") != 1 || s.Latest("b", "j") != 0 {
-		t.Errorf("stopped %v, %+v", s.Stopped, s.Voices)
+		t.Errorf("stopped %v, %+v", s.Stopped, s.LastReports)
 	}
 	for n := range int64(100) {
-		tell(strings.Repeat("x", int(n%40)), n+1, GuestRunning{Host: "a", As: "s"})
+		tell(strings.Repeat("x", int(n%40)), n+1, GuestRunning{Host: "a", Consumer: "s"})
 	}
-	if len(s.Voices) != maxVoices {
-		t.Errorf("%d voices", len(s.Voices))
+	if len(s.LastReports) != maxVoices {
+		t.Errorf("%d voices", len(s.LastReports))
 	}
 }

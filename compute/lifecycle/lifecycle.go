@@ -44,7 +44,7 @@ func move(s Server, e Event, now time.Time) (next Server, known bool) {
 	if s.State == "" || s.State == Deleted { // it does not exist yet, or nothing happens to it any more
 		if _, born := e.(Created); born && s.State == "" {
 			s.State, s.Created = Scheduling, now
-			s = mark(s, now, describe(s.Ask, s.Requests))
+			s = addHistory(s, now, describe(s.Ask, s.Requests))
 		}
 		return s, isKnown(e)
 	}
@@ -54,36 +54,36 @@ func move(s Server, e Event, now time.Time) (next Server, known bool) {
 	switch e := e.(type) {
 	case Created: // once
 		return s, true
-	case Told:
-		return listen(s, e, now)
+	case Report:
+		return onReport(s, e, now)
 	case GuestClaimed:
-		return hears(s, said{"claimed", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
+		return applyReport(s, guestReport{"claimed", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false}, now), true
 	case GuestRunning:
-		return hears(s, said{"running", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
+		return applyReport(s, guestReport{"running", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false}, now), true
 	case GuestStopped:
-		return hears(s, said{"stopped", e.Host, e.As, e.Devices, e.Parts, e.Build, "", false}, now), true
+		return applyReport(s, guestReport{"stopped", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, "", false}, now), true
 	case GuestRefused:
-		return hears(s, said{"refused", e.Host, e.As, e.Devices, e.Parts, e.Build, e.Message, e.Stopped}, now), true
-	case GuestDeparted:
-		return hears(s, said{phase: "departed", host: e.Host, as: e.As}, now), true
+		return applyReport(s, guestReport{"refused", e.Host, e.Consumer, e.Devices, e.Cells, e.Build, e.Message, e.Stopped}, now), true
+	case GuestMigrated:
+		return applyReport(s, guestReport{phase: "departed", host: e.Host, as: e.Consumer}, now), true
 	case GuestFailed:
-		return hears(s, said{phase: "failed", host: e.Host, as: e.As, message: e.Message}, now), true
+		return applyReport(s, guestReport{phase: "failed", host: e.Host, as: e.Consumer, message: e.Message}, now), true
 	case GuestGone:
-		return hears(s, said{phase: "gone", host: e.Host, as: e.As}, now), true
+		return applyReport(s, guestReport{phase: "gone", host: e.Host, as: e.Consumer}, now), true
 	case HostDead:
-		return bury(s, e.Host, now), true
+		return onHostDead(s, e.Host, now), true
 	case DeleteRequested:
 		return remove(s, e, now), true
-	case Asked:
-		return take(s, e, now), true
-	case Stumbled:
-		return stumble(s, e, now), true
+	case ActionRequested:
+		return applyAction(s, e, now), true
+	case StepFailed:
+		return onStepFailed(s, e, now), true
 	}
 	return answer(s, e, now)
 }
 
 func isKnown(e Event) bool {
-	_, known := move(Server{State: Lingering}, e, time.Time{})
+	_, known := move(Server{State: DeletedAwaitingCleanup}, e, time.Time{})
 	return known
 }
 
@@ -94,7 +94,7 @@ func answer(s Server, e Event, now time.Time) (Server, bool) {
 		if s.State == Scheduling || s.State == Planning {
 			s = chosen(s, e, now)
 		}
-	case NothingFits:
+	case NoValidHost:
 		if s.State == Scheduling || s.State == Planning {
 			s = nothing(s, e, now)
 		}
@@ -104,30 +104,30 @@ func answer(s Server, e Event, now time.Time) (Server, bool) {
 		}
 	case ClaimLost:
 		if s.State == Claiming && e.Try == s.Try {
-			s = lose(s, e, now)
+			s = onClaimLost(s, e, now)
 		}
-	case Mustered:
-		if s.State == Mustering {
-			s.State, s.Together = Assigned, true
-			s = mark(s, now, "enough servers of its request have a place; the agent of "+s.Host+" is to build the guest")
+	case MinCountReached:
+		if s.State == AwaitingMinCount {
+			s.State, s.MinCountReached = Spawning, true
+			s = addHistory(s, now, "enough servers of its request have a place; the agent of "+s.Host+" is to build the guest")
 		}
-	case MusterFailed:
-		if s.State == Mustering {
+	case MinCountFailed:
+		if s.State == AwaitingMinCount {
 			s = giveUp(s, now, e.Reason, true)
 		}
-	case Rekeyed:
-		if s.State == Rekeying {
+	case AllocationsMoved:
+		if s.State == MovingAllocations {
 			s = rekeyed(s, now)
 		}
-	case Restored:
-		if s.State == Restoring {
+	case AllocationsRestored:
+		if s.State == RestoringAllocations {
 			s = restored(s, now)
 		}
 	case Released:
 		if slices.Contains(s.State.Steps(), Release) {
 			s = released(s, now)
 		}
-	case Dropped:
+	case LeftoverReleased:
 		s = dropped(s, e, now)
 	case Refused:
 		if slices.Contains(s.State.Steps(), e.Step) {
@@ -141,25 +141,25 @@ func answer(s Server, e Event, now time.Time) (Server, bool) {
 
 func chosen(s Server, e Chosen, now time.Time) Server {
 	s.Round++
-	s.Falls = e.Falls[:min(len(e.Falls), maxNamed)]
-	s = mark(s, now, fmt.Sprintf("Placement offers %s; %s%s", count(e.Candidates, "candidate"),
+	s.FilterFailures = e.FilterFailures[:min(len(e.FilterFailures), maxNamed)]
+	s = addHistory(s, now, fmt.Sprintf("Placement offers %s; %s%s", count(e.Candidates, "candidate"),
 		count(len(e.Choices), "choice"), also("; refused: ", e.Refused)))
-	bars := s.Bars()
+	bars := s.ExcludedHosts()
 	s.Choices = slices.DeleteFunc(slices.Clone(e.Choices), func(c schedule.Choice) bool { return bars[c.Host] != "" })
 	if len(s.Choices) == 0 { // not what Chosen promises; an empty claim would never end
 		return giveUp(s, now, "no choice was made of the candidates", false)
 	}
 	if s.State == Planning {
-		s.State = Rekeying
-		return mark(s, now, fmt.Sprintf("what it holds on %s becomes that of migration %s", s.Move.From.Host, s.Move.As))
+		s.State = MovingAllocations
+		return addHistory(s, now, fmt.Sprintf("what it holds on %s becomes that of migration %s", s.Move.From.Host, s.Move.Consumer))
 	}
 	return try(s, now)
 }
 
-func nothing(s Server, e NothingFits, now time.Time) Server {
+func nothing(s Server, e NoValidHost, now time.Time) Server {
 	s.Round++
-	s.Falls = e.Falls[:min(len(e.Falls), maxNamed)]
-	s = mark(s, now, fmt.Sprintf("Placement offers %s; nothing fits: %s", count(e.Candidates, "candidate"), e.Reason))
+	s.FilterFailures = e.FilterFailures[:min(len(e.FilterFailures), maxNamed)]
+	s = addHistory(s, now, fmt.Sprintf("Placement offers %s; nothing fits: %s", count(e.Candidates, "candidate"), e.Reason))
 	if e.Again && s.Round < MaxRounds {
 		return s // its step is the same, its round another
 	}
@@ -169,62 +169,62 @@ func nothing(s Server, e NothingFits, now time.Time) Server {
 // claimed goes on with what is held: who builds it now, or who must make room first.
 func claimed(s Server, now time.Time) Server {
 	choice := s.Choices[0]
-	s.State, s.Host, s.Heard, s.Was, s.Devices, s.Cells = Assigned, choice.Host, false, "", nil, nil
+	s.State, s.Host, s.Reported, s.PreviousConsumer, s.Devices, s.Cells = Spawning, choice.Host, false, "", nil, nil
 	s.Choices = s.Choices[:1:1]
 	s.Requests = serve(s.Requests, choice.Mappings)
 	if s.Move == nil {
-		if s.Least > 1 && !s.Together && !s.Shelf {
-			s.State = Mustering
-			return mark(s, now, fmt.Sprintf("claimed on %s; waits until %d of its request have a place", s.Host, s.Least))
+		if s.MinCount > 1 && !s.MinCountReached && !s.Shelved {
+			s.State = AwaitingMinCount
+			return addHistory(s, now, fmt.Sprintf("claimed on %s; waits until %d of its request have a place", s.Host, s.MinCount))
 		}
-		return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to build the guest", s.Host))
+		return addHistory(s, now, fmt.Sprintf("claimed on %s; its agent is to build the guest", s.Host))
 	}
-	s = tell(s, now, "migrating")
+	s = setMigrationStatus(s, now, "migrating")
 	m := s.change()
 	switch {
-	case m.Kind == LiveMoving && !m.From.Gone:
-		s.State = Receiving
-		return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to receive the guest", s.Host))
-	case (m.Kind == Resizing || m.Kind == Migrating) && !m.From.Gone && !(m.Down && (m.Halted || s.Power == Off)):
-		s.State, m.Halted, m.Down = Halting, true, false
-		return mark(s, now, fmt.Sprintf("claimed on %s; the guest on %s is to stop", s.Host, m.From.Host))
+	case m.Kind == LiveMigration && !m.From.Gone:
+		s.State = PreLiveMigration
+		return addHistory(s, now, fmt.Sprintf("claimed on %s; its agent is to receive the guest", s.Host))
+	case (m.Kind == Resizing || m.Kind == Migrating) && !m.From.Gone && !(m.SourceStopped && (m.StopSource || s.Power == Off)):
+		s.State, m.StopSource, m.SourceStopped = StoppingSource, true, false
+		return addHistory(s, now, fmt.Sprintf("claimed on %s; the guest on %s is to stop", s.Host, m.From.Host))
 	}
-	return mark(s, now, fmt.Sprintf("claimed on %s; its agent is to build the guest", s.Host))
+	return addHistory(s, now, fmt.Sprintf("claimed on %s; its agent is to build the guest", s.Host))
 }
 
 // try begins the claim of the first choice.
 func try(s Server, now time.Time) Server {
 	s.State = Claiming
 	s.Try++
-	return mark(s, now, "claims "+describeChoice(s.Choices[0], s.Requests))
+	return addHistory(s, now, "claims "+describeChoice(s.Choices[0], s.Requests))
 }
 
 // lose goes on to the next choice, or asks again, or gives up.
-func lose(s Server, e ClaimLost, now time.Time) Server {
-	s = mark(s, now, fmt.Sprintf("lost the claim on %s: %s", s.Choices[0].Host, e.Reason))
+func onClaimLost(s Server, e ClaimLost, now time.Time) Server {
+	s = addHistory(s, now, fmt.Sprintf("lost the claim on %s: %s", s.Choices[0].Host, e.Reason))
 	s.Choices = s.Choices[1:]
 	switch {
 	case len(s.Choices) > 0:
 		return try(s, now)
 	case s.Round < MaxRounds:
 		s.State = Scheduling
-		return mark(s, now, "all choices were lost; asks again")
+		return addHistory(s, now, "all choices were lost; asks again")
 	}
 	return giveUp(s, now, fmt.Sprintf("others were faster in each of %d rounds, last: %s", s.Round, e.Reason), true)
 }
 
 // retreat leaves the host where the guest failed.
-func retreat(s Server, message string, now time.Time) Server {
-	s = mark(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
+func reschedule(s Server, message string, now time.Time) Server {
+	s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
 	if s.Round >= MaxRounds {
 		return giveUp(s, now, fmt.Sprintf("gave up after %d rounds, last: %s: %s", s.Round, s.Host, message), true)
 	}
-	s.Excluded = maps.Clone(s.Excluded)
-	if s.Excluded == nil {
-		s.Excluded = map[string]string{}
+	s.FailedHosts = maps.Clone(s.FailedHosts)
+	if s.FailedHosts == nil {
+		s.FailedHosts = map[string]string{}
 	}
-	s.Excluded[s.Host] = message
-	s.State = Retreating
+	s.FailedHosts[s.Host] = message
+	s.State = Rescheduling
 	return s
 }
 
@@ -233,28 +233,28 @@ func retreat(s Server, message string, now time.Time) Server {
 func giveUp(s Server, now time.Time, reason string, holds bool) Server {
 	switch {
 	case s.Move != nil:
-		return back(s, now, noHost(s, reason))
-	case s.Shelf && holds:
+		return goBack(s, now, noValidHost(s, reason))
+	case s.Shelved && holds:
 		s.State = Offloading
-	case s.Shelf:
+	case s.Shelved:
 		s.State, s.Choices = Shelved, nil
 	default:
 		to := Error
 		if holds {
 			to = Failing
 		}
-		return fail(s, now, to, noHost(s, reason))
+		return fail(s, now, to, noValidHost(s, reason))
 	}
-	return mark(s, now, noHost(s, reason))
+	return addHistory(s, now, noValidHost(s, reason))
 }
 
 // noHost is the sentence that the user reads. Reasons come from other services, with a full stop or without.
-func noHost(s Server, reason string) string {
+func noValidHost(s Server, reason string) string {
 	text := "No valid host was found: " + bare(reason)
-	if len(s.Excluded) > 0 {
+	if len(s.FailedHosts) > 0 {
 		var tried []string
-		for _, host := range slices.Sorted(maps.Keys(s.Excluded)) {
-			tried = append(tried, host+": "+bare(s.Excluded[host]))
+		for _, host := range slices.Sorted(maps.Keys(s.FailedHosts)) {
+			tried = append(tried, host+": "+bare(s.FailedHosts[host]))
 		}
 		text += "; tried before: " + strings.Join(tried, "; ")
 	}
@@ -269,7 +269,7 @@ func fail(s Server, now time.Time, to State, text string) Server {
 	if to == Error {
 		s.Host, s.Choices = "", nil
 	}
-	return mark(s, now, text)
+	return addHistory(s, now, text)
 }
 
 func refused(s Server, e Refused, now time.Time) Server {
@@ -278,38 +278,38 @@ func refused(s Server, e Refused, now time.Time) Server {
 		return giveUp(s, now, e.Reason, false)
 	case Claim:
 		return giveUp(s, now, e.Reason, true)
-	case Rekey:
-		return back(s, now, "The move cannot begin: "+bare(e.Reason)+".")
+	case MoveAllocations:
+		return goBack(s, now, "The move cannot begin: "+bare(e.Reason)+".")
 	}
 	return s // nothing else may be given up
 }
 
-func stumble(s Server, e Stumbled, now time.Time) Server {
+func onStepFailed(s Server, e StepFailed, now time.Time) Server {
 	if !slices.Contains(s.Steps(), e.Step) {
 		return s // late
 	}
-	if e.Refused && s.State == Restoring && e.Step == Restore {
-		return deny(s, e, now)
+	if e.Refused && s.State == RestoringAllocations && e.Step == RestoreAllocations {
+		return onRestoreRefused(s, e, now)
 	}
-	return mark(s, now, fmt.Sprintf("cannot %s now, will try again: %s", e.Step, e.Reason))
+	return addHistory(s, now, fmt.Sprintf("cannot %s now, will try again: %s", e.Step, e.Reason))
 }
 
 // released goes on when the server's own consumer holds nothing any more.
 func released(s Server, now time.Time) Server {
-	s.Requests, s.Choices, s.Devices, s.Cells, s.Heard = serve(s.Requests, nil), nil, nil, nil, false
-	s = mark(s, now, "holds nothing in Placement")
+	s.Requests, s.Choices, s.Devices, s.Cells, s.Reported = serve(s.Requests, nil), nil, nil, nil, false
+	s = addHistory(s, now, "holds nothing in Placement")
 	switch s.State {
-	case Releasing:
+	case DeletingAllocation:
 		return finish(s, now)
 	case Failing:
 		s.State = Error
-	case Undoing:
-		s.State = Restoring
+	case ReleasingDestination:
+		s.State = RestoringAllocations
 	case Offloading:
 		s.State = Shelved
-		s.Shelf, s.Stopped, s.Power = true, false, On
-		s = mark(s, now, "is shelved")
-	case Retreating:
+		s.Shelved, s.Stopped, s.Power = true, false, On
+		s = addHistory(s, now, "is shelved")
+	case Rescheduling:
 		s.State = Scheduling
 	}
 	s.Host = ""
@@ -317,14 +317,14 @@ func released(s Server, now time.Time) Server {
 }
 
 // dropped forgets what was left behind and is free now.
-func dropped(s Server, e Dropped, now time.Time) Server {
-	i := slices.IndexFunc(s.Left, func(l Stay) bool { return l.Gone })
-	if i < 0 || s.Left[i].Consumer != e.Consumer {
+func dropped(s Server, e LeftoverReleased, now time.Time) Server {
+	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
+	if i < 0 || s.Leftovers[i].Consumer != e.Consumer {
 		return s // late
 	}
-	s = mark(s, now, fmt.Sprintf("what it had left on %s is free", s.Left[i].Host))
-	s.Left = slices.Delete(slices.Clone(s.Left), i, i+1)
-	if s.State == Lingering && len(s.Left) == 0 {
+	s = addHistory(s, now, fmt.Sprintf("what it had left on %s is free", s.Leftovers[i].Host))
+	s.Leftovers = slices.Delete(slices.Clone(s.Leftovers), i, i+1)
+	if s.State == DeletedAwaitingCleanup && len(s.Leftovers) == 0 {
 		return end(s, now)
 	}
 	return s
@@ -342,39 +342,39 @@ func remove(s Server, e DeleteRequested, now time.Time) Server {
 	if s.State == Planning {
 		s = unplan(s)
 	}
-	if s.State == Rekeying || s.State == Restoring {
-		return mark(s, now, "is to be deleted")
+	if s.State == MovingAllocations || s.State == RestoringAllocations {
+		return addHistory(s, now, "is to be deleted")
 	}
-	if s.State == Stranded {
-		return finish(tell(leave(s), now, "cancelled"), now) // the migration alone holds something
+	if s.State == RevertBlocked {
+		return finish(setMigrationStatus(leave(s), now, "cancelled"), now) // the migration alone holds something
 	}
 	if s.Move != nil {
-		s = tell(leave(s), now, "cancelled")
+		s = setMigrationStatus(leave(s), now, "cancelled")
 	}
 	switch s.State {
-	case Scheduling, Handing, Error, Shelved:
+	case Scheduling, AwaitingSourceAck, Error, Shelved:
 		return finish(s, now) // it holds nothing
 	case Active, Resized, Reverting, Shelving:
-		s.State = Unassigning
-	case Receiving, Crossing, Assigned:
-		s.State = Releasing // the agent has told of nothing, so there may be nothing that it could tell the end of
-		if s.Heard || e.Exists {
-			s.State = Unassigning
+		s.State = DeletingGuest
+	case PreLiveMigration, LiveMigrating, Spawning:
+		s.State = DeletingAllocation // the agent has told of nothing, so there may be nothing that it could tell the end of
+		if s.Reported || e.Exists {
+			s.State = DeletingGuest
 		}
 	default:
 		// A claim may be on its way this moment. The runner performs one step after the other, so Release comes after it.
-		s.State = Releasing
+		s.State = DeletingAllocation
 	}
-	return mark(s, now, "is to be deleted")
+	return addHistory(s, now, "is to be deleted")
 }
 
 // finish ends a server whose own consumer holds nothing.
 func finish(s Server, now time.Time) Server {
-	if len(s.Left) == 0 {
+	if len(s.Leftovers) == 0 {
 		return end(s, now)
 	}
-	s.State, s.Choices = Lingering, nil
-	return mark(s, now, "is deleted but for what it has left on "+s.Left[0].Host)
+	s.State, s.Choices = DeletedAwaitingCleanup, nil
+	return addHistory(s, now, "is deleted but for what it has left on "+s.Leftovers[0].Host)
 }
 
 func end(s Server, now time.Time) Server {
@@ -384,7 +384,7 @@ func end(s Server, now time.Time) Server {
 			*at = now
 		}
 	}
-	return mark(s, now, "deleted")
+	return addHistory(s, now, "deleted")
 }
 
 // serve writes into each request the provider chosen for each of its devices (spec 002, "The PCI stats module": "the selected

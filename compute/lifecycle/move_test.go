@@ -18,28 +18,28 @@ func tellAll(s Server, events ...Event) Server {
 // resizing is a server on host a that is being resized, after its migration has taken over what it holds.
 func resizing(between ...Event) Server {
 	s := Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}
-	s = tellAll(s, Asked{ID: "m", Action: Resize}, Chosen{Choices: []schedule.Choice{choice("b")}})
+	s = tellAll(s, ActionRequested{ID: "m", Action: Resize}, Chosen{Choices: []schedule.Choice{choice("b")}})
 	s = tellAll(s, between...)
-	return tellAll(s, Rekeyed{})
+	return tellAll(s, AllocationsMoved{})
 }
 
 // The hypervisor refused to stop a guest, the server was to go on running, and its agent stopped it at another try before it had read that.
 func TestASourceThatRunsAgainIsStoppedBeforeTheDestinationIsBuilt(t *testing.T) {
-	s := resizing(GuestStopped{Host: "a", As: "s"}, GuestRunning{Host: "a", As: "s"})
-	s = tellAll(s, GuestRunning{Host: "a", As: "m"}, Claimed{Try: 1})
-	if s.State != Halting {
+	s := resizing(GuestStopped{Host: "a", Consumer: "s"}, GuestRunning{Host: "a", Consumer: "s"})
+	s = tellAll(s, GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 1})
+	if s.State != StoppingSource {
 		t.Fatalf("%s: the guest on a runs", s.State)
 	}
-	if s = tellAll(s, GuestStopped{Host: "a", As: "m"}); s.State != Assigned {
+	if s = tellAll(s, GuestStopped{Host: "a", Consumer: "m"}); s.State != Spawning {
 		t.Errorf("%s: the guest on a has stopped", s.State)
 	}
-	s = resizing(GuestStopped{Host: "a", As: "s"})
-	if s = tellAll(s, GuestStopped{Host: "a", As: "m"}, Claimed{Try: 1}); s.State != Halting {
+	s = resizing(GuestStopped{Host: "a", Consumer: "s"})
+	if s = tellAll(s, GuestStopped{Host: "a", Consumer: "m"}, Claimed{Try: 1}); s.State != StoppingSource {
 		t.Errorf("%s: the guest on a has stopped, and its agent starts it again as long as it is not told otherwise", s.State)
 	}
-	s = tellAll(s, GuestStopped{Host: "a", As: "m"}, GuestFailed{Host: "b", As: "s", Message: "no"}, Released{},
+	s = tellAll(s, GuestStopped{Host: "a", Consumer: "m"}, GuestFailed{Host: "b", Consumer: "s", Message: "no"}, Released{},
 		Chosen{Choices: []schedule.Choice{choice("c")}}, Claimed{Try: 2})
-	if s.State != Assigned || s.Host != "c" {
+	if s.State != Spawning || s.Host != "c" {
 		t.Errorf("%s on %s: the guest on a has been stopped for the move before", s.State, s.Host)
 	}
 }
@@ -47,28 +47,28 @@ func TestASourceThatRunsAgainIsStoppedBeforeTheDestinationIsBuilt(t *testing.T) 
 // A record from a backup knows of fewer rebuilds than there were.
 func TestARebuildOfAGuestThatWasRebuiltMoreOften(t *testing.T) {
 	s := Server{ID: "s", State: Active, Host: "a", Builds: 1}
-	if s = tellAll(s, GuestRunning{Host: "a", As: "s", Build: 3}); s.Builds != 3 {
+	if s = tellAll(s, GuestRunning{Host: "a", Consumer: "s", Build: 3}); s.Builds != 3 {
 		t.Errorf("%d builds are known, the guest has 3", s.Builds)
 	}
 	s = Server{ID: "s", State: Active, Host: "a", Builds: 1}
-	s = tellAll(s, Asked{ID: "w", Action: Rebuild}, GuestRunning{Host: "a", As: "s", Build: 3})
-	if s.Builds != 4 || s.Doing != Rebuilding {
-		t.Errorf("%d builds, %q: the rebuild is yet to come", s.Builds, s.Doing)
+	s = tellAll(s, ActionRequested{ID: "w", Action: Rebuild}, GuestRunning{Host: "a", Consumer: "s", Build: 3})
+	if s.Builds != 4 || s.Task != Rebuilding {
+		t.Errorf("%d builds, %q: the rebuild is yet to come", s.Builds, s.Task)
 	}
-	if s = tellAll(s, GuestRunning{Host: "a", As: "s", Build: 4}); s.Builds != 4 || s.Doing != "" {
-		t.Errorf("%d builds, %q", s.Builds, s.Doing)
+	if s = tellAll(s, GuestRunning{Host: "a", Consumer: "s", Build: 4}); s.Builds != 4 || s.Task != "" {
+		t.Errorf("%d builds, %q", s.Builds, s.Task)
 	}
 }
 
 // A live migration that fails while the server is being deleted: the guest has not left the source.
 func TestAGuestThatCannotLeaveIsNotGone(t *testing.T) {
 	s := Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}
-	s = tellAll(s, Asked{ID: "m", Action: Live}, Chosen{Choices: []schedule.Choice{choice("b")}}, Rekeyed{}, GuestRunning{Host: "a", As: "m"},
-		Claimed{Try: 1}, GuestClaimed{Host: "b", As: "s"}, DeleteRequested{}, GuestFailed{Host: "a", As: "m", Message: "it cannot go"})
-	if len(s.Left) != 1 || s.Left[0].Gone || !slices.Contains(s.Removals(), Removal{Host: "a", Consumer: "m"}) {
-		t.Errorf("%s %+v %v", s.State, s.Left, s.Removals())
+	s = tellAll(s, ActionRequested{ID: "m", Action: Live}, Chosen{Choices: []schedule.Choice{choice("b")}}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m"},
+		Claimed{Try: 1}, GuestClaimed{Host: "b", Consumer: "s"}, DeleteRequested{}, GuestFailed{Host: "a", Consumer: "m", Message: "it cannot go"})
+	if len(s.Leftovers) != 1 || s.Leftovers[0].Gone || !slices.Contains(s.Removals(), Removal{Host: "a", Consumer: "m"}) {
+		t.Errorf("%s %+v %v", s.State, s.Leftovers, s.Removals())
 	}
-	if s = tellAll(s, GuestGone{Host: "a", As: "m"}); !s.Left[0].Gone {
-		t.Errorf("%+v", s.Left)
+	if s = tellAll(s, GuestGone{Host: "a", Consumer: "m"}); !s.Leftovers[0].Gone {
+		t.Errorf("%+v", s.Leftovers)
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 // What a hypervisor refuses to do with a guest is given up: the guest is shown as it is, and the user reads why until the next wish.
 func TestARefusedWishHasAnEnd(t *testing.T) {
-	ask := func(a Action) Asked { return Asked{ID: string(a), Action: a} }
-	stopped := []Event{ask(Stop), GuestStopped{Host: "a", As: "s"}}
+	ask := func(a Action) ActionRequested { return ActionRequested{ID: string(a), Action: a} }
+	stopped := []Event{ask(Stop), GuestStopped{Host: "a", Consumer: "s"}}
 	for _, c := range []struct {
 		what    string
 		events  []Event
@@ -21,17 +21,17 @@ func TestARefusedWishHasAnEnd(t *testing.T) {
 		{"stop", []Event{ask(Stop)}, false, "ACTIVE", "cannot be stopped on a: no answer to ACPI"},
 		{"start", append(stopped[:2:2], ask(Start)), true, "SHUTOFF", "cannot be started on a"},
 		{"reboot that does not stop", []Event{ask(Reboot)}, false, "ACTIVE", "cannot be stopped on a"},
-		{"reboot that does not start", []Event{ask(Reboot), GuestStopped{Host: "a", As: "s"}}, true, "SHUTOFF", "cannot be started on a"},
+		{"reboot that does not start", []Event{ask(Reboot), GuestStopped{Host: "a", Consumer: "s"}}, true, "SHUTOFF", "cannot be started on a"},
 		{"rebuild", []Event{ask(Rebuild)}, false, "ACTIVE", "cannot be rebuilt on a"},
 	} {
 		s := ran(t)
-		for _, e := range append(c.events, GuestRefused{Host: "a", As: "s", Stopped: c.stopped, Message: "no answer to ACPI."}) {
+		for _, e := range append(c.events, GuestRefused{Host: "a", Consumer: "s", Stopped: c.stopped, Message: "no answer to ACPI."}) {
 			s, _ = Next(s, e, noon)
 		}
 		if s.Status() != c.status || s.TaskState() != "" || s.Stopped != c.stopped || (s.Power == Off) != c.stopped || s.Builds != 0 {
 			t.Errorf("%s: %s/%s, stopped %v, power %q, build %d", c.what, s.Status(), s.TaskState(), s.Stopped, s.Power, s.Builds)
 		}
-		if s.Refusal == nil || !strings.Contains(s.Refusal.Message, c.says) || strings.Contains(s.Refusal.Message, "..") || s.Trail[len(s.Trail)-1].Text != s.Refusal.Message {
+		if s.Refusal == nil || !strings.Contains(s.Refusal.Message, c.says) || strings.Contains(s.Refusal.Message, "..") || s.History[len(s.History)-1].Text != s.Refusal.Message {
 			t.Errorf("%s: %+v", c.what, s.Refusal)
 		}
 		if e := s.Entries(); len(e) != 1 || (e[0].Power == Off) != c.stopped {
@@ -51,8 +51,8 @@ func TestARefusedWishHasAnEnd(t *testing.T) {
 func TestAGuestThatDoesNotStopDoesNotMove(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
-		Asked{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, Rekeyed{}, GuestRunning{Host: "a", As: "m1"},
-		Claimed{Try: 2}, GuestRefused{Host: "a", As: "m1", Message: "no answer to ACPI"}, Released{}, Restored{}, GuestRunning{Host: "a", As: "s"},
+		ActionRequested{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m1"},
+		Claimed{Try: 2}, GuestRefused{Host: "a", Consumer: "m1", Message: "no answer to ACPI"}, Released{}, AllocationsRestored{}, GuestRunning{Host: "a", Consumer: "s"},
 	} {
 		s, _ = Next(s, e, noon)
 	}
@@ -65,15 +65,15 @@ func TestAGuestThatDoesNotStopDoesNotMove(t *testing.T) {
 func TestARefusedStopOfAMoveBetweenDestinations(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
-		Asked{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, Rekeyed{}, GuestRunning{Host: "a", As: "m1"}, Claimed{Try: 2},
+		ActionRequested{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m1"}, Claimed{Try: 2},
 	} {
 		s, _ = Next(s, e, noon)
 	}
-	for _, at := range []State{Halting, Retreating, Scheduling, Claiming} {
+	for _, at := range []State{StoppingSource, Rescheduling, Scheduling, Claiming} {
 		there := s
 		there.State = at
-		there, _ = Next(there, GuestRefused{Host: "a", As: "m1", Message: "no answer to ACPI"}, noon)
-		if s.State != Halting || there.State != Undoing || !strings.Contains(there.Move.Failed, "no answer to ACPI") {
+		there, _ = Next(there, GuestRefused{Host: "a", Consumer: "m1", Message: "no answer to ACPI"}, noon)
+		if s.State != StoppingSource || there.State != ReleasingDestination || !strings.Contains(there.Move.Failed, "no answer to ACPI") {
 			t.Errorf("in %s: %s, %+v", at, there.State, there.Move)
 		}
 	}

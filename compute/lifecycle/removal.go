@@ -11,23 +11,23 @@ import (
 // EndedStays lists the guests of stays that after does not have any more and before had, by host and consumer. A stay
 // whose guest the agent may still know under an earlier id is listed under both ids. A stay at which nothing is left is
 // not listed, and neither is the earlier id of a stay that goes on: its agent has given the guest the new id.
-func EndedStays(before, after Server) []Removal {
+func EndedResidences(before, after Server) []Removal {
 	now := map[Removal]bool{}
-	for _, stay := range after.Stays() {
+	for _, stay := range after.Residences() {
 		if !stay.Gone {
 			now[Removal{Host: stay.Host, Consumer: stay.Consumer}] = true
-			now[Removal{Host: stay.Host, Consumer: stay.Was}] = true
+			now[Removal{Host: stay.Host, Consumer: stay.PreviousConsumer}] = true
 		}
 	}
 	ended := map[Removal]bool{}
-	for _, stay := range before.Stays() {
+	for _, stay := range before.Residences() {
 		if stay.Gone || stay.Host == "" {
 			continue
 		}
 		r := Removal{Host: stay.Host, Consumer: stay.Consumer}
-		was := Removal{Host: stay.Host, Consumer: stay.Was}
+		was := Removal{Host: stay.Host, Consumer: stay.PreviousConsumer}
 		ended[r] = ended[r] || !now[r]
-		ended[was] = ended[was] || stay.Was != "" && !now[r] && !now[was]
+		ended[was] = ended[was] || stay.PreviousConsumer != "" && !now[r] && !now[was]
 	}
 	maps.DeleteFunc(ended, func(_ Removal, is bool) bool { return !is })
 	return slices.SortedFunc(maps.Keys(ended), func(a, b Removal) int {
@@ -72,7 +72,7 @@ func (s Server) Contradicts(host string, behind bool, guests []schedule.Present)
 // is from a backup, says that the guest of this consumer still runs at the source: the move has ended since. A source
 // that is stopped may exist beside its destination.
 func (s Server) MovedAhead(consumer string, destination []schedule.Present) bool {
-	return s.Move != nil && s.Power != Off && !s.Move.Halted && consumer == s.Move.From.Consumer && consumer != s.ID &&
+	return s.Move != nil && s.Power != Off && !s.Move.StopSource && consumer == s.Move.From.Consumer && consumer != s.ID &&
 		s.Host != s.Move.From.Host && slices.ContainsFunc(destination, func(g schedule.Present) bool { return g.ID == s.ID })
 }
 
@@ -80,8 +80,8 @@ func (s Server) MovedAhead(consumer string, destination []schedule.Present) bool
 // of the source of a move or of a guest that was left behind. It is empty if the allocation is the server's own. The
 // record is older than such an allocation, as when it is from a backup: the server has since returned to that host.
 func (s Server) HeldFor(own resource.Allocation) string {
-	others := slices.Clone(s.Left)
-	if s.Move != nil && s.Move.Keyed {
+	others := slices.Clone(s.Leftovers)
+	if s.Move != nil && s.Move.AllocationsMoved {
 		others = append(others, s.Move.From)
 	}
 	for _, stay := range others {
@@ -99,7 +99,7 @@ func (s Server) HeldFor(own resource.Allocation) string {
 
 // mentions reports whether the assignments of a host name a guest of the server, to be there or to be removed.
 func (s Server) mentions(host, id string) bool {
-	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Host == host && (e.Consumer == id || e.Was == id) }) ||
+	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Host == host && (e.Consumer == id || e.PreviousConsumer == id) }) ||
 		slices.ContainsFunc(s.Removals(), func(r Removal) bool { return r.Host == host && (r.Consumer == id || r.Was == id) })
 }
 
@@ -108,5 +108,5 @@ func (s Server) staysOn(host string) bool {
 	if s.Host == host || len(s.Choices) > 0 && s.Choices[0].Host == host {
 		return true
 	}
-	return slices.ContainsFunc(s.Stays(), func(stay Stay) bool { return stay.Host == host })
+	return slices.ContainsFunc(s.Residences(), func(stay Residence) bool { return stay.Host == host })
 }

@@ -9,10 +9,12 @@ import (
 )
 
 func TestEndedStays(t *testing.T) {
-	active := func(host, was string) Server { return Server{ID: "s", State: Active, Host: host, Was: was} }
-	moving := Server{ID: "s", State: Assigned, Host: "b", Move: &Move{From: Stay{Consumer: "m", Was: "s", Host: "a"}}}
+	active := func(host, was string) Server {
+		return Server{ID: "s", State: Active, Host: host, PreviousConsumer: was}
+	}
+	moving := Server{ID: "s", State: Spawning, Host: "b", Move: &Move{From: Residence{Consumer: "m", PreviousConsumer: "s", Host: "a"}}}
 	left := func(gone bool) Server {
-		return Server{ID: "s", State: Active, Host: "b", Left: []Stay{{Consumer: "m", Was: "s", Host: "a", Gone: gone}}}
+		return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{{Consumer: "m", PreviousConsumer: "s", Host: "a", Gone: gone}}}
 	}
 	for _, c := range []struct {
 		name          string
@@ -30,7 +32,7 @@ func TestEndedStays(t *testing.T) {
 		{"the source was gone before", left(true), active("b", ""), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := EndedStays(c.before, c.after); !slices.Equal(got, c.want) {
+			if got := EndedResidences(c.before, c.after); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
@@ -38,7 +40,7 @@ func TestEndedStays(t *testing.T) {
 }
 
 func TestRemovalsAt(t *testing.T) {
-	going := Server{ID: "s", State: Unassigning, Host: "a"}
+	going := Server{ID: "s", State: DeletingGuest, Host: "a"}
 	here := Server{ID: "t", State: Active, Host: "a"}
 	got := RemovalsAt("a", []Server{going, here}, []string{"s", "t", "u"})
 	if want := []Removal{{Host: "a", Consumer: "s"}, {Host: "a", Consumer: "u"}}; !slices.Equal(got, want) {
@@ -48,7 +50,7 @@ func TestRemovalsAt(t *testing.T) {
 
 func TestContradicts(t *testing.T) {
 	s := Server{ID: "s", State: Active, Host: "a"}
-	released := Server{ID: "s", State: Releasing, Host: "a"}
+	released := Server{ID: "s", State: DeletingAllocation, Host: "a"}
 	if !released.Contradicts("a", false, []schedule.Present{{ID: "s", Server: "s"}}) {
 		t.Error("a guest that the assignments do not mention on the host of a server that is to be released")
 	}
@@ -79,7 +81,7 @@ func TestContradicts(t *testing.T) {
 // A record from a backup may have a move under way that has ended since: the source is not built again.
 func TestMovedAhead(t *testing.T) {
 	moving := func(change func(*Server)) Server {
-		s := Server{ID: "s", State: Receiving, Host: "b", Move: &Move{Keyed: true, From: Stay{Consumer: "m", Host: "a"}}}
+		s := Server{ID: "s", State: PreLiveMigration, Host: "b", Move: &Move{AllocationsMoved: true, From: Residence{Consumer: "m", Host: "a"}}}
 		change(&s)
 		return s
 	}
@@ -93,7 +95,7 @@ func TestMovedAhead(t *testing.T) {
 		{"the destination has the guest", moving(func(*Server) {}), "m", "s", true},
 		{"it has another guest", moving(func(*Server) {}), "m", "t", false},
 		{"the destination's own claim", moving(func(*Server) {}), "s", "s", false},
-		{"the source is to be stopped", moving(func(s *Server) { s.Move.Halted = true }), "m", "s", false},
+		{"the source is to be stopped", moving(func(s *Server) { s.Move.StopSource = true }), "m", "s", false},
 		{"the server is to be stopped", moving(func(s *Server) { s.Power = Off }), "m", "s", false},
 		{"both are on one host", moving(func(s *Server) { s.Host = "a" }), "m", "s", false},
 		{"no move", Server{ID: "s", State: Active, Host: "b"}, "m", "s", false},
@@ -111,15 +113,15 @@ func TestHeldFor(t *testing.T) {
 	on := func(host string, vcpus int) resource.Allocation {
 		return resource.Allocation{resource.ProviderID("root-" + host): {"VCPU": vcpus}}
 	}
-	stay := func(host string, vcpus int) Stay {
+	stay := func(host string, vcpus int) Residence {
 		c := choice(host)
 		c.Allocation = on(host, vcpus)
-		return Stay{Consumer: "m", Host: host, Choice: &c}
+		return Residence{Consumer: "m", Host: host, Choice: &c}
 	}
-	moving := func(keyed bool, from Stay) Server {
-		return Server{ID: "s", State: Claiming, Choices: []schedule.Choice{choice("b")}, Move: &Move{Keyed: keyed, From: from}}
+	moving := func(keyed bool, from Residence) Server {
+		return Server{ID: "s", State: Claiming, Choices: []schedule.Choice{choice("b")}, Move: &Move{AllocationsMoved: keyed, From: from}}
 	}
-	left := func(l Stay) Server { return Server{ID: "s", State: Active, Host: "b", Left: []Stay{l}} }
+	left := func(l Residence) Server { return Server{ID: "s", State: Active, Host: "b", Leftovers: []Residence{l}} }
 	gone := stay("a", 1)
 	gone.Gone = true
 	for _, c := range []struct {
@@ -149,12 +151,12 @@ func TestHeldFor(t *testing.T) {
 // A live migration has ended when the destination says that the guest runs there, also if the record, which is from a
 // backup, has it at the beginning.
 func TestAGuestThatHasArrived(t *testing.T) {
-	s := tellAll(Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}, Asked{ID: "m", Action: Live},
-		Chosen{Choices: []schedule.Choice{choice("b")}}, Rekeyed{}, GuestRunning{Host: "a", As: "m"}, Claimed{Try: 1})
-	if s.State != Receiving {
+	s := tellAll(Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}, ActionRequested{ID: "m", Action: Live},
+		Chosen{Choices: []schedule.Choice{choice("b")}}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 1})
+	if s.State != PreLiveMigration {
 		t.Fatal(s.State)
 	}
-	s = tellAll(s, GuestRunning{Host: "b", As: "s"})
+	s = tellAll(s, GuestRunning{Host: "b", Consumer: "s"})
 	if s.State != Active || s.Host != "b" || s.Move != nil || s.Migration.Status != "completed" {
 		t.Errorf("%s on %s, %+v, %+v", s.State, s.Host, s.Move, s.Migration)
 	}
@@ -167,14 +169,14 @@ func TestAGuestThatHasArrived(t *testing.T) {
 // as when the record is from a backup: then its end is awaited.
 func TestADeletionBeforeAnyReport(t *testing.T) {
 	assigned := tellAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1})
-	if s := tellAll(assigned, DeleteRequested{}); s.State != Releasing {
+	if s := tellAll(assigned, DeleteRequested{}); s.State != DeletingAllocation {
 		t.Errorf("%s", s.State)
 	}
 	s := tellAll(assigned, DeleteRequested{Exists: true})
-	if want := []Removal{{Host: "a", Consumer: "s"}}; s.State != Unassigning || !slices.Equal(s.Removals(), want) {
+	if want := []Removal{{Host: "a", Consumer: "s"}}; s.State != DeletingGuest || !slices.Equal(s.Removals(), want) {
 		t.Errorf("%s, %+v", s.State, s.Removals())
 	}
-	if s = tellAll(s, GuestGone{Host: "a", As: "s"}); s.State != Releasing {
+	if s = tellAll(s, GuestGone{Host: "a", Consumer: "s"}); s.State != DeletingAllocation {
 		t.Errorf("%s", s.State)
 	}
 }

@@ -22,7 +22,7 @@ type Server struct {
 	Description   string
 	Project, User string
 	Image         string        // UUID, or empty
-	Frozen        *flavor.Image `json:",omitempty"` // that image as it was when the server was made from it; nil: nobody looked for it
+	ImageSnapshot *flavor.Image `json:",omitempty"` // that image as it was when the server was made from it; nil: nobody looked for it
 	KeyName       string
 	Zone          string // availability zone, shown only
 	Metadata      map[string]string
@@ -30,87 +30,87 @@ type Server struct {
 	Flavor        flavor.Flavor // as it was when the server was created or resized
 	Ask           resource.Ask  // the question to Placement
 	Requests      []pci.Request // Providers are filled in when a choice has been claimed
-	Least         int           `json:",omitempty"` // so many servers of its request must find a place, or none is built; 0 and 1: each by itself
+	MinCount      int           `json:",omitempty"` // so many servers of its request must find a place, or none is built; 0 and 1: each by itself
 
-	State     State
-	Host      string            // where it is or was meant to be; empty before a choice
-	Heard     bool              // the agent of Host has told of this server, so something of it may be there
-	Was       string            `json:",omitempty"` // the consumer under which the guest stood on Host before, until its agent speaks of it by its id
-	Round     int               // how often candidates have been asked for
-	Try       int               // how many claims have been begun; it tells a late answer from one that is awaited
-	Choices   []schedule.Choice // the first is being claimed or is claimed; the others are for when it is lost
-	Excluded  map[string]string // hosts where the guest failed, and why
-	Falls     []schedule.Fall   `json:",omitempty"` // why candidates of the last round were turned down, the most frequent first
-	Devices   []schedule.Picked // what the agent gave it
-	Topology  []numa.Part       `json:",omitempty"` // its NUMA cells, of the flavor; nil: it has none
-	Cells     []numa.Placed     `json:",omitempty"` // where they lie, as the agent says
-	Power     Power             `json:",omitempty"` // what its guest shall do
-	Stopped   bool              `json:",omitempty"` // its guest does not run, as far as the agent has told
-	Doing     Task              `json:",omitempty"` // what is being done to its guest in state Active, or empty
-	Builds    int               `json:",omitempty"` // how often it has been rebuilt
-	Shelf     bool              `json:",omitempty"` // it is shelved, or being unshelved
-	Together  bool              `json:",omitempty"` // enough servers of its request have found a place
-	Move      *Move             `json:",omitempty"` // the move that it is on, or nil
-	Left      []Stay            `json:",omitempty"` // what is left behind on hosts, until their agents say that it is gone
-	Voices    []Voice           `json:",omitempty"` // the last that agents have said of it, the last last
-	Migration *Migration        `json:",omitempty"` // the present or the last move, as told to operators
-	Asked     string            `json:",omitempty"` // id of the last wish that was taken in
-	Fault     *Fault            // why it is in ERROR
-	Undo      *Undone           `json:",omitempty"` // what a rebuild replaces that is not done yet
-	Refusal   *Fault            `json:",omitempty"` // why the last wish about its guest was given up, while all else is well
-	Trail     []Mark            // what happened, oldest first; bounded
-	Created   time.Time
-	Updated   time.Time
-	Launched  time.Time // when it first ran; zero before
-	Ended     time.Time // when it was deleted, as users see it; zero before
-	Requested time.Time // when its deletion was asked for; zero before
+	State            State
+	Host             string                   // where it is or was meant to be; empty before a choice
+	Reported         bool                     // the agent of Host has told of this server, so something of it may be there
+	PreviousConsumer string                   `json:",omitempty"` // the consumer under which the guest stood on Host before, until its agent speaks of it by its id
+	Round            int                      // how often candidates have been asked for
+	Try              int                      // how many claims have been begun; it tells a late answer from one that is awaited
+	Choices          []schedule.Choice        // the first is being claimed or is claimed; the others are for when it is lost
+	FailedHosts      map[string]string        // hosts where the guest failed, and why
+	FilterFailures   []schedule.FilterFailure `json:",omitempty"` // why candidates of the last round were turned down, the most frequent first
+	Devices          []schedule.Picked        // what the agent gave it
+	Topology         []numa.Part              `json:",omitempty"` // its NUMA cells, of the flavor; nil: it has none
+	Cells            []numa.Placed            `json:",omitempty"` // where they lie, as the agent says
+	Power            Power                    `json:",omitempty"` // what its guest shall do
+	Stopped          bool                     `json:",omitempty"` // its guest does not run, as far as the agent has told
+	Task             Task                     `json:",omitempty"` // what is being done to its guest in state Active, or empty
+	Builds           int                      `json:",omitempty"` // how often it has been rebuilt
+	Shelved          bool                     `json:",omitempty"` // it is shelved, or being unshelved
+	MinCountReached  bool                     `json:",omitempty"` // enough servers of its request have found a place
+	Move             *Move                    `json:",omitempty"` // the move that it is on, or nil
+	Leftovers        []Residence              `json:",omitempty"` // what is left behind on hosts, until their agents say that it is gone
+	LastReports      []LastReport             `json:",omitempty"` // the last that agents have said of it, the last last
+	Migration        *Migration               `json:",omitempty"` // the present or the last move, as told to operators
+	LastAction       string                   `json:",omitempty"` // id of the last wish that was taken in
+	Fault            *Fault                   // why it is in ERROR
+	PreRebuild       *PreRebuild              `json:",omitempty"` // what a rebuild replaces that is not done yet
+	Refusal          *Fault                   `json:",omitempty"` // why the last wish about its guest was given up, while all else is well
+	History          []HistoryEntry           // what happened, oldest first; bounded
+	Created          time.Time
+	Updated          time.Time
+	Launched         time.Time // when it first ran; zero before
+	Ended            time.Time // when it was deleted, as users see it; zero before
+	Requested        time.Time // when its deletion was asked for; zero before
 
 	Revision int64 // of the record; the store counts it
 }
 
 // Stay is what one consumer has on one host.
-type Stay struct {
-	Consumer string // who holds it in Placement, and its id in the assignments of the host
-	Was      string // under which id the guest stood there before, until its agent speaks of it by the new one
-	Host     string
-	Flavor   flavor.Flavor
-	Ask      resource.Ask
-	Requests []pci.Request
-	Choice   *schedule.Choice // what was claimed
-	Devices  []schedule.Picked
-	Topology []numa.Part
-	Cells    []numa.Placed
-	Heard    bool // the agent has told of it
-	Gone     bool // nothing of it is left on the host
+type Residence struct {
+	Consumer         string // who holds it in Placement, and its id in the assignments of the host
+	PreviousConsumer string // under which id the guest stood there before, until its agent speaks of it by the new one
+	Host             string
+	Flavor           flavor.Flavor
+	Ask              resource.Ask
+	Requests         []pci.Request
+	Choice           *schedule.Choice // what was claimed
+	Devices          []schedule.Picked
+	Topology         []numa.Part
+	Cells            []numa.Placed
+	Reported         bool // the agent has told of it
+	Gone             bool // nothing of it is left on the host
 }
 
 // Voice is the last that was heard of a server from an agent.
-type Voice struct {
+type LastReport struct {
 	Host, Instance string
 	Number         int64
 }
 
 // Undone is what a server was before a rebuild, for the case that the hypervisor refuses it.
-type Undone struct {
-	Name, Image string
-	Frozen      *flavor.Image `json:",omitempty"`
-	Ask         resource.Ask
+type PreRebuild struct {
+	Name, Image   string
+	ImageSnapshot *flavor.Image `json:",omitempty"`
+	Ask           resource.Ask
 }
 
 // Move is a move on its way.
 type Move struct {
-	Kind   Kind
-	To     string // this host and no other; empty: any
-	Stay   bool   // the host where it is will do
-	As     string // the consumer that keeps what it had: the migration's id, or an older one's by which the agent may know the guest
-	From   Stay   // what it had before. Its consumer is the server until As holds it
-	Keyed  bool   // As holds it
-	Halted bool   // the guest at From is to be stopped
-	Down   bool   // it has stopped
-	Back   bool   // it is being reverted
-	Failed string // why it was given up, or empty
-	Lost   string // why the guest at From is no more, or empty
-	Denied int    `json:",omitempty"` // how often Placement has refused to give the server back what the migration holds
+	Kind             Kind
+	To               string    // this host and no other; empty: any
+	SameHostAllowed  bool      // the host where it is will do
+	Consumer         string    // the consumer that keeps what it had: the migration's id, or an older one's by which the agent may know the guest
+	From             Residence // what it had before. Its consumer is the server until As holds it
+	AllocationsMoved bool      // As holds it
+	StopSource       bool      // the guest at From is to be stopped
+	SourceStopped    bool      // it has stopped
+	Reverting        bool      // it is being reverted
+	Failed           string    // why it was given up, or empty
+	SourceLost       string    // why the guest at From is no more, or empty
+	Refusals         int       `json:",omitempty"` // how often Placement has refused to give the server back what the migration holds
 }
 
 // Kind is what kind of move it is, by the Compute API's words.
@@ -118,10 +118,10 @@ type Kind string
 
 // The kinds.
 const (
-	Resizing   Kind = "resize"
-	Migrating  Kind = "migration"
-	LiveMoving Kind = "live-migration"
-	Evacuating Kind = "evacuation"
+	Resizing      Kind = "resize"
+	Migrating     Kind = "migration"
+	LiveMigration Kind = "live-migration"
+	Evacuating    Kind = "evacuation"
 )
 
 // Migration is what operators are told of a move, in the Compute API's words.
@@ -152,7 +152,7 @@ type Fault struct {
 }
 
 // Mark is one line of a server's trail.
-type Mark struct {
+type HistoryEntry struct {
 	At    time.Time // of the last time
 	Text  string
 	Times int // how often in a row the same was marked; 1 for once
@@ -163,44 +163,44 @@ type Step string
 
 // The steps. Each may be repeated, also when nobody knows whether it was done.
 const (
-	Schedule Step = "schedule" // ask for candidates, judge them → Chosen, NothingFits or Refused
-	Claim    Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
-	Muster   Step = "muster"   // see how the others of the request fare → Mustered or MusterFailed
-	Release  Step = "release"  // give back whatever the server holds in Placement → Released
-	Rekey    Step = "rekey"    // what the server holds becomes its migration's → Rekeyed or Refused
-	Restore  Step = "restore"  // what its migration holds becomes the server's → Restored
-	Drop     Step = "drop"     // give back what the first consumer of Left that is gone holds → Dropped
+	Schedule           Step = "schedule" // ask for candidates, judge them → Chosen, NothingFits or Refused
+	Claim              Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
+	CheckMinCount      Step = "muster"   // see how the others of the request fare → Mustered or MusterFailed
+	Release            Step = "release"  // give back whatever the server holds in Placement → Released
+	MoveAllocations    Step = "rekey"    // what the server holds becomes its migration's → Rekeyed or Refused
+	RestoreAllocations Step = "restore"  // what its migration holds becomes the server's → Restored
+	ReleaseLeftover    Step = "drop"     // give back what the first consumer of Left that is gone holds → Dropped
 )
 
 // Likeness is the image that the server was made from, as it was then: by its id only when nobody looked for it.
-func (s Server) Likeness() flavor.Image {
-	if s.Frozen == nil {
+func (s Server) SourceImage() flavor.Image {
+	if s.ImageSnapshot == nil {
 		return flavor.Image{ID: s.Image}
 	}
-	return *s.Frozen
+	return *s.ImageSnapshot
 }
 
 // Steps lists what is to be done for the server now, first things first.
 func (s Server) Steps() []Step {
-	if _, ok := s.Dropping(); ok {
-		return append([]Step{Drop}, s.State.Steps()...)
+	if _, ok := s.NextLeftover(); ok {
+		return append([]Step{ReleaseLeftover}, s.State.Steps()...)
 	}
 	return s.State.Steps()
 }
 
 // Dropping is the stay whose consumer is to give back what it holds.
-func (s Server) Dropping() (Stay, bool) {
-	i := slices.IndexFunc(s.Left, func(l Stay) bool { return l.Gone })
+func (s Server) NextLeftover() (Residence, bool) {
+	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
 	if i < 0 {
-		return Stay{}, false
+		return Residence{}, false
 	}
-	return s.Left[i], true
+	return s.Leftovers[i], true
 }
 
 // own is the stay of the server's own consumer.
-func (s Server) own() Stay {
-	stay := Stay{Consumer: s.ID, Was: s.Was, Host: s.Host, Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests,
-		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Heard: s.Heard}
+func (s Server) own() Residence {
+	stay := Residence{Consumer: s.ID, PreviousConsumer: s.PreviousConsumer, Host: s.Host, Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests,
+		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: s.Reported}
 	if len(s.Choices) > 0 {
 		stay.Choice = &s.Choices[0]
 	}
@@ -208,34 +208,34 @@ func (s Server) own() Stay {
 }
 
 // Placed is the host whose devices the server's own consumer may hold, or empty. Stays has those of its other consumers too.
-func (s Server) Placed() string {
+func (s Server) AllocatedHost() string {
 	switch s.State {
-	case Mustering, Halting, Receiving, Crossing, Assigned, Active, Resized, Reverting, Shelving, Unassigning:
+	case AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating, Spawning, Active, Resized, Reverting, Shelving, DeletingGuest:
 		return s.Host
 	}
 	return ""
 }
 
 // Stays are what the server's consumers may have on hosts.
-func (s Server) Stays() []Stay {
-	var list []Stay
-	if s.Placed() != "" {
+func (s Server) Residences() []Residence {
+	var list []Residence
+	if s.AllocatedHost() != "" {
 		list = append(list, s.own())
 	}
 	if s.Move != nil {
 		list = append(list, s.Move.From)
 	}
-	return append(list, s.Left...)
+	return append(list, s.Leftovers...)
 }
 
 // Assignment is the host in whose assignments the server stands under its own id, or empty. A server that is being deleted
 // is still Placed but no longer assigned.
 func (s Server) Assignment() string {
 	switch s.State {
-	case Receiving, Crossing, Assigned, Active, Resized:
+	case PreLiveMigration, LiveMigrating, Spawning, Active, Resized:
 		return s.Host
 	}
-	if s.Move != nil && !s.Move.Keyed && s.Requested.IsZero() {
+	if s.Move != nil && !s.Move.AllocationsMoved && s.Requested.IsZero() {
 		return s.Move.From.Host // nothing has begun there
 	}
 	return ""
@@ -243,35 +243,35 @@ func (s Server) Assignment() string {
 
 // Entry is one entry of a host's assignments.
 type Entry struct {
-	Stay
-	Power    Power
-	Incoming bool              // it will arrive by live migration
-	Outgoing string            // the host to which it goes by live migration, or empty
-	There    map[string]string // address here → address there, of one that goes
+	Residence
+	Power     Power
+	Incoming  bool              // it will arrive by live migration
+	Outgoing  string            // the host to which it goes by live migration, or empty
+	DeviceMap map[string]string // address here → address there, of one that goes
 }
 
 // Entries are what the server is in the assignments of hosts: of one host, two at most.
 func (s Server) Entries() []Entry {
 	var list []Entry
 	switch s.State {
-	case Receiving, Crossing:
-		list = append(list, Entry{Stay: s.own(), Incoming: true})
-	case Assigned, Resized:
-		list = append(list, Entry{Stay: s.own(), Power: s.Power})
+	case PreLiveMigration, LiveMigrating:
+		list = append(list, Entry{Residence: s.own(), Incoming: true})
+	case Spawning, Resized:
+		list = append(list, Entry{Residence: s.own(), Power: s.Power})
 	case Active:
-		e := Entry{Stay: s.own(), Power: s.Power}
-		if s.Doing == Rebooting || s.Doing == RebootingHard {
+		e := Entry{Residence: s.own(), Power: s.Power}
+		if s.Task == Rebooting || s.Task == RebootingHard {
 			e.Power = Off // until it has stopped
 		}
 		list = append(list, e)
 	}
 	if m := s.Move; m != nil && !m.From.Gone && s.Requested.IsZero() {
-		e := Entry{Stay: m.From, Power: s.Power}
-		if m.Halted {
+		e := Entry{Residence: m.From, Power: s.Power}
+		if m.StopSource {
 			e.Power = Off
 		}
-		if s.State == Crossing {
-			e.Outgoing, e.There = s.Host, pairUp(m.From.Devices, s.Devices)
+		if s.State == LiveMigrating {
+			e.Outgoing, e.DeviceMap = s.Host, pairUp(m.From.Devices, s.Devices)
 		}
 		list = append(list, e)
 	}
@@ -290,16 +290,16 @@ type Removal struct {
 func (s Server) Removals() []Removal {
 	entries := s.Entries()
 	var list []Removal
-	for _, stay := range s.Stays() {
+	for _, stay := range s.Residences() {
 		named := func(id string) bool {
 			return slices.ContainsFunc(entries, func(e Entry) bool { return e.Host == stay.Host && e.Consumer == id })
 		}
-		own := stay.Consumer == s.ID && (s.State == Mustering || s.State == Halting)
+		own := stay.Consumer == s.ID && (s.State == AwaitingMinCount || s.State == StoppingSource)
 		if own || stay.Gone || stay.Host == "" || named(stay.Consumer) {
 			continue
 		}
-		r := Removal{Host: stay.Host, Consumer: stay.Consumer, Was: stay.Was}
-		if named(stay.Was) {
+		r := Removal{Host: stay.Host, Consumer: stay.Consumer, Was: stay.PreviousConsumer}
+		if named(stay.PreviousConsumer) {
 			r.Was = ""
 		}
 		list = append(list, r)
@@ -323,7 +323,7 @@ func pairUp(here, there []schedule.Picked) map[string]string {
 }
 
 // Shown is the stay that users see: while a move is on its way and not to be confirmed yet, the one before it.
-func (s Server) Shown() Stay {
+func (s Server) Shown() Residence {
 	if s.Move != nil && s.State != Resized && s.State != Reverting {
 		return s.Move.From
 	}

@@ -19,18 +19,18 @@ const (
 )
 
 // mark adds a line to the trail. The same line again only counts up, so that an hour of waiting does not push out how it began.
-func mark(s Server, now time.Time, text string) Server {
+func addHistory(s Server, now time.Time, text string) Server {
 	text = shorten(text)
 	s.Updated = now
-	s.Trail = slices.Clone(s.Trail)
-	if n := len(s.Trail); n > 0 && s.Trail[n-1].Text == text {
-		s.Trail[n-1].Times++
-		s.Trail[n-1].At = now
+	s.History = slices.Clone(s.History)
+	if n := len(s.History); n > 0 && s.History[n-1].Text == text {
+		s.History[n-1].Times++
+		s.History[n-1].At = now
 		return s
 	}
-	s.Trail = append(s.Trail, Mark{At: now, Text: text, Times: 1})
-	if len(s.Trail) > maxTrail {
-		s.Trail = slices.Delete(s.Trail, trailHead, trailHead+len(s.Trail)-maxTrail)
+	s.History = append(s.History, HistoryEntry{At: now, Text: text, Times: 1})
+	if len(s.History) > maxTrail {
+		s.History = slices.Delete(s.History, trailHead, trailHead+len(s.History)-maxTrail)
 	}
 	return s
 }

@@ -28,39 +28,39 @@ func choice(host string) schedule.Choice {
 func events(s Server) []Event {
 	picked := []schedule.Picked{{RequestID: "R", Address: "0000:3b:00.1", Provider: "pf-a"}}
 	list := []Event{
-		Created{}, Released{}, Rekeyed{}, Restored{}, Mustered{}, MusterFailed{Reason: "too few"}, DeleteRequested{}, DeleteRequested{Silent: true},
+		Created{}, Released{}, AllocationsMoved{}, AllocationsRestored{}, MinCountReached{}, MinCountFailed{Reason: "too few"}, DeleteRequested{}, DeleteRequested{Silent: true},
 		Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 3},
 		Chosen{Choices: []schedule.Choice{choice("b"), choice("a")}, Candidates: 2, Refused: "1 host: x"},
-		NothingFits{Candidates: 2, Reason: "2 hosts: full", Again: true}, NothingFits{Reason: "nothing left"},
+		NoValidHost{Candidates: 2, Reason: "2 hosts: full", Again: true}, NoValidHost{Reason: "nothing left"},
 		Claimed{Try: s.Try}, Claimed{Try: s.Try - 1}, ClaimLost{Try: s.Try, Reason: "taken"}, ClaimLost{Try: s.Try - 1, Reason: "taken"},
 		HostDead{Host: "a"},
 	}
-	for _, step := range []Step{Schedule, Claim, Release, Rekey, Restore, Drop, Muster} {
-		list = append(list, Refused{Step: step, Reason: "forbidden"}, Stumbled{Step: step, Reason: "does not answer"})
+	for _, step := range []Step{Schedule, Claim, Release, MoveAllocations, RestoreAllocations, ReleaseLeftover, CheckMinCount} {
+		list = append(list, Refused{Step: step, Reason: "forbidden"}, StepFailed{Step: step, Reason: "does not answer"})
 	}
-	list = append(list, Stumbled{Step: Restore, Reason: "forbidden", Refused: true})
+	list = append(list, StepFailed{Step: RestoreAllocations, Reason: "forbidden", Refused: true})
 	for _, as := range []string{"s", "m1", "m2"} {
-		list = append(list, Dropped{Consumer: as})
+		list = append(list, LeftoverReleased{Consumer: as})
 		for _, host := range []string{"a", "b", ""} {
-			list = append(list, GuestClaimed{Host: host, As: as, Devices: picked}, GuestRunning{Host: host, As: as, Devices: picked},
-				GuestStopped{Host: host, As: as, Devices: picked}, GuestRefused{Host: host, As: as, Devices: picked, Message: "no"},
-				GuestRefused{Host: host, As: as, Devices: picked, Message: "no", Stopped: true}, GuestDeparted{Host: host, As: as},
-				GuestFailed{Host: host, As: as, Message: "no hugepages"}, GuestGone{Host: host, As: as})
+			list = append(list, GuestClaimed{Host: host, Consumer: as, Devices: picked}, GuestRunning{Host: host, Consumer: as, Devices: picked},
+				GuestStopped{Host: host, Consumer: as, Devices: picked}, GuestRefused{Host: host, Consumer: as, Devices: picked, Message: "no"},
+				GuestRefused{Host: host, Consumer: as, Devices: picked, Message: "no", Stopped: true}, GuestMigrated{Host: host, Consumer: as},
+				GuestFailed{Host: host, Consumer: as, Message: "no hugepages"}, GuestGone{Host: host, Consumer: as})
 		}
 	}
 	wishes := []Action{Confirm, Revert, Offload, Reset}
 	switch {
-	case s.Least > 1: // how it begins is all that is different
+	case s.MinCount > 1: // how it begins is all that is different
 	case s.Migration == nil:
 		wishes = append(wishes, Start, Stop, Reboot, Rebuild, Shelve, Unshelve)
 		for _, a := range []Action{Resize, Live, Evacuate} {
-			list = append(list, Asked{ID: "m1", Action: a, SameHost: true, Requests: fresh().Requests})
+			list = append(list, ActionRequested{ID: "m1", Action: a, SameHost: true, Requests: fresh().Requests})
 		}
-	case s.Migration.ID == "m1" && len(s.Left) == 0 && !testing.Short(): // the second move is one of a kind
-		list = append(list, Asked{ID: "m2", Action: Resize, SameHost: true, Requests: fresh().Requests})
+	case s.Migration.ID == "m1" && len(s.Leftovers) == 0 && !testing.Short(): // the second move is one of a kind
+		list = append(list, ActionRequested{ID: "m2", Action: Resize, SameHost: true, Requests: fresh().Requests})
 	}
 	for _, a := range wishes {
-		list = append(list, Asked{ID: "w", Action: a, Hard: true})
+		list = append(list, ActionRequested{ID: "w", Action: a, Hard: true})
 	}
 	return list
 }
@@ -89,38 +89,38 @@ func (w world) after(before Server, e Event, now Server) world {
 		if slices.Contains(before.Steps(), Release) {
 			delete(w.claims, "s")
 		}
-	case Rekeyed:
-		if before.State == Rekeying {
-			swap("s", before.Move.As)
+	case AllocationsMoved:
+		if before.State == MovingAllocations {
+			swap("s", before.Move.Consumer)
 		}
-	case Restored:
-		if before.State == Restoring {
-			swap(before.Move.As, "s")
+	case AllocationsRestored:
+		if before.State == RestoringAllocations {
+			swap(before.Move.Consumer, "s")
 		}
-	case Dropped:
-		if left, ok := before.Dropping(); ok && left.Consumer == e.Consumer {
+	case LeftoverReleased:
+		if left, ok := before.NextLeftover(); ok && left.Consumer == e.Consumer {
 			delete(w.claims, e.Consumer)
 		}
 	case HostDead:
 		maps.DeleteFunc(w.guests, func(at string, _ bool) bool { return strings.HasPrefix(at, e.Host+" ") })
 	case GuestClaimed:
-		w.stands(before, e.Host, e.As)
+		w.stands(before, e.Host, e.Consumer)
 	case GuestRunning:
-		w.stands(before, e.Host, e.As)
+		w.stands(before, e.Host, e.Consumer)
 	case GuestStopped:
-		w.stands(before, e.Host, e.As)
+		w.stands(before, e.Host, e.Consumer)
 	case GuestRefused:
-		w.stands(before, e.Host, e.As)
-	case GuestDeparted:
-		w.renamed(before, e.Host, e.As)
+		w.stands(before, e.Host, e.Consumer)
+	case GuestMigrated:
+		w.renamed(before, e.Host, e.Consumer)
 	case GuestFailed:
-		stays := before.Move != nil && before.Move.Kind == LiveMoving && e.As == before.Move.From.Consumer && (before.State == Crossing || before.Move.Failed != "")
+		stays := before.Move != nil && before.Move.Kind == LiveMigration && e.Consumer == before.Move.From.Consumer && (before.State == LiveMigrating || before.Move.Failed != "")
 		if !stays {
-			w.ends(before, e.Host, e.As)
+			w.ends(before, e.Host, e.Consumer)
 		}
 	case GuestGone:
-		if !before.Expects(e.As, e.Host) { // else it means little: the agent builds it again
-			w.ends(before, e.Host, e.As)
+		if !before.Expects(e.Consumer, e.Host) { // else it means little: the agent builds it again
+			w.ends(before, e.Host, e.Consumer)
 		}
 	}
 	if now.State == Claiming {
@@ -132,11 +132,11 @@ func (w world) after(before Server, e Event, now Server) world {
 // ends notes that a guest is no more, whatever it was called before.
 func (w world) ends(before Server, host, as string) {
 	delete(w.guests, host+" "+as)
-	for _, l := range before.Stays() {
-		if l.Host == host && l.Consumer == as && l.Was != "" && (as == "s" || before.Placed() != host) {
-			delete(w.guests, host+" "+l.Was)
+	for _, l := range before.Residences() {
+		if l.Host == host && l.Consumer == as && l.PreviousConsumer != "" && (as == "s" || before.AllocatedHost() != host) {
+			delete(w.guests, host+" "+l.PreviousConsumer)
 		}
-		if l.Host == host && l.Was == as && (l.Consumer == "s" || before.Placed() != host) { // it goes before its agent has heard of its new id
+		if l.Host == host && l.PreviousConsumer == as && (l.Consumer == "s" || before.AllocatedHost() != host) { // it goes before its agent has heard of its new id
 			delete(w.guests, host+" "+l.Consumer)
 		}
 	}
@@ -151,8 +151,8 @@ func (w world) stands(before Server, host, as string) {
 }
 
 func (w world) renamed(before Server, host, as string) {
-	for _, l := range before.Stays() {
-		if was := host + " " + l.Was; l.Host == host && l.Consumer == as && l.Was != "" && !l.Gone && w.guests[was] {
+	for _, l := range before.Residences() {
+		if was := host + " " + l.PreviousConsumer; l.Host == host && l.Consumer == as && l.PreviousConsumer != "" && !l.Gone && w.guests[was] {
 			delete(w.guests, was)
 			w.guests[host+" "+as] = true
 		}
@@ -161,23 +161,25 @@ func (w world) renamed(before Server, host, as string) {
 
 func wrong(s Server, w world) string {
 	last := func(want ...State) bool { return slices.Contains(want, s.State) }
-	stays := s.Stays()
+	stays := s.Residences()
 	for c := range w.claims {
-		owned := c == "s" && !last("", Scheduling, Handing, Stranded, Shelved, Error, Lingering, Deleted) && (s.Move == nil || s.Move.Keyed || s.Move.From.Consumer == "s") ||
-			slices.ContainsFunc(stays, func(l Stay) bool { return l.Consumer == c })
+		owned := c == "s" && !last("", Scheduling, AwaitingSourceAck, RevertBlocked, Shelved, Error, DeletedAwaitingCleanup, Deleted) && (s.Move == nil || s.Move.AllocationsMoved || s.Move.From.Consumer == "s") ||
+			slices.ContainsFunc(stays, func(l Residence) bool { return l.Consumer == c })
 		if !owned {
 			return c + " may hold an allocation that nobody releases"
 		}
 	}
 	for at := range w.guests {
 		host, id, _ := strings.Cut(at, " ")
-		if !slices.ContainsFunc(stays, func(l Stay) bool { return l.Host == host && (l.Consumer == id || l.Was == id) }) {
+		if !slices.ContainsFunc(stays, func(l Residence) bool { return l.Host == host && (l.Consumer == id || l.PreviousConsumer == id) }) {
 			return "its guest " + at + " may be on a host that does not count it"
 		}
-		if l, ok := s.Dropping(); ok && l.Host == host && (l.Consumer == id) {
+		if l, ok := s.NextLeftover(); ok && l.Host == host && (l.Consumer == id) {
 			return "what it left is given back while its guest " + at + " may be there"
 		}
-		others := slices.ContainsFunc(stays, func(l Stay) bool { return l.Host == host && (l.Consumer == id || l.Was == id) && l.Consumer != "s" })
+		others := slices.ContainsFunc(stays, func(l Residence) bool {
+			return l.Host == host && (l.Consumer == id || l.PreviousConsumer == id) && l.Consumer != "s"
+		})
 		if slices.Contains(s.Steps(), Release) && id == "s" && !others {
 			return "its claim is given back while its guest " + at + " may be there"
 		}
@@ -186,25 +188,25 @@ func wrong(s Server, w world) string {
 	switch {
 	case s.State != "" && !slices.Contains(States(), s.State):
 		return "an unknown state"
-	case last(Assigned, Active, Resized, Unassigning, Mustering, Halting, Receiving, Crossing, Reverting, Shelving) && s.Host == "":
+	case last(Spawning, Active, Resized, DeletingGuest, AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating, Reverting, Shelving) && s.Host == "":
 		return "it is placed on no host"
-	case last(Error, Deleted, Active, Assigned, Unassigning, Resized, Shelved, Handing, Halting, Receiving, Crossing, Reverting, Stranded, Shelving, Lingering) != (steps == 0) && s.State != "":
+	case last(Error, Deleted, Active, Spawning, DeletingGuest, Resized, Shelved, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Reverting, RevertBlocked, Shelving, DeletedAwaitingCleanup) != (steps == 0) && s.State != "":
 		return "a state that waits or ends has a step, or one on the way has none"
-	case last(Planning, Rekeying, Handing, Halting, Receiving, Crossing, Resized, Undoing, Restoring, Stranded) && s.Move == nil:
+	case last(Planning, MovingAllocations, AwaitingSourceAck, StoppingSource, PreLiveMigration, LiveMigrating, Resized, ReleasingDestination, RestoringAllocations, RevertBlocked) && s.Move == nil:
 		return "it moves without a move"
-	case last(Active, Error, Shelved, Shelving, Offloading, Deleted, Lingering, Unassigning, Releasing, Failing) && s.Move != nil:
+	case last(Active, Error, Shelved, Shelving, Offloading, Deleted, DeletedAwaitingCleanup, DeletingGuest, DeletingAllocation, Failing) && s.Move != nil:
 		return "it has a move and does not move"
-	case last(Claiming, Rekeying) && len(s.Choices) == 0:
+	case last(Claiming, MovingAllocations) && len(s.Choices) == 0:
 		return "there is nothing to claim"
-	case last(Error, Failing, Stranded) && (s.Fault == nil || s.Fault.Message == ""):
+	case last(Error, Failing, RevertBlocked) && (s.Fault == nil || s.Fault.Message == ""):
 		return "it fails without a sentence"
 	case last(Deleted) && s.Ended.IsZero():
 		return "it ended at no time"
-	case last(Lingering) && len(s.Left) == 0:
+	case last(DeletedAwaitingCleanup) && len(s.Leftovers) == 0:
 		return "it lingers for nothing"
 	case s.Round > MaxRounds:
 		return "too many rounds"
-	case last(Assigned) && (len(s.Requests) != 1 || len(s.Requests[0].Providers) != 1):
+	case last(Spawning) && (len(s.Requests) != 1 || len(s.Requests[0].Providers) != 1):
 		return "its requests do not name the chosen provider"
 	}
 	seen := map[string]bool{}
@@ -225,23 +227,23 @@ type node struct {
 // key tells nodes apart by what matters to what may follow.
 func (n node) key() string {
 	s := n.Server
-	k := fmt.Sprint(s.Least, s.Together, s.State, s.Host, s.Heard, s.Was, s.Round, len(s.Choices), s.Power, s.Stopped, s.Doing, s.Shelf, s.Fault != nil, s.Launched.IsZero(),
+	k := fmt.Sprint(s.MinCount, s.MinCountReached, s.State, s.Host, s.Reported, s.PreviousConsumer, s.Round, len(s.Choices), s.Power, s.Stopped, s.Task, s.Shelved, s.Fault != nil, s.Launched.IsZero(),
 		s.Requested.IsZero(), s.Migration != nil && s.Migration.ID == "m2", s.Migration == nil)
 	if m := s.Move; m != nil {
-		k += fmt.Sprint(m.Kind, m.Keyed, m.Halted, m.Down, m.Back, m.Failed != "", m.Lost != "", m.From.Consumer, m.From.Was, m.From.Host, m.From.Gone)
+		k += fmt.Sprint(m.Kind, m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting, m.Failed != "", m.SourceLost != "", m.From.Consumer, m.From.PreviousConsumer, m.From.Host, m.From.Gone)
 	}
-	for _, l := range s.Left {
-		k += fmt.Sprint(l.Consumer, l.Was, l.Host, l.Gone)
+	for _, l := range s.Leftovers {
+		k += fmt.Sprint(l.Consumer, l.PreviousConsumer, l.Host, l.Gone)
 	}
 	return k + fmt.Sprint(slices.Sorted(maps.Keys(n.claims)), slices.Sorted(maps.Keys(n.guests)))
 }
 
 // trim takes away what grows and does not matter: of the rounds, only the last are walked.
 func trim(s Server) Server {
-	s.Round, s.Try, s.Trail, s.Excluded, s.Falls, s.Asked = max(s.Round, MaxRounds-2), 1, nil, nil, nil, ""
+	s.Round, s.Try, s.History, s.FailedHosts, s.FilterFailures, s.LastAction = max(s.Round, MaxRounds-2), 1, nil, nil, nil, ""
 	s.Builds = 0
 	if s.Move != nil {
-		s.change().Denied = MaxDenied - 1
+		s.change().Refusals = MaxRefusals - 1
 	}
 	return s
 }
@@ -252,7 +254,7 @@ func trim(s Server) Server {
 func TestWalk(t *testing.T) {
 	start := node{Server: fresh(), world: world{map[string]bool{}, map[string]bool{}}}
 	together := start
-	together.Least = 2
+	together.MinCount = 2
 	seen := map[string]bool{start.key(): true, together.key(): true}
 	reached := map[State]bool{}
 	queue := []node{start, together}
@@ -275,7 +277,7 @@ func TestWalk(t *testing.T) {
 			if why := wrong(s, next.world); why != "" {
 				t.Fatalf("%s (%+v) × %#v → %s (%+v): %s\n%s\n%s", n.State, n.world, e, s.State, next.world, why, before, snapshot(t, s))
 			}
-			if key := next.key(); !seen[key] && len(s.Left) < 2 {
+			if key := next.key(); !seen[key] && len(s.Leftovers) < 2 {
 				seen[key] = true
 				queue = append(queue, next)
 			}
@@ -305,43 +307,43 @@ func snapshot(t *testing.T, s Server) string {
 
 // answers are what a world says that does its part, to what is due or awaited.
 func answers(s Server) []Event {
-	for _, l := range s.Left {
+	for _, l := range s.Leftovers {
 		if !l.Gone {
-			return []Event{GuestGone{Host: l.Host, As: l.Consumer}}
+			return []Event{GuestGone{Host: l.Host, Consumer: l.Consumer}}
 		}
 	}
-	if l, ok := s.Dropping(); ok {
-		return []Event{Dropped{Consumer: l.Consumer}}
+	if l, ok := s.NextLeftover(); ok {
+		return []Event{LeftoverReleased{Consumer: l.Consumer}}
 	}
 	switch s.State {
 	case Scheduling, Planning:
 		return []Event{Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}}
 	case Claiming:
 		return []Event{Claimed{Try: s.Try}}
-	case Mustering:
-		return []Event{Mustered{}}
-	case Rekeying:
-		return []Event{Rekeyed{}}
-	case Restoring:
-		return []Event{Restored{}}
-	case Retreating, Failing, Undoing, Offloading, Releasing:
+	case AwaitingMinCount:
+		return []Event{MinCountReached{}}
+	case MovingAllocations:
+		return []Event{AllocationsMoved{}}
+	case RestoringAllocations:
+		return []Event{AllocationsRestored{}}
+	case Rescheduling, Failing, ReleasingDestination, Offloading, DeletingAllocation:
 		return []Event{Released{}}
-	case Unassigning, Shelving, Reverting:
-		return []Event{GuestGone{Host: s.Host, As: "s"}}
-	case Stranded:
-		return []Event{Asked{ID: "w", Action: Reset}}
-	case Crossing:
-		return []Event{GuestDeparted{Host: s.Move.From.Host, As: s.Move.From.Consumer}}
+	case DeletingGuest, Shelving, Reverting:
+		return []Event{GuestGone{Host: s.Host, Consumer: "s"}}
+	case RevertBlocked:
+		return []Event{ActionRequested{ID: "w", Action: Reset}}
+	case LiveMigrating:
+		return []Event{GuestMigrated{Host: s.Move.From.Host, Consumer: s.Move.From.Consumer}}
 	}
 	var list []Event
 	for _, e := range s.Entries() {
 		switch {
 		case e.Incoming:
-			list = append(list, GuestClaimed{Host: e.Host, As: e.Consumer})
+			list = append(list, GuestClaimed{Host: e.Host, Consumer: e.Consumer})
 		case e.Power == Off:
-			list = append(list, GuestStopped{Host: e.Host, As: e.Consumer})
+			list = append(list, GuestStopped{Host: e.Host, Consumer: e.Consumer})
 		default:
-			list = append(list, GuestRunning{Host: e.Host, As: e.Consumer})
+			list = append(list, GuestRunning{Host: e.Host, Consumer: e.Consumer})
 		}
 	}
 	return list
@@ -351,7 +353,7 @@ func answers(s Server) []Event {
 func comesToRest(t *testing.T, n node) {
 	s := n.Server
 	for range 40 {
-		rests := slices.Contains([]State{Active, Resized, Error, Shelved, Deleted}, s.State) && s.TaskState() == "" && len(s.Left) == 0
+		rests := slices.Contains([]State{Active, Resized, Error, Shelved, Deleted}, s.State) && s.TaskState() == "" && len(s.Leftovers) == 0
 		if rests {
 			return
 		}
@@ -384,15 +386,15 @@ func TestEveryAnswerMovesOn(t *testing.T) {
 	}{
 		{Scheduling, Chosen{Choices: []schedule.Choice{choice("a")}}},
 		{Scheduling, Chosen{}},
-		{Scheduling, NothingFits{}},
-		{Scheduling, NothingFits{Again: true}},
+		{Scheduling, NoValidHost{}},
+		{Scheduling, NoValidHost{Again: true}},
 		{Scheduling, Refused{Step: Schedule}},
 		{Claiming, Claimed{Try: 1}},
 		{Claiming, ClaimLost{Try: 1}},
 		{Claiming, Refused{Step: Claim}},
-		{Retreating, Released{}},
+		{Rescheduling, Released{}},
 		{Failing, Released{}},
-		{Releasing, Released{}},
+		{DeletingAllocation, Released{}},
 	} {
 		s := fresh()
 		s.State, s.Try, s.Choices = c.state, 1, []schedule.Choice{choice("a"), choice("b")}
@@ -428,12 +430,12 @@ func TestBadLuckEnds(t *testing.T) {
 func TestOneFullStop(t *testing.T) {
 	for _, reason := range []string{"no such class CUSTOM_X", "no such class CUSTOM_X."} {
 		s, _ := Next(fresh(), Created{}, noon)
-		plain, _ := Next(s, NothingFits{Reason: reason}, noon)
+		plain, _ := Next(s, NoValidHost{Reason: reason}, noon)
 		if plain.Fault.Message != "No valid host was found: no such class CUSTOM_X." {
 			t.Error(plain.Fault.Message)
 		}
-		s.Excluded = map[string]string{"a": reason}
-		tried, _ := Next(s, NothingFits{Reason: reason}, noon)
+		s.FailedHosts = map[string]string{"a": reason}
+		tried, _ := Next(s, NoValidHost{Reason: reason}, noon)
 		if tried.Fault.Message != "No valid host was found: no such class CUSTOM_X; tried before: a: no such class CUSTOM_X." {
 			t.Error(tried.Fault.Message)
 		}
@@ -445,24 +447,24 @@ func TestTrailTellsTheStory(t *testing.T) {
 	at := noon
 	for _, e := range []Event{
 		Created{},
-		Stumbled{Step: Schedule, Reason: "Placement does not answer"},
-		Stumbled{Step: Schedule, Reason: "Placement does not answer"},
+		StepFailed{Step: Schedule, Reason: "Placement does not answer"},
+		StepFailed{Step: Schedule, Reason: "Placement does not answer"},
 		Chosen{Choices: []schedule.Choice{choice("a"), choice("b")}, Candidates: 3, Refused: "1 host: full"},
 		ClaimLost{Try: 1, Reason: "taken"},
 		Claimed{Try: 2},
 		GuestClaimed{Host: "b", Devices: []schedule.Picked{{RequestID: "R", Address: "0000:3b:00.1"}}},
 		GuestFailed{Host: "b", Message: "no hugepages"},
 		Released{},
-		NothingFits{Candidates: 1, Reason: "1 host: full", Again: true},
-		NothingFits{Candidates: 1, Reason: "1 host: full", Again: true},
-		NothingFits{Reason: "all are taken"},
+		NoValidHost{Candidates: 1, Reason: "1 host: full", Again: true},
+		NoValidHost{Candidates: 1, Reason: "1 host: full", Again: true},
+		NoValidHost{Reason: "all are taken"},
 		DeleteRequested{},
 	} {
 		at = at.Add(time.Second)
 		s, _ = Next(s, e, at)
 	}
 	var got []string
-	for _, m := range s.Trail {
+	for _, m := range s.History {
 		line := m.At.Format("05") + " " + m.Text
 		if m.Times > 1 {
 			line += fmt.Sprintf(" (%d times)", m.Times)
@@ -496,13 +498,13 @@ func TestTrailTellsTheStory(t *testing.T) {
 func TestTrailKeepsBothEnds(t *testing.T) {
 	s := fresh()
 	for i := range 500 {
-		s = mark(s, noon, fmt.Sprint(i))
+		s = addHistory(s, noon, fmt.Sprint(i))
 	}
-	if len(s.Trail) != maxTrail || s.Trail[trailHead-1].Text != fmt.Sprint(trailHead-1) || s.Trail[maxTrail-1].Text != "499" {
-		t.Errorf("%d marks: %v", len(s.Trail), s.Trail)
+	if len(s.History) != maxTrail || s.History[trailHead-1].Text != fmt.Sprint(trailHead-1) || s.History[maxTrail-1].Text != "499" {
+		t.Errorf("%d marks: %v", len(s.History), s.History)
 	}
-	if s = mark(s, noon, strings.Repeat("ü", maxText)); len(s.Trail[maxTrail-1].Text) > maxText+8 {
-		t.Errorf("a mark of %d bytes", len(s.Trail[maxTrail-1].Text))
+	if s = addHistory(s, noon, strings.Repeat("ü", maxText)); len(s.History[maxTrail-1].Text) > maxText+8 {
+		t.Errorf("a mark of %d bytes", len(s.History[maxTrail-1].Text))
 	}
 }
 
@@ -518,20 +520,20 @@ func TestStatus(t *testing.T) {
 	}{
 		{fresh(), Scheduling, "BUILD", "building", "scheduling", false, false},
 		{fresh(), Claiming, "BUILD", "building", "scheduling", false, false},
-		{fresh(), Assigned, "BUILD", "building", "spawning", true, true},
+		{fresh(), Spawning, "BUILD", "building", "spawning", true, true},
 		{ran, Active, "ACTIVE", "active", "", true, true},
-		{fresh(), Retreating, "BUILD", "building", "scheduling", false, false},
+		{fresh(), Rescheduling, "BUILD", "building", "scheduling", false, false},
 		{broken, Failing, "BUILD", "building", "", false, false},
 		{broken, Error, "ERROR", "error", "", false, false},
-		{fresh(), Unassigning, "BUILD", "building", "deleting", true, false},
-		{ran, Unassigning, "ACTIVE", "active", "deleting", true, false},
-		{broken, Releasing, "ERROR", "error", "deleting", false, false},
+		{fresh(), DeletingGuest, "BUILD", "building", "deleting", true, false},
+		{ran, DeletingGuest, "ACTIVE", "active", "deleting", true, false},
+		{broken, DeletingAllocation, "ERROR", "error", "deleting", false, false},
 		{ran, Deleted, "DELETED", "deleted", "", false, false},
 	} {
 		s := c.server
 		s.State, s.Host = c.state, "h"
-		if s.Status() != c.status || s.VMState() != c.vm || s.TaskState() != c.doing || (s.Placed() == "h") != c.placed || (s.Assignment() == "h") != c.assignment {
-			t.Errorf("%s: %s %s %q %q %q", c.state, s.Status(), s.VMState(), s.TaskState(), s.Placed(), s.Assignment())
+		if s.Status() != c.status || s.VMState() != c.vm || s.TaskState() != c.doing || (s.AllocatedHost() == "h") != c.placed || (s.Assignment() == "h") != c.assignment {
+			t.Errorf("%s: %s %s %q %q %q", c.state, s.Status(), s.VMState(), s.TaskState(), s.AllocatedHost(), s.Assignment())
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (s Server) Refuse(a Action, hard bool) string {
 	vm, task := s.VMState(), s.TaskState()
 	if a == Reset {
-		if s.State != Active && s.State != Resized && s.State != Stranded {
+		if s.State != Active && s.State != Resized && s.State != RevertBlocked {
 			return fmt.Sprintf("Cannot '%s' instance %s: it is in state %s and there is nothing on a host that it could be set to", a, s.ID, s.State)
 		}
 		return ""
@@ -47,7 +47,7 @@ func (s Server) Refuse(a Action, hard bool) string {
 	if !slices.Contains(allowed, vm) {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", a, s.ID, vm)
 	}
-	again := a == Reboot && hard && (s.Doing == Rebooting || s.Doing == RebootStarted || s.Doing == RebootingHard || s.Doing == RebootStartedHard)
+	again := a == Reboot && hard && (s.Task == Rebooting || s.Task == RebootStarted || s.Task == RebootingHard || s.Task == RebootStartedHard)
 	if task != "" && !again && (a != Evacuate || s.State != Active) {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", a, s.ID, task)
 	}
@@ -55,23 +55,23 @@ func (s Server) Refuse(a Action, hard bool) string {
 }
 
 // take takes a wish in, unless it is refused.
-func take(s Server, e Asked, now time.Time) Server {
+func applyAction(s Server, e ActionRequested, now time.Time) Server {
 	if s.Refuse(e.Action, e.Hard) != "" {
 		return s
 	}
-	s.Asked, s.Refusal = e.ID, nil
+	s.LastAction, s.Refusal = e.ID, nil
 	switch e.Action {
 	case Start:
-		s.Power, s.Doing = On, PoweringOn
+		s.Power, s.Task = On, PoweringOn
 	case Stop:
-		s.Power, s.Doing = Off, PoweringOff
+		s.Power, s.Task = Off, PoweringOff
 	case Reboot:
-		s.Doing = Rebooting
+		s.Task = Rebooting
 		if e.Hard {
-			s.Doing = RebootingHard
+			s.Task = RebootingHard
 		}
 		if s.Stopped {
-			s.Doing = RebootStartedHard
+			s.Task = RebootStartedHard
 		}
 		s.Power = On
 	case Rebuild:
@@ -81,7 +81,7 @@ func take(s Server, e Asked, now time.Time) Server {
 	case Migrate:
 		return plan(s, Migrating, e, now)
 	case Live:
-		return plan(s, LiveMoving, e, now)
+		return plan(s, LiveMigration, e, now)
 	case Evacuate:
 		return plan(s, Evacuating, e, now)
 	case Confirm:
@@ -89,28 +89,28 @@ func take(s Server, e Asked, now time.Time) Server {
 	case Revert:
 		return revert(s, now)
 	case Shelve:
-		s.State, s.Doing, s.Shelf = Shelving, "", true
-		return mark(s, now, "is to be shelved; what is on "+s.Host+" is to go")
+		s.State, s.Task, s.Shelved = Shelving, "", true
+		return addHistory(s, now, "is to be shelved; what is on "+s.Host+" is to go")
 	case Unshelve:
-		s.State, s.Round, s.Excluded = Scheduling, 0, nil
-		return mark(s, now, "is to be unshelved: "+describe(s.Ask, s.Requests))
+		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
+		return addHistory(s, now, "is to be unshelved: "+describe(s.Ask, s.Requests))
 	case Reset:
 		return reset(s, e.Error, now)
 	}
-	return mark(s, now, fmt.Sprintf("%s was asked for: %s", e.Action, s.Doing))
+	return addHistory(s, now, fmt.Sprintf("%s was asked for: %s", e.Action, s.Task))
 }
 
-func rebuild(s Server, e Asked) Server {
-	if s.Undo == nil {
-		s.Undo = &Undone{Name: s.Name, Image: s.Image, Frozen: s.Frozen, Ask: s.Ask}
+func rebuild(s Server, e ActionRequested) Server {
+	if s.PreRebuild == nil {
+		s.PreRebuild = &PreRebuild{Name: s.Name, Image: s.Image, ImageSnapshot: s.ImageSnapshot, Ask: s.Ask}
 	}
 	s.Builds++
-	s.Doing = Rebuilding
+	s.Task = Rebuilding
 	if e.Image != "" {
-		if e.Frozen != nil {
-			s.Ask = flavor.Reask(s.Flavor, s.Likeness(), *e.Frozen, s.Ask)
+		if e.ImageSnapshot != nil {
+			s.Ask = flavor.Reask(s.Flavor, s.SourceImage(), *e.ImageSnapshot, s.Ask)
 		}
-		s.Image, s.Frozen = e.Image, e.Frozen
+		s.Image, s.ImageSnapshot = e.Image, e.ImageSnapshot
 	}
 	if e.Name != "" {
 		s.Name = e.Name
@@ -120,16 +120,16 @@ func rebuild(s Server, e Asked) Server {
 
 // reset is an operator's word against ours: what is on the host stays.
 func reset(s Server, toError bool, now time.Time) Server {
-	if s.State == Stranded {
+	if s.State == RevertBlocked {
 		if toError {
 			return s // it is
 		}
 		return retry(s, now)
 	}
-	s.Doing, s.Fault = "", nil
+	s.Task, s.Fault = "", nil
 	if toError {
 		s.Fault = &Fault{Code: 500, Message: "An operator has set the state to ERROR.", Created: now}
-		return mark(s, now, "an operator has set the state to ERROR")
+		return addHistory(s, now, "an operator has set the state to ERROR")
 	}
-	return mark(s, now, "an operator has taken the state ERROR away")
+	return addHistory(s, now, "an operator has taken the state ERROR away")
 }

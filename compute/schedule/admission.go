@@ -18,15 +18,15 @@ const (
 
 // Sender is a start of an agent that asks to serve a host.
 type Sender struct {
-	Instance string   // of the agent's journal
-	Start    string   // of its process
-	Previous []string // the starts of the journal before it, from the last one that compute acknowledged on
-	Place    string   // boot and process namespace; empty when unknown
+	Instance     string   // of the agent's journal
+	Start        string   // of its process
+	Previous     []string // the starts of the journal before it, from the last one that compute acknowledged on
+	ProcessSpace string   // boot and process namespace; empty when unknown
 }
 
 // Signs is what compute has observed of the admitted start since compute itself began. It is measured with a clock that
 // no administrator sets.
-type Signs struct {
+type Liveness struct {
 	Streams int           // open streams of assignments
 	Quiet   time.Duration // since the last report, since a stream ended, or since compute began
 }
@@ -34,13 +34,13 @@ type Signs struct {
 // Admit returns why a start of an agent may not serve the host now; empty when it may. wait is after how long a start
 // that continues the journal of the admitted one may ask again; 0 for any other, and while the admitted one is
 // connected. One start serves a host: two would build every guest twice.
-func (h Host) Admit(from Sender, signs Signs) (refusal string, wait time.Duration) {
+func (h Host) Admit(from Sender, signs Liveness) (refusal string, wait time.Duration) {
 	silence := Silence
 	continues := h.Instance == from.Instance && (h.Start == "" || slices.Contains(from.Previous, h.Start))
 	switch {
 	case h.Instance == "" || h.Instance == from.Instance && h.Start == from.Start:
 		return "", 0
-	case continues && (h.Start == "" || h.Place == from.Place && h.Place != ""):
+	case continues && (h.Start == "" || h.ProcessSpace == from.ProcessSpace && h.ProcessSpace != ""):
 		return "", 0 // the journal's lock, or the one of the host's name, proves that the earlier process has ended
 	case continues:
 		silence = Reconnect

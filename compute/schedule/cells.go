@@ -20,14 +20,14 @@ func (h Host) Room(free []Device, pack bool) numa.Host {
 		}
 	}
 	for _, g := range h.Guests {
-		if len(g.Parts) == 0 || slices.Contains(h.Counted, g.ID) {
+		if len(g.Cells) == 0 || slices.Contains(h.Counted, g.ID) {
 			continue
 		}
 		placed := g.Placed
 		if len(placed) == 0 { // its agent will place it much like this
-			placed, _ = numa.Fit(room, numa.Guest{Parts: g.Parts, Devices: len(g.Requests) > 0}, numa.Judge{})
+			placed, _ = numa.Fit(room, numa.Guest{Parts: g.Cells, Devices: len(g.Requests) > 0}, numa.Judge{})
 		}
-		room.Cells = numa.Use(room.Cells, g.Parts, placed)
+		room.Cells = numa.Use(room.Cells, g.Cells, placed)
 	}
 	return room
 }
@@ -43,7 +43,7 @@ func (b bid) judgeCells(room numa.Host, parts []numa.Part) Refusal {
 	if refusal.Reason == "" {
 		return Refusal{}
 	}
-	return Refusal{Step: StepCells, Reason: refusal.Reason, Nearest: refusal.Nearest, Miss: refusal.Miss}
+	return Refusal{Filter: FilterNUMA, Reason: refusal.Reason, Nearest: refusal.Nearest, Shortfall: refusal.Miss}
 }
 
 // near says whether the free devices serve all slots for a guest on these nodes, by the NUMA policy of each request.

@@ -17,7 +17,7 @@ const MaxChoices = 16
 // of each host in the order of hosts, then the second of each, and so on, so that one lost host does not lose all choices.
 // requests are the server's PCI requests; those that have groups in the candidates are judged on the chosen providers
 // alone, the others on the whole host. Every candidate is judged against the whole picture: none uses up what another sees.
-func Choose(p Picture, requests []pci.Request, seed uint64) ([]Choice, []Refusal) {
+func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	standing := map[provider.ID][]Choice{}
 	var roots []provider.ID // in order of appearance
@@ -51,18 +51,18 @@ type leftover struct {
 }
 
 // judge takes a candidate through all filters.
-func (p Picture) judge(c Candidate, requests []pci.Request, left map[provider.ID]*leftover) Refusal {
+func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*leftover) Refusal {
 	host, reason := p.host(c)
 	if reason != "" {
-		return Refusal{Step: StepHost, Reason: reason}
+		return Refusal{Filter: FilterHost, Reason: reason}
 	}
 	if p.Lacking[host.Name] {
-		return Refusal{Step: StepAllocations, Reason: LacksAllocations}
+		return Refusal{Filter: FilterAllocations, Reason: LacksAllocations}
 	}
 	for _, r := range requests {
 		for i := range r.Count {
 			if n := len(c.Mappings[r.GroupSuffix(i)]); n > 1 {
-				return Refusal{Step: StepDevices, Reason: "the candidate gives one device of alias " + r.Alias + " several providers"}
+				return Refusal{Filter: FilterDevices, Reason: "the candidate gives one device of alias " + r.Alias + " several providers"}
 			}
 		}
 	}
@@ -71,13 +71,13 @@ func (p Picture) judge(c Candidate, requests []pci.Request, left map[provider.ID
 	}
 	rest, slots := left[c.Root], slotsOf(requests, c.Mappings)
 	bid := host.bid(rest.free, slots)
-	if refusal := bid.judgeDevices(); refusal.Reason != "" || len(p.Parts) == 0 {
+	if refusal := bid.judgeDevices(); refusal.Reason != "" || len(p.Cells) == 0 {
 		return refusal
 	}
-	return bid.judgeCells(rest.room, p.Parts)
+	return bid.judgeCells(rest.room, p.Cells)
 }
 
-func (p Picture) leftover(h Host, requests []pci.Request) *leftover {
+func (p Input) leftover(h Host, requests []pci.Request) *leftover {
 	out := &leftover{free: h.Free()}
 	out.room = h.Room(out.free, p.Pack)
 	anywhere := slotsOf(requests, nil)
@@ -93,7 +93,7 @@ func (p Picture) leftover(h Host, requests []pci.Request) *leftover {
 }
 
 // host finds the host of a candidate, and the sentence why nothing can be put there now, if there is one.
-func (p Picture) host(c Candidate) (Host, string) {
+func (p Input) host(c Candidate) (Host, string) {
 	host, known := p.Hosts[c.Root]
 	if !known {
 		return Host{}, "no agent has reported for this root provider"
@@ -101,10 +101,10 @@ func (p Picture) host(c Candidate) (Host, string) {
 	if p.Only != "" && host.Name != p.Only {
 		return host, "host " + p.Only + " was asked for"
 	}
-	if why, barred := p.Barred[host.Name]; barred {
+	if why, barred := p.ExcludedHosts[host.Name]; barred {
 		return host, why
 	}
-	if why, tried := p.Excluded[host.Name]; tried {
+	if why, tried := p.FailedHosts[host.Name]; tried {
 		return host, "the server failed there before: " + why
 	}
 	if silent := p.Now.Sub(host.Seen); silent > p.Silence {
@@ -121,7 +121,7 @@ const countedDevices = 99
 
 // order sorts hosts. A server goes where the fewest devices are left that it has no use for, so that hosts with devices are kept for
 // those who need them; then the emptier host comes first, in tenths; what is still equal, chance decides.
-func (p Picture) order(roots []provider.ID, left map[provider.ID]*leftover, rng *rand.Rand) {
+func (p Input) order(roots []provider.ID, left map[provider.ID]*leftover, rng *rand.Rand) {
 	rng.Shuffle(len(roots), func(i, j int) { roots[i], roots[j] = roots[j], roots[i] })
 	slices.SortStableFunc(roots, func(a, b provider.ID) int {
 		return cmp.Or(cmp.Compare(min(left[a].wasted, countedDevices), min(left[b].wasted, countedDevices)),

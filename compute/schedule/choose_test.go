@@ -60,7 +60,7 @@ func request(product string, count int) pci.Request {
 	return pci.Request{ID: "R", Alias: "nic", Count: count, Want: pci.Want{Vendor: "8086", Product: product, Type: pci.Virtual}}
 }
 
-func choose(p schedule.Picture, requests ...pci.Request) ([]schedule.Choice, string) {
+func choose(p schedule.Input, requests ...pci.Request) ([]schedule.Choice, string) {
 	if p.Now.IsZero() {
 		p.Now, p.Silence = noon, 3*time.Minute
 	}
@@ -91,7 +91,7 @@ func TestDevicesAreJudgedOnTheChosenProvider(t *testing.T) {
 		{"too many without groups", nil, []pci.Request{request(nic, 3)}, "1 host: fewer than 3 free type-VF 8086:1515 on the host (nearest: it has 2; one is free, but product is 0a54, not 1515)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			choices, why := choose(schedule.Picture{Hosts: hosts(two), Candidates: []schedule.Candidate{candidate("h", c.on...)}}, c.requests...)
+			choices, why := choose(schedule.Input{Hosts: hosts(two), Candidates: []schedule.Candidate{candidate("h", c.on...)}}, c.requests...)
 			if why != c.refused || (len(choices) == 1) != (c.refused == "") {
 				t.Errorf("%d choices, refused %q, want %q", len(choices), why, c.refused)
 			}
@@ -106,7 +106,7 @@ func TestRequestsOnOneProviderAreFittedTogether(t *testing.T) {
 	narrow := pci.Request{ID: "N", Count: 1, Want: pci.Want{Vendor: "8086", Product: nic}}
 	c := schedule.Candidate{Root: "root-h", Mappings: map[string][]provider.ID{"W-0": {"pf"}, "N-0": {"pf"}}}
 	for _, order := range [][]pci.Request{{wide, narrow}, {narrow, wide}} {
-		if choices, why := choose(schedule.Picture{Hosts: hosts(mixed), Candidates: []schedule.Candidate{c}}, order...); len(choices) != 1 {
+		if choices, why := choose(schedule.Input{Hosts: hosts(mixed), Candidates: []schedule.Candidate{c}}, order...); len(choices) != 1 {
 			t.Errorf("%s first: %s", order[0].ID, why)
 		}
 	}
@@ -142,7 +142,7 @@ func TestOnlyFreeDevicesCount(t *testing.T) {
 			state(schedule.Allocated, "s1"), device(1, "pf", nic)), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			choices, why := choose(schedule.Picture{Hosts: hosts(c.host), Candidates: []schedule.Candidate{candidate("h", "pf")}}, request(nic, 1))
+			choices, why := choose(schedule.Input{Hosts: hosts(c.host), Candidates: []schedule.Candidate{candidate("h", "pf")}}, request(nic, 1))
 			if (len(choices) == 1) != c.fits {
 				t.Errorf("%d choices, %s", len(choices), why)
 			}
@@ -153,10 +153,10 @@ func TestOnlyFreeDevicesCount(t *testing.T) {
 func TestHostsThatAreRefused(t *testing.T) {
 	silent := host("silent")
 	silent.Seen = noon.Add(-5*time.Minute - time.Second)
-	p := schedule.Picture{
-		Hosts:    hosts(silent, host("tried"), host("lost"), host("full1"), host("full2"), host("full3")),
-		Excluded: map[string]string{"tried": "no hugepages"},
-		Lacking:  map[string]bool{"lost": true, "silent": true},
+	p := schedule.Input{
+		Hosts:       hosts(silent, host("tried"), host("lost"), host("full1"), host("full2"), host("full3")),
+		FailedHosts: map[string]string{"tried": "no hugepages"},
+		Lacking:     map[string]bool{"lost": true, "silent": true},
 		Candidates: []schedule.Candidate{candidate("silent"), candidate("tried"), candidate("lost"), candidate("unknown"),
 			candidate("full1"), candidate("full1"), candidate("full2"), candidate("full3")},
 	}
@@ -195,7 +195,7 @@ func TestOrderOfHosts(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	for seed := range uint64(20) {
-		p := schedule.Picture{Hosts: hosts(many, few, none), Candidates: candidates, Now: noon, Silence: time.Minute}
+		p := schedule.Input{Hosts: hosts(many, few, none), Candidates: candidates, Now: noon, Silence: time.Minute}
 		// Without devices: hosts with devices are kept for those who need them, however full the others are.
 		if got, _ := schedule.Choose(p, nil, seed); names(got) != "none few many" {
 			t.Fatalf("seed %d: no devices: %s", seed, names(got))
@@ -208,7 +208,7 @@ func TestOrderOfHosts(t *testing.T) {
 }
 
 func TestChoicesAlternateOverHostsAndAreBounded(t *testing.T) {
-	var p schedule.Picture
+	var p schedule.Input
 	a, b := host("a"), host("b")
 	for i := range 40 {
 		on := provider.ID(fmt.Sprintf("pa%d", i))
@@ -237,7 +237,7 @@ func TestChoicesAlternateOverHostsAndAreBounded(t *testing.T) {
 
 // The same seed gives the same answer; other seeds begin with other candidates, so that those who ask at once do not collide.
 func TestChanceIsAnArgument(t *testing.T) {
-	var p schedule.Picture
+	var p schedule.Input
 	h := host("h")
 	for i := range 16 {
 		on := provider.ID(fmt.Sprintf("p%d", i))
@@ -281,7 +281,7 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 			}
 			requests = append(requests, r)
 		}
-		choices, why := choose(schedule.Picture{Hosts: hosts(h), Candidates: []schedule.Candidate{c}}, requests...)
+		choices, why := choose(schedule.Input{Hosts: hosts(h), Candidates: []schedule.Candidate{c}}, requests...)
 		want := tryEverything(h.Devices, requests, c.Mappings, 0, 0, map[int]bool{})
 		if want {
 			fits++

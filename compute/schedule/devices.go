@@ -163,7 +163,7 @@ func (b bid) judgeDevices() Refusal {
 	if short.provider != "" {
 		where = "on the chosen provider"
 	}
-	out := Refusal{Step: StepDevices, Miss: unserved(picked), Reason: fmt.Sprintf("no free %s %s", words(short.request.Want), where)}
+	out := Refusal{Filter: FilterDevices, Shortfall: unserved(picked), Reason: fmt.Sprintf("no free %s %s", words(short.request.Want), where)}
 	if n, found := alike(b.slots, picked, short); n > 1 {
 		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, words(short.request.Want), where)
 		out.Nearest = fmt.Sprintf("it has %d", found)

@@ -14,8 +14,8 @@ const (
 )
 
 // Fall is which hosts fell at which step for one reason.
-type Fall struct {
-	Step    Step
+type FilterFailure struct {
+	Filter  Filter
 	Reason  string
 	Count   int      // of hosts
 	Hosts   []string // the first of them, by name
@@ -26,25 +26,25 @@ type Fall struct {
 
 // Falls sorts refusals by step and reason, the most frequent reason first. A host whose candidates were turned down for different
 // reasons counts with each of them.
-func Falls(refusals []Refusal) []Fall {
+func FilterFailures(refusals []Refusal) []FilterFailure {
 	type key struct {
-		step   Step
+		step   Filter
 		reason string
 	}
 	hosts, nearest := map[key]map[string]bool{}, map[key]Refusal{}
 	for _, r := range refusals {
-		k := key{r.Step, r.Reason}
+		k := key{r.Filter, r.Reason}
 		if hosts[k] == nil {
 			hosts[k] = map[string]bool{}
 		}
 		hosts[k][r.Host] = true
-		if before, told := nearest[k]; r.Nearest != "" && (!told || r.Miss < before.Miss || r.Miss == before.Miss && r.Host < before.Host) {
+		if before, told := nearest[k]; r.Nearest != "" && (!told || r.Shortfall < before.Shortfall || r.Shortfall == before.Shortfall && r.Host < before.Host) {
 			nearest[k] = r
 		}
 	}
-	var out []Fall
+	var out []FilterFailure
 	for k, of := range hosts {
-		f := Fall{Step: k.step, Reason: k.reason, Count: len(of)}
+		f := FilterFailure{Filter: k.step, Reason: k.reason, Count: len(of)}
 		for h := range of {
 			f.Hosts = append(f.Hosts, h)
 		}
@@ -55,8 +55,8 @@ func Falls(refusals []Refusal) []Fall {
 		}
 		out = append(out, f)
 	}
-	slices.SortFunc(out, func(a, b Fall) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Reason, b.Reason), strings.Compare(string(a.Step), string(b.Step)))
+	slices.SortFunc(out, func(a, b FilterFailure) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Reason, b.Reason), strings.Compare(string(a.Filter), string(b.Filter)))
 	})
 	return out
 }
@@ -65,7 +65,7 @@ func Falls(refusals []Refusal) []Fall {
 // type-VF 8086:1515 on the chosen provider (nearest: one is claimed); 1 host: its agent has not reported for 5 min". Nothing
 // refused is an empty sentence.
 func Summarise(refusals []Refusal) string {
-	falls := Falls(refusals)
+	falls := FilterFailures(refusals)
 	var parts []string
 	for i, f := range falls {
 		if i == maxReasons {

@@ -60,7 +60,7 @@ type ask struct {
 }
 
 // on puts the question to one host and tells the refusal, empty for a fit.
-func (a ask) of(h schedule.Host) (reason string, step schedule.Step) {
+func (a ask) of(h schedule.Host) (reason string, step schedule.Filter) {
 	c := schedule.Candidate{Root: h.Provider, Mappings: map[string][]provider.ID{"": {h.Provider}}}
 	requests := slices.Clone(a.requests)
 	next := 0
@@ -73,18 +73,18 @@ func (a ask) of(h schedule.Host) (reason string, step schedule.Step) {
 			}
 		}
 	}
-	p := schedule.Picture{Candidates: []schedule.Candidate{c}, Hosts: hosts(h), Parts: a.parts, Now: noon, Silence: schedule.Silence}
+	p := schedule.Input{Candidates: []schedule.Candidate{c}, Hosts: hosts(h), Cells: a.parts, Now: noon, Silence: schedule.Silence}
 	choices, refusals := schedule.Choose(p, requests, 1)
 	if len(choices)+len(refusals) != 1 {
 		panic("one candidate has one answer")
 	}
 	if len(refusals) == 1 {
-		return refusals[0].Reason, refusals[0].Step
+		return refusals[0].Reason, refusals[0].Filter
 	}
 	return "", ""
 }
 
-func check(t *testing.T, a ask, h schedule.Host, says string, step schedule.Step) {
+func check(t *testing.T, a ask, h schedule.Host, says string, step schedule.Filter) {
 	t.Helper()
 	reason, at := a.of(h)
 	if (reason == "") != (says == "") || !strings.Contains(reason, says) || at != step {
@@ -167,7 +167,7 @@ func TestDeviceRows(t *testing.T) {
 		{"R6 used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }), ask{requests: []pci.Request{one}}, "no free device"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
-			step := schedule.StepDevices
+			step := schedule.FilterDevices
 			if c.says == "" {
 				step = ""
 			}
@@ -176,7 +176,7 @@ func TestDeviceRows(t *testing.T) {
 	}
 	inPlacement := host("h", change(plain[:1], 0, physnet)...)
 	inPlacement.InPlacement = true
-	check(t, ask{requests: []pci.Request{one}}, inPlacement, "no free device", schedule.StepDevices)
+	check(t, ask{requests: []pci.Request{one}}, inPlacement, "no free device", schedule.FilterDevices)
 }
 
 // T11: devices that differ in their tags; each request takes the one that is for it, whatever the order.
@@ -196,7 +196,7 @@ func TestTagsAreFitted(t *testing.T) {
 	slices.Reverse(requests)
 	check(t, ask{requests: requests}, host("h", list...), "", "")
 	requests[0].Want.LiveMigratable = pci.Yes
-	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true on the host", schedule.StepDevices)
+	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true on the host", schedule.FilterDevices)
 }
 
 // T2: what guests hold or will pick is taken away, with the PF of a VF (S5) and the VFs of a PF (S4), as in T29.
@@ -204,13 +204,13 @@ func TestGuestsTakeRelativesAlong(t *testing.T) {
 	one := host("h", card(1, "p", 0, true, 2)...)
 	held := one
 	held.Guests = []schedule.Guest{{ID: "s1", Devices: []schedule.Picked{{Address: "0000:01:01.0"}}}}
-	check(t, ask{requests: []pci.Request{want(1, pci.Physical, "1528")}}, held, "no free type-PF", schedule.StepDevices)
+	check(t, ask{requests: []pci.Request{want(1, pci.Physical, "1528")}}, held, "no free type-PF", schedule.FilterDevices)
 	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, held, "", "")
 	promised := one
 	r := want(1, pci.Physical, "1528")
 	r.ID = "Q"
 	promised.Guests = []schedule.Guest{{ID: "s1", Requests: []pci.Request{r}}}
-	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, promised, "no free type-VF", schedule.StepDevices)
+	check(t, ask{requests: []pci.Request{want(1, pci.Virtual, "1515")}}, promised, "no free type-VF", schedule.FilterDevices)
 }
 
 // node is a NUMA node with this many threads for dedicated CPUs.
@@ -238,14 +238,14 @@ func TestNUMARows(t *testing.T) {
 	full := func(id, socket int) numa.Cell { return node(id, socket, 0) }
 	nic := func(bus uint8, on provider.ID, n int) schedule.Device { return dev(bus, pci.Plain, "1533", on, n) }
 	r := want(1, "", "1533")
-	near := schedule.StepCells
+	near := schedule.FilterNUMA
 	for _, c := range []struct {
 		row   string
 		cells []numa.Cell
 		devs  []schedule.Device
 		ask   ask
 		says  string
-		step  schedule.Step
+		step  schedule.Filter
 	}{
 		{"Z8 Z10 no device wanted", []numa.Cell{node(0, 0, 2)}, nil, ask{parts: guest(1)}, "", ""},
 		{"Z8 NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
@@ -299,9 +299,9 @@ func TestNUMAPolicyTable(t *testing.T) {
 		for i, on := range []int{pci.NoNUMA, 0, 1} {
 			t.Run(fmt.Sprintf("N4 %s device on %d", p, on), func(t *testing.T) {
 				h := withCells(host("h", dev(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
-				says, step := "", schedule.Step("")
+				says, step := "", schedule.Filter("")
 				if fits[i] == 'E' {
-					says, step = "near enough", schedule.StepCells
+					says, step = "near enough", schedule.FilterNUMA
 				}
 				check(t, ask{requests: []pci.Request{policy(p, want(1, "", "1533"))}, parts: guest(1)}, h, says, step)
 			})
@@ -345,10 +345,10 @@ func TestPlacedGuestsCount(t *testing.T) {
 		fits    bool
 	}{
 		{"nobody", nil, nil, true},
-		{"its agent has told where", []schedule.Guest{{ID: "s", Parts: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, nil, false},
-		{"the same, and the report shows it", []schedule.Guest{{ID: "s", Parts: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, []string{"s"}, true},
-		{"it will be placed on the emptier node", []schedule.Guest{{ID: "s", Parts: guest(1)}}, nil, true},
-		{"two of them leave room for one", []schedule.Guest{{ID: "s", Parts: guest(1)}, {ID: "t", Parts: guest(1)}}, nil, false},
+		{"its agent has told where", []schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, nil, false},
+		{"the same, and the report shows it", []schedule.Guest{{ID: "s", Cells: guest(1), Placed: []numa.Placed{{Node: 1, CPUs: map[int]int{0: 10, 1: 11}}}}}, []string{"s"}, true},
+		{"it will be placed on the emptier node", []schedule.Guest{{ID: "s", Cells: guest(1)}}, nil, true},
+		{"two of them leave room for one", []schedule.Guest{{ID: "s", Cells: guest(1)}, {ID: "t", Cells: guest(1)}}, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := base
@@ -366,7 +366,7 @@ func TestCandidatesOfOneHost(t *testing.T) {
 	h := withCells(host("h", dev(1, pci.Plain, "1533", "p0", 0), dev(2, pci.Plain, "1533", "p1", 1), dev(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
 	r := policy(pci.Required, want(1, "", "1533"))
 	r.ID = "R"
-	p := schedule.Picture{Hosts: hosts(h), Parts: guest(1), Now: noon, Silence: schedule.Silence,
+	p := schedule.Input{Hosts: hosts(h), Cells: guest(1), Now: noon, Silence: schedule.Silence,
 		Candidates: []schedule.Candidate{candidate("h", "p0"), candidate("h", "p1"), candidate("h", "p2")}}
 	choices, refusals := schedule.Choose(p, []pci.Request{r}, 1)
 	on := map[provider.ID]bool{}
@@ -390,7 +390,7 @@ func TestWeighers(t *testing.T) {
 	busy.Load = 0.9
 	gpus := host("gpus", append(card(1, "g", 0, false, 1), dev(9, pci.Plain, "1533", "gpu", 0))...)
 	order := func(requests []pci.Request, list ...schedule.Host) (names []string) {
-		p := schedule.Picture{Hosts: hosts(list...), Now: noon, Silence: schedule.Silence}
+		p := schedule.Input{Hosts: hosts(list...), Now: noon, Silence: schedule.Silence}
 		for _, h := range list {
 			p.Candidates = append(p.Candidates, candidate(h.Name))
 		}
@@ -421,19 +421,19 @@ func TestWeighers(t *testing.T) {
 // The host that was asked for, hosts that will not do, and what is told of the nearest miss over hosts.
 func TestHostsAreTold(t *testing.T) {
 	one, two := withCells(host("one"), node(0, 0, 0), node(1, 0, 1)), withCells(host("two"), node(0, 0, 0))
-	p := schedule.Picture{Hosts: hosts(one, two, host("three")), Parts: guest(1), Now: noon, Silence: schedule.Silence,
-		Barred:     map[string]string{"three": "it is the host that the server leaves"},
-		Candidates: []schedule.Candidate{candidate("two"), candidate("one"), candidate("three")}}
+	p := schedule.Input{Hosts: hosts(one, two, host("three")), Cells: guest(1), Now: noon, Silence: schedule.Silence,
+		ExcludedHosts: map[string]string{"three": "it is the host that the server leaves"},
+		Candidates:    []schedule.Candidate{candidate("two"), candidate("one"), candidate("three")}}
 	choices, refusals := schedule.Choose(p, nil, 1)
 	want := "2 hosts: no NUMA node has 2 threads for dedicated CPUs left (nearest: node 1 has 1); 1 host: it is the host that the server leaves"
 	if got := schedule.Summarise(refusals); got != want || len(choices) != 0 {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	falls := schedule.Falls(refusals)
-	if len(falls) != 2 || falls[0].Step != schedule.StepCells || falls[0].Count != 2 || !slices.Equal(falls[0].Hosts, []string{"one", "two"}) || falls[0].Nearest != "one: node 1 has 1" || falls[1].Step != schedule.StepHost {
+	falls := schedule.FilterFailures(refusals)
+	if len(falls) != 2 || falls[0].Filter != schedule.FilterNUMA || falls[0].Count != 2 || !slices.Equal(falls[0].Hosts, []string{"one", "two"}) || falls[0].Nearest != "one: node 1 has 1" || falls[1].Filter != schedule.FilterHost {
 		t.Errorf("%+v", falls)
 	}
-	p.Parts, p.Only = nil, "two"
+	p.Cells, p.Only = nil, "two"
 	choices, refusals = schedule.Choose(p, nil, 1)
 	if len(choices) != 1 || choices[0].Host != "two" || schedule.Summarise(refusals) != "2 hosts: host two was asked for" {
 		t.Errorf("%v %s", choices, schedule.Summarise(refusals))

@@ -24,17 +24,17 @@ import (
 
 // Host is what compute knows of one host: the last report of its agent, and the servers placed there.
 type Host struct {
-	Name        string
-	Instance    string      // of the agent that reported; empty for one that does not say
-	Start       string      `json:",omitempty"` // of that agent's process
-	Place       string      `json:",omitempty"` // boot and process namespace of that process; empty when unknown
-	Present     []Present   `json:",omitempty"` // the guests that exist on the host, by id
-	Behind      string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
-	Provider    provider.ID // the root provider
-	Devices     []Device    // every device that the host's device_spec offers, by address
-	Conditions  []string    // sentences about what is wrong on the host
-	InPlacement bool        // the agent counts its devices in Placement ([pci] report_in_placement)
-	Seen        time.Time   // when the last report came
+	Name         string
+	Instance     string      // of the agent that reported; empty for one that does not say
+	Start        string      `json:",omitempty"` // of that agent's process
+	ProcessSpace string      `json:",omitempty"` // boot and process namespace of that process; empty when unknown
+	Present      []Present   `json:",omitempty"` // the guests that exist on the host, by id
+	Behind       string      `json:",omitempty"` // why the agent does not follow the assignments; empty when it does
+	Provider     provider.ID // the root provider
+	Devices      []Device    // every device that the host's device_spec offers, by address
+	Conditions   []string    // sentences about what is wrong on the host
+	InPlacement  bool        // the agent counts its devices in Placement ([pci] report_in_placement)
+	Seen         time.Time   // when the last report came
 
 	Cells   []numa.Cell // the NUMA nodes, by number
 	Counted []string    // ids of the guests whose use Cells show
@@ -78,7 +78,7 @@ type Guest struct {
 	Requests []pci.Request
 	Devices  []Picked // what the agent told that it gave it; nil as long as it has not told
 
-	Parts  []numa.Part   // its NUMA cells; nil: it has none
+	Cells  []numa.Part   // its NUMA cells; nil: it has none
 	Placed []numa.Placed // where they lie, as the agent told; nil as long as it has not told
 }
 
@@ -104,17 +104,17 @@ type Candidate struct {
 }
 
 // Picture is all that a choice is made from.
-type Picture struct {
-	Candidates []Candidate
-	Hosts      map[provider.ID]Host // by root provider; Candidates on others are refused
-	Parts      []numa.Part          // the NUMA cells of the server that is to be placed; nil: it has none
-	Pack       bool                 // NUMA nodes that are in use are filled up first ([compute] packing_host_numa_cells_allocation_strategy)
-	Only       string               // the one host that will do, by name; empty: any
-	Barred     map[string]string    // hosts by name that will not do, and the sentence why
-	Excluded   map[string]string    // hosts by name that must not be tried again, and what happened there
-	Lacking    map[string]bool      // hosts by name: Placement lacks allocations of servers there
-	Now        time.Time
-	Silence    time.Duration // a host whose last report is older than this is refused
+type Input struct {
+	Candidates    []Candidate
+	Hosts         map[provider.ID]Host // by root provider; Candidates on others are refused
+	Cells         []numa.Part          // the NUMA cells of the server that is to be placed; nil: it has none
+	Pack          bool                 // NUMA nodes that are in use are filled up first ([compute] packing_host_numa_cells_allocation_strategy)
+	Only          string               // the one host that will do, by name; empty: any
+	ExcludedHosts map[string]string    // hosts by name that will not do, and the sentence why
+	FailedHosts   map[string]string    // hosts by name that must not be tried again, and what happened there
+	Lacking       map[string]bool      // hosts by name: Placement lacks allocations of servers there
+	Now           time.Time
+	Silence       time.Duration // a host whose last report is older than this is refused
 }
 
 // Choice is a candidate that stood, and its host.
@@ -126,14 +126,14 @@ type Choice struct {
 }
 
 // Step is where a candidate is turned down. The filters bear Nova's names.
-type Step string
+type Filter string
 
 // The steps, in their order. NUMA is judged last, on the devices that are really left.
 const (
-	StepHost        Step = "host"
-	StepAllocations Step = "AllocationsFilter"
-	StepDevices     Step = "PciPassthroughFilter"
-	StepCells       Step = "NUMATopologyFilter"
+	FilterHost        Filter = "host"
+	FilterAllocations Filter = "AllocationsFilter"
+	FilterDevices     Filter = "PciPassthroughFilter"
+	FilterNUMA        Filter = "NUMATopologyFilter"
 )
 
 // LacksAllocations is the reason of StepAllocations.
@@ -142,10 +142,10 @@ const LacksAllocations = "Placement lacks allocations of servers there, so what 
 
 // Refusal says why a candidate on a host was turned down.
 type Refusal struct {
-	Host    string
-	Step    Step
-	Reason  string  // the same sentence wherever the same is lacking, such as "no free type-VF 8086:1515 on the chosen provider"
-	Nearest string  // how close it was on this host, such as "node 1 has 3"; may be empty. It names neither host nor device: users read it
-	Device  string  // address of the device that Nearest tells of, for operators; may be empty
-	Miss    float64 // how far away: the smallest is the nearest miss
+	Host      string
+	Filter    Filter
+	Reason    string  // the same sentence wherever the same is lacking, such as "no free type-VF 8086:1515 on the chosen provider"
+	Nearest   string  // how close it was on this host, such as "node 1 has 3"; may be empty. It names neither host nor device: users read it
+	Device    string  // address of the device that Nearest tells of, for operators; may be empty
+	Shortfall float64 // how far away: the smallest is the nearest miss
 }

@@ -18,7 +18,7 @@ import (
 // deed is how one key of POST /servers/{id}/action is answered.
 type deed struct {
 	admin bool
-	read  func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error // fills in the wish; nil: it has nothing to say
+	read  func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error // fills in the wish; nil: it has nothing to say
 	wish  lifecycle.Action
 	code  int // of the answer
 }
@@ -83,7 +83,7 @@ func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found life
 			return fault.New(fault.Invalid, "", "Invalid input for %s: it must be an object", key)
 		}
 	}
-	wish := lifecycle.Asked{ID: s.NewID(), Action: d.wish}
+	wish := lifecycle.ActionRequested{ID: s.NewID(), Action: d.wish}
 	if d.read != nil {
 		if err := d.read(s, c, o, found, &wish); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found life
 			return err
 		}
 	}
-	now, err := s.Conductor.Ask(c.r.Context(), found.ID, wish)
+	now, err := s.Conductor.Act(c.r.Context(), found.ID, wish)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "", "Instance %s could not be found.", found.ID)
 	}
@@ -106,7 +106,7 @@ func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found life
 	return c.empty(d.code)
 }
 
-func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.Asked) error {
+func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
 	kind, _ := o.text("type", 1, 16)
 	switch strings.ToUpper(kind) {
 	case "HARD":
@@ -118,7 +118,7 @@ func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.
 	return nil
 }
 
-func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) (err error) {
+func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) (err error) {
 	if _, given := o.keys["imageRef"]; !given {
 		o.wrong("imageRef", "it is missing")
 	}
@@ -130,12 +130,12 @@ func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifec
 		delete(o.keys, "description") // the description stays: nothing of Berth's depends on it
 	}
 	if o.err == nil {
-		w.Frozen, err = s.rebuildFrom(c, found, w.Image)
+		w.ImageSnapshot, err = s.rebuildFrom(c, found, w.Image)
 	}
 	return err
 }
 
-func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	ref, _ := o.scalar("flavorRef", true, "the id of a flavor")
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
 	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
@@ -159,18 +159,18 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	}
 	w.Flavor, w.SameHost = f, s.ResizeHere
 	// Of the new flavor with all its policies, and the image as it was: the same question that a new server would ask.
-	if err := flavor.Fits(f, found.Likeness()); err != nil {
+	if err := flavor.Fits(f, found.SourceImage()); err != nil {
 		return err
 	}
-	if w.Ask, w.Requests, err = s.ask(f, found.Likeness()); err != nil {
+	if w.Request, w.Requests, err = s.ask(f, found.SourceImage()); err != nil {
 		return err
 	}
-	w.Topology, err = flavor.Topology(f, found.Likeness())
+	w.Topology, err = flavor.Topology(f, found.SourceImage())
 	return err
 }
 
 // readMigrate takes the host that may be named since 2.56.
-func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	w.SameHost = s.ResizeHere && w.To == ""
 	if !c.version.Has(compute.ColdMigrateHost) {
 		return nil
@@ -178,7 +178,7 @@ func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifec
 	return s.readTarget(c.r.Context(), o, found, w)
 }
 
-func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	if _, given := o.keys["host"]; !given {
 		o.wrong("host", "it is missing; give a host or null")
 	}
@@ -195,7 +195,7 @@ func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycl
 	return s.readTarget(c.r.Context(), o, found, w)
 }
 
-func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	delete(o.keys, "onSharedStorage") // 2.1 to 2.13; the guest is always built anew
 	if c.version.Has(compute.EvacuateForce) {
 		o.notForced()
@@ -211,7 +211,7 @@ func (o *object) notForced() {
 }
 
 // readTarget takes the host that a move is to go to.
-func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Server, w *lifecycle.Asked) error {
+func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	w.To, _ = o.text("host", 0, 255)
 	if w.To == "" || o.err != nil {
 		return o.err
@@ -235,7 +235,7 @@ func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Serv
 	return nil
 }
 
-func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.Asked) error {
+func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
 	state, _ := o.text("state", 1, 16)
 	w.Error = state == "error"
 	if state != "error" && state != "active" {

@@ -150,11 +150,11 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 	choice := s.Move.From.Choice
 	there := schedule.Choice{Host: "host2", Root: rootID, Allocation: choice.Allocation, Mappings: choice.Mappings}
 	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{there}})
-	h.tell(id, lifecycle.Rekeyed{})
+	h.tell(id, lifecycle.AllocationsMoved{})
 	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].Was != id || l[0].Server != id || l[0].Power != "" || l[0].Requests[0].Count != 1 {
 		t.Errorf("while it is handed over: %+v", l)
 	}
-	h.tell(id, lifecycle.GuestRunning{Host: "host1", As: m})
+	h.tell(id, lifecycle.GuestRunning{Host: "host1", Consumer: m})
 	s, _ = h.store.Read(t.Context(), id)
 	h.tell(id, lifecycle.Claimed{Try: s.Try})
 	if l := line("host1"); len(l) != 1 || l[0].Power != host.Off || l[0].VCPUs != 2 {
@@ -163,7 +163,7 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 	if l := line("host2"); len(l) != 0 {
 		t.Errorf("before it has stopped: %+v", l)
 	}
-	h.tell(id, lifecycle.GuestStopped{Host: "host1", As: m})
+	h.tell(id, lifecycle.GuestStopped{Host: "host1", Consumer: m})
 	if l := line("host2"); len(l) != 1 || l[0].ID != id || l[0].Requests[0].Count != 2 {
 		t.Errorf("there: %+v", l)
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/openberth/berth/api/host"
-	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/resource"
 )
 
@@ -32,7 +32,7 @@ func (s *server) healHost(c *call) error {
 	return c.answer(http.StatusOK, s.writeAudit(found))
 }
 
-func (s *server) writeAudit(a conduct.Audit) host.Allocations {
+func (s *server) writeAudit(a conductor.Audit) host.Allocations {
 	out := host.Allocations{Host: a.Host, Missing: []host.Missing{}, Foreign: []host.Foreign{}}
 	out.Conditions = append([]string{}, s.Conductor.HostConditions(a.Host)...)
 	for _, m := range a.Missing {

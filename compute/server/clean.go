@@ -34,7 +34,7 @@ func (s *server) cleanDevice(c *call) error {
 	case !h.Devices[i].Spent:
 		return fault.New(fault.Conflict, "", "%s has not been used; there is nothing to clean", at)
 	}
-	if err := s.Store.Want(c.r.Context(), store.Wish{Host: name, Address: at, Asked: s.Now()}); err != nil {
+	if err := s.Store.RequestClean(c.r.Context(), store.CleanRequest{Host: name, Address: at, Asked: s.Now()}); err != nil {
 		return err
 	}
 	return c.empty(http.StatusAccepted)
@@ -42,15 +42,15 @@ func (s *server) cleanDevice(c *call) error {
 
 // settle takes in what a report says of the wishes of operators. That a host no longer offers a device says nothing of its being clean.
 func (s *server) settle(ctx context.Context, h schedule.Host, told []host.Answer) error {
-	var answers []store.Wish
+	var answers []store.CleanRequest
 	for _, a := range told {
 		at, err := pci.ParseAddress(a.Address)
 		if err != nil {
 			return fault.New(fault.Invalid, "", "cleaned: %w", err)
 		}
-		answers = append(answers, store.Wish{Host: h.Name, Address: at, Asked: a.Asked, Refused: speakable(a.Refused)})
+		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked, Refused: speakable(a.Refused)})
 	}
-	return s.Store.Settle(ctx, h.Name, func(at pci.Address) bool {
+	return s.Store.ResolveClean(ctx, h.Name, func(at pci.Address) bool {
 		i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
 		return i < 0 || h.Devices[i].Spent
 	}, answers)
@@ -65,7 +65,7 @@ func speakable(text string) string {
 }
 
 // writeWishes are the unanswered wishes as agents are told of them.
-func writeWishes(list []store.Wish) []host.Wish {
+func writeWishes(list []store.CleanRequest) []host.Wish {
 	var out []host.Wish
 	for _, w := range list {
 		out = append(out, host.Wish{Address: w.Address.String(), Asked: w.Asked})
@@ -74,7 +74,7 @@ func writeWishes(list []store.Wish) []host.Wish {
 }
 
 // describe writes devices, and what operators want done with them.
-func describe(h schedule.Host, wishes []store.Wish) []host.Device {
+func describe(h schedule.Host, wishes []store.CleanRequest) []host.Device {
 	out := writeDevices(h)
 	for _, w := range wishes {
 		i := slices.IndexFunc(out, func(d host.Device) bool { return h.Name == w.Host && d.Address == w.Address.String() })

@@ -64,7 +64,7 @@ func (s *server) createServers(c *call) error {
 		return fault.New(fault.Invalid, "", "flavor %s is disabled: no new servers are made from it", f.Name)
 	}
 	want.server.Flavor = f
-	if want.server.Frozen, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
+	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
 		return err
 	}
 	made, err := s.create(c.r.Context(), want)
@@ -91,13 +91,13 @@ func (s *server) create(ctx context.Context, want order) (first lifecycle.Server
 		if want.max > 1 {
 			one.Name += "-" + strconv.Itoa(i+1)
 		}
-		if one.Ask, one.Requests, err = s.ask(one.Flavor, one.Likeness()); err != nil {
+		if one.Ask, one.Requests, err = s.ask(one.Flavor, one.SourceImage()); err != nil {
 			return lifecycle.Server{}, err
 		}
-		if one.Topology, err = flavor.Topology(one.Flavor, one.Likeness()); err != nil {
+		if one.Topology, err = flavor.Topology(one.Flavor, one.SourceImage()); err != nil {
 			return lifecycle.Server{}, err
 		}
-		one.Least = want.min
+		one.MinCount = want.min
 		all[i] = one
 	}
 	made, err := s.Conductor.Create(ctx, all...)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -98,7 +98,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 	for _, f := range []struct {
 		name, text string
 		may        bool // be empty
-	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"place", from.Place, true}} {
+	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"place", from.ProcessSpace, true}} {
 		if f.text == "" && !f.may || len(f.text) > maxText {
 			return schedule.Sender{}, fault.New(fault.Invalid, "", "%s must be that of the agent, of 1 to %d bytes; it is %q", f.name, maxText, clip(f.text))
 		}
@@ -111,7 +111,7 @@ func readSender(from host.Sender) (schedule.Sender, error) {
 
 // occupied tells the agent when to ask again, if that can help.
 func (c *call) occupied(err error) error {
-	if o, is := errors.AsType[*conduct.Occupied](err); is && o.Wait > 0 {
+	if o, is := errors.AsType[*conductor.Occupied](err); is && o.Wait > 0 {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
 	}
 	return err
@@ -185,7 +185,7 @@ func (s *server) listHosts(c *call) error {
 	if err != nil {
 		return err
 	}
-	wishes, err := s.Store.Wishes(c.r.Context())
+	wishes, err := s.Store.CleanRequests(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *server) listDevices(c *call) error {
 	if err != nil {
 		return err
 	}
-	wishes, err := s.Store.Wishes(c.r.Context())
+	wishes, err := s.Store.CleanRequests(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -271,11 +271,11 @@ func (s *server) putGuest(c *call) error {
 	if guest.Number <= 0 {
 		return fault.New(fault.Invalid, "", "number must be larger than in all that this agent has reported before; it is %d", guest.Number)
 	}
-	told := lifecycle.Told{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Of: event}
+	told := lifecycle.Report{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Event: event}
 	ctx, cancel := rest.Patient(c.r.Context())
 	defer cancel()
 	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), guest.Start, told)
-	if late, is := errors.AsType[*conduct.Late](err); is {
+	if late, is := errors.AsType[*conductor.Late](err); is {
 		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}
 	if err != nil {
@@ -295,19 +295,19 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	cells := host.ReadPlaced(g.Parts)
 	switch g.Phase {
 	case host.Claimed:
-		return lifecycle.GuestClaimed{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
+		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Running:
-		return lifecycle.GuestRunning{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
+		return lifecycle.GuestRunning{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Stopped:
-		return lifecycle.GuestStopped{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build}, nil
+		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Refused:
-		return lifecycle.GuestRefused{Host: name, As: id, Devices: devices, Parts: cells, Build: g.Build, Stopped: g.Power == host.Off, Message: g.Message}, nil
+		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build, Stopped: g.Power == host.Off, Message: g.Message}, nil
 	case host.Departed:
-		return lifecycle.GuestDeparted{Host: name, As: id}, nil
+		return lifecycle.GuestMigrated{Host: name, Consumer: id}, nil
 	case host.Failed:
-		return lifecycle.GuestFailed{Host: name, As: id, Message: g.Message}, nil
+		return lifecycle.GuestFailed{Host: name, Consumer: id, Message: g.Message}, nil
 	case host.Gone:
-		return lifecycle.GuestGone{Host: name, As: id}, nil
+		return lifecycle.GuestGone{Host: name, Consumer: id}, nil
 	}
 	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Stopped,
 		host.Refused, host.Departed, host.Failed, host.Gone)

@@ -151,7 +151,7 @@ func TestARefusedStop(t *testing.T) {
 	if err := h.guest("host1", id, host.Guest{Phase: host.Running}); err != nil {
 		t.Fatal(err)
 	}
-	h.tell(id, lifecycle.Asked{ID: "w", Action: lifecycle.Stop})
+	h.tell(id, lifecycle.ActionRequested{ID: "w", Action: lifecycle.Stop})
 	if err := h.guest("host1", id, host.Guest{Phase: host.Refused, Power: host.On, Message: "no answer to ACPI"}); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestARefusedStop(t *testing.T) {
 	if why, err := h.admin.Why(ctx, id); err != nil || why.Fault != s.Fault.Message || why.Task != "" {
 		t.Errorf("%+v %v", why, err)
 	}
-	h.tell(id, lifecycle.Asked{ID: "again", Action: lifecycle.Stop})
+	h.tell(id, lifecycle.ActionRequested{ID: "again", Action: lifecycle.Stop})
 	if s, err := h.admin.Server(ctx, id); err != nil || s.Fault != nil {
 		t.Errorf("%+v %v", s.Fault, err)
 	}

@@ -75,10 +75,10 @@ func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavo
 	if err != nil || now == nil && id != found.Image {
 		return nil, err
 	}
-	if now == nil || id == found.Image && found.Frozen != nil {
-		return found.Frozen, nil
+	if now == nil || id == found.Image && found.ImageSnapshot != nil {
+		return found.ImageSnapshot, nil
 	}
-	more, err := flavor.Rebuilt(found.Flavor, found.Likeness(), *now)
+	more, err := flavor.Rebuilt(found.Flavor, found.SourceImage(), *now)
 	if err != nil {
 		return nil, err
 	}

@@ -99,8 +99,8 @@ func TestAServerIsMadeFromAnImage(t *testing.T) {
 	id, _ := r.dig("server/id").(string)
 	shelf.put(cellsID, image.Image{}, nil) // it is frozen
 	s := h.read(id)
-	if s.Image != cellsID || s.Frozen == nil || s.Frozen.Name != "name of 5" || len(s.Frozen.Properties) != 2 || len(s.Topology) != 2 {
-		t.Errorf("%+v %+v", s.Frozen, s.Topology)
+	if s.Image != cellsID || s.ImageSnapshot == nil || s.ImageSnapshot.Name != "name of 5" || len(s.ImageSnapshot.Properties) != 2 || len(s.Topology) != 2 {
+		t.Errorf("%+v %+v", s.ImageSnapshot, s.Topology)
 	}
 	if len(s.Ask.Groups[0].Required) != 1 || s.Ask.Groups[0].Required[0][0] != "HW_CPU_X86_AVX2" {
 		t.Errorf("asks %+v", s.Ask)
@@ -114,8 +114,8 @@ func TestAServerIsMadeFromAnImage(t *testing.T) {
 		t.Errorf("%+v %+v %v", why.Image, why.Words, err)
 	}
 	without := h.server(h.admin, "without", "small")
-	if s := h.read(without); s.Frozen != nil || len(shelf.asked) != 1 {
-		t.Errorf("without an image: %+v, asked %q", s.Frozen, shelf.asked)
+	if s := h.read(without); s.ImageSnapshot != nil || len(shelf.asked) != 1 {
+		t.Errorf("without an image: %+v, asked %q", s.ImageSnapshot, shelf.asked)
 	}
 	if why, err := h.admin.Why(t.Context(), without); err != nil || why.Image != nil || why.Words == nil {
 		t.Errorf("%+v %v", why, err)
@@ -306,13 +306,13 @@ func TestARebuildKeepsToWhatWasClaimed(t *testing.T) {
 
 	shelf.put(cellsID, image.Image{}, nil) // what was changed of its own image does not count
 	rebuild(cellsID, "", "")
-	if s := h.read(id); s.Frozen.Properties["hw_numa_nodes"] != "2" || len(s.Ask.Groups[0].Required) != 1 {
-		t.Errorf("%+v %+v", s.Frozen, s.Ask)
+	if s := h.read(id); s.ImageSnapshot.Properties["hw_numa_nodes"] != "2" || len(s.Ask.Groups[0].Required) != 1 {
+		t.Errorf("%+v %+v", s.ImageSnapshot, s.Ask)
 	}
 	shelf.put(goneID, image.Image{}, map[string]string{"hw_numa_nodes": "2"})
 	rebuild(goneID, "", "")
-	if s := h.read(id); s.Image != goneID || s.Frozen.ID != goneID || len(s.Ask.Groups[0].Required) != 0 || len(s.Topology) != 2 {
-		t.Errorf("%+v %+v", s.Frozen, s.Ask)
+	if s := h.read(id); s.Image != goneID || s.ImageSnapshot.ID != goneID || len(s.Ask.Groups[0].Required) != 0 || len(s.Topology) != 2 {
+		t.Errorf("%+v %+v", s.ImageSnapshot, s.Ask)
 	}
 	// Traits that the host has, though it was not asked for them, will do; the next move asks for them.
 	shelf.put(plainID, image.Image{}, map[string]string{"hw_numa_nodes": "2", "trait:CUSTOM_TIN": "required", "trait:CUSTOM_SILVER": "required"})
@@ -351,7 +351,7 @@ func TestOlderServersAreRebuilt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := h.read(made.ID); s.Image != cellsID || s.Frozen != nil {
+	if s := h.read(made.ID); s.Image != cellsID || s.ImageSnapshot != nil {
 		t.Errorf("%+v", s)
 	}
 	h.place(made.ID, "cmp1")
@@ -368,7 +368,7 @@ func TestOlderServersAreRebuilt(t *testing.T) {
 	if err := later.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": cellsID}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("cells come: %v", err)
 	}
-	if err := later.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": plainID}); err != nil || h.read(made.ID).Frozen == nil {
+	if err := later.admin.Act(t.Context(), made.ID, "rebuild", map[string]any{"imageRef": plainID}); err != nil || h.read(made.ID).ImageSnapshot == nil {
 		t.Errorf("%v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/identity"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/flavor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
@@ -46,10 +46,10 @@ type Store interface {
 	Assignments(ctx context.Context, host string) (store.Assignments, error)
 	Position(ctx context.Context, host string) (store.Position, error)
 	EpochEnd(ctx context.Context, host string, e store.Epoch) (revision int64, known bool, err error)
-	Follow(host string) (changed <-chan struct{}, stop func())
-	Want(ctx context.Context, w store.Wish) error
-	Wishes(ctx context.Context) ([]store.Wish, error)
-	Settle(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.Wish) error
+	Subscribe(host string) (changed <-chan struct{}, stop func())
+	RequestClean(ctx context.Context, w store.CleanRequest) error
+	CleanRequests(ctx context.Context) ([]store.CleanRequest, error)
+	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.CleanRequest) error
 	Dead(ctx context.Context) ([]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 
@@ -57,7 +57,7 @@ type Store interface {
 	CheckWrites(patience time.Duration) error
 }
 
-// Conductor carries out what users and agents ask; *conduct.Conductor is one, and says which faults it returns.
+// Conductor carries out what users and agents ask; *conductor.Conductor is one, and says which faults it returns.
 type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
 	Delete(ctx context.Context, id string) error
@@ -66,15 +66,15 @@ type Conductor interface {
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	SinceReport(host string) time.Duration
 	LastSign(host string) (connected bool, quiet time.Duration)
-	Guest(ctx context.Context, id, start string, told lifecycle.Told) error
-	Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error)
+	Guest(ctx context.Context, id, start string, told lifecycle.Report) error
+	Act(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error)
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
 	HostReported(host schedule.Host)
 	HostConditions(host string) []string
-	HostAudit(ctx context.Context, host string) (conduct.Audit, error)
-	HostHeal(ctx context.Context, host string, oversubscribe bool) (conduct.Audit, error)
+	HostAudit(ctx context.Context, host string) (conductor.Audit, error)
+	HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error)
 }
 
 var _ Store = (*store.Store)(nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/openberth/berth/api/compute"
 	"github.com/openberth/berth/api/host"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/compute/conductor"
 	"github.com/openberth/berth/compute/lifecycle"
 	"github.com/openberth/berth/compute/schedule"
 	"github.com/openberth/berth/compute/store"
@@ -37,8 +37,8 @@ const (
 
 // lives is a conductor without a Placement: it tells the state machine what it hears, and the test tells it the rest.
 type lives struct {
-	*conduct.Conductor // admits agents
-	store              *store.Store
+	*conductor.Conductor // admits agents
+	store                *store.Store
 
 	mu    sync.Mutex
 	left  int // how many more servers there is room for; below 0: for all
@@ -65,7 +65,7 @@ func (l *lives) Delete(ctx context.Context, id string) error {
 }
 
 // Guest records a report of any agent.
-func (l *lives) Guest(ctx context.Context, id, _ string, e lifecycle.Told) error {
+func (l *lives) Guest(ctx context.Context, id, _ string, e lifecycle.Report) error {
 	return l.event(ctx, id, e)
 }
 
@@ -75,11 +75,11 @@ func (l *lives) event(ctx context.Context, id string, e lifecycle.Event) error {
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
-	if told, counts := e.(lifecycle.Told); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
-		return fault.Wrap(fault.Conflict, "lives.Guest", &conduct.Late{Number: s.Latest(told.Host, told.Instance)})
+	if told, counts := e.(lifecycle.Report); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
+		return fault.Wrap(fault.Conflict, "lives.Guest", &conductor.Late{Number: s.Latest(told.Host, told.Instance)})
 	}
-	if told, counts := e.(lifecycle.Told); counts {
-		e = told.Of
+	if told, counts := e.(lifecycle.Report); counts {
+		e = told.Event
 	}
 	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
 		return fault.New(fault.Conflict, "lives.Guest", "not assigned to %s", claim.Host)
@@ -88,12 +88,12 @@ func (l *lives) event(ctx context.Context, id string, e lifecycle.Event) error {
 }
 
 // Ask takes in a wish, or refuses it.
-func (l *lives) Ask(ctx context.Context, id string, wish lifecycle.Asked) (lifecycle.Server, error) {
+func (l *lives) Ask(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error) {
 	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
 		s, _ = lifecycle.Next(s, wish, time.Now())
 		return s
 	})
-	if err == nil && s.Asked != wish.ID {
+	if err == nil && s.LastAction != wish.ID {
 		err = fault.New(fault.Conflict, "lives.Ask", "%s", s.Refuse(wish.Action, wish.Hard))
 	}
 	return s, err
@@ -129,15 +129,15 @@ func (l *lives) HostConditions(host string) []string {
 }
 
 // HostAudit returns one finding of each kind.
-func (l *lives) HostAudit(_ context.Context, host string) (conduct.Audit, error) {
+func (l *lives) HostAudit(_ context.Context, host string) (conductor.Audit, error) {
 	lacks, holds := resource.Allocation{rootID: {"VCPU": 2}}, resource.Allocation{rootID: {"VCPU": 1}}
-	return conduct.Audit{Host: host,
-		Missing: []conduct.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
-		Foreign: []conduct.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
+	return conductor.Audit{Host: host,
+		Missing: []conductor.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
+		Foreign: []conductor.Foreign{{Consumer: "x", Holds: holds, Why: "unknown"}}}, nil
 }
 
 // HostHeal returns the same, healed.
-func (l *lives) HostHeal(ctx context.Context, host string, oversubscribe bool) (conduct.Audit, error) {
+func (l *lives) HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error) {
 	a, err := l.HostAudit(ctx, host)
 	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", oversubscribe), true
 	return a, err
@@ -177,7 +177,7 @@ func startWith(t *testing.T, change func(*Options)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{T: t, store: st, lives: &lives{Conductor: conduct.New(st, nil), store: st, left: -1}, log: &bytes.Buffer{}}
+	h := &house{T: t, store: st, lives: &lives{Conductor: conductor.New(st, nil), store: st, left: -1}, log: &bytes.Buffer{}}
 	o := Options{Store: st, Conductor: h.lives, Aliases: aliases, PCIInPlacement: true, Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
 	web := httptest.NewServer(New(o))

@@ -133,7 +133,7 @@ func TestAFaultIsShown(t *testing.T) {
 	if r := h.ask("GET", "/v2.1/servers/"+id, ""); r.dig("server/fault") != nil {
 		t.Error(r.text)
 	}
-	h.tell(id, lifecycle.NothingFits{Candidates: 2, Reason: "2 hosts: no free gpu"})
+	h.tell(id, lifecycle.NoValidHost{Candidates: 2, Reason: "2 hosts: no free gpu"})
 	r := h.ask("GET", "/v2.1/servers/"+id, "")
 	message, _ := r.dig("server/fault/message").(string)
 	if r.dig("server/status") != "ERROR" || r.dig("server/fault/code") != 500.0 || !strings.Contains(message, "no free gpu") {
@@ -189,7 +189,7 @@ func TestWhichServersAreListed(t *testing.T) {
 	h.place(h.server(ann, "web-1", "small"), "host1")
 	h.place(h.server(ann, "web-2", "small"), "host2")
 	h.server(ann, "db.1", "large")
-	h.tell(h.server(bob, "web-9", "small"), lifecycle.NothingFits{Reason: "nothing"})
+	h.tell(h.server(bob, "web-9", "small"), lifecycle.NoValidHost{Reason: "nothing"})
 	h.tell(h.server(ann, "gone", "small"), lifecycle.DeleteRequested{})
 	future := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	for _, c := range []struct {

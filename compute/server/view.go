@@ -55,7 +55,7 @@ func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Serve
 		v.Image = compute.ImageRef{ID: s.Image, Links: c.links("images", s.Image)[1:]}
 	}
 	switch {
-	case s.Launched.IsZero() || s.Shelf || v.Status == "DELETED" || v.Status == "ERROR" && at.Host == "":
+	case s.Launched.IsZero() || s.Shelved || v.Status == "DELETED" || v.Status == "ERROR" && at.Host == "":
 	case s.Stopped:
 		v.PowerState = 4
 	default:

@@ -28,7 +28,7 @@ func (s *server) watch(c *call) error {
 	}
 	defer closed()
 	ctx := rest.Unlimited(c.r.Context())
-	changed, stop := s.Store.Follow(name) // before reading, so that no change falls in between
+	changed, stop := s.Store.Subscribe(name) // before reading, so that no change falls in between
 	defer stop()
 	now, err := s.Store.Assignments(c.r.Context(), name)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *server) connect(c *call, w host.WatchRequest) (closed func(), err error
 
 func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, a store.Assignments, past *host.Position) error {
 	line := host.Assignments{Cloud: a.Cloud, Position: writePosition(store.Position{Epoch: a.Epoch, Revision: a.Revision}), Past: past,
-		Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeWishes(a.Wishes)}
+		Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeWishes(a.CleanRequests)}
 	for _, r := range a.Removals {
 		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, Was: r.Was})
 	}
@@ -124,7 +124,7 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 // writeAssigned is a guest as its agent needs it.
 func writeAssigned(e store.Entry) host.Server {
 	f := e.Flavor
-	out := host.Server{ID: e.Consumer, Was: e.Was, Name: e.Server.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
+	out := host.Server{ID: e.Consumer, Was: e.PreviousConsumer, Name: e.Server.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
 		Image: e.Server.Image, Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteParts(e.Topology),
 		Build: e.Server.Builds, Incoming: e.Incoming}
 	if e.Consumer != e.Server.ID {
@@ -134,7 +134,7 @@ func writeAssigned(e store.Entry) host.Server {
 		out.Power = host.Off
 	}
 	if e.Outgoing != "" {
-		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.There}
+		out.Outgoing = &host.Outgoing{Host: e.Outgoing, Devices: e.DeviceMap}
 	}
 	for _, r := range e.Requests {
 		out.Requests = append(out.Requests, host.WriteRequest(r))

@@ -40,7 +40,7 @@ func withoutPlaces(w compute.Why) compute.Why {
 // explain writes down what a server's record says of its decisions.
 func explain(s lifecycle.Server) compute.Why {
 	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: string(s.State), Host: s.Shown().Host, Flavor: s.Flavor.Name,
-		Query: placement.AskQuery(s.Ask).Encode(), Rounds: s.Round, Tries: s.Try, Excluded: filled(s.Excluded),
+		Query: placement.AskQuery(s.Ask).Encode(), Rounds: s.Round, Tries: s.Try, Excluded: filled(s.FailedHosts),
 		Groups: []compute.WhyGroup{}, Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, Trail: []compute.WhyMark{}}
 	w.Image, w.Words = explainImage(s)
 	for _, g := range s.Ask.Groups {
@@ -57,19 +57,19 @@ func explain(s lifecycle.Server) compute.Why {
 		w.Devices = append(w.Devices, compute.WhyDevice{RequestID: d.RequestID, Address: d.Address, Provider: string(d.Provider)})
 	}
 	w.Task, w.Left, w.Falls = s.TaskState(), []compute.WhyStay{}, []compute.WhyFall{}
-	for _, l := range s.Left {
+	for _, l := range s.Leftovers {
 		w.Left = append(w.Left, explainStay(l))
 	}
 	if s.Move != nil {
-		w.Move = &compute.WhyMove{Kind: string(s.Move.Kind), Migration: s.Move.As, Source: explainStay(s.Move.From)}
+		w.Move = &compute.WhyMove{Kind: string(s.Move.Kind), Migration: s.Move.Consumer, Source: explainStay(s.Move.From)}
 	}
-	for _, f := range s.Falls {
-		w.Falls = append(w.Falls, compute.WhyFall{Step: string(f.Step), Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
+	for _, f := range s.FilterFailures {
+		w.Falls = append(w.Falls, compute.WhyFall{Step: string(f.Filter), Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
 	}
 	if f := cmp.Or(s.Fault, s.Refusal); f != nil {
 		w.Fault, w.Details = f.Message, f.Details
 	}
-	for _, m := range s.Trail {
+	for _, m := range s.History {
 		w.Trail = append(w.Trail, compute.WhyMark{At: m.At, Text: m.Text, Times: m.Times})
 	}
 	return w
@@ -78,17 +78,17 @@ func explain(s lifecycle.Server) compute.Why {
 // explainImage tells what the server was made from, and which of flavor and image says what.
 func explainImage(s lifecycle.Server) (of *compute.WhyImage, words []compute.WhyWord) {
 	words = []compute.WhyWord{}
-	for _, c := range flavor.Constraints(s.Flavor, s.Likeness()) {
+	for _, c := range flavor.Constraints(s.Flavor, s.SourceImage()) {
 		words = append(words, compute.WhyWord{Key: c.Key, Value: c.Value, Sources: c.Sources})
 	}
 	if s.Image == "" {
 		return nil, words
 	}
-	i := s.Likeness()
+	i := s.SourceImage()
 	return &compute.WhyImage{ID: s.Image, Name: i.Name, Properties: filled(i.Properties)}, words
 }
 
-func explainStay(l lifecycle.Stay) compute.WhyStay {
+func explainStay(l lifecycle.Residence) compute.WhyStay {
 	out := compute.WhyStay{Consumer: l.Consumer, Host: l.Host, Devices: []string{}}
 	for _, d := range l.Devices {
 		out.Devices = append(out.Devices, d.Address)

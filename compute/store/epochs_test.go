@@ -35,7 +35,7 @@ func epochs(t *testing.T, s *store.Store) {
 	}
 	become := func(id, host string) {
 		t.Helper()
-		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { s.State, s.Host = lifecycle.Assigned, host; return s })
+		_, err := s.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server { s.State, s.Host = lifecycle.Spawning, host; return s })
 		must(t, err)
 	}
 	begin()
@@ -88,13 +88,13 @@ func removals(t *testing.T, s *store.Store) {
 	for _, id := range []string{"a", "b", "c"} {
 		must(t, s.Create(ctx, on(id, "h")))
 	}
-	become("c", func(s *lifecycle.Server) { s.State = lifecycle.Releasing }) // its agent has reported it gone
+	become("c", func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation }) // its agent has reported it gone
 	expect("h", "a b")
 	must(t, s.SetDead(ctx, "h", true, noon))
-	become("a", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Assigned, "g" }) // evacuated
-	become("b", func(s *lifecycle.Server) { s.State = lifecycle.Unassigning })
+	become("a", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Spawning, "g" }) // evacuated
+	become("b", func(s *lifecycle.Server) { s.State = lifecycle.DeletingGuest })
 	expect("h", "-a -b")
-	become("b", func(s *lifecycle.Server) { s.State = lifecycle.Releasing })
+	become("b", func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation })
 	expect("h", "-a -b")
 	expect("g", "a")
 	must(t, s.SetDead(ctx, "h", false, noon))
@@ -103,7 +103,7 @@ func removals(t *testing.T, s *store.Store) {
 	if must(t, err); !slices.Equal(hosts, []string{"h"}) {
 		t.Errorf("%v", hosts)
 	}
-	changed, stop := s.Follow("h")
+	changed, stop := s.Subscribe("h")
 	defer stop()
 	must(t, s.RemovalDone(ctx, "h", "a"))
 	must(t, s.RemovalDone(ctx, "h", "a")) // twice

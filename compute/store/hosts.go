@@ -16,12 +16,12 @@ import (
 
 // Assignments are the guests that must be on a host and those that must be removed from it, by consumer.
 type Assignments struct {
-	Cloud    string
-	Epoch    Epoch // of this process
-	Revision int64 // grows with each change; 0 for a host that never had a server
-	Entries  []Entry
-	Removals []lifecycle.Removal
-	Wishes   []Wish // that are not answered, by address
+	Cloud         string
+	Epoch         Epoch // of this process
+	Revision      int64 // grows with each change; 0 for a host that never had a server
+	Entries       []Entry
+	Removals      []lifecycle.Removal
+	CleanRequests []CleanRequest // that are not answered, by address
 }
 
 // Entry is a guest that shall be on a host, and its server.
@@ -139,10 +139,10 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 		return err
 	}
 	for _, server := range servers {
-		for _, stay := range server.Stays() {
+		for _, stay := range server.Residences() {
 			if i, here := index[stay.Host]; here && weighs(stay.Requests, stay.Topology) > 0 {
 				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{ID: stay.Consumer, Requests: stay.Requests,
-					Devices: stay.Devices, Parts: stay.Topology, Placed: stay.Cells})
+					Devices: stay.Devices, Cells: stay.Topology, Placed: stay.Cells})
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 			})
 		}
 		if err == nil {
-			out.Wishes, err = readWishes(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
+			out.CleanRequests, err = readWishes(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
 		}
 		return err
 	})
@@ -240,7 +240,7 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 
 // Follow gives a channel that receives after each change of a host's assignments in this process; several changes may
 // come as one. stop ends it.
-func (s *Store) Follow(host string) (changed <-chan struct{}, stop func()) {
+func (s *Store) Subscribe(host string) (changed <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,41 +14,41 @@ import (
 )
 
 // Holder is a process that works on compute's database.
-type Holder struct {
-	Instance string // of this life of the process; never used again
-	Host     string // name of its machine, for people
-	PID      int
-	Place    string    // what tells its process ids from those of other machines and containers; empty: unknown
-	Birth    string    // when it began as its machine counts, which tells it from a later process of the same PID; empty: unknown
-	Since    time.Time // when it took the database, by the database's clock
+type LeaseOwner struct {
+	Instance     string // of this life of the process; never used again
+	Host         string // name of its machine, for people
+	PID          int
+	ProcessSpace string    // what tells its process ids from those of other machines and containers; empty: unknown
+	StartTime    string    // when it began as its machine counts, which tells it from a later process of the same PID; empty: unknown
+	Since        time.Time // when it took the database, by the database's clock
 }
 
 // String names the process in a sentence.
-func (h Holder) String() string {
+func (h LeaseOwner) String() string {
 	return fmt.Sprintf("process %d on host %s, since %s", h.PID, h.Host, h.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
 // Terms are how a lease is taken. Zero fields have the defaults.
-type Terms struct {
-	Life    time.Duration               // how long it lasts without being renewed: 6 s; for its holder two thirds of that
-	Renew   time.Duration               // how often it is renewed: 1 s
-	Look    time.Duration               // how often one who waits looks again: 100 ms
-	Take    time.Duration               // how long to wait for what the holder before has begun to write, which a machine without power leaves open: 20 s
-	Dead    func(Holder) bool           // whether a holder is known to have ended; nil: of nobody
-	Alive   func(Holder) bool           // whether it is known to run: then it has twice the time to renew; nil: of nobody
-	Waiting func(Holder, time.Duration) // called before waiting, for so long at most, for a holder that may have ended; nil: nobody is told
+type LeaseOptions struct {
+	TTL             time.Duration                   // how long it lasts without being renewed: 6 s; for its holder two thirds of that
+	Renew           time.Duration                   // how often it is renewed: 1 s
+	Poll            time.Duration                   // how often one who waits looks again: 100 ms
+	TakeoverTimeout time.Duration                   // how long to wait for what the holder before has begun to write, which a machine without power leaves open: 20 s
+	Dead            func(LeaseOwner) bool           // whether a holder is known to have ended; nil: of nobody
+	Alive           func(LeaseOwner) bool           // whether it is known to run: then it has twice the time to renew; nil: of nobody
+	Waiting         func(LeaseOwner, time.Duration) // called before waiting, for so long at most, for a holder that may have ended; nil: nobody is told
 }
 
 // Lease is the hold of one process on the database. Two that carried out the same servers' steps would do everything twice.
 type Lease struct {
 	db     *sqldb.DB
-	me     Holder
-	terms  Terms
+	me     LeaseOwner
+	terms  LeaseOptions
 	client *clientLease
 
 	once sync.Once
 	lost chan struct{} // closed after by is set
-	by   Holder
+	by   LeaseOwner
 
 	running atomic.Int32 // calls of the database that have not returned
 }
@@ -106,23 +106,23 @@ func (l *Lease) around(ctx context.Context, lock bool, fn func(*sqldb.Tx) error)
 }
 
 // lose notes who has the database now, and is the fault that says so.
-func (l *Lease) lose(by Holder) error {
+func (l *Lease) lose(by LeaseOwner) error {
 	l.once.Do(func() {
 		l.by = by
 		l.client.end()
 		close(l.lost)
 	})
 	<-l.lost
-	return fault.New(fault.Unavailable, "", "compute's database is in other hands (%s): this process did not renew its hold for %s, and ends", l.by, l.terms.Life)
+	return fault.New(fault.Unavailable, "", "compute's database is in other hands (%s): this process did not renew its hold for %s, and ends", l.by, l.terms.TTL)
 }
 
 // Hold takes the database for this process; from then on the store refuses all once another process has it. A holder that is dead, or has let
 // its lease end, is followed at once; one that may have died is waited for as long as a lease lives. fault.Conflict names the holder that is
 // alive: it renews its lease. Keep must run as long as the store is used.
-func (s *Store) Hold(ctx context.Context, me Holder, terms Terms) (*Lease, error) {
+func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*Lease, error) {
 	const op = "Hold"
 	l := &Lease{db: s.db.db, me: me, terms: terms.filled(), lost: make(chan struct{})}
-	l.client = newClientLease(l.terms.Life - l.terms.Life/3)
+	l.client = newClientLease(l.terms.TTL - l.terms.TTL/3)
 	if err := l.obtain(ctx); err != nil {
 		return nil, wrap(op, err)
 	}
@@ -143,12 +143,12 @@ func (l *Lease) obtain(ctx context.Context) error {
 		}
 		// The database's clock may have been changed, so expired does not suffice: after the term of a client's lease
 		// without a renewal the holder has stopped acting.
-		waits, patience, over := !since.IsZero(), l.terms.Life, now.expiry == released
+		waits, patience, over := !since.IsZero(), l.terms.TTL, now.expiry == released
 		if now.expired {
 			patience = l.client.term
 		}
 		if l.terms.Alive(now.holder) { // it has too little CPU time, probably
-			patience = 2 * l.terms.Life
+			patience = 2 * l.terms.TTL
 		}
 		if over || l.terms.Dead(now.holder) || waits && time.Since(since) > patience {
 			took, err := l.take(ctx, now)
@@ -168,7 +168,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fault.New(fault.Unavailable, "", "stopped while waiting for compute's database, which had not been given back by %s", now.holder)
-		case <-time.After(l.terms.Look):
+		case <-time.After(l.terms.Poll):
 		}
 	}
 }
@@ -241,7 +241,7 @@ func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context
 // Release gives the database back, so that the next process need not wait. It is no error when another one has it.
 func (l *Lease) Release(ctx context.Context) error {
 	l.client.end()
-	return wrap("Release", l.within(ctx, l.terms.Life, func(ctx context.Context) error {
+	return wrap("Release", l.within(ctx, l.terms.TTL, func(ctx context.Context) error {
 		return l.db.Write(ctx, func(tx *sqldb.Tx) error {
 			held, err := readHolder(ctx, tx, true)
 			if err != nil || held.Instance != l.me.Instance {
@@ -258,7 +258,7 @@ const released = 0
 
 // sight is how things stood at one look.
 type sight struct {
-	holder  Holder
+	holder  LeaseOwner
 	expiry  int64 // microseconds since 1970 by the database's clock
 	expired bool  // by that clock
 }
@@ -266,7 +266,7 @@ type sight struct {
 // look reads who has the database.
 func (l *Lease) look(ctx context.Context) (sight, error) {
 	seen := make(chan sight, 1)
-	err := l.within(ctx, l.terms.Take, func(ctx context.Context) error {
+	err := l.within(ctx, l.terms.TakeoverTimeout, func(ctx context.Context) error {
 		var out sight
 		err := l.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
 			var now int64
@@ -290,7 +290,7 @@ func (l *Lease) look(ctx context.Context) (sight, error) {
 // take writes this process down as the holder, if all is as it was seen.
 func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
 	began, sent := time.Now(), make(chan time.Time, 1)
-	err = l.within(ctx, l.terms.Take, func(ctx context.Context) error {
+	err = l.within(ctx, l.terms.TakeoverTimeout, func(ctx context.Context) error {
 		var last time.Time
 		err := l.db.Write(ctx, func(tx *sqldb.Tx) error { return l.put(ctx, tx, seen, &last) })
 		sent <- last
@@ -302,7 +302,7 @@ func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
 		return true, nil
 	case errors.Is(err, errRenewed):
 		return false, nil
-	case time.Since(began) >= l.terms.Take && ctx.Err() == nil:
+	case time.Since(began) >= l.terms.TakeoverTimeout && ctx.Err() == nil:
 		return false, fault.New(fault.Unavailable, "", "compute's database still waits for the end of what %s was writing; try again later, or end its connection to the database server: %w",
 			seen.holder, err)
 	}
@@ -312,12 +312,12 @@ func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
 // put is the transaction of take. It sets sent to the moment from which the client's lease counts.
 func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight, sent *time.Time) error {
 	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
-		l.me.Instance, l.me.Host, l.me.PID, l.me.Place, l.me.Birth, seen.holder.Instance)
+		l.me.Instance, l.me.Host, l.me.PID, l.me.ProcessSpace, l.me.StartTime, seen.holder.Instance)
 	if err := one(done, err, errRenewed); err != nil {
 		return err
 	}
 	*sent = time.Now()
-	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`, l.terms.Life.Microseconds(), seen.expiry)
+	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`, l.terms.TTL.Microseconds(), seen.expiry)
 	return one(done, err, errRenewed)
 }
 
@@ -327,13 +327,13 @@ var errRenewed = errors.New("the lease is not as it was seen")
 // extend renews the lease. A lease that was released stays released, also if a renewal is executed late.
 func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
 	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry <> ?`,
-		l.terms.Life.Microseconds(), released)
+		l.terms.TTL.Microseconds(), released)
 	return err
 }
 
 // readHolder reads who has the database. With lock nobody else takes it before the transaction ends. Renewing is in a table of its own, so that
 // it and all that is locked here need not wait for each other.
-func readHolder(ctx context.Context, tx *sqldb.Tx, lock bool) (h Holder, err error) {
+func readHolder(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err error) {
 	query := `SELECT instance, host, pid, place, birth, since FROM compute_holder WHERE one = 1`
 	switch {
 	case !lock: // and SQLite's writer is alone anyway
@@ -343,7 +343,7 @@ func readHolder(ctx context.Context, tx *sqldb.Tx, lock bool) (h Holder, err err
 		query += ` FOR SHARE`
 	}
 	var since int64
-	err = tx.QueryRow(ctx, query).Scan(&h.Instance, &h.Host, &h.PID, &h.Place, &h.Birth, &since)
+	err = tx.QueryRow(ctx, query).Scan(&h.Instance, &h.Host, &h.PID, &h.ProcessSpace, &h.StartTime, &since)
 	h.Since = time.UnixMicro(since).UTC()
 	return h, err
 }
@@ -359,19 +359,19 @@ func clock(tx *sqldb.Tx) string {
 	return `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)` // to the millisecond
 }
 
-func (t Terms) filled() Terms {
-	t.Life = cmp.Or(t.Life, 6*time.Second)
+func (t LeaseOptions) filled() LeaseOptions {
+	t.TTL = cmp.Or(t.TTL, 6*time.Second)
 	t.Renew = cmp.Or(t.Renew, time.Second)
-	t.Look = cmp.Or(t.Look, 100*time.Millisecond)
-	t.Take = cmp.Or(t.Take, 20*time.Second)
+	t.Poll = cmp.Or(t.Poll, 100*time.Millisecond)
+	t.TakeoverTimeout = cmp.Or(t.TakeoverTimeout, 20*time.Second)
 	if t.Dead == nil {
-		t.Dead = func(Holder) bool { return false }
+		t.Dead = func(LeaseOwner) bool { return false }
 	}
 	if t.Alive == nil {
-		t.Alive = func(Holder) bool { return false }
+		t.Alive = func(LeaseOwner) bool { return false }
 	}
 	if t.Waiting == nil {
-		t.Waiting = func(Holder, time.Duration) {}
+		t.Waiting = func(LeaseOwner, time.Duration) {}
 	}
 	return t
 }

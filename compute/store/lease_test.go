@@ -16,12 +16,12 @@ import (
 )
 
 // brief is a lease that ends soon, for a holder that nobody knows to be dead.
-func brief() store.Terms {
-	return store.Terms{Life: 3 * time.Second, Renew: 50 * time.Millisecond, Look: 20 * time.Millisecond}
+func brief() store.LeaseOptions {
+	return store.LeaseOptions{TTL: 3 * time.Second, Renew: 50 * time.Millisecond, Poll: 20 * time.Millisecond}
 }
 
-func holder(name string) store.Holder {
-	return store.Holder{Instance: name, Host: "db1", PID: 4711}
+func holder(name string) store.LeaseOwner {
+	return store.LeaseOwner{Instance: name, Host: "db1", PID: 4711}
 }
 
 // another opens the same database as another process would.
@@ -84,15 +84,15 @@ func secondRefused(t *testing.T, url string) {
 func aliveIsGivenTime(t *testing.T, url string) {
 	first, second := another(t, url), another(t, url)
 	short := brief()
-	short.Life = time.Millisecond
+	short.TTL = time.Millisecond
 	l, err := first.Hold(t.Context(), holder("first"), short)
 	must(t, err)
 	time.Sleep(10 * time.Millisecond) // it has ended, by any clock
 	terms := brief()
-	terms.Life = 20 * time.Second
-	terms.Alive = func(h store.Holder) bool { return h.Instance == "first" }
-	terms.Waiting = func(_ store.Holder, longest time.Duration) {
-		if longest != 2*terms.Life {
+	terms.TTL = 20 * time.Second
+	terms.Alive = func(h store.LeaseOwner) bool { return h.Instance == "first" }
+	terms.Waiting = func(_ store.LeaseOwner, longest time.Duration) {
+		if longest != 2*terms.TTL {
 			t.Errorf("it waits %s", longest)
 		}
 		keep(t, l)
@@ -160,12 +160,12 @@ func TestLeaseOutlivesAConnection(t *testing.T) {
 			url, proxy := db.Database(t), databases.NewProxy(t, db.Addr)
 			first, second := another(t, proxy.URL(url)), another(t, url)
 			terms := brief()
-			terms.Life = 6 * time.Second
+			terms.TTL = 6 * time.Second
 			l, err := first.Hold(t.Context(), holder("first"), terms)
 			must(t, err)
 			keep(t, l)
 			proxy.Break(databases.Cut{Stall: true})
-			time.Sleep(terms.Life)
+			time.Sleep(terms.TTL)
 			if proxy.Broken() != 1 {
 				t.Fatalf("%d connections were cut", proxy.Broken())
 			}
@@ -179,12 +179,12 @@ func TestLeaseOutlivesAConnection(t *testing.T) {
 func deadFollowed(t *testing.T, url string) {
 	first, second := another(t, url), another(t, url)
 	forever := brief()
-	forever.Life = time.Hour
+	forever.TTL = time.Hour
 	_, err := first.Hold(t.Context(), holder("first"), forever)
 	must(t, err)
 	terms := brief()
-	terms.Dead = func(h store.Holder) bool { return h.Instance == "first" && h.Host == "db1" && h.PID == 4711 }
-	terms.Waiting = func(h store.Holder, _ time.Duration) { t.Errorf("there is nobody to wait for, but %s", h) }
+	terms.Dead = func(h store.LeaseOwner) bool { return h.Instance == "first" && h.Host == "db1" && h.PID == 4711 }
+	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) { t.Errorf("there is nobody to wait for, but %s", h) }
 	_, err = second.Hold(t.Context(), holder("second"), terms)
 	must(t, err)
 }
@@ -196,7 +196,7 @@ func fencedOff(t *testing.T, url string) {
 	must(t, err)
 	must(t, first.Create(t.Context(), server("s", 1)))
 	terms, waited := brief(), 0
-	terms.Waiting = func(store.Holder, time.Duration) { waited++ }
+	terms.Waiting = func(store.LeaseOwner, time.Duration) { waited++ }
 	_, err = second.Hold(t.Context(), holder("second"), terms)
 	must(t, err)
 	if waited != 1 {
@@ -236,9 +236,9 @@ func begunFirst(t *testing.T, url string) {
 	}()
 	<-begun
 	terms, held := brief(), make(chan error, 1)
-	terms.Dead = func(store.Holder) bool { return true }
+	terms.Dead = func(store.LeaseOwner) bool { return true }
 	short := terms
-	short.Take = time.Second
+	short.TakeoverTimeout = time.Second
 	_, err = third.Hold(t.Context(), holder("third"), short)
 	is(t, err, fault.Unavailable)
 	if !strings.Contains(fault.TextOf(err), "still waits for the end of what process 4711 on host db1") {
@@ -270,7 +270,7 @@ func givenBack(t *testing.T, url string) {
 	must(t, keep(t, l)())
 	must(t, l.Release(t.Context()))
 	terms := brief()
-	terms.Waiting = func(h store.Holder, _ time.Duration) { t.Errorf("it was given back, and %s is waited for", h) }
+	terms.Waiting = func(h store.LeaseOwner, _ time.Duration) { t.Errorf("it was given back, and %s is waited for", h) }
 	_, err = second.Hold(t.Context(), holder("second"), terms)
 	must(t, err)
 }

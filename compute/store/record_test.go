@@ -108,9 +108,9 @@ func (f *filler) fillStruct(v reflect.Value) {
 
 func (f *filler) fillOne(v reflect.Value) {
 	word := map[reflect.Type]any{
-		reflect.TypeFor[lifecycle.State](): lifecycle.Crossing,
+		reflect.TypeFor[lifecycle.State](): lifecycle.LiveMigrating,
 		reflect.TypeFor[lifecycle.Task]():  lifecycle.TakingBack,
-		reflect.TypeFor[lifecycle.Kind]():  lifecycle.LiveMoving,
+		reflect.TypeFor[lifecycle.Kind]():  lifecycle.LiveMigration,
 		reflect.TypeFor[lifecycle.Power](): lifecycle.Off,
 	}[v.Type()]
 	switch {

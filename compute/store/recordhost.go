@@ -115,7 +115,7 @@ func decodeHost(name string, text []byte) (schedule.Host, error) {
 }
 
 func toHost(h schedule.Host) hostRecord {
-	return hostRecord{recordVersion, h.Name, h.Instance, h.Start, h.Place,
+	return hostRecord{recordVersion, h.Name, h.Instance, h.Start, h.ProcessSpace,
 		each(h.Present, func(p schedule.Present) presentRecord { return presentRecord(p) }), h.Behind, h.Provider,
 		each(h.Devices, toDevice), h.Conditions, h.InPlacement, each(h.Cells, toHostCell), h.Counted,
 		numaLimitsRecord(h.Limits)}
@@ -123,7 +123,7 @@ func toHost(h schedule.Host) hostRecord {
 
 func fromHost(r hostRecord) schedule.Host {
 	return schedule.Host{
-		Name: r.Name, Instance: r.Instance, Start: r.Start, Place: r.BootID,
+		Name: r.Name, Instance: r.Instance, Start: r.Start, ProcessSpace: r.BootID,
 		Present: each(r.Guests, func(p presentRecord) schedule.Present { return schedule.Present(p) }),
 		Behind:  r.NotFollowed, Provider: r.Provider, Devices: each(r.Devices, fromDevice), Conditions: r.Conditions,
 		InPlacement: r.InPlacement, Cells: each(r.Cells, fromHostCell), Counted: r.Counted,

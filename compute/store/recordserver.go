@@ -131,11 +131,11 @@ type migrationRecord struct {
 
 // failureRecord is which hosts a filter has refused for one reason.
 type failureRecord struct {
-	Filter  schedule.Step `json:"filter,omitzero" v1:"Step"` // for people only, so no table has its words
-	Reason  string        `json:"reason,omitzero" v1:"Reason"`
-	Count   int           `json:"host_count,omitzero" v1:"Count"`
-	Hosts   []string      `json:"hosts,omitzero" v1:"Hosts"`
-	Nearest string        `json:"nearest_miss,omitzero" v1:"Nearest"`
+	Filter  schedule.Filter `json:"filter,omitzero" v1:"Step"` // for people only, so no table has its words
+	Reason  string          `json:"reason,omitzero" v1:"Reason"`
+	Count   int             `json:"host_count,omitzero" v1:"Count"`
+	Hosts   []string        `json:"hosts,omitzero" v1:"Hosts"`
+	Nearest string          `json:"nearest_miss,omitzero" v1:"Nearest"`
 }
 
 // reportRecord is the last report of an agent about the server.
@@ -189,16 +189,16 @@ func toServer(s lifecycle.Server) serverRecord {
 	return serverRecord{
 		Version: recordVersion,
 		serverIdentity: serverIdentity{s.ID, s.Name, s.Description, s.Project, s.User, s.Image,
-			optional(s.Frozen, toImage), s.KeyName, s.Zone, s.Metadata, s.Tags},
+			optional(s.ImageSnapshot, toImage), s.KeyName, s.Zone, s.Metadata, s.Tags},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
-			each(s.Topology, toGuestCell), s.Least, storedPower(s.Power)},
-		serverPlace: serverPlace{s.Host, s.Heard, s.Was, s.Round, s.Try, each(s.Choices, toChoice), s.Excluded,
-			each(s.Falls, toFailure), s.Together, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
-			each(s.Left, toStay), each(s.Voices, func(v lifecycle.Voice) reportRecord { return reportRecord(v) })},
-		serverProgress: serverProgress{storedState(s.State), storedTask(s.Doing), s.Stopped, s.Shelf, s.Builds,
-			optional(s.Undo, toRebuild), optional(s.Move, toMove), optional(s.Migration, toMigration), s.Asked,
+			each(s.Topology, toGuestCell), s.MinCount, storedPower(s.Power)},
+		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice), s.FailedHosts,
+			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
+			each(s.Leftovers, toStay), each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
+		serverProgress: serverProgress{storedState(s.State), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
+			optional(s.PreRebuild, toRebuild), optional(s.Move, toMove), optional(s.Migration, toMigration), s.LastAction,
 			optional(s.Refusal, toFault), optional(s.Fault, toFault),
-			each(s.Trail, func(m lifecycle.Mark) historyRecord { return historyRecord(m) })},
+			each(s.History, func(m lifecycle.HistoryEntry) historyRecord { return historyRecord(m) })},
 		serverTimes: serverTimes{s.Created, s.Updated, s.Launched, s.Ended, s.Requested, s.Revision},
 	}
 }
@@ -206,55 +206,55 @@ func toServer(s lifecycle.Server) serverRecord {
 func fromServer(r serverRecord) lifecycle.Server {
 	return lifecycle.Server{
 		ID: r.ID, Name: r.Name, Description: r.Description, Project: r.Project, User: r.User, Image: r.Image,
-		Frozen: optional(r.ImageSnapshot, fromImage), KeyName: r.KeyName, Zone: r.Zone, Metadata: r.Metadata,
+		ImageSnapshot: optional(r.ImageSnapshot, fromImage), KeyName: r.KeyName, Zone: r.Zone, Metadata: r.Metadata,
 		Tags: r.Tags,
 
 		Flavor: flavor.Flavor(r.Flavor), Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest),
-		Topology: each(r.NUMACells, fromGuestCell), Least: r.MinCount, Power: lifecycle.Power(r.Power),
+		Topology: each(r.NUMACells, fromGuestCell), MinCount: r.MinCount, Power: lifecycle.Power(r.Power),
 
-		Host: r.Host, Heard: r.Reported, Was: r.PreviousConsumer, Round: r.Round, Try: r.ClaimAttempt,
-		Choices: each(r.Choices, fromChoice), Excluded: r.ExcludedHosts, Falls: each(r.FilterFailures, fromFailure),
-		Together: r.MinCountReached, Devices: each(r.Devices, fromPicked), Cells: each(r.CellPlaces, fromCellPlace),
-		Left:   each(r.Leftovers, fromStay),
-		Voices: each(r.LastReports, func(v reportRecord) lifecycle.Voice { return lifecycle.Voice(v) }),
+		Host: r.Host, Reported: r.Reported, PreviousConsumer: r.PreviousConsumer, Round: r.Round, Try: r.ClaimAttempt,
+		Choices: each(r.Choices, fromChoice), FailedHosts: r.ExcludedHosts, FilterFailures: each(r.FilterFailures, fromFailure),
+		MinCountReached: r.MinCountReached, Devices: each(r.Devices, fromPicked), Cells: each(r.CellPlaces, fromCellPlace),
+		Leftovers:   each(r.Leftovers, fromStay),
+		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
-		State: lifecycle.State(r.State), Doing: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelf: r.Shelved,
-		Builds: r.RebuildCount, Undo: optional(r.BeforeRebuild, fromRebuild), Move: optional(r.Move, fromMove),
-		Migration: optional(r.Migration, fromMigration), Asked: r.LastAction,
+		State: lifecycle.State(r.State), Task: lifecycle.Task(r.Task), Stopped: r.Stopped, Shelved: r.Shelved,
+		Builds: r.RebuildCount, PreRebuild: optional(r.BeforeRebuild, fromRebuild), Move: optional(r.Move, fromMove),
+		Migration: optional(r.Migration, fromMigration), LastAction: r.LastAction,
 		Refusal: optional(r.LastActionFault, fromFault), Fault: optional(r.Fault, fromFault),
-		Trail: each(r.History, func(h historyRecord) lifecycle.Mark { return lifecycle.Mark(h) }),
+		History: each(r.History, func(h historyRecord) lifecycle.HistoryEntry { return lifecycle.HistoryEntry(h) }),
 
 		Created: r.Created, Updated: r.Updated, Launched: r.Launched, Ended: r.Deleted, Requested: r.DeleteRequested,
 		Revision: r.Revision,
 	}
 }
 
-func toStay(s lifecycle.Stay) stayRecord {
-	return stayRecord{s.Consumer, s.Was, s.Host, flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
+func toStay(s lifecycle.Residence) stayRecord {
+	return stayRecord{s.Consumer, s.PreviousConsumer, s.Host, flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
 		optional(s.Choice, toChoice), each(s.Devices, toPicked), each(s.Topology, toGuestCell),
-		each(s.Cells, toCellPlace), s.Heard, s.Gone}
+		each(s.Cells, toCellPlace), s.Reported, s.Gone}
 }
 
-func fromStay(r stayRecord) lifecycle.Stay {
-	return lifecycle.Stay{
-		Consumer: r.Consumer, Was: r.PreviousConsumer, Host: r.Host, Flavor: flavor.Flavor(r.Flavor),
+func fromStay(r stayRecord) lifecycle.Residence {
+	return lifecycle.Residence{
+		Consumer: r.Consumer, PreviousConsumer: r.PreviousConsumer, Host: r.Host, Flavor: flavor.Flavor(r.Flavor),
 		Ask: fromAsk(r.Ask), Requests: each(r.PCIRequests, fromRequest), Choice: optional(r.Choice, fromChoice),
 		Devices: each(r.Devices, fromPicked), Topology: each(r.NUMACells, fromGuestCell),
-		Cells: each(r.CellPlaces, fromCellPlace), Heard: r.Reported, Gone: r.Gone,
+		Cells: each(r.CellPlaces, fromCellPlace), Reported: r.Reported, Gone: r.Gone,
 	}
 }
 
 func toMove(m lifecycle.Move) moveRecord {
-	return moveRecord{storedKind(m.Kind), m.To, m.Stay, m.As, toStay(m.From), m.Keyed, m.Halted, m.Down, m.Back,
-		m.Failed, m.Lost, m.Denied}
+	return moveRecord{storedKind(m.Kind), m.To, m.SameHostAllowed, m.Consumer, toStay(m.From), m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting,
+		m.Failed, m.SourceLost, m.Refusals}
 }
 
 func fromMove(r moveRecord) lifecycle.Move {
 	return lifecycle.Move{
-		Kind: lifecycle.Kind(r.Kind), To: r.TargetHost, Stay: r.SameHostAllowed, As: r.Consumer,
-		From: fromStay(r.Source), Keyed: r.AllocationsMoved, Halted: r.StopSource, Down: r.SourceStopped,
-		Back: r.Reverting, Failed: r.Failure,
-		Lost: r.SourceLost, Denied: r.Refusals,
+		Kind: lifecycle.Kind(r.Kind), To: r.TargetHost, SameHostAllowed: r.SameHostAllowed, Consumer: r.Consumer,
+		From: fromStay(r.Source), AllocationsMoved: r.AllocationsMoved, StopSource: r.StopSource, SourceStopped: r.SourceStopped,
+		Reverting: r.Reverting, Failed: r.Failure,
+		SourceLost: r.SourceLost, Refusals: r.Refusals,
 	}
 }
 
@@ -270,21 +270,21 @@ func fromMigration(r migrationRecord) lifecycle.Migration {
 	}
 }
 
-func toFailure(f schedule.Fall) failureRecord {
-	return failureRecord{f.Step, f.Reason, f.Count, f.Hosts, f.Nearest}
+func toFailure(f schedule.FilterFailure) failureRecord {
+	return failureRecord{f.Filter, f.Reason, f.Count, f.Hosts, f.Nearest}
 }
 
-func fromFailure(r failureRecord) schedule.Fall {
-	return schedule.Fall{Step: r.Filter, Reason: r.Reason, Count: r.Count, Hosts: r.Hosts, Nearest: r.Nearest}
+func fromFailure(r failureRecord) schedule.FilterFailure {
+	return schedule.FilterFailure{Filter: r.Filter, Reason: r.Reason, Count: r.Count, Hosts: r.Hosts, Nearest: r.Nearest}
 }
 
-func toRebuild(u lifecycle.Undone) rebuildRecord {
-	return rebuildRecord{u.Name, u.Image, optional(u.Frozen, toImage), toAsk(u.Ask)}
+func toRebuild(u lifecycle.PreRebuild) rebuildRecord {
+	return rebuildRecord{u.Name, u.Image, optional(u.ImageSnapshot, toImage), toAsk(u.Ask)}
 }
 
-func fromRebuild(r rebuildRecord) lifecycle.Undone {
-	return lifecycle.Undone{
-		Name: r.Name, Image: r.Image, Frozen: optional(r.ImageSnapshot, fromImage), Ask: fromAsk(r.Ask),
+func fromRebuild(r rebuildRecord) lifecycle.PreRebuild {
+	return lifecycle.PreRebuild{
+		Name: r.Name, Image: r.Image, ImageSnapshot: optional(r.ImageSnapshot, fromImage), Ask: fromAsk(r.Ask),
 	}
 }
 

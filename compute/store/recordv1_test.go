@@ -118,13 +118,13 @@ func facts(s lifecycle.Server) string {
 		for _, flag := range []struct {
 			is   bool
 			name string
-		}{{m.Keyed, "moved"}, {m.Halted, "stop"}, {m.Down, "stopped"}, {m.Back, "back"}} {
+		}{{m.AllocationsMoved, "moved"}, {m.StopSource, "stop"}, {m.SourceStopped, "stopped"}, {m.Reverting, "back"}} {
 			if flag.is {
 				out += " " + flag.name
 			}
 		}
 	}
-	for _, l := range s.Left {
+	for _, l := range s.Leftovers {
 		out += "; left on " + l.Host
 	}
 	if s.Migration != nil {

@@ -12,7 +12,7 @@ import (
 // has confirmed that they are gone, so they are to be destroyed should the host return; the record of the server does
 // not mention them any more.
 func keepRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
-	ended := lifecycle.EndedStays(before, after)
+	ended := lifecycle.EndedResidences(before, after)
 	if len(ended) == 0 {
 		return nil
 	}

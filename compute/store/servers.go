@@ -131,7 +131,7 @@ func columns(s lifecycle.Server, record []byte) []any {
 	shown := s.Shown()
 	state, _ := states.text(s.State) // a state without a word has no record either
 	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), bit(len(s.Steps()) > 0),
-		shown.Host, s.Placed(), weighs(s.Requests, nil), moment(s.Created), moment(s.Updated), moment(s.Ended),
+		shown.Host, s.AllocatedHost(), weighs(s.Requests, nil), moment(s.Created), moment(s.Updated), moment(s.Ended),
 		s.Revision, string(record)}
 }
 

@@ -54,7 +54,7 @@ type stayRow struct {
 
 func rows(s lifecycle.Server) map[string]stayRow {
 	out := map[string]stayRow{}
-	for _, stay := range s.Stays() {
+	for _, stay := range s.Residences() {
 		out[stay.Consumer] = stayRow{stay.Host, weighs(stay.Requests, stay.Topology)}
 	}
 	return out
@@ -109,14 +109,14 @@ func keys[V any](m map[string]V) []string { return slices.Collect(maps.Keys(m)) 
 func entriesByHost(s lifecycle.Server) map[string][]lifecycle.Entry {
 	out := map[string][]lifecycle.Entry{}
 	for _, e := range s.Entries() {
-		e.Stay.Devices, e.Cells, e.Heard, e.Choice = nil, nil, false, nil
+		e.Residence.Devices, e.Cells, e.Reported, e.Choice = nil, nil, false, nil
 		out[e.Host] = append(out[e.Host], e)
 	}
 	return out
 }
 
 // Owner finds the server of a consumer: itself, or the one that a migration of this id moves or moved; fault.NotFound.
-func (s *Store) Owner(ctx context.Context, consumer string) (string, error) {
+func (s *Store) ServerOfConsumer(ctx context.Context, consumer string) (string, error) {
 	var server string
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		server = ""
@@ -148,7 +148,7 @@ func (s *Store) OnHost(ctx context.Context, host string) ([]lifecycle.Server, er
 }
 
 // Kin lists the servers of one request, whose ids begin alike, the deleted ones too.
-func (s *Store) Kin(ctx context.Context, beginning string) ([]lifecycle.Server, error) {
+func (s *Store) ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error) {
 	var list []lifecycle.Server
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error

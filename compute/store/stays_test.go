@@ -41,34 +41,34 @@ func stays(t *testing.T, s *store.Store) {
 	expect("at first", "h: aaaaaaaa-bbbb-1 (1) g:  (0) ")
 	become(func(s *lifecycle.Server) {
 		s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "accepted", From: "h"}
-		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, As: "m", Keyed: true, From: lifecycle.Stay{Consumer: "m", Was: s.ID, Host: "h", Requests: s.Requests}}
-		s.State, s.Host = lifecycle.Assigned, "g"
+		s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, Consumer: "m", AllocationsMoved: true, From: lifecycle.Residence{Consumer: "m", PreviousConsumer: s.ID, Host: "h", Requests: s.Requests}}
+		s.State, s.Host = lifecycle.Spawning, "g"
 	})
 	expect("while it moves", "h: m (1) g: aaaaaaaa-bbbb-1 (1) ")
 	become(func(s *lifecycle.Server) {
 		m := *s.Migration
 		m.Status, m.To = "confirmed", "g"
 		s.Migration = &m
-		s.Left, s.Move, s.State = []lifecycle.Stay{s.Move.From}, nil, lifecycle.Active
+		s.Leftovers, s.Move, s.State = []lifecycle.Residence{s.Move.From}, nil, lifecycle.Active
 	})
 	expect("when something is left", "h: -m (1) g: aaaaaaaa-bbbb-1 (1) ")
 	for consumer, want := range map[string]string{id: id, "m": id} {
-		if owner, err := s.Owner(ctx, consumer); err != nil || owner != want {
+		if owner, err := s.ServerOfConsumer(ctx, consumer); err != nil || owner != want {
 			t.Errorf("the owner of %s: %q %v", consumer, owner, err)
 		}
 	}
-	_, err := s.Owner(ctx, "nobody")
+	_, err := s.ServerOfConsumer(ctx, "nobody")
 	is(t, err, fault.NotFound)
-	become(func(s *lifecycle.Server) { s.Left = nil })
+	become(func(s *lifecycle.Server) { s.Leftovers = nil })
 	expect("in the end", "h:  (0) g: aaaaaaaa-bbbb-1 (1) ")
-	if owner, err := s.Owner(ctx, "m"); err != nil || owner != id { // an agent may speak of it later
+	if owner, err := s.ServerOfConsumer(ctx, "m"); err != nil || owner != id { // an agent may speak of it later
 		t.Errorf("%q %v", owner, err)
 	}
 	list, err := s.Migrations(ctx, store.MigrationFilter{Server: id, Host: "g", Status: "confirmed", Kind: "resize"})
 	if err != nil || len(list) != 1 || list[0].ID != "m" || list[0].Number != 1 || list[0].Server != id || list[0].To != "g" {
 		t.Errorf("%+v %v", list, err)
 	}
-	kin, err := s.Kin(ctx, id[:13])
+	kin, err := s.ByReservation(ctx, id[:13])
 	if err != nil || names(kin) != "aaaaaaaa-bbbb-1 aaaaaaaa-bbbb-2" {
 		t.Errorf("%s %v", names(kin), err)
 	}
@@ -94,7 +94,7 @@ func forget(t *testing.T, s *store.Store) {
 	for _, name := range []string{"h", "g"} {
 		must(t, s.PutReport(ctx, schedule.Host{Name: name, Provider: provider.ID("root-" + name), Seen: noon}, admitted))
 		must(t, s.SetDead(ctx, name, true, noon))
-		must(t, s.Want(ctx, store.Wish{Host: name, Address: pci.Address{Bus: 1}, Asked: noon}))
+		must(t, s.RequestClean(ctx, store.CleanRequest{Host: name, Address: pci.Address{Bus: 1}, Asked: noon}))
 	}
 	is(t, s.Forget(ctx, "h"), fault.Conflict)
 	must(t, s.Forget(ctx, "g"))
@@ -103,7 +103,7 @@ func forget(t *testing.T, s *store.Store) {
 	must(t, err)
 	dead, err := s.Dead(ctx)
 	must(t, err)
-	wanted, err := s.Wishes(ctx)
+	wanted, err := s.CleanRequests(ctx)
 	must(t, err)
 	if len(hosts) != 1 || hosts[0].Name != "h" || len(dead) != 1 || dead[0] != "h" || len(wanted) != 1 || wanted[0].Host != "h" {
 		t.Errorf("left are %v, dead %v, wishes %v", hosts, dead, wanted)

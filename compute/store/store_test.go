@@ -149,7 +149,7 @@ func server(id string, n int) lifecycle.Server {
 // on is a server with one device that the agent of the host has told of.
 func on(id, host string) lifecycle.Server {
 	s := server(id, 0)
-	s.State, s.Host, s.Heard = lifecycle.Active, host, true
+	s.State, s.Host, s.Reported = lifecycle.Active, host, true
 	s.Requests = []pci.Request{{ID: "R-" + id, Alias: "nic", Count: 1, Providers: []provider.ID{"pf"}}}
 	s.Devices = []schedule.Picked{{RequestID: "R-" + id, Address: "0000:3b:00.1", Provider: "pf"}}
 	return s
@@ -159,7 +159,7 @@ func on(id, host string) lifecycle.Server {
 func full() lifecycle.Server {
 	s := on("full", "h")
 	s.Description, s.Image, s.KeyName, s.Zone, s.Metadata, s.Tags = "d", "i", "k", "z", map[string]string{"a": "b"}, []string{"t"}
-	s.Frozen = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3, Properties: map[string]string{"hw_numa_nodes": "1"}}
+	s.ImageSnapshot = &flavor.Image{ID: "i", Name: "debian", MinRAM: 1, MinDisk: 2, Size: 3, Properties: map[string]string{"hw_numa_nodes": "1"}}
 	s.Flavor = flavor.Flavor{ID: "1", Name: "small", Description: "d", VCPUs: 1, MemoryMB: 2, DiskGB: 3, Ephemeral: 4, Swap: 5, RXTXFactor: 1, Public: true,
 		Disabled: true, ExtraSpecs: map[string]string{"x": "y"}}
 	s.Ask = resource.Ask{Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{{"A", "B"}},
@@ -167,22 +167,22 @@ func full() lifecycle.Server {
 		GroupPolicy: resource.PolicyNone, SameSubtree: [][]string{{"1"}}, RootRequired: []resource.Trait{"D"}, RootForbidden: []resource.Trait{"E"}, Limit: 7}
 	s.Requests[0].Policy = pci.Legacy
 	s.Requests[0].Want = pci.Want{Vendor: "8086", Product: "1515", Type: pci.Virtual, Class: "CUSTOM_X", Required: []resource.Trait{"A"}, Forbidden: []resource.Trait{"B"}}
-	s.Round, s.Try, s.Excluded = 1, 2, map[string]string{"g": "why"}
+	s.Round, s.Try, s.FailedHosts = 1, 2, map[string]string{"g": "why"}
 	s.Choices = []schedule.Choice{{Host: "h", Root: "root", Allocation: resource.Allocation{"root": {"VCPU": 1}}, Mappings: map[string][]provider.ID{"": {"root"}}}}
 	s.Fault = &lifecycle.Fault{Code: 500, Message: "m", Details: "d", Created: noon}
 	s.Launched, s.Ended, s.Requested, s.Revision = noon, noon, noon, 1
 	s.Topology = []numa.Part{{VCPUs: []int{0}, Dedicated: []int{0}, Threads: numa.Isolate, MemoryMB: 1024, PageKB: 2048, Emulator: 1}}
 	s.Cells = []numa.Placed{{Node: 1, CPUs: map[int]int{0: 4}, Emulator: []int{5}, PageKB: 2048}}
-	s.Falls = []schedule.Fall{{Step: schedule.StepDevices, Reason: "r", Count: 1, Hosts: []string{"g"}, Nearest: "n"}}
-	s.Least, s.Was, s.Power, s.Stopped, s.Doing, s.Builds, s.Shelf, s.Together, s.Asked = 2, "w", lifecycle.Off, true, lifecycle.Rebooting, 3, true, true, "wish"
-	from := lifecycle.Stay{Consumer: "m", Was: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests, Choice: &s.Choices[0],
-		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Heard: true, Gone: true}
-	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", Stay: true, As: "m", From: from, Keyed: true, Halted: true, Down: true, Back: true, Failed: "f", Lost: "l", Denied: 3}
+	s.FilterFailures = []schedule.FilterFailure{{Filter: schedule.FilterDevices, Reason: "r", Count: 1, Hosts: []string{"g"}, Nearest: "n"}}
+	s.MinCount, s.PreviousConsumer, s.Power, s.Stopped, s.Task, s.Builds, s.Shelved, s.MinCountReached, s.LastAction = 2, "w", lifecycle.Off, true, lifecycle.Rebooting, 3, true, true, "wish"
+	from := lifecycle.Residence{Consumer: "m", PreviousConsumer: "full", Host: "g", Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests, Choice: &s.Choices[0],
+		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: true, Gone: true}
+	s.Move = &lifecycle.Move{Kind: lifecycle.Resizing, To: "h", SameHostAllowed: true, Consumer: "m", From: from, AllocationsMoved: true, StopSource: true, SourceStopped: true, Reverting: true, Failed: "f", SourceLost: "l", Refusals: 3}
 	from.Consumer = "m0"
-	s.Left = []lifecycle.Stay{from}
-	s.Undo = &lifecycle.Undone{Name: "before", Image: "i0", Frozen: &flavor.Image{ID: "i0"}, Ask: s.Ask}
+	s.Leftovers = []lifecycle.Residence{from}
+	s.PreRebuild = &lifecycle.PreRebuild{Name: "before", Image: "i0", ImageSnapshot: &flavor.Image{ID: "i0"}, Ask: s.Ask}
 	s.Refusal = &lifecycle.Fault{Code: 500, Message: "r", Details: "d", Created: noon}
-	s.Voices = []lifecycle.Voice{{Host: "h", Instance: "i", Number: 1<<32 + 7}}
+	s.LastReports = []lifecycle.LastReport{{Host: "h", Instance: "i", Number: 1<<32 + 7}}
 	s.Migration = &lifecycle.Migration{ID: "m", Kind: lifecycle.Resizing, Status: "finished", From: "g", To: "h", OldFlavor: "0", NewFlavor: "1", Begun: noon, Updated: noon}
 	return s
 }
@@ -197,7 +197,7 @@ func roundTrip(t *testing.T, s *store.Store) {
 	must(t, s.Create(t.Context(), want))
 	is(t, s.Create(t.Context(), want), fault.Conflict)
 	beside := want
-	beside.ID, beside.Move, beside.Left, beside.Migration = "beside", nil, nil, nil
+	beside.ID, beside.Move, beside.Leftovers, beside.Migration = "beside", nil, nil, nil
 	is(t, s.Create(t.Context(), beside, want), fault.Conflict) // all or none
 	if _, err := s.Read(t.Context(), "beside"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a server of a request that failed is there: %v", err)
@@ -338,7 +338,7 @@ func unfinished(t *testing.T, s *store.Store) {
 		t.Errorf("%v %v", first, rest)
 	}
 	_, err = s.Change(ctx, "c", func(s lifecycle.Server) lifecycle.Server {
-		s, _ = lifecycle.Next(s, lifecycle.NothingFits{Reason: "x"}, noon)
+		s, _ = lifecycle.Next(s, lifecycle.NoValidHost{Reason: "x"}, noon)
 		return s
 	})
 	must(t, err)
@@ -423,17 +423,17 @@ func assignments(t *testing.T, s *store.Store) {
 	must(t, s.Create(ctx, server("a", 0)))
 	must(t, s.Create(ctx, server("b", 0)))
 	expect("h", "0: ")
-	become("b", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Assigned, "h" })
-	become("a", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Assigned, "h" })
+	become("b", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Spawning, "h" })
+	become("a", func(s *lifecycle.Server) { s.State, s.Host = lifecycle.Spawning, "h" })
 	expect("h", "2: a b")
 	must(t, s.PutReport(ctx, report("h"), admitted))
 	become("a", func(s *lifecycle.Server) { s.State = lifecycle.Active }) // nothing new for the agent
 	expect("h", "2: a b")
 	become("a", func(s *lifecycle.Server) { s.Requests = []pci.Request{{ID: "R"}} })
 	expect("h", "3: a b")
-	become("a", func(s *lifecycle.Server) { s.State = lifecycle.Unassigning })
+	become("a", func(s *lifecycle.Server) { s.State = lifecycle.DeletingGuest })
 	expect("h", "4: b -a")
-	become("a", func(s *lifecycle.Server) { s.State = lifecycle.Releasing })
+	become("a", func(s *lifecycle.Server) { s.State = lifecycle.DeletingAllocation })
 	expect("h", "5: b")
 	become("b", func(s *lifecycle.Server) { s.Host = "g" })
 	expect("h", "6: ")
@@ -450,9 +450,9 @@ func follow(t *testing.T, s *store.Store) {
 			return false
 		}
 	}
-	h, stop := s.Follow("h")
-	h2, stop2 := s.Follow("h")
-	g, stopG := s.Follow("g")
+	h, stop := s.Subscribe("h")
+	h2, stop2 := s.Subscribe("h")
+	g, stopG := s.Subscribe("g")
 	defer stopG()
 	must(t, s.Create(ctx, on("a", "h")))
 	must(t, s.Create(ctx, on("b", "h")))

@@ -11,7 +11,7 @@ import (
 )
 
 // Wish is a device for one-time use that an operator wants back from its host's agent. It stands until the device is clean.
-type Wish struct {
+type CleanRequest struct {
 	Host    string
 	Address pci.Address
 	Asked   time.Time // to the microsecond; another time is another wish
@@ -19,7 +19,7 @@ type Wish struct {
 }
 
 // Want keeps a wish, in the place of an earlier one for the same device, and wakes those who follow the host.
-func (s *Store) Want(ctx context.Context, w Wish) error {
+func (s *Store) RequestClean(ctx context.Context, w CleanRequest) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := tx.Upsert(ctx, "compute_wishes", []string{"host", "address"}, []string{"asked", "refused"}, w.Host, w.Address.String(), moment(w.Asked), ""); err != nil {
 			return err
@@ -33,8 +33,8 @@ func (s *Store) Want(ctx context.Context, w Wish) error {
 }
 
 // Wishes lists the wishes of all hosts, the refused ones too, by host and address.
-func (s *Store) Wishes(ctx context.Context) ([]Wish, error) {
-	var list []Wish
+func (s *Store) CleanRequests(ctx context.Context) ([]CleanRequest, error) {
+	var list []CleanRequest
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
 		list, err = readWishes(ctx, tx, ` ORDER BY host, address`)
 		return err
@@ -44,9 +44,9 @@ func (s *Store) Wishes(ctx context.Context) ([]Wish, error) {
 
 // Settle takes in what a host's agent says of wishes: those for devices that need no cleaning any more are fulfilled, and answers with Refused are kept
 // for who asks. An answer to an earlier wish for the device counts for nothing.
-func (s *Store) Settle(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []Wish) error {
+func (s *Store) ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []CleanRequest) error {
 	const op = "Settle"
-	var open []Wish
+	var open []CleanRequest
 	if err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
 		open, err = readWishes(ctx, tx, ` WHERE host = ? ORDER BY address`, host)
 		return err
@@ -55,7 +55,7 @@ func (s *Store) Settle(ctx context.Context, host string, needsCleaning func(pci.
 	}
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		for _, w := range open {
-			i := slices.IndexFunc(answers, func(a Wish) bool { return a.Address == w.Address && a.Asked.Equal(w.Asked) })
+			i := slices.IndexFunc(answers, func(a CleanRequest) bool { return a.Address == w.Address && a.Asked.Equal(w.Asked) })
 			refusal := ""
 			if i >= 0 {
 				refusal = answers[i].Refused
@@ -75,15 +75,15 @@ func (s *Store) Settle(ctx context.Context, host string, needsCleaning func(pci.
 	}))
 }
 
-func readWishes(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]Wish, error) {
+func readWishes(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]CleanRequest, error) {
 	rows, err := tx.Query(ctx, `SELECT host, address, asked, refused FROM compute_wishes`+rest, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var list []Wish
+	var list []CleanRequest
 	for rows.Next() {
-		var w Wish
+		var w CleanRequest
 		var address string
 		var asked int64
 		if err := rows.Scan(&w.Host, &address, &asked, &w.Refused); err != nil {

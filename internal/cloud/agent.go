@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openberth/berth/agent/hook"
+	"github.com/openberth/berth/agent/cleaner"
 	"github.com/openberth/berth/agent/hypervisor/fake"
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/agent/uevent"
@@ -57,7 +57,7 @@ func NewAgent(s Settings, dir string, roads Roads, log *slog.Logger) (*loop.Agen
 		Placement: roads.Placement, Compute: roads.Compute, Hypervisor: guests, Dir: dir, Log: log.With("house", "agent"), Rescan: s.Rescan,
 		CPUs: s.Own.CPUs}
 	if s.Own.Clean != "" {
-		o.Clean = hook.Cleaner{Path: s.Own.Clean}
+		o.Clean = cleaner.Cleaner{Path: s.Own.Clean}
 	}
 	if s.Sysfs == "/sys" { // the kernel tells of its own devices, not of a captured machine's
 		o.Events = uevent.Listen

@@ -42,7 +42,7 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 			requests, mappings, parts := p.wish(id)
 			host := report
 			host.Guests = p.guests
-			pic := schedule.Picture{Hosts: map[provider.ID]schedule.Host{"root": host}, Parts: parts, Pack: p.room.Pack, Now: host.Seen, Silence: schedule.Silence,
+			pic := schedule.Input{Hosts: map[provider.ID]schedule.Host{"root": host}, Cells: parts, Pack: p.room.Pack, Now: host.Seen, Silence: schedule.Silence,
 				Candidates: []schedule.Candidate{{Root: "root", Mappings: mappings}}}
 			choices, refusals := schedule.Choose(pic, requests, seed)
 			for i := range requests {
@@ -188,7 +188,7 @@ func chosen(r pci.Request, mappings map[string][]provider.ID) (list []provider.I
 
 // take is the guest's coming: its devices and its place are told to compute.
 func (p *plot) take(id string, requests []pci.Request, set device.Set, picked []device.Claim, parts []numa.Part, placed []numa.Placed) {
-	g := schedule.Guest{ID: id, Requests: requests, Parts: parts, Placed: placed}
+	g := schedule.Guest{ID: id, Requests: requests, Cells: parts, Placed: placed}
 	for _, c := range picked {
 		g.Devices = append(g.Devices, schedule.Picked{RequestID: c.Request, Address: c.Device.Address.String(), Provider: c.Provider})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/api/host"
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
-	"github.com/openberth/berth/compute/conduct"
+	"github.com/openberth/berth/compute/conductor"
 	computeserver "github.com/openberth/berth/compute/server"
 	computestore "github.com/openberth/berth/compute/store"
 	"github.com/openberth/berth/fault"
@@ -63,7 +63,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 		return nil, errors.Join(err, held.close(), db.Close())
 	}
 	client := api.NewClient(placementURL, rest.Guard(road, held.lease.Check), serviceToken)
-	conductor := conduct.New(st, client)
+	conductor := conductor.New(st, client)
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.Own.CPUs.Pack, client, held.lease
 	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 		ResizeHere: s.ResizeHere, Log: log, Stop: running.Done(), Lease: held.lease.Check})

@@ -25,7 +25,7 @@ type hold struct {
 
 // takeHold takes compute's database for this process and keeps it until close. When it is lost all the same, onLost is called at once.
 func takeHold(ctx context.Context, st *store.Store, onLost func(), log *slog.Logger) (*hold, error) {
-	lease, err := st.Hold(ctx, thisProcess(), store.Terms{Dead: ended, Alive: runs, Waiting: func(last store.Holder, longest time.Duration) {
+	lease, err := st.Hold(ctx, thisProcess(), store.LeaseOptions{Dead: ended, Alive: runs, Waiting: func(last store.LeaseOwner, longest time.Duration) {
 		log.Info("compute's database was not given back by the process that had it last; waiting to see whether it is alive", "process", last.String(), "longest", longest)
 	}})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/config"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/placement/rule"
+	"github.com/openberth/berth/placement/policies"
 	"github.com/openberth/berth/placement/server"
 	"github.com/openberth/berth/placement/store"
 	"github.com/openberth/berth/policy"
@@ -95,7 +95,7 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 		dirs = append(dirs, filepath.Dir(file))
 	}
 	if s.Auth != "noauth2" { // with it each caller is who he says he is: the policy of an original that is installed here is none of ours
-		p.Policy, err = policy.Load(cfg, rule.Rules(), append(slices.Clone(dirs), "/etc/placement")...)
+		p.Policy, err = policy.Load(cfg, policies.Rules(), append(slices.Clone(dirs), "/etc/placement")...)
 	}
 	if s.Auth == "" && errors.Is(err, fs.ErrPermission) { // an agent needs none, nor does a cloud without Keystone
 		p.unread, p.Policy = err, nil
@@ -103,7 +103,7 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 		return err
 	}
 	if p.Policy == nil {
-		if p.Policy, err = policy.Load(cfg, rule.Rules(), dirs...); err != nil {
+		if p.Policy, err = policy.Load(cfg, policies.Rules(), dirs...); err != nil {
 			return err
 		}
 	}

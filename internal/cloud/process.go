@@ -14,12 +14,12 @@ import (
 )
 
 // thisProcess is this process as others are told of it that want the same database.
-func thisProcess() store.Holder {
+func thisProcess() store.LeaseOwner {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
 	}
-	return store.Holder{Instance: uuid.NewString(), Host: name, PID: os.Getpid(), Place: processPlace(), Birth: processBirth(os.Getpid())}
+	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(), ProcessSpace: processPlace(), StartTime: processBirth(os.Getpid())}
 }
 
 // processPlace tells the process ids that are seen here from those of other machines, of this one before it was booted, and of other containers.
@@ -55,18 +55,18 @@ func processBirth(pid int) string {
 }
 
 // runs says whether a process is known to run: it is one of those that are seen here.
-func runs(h store.Holder) bool {
-	return h.Place != "" && h.Place == processPlace() && h.Birth != "" && h.Birth == processBirth(h.PID)
+func runs(h store.LeaseOwner) bool {
+	return h.ProcessSpace != "" && h.ProcessSpace == processPlace() && h.StartTime != "" && h.StartTime == processBirth(h.PID)
 }
 
 // ended says whether a process is known to have ended: it was one of those that are seen here, and is none of them any more.
-func ended(h store.Holder) bool {
-	if h.Place == "" || h.Place != processPlace() {
+func ended(h store.LeaseOwner) bool {
+	if h.ProcessSpace == "" || h.ProcessSpace != processPlace() {
 		return false
 	}
 	if errors.Is(syscall.Kill(h.PID, 0), syscall.ESRCH) {
 		return true
 	}
 	birth := processBirth(h.PID)
-	return birth != "" && h.Birth != "" && birth != h.Birth
+	return birth != "" && h.StartTime != "" && birth != h.StartTime
 }

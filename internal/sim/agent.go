@@ -140,7 +140,7 @@ func (m *machine) writeStart() {
 // sender is how this start of the agent identifies itself to compute.
 func (m *machine) sender() schedule.Sender {
 	a := m.agent
-	return schedule.Sender{Instance: a.instance, Start: a.start, Place: fmt.Sprintf("%s/%d", m.tag, m.boot),
+	return schedule.Sender{Instance: a.instance, Start: a.start, ProcessSpace: fmt.Sprintf("%s/%d", m.tag, m.boot),
 		Previous: slices.DeleteFunc(slices.Clone(a.startIDs), func(id string) bool { return id == a.start })}
 }
 
@@ -298,7 +298,7 @@ func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
 			return errLost
 		}
 		a.words++
-		told := lifecycle.Told{Host: m.name, Instance: a.instance, Number: a.starts*perStart + a.words, Of: e}
+		told := lifecycle.Report{Host: m.name, Instance: a.instance, Number: a.starts*perStart + a.words, Event: e}
 		seldom := 120
 		if w.broken == Uncounted || w.broken == Anyone {
 			seldom = 8

@@ -145,7 +145,7 @@ func (w *World) holdsOf(server string, id provider.ID) (n int) {
 
 // checkChosen: a guest's devices are of the providers that its requests name, each as often.
 func (w *World) checkChosen(m *machine, g *guest, s lifecycle.Server) {
-	for _, stay := range s.Stays() {
+	for _, stay := range s.Residences() {
 		if stay.Host != m.name || stay.Consumer != g.id {
 			continue
 		}
@@ -156,7 +156,7 @@ func (w *World) checkChosen(m *machine, g *guest, s lifecycle.Server) {
 }
 
 // chosen says why the devices of a guest are not those that its stay asks for; empty when they are.
-func (g *guest) chosen(stay lifecycle.Stay) string {
+func (g *guest) chosen(stay lifecycle.Residence) string {
 	n := 0
 	for _, r := range stay.Requests {
 		have := g.providersOf(r.ID)
@@ -180,7 +180,7 @@ func (w *World) checkAll() {
 	}
 	for _, c := range slices.Sorted(maps.Keys(w.ledger.consumers)) {
 		s := w.office.servers[w.owners[string(c)]]
-		if !slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return stay.Consumer == string(c) }) {
+		if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return stay.Consumer == string(c) }) {
 			w.miss(nil, "orphan: %s holds something in Placement, and nobody knows it", c)
 		}
 	}
@@ -193,14 +193,14 @@ func (w *World) checkAll() {
 // checkServer: every server is somewhere, and holds what it ought to, no more and no less (8.1/1, 8.1/10).
 func (w *World) checkServer(s lifecycle.Server) {
 	rest := []lifecycle.State{lifecycle.Active, lifecycle.Resized, lifecycle.Error, lifecycle.Shelved}
-	if !slices.Contains(rest, s.State) || len(s.Left) > 0 || s.State == lifecycle.Active && s.Doing != "" {
+	if !slices.Contains(rest, s.State) || len(s.Leftovers) > 0 || s.State == lifecycle.Active && s.Task != "" {
 		why := ""
-		if len(s.Trail) > 0 {
-			why = s.Trail[len(s.Trail)-1].Text
+		if len(s.History) > 0 {
+			why = s.History[len(s.History)-1].Text
 		}
-		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Doing, len(s.Left), why)
+		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task, len(s.Leftovers), why)
 	}
-	for _, stay := range s.Stays() {
+	for _, stay := range s.Residences() {
 		held := w.ledger.consumers[resource.ConsumerID(stay.Consumer)].holds
 		if stay.Choice == nil || !stay.Choice.Allocation.Equal(held) {
 			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held, stay.Choice)

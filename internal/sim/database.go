@@ -153,7 +153,7 @@ func (o *office) lines(h *hostState) *line {
 			if e.Host != h.name {
 				continue
 			}
-			l.wants = append(l.wants, want{id: e.Consumer, was: e.Was, server: s.ID, requests: e.Requests, parts: e.Topology,
+			l.wants = append(l.wants, want{id: e.Consumer, was: e.PreviousConsumer, server: s.ID, requests: e.Requests, parts: e.Topology,
 				off: e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
 		}
 	}

@@ -29,7 +29,7 @@ func (w *World) raise(m *machine, want want) error {
 	delete(a.acked, want.id)
 	switch g := m.guests[want.id]; {
 	case g != nil && g.departed && want.outgoing != "":
-		return w.end(m, want, "departed", lifecycle.GuestDeparted{Host: m.name, As: want.id})
+		return w.end(m, want, "departed", lifecycle.GuestMigrated{Host: m.name, Consumer: want.id})
 	case g != nil && !g.departed && g.asWanted(want) && w.broken != Demolish:
 		return w.goOn(m, want)
 	case g != nil && !g.departed && g.stopped == want.off && g.build == want.build:
@@ -50,8 +50,8 @@ func (w *World) raise(m *machine, want want) error {
 	if err := w.crashes(m); err != nil {
 		return err
 	}
-	claimed := lifecycle.GuestClaimed{Host: m.name, As: want.id, Devices: m.picks(want.id),
-		Parts: m.book.parts[want.id].placed, Build: want.build}
+	claimed := lifecycle.GuestClaimed{Host: m.name, Consumer: want.id, Devices: m.picks(want.id),
+		Cells: m.book.parts[want.id].placed, Build: want.build}
 	if want.incoming {
 		return w.end(m, want, "claimed", claimed)
 	}
@@ -97,16 +97,16 @@ func (want want) chosen() bool {
 func (w *World) change(m *machine, g *guest, want want) error {
 	if w.chance(Builds, 40) {
 		w.report.Happened["refused"]++
-		err := w.end(m, want, "refused", lifecycle.GuestRefused{Host: m.name, As: want.id, Devices: m.picks(want.id),
-			Parts: m.book.parts[want.id].placed, Build: g.build, Stopped: g.stopped, Message: "no"})
+		err := w.end(m, want, "refused", lifecycle.GuestRefused{Host: m.name, Consumer: want.id, Devices: m.picks(want.id),
+			Cells: m.book.parts[want.id].placed, Build: g.build, Stopped: g.stopped, Message: "no"})
 		if err == nil {
 			err = errRefused
 		}
 		return err
 	}
 	if g.stopped && !want.off { // it may run elsewhere by now
-		if err := w.tell(m, want.id, lifecycle.GuestClaimed{Host: m.name, As: want.id, Devices: m.picks(want.id),
-			Parts: m.book.parts[want.id].placed, Build: max(want.build, g.build)}); err != nil {
+		if err := w.tell(m, want.id, lifecycle.GuestClaimed{Host: m.name, Consumer: want.id, Devices: m.picks(want.id),
+			Cells: m.book.parts[want.id].placed, Build: max(want.build, g.build)}); err != nil {
 			return err
 		}
 	}
@@ -153,21 +153,21 @@ func (w *World) goOn(m *machine, want want) error {
 	}
 	if want.outgoing != "" {
 		if w.chance(Builds, 20) {
-			return w.end(m, want, "failed", lifecycle.GuestFailed{Host: m.name, As: want.id, Message: "the guest cannot go"})
+			return w.end(m, want, "failed", lifecycle.GuestFailed{Host: m.name, Consumer: want.id, Message: "the guest cannot go"})
 		}
 		m.guests[want.id].departed = true
 		if err := w.crashes(m); err != nil {
 			return err
 		}
-		return w.end(m, want, "departed", lifecycle.GuestDeparted{Host: m.name, As: want.id})
+		return w.end(m, want, "departed", lifecycle.GuestMigrated{Host: m.name, Consumer: want.id})
 	}
 	devices, parts, build := m.picks(want.id), m.book.parts[want.id].placed, max(want.build, m.guests[want.id].build)
 	if want.off {
 		return w.end(m, want, "stopped",
-			lifecycle.GuestStopped{Host: m.name, As: want.id, Devices: devices, Parts: parts, Build: build})
+			lifecycle.GuestStopped{Host: m.name, Consumer: want.id, Devices: devices, Cells: parts, Build: build})
 	}
 	return w.end(m, want, "running",
-		lifecycle.GuestRunning{Host: m.name, As: want.id, Devices: devices, Parts: parts, Build: build})
+		lifecycle.GuestRunning{Host: m.name, Consumer: want.id, Devices: devices, Cells: parts, Build: build})
 }
 
 // allocate notes that the guest has what it holds, and if it runs, that it has used it.
@@ -253,7 +253,7 @@ func (w *World) tellGone(m *machine, id string, ids []string, told func()) error
 	if w.broken == Silent {
 		return nil
 	}
-	if err := w.tell(m, id, lifecycle.GuestGone{Host: m.name, As: id}); err != nil {
+	if err := w.tell(m, id, lifecycle.GuestGone{Host: m.name, Consumer: id}); err != nil {
 		return err
 	}
 	told()
@@ -274,7 +274,7 @@ func (w *World) giveUp(m *machine, want want, why string) error {
 	if err := w.send(m); err != nil && err != errOccupied {
 		return err
 	}
-	if err := w.tell(m, want.id, lifecycle.GuestFailed{Host: m.name, As: want.id, Message: why}); err != nil {
+	if err := w.tell(m, want.id, lifecycle.GuestFailed{Host: m.name, Consumer: want.id, Message: why}); err != nil {
 		return err
 	}
 	m.book.forget(want.id)

@@ -67,8 +67,8 @@ type want struct {
 
 // store writes a record, and what follows from it.
 func (o *office) store(before, now lifecycle.Server) {
-	if len(now.Trail) > 8 {
-		now.Trail = now.Trail[len(now.Trail)-4:]
+	if len(now.History) > 8 {
+		now.History = now.History[len(now.History)-4:]
 	}
 	o.w.seq++
 	o.servers[now.ID], o.versions[now.ID] = now, o.w.seq
@@ -77,7 +77,7 @@ func (o *office) store(before, now lifecycle.Server) {
 		o.owners[now.Migration.ID], o.w.owners[now.Migration.ID] = now.ID, now.ID
 	}
 	o.keepRemovals(before, now)
-	for _, s := range before.Stays() {
+	for _, s := range before.Residences() {
 		if h := o.hosts[s.Host]; h != nil {
 			delete(h.servers, now.ID)
 		}
@@ -98,7 +98,7 @@ func (o *office) keepRemovals(before, now lifecycle.Server) {
 	if o.w.broken == Unrecorded {
 		return
 	}
-	for _, r := range lifecycle.EndedStays(before, now) {
+	for _, r := range lifecycle.EndedResidences(before, now) {
 		if row := o.hosts[r.Host].row; row.dead {
 			o.record(row, r.Consumer, now.ID)
 		}
@@ -114,7 +114,7 @@ func (o *office) index(s lifecycle.Server) {
 		o.ids.drop(s.ID)
 		return
 	}
-	for _, stay := range s.Stays() {
+	for _, stay := range s.Residences() {
 		if h := o.hosts[stay.Host]; h != nil {
 			h.servers[s.ID] = true
 		}
@@ -156,9 +156,9 @@ func keys(s lifecycle.Server) map[string]string {
 // key says all that an entry says.
 func key(s lifecycle.Server, e lifecycle.Entry) string {
 	var b strings.Builder
-	b.WriteString(e.Consumer + " " + e.Was + " " + string(e.Power) + " " + e.Outgoing)
-	for _, from := range slices.Sorted(maps.Keys(e.There)) {
-		b.WriteString(" " + from + ">" + e.There[from])
+	b.WriteString(e.Consumer + " " + e.PreviousConsumer + " " + string(e.Power) + " " + e.Outgoing)
+	for _, from := range slices.Sorted(maps.Keys(e.DeviceMap)) {
+		b.WriteString(" " + from + ">" + e.DeviceMap[from])
 	}
 	b.WriteByte(byte('0' + s.Builds%10))
 	if e.Incoming {
@@ -188,23 +188,23 @@ func (o *office) tell(id string, e lifecycle.Event) lifecycle.Server {
 // guest takes in what a start of an agent tells of a guest that it knows by this id. errNo: another start serves the
 // host, or the guest is not wanted there, build nothing. latest is not 0 when something newer is known: the number of
 // that.
-func (o *office) guest(id, start string, e lifecycle.Told) (latest int64, err error) {
+func (o *office) guest(id, start string, e lifecycle.Report) (latest int64, err error) {
 	row := o.hosts[e.Host].row
 	if known := row.report; o.w.broken != Anyone && (!row.known || known.Instance != e.Instance || known.Start != start) {
 		o.w.report.Happened["guest report of another start"]++
 		return 0, errNo
 	}
 	o.w.reported(o.hosts[e.Host], id, start)
-	if _, gone := e.Of.(lifecycle.GuestGone); gone && o.removalDone(row, id) {
+	if _, gone := e.Event.(lifecycle.GuestGone); gone && o.removalDone(row, id) {
 		o.w.seq++
 		o.raise(o.hosts[e.Host])
 	}
-	claimed, asks := e.Of.(lifecycle.GuestClaimed)
+	claimed, asks := e.Event.(lifecycle.GuestClaimed)
 	if s, known := o.servers[o.owners[id]]; known && asks && !o.mayBuild(s, claimed) {
 		return 0, errNo // it may run elsewhere
 	}
-	if failed, fails := e.Of.(lifecycle.GuestFailed); fails && o.servers[o.owners[id]].State == lifecycle.Receiving &&
-		o.movedAhead(o.servers[o.owners[id]], failed.As) {
+	if failed, fails := e.Event.(lifecycle.GuestFailed); fails && o.servers[o.owners[id]].State == lifecycle.PreLiveMigration &&
+		o.movedAhead(o.servers[o.owners[id]], failed.Consumer) {
 		return 0, errNo
 	}
 	if row.dead {
@@ -212,7 +212,7 @@ func (o *office) guest(id, start string, e lifecycle.Told) (latest int64, err er
 	}
 	heard := lifecycle.Event(e)
 	if o.w.broken == Uncounted {
-		heard = e.Of
+		heard = e.Event
 	}
 	s := o.tell(o.owners[id], heard)
 	if latest = s.Latest(e.Host, e.Instance); e.Number < latest && o.w.broken != Uncounted {
@@ -238,10 +238,10 @@ func (o *office) host(m *machine) schedule.Host {
 	h.Seen = o.w.now.Add(-o.sinceReport(m.host))
 	for _, id := range slices.Sorted(maps.Keys(m.host.servers)) {
 		s := o.servers[id]
-		for _, stay := range s.Stays() {
+		for _, stay := range s.Residences() {
 			if stay.Host == m.name && len(stay.Requests)+len(stay.Topology) > 0 {
 				h.Guests = append(h.Guests, schedule.Guest{ID: stay.Consumer, Requests: stay.Requests, Devices: stay.Devices,
-					Parts: stay.Topology, Placed: stay.Cells})
+					Cells: stay.Topology, Placed: stay.Cells})
 			}
 		}
 	}
@@ -259,7 +259,7 @@ func (o *office) correct(h *schedule.Host) {
 			slices.ContainsFunc(h.Present, func(g schedule.Present) bool { return g.ID == d.Holder }) {
 			continue
 		}
-		if !slices.ContainsFunc(o.servers[owner].Stays(), func(s lifecycle.Stay) bool {
+		if !slices.ContainsFunc(o.servers[owner].Residences(), func(s lifecycle.Residence) bool {
 			return s.Consumer == d.Holder && s.Host == h.Name
 		}) {
 			h.Devices[i].State, h.Devices[i].Holder = schedule.Available, ""

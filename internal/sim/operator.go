@@ -217,10 +217,10 @@ func (w *World) dropOthers(m *machine, p *provider.Provider, right resource.Clas
 }
 
 // stays are all stays of compute's records, by consumer.
-func (w *World) stays() map[string]lifecycle.Stay {
-	out := map[string]lifecycle.Stay{}
+func (w *World) stays() map[string]lifecycle.Residence {
+	out := map[string]lifecycle.Residence{}
 	for _, s := range w.office.servers {
-		for _, stay := range s.Stays() {
+		for _, stay := range s.Residences() {
 			out[stay.Consumer] = stay
 		}
 	}
@@ -229,15 +229,15 @@ func (w *World) stays() map[string]lifecycle.Stay {
 
 // mend repairs what one server holds in Placement. last says that the server is deleted when that cannot be done.
 func (w *World) mend(s lifecycle.Server, last bool) bool {
-	if s.State == lifecycle.Stranded && last {
+	if s.State == lifecycle.RevertBlocked && last {
 		w.remove(s.ID)
 		return true
 	}
-	if s.State != lifecycle.Active && s.State != lifecycle.Resized || s.Doing != "" || len(s.Left) > 0 ||
+	if s.State != lifecycle.Active && s.State != lifecycle.Resized || s.Task != "" || len(s.Leftovers) > 0 ||
 		!s.Requested.IsZero() {
 		return false
 	}
-	for _, stay := range s.Stays() {
+	for _, stay := range s.Residences() {
 		c := resource.ConsumerID(stay.Consumer)
 		held := w.ledger.consumers[c]
 		g := w.byName[stay.Host].guests[stay.Consumer]

@@ -56,7 +56,7 @@ func (o *office) reason(server, why string) { o.reasons[server] = why }
 // settleReasons forgets it when the server is as it was asked to be and nothing of it has to go any more.
 func (o *office) settleReasons(s lifecycle.Server) {
 	gone := s.State == lifecycle.Deleted
-	rest := s.Requested.IsZero() && s.Move == nil && len(s.Left) == 0 &&
+	rest := s.Requested.IsZero() && s.Move == nil && len(s.Leftovers) == 0 &&
 		slices.Contains([]lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error}, s.State)
 	if (gone || rest) && o.leaving[s.ID] == 0 {
 		delete(o.reasons, s.ID)
@@ -124,7 +124,7 @@ func (w *World) reported(h *hostState, id, start string) {
 // have confirmed that to this process of the agent.
 func (w *World) shared(m *machine, c resource.ConsumerID) {
 	s := w.office.servers[w.office.owners[string(c)]]
-	if !slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool {
+	if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
 		return stay.Consumer == string(c) && stay.Host == m.name
 	}) {
 		w.miss(m, "shared: the agent writes a share of %s to Placement, and compute does not place it here", c)

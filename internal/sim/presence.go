@@ -87,8 +87,8 @@ func (o *office) touchReports() {
 }
 
 // signs are what admission is judged by.
-func (o *office) signs(h *hostState) schedule.Signs {
-	s := schedule.Signs{Streams: h.seen.streams[h.row.report.Start], Quiet: o.w.clock - h.seen.sign}
+func (o *office) signs(h *hostState) schedule.Liveness {
+	s := schedule.Liveness{Streams: h.seen.streams[h.row.report.Start], Quiet: o.w.clock - h.seen.sign}
 	if o.admitted(h) != nil {
 		s.Quiet = 0
 	}
@@ -116,7 +116,7 @@ func (o *office) takeReport(m *machine, r schedule.Host) (wait time.Duration, ad
 	if p := m.book.position; r.Behind == "" && p.Epoch != 0 {
 		r.Behind = p.Accept(o.head(h, o.past(h, p)))
 	}
-	r.Instance, r.Start, r.Place, r.Seen = from.Instance, from.Start, from.Place, o.w.now
+	r.Instance, r.Start, r.ProcessSpace, r.Seen = from.Instance, from.Start, from.ProcessSpace, o.w.now
 	h.row.report, h.row.known, h.unheard = r, true, false
 	h.seen.sign, h.seen.at, h.seen.reported = o.w.clock, o.w.clock, true
 	o.observe(h)
@@ -207,13 +207,13 @@ func (o *office) mayBuild(s lifecycle.Server, claim lifecycle.GuestClaimed) bool
 		return false
 	}
 	here := slices.DeleteFunc(slices.Clone(o.hosts[claim.Host].seen.guests), func(g schedule.Present) bool {
-		return g.ID == claim.As
+		return g.ID == claim.Consumer
 	})
 	if s.Contradicts(claim.Host, false, here) && o.w.broken != Careless {
 		o.w.report.Happened["another guest on the host"]++
 		return false
 	}
-	return !o.movedAhead(s, claim.As)
+	return !o.movedAhead(s, claim.Consumer)
 }
 
 // movedAhead reports whether the guest of a consumer at the source of a move is no longer the server's.

@@ -137,7 +137,7 @@ type letter struct {
 	from  *machine
 	id    string
 	start string // of its agent
-	e     lifecycle.Told
+	e     lifecycle.Report
 }
 
 // entry is one operation of the past.
@@ -301,7 +301,7 @@ func (w *World) markHost(name string) {
 
 // mind marks the machines on which a server has something.
 func (w *World) mind(s lifecycle.Server) {
-	for _, stay := range s.Stays() {
+	for _, stay := range s.Residences() {
 		if w.byName[stay.Host] != nil {
 			w.markHost(stay.Host)
 		}
@@ -363,21 +363,21 @@ func (w *World) story() string {
 // brief says what matters of an event.
 func brief(e lifecycle.Event) string {
 	switch e := e.(type) {
-	case lifecycle.Told:
-		return fmt.Sprintf("%d: %T %s", e.Number, e.Of, brief(e.Of))
+	case lifecycle.Report:
+		return fmt.Sprintf("%d: %T %s", e.Number, e.Event, brief(e.Event))
 	case lifecycle.Chosen:
 		return e.Choices[0].Host
-	case lifecycle.Asked:
+	case lifecycle.ActionRequested:
 		return e.ID + " " + string(e.Action)
 	case lifecycle.GuestClaimed:
-		return e.Host + " as " + e.As
+		return e.Host + " as " + e.Consumer
 	case lifecycle.GuestRunning:
-		return e.Host + " as " + e.As
+		return e.Host + " as " + e.Consumer
 	case lifecycle.GuestStopped:
-		return e.Host + " as " + e.As
-	case lifecycle.NothingFits:
+		return e.Host + " as " + e.Consumer
+	case lifecycle.NoValidHost:
 		return e.Reason
-	case lifecycle.GuestDeparted, lifecycle.GuestGone, lifecycle.GuestFailed, lifecycle.ClaimLost, lifecycle.Refused, lifecycle.HostDead, lifecycle.Dropped:
+	case lifecycle.GuestMigrated, lifecycle.GuestGone, lifecycle.GuestFailed, lifecycle.ClaimLost, lifecycle.Refused, lifecycle.HostDead, lifecycle.LeftoverReleased:
 		return fmt.Sprint(e)
 	}
 	return ""

@@ -24,7 +24,7 @@ func (o *office) perform(id string) {
 	}
 	e := o.do(s, steps[0])
 	if e == nil {
-		o.tell(id, lifecycle.Stumbled{Step: steps[0], Reason: "not now"})
+		o.tell(id, lifecycle.StepFailed{Step: steps[0], Reason: "not now"})
 		return
 	}
 	if o.w.chance(Answers, 15) {
@@ -36,7 +36,7 @@ func (o *office) perform(id string) {
 // do does one step; nil is to be tried again.
 func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 	l := o.w.ledger
-	if step != lifecycle.Schedule && step != lifecycle.Muster && !o.mayWrite(s) {
+	if step != lifecycle.Schedule && step != lifecycle.CheckMinCount && !o.mayWrite(s) {
 		return nil
 	}
 	if step == lifecycle.Claim || step == lifecycle.Release {
@@ -49,29 +49,29 @@ func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 		return o.schedule(s)
 	case lifecycle.Claim:
 		return o.claim(s)
-	case lifecycle.Muster:
+	case lifecycle.CheckMinCount:
 		return o.muster(s)
 	case lifecycle.Release:
 		if o.w.broken != Orphans {
 			l.drop(resource.ConsumerID(s.ID))
 		}
 		return lifecycle.Released{}
-	case lifecycle.Drop:
-		left, _ := s.Dropping()
+	case lifecycle.ReleaseLeftover:
+		left, _ := s.NextLeftover()
 		l.drop(resource.ConsumerID(left.Consumer))
-		return lifecycle.Dropped{Consumer: left.Consumer}
-	case lifecycle.Rekey:
-		done, err := o.hand(s.ID, s.Move.As)
+		return lifecycle.LeftoverReleased{Consumer: left.Consumer}
+	case lifecycle.MoveAllocations:
+		done, err := o.hand(s.ID, s.Move.Consumer)
 		if err != nil || !done {
 			o.w.report.Happened["move refused"]++
 			return lifecycle.Refused{Step: step, Reason: fmt.Sprint(err)}
 		}
-		return lifecycle.Rekeyed{}
-	case lifecycle.Restore:
+		return lifecycle.AllocationsMoved{}
+	case lifecycle.RestoreAllocations:
 		if _, err := o.hand(s.Move.From.Consumer, s.ID); err != nil {
-			return lifecycle.Stumbled{Step: step, Reason: fmt.Sprint(err), Refused: true}
+			return lifecycle.StepFailed{Step: step, Reason: fmt.Sprint(err), Refused: true}
 		}
-		return lifecycle.Restored{}
+		return lifecycle.AllocationsRestored{}
 	}
 	return nil
 }
@@ -156,30 +156,30 @@ const enough = 24
 func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
 	ask := s.Ask
 	ask.Limit = enough
-	p := schedule.Picture{Hosts: map[provider.ID]schedule.Host{}, Now: o.w.now, Silence: schedule.Silence, Excluded: s.Excluded, Parts: s.Topology,
-		Barred: s.Bars()}
+	p := schedule.Input{Hosts: map[provider.ID]schedule.Host{}, Now: o.w.now, Silence: schedule.Silence, FailedHosts: s.FailedHosts, Cells: s.Topology,
+		ExcludedHosts: s.ExcludedHosts()}
 	if s.Move != nil {
 		if p.Only = s.Move.To; p.Only != "" {
 			ask.Groups = slices.Clone(ask.Groups)
 			ask.Groups[0].InTree = o.w.byName[p.Only].root
 		}
 	}
-	for c := range candidate.Spread(o.w.ledger.see(), ask) {
-		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings})
+	for c := range candidate.Find(o.w.ledger.see(), ask, candidate.Options{BreadthFirst: true}) {
+		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation(), Mappings: c.Mappings()})
 		m := o.w.byRoot[c.Root]
 		if _, known := p.Hosts[c.Root]; !known && m.host.row.known {
 			p.Hosts[c.Root] = o.host(m)
 		}
 		if m.host.row.dead {
-			p.Barred[m.name] = "an operator says that it is dead"
+			p.ExcludedHosts[m.name] = "an operator says that it is dead"
 		}
 		if o.leaving[s.ID] > 0 && slices.Contains(slices.Collect(maps.Values(m.host.row.removals)), s.ID) {
-			p.Barred[m.name] = "a guest that the server left there has yet to be destroyed"
+			p.ExcludedHosts[m.name] = "a guest that the server left there has yet to be destroyed"
 		}
 	}
 	choices, refusals := schedule.Choose(p, s.Requests, seed(s))
 	if len(choices) == 0 {
-		return lifecycle.NothingFits{Candidates: len(p.Candidates), Reason: schedule.Summarise(refusals), Again: len(p.Candidates) > 0}
+		return lifecycle.NoValidHost{Candidates: len(p.Candidates), Reason: schedule.Summarise(refusals), Again: len(p.Candidates) > 0}
 	}
 	return lifecycle.Chosen{Choices: choices, Candidates: len(p.Candidates)}
 }
@@ -196,18 +196,18 @@ func (o *office) muster(s lifecycle.Server) lifecycle.Event {
 	for _, id := range o.groups[group(s.ID)] {
 		other := o.servers[id]
 		switch other.State {
-		case lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Retreating:
+		case lifecycle.Scheduling, lifecycle.Claiming, lifecycle.Rescheduling:
 			trying++
-		case lifecycle.Mustering:
+		case lifecycle.AwaitingMinCount:
 			placed++
 		}
-		together = together || other.Together
+		together = together || other.MinCountReached
 	}
 	switch {
-	case placed >= s.Least || together:
-		return lifecycle.Mustered{}
-	case placed+trying < s.Least:
-		return lifecycle.MusterFailed{Reason: "too few have a place"}
+	case placed >= s.MinCount || together:
+		return lifecycle.MinCountReached{}
+	case placed+trying < s.MinCount:
+		return lifecycle.MinCountFailed{Reason: "too few have a place"}
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (w *World) create() {
 	zone, name := w.rng.IntN(len(w.zones)), w.name("s")
 	f, ask, requests, parts := w.size(zone)
 	for i := range n {
-		s := lifecycle.Server{ID: name, Name: name, Flavor: f, Ask: ask, Requests: requests, Topology: parts, Least: least,
+		s := lifecycle.Server{ID: name, Name: name, Flavor: f, Ask: ask, Requests: requests, Topology: parts, MinCount: least,
 			Metadata: map[string]string{"zone": fmt.Sprint(zone)}}
 		if n > 1 {
 			s.ID = fmt.Sprintf("%s.%d", name, i)
@@ -128,7 +128,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 	if !s.Ended.IsZero() || s.Refuse(action, hard) != "" {
 		return false
 	}
-	e := lifecycle.Asked{ID: w.name("m"), Action: action, Hard: hard}
+	e := lifecycle.ActionRequested{ID: w.name("m"), Action: action, Hard: hard}
 	switch action {
 	case lifecycle.Live:
 		if slices.ContainsFunc(s.Requests, func(r pci.Request) bool { return !r.LiveMigratable() }) {
@@ -148,7 +148,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 			e.To = s.Host
 		}
 		if action == lifecycle.Resize {
-			e.Flavor, e.Ask, e.Requests, e.Topology = w.size(zoneOf(s))
+			e.Flavor, e.Request, e.Requests, e.Topology = w.size(zoneOf(s))
 		}
 	}
 	w.note(string(action), s.ID, s.Host, e.To)
@@ -163,7 +163,7 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 // remove deletes a server.
 func (w *World) remove(id string) {
 	s := w.office.servers[id]
-	silent := slices.ContainsFunc(s.Stays(), func(stay lifecycle.Stay) bool { return w.office.silent(stay.Host) })
+	silent := slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return w.office.silent(stay.Host) })
 	w.note("delete", id, s.Host, string(s.State))
 	w.office.reason(id, "delete")
 	exists := false
@@ -171,7 +171,7 @@ func (w *World) remove(id string) {
 		exists = slices.ContainsFunc(h.seen.guests, func(g schedule.Present) bool { return g.ID == id })
 	}
 	now := w.office.tell(id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
-	if w.broken == Early && now.State == lifecycle.Unassigning {
+	if w.broken == Early && now.State == lifecycle.DeletingGuest {
 		w.ledger.drop(resource.ConsumerID(id))
 	}
 }
@@ -227,7 +227,7 @@ func (w *World) rob() {
 		c := resource.ConsumerID(s.ID)
 		held := w.ledger.consumers[c]
 		m := w.byName[s.Host]
-		if s.State != lifecycle.Active || s.Doing != "" || len(s.Requests) == 0 || len(held.holds) < 2 || m.zombie {
+		if s.State != lifecycle.Active || s.Task != "" || len(s.Requests) == 0 || len(held.holds) < 2 || m.zombie {
 			continue
 		}
 		rest := maps.Clone(held.holds)

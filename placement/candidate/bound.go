@@ -1,28 +1,34 @@
 package candidate
 
-import "slices"
+import (
+	"slices"
 
-// bound says cheaply that what is left of a search cannot succeed. It counts: for each class, could the items that
-// ask it be spread over their spots if each asked only the smallest amount; are there units enough at all; with the
-// policy to isolate, are there providers enough. It may say yes where the answer is no, never the other way round.
+	"github.com/openberth/berth/placement/match"
+)
+
+// bound decides cheaply that a partial placement cannot be completed. It counts: for each class, can the items that
+// need it be spread over their slots if each needs only the smallest amount; are there units enough in all; with the
+// policy to isolate, are there providers enough. It may hold for a placement that cannot be completed, but it never
+// excludes one that can.
 type bound struct {
-	flow    transport
-	kinds   []int // as in the section
-	left    []int // by row: how many items are to be placed
-	open    [][]int32
-	common  [][]int // by class of the section: the classes that all kinds asking it ask
-	bundles *bundles
+	flow     transport
+	classes  []int // by row: the item class, as in the section
+	left     []int // by row: how many items are not placed
+	open     [][]int32
+	common   [][]int // by class of the section: the classes that all item classes needing it need
+	subtrees *subtreeBound
 }
 
-func newBound(p *plan, s *section) bound {
-	b := bound{kinds: s.kinds, left: make([]int, len(s.kinds)), open: make([][]int32, len(s.kinds)),
-		bundles: newBundles(p, s)}
-	for _, c := range s.classes {
+func newBound(q *match.Query, s *match.Section) bound {
+	rows := len(s.ItemClasses)
+	b := bound{classes: s.ItemClasses, left: make([]int, rows), open: make([][]int32, rows),
+		subtrees: newSubtreeBound(q, s)}
+	for _, c := range s.Classes {
 		var common []int
-		for _, other := range s.classes {
+		for _, other := range s.Classes {
 			together := true
-			for _, k := range s.kinds {
-				together = together && (p.kinds[k].amount(c) == 0 || p.kinds[k].amount(other) > 0)
+			for _, i := range s.ItemClasses {
+				together = together && (q.ItemClasses[i].Amount(c) == 0 || q.ItemClasses[i].Amount(other) > 0)
 			}
 			if together {
 				common = append(common, other)
@@ -33,47 +39,39 @@ func newBound(p *plan, s *section) bound {
 	return b
 }
 
-// amount is what an item of the kind asks of a class.
-func (k *kind) amount(class int) int {
-	for _, n := range k.needs {
-		if n.class == class {
-			return n.amount
-		}
-	}
-	return 0
-}
-
-func (b *bound) holds(s *search) bool {
-	if !b.look(s) || s.section.covers && !b.covers(s) {
+// holds reports whether the bound leaves it possible to place all other items.
+func (b *bound) holds(p *partial) bool {
+	if !b.update(p) || p.section.Covers && !b.covers(p) {
 		return false
 	}
-	for i, c := range s.section.classes {
-		asks := func(k *kind) bool { return k.amount(c) > 0 }
-		if !b.units(s, c) || !b.count(s, asks, func(at int32) int { return b.times(s, at, b.common[i]) }) {
+	for i, class := range p.section.Classes {
+		needs := func(c *match.ItemClass) bool { return c.Amount(class) > 0 }
+		capacity := func(at int32) int { return b.times(p, at, b.common[i]) }
+		if !b.units(p, class) || !b.count(p, needs, capacity) {
 			return false
 		}
 	}
-	suffixed := func(k *kind) bool { return !k.spread }
-	if s.plan.isolate && !b.count(s, suffixed, func(int32) int { return 1 }) {
+	suffixed := func(c *match.ItemClass) bool { return !c.Unsuffixed }
+	if p.query.Isolate && !b.count(p, suffixed, func(int32) int { return 1 }) {
 		return false
 	}
-	return b.bundles.holds(s)
+	return b.subtrees.holds(p)
 }
 
-// look finds what is left and where it could go; it says whether each kind has somewhere to go.
-func (b *bound) look(s *search) bool {
-	for row, k := range b.kinds {
+// update counts the items left and lists the slots open to them. It reports whether each item class has one.
+func (b *bound) update(p *partial) bool {
+	for row, c := range b.classes {
 		b.left[row], b.open[row] = 0, b.open[row][:0]
-		for _, i := range s.plan.kinds[k].items {
-			if s.place[i] < 0 {
+		for _, i := range p.query.ItemClasses[c].Items {
+			if p.place[i] < 0 {
 				b.left[row]++
 			}
 		}
 		if b.left[row] == 0 {
 			continue
 		}
-		for _, at := range s.domains[row] {
-			if s.takes(&s.plan.kinds[k], at) {
+		for _, at := range p.domains[row] {
+			if p.fits(&p.query.ItemClasses[c], at) {
 				b.open[row] = append(b.open[row], at)
 			}
 		}
@@ -84,15 +82,15 @@ func (b *bound) look(s *search) bool {
 	return true
 }
 
-// covers says whether each required set of the unsuffixed group is met, or could still be.
-func (b *bound) covers(s *search) bool {
-	for set := range s.plan.cover {
-		if s.covered(set) {
+// covers reports whether each required set of the unsuffixed group is met, or can still be met.
+func (b *bound) covers(p *partial) bool {
+	for set := range p.query.Cover {
+		if p.covered(set) {
 			continue
 		}
-		met, covers := false, func(at int32) bool { return s.covers(at, set) }
-		for row, k := range b.kinds {
-			met = met || s.plan.kinds[k].spread && slices.ContainsFunc(b.open[row], covers)
+		met, covers := false, func(at int32) bool { return p.covers(at, set) }
+		for row, c := range b.classes {
+			met = met || p.query.ItemClasses[c].Unsuffixed && slices.ContainsFunc(b.open[row], covers)
 		}
 		if !met {
 			return false
@@ -101,12 +99,12 @@ func (b *bound) covers(s *search) bool {
 	return true
 }
 
-// units compares what is asked of a class with what the spots have.
-func (b *bound) units(s *search, class int) bool {
+// units reports whether the slots have as many units of a class as the items left need.
+func (b *bound) units(p *partial, class int) bool {
 	asked, free := 0, 0
-	counted := make([]bool, len(s.host.spots))
-	for row, k := range b.kinds {
-		amount := s.plan.kinds[k].amount(class)
+	counted := make([]bool, len(p.slots.slots))
+	for row, c := range b.classes {
+		amount := p.query.ItemClasses[c].Amount(class)
 		if amount == 0 {
 			continue
 		}
@@ -114,36 +112,37 @@ func (b *bound) units(s *search, class int) bool {
 		for _, at := range b.open[row] {
 			if !counted[at] {
 				counted[at] = true
-				free += s.rooms(at)[class]
+				free += p.rooms(at)[class]
 			}
 		}
 	}
 	return asked <= free
 }
 
-// times is how often a spot can give the smallest amounts that are asked of these classes.
-func (b *bound) times(s *search, at int32, classes []int) int {
-	n := len(s.plan.items)
-	for _, c := range classes {
+// times returns how often a slot can give the smallest amounts that the items left need of these classes.
+func (b *bound) times(p *partial, at int32, classes []int) int {
+	n := len(p.query.Items)
+	for _, class := range classes {
 		least := 0
-		for row, k := range b.kinds {
-			if amount := s.plan.kinds[k].amount(c); amount > 0 && b.left[row] > 0 && (least == 0 || amount < least) {
+		for row, c := range b.classes {
+			amount := p.query.ItemClasses[c].Amount(class)
+			if amount > 0 && b.left[row] > 0 && (least == 0 || amount < least) {
 				least = amount
 			}
 		}
 		if least > 0 {
-			n = min(n, s.rooms(at)[c]/least)
+			n = min(n, p.rooms(at)[class]/least)
 		}
 	}
 	return n
 }
 
-// count says whether the items of some kinds fit when a spot takes so many of them.
-func (b *bound) count(s *search, counts func(*kind) bool, capacity func(int32) int) bool {
+// count reports whether the items left of some item classes fit if each slot takes as many as its capacity.
+func (b *bound) count(p *partial, counts func(*match.ItemClass) bool, capacity func(int32) int) bool {
 	b.flow.domains = b.open
-	b.flow.clear(len(s.host.spots))
-	for row, k := range b.kinds {
-		if !counts(&s.plan.kinds[k]) {
+	b.flow.clear(len(p.slots.slots))
+	for row, c := range b.classes {
+		if !counts(&p.query.ItemClasses[c]) {
 			continue
 		}
 		for _, at := range b.open[row] {

@@ -8,153 +8,36 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/openberth/berth/placement/candidate"
+	ct "github.com/openberth/berth/placement/candidate/candidatetest"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/provider"
 	"github.com/openberth/berth/resource"
 )
 
-// hard is an ask that invites to try for ever.
-type hard struct {
-	name string
-	rows []index.Row
-	ask  resource.Ask
-}
-
-// board makes a host of cards with so many devices each; a device has a unit of each class and what give adds.
-func board(cards, devices int, give func(card, device int, r *index.Row)) []index.Row {
-	rows := []index.Row{{Provider: provider.Provider{ID: "cmp", Name: "cmp", Root: "cmp"}}}
-	for c := range cards {
-		card := provider.ID(fmt.Sprintf("card%02d", c))
-		rows = append(rows, index.Row{Provider: provider.Provider{ID: card, Name: string(card), Parent: "cmp", Root: "cmp", Traits: []resource.Trait{"CUSTOM_CARD"}}})
-		for d := range devices {
-			id := provider.ID(fmt.Sprintf("%s_%02d", card, d))
-			r := index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: card, Root: "cmp",
-				Inventories: map[resource.Class]resource.Inventory{"CUSTOM_NIC": resource.Whole(1)}}}
-			give(c, d, &r)
-			rows = append(rows, r)
-		}
-	}
-	return rows
-}
-
-func plain(int, int, *index.Row) {}
-
-// groups makes groups of one unit each, as change has them.
-func groups(n int, policy resource.Policy, change func(i int, g *resource.Group)) resource.Ask {
-	ask := resource.Ask{GroupPolicy: policy}
-	for i := range n {
-		g := resource.Group{Suffix: fmt.Sprintf("_%d", i), Resources: resource.Amounts{"CUSTOM_NIC": 1}}
-		change(i, &g)
-		ask.Groups = append(ask.Groups, g)
-	}
-	return ask
-}
-
-func same(int, *resource.Group) {}
-
-func together(ask resource.Ask, sets ...[]int) resource.Ask {
-	for _, set := range sets {
-		var names []string
-		for _, i := range set {
-			names = append(names, fmt.Sprintf("_%d", i))
-		}
-		ask.SameSubtree = append(ask.SameSubtree, names)
-	}
-	return ask
-}
-
-func anchored(ask resource.Ask, per int) resource.Ask {
-	n := len(ask.Groups)
-	for from := 0; from < n; from += per {
-		anchor := fmt.Sprintf("_card%d", from)
-		set := []string{anchor}
-		for i := from; i < min(n, from+per); i++ {
-			set = append(set, ask.Groups[i].Suffix)
-		}
-		ask.Groups = append(ask.Groups, resource.Group{Suffix: anchor, Required: [][]resource.Trait{{"CUSTOM_CARD"}}})
-		ask.SameSubtree = append(ask.SameSubtree, set)
-	}
-	return ask
-}
-
-func hardOnes() []hard {
-	traits := []resource.Trait{"CUSTOM_A", "CUSTOM_B", "CUSTOM_C"}
-	overlap := func(c, d int, r *index.Row) { r.Traits = []resource.Trait{traits[d%3], traits[(d+c)%3]} }
-	wants := func(i int, g *resource.Group) { g.Required = [][]resource.Trait{{traits[i%3]}} }
-	any2 := func(i int, g *resource.Group) { g.Required = [][]resource.Trait{{traits[i%3], traits[(i+1)%3]}} }
-	units := func(n int) func(int, int, *index.Row) {
-		return func(_, _ int, r *index.Row) { r.Inventories["CUSTOM_NIC"] = resource.Whole(n) }
-	}
-	amounts := func(of ...int) func(int, *resource.Group) {
-		return func(i int, g *resource.Group) { g.Resources = resource.Amounts{"CUSTOM_NIC": of[i%len(of)]} }
-	}
-	none, isolate := resource.PolicyNone, resource.PolicyIsolate
-	var out []hard
-	for _, n := range []int{8, 16, 64} {
-		add := func(name string, rows []index.Row, ask resource.Ask) {
-			out = append(out, hard{fmt.Sprintf("%d/%s", n, name), rows, ask})
-		}
-		add("overlapping traits", board(1, n, overlap), groups(n+1, none, wants))
-		add("overlapping traits isolate", board(1, n, overlap), groups(n+1, isolate, any2))
-		add("one card short", board(n/4, 4, plain), anchored(groups(n+4, none, same), 4))
-		add("one card short isolate", board(n/4, 4, plain), anchored(groups(n+4, isolate, same), 4))
-		add("card too small", board(n/4, 4, plain), anchored(groups(n+1, none, same), n+1))
-		add("fives on fours", board(n/4, 4, plain), anchored(groups(5*n/8, none, same), 5))
-		add("threes on fours", board(n/4, 4, plain), anchored(groups(3*n/4+3, isolate, same), 3))
-		add("traits on cards", board(n/4, 4, overlap), anchored(groups(n+4, none, wants), 4))
-		add("twos of threes", board(1, n, units(3)), groups(n+1, none, amounts(2)))
-		add("threes and twos on fours", board(1, n, units(4)), groups(n+n/2+1, none, amounts(3, 2)))
-		add("sixes and fours on nines", board(1, n, units(9)), groups(n+1, none, amounts(6, 4)))
-		add("mixed with the unsuffixed", board(1, n, plain), resource.Ask{GroupPolicy: isolate, Groups: append(
-			[]resource.Group{{Resources: resource.Amounts{"CUSTOM_NIC": 1}}}, groups(n, isolate, same).Groups...)})
-		add("mixed two units", board(1, n, units(2)), resource.Ask{GroupPolicy: isolate, Groups: append(
-			[]resource.Group{{Resources: resource.Amounts{"CUSTOM_NIC": 2}}}, groups(n, isolate, same).Groups...)})
-		chain := groups(n+1, isolate, same)
-		for i := range n {
-			chain = together(chain, []int{i, i + 1})
-		}
-		add("chain", board(n/4, 4, plain), chain)
-		resourceless := groups(n+1, none, func(i int, g *resource.Group) {
-			if i%2 == 0 {
-				g.Resources, g.Required = nil, [][]resource.Trait{{"CUSTOM_CARD"}}
-			}
-		})
-		for i := 0; i+1 <= n; i++ {
-			resourceless = together(resourceless, []int{i, i + 1})
-		}
-		resourceless.GroupPolicy = isolate
-		add("chain of anchors", board(n/4, 4, plain), resourceless)
-	}
-	return out
-}
-
-// TestHard: what cannot be had is refused by counting, whatever is made up: wide, bound to cards, chained, of several amounts.
-// None of them is given up. Nearly all take less than a millisecond (see BenchmarkHard); the deadline is for a busy machine.
-func TestHard(t *testing.T) {
-	for _, h := range hardOnes() {
-		s := index.Build(h.rows)
+// TestHardCasesAreDecided: no hard case runs until it is stopped. Nearly all take less than a millisecond (see
+// BenchmarkHard); the deadline is for a loaded machine.
+func TestHardCasesAreDecided(t *testing.T) {
+	for _, h := range ct.HardCases() {
+		s := index.Build(h.Rows)
 		began := time.Now()
 		slow := false
-		stop := candidate.Until(func() bool { slow = slow || time.Since(began) > 20*time.Second; return slow })
-		found := 0
-		for range stop.All(s, h.ask) {
-			found++
+		stop := func() bool { slow = slow || time.Since(began) > 20*time.Second; return slow }
+		for range candidate.Find(s, h.Ask, candidate.Options{Stop: stop}) {
 			break
 		}
-		e := stop.Explain(s, h.ask)
-		if slow || (found == 0) != (e.Reason != "") {
-			t.Errorf("%s: %d found, given up: %v, %s", h.name, found, slow, e.Reason)
+		if slow {
+			t.Errorf("%s: stopped", h.Name)
 		}
 	}
 }
 
-// BenchmarkHard decides them.
+// BenchmarkHard decides the hard cases.
 func BenchmarkHard(b *testing.B) {
-	for _, h := range hardOnes() {
-		s := index.Build(h.rows)
-		b.Run(h.name, func(b *testing.B) {
+	for _, h := range ct.HardCases() {
+		s := index.Build(h.Rows)
+		b.Run(h.Name, func(b *testing.B) {
 			for b.Loop() {
-				for range candidate.All(s, h.ask) {
+				for range candidate.Find(s, h.Ask, candidate.Options{}) {
 					break
 				}
 			}
@@ -162,15 +45,16 @@ func BenchmarkHard(b *testing.B) {
 	}
 }
 
-// A search that forgets everything now and then finds what one finds that forgets nothing; it only takes longer.
-func TestForgettingChangesNothing(t *testing.T) {
+// TestDroppedStatesChangeNothing: a search that drops its failed states now and then finds the same candidates.
+func TestDroppedStatesChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		providers, groups := rapid.IntRange(2, 4).Draw(t, "providers"), rapid.IntRange(3, 5).Draw(t, "groups")
 		rows := []index.Row{{Provider: provider.Provider{ID: "cmp", Name: "cmp", Root: "cmp"}}}
 		for i := range providers {
 			id := provider.ID(fmt.Sprint("dev", i))
-			rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: "cmp", Root: "cmp",
-				Inventories: map[resource.Class]resource.Inventory{"CUSTOM_NIC": resource.Whole(rapid.IntRange(4, 9).Draw(t, "total"))}}})
+			total := resource.Whole(rapid.IntRange(4, 9).Draw(t, "total"))
+			rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: "cmp",
+				Root: "cmp", Inventories: map[resource.Class]resource.Inventory{"CUSTOM_NIC": total}}})
 		}
 		ask := resource.Ask{GroupPolicy: resource.PolicyNone}
 		for i := range groups {
@@ -178,23 +62,23 @@ func TestForgettingChangesNothing(t *testing.T) {
 				Resources: resource.Amounts{"CUSTOM_NIC": rapid.IntRange(2, 5).Draw(t, "amount")}})
 		}
 		s := index.Build(rows)
-		want := candidate.Forgetful(s, ask, 0)
+		want := candidate.CountRemembering(s, ask, 0)
 		for _, most := range []int{1, 2, 7} {
-			if got := candidate.Forgetful(s, ask, most); got != want {
-				t.Fatalf("remembering %d: %d candidates, %d when all is remembered\n%+v\n%+v", most, got, want, ask, rows)
+			if got := candidate.CountRemembering(s, ask, most); got != want {
+				t.Fatalf("remembering %d: %d candidates, want %d\n%+v\n%+v", most, got, want, ask, rows)
 			}
 		}
-		if got := len(twinAll(rows, ask)); got != want {
-			t.Fatalf("%d, the twin has %d", want, got)
+		if got := len(ct.BruteForce(rows, ask)); got != want {
+			t.Fatalf("%d candidates, %d by brute force", want, got)
 		}
 	})
 }
 
-// A search that is full of memories does forget.
-func TestMemoryIsBounded(t *testing.T) {
-	s, ask := stuck()
+// TestFailedStatesAreBounded: a search never remembers more failed states than its bound.
+func TestFailedStatesAreBounded(t *testing.T) {
+	s, ask := ct.Stuck()
 	calls := 0
-	if most := candidate.MostRemembered(after(2000, &calls), s, ask, 50); most != 50 {
+	if most := candidate.MostRemembered(ct.StopAfter(2000, &calls), s, ask, 50); most != 50 {
 		t.Errorf("%d states are remembered, of at most 50", most)
 	}
 }

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/placement/candidate"
+	ct "github.com/openberth/berth/placement/candidate/candidatetest"
 	"github.com/openberth/berth/placement/index"
 )
 
-// rules are the solver's, each with the smallest fleet that shows it. The candidates are in the order in which they
-// come.
+// rules are the rules of the solver, each with the smallest fleet that shows it. want lists the candidates in the order
+// in which Find yields them.
 var rules = []struct {
 	rule  string
 	world string
@@ -133,7 +134,7 @@ var rules = []struct {
 		"VCPU:1 MEM:1 +FAST +NEAR",
 		[]string{"cmp(VCPU:1) numa0(MEM:1)"},
 	}, {
-		"a provider that gives nothing lends no trait either",
+		"a provider from which nothing is taken adds no trait",
 		`
 		cmp +FAST
 			numa0 MEM=8
@@ -217,7 +218,7 @@ var rules = []struct {
 		"VCPU:1 | root=+RED | root=!OLD",
 		[]string{"a(VCPU:1)"},
 	}, {
-		"same_subtree: all providers of the groups lie under one of them",
+		"same_subtree: all providers of the groups are in the subtree of one of them",
 		`
 		cmp
 			nic0
@@ -229,7 +230,7 @@ var rules = []struct {
 		"_v VF:1 | _b BW:1 | together=_v,_b",
 		[]string{"nic1(BW:1) pf10(VF:1) _b=nic1 _v=pf10"},
 	}, {
-		"a group without resources can be the one they lie under",
+		"a group without resources can name the provider above the others",
 		`
 		cmp
 			nic0 +NIC
@@ -263,7 +264,7 @@ var rules = []struct {
 		"_n +NIC | _v VF:1 | together=_n,_v | isolate", nil,
 	},
 	{
-		"a sharing provider serves every tree with a provider in one of its aggregates, the provider need not be the root",
+		"a sharing provider serves every tree with a provider in one of its aggregates, root or not",
 		`
 		a VCPU=4 @pool
 		b VCPU=4
@@ -343,18 +344,18 @@ var rules = []struct {
 func TestRules(t *testing.T) {
 	for _, r := range rules {
 		t.Run(r.rule, func(t *testing.T) {
-			rows, ask := parseWorld(t, r.world), parseAsk(t, r.ask)
+			rows, ask := ct.ParseWorld(t, r.world), ct.ParseAsk(t, r.ask)
 			var got []string
-			for c := range candidate.All(index.Build(rows), ask) {
-				got = append(got, brief(c))
+			for c := range candidate.Find(index.Build(rows), ask, candidate.Options{}) {
+				got = append(got, ct.Brief(c))
 			}
 			if !slices.Equal(got, r.want) {
 				t.Errorf("ask %s\ngot  %q\nwant %q", r.ask, got, r.want)
 			}
-			plain := keys(candidate.All(index.Build(rows), ask))
+			plain := ct.Keys(candidate.Find(index.Build(rows), ask, candidate.Options{}))
 			slices.Sort(plain)
-			if twin := twinAll(rows, ask); !slices.Equal(plain, twin) {
-				t.Errorf("the twin finds %q", twin)
+			if brute := ct.BruteForce(rows, ask); !slices.Equal(plain, brute) {
+				t.Errorf("brute force finds %q", brute)
 			}
 		})
 	}

@@ -2,39 +2,34 @@ package candidate
 
 import "slices"
 
-// under says whether a spot lies in the subtree of another, or is the same.
-func (h *host) under(top, at int32) bool {
-	t, a := &h.spots[top], &h.spots[at]
-	return t.Tree == a.Tree && t.At <= a.At && a.At < int(t.Node().End)
-}
-
-// narrow takes from the domains what the same_subtree clauses rule out from the start: a spot stays only if it lies
-// under a possible top of each clause of its kind. One clause may rule out what another built on, hence the
-// repetition.
-func (s *search) narrow() {
+// narrowDomains removes from the domains what the same_subtree clauses exclude from the start: a slot stays only if it
+// is under a possible common ancestor of each clause of its item class. One clause may exclude what another relied on,
+// so this is repeated until nothing changes.
+func (p *partial) narrowDomains() {
+	var kept []int32
 	for again := true; again; {
 		again = false
-		for _, clause := range s.section.clauses {
-			rows := s.rowsOf(s.plan.subtrees[clause])
+		for _, clause := range p.section.Clauses {
+			rows := p.rowsOf(p.query.Subtrees[clause])
 			for _, row := range rows {
-				s.kept = s.kept[:0] // apart, since allowed looks at the domain as it was
-				for _, at := range s.domains[row] {
-					if s.allowed(rows, row, at) {
-						s.kept = append(s.kept, at)
+				kept = kept[:0] // not in place, because allowed reads the domain as it was
+				for _, at := range p.domains[row] {
+					if p.allowed(rows, row, at) {
+						kept = append(kept, at)
 					}
 				}
-				again = again || len(s.kept) < len(s.domains[row])
-				s.domains[row] = append(s.domains[row][:0], s.kept...)
+				again = again || len(kept) < len(p.domains[row])
+				p.domains[row] = append(p.domains[row][:0], kept...)
 			}
 		}
 	}
 }
 
-// rowsOf lists the rows of items, one that several items have twice.
-func (s *search) rowsOf(items []int) []int {
+// rowsOf returns the rows of items; a row of several items is listed twice.
+func (p *partial) rowsOf(items []int) []int {
 	var once, twice []int
 	for _, i := range items {
-		row := s.rows[s.plan.items[i].kind]
+		row := p.rows[p.query.Items[i].Class]
 		switch {
 		case !slices.Contains(once, row):
 			once = append(once, row)
@@ -45,36 +40,37 @@ func (s *search) rowsOf(items []int) []int {
 	return append(once, twice...)
 }
 
-// allowed says whether the clause of items in these rows leaves an item of one of the rows the spot, as far as domains tell.
-func (s *search) allowed(rows []int, row int, at int32) bool {
-	for top := range int32(len(s.host.spots)) {
-		if !s.host.under(top, at) {
+// allowed reports whether a clause on these rows leaves the slot to an item of one of the rows, as far as the domains
+// show.
+func (p *partial) allowed(rows []int, row int, at int32) bool {
+	for top := range int32(len(p.slots.slots)) {
+		if !p.slots.under(top, at) {
 			continue
 		}
-		held, fits, itself := at == top, true, false
+		onTop, fits, itself := at == top, true, false
 		for _, o := range rows {
 			if o == row && !itself {
 				itself = true
 				continue
 			}
-			_, onTop := slices.BinarySearch(s.domains[o], top)
-			held = held || onTop
-			fits = fits && slices.ContainsFunc(s.domains[o], func(p int32) bool { return s.host.under(top, p) })
+			_, found := slices.BinarySearch(p.domains[o], top)
+			onTop = onTop || found
+			fits = fits && slices.ContainsFunc(p.domains[o], func(s int32) bool { return p.slots.under(top, s) })
 		}
-		if held && fits {
+		if onTop && fits {
 			return true
 		}
 	}
 	return false
 }
 
-// together says whether the clauses of an item, just placed, can still be met: some spot has all placed items of the
-// clause under it, somewhere for each of the others, and one of either kind upon itself.
-func (s *search) together(i int) bool {
-	for _, clause := range s.kind(i).subtrees {
+// subtreesPossible reports whether the clauses of an item, just placed, can still be met: each has a possible common
+// ancestor above the item.
+func (p *partial) subtreesPossible(i int) bool {
+	for _, clause := range p.classOf(i).Subtrees {
 		met := false
-		for top := range int32(len(s.host.spots)) {
-			if s.host.under(top, s.place[i]) && s.roofs(top, s.plan.subtrees[clause]) {
+		for top := range int32(len(p.slots.slots)) {
+			if p.slots.under(top, p.place[i]) && p.canBeCommonAncestor(top, p.query.Subtrees[clause]) {
 				met = true
 				break
 			}
@@ -86,32 +82,32 @@ func (s *search) together(i int) bool {
 	return true
 }
 
-// roofs says whether a spot may be the top of a clause's items.
-func (s *search) roofs(top int32, items []int) bool {
-	held, before := false, -1
+// canBeCommonAncestor reports whether all items of a clause can be placed under a slot, and one of them on it.
+func (p *partial) canBeCommonAncestor(top int32, items []int) bool {
+	onTop, before := false, -1
 	for _, o := range items {
-		if at := s.place[o]; at >= 0 {
-			if !s.host.under(top, at) {
+		if at := p.place[o]; at >= 0 {
+			if !p.slots.under(top, at) {
 				return false
 			}
-			held = held || at == top
+			onTop = onTop || at == top
 			continue
 		}
-		if kind := s.plan.items[o].kind; kind == before {
-			continue // just like the one before
-		} else {
-			before = kind
+		class := p.query.Items[o].Class
+		if class == before {
+			continue // the same as the item before
 		}
+		before = class
 		reachable := false
-		for _, p := range s.domain(o) {
-			if s.host.under(top, p) && s.takes(s.kind(o), p) {
+		for _, s := range p.domain(o) {
+			if p.slots.under(top, s) && p.fits(p.classOf(o), s) {
 				reachable = true
-				held = held || p == top
+				onTop = onTop || s == top
 			}
 		}
 		if !reachable {
 			return false
 		}
 	}
-	return held
+	return onTop
 }

@@ -5,23 +5,21 @@ import (
 	"testing"
 
 	"github.com/openberth/berth/placement/candidate"
+	ct "github.com/openberth/berth/placement/candidate/candidatetest"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/resource"
 )
 
-// TestOneDeviceTooFew: k groups on k-1 devices. Whoever tries permutations does not come back from 64!.
+// TestOneDeviceTooFew: k groups on k-1 devices. A search that tries permutations does not end within 64! steps.
 func TestOneDeviceTooFew(t *testing.T) {
 	three := []resource.Trait{"CUSTOM_RED", "CUSTOM_BLUE", "CUSTOM_GREEN"}
 	for _, n := range []int{8, 16, 64} {
-		for _, classes := range [][]resource.Class{nics, both} {
-			for _, traits := range [][]resource.Trait{nil, colours, three} {
+		for _, classes := range [][]resource.Class{ct.NICs, ct.NICsAndGPUs} {
+			for _, traits := range [][]resource.Trait{nil, ct.Red, three} {
 				for _, policy := range []resource.Policy{resource.PolicyNone, resource.PolicyIsolate} {
-					s := index.Build(devices("cmp", n, 0, classes, traits))
-					for c := range candidate.All(s, deviceAsk(n+1, policy, classes, traits)) {
-						t.Fatalf("%d on %d: %s", n+1, n, brief(c))
-					}
-					if got := candidate.Explain(s, deviceAsk(n+1, policy, classes, traits)); got.Reason == "" {
-						t.Fatalf("%d on %d: no explanation", n+1, n)
+					s := index.Build(ct.Devices("cmp", n, 0, classes, traits))
+					for c := range candidate.Find(s, ct.DeviceAsk(n+1, policy, classes, traits), candidate.Options{}) {
+						t.Fatalf("%d on %d: %s", n+1, n, ct.Brief(c))
 					}
 				}
 			}
@@ -33,14 +31,15 @@ func TestOneDeviceTooFew(t *testing.T) {
 func TestAsManyDevicesAsGroups(t *testing.T) {
 	for _, n := range []int{16, 64} {
 		for _, policy := range []resource.Policy{resource.PolicyNone, resource.PolicyIsolate} {
-			ask := deviceAsk(n, policy, both, colours)
+			ask := ct.DeviceAsk(n, policy, ct.NICsAndGPUs, ct.Red)
 			ask.Limit = 1000
 			seen := map[string]bool{}
-			for c := range candidate.All(index.Build(devices("cmp", n, 0, both, colours)), ask) {
-				if len(c.Allocation) != n+1 || len(c.Mappings) != n+1 {
-					t.Fatalf("%d providers, %d groups", len(c.Allocation), len(c.Mappings))
+			s := index.Build(ct.Devices("cmp", n, 0, ct.NICsAndGPUs, ct.Red))
+			for c := range candidate.Find(s, ask, candidate.Options{}) {
+				if len(c.Allocation()) != n+1 || len(c.Mappings()) != n+1 {
+					t.Fatalf("%d providers, %d groups", len(c.Allocation()), len(c.Mappings()))
 				}
-				seen[key(c)] = true
+				seen[ct.Key(c)] = true
 			}
 			if len(seen) != ask.Limit {
 				t.Errorf("%d of %d: %d candidates", n, n, len(seen))
@@ -49,22 +48,8 @@ func TestAsManyDevicesAsGroups(t *testing.T) {
 	}
 }
 
-// ports asks a virtual function and bandwidth for each port, both of one card.
-func ports(n int) resource.Ask {
-	ask := resource.Ask{GroupPolicy: resource.PolicyNone, Limit: 100}
-	for i := range n {
-		suffix := func(s string) string { return fmt.Sprintf("_%s%d", s, i) }
-		ask.Groups = append(ask.Groups,
-			resource.Group{Suffix: suffix("card"), Required: [][]resource.Trait{{"CUSTOM_CARD"}}},
-			resource.Group{Suffix: suffix("vf"), Resources: resource.Amounts{"VF": 1}},
-			resource.Group{Suffix: suffix("bw"), Resources: resource.Amounts{"BW": 1000}})
-		ask.SameSubtree = append(ask.SameSubtree, []string{suffix("card"), suffix("vf"), suffix("bw")})
-	}
-	return ask
-}
-
 // TestCardsThatAreShortOfDifferentThings: every other card has few functions, every other little bandwidth. There is
-// enough of each class in sum; only who counts by card sees that one port is too many.
+// enough of each class in sum; only counting by card shows that one port is too many.
 func TestCardsThatAreShortOfDifferentThings(t *testing.T) {
 	world := "\ncmp\n"
 	for i := range 12 {
@@ -74,12 +59,12 @@ func TestCardsThatAreShortOfDifferentThings(t *testing.T) {
 		}
 		world += fmt.Sprintf("\tcard%02d +CUSTOM_CARD\n\t\tvf%02d VF=%d\n\t\tbw%02d BW=%d\n", i, i, vf, i, bw)
 	}
-	s := index.Build(parseWorld(t, world))
-	for c := range candidate.All(s, ports(13)) {
-		t.Fatalf("13 ports on 12 cards: %s", brief(c))
+	s := index.Build(ct.ParseWorld(t, world))
+	for c := range candidate.Find(s, ct.Ports(13), candidate.Options{}) {
+		t.Fatalf("13 ports on 12 cards: %s", ct.Brief(c))
 	}
 	found := 0
-	for range candidate.All(s, ports(12)) {
+	for range candidate.Find(s, ct.Ports(12), candidate.Options{}) {
 		found++
 	}
 	if found != 100 {
@@ -89,7 +74,7 @@ func TestCardsThatAreShortOfDifferentThings(t *testing.T) {
 
 // TestUnequalSharesArePacked: amounts of one class that differ, where counting alone cannot tell.
 func TestUnequalSharesArePacked(t *testing.T) {
-	s := index.Build(parseWorld(t, `
+	s := index.Build(ct.ParseWorld(t, `
 		cmp
 			numa0 VCPU=10
 			numa1 VCPU=10
@@ -98,9 +83,10 @@ func TestUnequalSharesArePacked(t *testing.T) {
 	pack := func(amounts ...int) (n int) {
 		ask := resource.Ask{GroupPolicy: resource.PolicyNone}
 		for i, a := range amounts {
-			ask.Groups = append(ask.Groups, resource.Group{Suffix: fmt.Sprint("_", i), Resources: resource.Amounts{"VCPU": a}})
+			g := resource.Group{Suffix: fmt.Sprint("_", i), Resources: resource.Amounts{"VCPU": a}}
+			ask.Groups = append(ask.Groups, g)
 		}
-		for range candidate.All(s, ask) {
+		for range candidate.Find(s, ask, candidate.Options{}) {
 			n++
 		}
 		return n

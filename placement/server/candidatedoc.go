@@ -30,7 +30,7 @@ type answerWriter struct {
 	trees []*index.Tree        // that candidates take something from, in the order in which they turned up
 	known map[*index.Tree]bool // the same
 	used  map[provider.ID]bool // providers that candidates take something from; nil where nobody asks
-	spots []spotText           // by Take.Spot
+	spots []spotText           // by Take.Slot
 	next  []int                // by take: 1 + the next one on the same spot, or 0
 	sums  map[string]wire      // by the numbers of items that share a provider: what they take together
 }
@@ -85,7 +85,7 @@ func (w *answerWriter) end() error {
 }
 
 // answer writes the whole answer and counts the candidates in it.
-func (w *answerWriter) answer(list iter.Seq[candidate.Placed]) (n int, err error) {
+func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err error) {
 	w.out.put(`{"allocation_requests":[`)
 	for found := range list {
 		if n == 0 {
@@ -139,7 +139,7 @@ func (w *answerWriter) request(takes []candidate.Take) {
 	w.out.put(open)
 	n := 0
 	for i := range takes {
-		if t := &takes[i]; w.spots[t.Spot].head == i+1 { // the others on this provider are told with the first
+		if t := &takes[i]; w.spots[t.Slot].head == i+1 { // the others on this provider are told with the first
 			w.out.comma(n)
 			n++
 			w.share(takes, i, byList)
@@ -152,7 +152,7 @@ func (w *answerWriter) request(takes []candidate.Take) {
 	}
 	w.out.put(`}`)
 	for i := range takes {
-		w.spots[takes[i].Spot].head = 0
+		w.spots[takes[i].Slot].head = 0
 	}
 }
 
@@ -171,10 +171,10 @@ func (w *answerWriter) learn(takes []candidate.Take) {
 func (w *answerWriter) chain(takes []candidate.Take) {
 	for i := len(takes) - 1; i >= 0; i-- {
 		t := &takes[i]
-		for t.Spot >= len(w.spots) {
+		for t.Slot >= len(w.spots) {
 			w.spots = append(w.spots, spotText{})
 		}
-		spot := &w.spots[t.Spot]
+		spot := &w.spots[t.Slot]
 		if node := t.Node(); spot.node != node {
 			spot.node, spot.id = node, spot.id[:0]
 			spot.id.quoted(string(node.ID))
@@ -187,7 +187,7 @@ func (w *answerWriter) chain(takes []candidate.Take) {
 
 // share writes what is taken from the provider of a take, by all that are on it.
 func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
-	id := w.spots[takes[first].Spot].id
+	id := w.spots[takes[first].Slot].id
 	if byList {
 		w.out.put(`{"resource_provider":{"uuid":`)
 		w.out = append(w.out, id...)
@@ -250,10 +250,10 @@ func (w *answerWriter) mappings(takes []candidate.Take) {
 		w.out = append(w.out, w.items[takes[i].Item].group...)
 		group := i
 		for ; i < len(takes) && takes[i].Suffix == takes[group].Suffix; i++ { // the unsuffixed group has several
-			told := slices.ContainsFunc(takes[group:i], func(o candidate.Take) bool { return o.Spot == takes[i].Spot })
+			told := slices.ContainsFunc(takes[group:i], func(o candidate.Take) bool { return o.Slot == takes[i].Slot })
 			if !told {
 				w.out.comma(i - group)
-				w.out = append(w.out, w.spots[takes[i].Spot].id...)
+				w.out = append(w.out, w.spots[takes[i].Slot].id...)
 			}
 		}
 		w.out.put(`]`)

@@ -13,6 +13,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/fault"
 	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/explain"
 	"github.com/openberth/berth/placement/index"
 	"github.com/openberth/berth/resource"
 )
@@ -76,9 +77,9 @@ func (c *call) candidates() error {
 }
 
 // why asks for an explanation.
-func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) (candidate.Explanation, error) {
+func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
 	began, effort := c.server.now(), c.effort(new(time.Duration))
-	why := candidate.Until(effort.ended).Explain(snapshot, ask)
+	why := explain.Why(snapshot, ask, effort.ended)
 	took := c.server.now().Sub(began)
 	c.server.metrics.Explain(took)
 	c.server.log.Debug("explained", "request_id", c.id, "reason", why.Reason, "took", took)
@@ -101,7 +102,7 @@ func (c *call) effort(sending *time.Duration) *effort {
 	return &effort{call: c, began: c.server.now(), sending: sending}
 }
 
-// ended is a candidate.Until.
+// ended is a stop function: it reports whether the search must end.
 func (e *effort) ended() bool {
 	e.spent = e.spent || e.call.server.now().Sub(e.began)-*e.sending > searchTime
 	return e.spent || e.call.ctx().Err() != nil
@@ -132,11 +133,7 @@ func (c *call) tooHard() error {
 
 // search takes from the solver what the options and the microversion allow, and stops when nobody waits any more. What it gives is
 // overwritten by the next.
-func (c *call) search(until candidate.Until, snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Placed] {
-	all := until.AllPlaced
-	if c.server.opts.BreadthFirst {
-		all = until.SpreadPlaced
-	}
+func (c *call) search(stop func() bool, snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Candidate] {
 	limit, most := ask.Limit, max(c.server.opts.MaxCandidates, 0)
 	if c.server.opts.RandomizeCandidates {
 		limit = 0 // it takes from all
@@ -144,12 +141,12 @@ func (c *call) search(until candidate.Until, snapshot *index.Snapshot, ask resou
 	if ask.Limit = limit; limit == 0 || 0 < most && most < limit {
 		ask.Limit = most
 	}
-	return all(snapshot, ask)
+	return candidate.Find(snapshot, ask, candidate.Options{Stop: stop, BreadthFirst: c.server.opts.BreadthFirst})
 }
 
 // sample takes as many as limit by chance, all when it is 0, and leaves their order to chance.
-func (c *call) sample(found iter.Seq[candidate.Placed], limit int) []candidate.Placed {
-	var list []candidate.Placed
+func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidate.Candidate {
+	var list []candidate.Candidate
 	seen := 0
 	for one := range found {
 		if seen++; limit == 0 || len(list) < limit {
@@ -210,7 +207,7 @@ func (c *call) explain() error {
 const mostHolders = 8
 
 // holders reads who has what is lacking, if the caller may read it.
-func (c *call) holders(snapshot *index.Snapshot, d candidate.Deficit) (held []api.ExplainHolder, err error) {
+func (c *call) holders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
 	const rule = "placement:resource_providers:allocations:list"
 	if may, _ := c.server.opts.Policy.Allow(rule, c.caller, c.target(rule)); !may {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/explain"
 	"github.com/openberth/berth/resource"
 )
 
@@ -199,7 +199,7 @@ func TestWhyThereIsNothing(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
-	why := candidate.Explain(w.server.index.now(), ask)
+	why := explain.Why(w.server.index.now(), ask, nil)
 	found, err := w.client().Candidates(t.Context(), ask)
 	if err != nil || len(found.List) != 0 || found.Reason != why.Reason || found.Reason == "" {
 		t.Errorf("%+v, %v, want %q", found, err, why.Reason)

@@ -104,7 +104,7 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 
 // some says whether there is any candidate.
 func (e *effort) some(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
-	for range candidate.Until(e.ended).AllPlaced(snapshot, ask) {
+	for range candidate.Find(snapshot, ask, candidate.Options{Stop: e.ended}) {
 		return true, nil
 	}
 	return false, e.err()

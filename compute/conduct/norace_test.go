@@ -1,6 +1,0 @@
-//go:build !race
-
-package conduct
-
-// racing says that the race detector watches: it makes the stories many times as long, so it sees a part of them.
-const racing = false

@@ -1,5 +1,0 @@
-//go:build race
-
-package conduct
-
-const racing = true

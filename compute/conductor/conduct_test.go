@@ -1,0 +1,465 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/testenv"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+func (c *cloud) create(ids ...string) {
+	c.t.Helper()
+	for _, id := range ids {
+		if _, err := c.conductor().Create(context.Background(), server(id)); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// deleteAll deletes what is not deleted and waits until nothing is left.
+func (c *cloud) deleteAll() {
+	c.t.Helper()
+	for _, s := range c.servers() {
+		c.until("somebody hears that "+s.ID+" is to be deleted", func() bool {
+			err := c.conductor().Delete(context.Background(), s.ID)
+			return err == nil || fault.Is(err, fault.NotFound)
+		})
+	}
+	c.settled()
+	if n := c.count(lifecycle.Deleted); n != len(c.servers()) {
+		c.t.Errorf("%d of %d are deleted", n, len(c.servers()))
+	}
+	c.whole("after deleting all")
+}
+
+// As many servers get a device as there are devices; the others are told why not; afterwards everything is free again.
+func TestRaceForDevices(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 3, "b": 2, "c": 1})
+	c.start(t.Context(), c.store, c.ledger)
+	for i := range 9 {
+		c.create(fmt.Sprintf("s%d", i))
+	}
+	c.settled()
+	c.whole("after the race")
+	if c.count(lifecycle.Active) != 6 || c.count(lifecycle.Error) != 3 {
+		t.Errorf("%d active, %d in error", c.count(lifecycle.Active), c.count(lifecycle.Error))
+	}
+	for _, s := range c.servers() {
+		if s.State == lifecycle.Error && s.Fault.Message != "No valid host was found: all devices are taken." {
+			t.Errorf("%s: %s", s.ID, s.Fault.Message)
+		}
+		if s.State == lifecycle.Active && (len(s.Devices) != 1 || len(s.Requests[0].Providers) != 1 || s.Requests[0].Providers[0] != provider.ID("pf-"+s.Host)) {
+			t.Errorf("%s: %+v on %s", s.ID, s.Requests, s.Host)
+		}
+	}
+	c.deleteAll()
+}
+
+// Each call of compute's to the database and to Placement fails once, before its effect or with its answer lost.
+func TestFailAtEachStep(t *testing.T) { atEachCall(t, failAt) }
+
+// The process ends at each call, before or after its effect, and is started again: the world is whole.
+func TestCrashAtEachStep(t *testing.T) { atEachCall(t, crashAt) }
+
+// atEachCall plays a life for each call in it. live says whether the call was reached.
+func atEachCall(t *testing.T, live func(t *testing.T, at int, late bool) bool) {
+	for _, late := range []bool{false, true} {
+		at := 1 - testenv.Stride(5)
+		for reached := true; reached; {
+			at += testenv.Stride(5)
+			t.Run(fmt.Sprintf("call %d late %v", at, late), func(t *testing.T) { reached = live(t, at, late) })
+		}
+		if at < 12 {
+			t.Errorf("late %v: only %d calls: the lives show nothing", late, at-1)
+		}
+	}
+}
+
+// failAt plays one life in which one call fails.
+func failAt(t *testing.T, at int, late bool) bool {
+	c := newCloud(t, map[string]int{"a": 1})
+	tr := &trouble{fails: once(at, late)}
+	c.start(t.Context(), troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+	for _, id := range []string{"s1", "s2"} {
+		_, _ = c.conductor().Create(t.Context(), server(id)) // with an error it may have been stored or not
+	}
+	c.settled()
+	c.whole("created")
+	if len(c.servers()) == 2 && c.count(lifecycle.Active) != 1 {
+		t.Errorf("%d active", c.count(lifecycle.Active))
+	}
+	c.deleteAll()
+	return tr.count() >= at
+}
+
+// crashAt plays one life with a crash in it.
+func crashAt(t *testing.T, at int, late bool) bool {
+	c := newCloud(t, map[string]int{"a": 1, "b": 1})
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	tr := &trouble{fails: crash(at, late, end)}
+	c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+	again := func() bool {
+		if ctx.Err() == nil {
+			return false
+		}
+		c.stop()
+		c.start(t.Context(), c.store, c.ledger)
+		return true
+	}
+	for _, id := range []string{"s1", "s2", "s3"} {
+		_, _ = c.conductor().Create(t.Context(), server(id)) // the clients of a service that ends get an error
+	}
+	c.until("settled, or the crash", func() bool { return ctx.Err() != nil || c.count(lifecycle.Active)+c.count(lifecycle.Error) == 3 })
+	crashed := again()
+	c.settled()
+	c.whole("created")
+	if n := len(c.servers()); n == 3 && c.count(lifecycle.Active) != 2 {
+		t.Errorf("%d active\n%s", c.count(lifecycle.Active), c.trails())
+	}
+	for _, s := range c.servers() {
+		_ = c.conductor().Delete(t.Context(), s.ID)
+	}
+	c.until("deleted, or the crash", func() bool { return crashed || ctx.Err() != nil || c.count(lifecycle.Deleted) == 3 })
+	if !crashed {
+		again()
+	}
+	c.deleteAll()
+	return tr.count() >= at
+}
+
+// A database that cannot be read is told to who resumes, before anything runs.
+func TestResumeSaysWhatIsWrong(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	if err := New(c.store, c.ledger).Resume(t.Context()); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := New(c.store, c.ledger).Resume(ctx); err == nil || !strings.Contains(err.Error(), "conductor.Resume") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Servers of one request come into being together or not at all, also when the process ends in the middle.
+func TestCreateIsAllOrNothing(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		c := newCloud(t, map[string]int{"a": 3})
+		ctx, end := context.WithCancel(t.Context())
+		tr := &trouble{fails: crash(1, late, end)}
+		c.start(ctx, troubledStore{c.store, tr}, troubledPlacement{c.ledger, tr})
+		if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); err == nil {
+			t.Error("the crash was not noticed")
+		}
+		c.stop()
+		c.start(t.Context(), c.store, c.ledger)
+		want := 0
+		if late {
+			want = 3
+		}
+		c.settled()
+		if n := len(c.servers()); n != want || c.count(lifecycle.Active) != want {
+			t.Errorf("late %v: %d servers, %d active", late, n, c.count(lifecycle.Active))
+		}
+		c.whole("created")
+		end()
+	}
+	c := newCloud(t, map[string]int{"a": 3})
+	c.start(t.Context(), c.store, c.ledger)
+	c.create("s2")
+	if _, err := c.conductor().Create(t.Context(), server("s1"), server("s2"), server("s3")); !fault.Is(err, fault.Conflict) {
+		t.Errorf("an id is taken: %v", err)
+	}
+	made, err := c.conductor().Create(t.Context(), server("s4"), server("s5"))
+	if err != nil || len(made) != 2 || made[0].ID != "s4" || made[1].Revision != 1 {
+		t.Errorf("%+v %v", made, err)
+	}
+	c.settled()
+	if n := len(c.servers()); n != 3 || c.count(lifecycle.Active) != 3 {
+		t.Errorf("%d servers, %d active", n, c.count(lifecycle.Active))
+	}
+}
+
+// A guest that fails on one host is built on another; where all fail, the server says so of each.
+func TestGuestFails(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 2, "b": 2})
+	c.agents.fails = func(host string) string {
+		if host == "a" {
+			return "no hugepages"
+		}
+		return ""
+	}
+	c.start(t.Context(), c.store, c.ledger)
+	c.create("s1", "s2", "s3")
+	c.settled()
+	c.whole("one host fails")
+	if c.count(lifecycle.Active) != 2 {
+		t.Errorf("%d active", c.count(lifecycle.Active))
+	}
+	for _, s := range c.servers() {
+		if s.State == lifecycle.Error && !strings.Contains(s.Fault.Message, "no hugepages") {
+			t.Errorf("%s: %s", s.ID, s.Fault.Message)
+		}
+	}
+	c.deleteAll()
+}
+
+// With no agent at all a server waits in BUILD, and its deletion does not wait: the agent never told of it.
+func TestDeleteBeforeTheAgentHasSeenIt(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.agents.mu.Lock() // no agent looks
+	c.start(t.Context(), c.store, c.ledger)
+	c.create("s")
+	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
+	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	c.until("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
+	c.agents.mu.Unlock()
+	c.whole("deleted")
+	if err := c.conductor().Delete(t.Context(), "s"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("deleting a deleted one: %v", err)
+	}
+	if err := c.conductor().Delete(t.Context(), "none"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("deleting none: %v", err)
+	}
+	if err := c.agents.guest(c.conductor(), "a", "none", 1000, lifecycle.GuestGone{Host: "a"}); err != nil {
+		t.Errorf("an agent tells of a server that nobody knows: %v", err)
+	}
+}
+
+// An agent that speaks of its claim too late is refused, and builds nothing: what the server held is given back already.
+func TestTheClaimOfAServerThatIsNotWantedThere(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.agents.mu.Lock() // no agent looks
+	c.start(t.Context(), c.store, c.ledger)
+	c.create("s")
+	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
+	line, err := c.store.Assignments(t.Context(), "a") // what the agent heard before it lost compute
+	if err != nil || len(line.Entries) != 1 {
+		t.Fatalf("%+v %v", line, err)
+	}
+	if err := c.agents.guest(c.conductor(), "b", "s", 1, lifecycle.GuestClaimed{Host: "b"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "host b") {
+		t.Errorf("the claim of another host: %v", err)
+	}
+	if err := c.conductor().Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	c.until("deleted", func() bool { return c.count(lifecycle.Deleted) == 1 })
+	c.agents.build(t, "a", line.Entries[0])
+	if g := c.agents.guests["a"]["s"]; g == nil || g.heard || g.runs {
+		t.Errorf("the agent built it: %v", g)
+	}
+	c.agents.mu.Unlock()
+	c.until("the agent has let go of its devices", c.quiet)
+	c.whole("deleted")
+	for _, id := range []string{"s", "none"} {
+		if err := c.agents.guest(c.conductor(), "a", id, 1000, lifecycle.GuestClaimed{Host: "a"}); !fault.Is(err, fault.Conflict) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+// What Placement answers to a claim decides how it goes on.
+func TestClaimAnswers(t *testing.T) {
+	lost := fault.New(fault.Conflict, "", "taken").WithCode(placement.CodeUndefined)
+	for _, c := range []struct {
+		name   string
+		errs   []error // of the first claims; those after succeed
+		state  lifecycle.State
+		says   string // somewhere in the trail or the fault
+		claims int
+	}{
+		{"at once", nil, lifecycle.Active, "claimed on", 1},
+		{"generations move", []error{moved(), moved()}, lifecycle.Active, "claimed on", 3},
+		{"the first choice is taken", []error{lost}, lifecycle.Active, "lost the claim", 2},
+		{"generations never rest", []error{moved(), moved(), moved(), moved(), moved()}, lifecycle.Active, "a generation has moved", 6},
+		{"a provider has vanished", []error{fault.New(fault.Invalid, "", "no such provider")}, lifecycle.Active, "no such provider", 2},
+		{"no answer", []error{fault.New(fault.Unavailable, "", "connection refused")}, lifecycle.Active, "cannot claim now, will try again: connection refused", 2},
+		{"forbidden", []error{fault.New(fault.Forbidden, "", "bad token")}, lifecycle.Error, "bad token", 1},
+		{"always taken", []error{lost, lost, lost, lost, lost, lost, lost, lost, lost, lost}, lifecycle.Error, "in each of 5 rounds, last: taken", 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			world := newCloud(t, map[string]int{"a": 1, "b": 1})
+			claims := 0
+			world.ledger.put = func(resource.ConsumerID) error {
+				claims++
+				if claims <= len(c.errs) {
+					return c.errs[claims-1]
+				}
+				return nil
+			}
+			world.start(t.Context(), world.store, world.ledger)
+			world.create("s")
+			world.settled()
+			world.whole("settled")
+			s := world.servers()[0]
+			if s.State != c.state || claims != c.claims || !strings.Contains(world.trails(), c.says) {
+				t.Errorf("%s after %d claims\n%s", s.State, claims, world.trails())
+			}
+			world.deleteAll()
+		})
+	}
+}
+
+// What Placement answers to the question decides too.
+func TestScheduleAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		err   error
+		state lifecycle.State
+		says  string
+	}{
+		{"an unknown class", fault.New(fault.Invalid, "", "Invalid resource class in resources parameter: No such resource class CUSTOM_NIC."),
+			lifecycle.Error, "No valid host was found: no host has ever reported CUSTOM_NIC. "},
+		{"unknown traits", fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_A, CUSTOM_B."), lifecycle.Error, ": no host has ever reported CUSTOM_A, CUSTOM_B. "},
+		{"another objection", fault.New(fault.Invalid, "", "the limit is too large."), lifecycle.Error, "does not accept the question: the limit is too large. "},
+		{"forbidden", fault.New(fault.Forbidden, "", "bad token"), lifecycle.Error, "bad token. "},
+		{"no answer", fault.New(fault.Unavailable, "", "connection refused"), lifecycle.Active, "cannot schedule now, will try again: connection refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			world := newCloud(t, map[string]int{"a": 1})
+			tr := &trouble{fails: func(n int, late bool) error {
+				if n == 1 && !late {
+					return c.err
+				}
+				return nil
+			}}
+			world.start(t.Context(), world.store, troubledPlacement{world.ledger, tr})
+			world.report("a")
+			world.create("s")
+			world.settled()
+			world.whole("settled")
+			if s := world.servers()[0]; s.State != c.state || !strings.Contains(world.trails(), c.says) {
+				t.Errorf("%s\n%s", s.State, world.trails())
+			}
+		})
+	}
+}
+
+// As long as no agent has reported since the start, a name that Placement does not know may still become known; but not for ever.
+func TestAskBeforeTheFirstReport(t *testing.T) {
+	unknown := fault.New(fault.Invalid, "", "No such resource class CUSTOM_NIC.")
+	c := newCloud(t, map[string]int{"a": 1})
+	tr := &trouble{fails: func(n int, late bool) error {
+		if n <= 2 && !late {
+			return unknown
+		}
+		return nil
+	}}
+	c.mute = true
+	c.start(t.Context(), c.store, troubledPlacement{c.ledger, tr})
+	c.create("s")
+	c.settled()
+	c.whole("settled")
+	if c.count(lifecycle.Active) != 1 || !strings.Contains(c.trails(), "will try again: no host has ever reported CUSTOM_NIC") {
+		t.Error(c.trails())
+	}
+	late := New(c.store, troubledPlacement{c.ledger, &trouble{fails: func(int, bool) error { return unknown }}})
+	for after, waits := range map[time.Duration]bool{firstReports - time.Second: true, firstReports: false} {
+		late.now = func() time.Time { return late.started.Add(after) }
+		event, err := late.schedule(t.Context(), server("t"))
+		if fault.Is(err, fault.Unavailable) != waits || (event == nil) != waits {
+			t.Errorf("%s after the start: %v %v", after, event, err)
+		}
+	}
+}
+
+// A claim of an earlier choice that nobody remembers is replaced, or given back when the choice cannot be had.
+func TestForgottenClaim(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		world := newCloud(t, map[string]int{"a": 1, "b": 1})
+		l := world.ledger
+		c := New(world.store, l)
+		old := placement.Held{Allocation: resource.Allocation{"pf-a": {class: 1}}}
+		if err := l.PutAllocation(t.Context(), "s", old); err != nil {
+			t.Fatal(err)
+		}
+		if taken {
+			if err := l.PutAllocation(t.Context(), "other", placement.Held{Allocation: resource.Allocation{"pf-b": {class: 1}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := server("s")
+		s.Try, s.Choices = 3, choices(resource.Allocation{"pf-b": {class: 1}})
+		e, err := c.claim(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := l.held["s"].Allocation
+		if taken {
+			if lost, ok := e.(lifecycle.ClaimLost); !ok || lost.Try != 3 || len(held) != 0 {
+				t.Errorf("%#v, holds %v", e, held)
+			}
+		} else if e != (lifecycle.Claimed{Try: 3}) || !held.Equal(s.Choices[0].Allocation) {
+			t.Errorf("%#v, holds %v", e, held)
+		}
+	}
+}
+
+// Words of an agent count in the order in which it said them, whatever order they come in; those of an agent whose place another has do not
+// count at all.
+func TestWordsThatComeLate(t *testing.T) {
+	c := newCloud(t, map[string]int{"a": 1})
+	c.agents.mu.Lock() // no agent looks: the test speaks
+	defer c.agents.mu.Unlock()
+	c.start(t.Context(), c.store, c.ledger)
+	c.create("s")
+	c.until("assigned", func() bool { return c.count(lifecycle.Spawning) == 1 })
+	serve := func(instance string, at time.Time) {
+		t.Helper()
+		c.put(schedule.Host{Name: "a", Instance: instance, Start: "s", Provider: "root-a", Seen: at})
+	}
+	say := func(instance string, number int64, of lifecycle.Event) error {
+		return c.conductor().Guest(t.Context(), "s", "s", lifecycle.Report{Host: "a", Instance: instance, Number: number, Event: of})
+	}
+	claimed, running, stopped := lifecycle.GuestClaimed{Host: "a", Consumer: "s"}, lifecycle.GuestRunning{Host: "a", Consumer: "s"}, lifecycle.GuestStopped{Host: "a", Consumer: "s"}
+	now := time.Now()
+	serve("i1", now)
+	for _, step := range []struct {
+		what     string
+		instance string
+		number   int64
+		word     lifecycle.Event
+		late     int64 // the number that it was too late for
+		refused  bool
+		status   string
+	}{
+		{"the claim", "i1", 1, claimed, 0, false, "BUILD"},
+		{"a second agent's word", "i2", 9, running, 0, true, "BUILD"},
+		{"it runs", "i1", 4, running, 0, false, "ACTIVE"},
+		{"twice", "i1", 4, running, 0, false, "ACTIVE"},
+		{"what was said before", "i1", 3, stopped, 4, false, "ACTIVE"},
+		{"an end that was never one", "i1", 2, lifecycle.GuestGone{Host: "a", Consumer: "s"}, 4, false, "ACTIVE"},
+	} {
+		err := say(step.instance, step.number, step.word)
+		late, is := errors.AsType[*Late](err)
+		if step.refused != (err != nil && !is) || is != (step.late > 0) || is && (late.Number != step.late || !fault.Is(err, fault.Conflict)) {
+			t.Errorf("%s: %v", step.what, err)
+		}
+		if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != step.status || s.Stopped {
+			t.Errorf("%s: %s, stopped %v %v", step.what, s.Status(), s.Stopped, err)
+		}
+	}
+	// An agent with a new journal takes the place, and counts from the beginning; the last words of the one before are not taken.
+	serve("i2", now.Add(schedule.Silence))
+	if err := say("i1", 5, lifecycle.GuestFailed{Host: "a", Consumer: "s", Message: "gone mad"}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another agent serves host a") {
+		t.Errorf("last words: %v", err)
+	}
+	if err := say("i2", 1, running); err != nil {
+		t.Error(err)
+	}
+	if s, err := c.store.Read(t.Context(), "s"); err != nil || s.Status() != "ACTIVE" || s.Latest("a", "i1") != 4 || s.Latest("a", "i2") != 1 {
+		t.Errorf("%s %+v %v", s.Status(), s.LastReports, err)
+	}
+}

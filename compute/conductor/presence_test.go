@@ -1,0 +1,247 @@
+package conductor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// clocks are the two clocks of a conductor: the monotonic one, and the wall clock, which somebody may set.
+type clocks struct{ since, wall time.Duration }
+
+// withClocks makes a conductor that never runs, on the hosts of a cloud that has none.
+func withClocks(t *testing.T, c *cloud) (*Conductor, *clocks) {
+	t.Helper()
+	conductor, at, began := New(c.store, c.ledger), &clocks{}, time.Now()
+	conductor.presence.clock = func() time.Duration { return at.since }
+	conductor.now = func() time.Time { return began.Add(at.since + at.wall) }
+	return conductor, at
+}
+
+// Row 8: silence is measured with the clock that nobody sets. Neither a jump forward makes a living host silent, nor a
+// jump back a dead one alive, and after a restart of compute every silence begins again.
+func TestClockJumps(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1})
+	c, at := withClocks(t, world)
+	host, err := world.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := schedule.Sender{Instance: "agent-a", Start: "start"}
+	if err := c.Report(t.Context(), host, from); err != nil {
+		t.Fatal(err)
+	}
+	stranger := schedule.Sender{Instance: "b", Start: "x"}
+	check := func(what string, alive, schedulable, admitsAnother bool) {
+		t.Helper()
+		refusal, err := c.unfit(t.Context(), lifecycle.Server{Host: "a"}, lifecycle.ActionRequested{Action: lifecycle.Evacuate})
+		if err != nil || (refusal != "") != alive {
+			t.Errorf("%s: evacuate: %q %v", what, refusal, err)
+		}
+		if err := c.Admit(t.Context(), "a", stranger); (err == nil) != admitsAnother {
+			t.Errorf("%s: another agent: %v", what, err)
+		}
+		picture, err := c.picture(t.Context(), offer("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, refusals := schedule.Choose(picture, nil, 1)
+		if why := schedule.Summarise(refusals); strings.Contains(why, "has not reported for") == schedulable {
+			t.Errorf("%s: scheduling: %q", what, why)
+		}
+	}
+	at.since = time.Minute
+	check("a minute later", true, true, false)
+	for _, jump := range []time.Duration{10 * time.Minute, 30 * time.Minute, 1000 * time.Hour, -time.Hour} {
+		at.wall = jump
+		check("the wall clock jumps by "+jump.String(), true, true, false)
+	}
+	closed := c.Connected("a", from)
+	at.since = 10 * time.Minute
+	check("connected, without a report for long", true, false, false)
+	closed()
+	at.since += 2 * time.Minute
+	check("disconnected two minutes ago", true, false, false)
+	at.since += time.Minute
+	for _, jump := range []time.Duration{0, -time.Hour, -1000 * time.Hour} {
+		at.wall = jump
+		check("dead, and the wall clock jumps by "+jump.String(), false, false, true)
+	}
+	c, at = withClocks(t, world) // a restart
+	at.wall = 24 * time.Hour
+	check("just after a restart", true, true, false)
+	at.since = time.Minute
+	check("a minute after a restart, without a report", true, false, false)
+	at.since = schedule.Silence
+	check("silent since the restart", false, false, true)
+}
+
+// offer is one candidate on a host, without devices.
+func offer(host string) placement.Candidates {
+	root := provider.ID("root-" + host)
+	return placement.Candidates{List: []placement.Candidate{{Allocation: resource.Allocation{root: {"VCPU": 1}}}}}
+}
+
+// Row 16: a host that was declared dead and has returned is not forgotten.
+func TestForgetAHostThatHasReturned(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 0})
+	c, at := withClocks(t, world)
+	c.Providers = &forest{}
+	host, err := world.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := schedule.Sender{Instance: "agent-a", Start: "start"}
+	report := func() {
+		t.Helper()
+		if err := c.Report(t.Context(), host, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(what string) {
+		t.Helper()
+		_, _, err := c.HostForget(t.Context(), "a")
+		if !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), "has been declared dead, and its agent is connected or has reported since") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	report()
+	at.since = time.Second
+	if err := c.HostDown(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	at.since = time.Minute
+	report()
+	refused("it has reported since")
+	if err := c.HostDown(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	closed := c.Connected("a", from)
+	refused("it is connected")
+	closed()
+	if _, _, err := c.HostForget(t.Context(), "a"); err != nil {
+		t.Errorf("dead and silent: %v", err)
+	}
+}
+
+// Row 7: a guest report of another start than the admitted one changes nothing.
+func TestGuestReportsOfAnotherStart(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1})
+	world.start(t.Context(), world.store, world.ledger)
+	world.create("s")
+	world.settled()
+	for _, who := range []struct{ instance, start string }{{"agent-a", "another"}, {"another", "start"}, {"", ""}} {
+		told := lifecycle.Report{Host: "a", Instance: who.instance, Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "a", Consumer: "s", Message: "forged"}}
+		if err := world.conductor().Guest(t.Context(), "s", who.start, told); !fault.Is(err, fault.Conflict) {
+			t.Errorf("%+v: %v", who, err)
+		}
+	}
+	told := lifecycle.Report{Host: "b", Instance: "agent-a", Number: 1 << 40, Event: lifecycle.GuestFailed{Host: "b", Consumer: "s"}}
+	if err := world.conductor().Guest(t.Context(), "s", "start", told); !fault.Is(err, fault.Conflict) {
+		t.Errorf("of a host without an agent: %v", err)
+	}
+	if s := world.one(); s.State != lifecycle.Active {
+		t.Error(s.State)
+	}
+	world.whole("in the end")
+}
+
+// Row 1: a compute whose database was restored does not touch what servers hold whose guests contradict its records.
+func TestARestoredDatabaseTouchesNoForeignAllocation(t *testing.T) {
+	for name, c := range map[string]struct {
+		present schedule.Present
+		behind  string
+		host    string
+		says    string // empty: the step is done
+	}{
+		"the guest runs elsewhere":                {schedule.Present{ID: "s", Server: "s"}, "", "b", "has a guest of this server"},
+		"under its migration's id":                {schedule.Present{ID: "m", Server: "s"}, "", "b", "has a guest of this server"},
+		"the host follows newer assignments":      {schedule.Present{ID: "s", Server: "s", Assigned: true}, "older", "b", "follows newer assignments"},
+		"its own host follows newer assignments":  {schedule.Present{}, "older", "a", "follows newer assignments"},
+		"another server's guest":                  {schedule.Present{ID: "x", Server: "x"}, "", "b", ""},
+		"another host follows newer assignments":  {schedule.Present{ID: "x", Server: "x"}, "older", "b", ""},
+		"an unassigned guest where it was placed": {schedule.Present{ID: "s", Server: "s"}, "", "a", "has a guest of this server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			world := newCloud(t, map[string]int{"a": 1, "b": 1})
+			conductor, _ := withClocks(t, world)
+			close(conductor.presence.gate)
+			h, err := world.store.Host(t.Context(), c.host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Present, h.Behind = []schedule.Present{c.present}, c.behind
+			if err := conductor.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + c.host, Start: "start"}); err != nil {
+				t.Fatal(err)
+			}
+			mine := placement.Held{Allocation: resource.Allocation{"pf-b": {class: 1}}}
+			if err := world.ledger.PutAllocation(t.Context(), "s", mine); err != nil {
+				t.Fatal(err)
+			}
+			s := server("s")
+			s.State, s.Host = lifecycle.Failing, "a"
+			_, err = conductor.perform(t.Context(), s, lifecycle.Release)
+			_, kept := world.ledger.held["s"]
+			if kept != (c.says != "") || kept && (!fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("kept %v: %v", kept, err)
+			}
+			if err := conductor.HostDown(context.Background(), c.host); err != nil { // an operator has decided
+				t.Fatal(err)
+			}
+			if _, err := conductor.perform(t.Context(), s, lifecycle.Release); err != nil {
+				t.Errorf("after host down: %v", err)
+			}
+		})
+	}
+}
+
+// After its start compute hears the hosts before it goes on with what it was doing, but not for ever.
+func TestComputeHearsTheHostsFirst(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1, "b": 1})
+	world.reportAt("b", time.Now().Add(-time.Hour)) // it has been silent for long: nobody waits for it
+	c := New(world.store, world.ledger)
+	c.firstReports = time.Hour
+	opened := make(chan error, 1)
+	go func() { opened <- c.openGate(t.Context()) }()
+	old := server("s")
+	old.Created = c.started.Add(-time.Minute)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := c.mayWrite(short, old); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("before the first report: %v", err)
+	}
+	young := server("t")
+	young.Created = time.Now()
+	if err := c.mayWrite(t.Context(), young); err != nil {
+		t.Errorf("a server that was created since: %v", err)
+	}
+	host, err := world.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Report(t.Context(), host, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	if err := c.mayWrite(t.Context(), old); err != nil {
+		t.Errorf("after the report: %v", err)
+	}
+	c = New(world.store, world.ledger)
+	c.firstReports = time.Millisecond
+	if err := c.openGate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := c.mayWrite(t.Context(), old); err != nil {
+		t.Errorf("after the wait: %v", err)
+	}
+}

@@ -1,0 +1,218 @@
+package conductor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/compute/lifecycle"
+	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/resource"
+)
+
+// A server has one guest: compute confirms no claim, and so no guest is built, while another host has a guest of the
+// server that compute has not placed there, as after all databases were restored from one backup. It hears the hosts
+// before it confirms the claim of an old server.
+func TestNoSecondGuestAfterARestore(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1, "b": 1})
+	world.agents.mu.Lock()
+	world.agents.dark["a"], world.agents.dark["b"] = true, true
+	world.agents.mu.Unlock()
+	c, _ := withClocks(t, world)
+	s := server("s")
+	s.State, s.Host, s.Created = lifecycle.Spawning, "a", c.started.Add(-time.Minute)
+	young := server("young")
+	young.State, young.Host, young.Created = lifecycle.Spawning, "a", time.Now()
+	if err := world.store.Create(t.Context(), s, young); err != nil {
+		t.Fatal(err)
+	}
+	number := int64(0)
+	claim := func(id string) error {
+		number++
+		return c.Guest(t.Context(), id, "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: number, Event: lifecycle.GuestClaimed{Host: "a", Consumer: id}})
+	}
+	report := func(host string, present ...schedule.Present) {
+		t.Helper()
+		h, err := world.store.Host(t.Context(), host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Present = present
+		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + host, Start: "start"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.presence.await([]string{"a", "b"})
+	report("a", schedule.Present{ID: "s", Server: "s"}) // its own host is not another one
+	if err := claim("s"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "not all hosts have reported") {
+		t.Errorf("before b has reported: %v", err)
+	}
+	if err := claim("young"); err != nil {
+		t.Errorf("a server that no host can know better: %v", err)
+	}
+	report("b", schedule.Present{ID: "s", Server: "s"})
+	if err := claim("s"); !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), "host b has a guest of this server") ||
+		!strings.Contains(fault.TextOf(err), "berth agent destroy s") {
+		t.Errorf("while b has its guest: %v", err)
+	}
+	report("b", schedule.Present{ID: "s", Server: "s", Assigned: true}) // it is about to leave
+	if err := claim("s"); err != nil {
+		t.Errorf("after b has none of its own: %v", err)
+	}
+	report("b", schedule.Present{ID: "s", Server: "s"})
+	if err := c.HostDown(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim("s"); err != nil {
+		t.Errorf("after an operator has declared b dead: %v", err)
+	}
+}
+
+// A record from a backup may be older than the way back from a move. Neither a claim nor a release frees what the guest
+// at the source then holds: it is given to the consumer that the record knows there.
+func TestAnOlderRecordFreesNoGuest(t *testing.T) {
+	source := schedule.Choice{Host: "a", Root: "root-a", Allocation: resource.Allocation{"pf-a": {class: 1}}}
+	for name, c := range map[string]struct {
+		step lifecycle.Step
+		s    func(*lifecycle.Server)
+	}{
+		"a claim during a move": {lifecycle.Claim, func(s *lifecycle.Server) {
+			s.State, s.Choices = lifecycle.Claiming, choices(resource.Allocation{"pf-b": {class: 1}})
+			s.Move = &lifecycle.Move{AllocationsMoved: true, From: lifecycle.Residence{Consumer: "m", Host: "a", Choice: &source}}
+		}},
+		"a release with a guest left behind": {lifecycle.Release, func(s *lifecycle.Server) {
+			s.State, s.Leftovers = lifecycle.DeletingAllocation, []lifecycle.Residence{{Consumer: "m", PreviousConsumer: "s", Host: "a", Choice: &source}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			world := newCloud(t, map[string]int{"a": 1, "b": 1})
+			conductor, _ := withClocks(t, world)
+			close(conductor.presence.gate)
+			if err := world.ledger.PutAllocation(t.Context(), "s", placement.Held{Allocation: source.Allocation}); err != nil {
+				t.Fatal(err)
+			}
+			s := server("s")
+			c.s(&s)
+			for range 2 { // every step may be repeated
+				if _, err := conductor.perform(t.Context(), s, c.step); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := world.ledger.held["m"].Allocation; !got.Equal(source.Allocation) {
+				t.Errorf("the consumer at the source holds %v", got)
+			}
+			if got := world.ledger.held["s"].Allocation["pf-a"]; len(got) > 0 {
+				t.Errorf("the server holds %v at the source", got)
+			}
+		})
+	}
+}
+
+// A live migration that has ended since the backup: the source does not build the guest again, and its failure does not
+// undo the move, while the destination reports the guest.
+func TestTheSourceOfAnEndedMoveIsNotBuilt(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1, "b": 1})
+	world.agents.mu.Lock()
+	world.agents.dark["a"], world.agents.dark["b"] = true, true
+	world.agents.mu.Unlock()
+	c, _ := withClocks(t, world)
+	close(c.presence.gate)
+	s := server("s")
+	s.State, s.Host = lifecycle.PreLiveMigration, "b"
+	s.Migration = &lifecycle.Migration{ID: "m"}
+	s.Move = &lifecycle.Move{Kind: lifecycle.LiveMigration, AllocationsMoved: true, Consumer: "m",
+		From: lifecycle.Residence{Consumer: "m", Host: "a"}}
+	if err := world.store.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	number := int64(0)
+	say := func(e lifecycle.Event) error {
+		number++
+		return c.Guest(t.Context(), "m", "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: number, Event: e})
+	}
+	report := func(host string, present ...schedule.Present) {
+		t.Helper()
+		h, err := world.store.Host(t.Context(), host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Present = present
+		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-" + host, Start: "start"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range []lifecycle.Event{
+		lifecycle.GuestClaimed{Host: "a", Consumer: "m"}, lifecycle.GuestFailed{Host: "a", Consumer: "m", Message: "no"},
+	} {
+		report("b", schedule.Present{ID: "s", Server: "s", Assigned: true})
+		if err := say(e); !fault.Is(err, fault.Conflict) || !strings.Contains(fault.TextOf(err), "has moved to host b") {
+			t.Errorf("%T while b has the guest: %v", e, err)
+		}
+		report("b")
+		if err := say(e); err != nil {
+			t.Errorf("%T while b has no guest: %v", e, err)
+		}
+	}
+}
+
+// A host builds no second guest of a server beside one that compute has not placed there.
+func TestNoSecondGuestOnOneHost(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1})
+	world.agents.mu.Lock()
+	world.agents.dark["a"] = true
+	world.agents.mu.Unlock()
+	c, _ := withClocks(t, world)
+	close(c.presence.gate)
+	s := server("s")
+	s.State, s.Host = lifecycle.Spawning, "a"
+	if err := world.store.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	h, err := world.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, guest := range []schedule.Present{{ID: "m", Server: "s"}, {ID: "s", Server: "s"}} {
+		h.Present = []schedule.Present{guest}
+		if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Guest(t.Context(), "s", "start", lifecycle.Report{Host: "a", Instance: "agent-a", Number: int64(number + 1),
+			Event: lifecycle.GuestClaimed{Host: "a", Consumer: "s"}})
+		refused := fault.Is(err, fault.Conflict) && strings.Contains(fault.TextOf(err), "berth agent destroy m")
+		if refused != (guest.ID == "m") {
+			t.Errorf("beside %s: %v", guest.ID, err)
+		}
+	}
+}
+
+// A server that is deleted while its host has a guest of it, which the record from a backup does not know, keeps what it
+// holds until the guest is gone.
+func TestADeletionAwaitsAGuestThatTheRecordDoesNotKnow(t *testing.T) {
+	world := newCloud(t, map[string]int{"a": 1})
+	world.agents.mu.Lock()
+	world.agents.dark["a"] = true
+	world.agents.mu.Unlock()
+	c, _ := withClocks(t, world)
+	s := server("s")
+	s.State, s.Host = lifecycle.Spawning, "a"
+	if err := world.store.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	h, err := world.store.Host(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Present = []schedule.Present{{ID: "s", Server: "s", Assigned: true}}
+	if err := c.Report(t.Context(), h, schedule.Sender{Instance: "agent-a", Start: "start"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = world.store.Read(t.Context(), "s"); err != nil || s.State != lifecycle.DeletingGuest {
+		t.Errorf("%s, %v", s.State, err)
+	}
+}

@@ -1,0 +1,195 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	longestFunction = 70  // lines
+	longestFile     = 600 // lines
+)
+
+// visit parses every non-test file of every package.
+func visit(t *testing.T, look func(row Row, fset *token.FileSet, file *ast.File, name string)) {
+	t.Helper()
+	found := packages(t)
+	for _, row := range Rows() {
+		p := found[row.Package]
+		for _, f := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			look(row, fset, file, row.Package+"/"+f)
+		}
+	}
+}
+
+func TestEveryPackageHasAComment(t *testing.T) {
+	has := map[string]bool{}
+	visit(t, func(row Row, _ *token.FileSet, file *ast.File, name string) {
+		has[row.Package] = has[row.Package] || (file.Doc != nil && len(strings.Fields(file.Doc.Text())) >= 8)
+	})
+	for name, ok := range has {
+		if !ok {
+			t.Errorf("%s has no package comment that says what it is", name)
+		}
+	}
+}
+
+func TestEveryExportedNameHasAComment(t *testing.T) {
+	visit(t, func(row Row, fset *token.FileSet, file *ast.File, name string) {
+		if file.Name.Name == "main" {
+			return
+		}
+		for _, decl := range file.Decls {
+			for _, missing := range undocumented(decl) {
+				t.Errorf("%s: %s has no doc comment", name, missing)
+			}
+		}
+	})
+}
+
+func undocumented(decl ast.Decl) (names []string) {
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
+			names = append(names, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				if s.Name.IsExported() && d.Doc == nil && s.Doc == nil {
+					names = append(names, s.Name.Name)
+				}
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					if n.IsExported() && d.Doc == nil && s.Doc == nil && s.Comment == nil {
+						names = append(names, n.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	expr := d.Recv.List[0].Type
+	if star, ok := expr.(*ast.StarExpr); ok {
+		expr = star.X
+	}
+	if index, ok := expr.(*ast.IndexExpr); ok {
+		expr = index.X
+	}
+	id, ok := expr.(*ast.Ident)
+	return ok && id.IsExported()
+}
+
+func TestSizes(t *testing.T) {
+	visit(t, func(row Row, fset *token.FileSet, file *ast.File, name string) {
+		if n := fset.File(file.Pos()).LineCount(); n > longestFile {
+			t.Errorf("%s has %d lines, more than %d: give it a second room", name, n, longestFile)
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok {
+				if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > longestFunction {
+					t.Errorf("%s: %s has %d lines, more than %d: it does not fit on a screen", name, f.Name.Name, n, longestFunction)
+				}
+			}
+		}
+	})
+}
+
+// A pure room holds values and algorithms. What it may not import or call is listed here, not what it may.
+var (
+	impureImports = []string{"context", "sync", "sync/atomic", "log", "log/slog", "os", "os/exec", "io/fs", "net", "net/http", "net/url",
+		"database/sql", "encoding/json", "math/rand", "path/filepath", "syscall"}
+	impureCalls = regexp.MustCompile(`^(time\.(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)|rand\.(Int|IntN|Perm|Shuffle|Float64|Uint64|N))$`)
+)
+
+func TestPureRoomsArePure(t *testing.T) {
+	visit(t, func(row Row, fset *token.FileSet, file *ast.File, name string) {
+		if row.Room != Pure && row.Room != Word {
+			return
+		}
+		for _, imp := range file.Imports {
+			path, _ := strconv.Unquote(imp.Path.Value)
+			// A device_spec is JSON text, so the words that parse it need the parser; they still serialise nothing.
+			if slices.Contains(impureImports, path) && !(row.Package == "pci" && path == "encoding/json") {
+				t.Errorf("%s imports %s, which a pure room may not", name, path)
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch x := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s starts a goroutine at line %d", name, fset.Position(x.Pos()).Line)
+			case *ast.CallExpr:
+				if sel, ok := x.Fun.(*ast.SelectorExpr); ok {
+					if id, ok := sel.X.(*ast.Ident); ok && impureCalls.MatchString(id.Name+"."+sel.Sel.Name) {
+						t.Errorf("%s calls %s.%s at line %d: time and chance come as arguments", name, id.Name, sel.Sel.Name, fset.Position(x.Pos()).Line)
+					}
+				}
+			}
+			return true
+		})
+	})
+}
+
+// No registration behind the reader's back, and no package named after nothing.
+func TestNoInitAndNoEmptyNames(t *testing.T) {
+	empty := []string{"util", "utils", "common", "helper", "helpers", "manager", "base", "types", "models", "core", "impl"}
+	visit(t, func(row Row, fset *token.FileSet, file *ast.File, name string) {
+		if slices.Contains(empty, file.Name.Name) {
+			t.Errorf("%s: a package named %s says nothing", name, file.Name.Name)
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s registers itself in init: list it in a table of the assembly", name)
+			}
+		}
+	})
+}
+
+// TestWhatIsNotWatchedForRacesIsPure compares the list in .ci/pure with the rules. internal/sim is not pure, but it has
+// no goroutine either.
+func TestWhatIsNotWatchedForRacesIsPure(t *testing.T) {
+	text, err := os.ReadFile("../../.ci/pure")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms, listed := map[string]Room{"internal/sim": Pure}, 0
+	for _, row := range Rows() {
+		if row.Package != "internal/sim" {
+			rooms[row.Package] = row.Room
+		}
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, p := range strings.Fields(line) {
+			listed++
+			if room := rooms[p]; room != Pure && room != Word {
+				t.Errorf(".ci/pure lists %s, which is not a pure package but %q", p, room)
+			}
+		}
+	}
+	if listed < 5 {
+		t.Errorf(".ci/pure lists %d packages", listed)
+	}
+}

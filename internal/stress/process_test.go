@@ -1,0 +1,263 @@
+package stress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"github.com/openberth/berth/internal/testenv"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/placement"
+)
+
+var (
+	seeds  = flag.Int("stress.seeds", 2, "how many seeds each story is told with")
+	first  = flag.Uint64("stress.seed", 1, "the first seed")
+	rounds = flag.Int("stress.rounds", 2, "how many faults, or groups of faults, there are in a story")
+
+	program string // the binary under test; set once by TestMain
+)
+
+// patience is how long anything may take that must happen: the machine may be busy.
+const patience = time.Minute
+
+// TestMain builds the binary once, with the race detector in it.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() { // every test that runs a process is skipped
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "berth-fire-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	program = filepath.Join(dir, "berth")
+	out, err := exec.Command("go", "build", "-race", "-o", program, "github.com/openberth/berth/cmd/berth").CombinedOutput()
+	if err != nil {
+		log.Fatalf("go build -race ./cmd/berth: %v\n%s", err, out)
+	}
+	status := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		log.Fatal(err)
+	}
+	os.Exit(status)
+}
+
+// warden starts the server, says its number, and kills it when its own standard input ends: by us, or because we died.
+const warden = `"$@" </dev/null & p=$!; echo $p; cat >/dev/null; kill -KILL $p 2>/dev/null; wait $p`
+
+// process is `berth placement`, which may be killed and started again on the same database.
+type process struct {
+	conf, log string
+	addr      atomic.Pointer[string] // of the newest run
+
+	// The run; nil and 0 when none is on.
+	cmd  *exec.Cmd
+	life io.Closer
+	said io.ReadCloser
+	pid  int
+}
+
+// newProcess serves a database until the test ends. The log of all runs must be free of races and panics.
+func newProcess(t *testing.T, url string) *process {
+	t.Helper()
+	testenv.Long(t)
+	dir := t.TempDir()
+	p := &process{conf: filepath.Join(dir, "placement.conf"), log: filepath.Join(dir, "berth.log")}
+	text := "[api]\nauth_strategy = noauth2\n[placement]\nrandomize_allocation_candidates = true\n[placement_database]\nconnection = " + url + "\n"
+	if err := os.WriteFile(p.conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		p.checkLog(t)
+	})
+	p.start(t)
+	return p
+}
+
+// launch starts the server and waits for nothing but its number.
+func (p *process) launch(t *testing.T) *bufio.Reader {
+	t.Helper()
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	p.cmd = exec.Command("sh", "-c", warden, "sh", program, "placement", "--config-file", p.conf, "--data-dir", filepath.Dir(p.conf), "--listen", "127.0.0.1:0")
+	p.cmd.Stderr = out
+	if p.life, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if p.said, err = p.cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewReader(p.said)
+	line, err := said.ReadString('\n')
+	if err == nil {
+		p.pid, err = strconv.Atoi(strings.TrimSpace(line))
+	}
+	if err != nil {
+		t.Fatalf("the server does not start: %v\n%s", err, p.tail())
+	}
+	return said
+}
+
+// start starts the server and waits until it is healthy.
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	said := p.launch(t)
+	line, err := said.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server ends instead of saying where it listens: %v\n%s", err, p.tail())
+	}
+	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "placement: http://")
+	if !ok {
+		t.Fatalf("the server says %q", line)
+	}
+	p.addr.Store(&addr)
+	p.healthy(t)
+}
+
+// kill ends the server as kill -9 does, whatever it is at, and waits until it is gone. Without a server it does nothing.
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	p.life.Close()
+	p.cmd.Wait() // it says how the server ended: by our signal
+	p.cmd, p.pid = nil, 0
+}
+
+// stop asks the server to end, as an operator does; it must finish what it began and end well.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(p.pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server ends when it is told to", func() error {
+		if p.alive() {
+			return errors.New("it is still there")
+		}
+		return nil
+	})
+	p.life.Close()
+	if err := p.cmd.Wait(); err != nil { // the warden ends as the server did; a race is status 66
+		t.Errorf("the server was told to end: %v\n%s", err, p.tail())
+	}
+	p.cmd, p.pid = nil, 0
+}
+
+// alive says whether the server runs. Its warden waits for it at the end only, so its number is nobody else's.
+func (p *process) alive() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
+
+// peak is the most memory that the server had so far, in bytes.
+func (p *process) peak(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	var kib int
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// health is the status of /healthz, on a connection of its own.
+func (p *process) health() (int, error) {
+	c := http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := c.Get("http://" + *p.addr.Load() + "/healthz")
+	if err != nil {
+		return 0, err
+	}
+	return answer.StatusCode, answer.Body.Close()
+}
+
+// healthy waits until /healthz is 200.
+func (p *process) healthy(t *testing.T) { t.Helper(); p.await(t, http.StatusOK) }
+
+func (p *process) await(t *testing.T, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("/healthz is %d", want), func() error {
+		got, err := p.health()
+		if err == nil && got != want {
+			err = fmt.Errorf("/healthz is %d", got)
+		}
+		return err
+	})
+}
+
+// client speaks to whichever run is the newest. A request of which anything was sent is never sent again, unless it only reads.
+func (p *process) client() *placement.Client {
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	return placement.NewClient("http://127.0.0.1", &http.Client{Timeout: patience, Transport: &http.Transport{
+		MaxIdleConnsPerHost: clients,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, *p.addr.Load())
+		},
+	}}, "admin")
+}
+
+// tail is the end of the log.
+func (p *process) tail() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-3000):])
+}
+
+// checkLog looks for what must never be there.
+func (p *process) checkLog(t *testing.T) {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, sign := range []string{"WARNING: DATA RACE", "a handler panicked", "http: panic serving", "goroutine 1 [", "fatal error:"} {
+		if at := bytes.Index(text, []byte(sign)); at >= 0 {
+			t.Errorf("in the server's log:\n%s", text[max(0, at-500):min(len(text), at+3000)])
+		}
+	}
+}
+
+// eventually asks until there is no error any more.
+func eventually(t *testing.T, what string, ask func() error) {
+	t.Helper()
+	for last := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := ask()
+		if err == nil {
+			return
+		}
+		if time.Now().After(last) {
+			t.Fatalf("it is not so that %s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package stress
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+
+	"github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+const (
+	hosts   = 12
+	devices = 2 // of each host
+	vf      = resource.Class("CUSTOM_VF")
+)
+
+// capacity is what a host and a device of it offer. A candidate takes from two or three providers, so half a claim would be seen.
+var (
+	ofHost   = resource.Amounts{"VCPU": 8, "MEMORY_MB": 8192}
+	ofDevice = resource.Amounts{vf: 4}
+)
+
+// world is all providers and what they can give.
+type world map[provider.ID]provider.Provider
+
+// build makes the world over HTTP.
+func build(t *testing.T, api *placement.Client) world {
+	t.Helper()
+	ctx, w := t.Context(), world{}
+	if err := api.EnsureClass(ctx, vf); err != nil {
+		t.Fatal(err)
+	}
+	add := func(name string, parent provider.ID, offers resource.Amounts) provider.ID {
+		p, err := api.CreateProvider(ctx, provider.ID(newID()), name, parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Inventories = map[resource.Class]resource.Inventory{}
+		for class, n := range offers {
+			p.Inventories[class] = resource.Whole(n)
+		}
+		if _, err := api.PutInventories(ctx, p.ID, p.Generation, p.Inventories); err != nil {
+			t.Fatal(err)
+		}
+		w[p.ID] = p
+		return p.ID
+	}
+	for i := range hosts {
+		host := add(fmt.Sprintf("host-%d", i), "", ofHost)
+		for j := range devices {
+			add(fmt.Sprintf("host-%d-device-%d", i, j), host, ofDevice)
+		}
+	}
+	return w
+}
+
+// ask is what a client wants: a guest of some size with virtual functions, of one device or of two.
+func ask(size, pairs, limit int) resource.Ask {
+	a := resource.Ask{Limit: limit, GroupPolicy: resource.PolicyIsolate, Groups: []resource.Group{
+		{Resources: resource.Amounts{"VCPU": size, "MEMORY_MB": 512 * size}}}}
+	for i := range pairs {
+		a.Groups = append(a.Groups, resource.Group{Suffix: fmt.Sprint(i + 1), Resources: resource.Amounts{vf: 1}})
+	}
+	return a
+}
+
+// newID is a random UUID, of version 4.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// picture is what the server says is taken.
+type picture struct {
+	used map[provider.ID]resource.Amounts            // by /usages
+	held map[resource.ConsumerID]resource.Allocation // by the providers' /allocations
+}
+
+func (w world) look(ctx context.Context, api *placement.Client) (p picture, err error) {
+	p = picture{used: map[provider.ID]resource.Amounts{}, held: map[resource.ConsumerID]resource.Allocation{}}
+	for id := range w {
+		if p.used[id], err = api.Usages(ctx, id); err != nil {
+			return p, err
+		}
+		shares, err := api.ProviderAllocations(ctx, id)
+		if err != nil {
+			return p, err
+		}
+		for consumer, amounts := range shares {
+			if p.held[consumer] == nil {
+				p.held[consumer] = resource.Allocation{}
+			}
+			p.held[consumer][id] = amounts
+		}
+	}
+	return p, nil
+}
+
+// addUp says what is wrong inside the picture: capacities and sums.
+func (w world) addUp(p picture) (wrong []string) {
+	sums := map[provider.ID]resource.Amounts{}
+	for _, allocation := range p.held {
+		for id, amounts := range allocation {
+			if sums[id] == nil {
+				sums[id] = resource.Amounts{}
+			}
+			for class, n := range amounts {
+				sums[id][class] += n
+			}
+		}
+	}
+	for id, provider := range w {
+		if len(p.used[id]) != len(provider.Inventories) {
+			wrong = append(wrong, fmt.Sprintf("%s: the usages name %v, the inventories %v", provider.Name, p.used[id], provider.Inventories))
+		}
+		for class, inventory := range provider.Inventories {
+			used := p.used[id][class]
+			if used > inventory.Capacity() {
+				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, it has %d", provider.Name, used, class, inventory.Capacity()))
+			}
+			if sum := sums[id][class]; sum != used {
+				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, the allocations add up to %d", provider.Name, used, class, sum))
+			}
+		}
+	}
+	return wrong
+}
+
+// suggests compares what candidates are found in with what is taken: the index with the database.
+func (w world) suggests(ctx context.Context, api *placement.Client) error {
+	p, err := w.look(ctx, api)
+	if err != nil {
+		return err
+	}
+	found, err := api.Candidates(ctx, resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}})
+	if err != nil {
+		return err
+	}
+	for id, provider := range w {
+		summary, ok := found.Summaries[id]
+		root := provider.Root
+		if full := p.used[root]["VCPU"] >= ofHost["VCPU"]; full == ok {
+			return fmt.Errorf("%s: %v are taken on its host, suggested: %v", provider.Name, p.used[root], ok)
+		}
+		for class, has := range summary.Resources {
+			if has.Used != p.used[id][class] {
+				return fmt.Errorf("%s: %d of %s are taken, the candidates say %d", provider.Name, p.used[id][class], class, has.Used)
+			}
+		}
+	}
+	return nil
+}

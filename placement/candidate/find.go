@@ -1,0 +1,153 @@
+package candidate
+
+import (
+	"iter"
+
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/match"
+	"github.com/openberth/berth/resource"
+)
+
+// Options changes how Find searches.
+type Options struct {
+	// Stop is called now and then, also while nothing is found; nil means never. Find ends soon after it has returned
+	// true. Candidates yielded before are valid, but there may be more.
+	Stop func() bool
+	// BreadthFirst yields one candidate of each tree, then a second of each, and so on. Find then keeps the state of
+	// every tree it has begun.
+	BreadthFirst bool
+}
+
+// Find yields every candidate for the ask once, at most ask.Limit (0: no limit). The order is tree by tree, by the ID
+// of the root, unless Options.BreadthFirst is set. Nothing is computed before it is needed. A candidate is valid until
+// the next one: use Clone to keep it.
+func Find(s *index.Snapshot, ask resource.Ask, o Options) iter.Seq[Candidate] {
+	return func(yield func(Candidate) bool) {
+		q := match.Compile(s, ask)
+		if q.Impossible != "" || len(q.Items) == 0 {
+			return
+		}
+		f := finder{query: q, stop: &stopper{stop: o.Stop}, yield: yield, infeasibleShapes: map[index.Shape]bool{}}
+		if o.BreadthFirst {
+			f.breadthFirst()
+		} else {
+			f.treeByTree()
+		}
+	}
+}
+
+// finder is one run of Find.
+type finder struct {
+	query            *match.Query
+	stop             *stopper
+	yield            func(Candidate) bool
+	yielded          int
+	infeasibleShapes map[index.Shape]bool // trees of these shapes have no candidate
+}
+
+// give yields the current candidate of an enumeration. It reports whether more are wanted.
+func (f *finder) give(e *enumeration) bool {
+	f.yielded++
+	return f.yield(e.candidate()) && f.yielded != f.query.Ask.Limit
+}
+
+// solve reports whether there is a candidate on a tree. Of trees without candidates, one of each shape is solved.
+func (f *finder) solve(s *TreeSolver, t *index.Tree) bool {
+	named := f.query.NamesTree(t)
+	if !named && f.infeasibleShapes[t.Shape] {
+		return false
+	}
+	if s.Solve(t) {
+		return true
+	}
+	if !f.stop.over && !named {
+		f.infeasibleShapes[t.Shape] = true
+	}
+	return false
+}
+
+// treeByTree yields the candidates of one tree after another.
+func (f *finder) treeByTree() {
+	solver := newTreeSolver(f.query, f.stop)
+	e := newEnumeration(solver)
+	memos := newMemos(f.query)
+	for t := range f.query.Trees() {
+		if f.stop.stopped() {
+			return
+		}
+		if known := memos.of(t); known != nil {
+			if !memos.replay(known, t, f.give) {
+				return
+			}
+			continue
+		}
+		if !f.solve(solver, t) {
+			continue
+		}
+		memos.begin(t)
+		for e.begin(); e.next(); {
+			if !e.isFirst() {
+				if f.stop.stopped() {
+					return
+				}
+				continue
+			}
+			memos.record(e)
+			if !f.give(e) {
+				return
+			}
+		}
+		if !f.stop.over {
+			memos.end(solver.treeSlots)
+		}
+	}
+}
+
+// breadthFirst yields one candidate of each tree, then goes round the trees that have more.
+func (f *finder) breadthFirst() {
+	var waiting []*enumeration
+	for t := range f.query.Trees() {
+		if f.stop.stopped() {
+			return
+		}
+		solver := newTreeSolver(f.query, f.stop)
+		if !f.solve(solver, t) {
+			continue
+		}
+		e := newEnumeration(solver)
+		e.begin()
+		more, wanted := f.giveNext(e)
+		if !wanted {
+			return
+		}
+		if more {
+			waiting = append(waiting, e)
+		}
+	}
+	for len(waiting) > 0 {
+		left := waiting[:0]
+		for _, e := range waiting {
+			more, wanted := f.giveNext(e)
+			if !wanted {
+				return
+			}
+			if more {
+				left = append(left, e)
+			}
+		}
+		waiting = left
+	}
+}
+
+// giveNext yields the next candidate of a tree. more reports whether there was one, wanted whether Find goes on.
+func (f *finder) giveNext(e *enumeration) (more, wanted bool) {
+	for e.next() {
+		if e.isFirst() {
+			return true, f.give(e)
+		}
+		if f.stop.stopped() {
+			break
+		}
+	}
+	return false, !f.stop.stopped()
+}

@@ -1,0 +1,162 @@
+// Package policies has the names and defaults of Placement's policy rules, as data for package policy.
+//
+// OpenStack's Placement changed its defaults twice. Up to Victoria all was for the role admin. From Wallaby to
+// Zed (Zed) rules were for tokens of the system, readers among them. Since 2023.1 (Rules) they are for tokens of a
+// project, for the roles admin and service. Both later sets keep the first beside them until enforce_new_defaults is set.
+//
+//	                              Rules                        Zed
+//	reads                         admin or service             reader or admin, of the system
+//	writes                        admin or service             admin, of the system
+//	GET /usages                   these, or a reader of        these, or a reader of
+//	                              the project asked for        the project asked for
+//	POST /reshaper                service                      admin, of the system
+//	… without enforce_new_defaults: or admin                   or admin
+//	scope (with enforce_scope)    project                      system; GET /usages also project
+//
+// The question about GET /usages has the project that is asked for in its target, as project_id.
+package policies
+
+import "github.com/openberth/berth/policy"
+
+// The rules that guard requests.
+const (
+	ListProviders       = "placement:resource_providers:list"
+	CreateProvider      = "placement:resource_providers:create"
+	ShowProvider        = "placement:resource_providers:show"
+	UpdateProvider      = "placement:resource_providers:update"
+	DeleteProvider      = "placement:resource_providers:delete"
+	ListInventories     = "placement:resource_providers:inventories:list"
+	CreateInventory     = "placement:resource_providers:inventories:create"
+	ShowInventory       = "placement:resource_providers:inventories:show"
+	UpdateInventory     = "placement:resource_providers:inventories:update"
+	DeleteInventory     = "placement:resource_providers:inventories:delete"
+	ListAggregates      = "placement:resource_providers:aggregates:list"
+	UpdateAggregates    = "placement:resource_providers:aggregates:update"
+	ProviderUsages      = "placement:resource_providers:usages"
+	ProviderAllocations = "placement:resource_providers:allocations:list"
+	ListProviderTraits  = "placement:resource_providers:traits:list"
+	UpdateTraits        = "placement:resource_providers:traits:update"
+	DeleteTraits        = "placement:resource_providers:traits:delete"
+	ListClasses         = "placement:resource_classes:list"
+	CreateClass         = "placement:resource_classes:create"
+	ShowClass           = "placement:resource_classes:show"
+	UpdateClass         = "placement:resource_classes:update"
+	DeleteClass         = "placement:resource_classes:delete"
+	ListTraits          = "placement:traits:list"
+	ShowTrait           = "placement:traits:show"
+	PutTrait            = "placement:traits:update"
+	DeleteTrait         = "placement:traits:delete"
+	ManageAllocations   = "placement:allocations:manage"
+	ListAllocations     = "placement:allocations:list"
+	UpdateAllocations   = "placement:allocations:update"
+	DeleteAllocations   = "placement:allocations:delete"
+	ListCandidates      = "placement:allocation_candidates:list"
+	Usages              = "placement:usages"
+	Reshape             = "placement:reshaper:reshape"
+)
+
+// guards says what each rule guards, and whether that only reads.
+var guards = [...]struct {
+	name  string
+	reads bool
+	what  string
+}{
+	{ListProviders, true, "GET /resource_providers"},
+	{CreateProvider, false, "POST /resource_providers"},
+	{ShowProvider, true, "GET /resource_providers/{uuid}"},
+	{UpdateProvider, false, "PUT /resource_providers/{uuid}"},
+	{DeleteProvider, false, "DELETE /resource_providers/{uuid}"},
+	{ListInventories, true, "GET /resource_providers/{uuid}/inventories"},
+	{CreateInventory, false, "POST /resource_providers/{uuid}/inventories"},
+	{ShowInventory, true, "GET /resource_providers/{uuid}/inventories/{resource_class}"},
+	{UpdateInventory, false, "PUT /resource_providers/{uuid}/inventories, PUT /resource_providers/{uuid}/inventories/{resource_class}"},
+	{DeleteInventory, false, "DELETE /resource_providers/{uuid}/inventories, DELETE /resource_providers/{uuid}/inventories/{resource_class}"},
+	{ListAggregates, true, "GET /resource_providers/{uuid}/aggregates"},
+	{UpdateAggregates, false, "PUT /resource_providers/{uuid}/aggregates"},
+	{ProviderUsages, true, "GET /resource_providers/{uuid}/usages"},
+	{ProviderAllocations, true, "GET /resource_providers/{uuid}/allocations"},
+	{ListProviderTraits, true, "GET /resource_providers/{uuid}/traits"},
+	{UpdateTraits, false, "PUT /resource_providers/{uuid}/traits"},
+	{DeleteTraits, false, "DELETE /resource_providers/{uuid}/traits"},
+	{ListClasses, true, "GET /resource_classes"},
+	{CreateClass, false, "POST /resource_classes"},
+	{ShowClass, true, "GET /resource_classes/{name}"},
+	{UpdateClass, false, "PUT /resource_classes/{name}"},
+	{DeleteClass, false, "DELETE /resource_classes/{name}"},
+	{ListTraits, true, "GET /traits"},
+	{ShowTrait, true, "GET /traits/{name}"},
+	{PutTrait, false, "PUT /traits/{name}"},
+	{DeleteTrait, false, "DELETE /traits/{name}"},
+	{ManageAllocations, false, "POST /allocations"},
+	{ListAllocations, true, "GET /allocations/{consumer_uuid}"},
+	{UpdateAllocations, false, "PUT /allocations/{consumer_uuid}"},
+	{DeleteAllocations, false, "DELETE /allocations/{consumer_uuid}"},
+	{ListCandidates, true, "GET /allocation_candidates"},
+	{Usages, true, "GET /usages"},
+	{Reshape, false, "POST /reshaper"},
+}
+
+// before is what the rules that others refer to replace. The colon in the name is the original's own: so no rule of a file replaces it.
+func before() *policy.Deprecated {
+	return &policy.Deprecated{Name: "rule:admin_api", Check: "role:admin"}
+}
+
+var (
+	project = []string{"project"}
+	system  = []string{"system"}
+)
+
+// Rules are the defaults since 2023.1. The rules of Zed that others refer to are there too, for policy files that
+// still name them; nothing here does.
+func Rules() []policy.Rule {
+	rules := []policy.Rule{
+		{Name: "admin_api", Check: "role:admin", Scopes: project, Description: "An administrator."},
+		{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: before(), Description: "Another service of the cloud."},
+		{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: before(), Description: "Most requests."},
+		projectReader(),
+		{Name: "admin_or_project_reader_or_service_api", Check: "role:admin or rule:project_reader_api or role:service", Scopes: project,
+			Deprecated: before(), Description: "What a project may know of itself."},
+	}
+	rules = append(rules, ofSystem()...)
+	for _, g := range guards {
+		check := "rule:admin_or_service_api"
+		switch g.name {
+		case Usages:
+			check = "rule:admin_or_project_reader_or_service_api"
+		case Reshape:
+			check = "rule:service_api"
+		}
+		rules = append(rules, policy.Rule{Name: g.name, Check: check, Scopes: project, Description: g.what})
+	}
+	return rules
+}
+
+// Zed are the defaults from Wallaby to Zed, which Debian's placement 8.0.0 has.
+func Zed() []policy.Rule {
+	rules := []policy.Rule{{Name: "admin_api", Check: "role:admin", Scopes: system, Description: "An administrator."}, projectReader()}
+	rules = append(rules, ofSystem()...)
+	for _, g := range guards {
+		r := policy.Rule{Name: g.name, Check: "rule:system_admin_api", Scopes: system, Description: g.what}
+		if g.reads {
+			r.Check = "rule:system_reader_api"
+		}
+		if g.name == Usages {
+			r.Check, r.Scopes = "rule:system_or_project_reader", []string{"system", "project"}
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+func projectReader() policy.Rule {
+	return policy.Rule{Name: "project_reader_api", Check: "role:reader and project_id:%(project_id)s", Deprecated: before(), Description: "A reader of the project in question."}
+}
+
+func ofSystem() []policy.Rule {
+	return []policy.Rule{
+		{Name: "system_admin_api", Check: "role:admin and system_scope:all", Deprecated: before(), Description: "An administrator of the system."},
+		{Name: "system_reader_api", Check: "role:reader and system_scope:all", Deprecated: before(), Description: "A reader of the system."},
+		{Name: "system_or_project_reader", Check: "rule:system_reader_api or rule:project_reader_api", Deprecated: before(),
+			Description: "A reader of the system, or of the project in question."},
+	}
+}
