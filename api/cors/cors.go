@@ -35,17 +35,17 @@ func Defaults() Options {
 }
 
 // Policy decides about answers. A nil Policy changes none. It is safe for concurrent use.
-type Policy struct {
+type Handler struct {
 	opts    Options
 	headers map[string]bool // allowed in a request, in lower case
 }
 
 // New makes a policy, nil when no origin is allowed.
-func New(o Options) *Policy {
+func New(o Options) *Handler {
 	if len(o.AllowedOrigin) == 0 {
 		return nil
 	}
-	p := &Policy{opts: o, headers: map[string]bool{}}
+	p := &Handler{opts: o, headers: map[string]bool{}}
 	always := []string{"Accept", "Accept-Language", "Content-Type", "Cache-Control", "Content-Language", "Expires", "Last-Modified", "Pragma"}
 	for _, name := range slices.Concat(always, o.AllowHeaders) {
 		p.headers[strings.ToLower(name)] = true
@@ -55,24 +55,24 @@ func New(o Options) *Policy {
 
 // Apply changes the headers of an answer that is ready to be sent. When it answers in place of the service (to OPTIONS, which
 // the service refused), h is emptied, the status is another, and the body must be left out.
-func (p *Policy) Apply(r *http.Request, status int, h http.Header) (newStatus int, replaced bool) {
+func (p *Handler) Apply(r *http.Request, status int, h http.Header) (newStatus int, replaced bool) {
 	if p == nil {
 		return status, false
 	}
 	if r.Method != http.MethodOptions {
-		p.mark(r, h)
+		p.setResponseHeaders(r, h)
 		return status, false
 	}
 	if status < 200 || status >= 300 {
 		clear(h)
 		status, replaced = http.StatusOK, true
 	}
-	p.permit(r, h)
+	p.setPreflightHeaders(r, h)
 	return status, replaced
 }
 
 // origin is what the answer says of the request's origin: itself, "*", or nothing when it is not allowed.
-func (p *Policy) origin(r *http.Request) string {
+func (p *Handler) origin(r *http.Request) string {
 	given, ok := r.Header["Origin"]
 	switch {
 	case !ok:
@@ -86,7 +86,7 @@ func (p *Policy) origin(r *http.Request) string {
 }
 
 // mark tells the browser that a page of the origin may see the answer.
-func (p *Policy) mark(r *http.Request, h http.Header) {
+func (p *Handler) setResponseHeaders(r *http.Request, h http.Header) {
 	origin := p.origin(r)
 	if origin == "" {
 		return
@@ -96,13 +96,13 @@ func (p *Policy) mark(r *http.Request, h http.Header) {
 		vary = had + ",Origin"
 	}
 	h.Set("Vary", vary)
-	p.grant(h, origin)
+	p.setOrigin(h, origin)
 	if len(p.opts.ExposeHeaders) > 0 {
 		h.Set("Access-Control-Expose-Headers", strings.Join(p.opts.ExposeHeaders, ","))
 	}
 }
 
-func (p *Policy) grant(h http.Header, origin string) {
+func (p *Handler) setOrigin(h http.Header, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	if p.opts.AllowCredentials {
 		h.Set("Access-Control-Allow-Credentials", "true")
@@ -110,7 +110,7 @@ func (p *Policy) grant(h http.Header, origin string) {
 }
 
 // permit tells the browser whether a page may send the request that it asks about.
-func (p *Policy) permit(r *http.Request, h http.Header) {
+func (p *Handler) setPreflightHeaders(r *http.Request, h http.Header) {
 	origin, method := p.origin(r), r.Header.Get("Access-Control-Request-Method")
 	if origin == "" || !slices.Contains(p.opts.AllowMethods, method) {
 		return
@@ -126,7 +126,7 @@ func (p *Policy) permit(r *http.Request, h http.Header) {
 		asked = append(asked, name)
 	}
 	h.Set("Vary", "Origin")
-	p.grant(h, origin)
+	p.setOrigin(h, origin)
 	if p.opts.MaxAge != 0 {
 		h.Set("Access-Control-Max-Age", strconv.Itoa(p.opts.MaxAge))
 	}

@@ -62,7 +62,7 @@ func TestAsTheOriginal(t *testing.T) {
 }
 
 // told is what becomes of an answer.
-func told(p *Policy, method string, request []string, status int, answer []string) string {
+func told(p *Handler, method string, request []string, status int, answer []string) string {
 	r := httptest.NewRequest(method, "/traits", nil)
 	for i := 0; i < len(request); i += 2 {
 		r.Header.Set(request[i], request[i+1])

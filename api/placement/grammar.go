@@ -145,7 +145,7 @@ func CanonicalUUID(text string) (string, bool) {
 func checkAsk(v Version, ask resource.Ask) error {
 	var err error
 	if v < sinceSameSubtree {
-		err = checkOrphans(ask)
+		err = checkResources(ask)
 	} else {
 		err = checkSubtrees(ask)
 	}
@@ -155,7 +155,7 @@ func checkAsk(v Version, ask resource.Ask) error {
 	for _, g := range ask.Groups {
 		for _, any := range g.Required {
 			if !slices.ContainsFunc(any, func(t resource.Trait) bool { return !slices.Contains(g.Forbidden, t) }) {
-				return invalid("Conflicting required and forbidden traits in required%s: %s", g.Suffix, join(words("", any)))
+				return invalid("Conflicting required and forbidden traits in required%s: %s", g.Suffix, join(prefixed("", any)))
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func checkAsk(v Version, ask resource.Ask) error {
 }
 
 // checkOrphans: before 1.36 each group names resources.
-func checkOrphans(ask resource.Ask) error {
+func checkResources(ask resource.Ask) error {
 	for _, g := range ask.Groups {
 		if len(g.Resources) == 0 {
 			return invalid("All request groups need resources, and the group %q has none", g.Suffix)

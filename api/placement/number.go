@@ -10,7 +10,7 @@ import (
 )
 
 // longestNumber is how many digits a whole number may have: Python reads no longer ones either.
-const longestNumber = 4300
+const maxDigits = 4300
 
 // wholeNumber reads a whole number of a query or a header as the original does, which leaves that to Python: blanks around it, a sign,
 // digits of any script, and single underscores between them. What no int holds is the nearest that one does.
@@ -37,7 +37,7 @@ func wholeNumber(text string) (n int, ok bool) {
 		plain.WriteByte(byte('0' + d))
 		underscore = false
 	}
-	if underscore || plain.Len() > longestNumber {
+	if underscore || plain.Len() > maxDigits {
 		return 0, false
 	}
 	n, _ = strconv.Atoi(plain.String()) // it gives the nearest when it is out of range
@@ -64,26 +64,26 @@ func digit(r rune) int {
 
 // asPython writes the numbers of a document as Python reads them: one with a point or an exponent is a float, which may be nought or
 // infinite then. An infinite number, and a whole one that is too long, are errors: no body has a place for them.
-func asPython(value any) (any, error) {
+func asPythonNumbers(value any) (any, error) {
 	var err error
 	switch v := value.(type) {
 	case map[string]any:
 		for name, member := range v {
-			if v[name], err = asPython(member); err != nil {
+			if v[name], err = asPythonNumbers(member); err != nil {
 				return nil, err
 			}
 		}
 	case []any:
 		for i, item := range v {
-			if v[i], err = asPython(item); err != nil {
+			if v[i], err = asPythonNumbers(item); err != nil {
 				return nil, err
 			}
 		}
 	case json.Number:
 		text := v.String()
 		if !strings.ContainsAny(text, ".eE") {
-			if len(text) > longestNumber {
-				return nil, fmt.Errorf("a number has more than %d digits", longestNumber)
+			if len(text) > maxDigits {
+				return nil, fmt.Errorf("a number has more than %d digits", maxDigits)
 			}
 			return v, nil
 		}
@@ -107,18 +107,18 @@ func clip(text string) string {
 // whole writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them. What no int holds is the nearest
 // that one does, which is as wrong for a generation and as much too much for an amount. Ratios are no integers and stay. Mappings go: nobody
 // reads them, and the schema lets some through of any shape, as the original's does.
-func whole(name string, value any) any {
+func integersOnly(name string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, member := range v {
-			v[name] = whole(name, member)
+			v[name] = integersOnly(name, member)
 			if name == "mappings" {
 				delete(v, name)
 			}
 		}
 	case []any:
 		for i, item := range v {
-			v[i] = whole("", item)
+			v[i] = integersOnly("", item)
 		}
 	case json.Number:
 		if name == "allocation_ratio" {

@@ -7,7 +7,7 @@ import (
 )
 
 // edition is the schema of a body from one microversion on.
-type edition struct {
+type schemaVersion struct {
 	since  Version
 	schema object
 }
@@ -24,13 +24,13 @@ const (
 )
 
 // schemas says what each request body may hold, and since when: the whole of the API's writing side.
-func schemas() map[Body][]edition {
+func schemas() map[Body][]schemaVersion {
 	text200 := object{"type": "string", "maxLength": 200}
 	parent := object{"anyOf": []any{uuidSchema(), object{"type": "null"}}}
 	class := closed(object{"name": object{"type": "string", "pattern": patternCustomName, "maxLength": 255}}, "name")
 	aggregates := object{"type": "array", "items": uuidSchema(), "uniqueItems": true}
 	traits := object{"type": "array", "items": object{"type": "string", "minLength": 1, "maxLength": 255}}
-	return map[Body][]edition{
+	return map[Body][]schemaVersion{
 		BodyNewProvider: {
 			{0, closed(object{"name": text200, "uuid": uuidSchema()}, "name")},
 			{14, closed(object{"name": text200, "uuid": uuidSchema(), "parent_provider_uuid": parent}, "name")},

@@ -18,7 +18,7 @@ const (
 	FreeBody = 16 << 10
 
 	// contendedTime is how long a counted body may take to arrive while another one waits for memory.
-	contendedTime = 3 * time.Second
+	contendedTimeout = 3 * time.Second
 
 	bodyStep     = 16 << 10               // a body is charged for its next bytes before they are read
 	bodyInterval = 100 * time.Millisecond // how often a body that waits looks for slow ones
@@ -106,7 +106,7 @@ func (b *BodyBudget) readCharged(ctx context.Context, u *upload, from io.Reader,
 			n, err = from.Read(data[len(data):end])
 			data = data[:len(data)+n]
 		}
-		slow := b.pause(u)
+		slow := b.endRead(u)
 		switch {
 		case err == io.EOF:
 			return data, nil
@@ -137,7 +137,7 @@ func (b *BodyBudget) charge(ctx context.Context, u *upload) error {
 	look := time.NewTicker(bodyInterval)
 	defer look.Stop()
 	for slices.Contains(b.waiting, u) {
-		b.relieve(time.Now())
+		b.abortSlowest(time.Now())
 		b.mu.Unlock()
 		select {
 		case <-u.granted:
@@ -178,9 +178,9 @@ func without(list []*upload, u *upload) []*upload {
 }
 
 // relieve gives up the slowest body if it has been arriving for too long. mu is held.
-func (b *BodyBudget) relieve(now time.Time) {
+func (b *BodyBudget) abortSlowest(now time.Time) {
 	var slowest *upload
-	longest := contendedTime
+	longest := contendedTimeout
 	for _, u := range b.arriving {
 		if u.slow { // its memory comes back as soon as its read has returned
 			u.stop() // again: the deadline that was set may have been replaced
@@ -205,7 +205,7 @@ func (u *upload) took(now time.Time) time.Duration {
 }
 
 // pause ends the time of a read, and reports whether the body was given up.
-func (b *BodyBudget) pause(u *upload) (slow bool) {
+func (b *BodyBudget) endRead(u *upload) (slow bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u.spent, u.since = u.took(time.Now()), time.Time{}
@@ -216,7 +216,7 @@ func (b *BodyBudget) pause(u *upload) (slow bool) {
 func (b *BodyBudget) arrived(u *upload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leave(u)
+	b.removeArriving(u)
 }
 
 // end gives back what a body was charged.
@@ -225,11 +225,11 @@ func (b *BodyBudget) end(u *upload) {
 	defer b.mu.Unlock()
 	b.free += u.charged
 	u.charged = 0
-	b.leave(u)
+	b.removeArriving(u)
 }
 
 // leave takes a body from those that arrive, and charges those that wait. mu is held.
-func (b *BodyBudget) leave(u *upload) {
+func (b *BodyBudget) removeArriving(u *upload) {
 	b.arriving = without(b.arriving, u)
 	b.grant()
 }

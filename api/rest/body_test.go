@@ -170,7 +170,7 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 			honest.send.Close()
 		}()
 		<-honest.result
-		if took := time.Since(begun); took > 3*contendedTime || len(honest.data) != testLargest {
+		if took := time.Since(begun); took > 3*contendedTimeout || len(honest.data) != testLargest {
 			t.Errorf("%d bytes after %s", len(honest.data), took)
 		}
 		honest.release()

@@ -47,7 +47,7 @@ type Status struct {
 	Code         int    // the HTTP status
 	Title        string // such as "Conflict"
 	Detail       string // the service's own sentence
-	Word         string // Placement's errors[].code, or empty
+	ErrorCode         string // Placement's errors[].code, or empty
 	RequestID    string
 }
 
@@ -156,7 +156,7 @@ func statusFault(op string, s *Status) error {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
 		kind = fault.Unavailable
 	}
-	return &fault.Error{Kind: kind, Op: op, Code: s.Word, Msg: s.Detail, Err: s}
+	return &fault.Error{Kind: kind, Op: op, Code: s.ErrorCode, Msg: s.Detail, Err: s}
 }
 
 // StatusOf finds what a service answered in a fault from Do, or nil.
@@ -175,7 +175,7 @@ func readStatus(method, path string, a Answer) *Status {
 	}
 	if json.Unmarshal(a.Body, &placement) == nil && len(placement.Errors) > 0 {
 		e := placement.Errors[0]
-		s.Title, s.Detail, s.Word = e.Title, strings.TrimSpace(e.Detail), e.Code
+		s.Title, s.Detail, s.ErrorCode = e.Title, strings.TrimSpace(e.Detail), e.Code
 		return s
 	}
 	var compute map[string]struct {

@@ -49,7 +49,7 @@ type Set struct {
 }
 
 // times are the upper bounds of durations in seconds: from a read out of memory to a slow database.
-func times() []float64 {
+func durationBuckets() []float64 {
 	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
 
@@ -64,9 +64,9 @@ func New() *Set {
 	s.inFlight = prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "requests_in_flight", Help: "Requests being answered now."})
 	s.waiting = prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "searches_waiting", Help: "Searches that wait for their turn on a core."})
 	s.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "panics_total", Help: "Requests that met a defect of Berth and were answered 500."})
-	s.search = s.histogram("candidates_duration_seconds", "Time that finding allocation candidates and putting them into words took, without sending them.", times())
+	s.search = s.histogram("candidates_duration_seconds", "Time that finding allocation candidates and putting them into words took, without sending them.", durationBuckets())
 	s.found = s.histogram("candidates_found", "Allocation candidates in an answer.", []float64{0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000})
-	s.explain = s.histogram("explain_duration_seconds", "Time that explaining why there are no candidates took.", times())
+	s.explain = s.histogram("explain_duration_seconds", "Time that explaining why there are no candidates took.", durationBuckets())
 	s.claims = s.counters("claims_total", "Consumers whose allocations were to be written, by outcome: granted, refused (told to the client), failed (of the service) or abandoned (by the client).", "outcome")
 	s.conflicts = s.counters("conflicts_total", "Answers 409, by the error's code.", "code")
 	s.retries = s.counters("transaction_retries_total", "Transactions carried out again because others changed the same at the same moment, by operation.", "operation")
@@ -87,7 +87,7 @@ func (s *Set) counters(name, help string, labels ...string) *prometheus.CounterV
 }
 
 func (s *Set) histograms(name, help string, labels ...string) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: times()}, labels)
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: durationBuckets()}, labels)
 	s.registry.MustRegister(h)
 	return h
 }
@@ -143,14 +143,14 @@ func (s *Set) Request(route, method string, status int, took time.Duration, size
 	if route == "" {
 		route = "none"
 	}
-	method = known(method)
+	method = methodLabel(method)
 	s.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	s.durations.WithLabelValues(route, method).Observe(took.Seconds())
 	s.bytes.WithLabelValues(route).Add(float64(size))
 }
 
 // known keeps methods that a client made up from making series.
-func known(method string) string {
+func methodLabel(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
 		return method
@@ -181,7 +181,7 @@ func (s *Set) Claims(consumers int, err error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		outcome = abandoned
-	case ours(err):
+	case isServiceFailure(err):
 		outcome = failed
 	case err != nil:
 		outcome = refused
@@ -199,13 +199,13 @@ func (s *Set) Transaction(operation string, attempts int, took time.Duration, er
 	if attempts > 1 {
 		s.retries.WithLabelValues(operation).Add(float64(attempts - 1))
 	}
-	if ours(err) {
+	if isServiceFailure(err) {
 		s.failures.WithLabelValues(operation).Inc()
 	}
 }
 
 // ours says whether an error is the service's or the database's: neither a refusal, nor a client that went away.
-func ours(err error) bool {
+func isServiceFailure(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}

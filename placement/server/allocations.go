@@ -25,7 +25,7 @@ func (c *call) showAllocations() error {
 		generation := held.Generations[id]
 		shares[id] = api.ShareDoc{Resources: amounts, Generation: &generation}
 	}
-	d := doc{"allocations": shares}
+	d := object{"allocations": shares}
 	if len(shares) > 0 {
 		if c.version >= sinceAllocationOwner {
 			d["project_id"], d["user_id"] = held.Project, held.User
@@ -37,8 +37,8 @@ func (c *call) showAllocations() error {
 			d["consumer_type"] = held.ConsumerType
 		}
 	}
-	c.modified(held.Modified)
-	return c.json(http.StatusOK, d)
+	c.setModified(held.Modified)
+	return c.sendJSON(http.StatusOK, d)
 }
 
 func (c *call) providerAllocations() error {
@@ -46,15 +46,15 @@ func (c *call) providerAllocations() error {
 	if err != nil {
 		return err
 	}
-	shares := make(map[resource.ConsumerID]doc, len(all.Shares))
+	shares := make(map[resource.ConsumerID]object, len(all.Shares))
 	for id, share := range all.Shares {
-		shares[id] = doc{"resources": share.Amounts}
+		shares[id] = object{"resources": share.Amounts}
 		if c.version >= sinceConsumerGuard {
 			shares[id]["consumer_generation"] = share.Generation
 		}
 	}
-	c.modified(all.Modified)
-	return c.json(http.StatusOK, doc{"resource_provider_generation": all.Generation, "allocations": shares})
+	c.setModified(all.Modified)
+	return c.sendJSON(http.StatusOK, object{"resource_provider_generation": all.Generation, "allocations": shares})
 }
 
 // claim is what a document asks for one consumer.
@@ -81,7 +81,7 @@ func (c *call) putAllocations() error {
 	if err != nil {
 		return err
 	}
-	return c.put(c.claim(resource.ConsumerID(id), in))
+	return c.writeClaims(c.claim(resource.ConsumerID(id), in))
 }
 
 // readAllocations reads the body of PUT /allocations/{consumer}, which was a list in the first microversions.
@@ -112,26 +112,26 @@ func (c *call) postAllocations() error {
 	if err := c.read(api.BodyAllocations, &in); err != nil {
 		return err
 	}
-	return c.put(c.claims(in)...)
+	return c.writeClaims(c.claims(in)...)
 }
 
 // put carries claims out and answers.
-func (c *call) put(claims ...store.Claim) error {
+func (c *call) writeClaims(claims ...store.Claim) error {
 	change, err := c.server.store.PutAllocations(c.ctx(), claims...)
 	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
-		c.refused(err, claims, nil)
+		c.refreshRefused(err, claims, nil)
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }
 
 // refused reads the trees again that a refused write is about: the index, which suggested it, may be behind, and the next candidates shall
 // not be. There is nothing to retry here: a claim names its amounts and the generation of its consumer, nothing in it comes from the
 // index, and SQL has judged it as things are (trying again by itself when others wrote at the same moment, Store.ClaimAttempts).
 // Another candidate is the client's to choose.
-func (c *call) refused(err error, claims []store.Claim, more []provider.ID) {
+func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.ID) {
 	if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NoCapacity) {
 		return
 	}
@@ -141,7 +141,7 @@ func (c *call) refused(err error, claims []store.Claim, more []provider.ID) {
 	}
 	slices.Sort(ids)
 	var roots []provider.ID
-	snapshot := c.server.index.now()
+	snapshot := c.server.index.current()
 	for _, id := range slices.Compact(ids) {
 		if row, ok := snapshot.Row(id); ok {
 			roots = append(roots, cmp.Or(row.Root, row.ID))
@@ -159,5 +159,5 @@ func (c *call) deleteAllocations() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

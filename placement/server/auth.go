@@ -10,21 +10,21 @@ import (
 // Policy says who may do what. rule is a name of the original's, such as placement:resource_providers:list. target is what the
 // request is about, under the original's names: the project_id and user_id of the caller, or for placement:usages the
 // project_id of the query (nil when it has none). why is for the log.
-type Policy interface {
+type Enforcer interface {
 	Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string)
 }
 
 // nobody is the Authenticator of a server that was told none.
-func nobody(*http.Request) (identity.Identity, error) {
+func denyAll(*http.Request) (identity.Identity, error) {
 	return identity.Identity{}, fault.New(fault.Forbidden, "placement.server", "This service is not set up to know anybody.")
 }
 
 // plainPolicy is the rules as they are before anybody writes others: administrators and services may do all, and a reader
 // may ask for the usages of its own project.
-type plainPolicy struct{}
+type defaultEnforcer struct{}
 
 // Allow implements Policy.
-func (plainPolicy) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
+func (defaultEnforcer) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
 	if caller.Has("admin") || caller.Has("service") {
 		return true, ""
 	}
@@ -53,13 +53,13 @@ func (c *call) target(rule string) map[string]any {
 }
 
 // allowed asks the policy. A route without a rule is open to all.
-func (c *call) allowed(rule string) error {
+func (c *call) authorize(rule string) error {
 	if rule == "" {
 		return nil
 	}
-	if ok, why := c.server.opts.Policy.Allow(rule, c.caller, c.target(rule)); !ok {
+	if ok, why := c.server.opts.Enforcer.Allow(rule, c.caller, c.target(rule)); !ok {
 		c.server.log.Debug("the policy says no", "request_id", c.id, "rule", rule, "user", c.caller.User, "project", c.caller.Project, "roles", c.caller.Roles, "why", why)
-		return status(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
+		return newStatusError(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
 	}
 	return nil
 }

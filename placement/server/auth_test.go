@@ -66,7 +66,7 @@ func (p *askedPolicy) Allow(rule string, caller identity.Identity, target map[st
 // Every operation asks its own rule, once, before its handler does anything.
 func TestRules(t *testing.T) {
 	policy := &askedPolicy{}
-	w := newWorld(t, func(o *Options) { o.Policy = policy })
+	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
 	want := map[string]string{}
 	for line := range strings.Lines(strings.TrimSpace(rules)) {
 		f := strings.Fields(line)
@@ -107,7 +107,7 @@ func TestRules(t *testing.T) {
 // What a policy is told: who asks, and what about.
 func TestTargets(t *testing.T) {
 	policy := &askedPolicy{}
-	w := newWorld(t, func(o *Options) { o.Policy = policy })
+	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
 	caller := identity.Identity{User: "ann", Project: "p", Roles: []string{"reader"}}
 	for path, target := range map[string]map[string]any{
 		"/traits":                            {"project_id": "p", "user_id": "ann"},

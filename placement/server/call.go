@@ -34,18 +34,18 @@ type call struct {
 	negotiated bool              // version is what the client asked for
 	values     map[string]string // of the path's variables
 	route      *route            // nil: the path is none
-	sent       []byte            // the request's body, once it is read
+	body       []byte            // the request's body, once it is read
 	status     int               // as sent; 0: nothing was sent
 	size       int64             // of the body
 	scheme     string            // as a proxy says; empty: ours
 	prefix     string            // of our paths, as a proxy says
-	turn       bool              // it has one of the searches' turns
-	done       []func()          // what the end of the call gives back
-	left       bool              // the client went away, or the server stops, before there was an answer
+	holdsSlot       bool              // it has one of the searches' turns
+	cleanups       []func()          // what the end of the call gives back
+	clientGone       bool              // the client went away, or the server stops, before there was an answer
 }
 
 // doc is an answer whose shape depends on the microversion.
-type doc = map[string]any
+type object = map[string]any
 
 // ctx is the context of the request. Once the answer has begun it has no time limit any more: the client may take it
 // as slowly as it may.
@@ -108,41 +108,41 @@ func unescape(text string) string {
 // read reads the request's body into a document.
 func (c *call) read(body api.Body, into any) error {
 	limit := c.server.opts.MaxBody
-	tooLarge := status(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", limit)
+	tooLarge := newStatusError(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", limit)
 	if c.r.ContentLength > limit { // before any of it is read: it would take memory for nothing
 		return tooLarge
 	}
-	data, release, err := c.server.budget.Read(c.w, c.r, limit)
+	data, release, err := c.server.bodyBudget.Read(c.w, c.r, limit)
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case err == nil:
-		c.done = append(c.done, release) // what is made of the body is needed until the end of the call
+		c.cleanups = append(c.cleanups, release) // what is made of the body is needed until the end of the call
 	case large:
 		return tooLarge
 	case errors.Is(err, rest.ErrSlowBody):
-		return status(http.StatusRequestTimeout, "%s", err)
+		return newStatusError(http.StatusRequestTimeout, "%s", err)
 	case fault.Is(err, fault.Unavailable):
 		return err
 	default:
 		return fault.New(fault.Invalid, "placement.server", "the request body broke off: %w", err)
 	}
-	c.sent = data
+	c.body = data
 	ctx, cancel := rest.Renew(c.r.Context()) // the time of the client does not count
-	c.done = append(c.done, cancel)
+	c.cleanups = append(c.cleanups, cancel)
 	c.r = c.r.WithContext(ctx)
 	return c.server.bodies.Read(body, c.version, data, into)
 }
 
 // close gives back what the call holds.
 func (c *call) close() {
-	c.pause()
-	for _, done := range c.done {
+	c.release()
+	for _, done := range c.cleanups {
 		done()
 	}
 }
 
 // modified sets the headers that say how old an answer is, in microversions that have them. The zero time is now.
-func (c *call) modified(at time.Time) {
+func (c *call) setModified(at time.Time) {
 	if c.version < sinceCacheHeaders {
 		return
 	}
@@ -154,17 +154,17 @@ func (c *call) modified(at time.Time) {
 }
 
 // location names what was made. The original gives a whole URL, of the host as the client calls it.
-func (c *call) location(path string) {
+func (c *call) setLocation(path string) {
 	scheme := "http"
 	if c.r.TLS != nil {
 		scheme = "https"
 	}
 	scheme = cmp.Or(c.scheme, scheme)
-	c.w.Header().Set("Location", scheme+"://"+withoutUsualPort(scheme, c.r.Host)+c.prefix+path)
+	c.w.Header().Set("Location", scheme+"://"+withoutDefaultPort(scheme, c.r.Host)+c.prefix+path)
 }
 
 // json answers with a document.
-func (c *call) json(status int, document any) error {
+func (c *call) sendJSON(status int, document any) error {
 	data, err := json.Marshal(document)
 	if err != nil {
 		return fault.Wrap(fault.Internal, "placement.server", err)
@@ -174,7 +174,7 @@ func (c *call) json(status int, document any) error {
 }
 
 // none answers without a body.
-func (c *call) none(status int) error {
+func (c *call) sendStatus(status int) error {
 	c.send(status, nil)
 	return nil
 }
@@ -225,8 +225,8 @@ func (c *call) report() {
 		path = c.route.path
 	}
 	status := c.status
-	if c.left {
-		status = clientLeft
+	if c.clientGone {
+		status = statusClientGone
 	}
 	c.server.metrics.Request(path, c.r.Method, status, took, c.size)
 	version := "-"
@@ -245,7 +245,7 @@ func (c *call) report() {
 }
 
 // clientLeft is the status in logs and metrics of a request that nobody waits for any more.
-const clientLeft = 499
+const statusClientGone = 499
 
 // clip keeps a line of the log readable.
 func clip(text string) string {

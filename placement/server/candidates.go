@@ -21,7 +21,7 @@ import (
 func shuffle(n int, swap func(i, j int)) { rand.Shuffle(n, swap) }
 
 // ask reads the query of a question for candidates, and the snapshot that answers it. unknown says which names there are not.
-func (c *call) ask() (ask resource.Ask, snapshot *index.Snapshot, unknown, err error) {
+func (c *call) parseCandidateQuery() (ask resource.Ask, snapshot *index.Snapshot, unknown, err error) {
 	values, err := c.query()
 	if err != nil {
 		return ask, nil, nil, err
@@ -31,26 +31,26 @@ func (c *call) ask() (ask resource.Ask, snapshot *index.Snapshot, unknown, err e
 	}
 	unknown = c.server.names.check(c.ctx(), ask.Groups, ask.RootRequired, ask.RootForbidden)
 	ask.Flat = c.version < sinceNestedCandidates
-	snapshot, err = c.fresh()
+	snapshot, err = c.currentSnapshot()
 	return ask, snapshot, unknown, err
 }
 
 // candidates is GET /allocation_candidates. A large answer is sent in parts while the rest is still being found, so what it takes of
 // memory does not grow with it.
 func (c *call) candidates() error {
-	ask, snapshot, unknown, err := c.ask()
+	ask, snapshot, unknown, err := c.parseCandidateQuery()
 	if err != nil {
 		return err
 	}
 	if unknown != nil {
-		return c.candidatesOfUnknown(ask, snapshot, unknown)
+		return c.sendNoCandidates(ask, snapshot, unknown)
 	}
-	c.modified(time.Time{})
+	c.setModified(time.Time{})
 	w := newAnswerWriter(c, snapshot, ask)
 	defer w.close()
 	began := c.server.now()
-	effort := c.effort(&w.sending)
-	found := c.search(effort.ended, snapshot, ask)
+	effort := c.newSearchClock(&w.sending)
+	found := c.search(effort.expired, snapshot, ask)
 	if c.server.opts.RandomizeCandidates {
 		found = slices.Values(c.sample(found, ask.Limit))
 	}
@@ -65,21 +65,21 @@ func (c *call) candidates() error {
 	c.server.metrics.Candidates(took, n)
 	c.server.log.Debug("candidates", "request_id", c.id, "found", n, "took", took, "providers", snapshot.Providers())
 	if n == 0 {
-		why, err := c.why(snapshot, ask)
+		why, err := c.explanation(snapshot, ask)
 		if c.ctx().Err() != nil {
 			return c.ctx().Err()
 		}
 		if err == nil && why.Reason != "" {
-			c.w.Header().Set(api.ReasonHeader, oneLine(why.Reason))
+			c.w.Header().Set(api.ReasonHeader, headerValue(why.Reason))
 		}
 	}
-	return w.end()
+	return w.finish()
 }
 
 // why asks for an explanation.
-func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
-	began, effort := c.server.now(), c.effort(new(time.Duration))
-	why := explain.Why(snapshot, ask, effort.ended)
+func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
+	began, effort := c.server.now(), c.newSearchClock(new(time.Duration))
+	why := explain.Why(snapshot, ask, effort.expired)
 	took := c.server.now().Sub(began)
 	c.server.metrics.Explain(took)
 	c.server.log.Debug("explained", "request_id", c.id, "reason", why.Reason, "took", took)
@@ -88,47 +88,47 @@ func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanat
 
 // searchTime is how long a question may keep a core busy. What fits into what is a hard problem: somebody can always make up a
 // question that takes for ever, and it is not for him to have a core that long. Nearly all take milliseconds.
-const searchTime = 20 * time.Second
+const searchTimeout = 20 * time.Second
 
 // effort is the work on one question: given up when nobody waits for the answer any more, or when it takes too long.
-type effort struct {
+type searchClock struct {
 	call    *call
 	began   time.Time
 	sending *time.Duration // time that does not count: the client's
-	spent   bool
+	timedOut   bool
 }
 
-func (c *call) effort(sending *time.Duration) *effort {
-	return &effort{call: c, began: c.server.now(), sending: sending}
+func (c *call) newSearchClock(sending *time.Duration) *searchClock {
+	return &searchClock{call: c, began: c.server.now(), sending: sending}
 }
 
 // ended is a stop function: it reports whether the search must end.
-func (e *effort) ended() bool {
-	e.spent = e.spent || e.call.server.now().Sub(e.began)-*e.sending > searchTime
-	return e.spent || e.call.ctx().Err() != nil
+func (e *searchClock) expired() bool {
+	e.timedOut = e.timedOut || e.call.server.now().Sub(e.began)-*e.sending > searchTimeout
+	return e.timedOut || e.call.ctx().Err() != nil
 }
 
 // err says why it was given up, or nothing.
-func (e *effort) err() error {
+func (e *searchClock) err() error {
 	switch err := e.call.ctx().Err(); {
 	case err != nil:
 		return err
-	case e.spent:
-		return e.call.tooHard()
+	case e.timedOut:
+		return e.call.searchTimeout()
 	}
 	return nil
 }
 
 // tooHard is the refusal of a question that took too long. It is never told as an empty answer: nobody knows that it is.
-func (c *call) tooHard() error {
+func (c *call) searchTimeout() error {
 	detail := fmt.Sprintf("It took more than %v to find out which providers fit this request, so the search was given up. "+
-		"Ask for fewer groups, for equal amounts, or for fewer same_subtree clauses.", searchTime)
-	c.server.log.Warn("a search was given up", "request_id", c.id, "uri", c.r.URL.RequestURI(), "after", searchTime)
+		"Ask for fewer groups, for equal amounts, or for fewer same_subtree clauses.", searchTimeout)
+	c.server.log.Warn("a search was given up", "request_id", c.id, "uri", c.r.URL.RequestURI(), "after", searchTimeout)
 	entry := api.ErrorDoc{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: detail, RequestID: c.id}
 	if c.version >= sinceErrorCodes {
 		entry.Code = api.CodeUndefined
 	}
-	return &refusal{status: entry.Status, detail: detail, doc: api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}}
+	return &statusError{status: entry.Status, detail: detail, doc: api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}}
 }
 
 // search takes from the solver what the options and the microversion allow, and stops when nobody waits any more. What it gives is
@@ -160,7 +160,7 @@ func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidat
 }
 
 // oneLine keeps a sentence within what a header may hold.
-func oneLine(text string) string {
+func headerValue(text string) string {
 	const longest = 1000
 	out := make([]rune, 0, len(text))
 	for _, r := range text {
@@ -177,11 +177,11 @@ func oneLine(text string) string {
 // explain is GET /berth/v1/explain: why the same query would find nothing, or that it would not.
 func (c *call) explain() error {
 	c.version = api.Latest // the answer is Berth's own, and the question that of the newest microversion
-	ask, snapshot, unknown, err := c.ask()
+	ask, snapshot, unknown, err := c.parseCandidateQuery()
 	if err = cmp.Or(unknown, err); err != nil {
 		return err
 	}
-	why, err := c.why(snapshot, ask)
+	why, err := c.explanation(snapshot, ask)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (c *call) explain() error {
 	for _, m := range why.Nearest {
 		miss := api.ExplainMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
 		for _, d := range m.Deficits {
-			held, err := c.holders(snapshot, d)
+			held, err := c.deficitHolders(snapshot, d)
 			if err != nil {
 				return err
 			}
@@ -200,16 +200,16 @@ func (c *call) explain() error {
 		}
 		told.Nearest = append(told.Nearest, miss)
 	}
-	return c.json(http.StatusOK, told)
+	return c.sendJSON(http.StatusOK, told)
 }
 
 // mostHolders is how many consumers are told of one provider.
-const mostHolders = 8
+const maxHolders = 8
 
 // holders reads who has what is lacking, if the caller may read it.
-func (c *call) holders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
+func (c *call) deficitHolders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
 	const rule = "placement:resource_providers:allocations:list"
-	if may, _ := c.server.opts.Policy.Allow(rule, c.caller, c.target(rule)); !may {
+	if may, _ := c.server.opts.Enforcer.Allow(rule, c.caller, c.target(rule)); !may {
 		return nil, nil
 	}
 	for _, id := range d.Taken {
@@ -225,7 +225,7 @@ func (c *call) holders(snapshot *index.Snapshot, d explain.Deficit) (held []api.
 			holder.Name = at.Node().Name
 		}
 		for _, consumer := range slices.Sorted(maps.Keys(all.Shares)) {
-			if all.Shares[consumer].Amounts[d.Class] > 0 && len(holder.Consumers) < mostHolders {
+			if all.Shares[consumer].Amounts[d.Class] > 0 && len(holder.Consumers) < maxHolders {
 				holder.Consumers = append(holder.Consumers, consumer)
 			}
 		}

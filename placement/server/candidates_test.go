@@ -40,11 +40,11 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 			add(fmt.Sprintf("10000000-0000-4000-8000-%06d%06d", h, n), host, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(8)}, "CUSTOM_PHYSNET_A")
 		}
 	}
-	opts := Options{Auth: identity.NoAuth2, Policy: plainPolicy{}}
+	opts := Options{Auth: identity.NoAuth2, Enforcer: defaultEnforcer{}}
 	for _, c := range change {
 		c(&opts)
 	}
-	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLive(nil), names: newNames(nil),
+	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLiveIndex(nil), names: newNameCache(nil),
 		pick: rand.IntN, available: func() error { return nil }}
 	s.scrape = s.metrics.Handler()
 	quiet(s)
@@ -90,7 +90,7 @@ func TestLargeAnswersAreSentInParts(t *testing.T) {
 			t.Fatalf("limit %d: %d, %v, %d candidates, %d summaries", c.limit, resp.StatusCode, err, len(got.Requests), len(got.Summaries))
 		}
 		length := resp.Header.Get("Content-Length")
-		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < part) {
+		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < chunkSize) {
 			t.Errorf("limit %d: %d bytes, content-length %q", c.limit, len(body), length)
 		}
 		for _, name := range []string{api.VersionHeader, "Last-Modified", "X-Openstack-Request-Id"} {
@@ -121,7 +121,7 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	s := fleet(1, 200)
 	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
 	ctx, cancel := context.WithCancel(t.Context())
-	rec := &lazy{httptest.NewRecorder(), 3 * part, cancel}
+	rec := &lazy{httptest.NewRecorder(), 3 * chunkSize, cancel}
 	func() {
 		defer func() {
 			if p := recover(); p != http.ErrAbortHandler {
@@ -130,8 +130,8 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 		}()
 		s.ServeHTTP(rec, candidatesOf("1.39", query).WithContext(ctx))
 	}()
-	if n := rec.Body.Len(); n < 3*part || n > 5*part {
-		t.Errorf("%d bytes were sent to one who takes %d", n, 3*part)
+	if n := rec.Body.Len(); n < 3*chunkSize || n > 5*chunkSize {
+		t.Errorf("%d bytes were sent to one who takes %d", n, 3*chunkSize)
 	}
 	// Gone before the first part: the search stops by itself.
 	ctx, cancel = context.WithCancel(t.Context())

@@ -13,23 +13,23 @@ import (
 )
 
 // refusal is an answer with an error status that no kind of fault stands for.
-type refusal struct {
+type statusError struct {
 	status int
 	detail string
 	doc    any  // the whole body in place of an ErrorsDoc; nil: none
-	range_ bool // tell which microversions there are
+	withVersionRange bool // tell which microversions there are
 }
 
 // Error is the sentence of the answer.
-func (r *refusal) Error() string { return r.detail }
+func (r *statusError) Error() string { return r.detail }
 
-func status(code int, format string, args ...any) error {
-	return &refusal{status: code, detail: fmt.Sprintf(format, args...)}
+func newStatusError(code int, format string, args ...any) error {
+	return &statusError{status: code, detail: fmt.Sprintf(format, args...)}
 }
 
 // statusOf is the HTTP status of a fault.
 func statusOf(err error) int {
-	if r, ok := errors.AsType[*refusal](err); ok {
+	if r, ok := errors.AsType[*statusError](err); ok {
 		return r.status
 	}
 	switch fault.KindOf(err) {
@@ -50,7 +50,7 @@ func statusOf(err error) int {
 // fail answers with an error. Faults of ours are logged with all they say, and the client is told the request id only.
 func (c *call) fail(err error, logged bool) {
 	if c.status != 0 { // the answer has begun: only a broken connection tells the client that it is not whole
-		if c.left = !logged; logged {
+		if c.clientGone = !logged; logged {
 			c.status = http.StatusInternalServerError
 		}
 		panic(http.ErrAbortHandler)
@@ -60,12 +60,12 @@ func (c *call) fail(err error, logged bool) {
 	if timeUp {
 		code = http.StatusServiceUnavailable
 	}
-	if c.left = c.ctx().Err() != nil && errors.Is(err, context.Canceled); c.left {
+	if c.clientGone = c.ctx().Err() != nil && errors.Is(err, context.Canceled); c.clientGone {
 		code = http.StatusServiceUnavailable
 	}
 	entry := api.ErrorDoc{Status: code, Title: http.StatusText(code), Detail: fault.TextOf(err), RequestID: c.id}
 	if code >= http.StatusInternalServerError {
-		if !logged && !c.left {
+		if !logged && !c.clientGone {
 			c.server.log.Error("a request failed", "request_id", c.id, "method", c.r.Method, "uri", c.r.URL.RequestURI(), "error", err)
 		}
 		entry.Detail = "The service failed; its log tells more under " + c.id + "."
@@ -85,8 +85,8 @@ func (c *call) fail(err error, logged bool) {
 		}
 	}
 	var body any = api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}
-	if r, ok := errors.AsType[*refusal](err); ok {
-		if r.range_ {
+	if r, ok := errors.AsType[*statusError](err); ok {
+		if r.withVersionRange {
 			entry.MinVersion, entry.MaxVersion = api.Oldest.String(), api.Latest.String()
 			body = api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}
 		}
@@ -101,17 +101,17 @@ func (c *call) fail(err error, logged bool) {
 	for _, name := range []string{"Last-Modified", "Cache-Control", "Location"} {
 		h.Del(name)
 	}
-	if err := c.json(code, body); err != nil {
-		c.none(code)
+	if err := c.sendJSON(code, body); err != nil {
+		c.sendStatus(code)
 	}
 }
 
 // badVersion refuses a request whose microversion is none, or none of ours.
 func (c *call) badVersion(err error) error {
 	if fault.CodeOf(err) != api.CodeVersion {
-		return status(http.StatusBadRequest, "%s", fault.TextOf(err))
+		return newStatusError(http.StatusBadRequest, "%s", fault.TextOf(err))
 	}
-	return &refusal{status: http.StatusNotAcceptable, detail: fault.TextOf(err), range_: true}
+	return &statusError{status: http.StatusNotAcceptable, detail: fault.TextOf(err), withVersionRange: true}
 }
 
 // unauthorized refuses a request without a caller. The body is that of OpenStack's noauth2 or, where there is a challenge, that of
@@ -123,9 +123,9 @@ func (c *call) unauthorized(err error) error {
 	text := fault.TextOf(err)
 	if c.server.opts.Challenge != "" {
 		c.w.Header().Set("Www-Authenticate", c.server.opts.Challenge)
-		return &refusal{status: http.StatusUnauthorized, detail: text,
-			doc: doc{"error": doc{"code": http.StatusUnauthorized, "title": "Unauthorized", "message": text}}}
+		return &statusError{status: http.StatusUnauthorized, detail: text,
+			doc: object{"error": object{"code": http.StatusUnauthorized, "title": "Unauthorized", "message": text}}}
 	}
-	return &refusal{status: http.StatusUnauthorized, detail: text,
-		doc: doc{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}}
+	return &statusError{status: http.StatusUnauthorized, detail: text,
+		doc: object{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}}
 }

@@ -41,7 +41,7 @@ func first(list string) string {
 }
 
 // withoutUsualPort is a host as a URL has it.
-func withoutUsualPort(scheme, host string) string {
+func withoutDefaultPort(scheme, host string) string {
 	if scheme == "https" {
 		return strings.TrimSuffix(host, ":443")
 	}

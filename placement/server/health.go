@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	healthTime = 2 * time.Second // how long the database may take to answer
-	healthAge  = time.Second     // how long an answer about health is repeated: nobody knows who asks
+	healthTimeout = 2 * time.Second // how long the database may take to answer
+	healthCacheTime  = time.Second     // how long an answer about health is repeated: nobody knows who asks
 )
 
 // health is the last answer about health.
 type health struct {
 	mu   sync.Mutex
-	at   time.Time
-	sick string // a sentence; empty: all is well
+	checkedAt   time.Time
+	reason string // a sentence; empty: all is well
 }
 
 // aside answers what is no part of Placement's API: /healthz and /metrics, without asking who wants to know.
-func (s *Server) aside(w http.ResponseWriter, r *http.Request) bool {
+func (s *Server) serveInternal(w http.ResponseWriter, r *http.Request) bool {
 	var answer http.HandlerFunc
 	switch r.URL.Path {
 	case "/healthz":
@@ -59,7 +59,7 @@ type healthDoc struct {
 // healthz says whether this server should be asked: the database answers and takes writes, and the index is young
 // enough.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
-	sick, state := s.sick(r.Context()), s.indexState()
+	sick, state := s.unhealthy(r.Context()), s.indexState()
 	said := healthDoc{Status: "ok", Reason: sick}
 	said.Index.Trees, said.Index.Providers, said.Index.Age = state.Trees, state.Providers, int(state.Age.Seconds())
 	status := http.StatusOK
@@ -78,23 +78,23 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 
 // sick is the sentence that says why this server should not be asked; empty when it should. Those who ask at the same time
 // share one look.
-func (s *Server) sick(ctx context.Context) string {
+func (s *Server) unhealthy(ctx context.Context) string {
 	h := &s.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := s.now(); h.at.IsZero() || now.Sub(h.at) >= healthAge {
-		sick, cause := s.examine(ctx)
-		if sick != h.sick {
-			s.log.Warn("health has changed", "before", h.sick, "now", sick, "cause", cause)
+	if now := s.now(); h.checkedAt.IsZero() || now.Sub(h.checkedAt) >= healthCacheTime {
+		sick, cause := s.check(ctx)
+		if sick != h.reason {
+			s.log.Warn("health has changed", "before", h.reason, "now", sick, "cause", cause)
 		}
-		h.at, h.sick = s.now(), sick
+		h.checkedAt, h.reason = s.now(), sick
 	}
-	return h.sick
+	return h.reason
 }
 
 // examine returns a sentence for everybody, and the error behind it for the log.
-func (s *Server) examine(ctx context.Context) (sick string, cause error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTime)
+func (s *Server) check(ctx context.Context) (sick string, cause error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancel()
 	began := time.Now()
 	if err := s.available(); err != nil {
@@ -103,7 +103,7 @@ func (s *Server) examine(ctx context.Context) (sick string, cause error) {
 	if _, err := s.store.Version(ctx); err != nil {
 		return "The database does not answer.", err
 	}
-	if err := s.store.CheckWrites(healthTime - time.Since(began)); err != nil {
+	if err := s.store.CheckWrites(healthTimeout - time.Since(began)); err != nil {
 		return "The database takes no writes: " + fault.TextOf(err) + ".", errors.Unwrap(err)
 	}
 	if state := s.indexState(); s.opts.MaxIndexAge > 0 && state.Age > s.opts.MaxIndexAge {
@@ -115,6 +115,6 @@ func (s *Server) examine(ctx context.Context) (sick string, cause error) {
 
 // indexState is the state of the index now.
 func (s *Server) indexState() metrics.Index {
-	snapshot := s.index.now()
-	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.fresh.Load()), Lag: s.index.waiting()}
+	snapshot := s.index.current()
+	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.verifiedAt.Load()), Lag: s.index.lag()}
 }

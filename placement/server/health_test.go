@@ -84,7 +84,7 @@ func TestHealth(t *testing.T) {
 	if err := w.server.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pass(healthAge)
+	pass(healthCacheTime)
 	if status, said := healthOf(t, w.server); status != 200 || said.Index.Age != 1 {
 		t.Errorf("after a reload: %d %+v", status, said)
 	}
@@ -94,7 +94,7 @@ func TestHealth(t *testing.T) {
 	if status, said := healthOf(t, w.server); status != 200 {
 		t.Errorf("within a second the same is said again: %d %+v", status, said)
 	}
-	pass(healthAge)
+	pass(healthCacheTime)
 	if status, said := healthOf(t, w.server); status != 503 || said.Reason != "The database does not answer." {
 		t.Errorf("without a database: %d %+v", status, said)
 	}
@@ -122,12 +122,12 @@ func TestLag(t *testing.T) {
 		t.Errorf("a lag of %s before anything failed", lag)
 	}
 	for range 2 { // a batch that fails twice has been waiting since the first time
-		l.turn <- struct{}{}
-		l.add(time.Now().Add(-time.Minute), ask{roots: []provider.ID{host}})
+		l.running <- struct{}{}
+		l.enqueue(time.Now().Add(-time.Minute), refreshRequest{roots: []provider.ID{host}})
 		l.store = nil
 		func() {
 			defer func() { _ = recover() }()
-			l.run(ended)
+			l.runNext(ended)
 		}()
 		l.store = w.store
 		if lag := w.server.indexState().Lag; lag < time.Minute || lag > 2*time.Minute {
@@ -173,7 +173,7 @@ func TestMetrics(t *testing.T) {
 	w.want(404, "GET", "/nowhere", "")
 	w.want(404, "GET", "/resource_providers/"+uuid.NewString(), "")
 	w.want(405, "BREW", "/resource_providers", "")
-	w.server.routes = append(w.server.routes, route{path: "/panics", parts: []string{"", "panics"}, verbs: map[string]verb{"GET": {handle: func(*call) error { panic("no") }}}})
+	w.server.routes = append(w.server.routes, route{path: "/panics", segments: []string{"", "panics"}, verbs: map[string]verb{"GET": {handle: func(*call) error { panic("no") }}}})
 	w.want(500, "GET", "/panics", "")
 	text := scrape(t, w.server)
 	wantLines(t, text,

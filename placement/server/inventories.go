@@ -20,7 +20,7 @@ func (c *call) sendInventories(generation int, all map[resource.Class]resource.I
 	for class, inv := range all {
 		out.Inventories[class] = api.NewInventoryDoc(inv)
 	}
-	return c.json(http.StatusOK, out)
+	return c.sendJSON(http.StatusOK, out)
 }
 
 func (c *call) listInventories() error {
@@ -34,7 +34,7 @@ func (c *call) listInventories() error {
 			at = t
 		}
 	}
-	c.modified(at)
+	c.setModified(at)
 	if len(all.Classes) == 0 {
 		c.w.Header().Del("Last-Modified") // as in the original: nothing has no age
 	}
@@ -51,12 +51,12 @@ func (c *call) showInventory() error {
 	if !ok {
 		return fault.New(fault.NotFound, "placement.server", "No inventory of class %s for %s", class, c.provider())
 	}
-	c.modified(all.Modified[class])
-	return c.json(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), all.Generation})
+	c.setModified(all.Modified[class])
+	return c.sendJSON(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), all.Generation})
 }
 
 // judge refuses an inventory that holds more back than it has.
-func (c *call) judge(class resource.Class, inv resource.Inventory) error {
+func (c *call) checkCapacity(class resource.Class, inv resource.Inventory) error {
 	left := inv.Capacity()
 	if left < 0 || left == 0 && c.version < sinceFullReserve {
 		return fault.New(fault.Invalid, "placement.server", "Invalid inventory for '%s' on resource provider '%s': reserved is %d of a total of %d, at an allocation ratio of %g",
@@ -74,7 +74,7 @@ func (c *call) createInventory() error {
 		return err
 	}
 	inv := in.Inventory()
-	if err := c.judge(in.Class, inv); err != nil {
+	if err := c.checkCapacity(in.Class, inv); err != nil {
 		return c.missingOr(err)
 	}
 	change, err := c.server.store.AddInventory(c.ctx(), c.provider(), in.Class, inv)
@@ -82,9 +82,9 @@ func (c *call) createInventory() error {
 		return err
 	}
 	c.refresh(change)
-	c.location(providerPath(c.provider()) + "/inventories/" + string(in.Class))
-	c.modified(time.Time{})
-	return c.json(http.StatusCreated, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
+	c.setLocation(providerPath(c.provider()) + "/inventories/" + string(in.Class))
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusCreated, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
 }
 
 func (c *call) replaceInventories() error {
@@ -96,15 +96,15 @@ func (c *call) replaceInventories() error {
 	for class, d := range in.Inventories {
 		all[class] = d.Inventory()
 	}
-	if err := c.judgeAll(in.Generation, all); err != nil {
+	if err := c.checkInventories(in.Generation, all); err != nil {
 		return err
 	}
 	change, err := c.server.store.ReplaceInventories(c.ctx(), c.provider(), in.Generation, all)
 	if err != nil {
 		return err
 	}
-	c.stocked(change, in.Generation, all)
-	c.modified(time.Time{})
+	c.patchInventories(change, in.Generation, all)
+	c.setModified(time.Time{})
 	if len(all) == 0 {
 		c.w.Header().Del("Last-Modified")
 	}
@@ -112,9 +112,9 @@ func (c *call) replaceInventories() error {
 }
 
 // judgeAll judges inventories. That the generation has moved, or the provider is gone, comes before that they are wrong.
-func (c *call) judgeAll(generation int, all map[resource.Class]resource.Inventory) error {
+func (c *call) checkInventories(generation int, all map[resource.Class]resource.Inventory) error {
 	for class, inv := range all {
-		wrong := c.judge(class, inv)
+		wrong := c.checkCapacity(class, inv)
 		if wrong == nil {
 			continue
 		}
@@ -136,7 +136,7 @@ func (c *call) updateInventory() error {
 		return err
 	}
 	class, inv := resource.Class(c.values["class"]), in.Inventory()
-	if err := c.judgeAll(in.Generation, map[resource.Class]resource.Inventory{class: inv}); err != nil {
+	if err := c.checkInventories(in.Generation, map[resource.Class]resource.Inventory{class: inv}); err != nil {
 		return err
 	}
 	change, err := c.server.store.UpdateInventory(c.ctx(), c.provider(), in.Generation, class, inv)
@@ -144,8 +144,8 @@ func (c *call) updateInventory() error {
 		return err
 	}
 	c.refresh(change)
-	c.modified(time.Time{})
-	return c.json(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
 }
 
 func (c *call) deleteInventory() error {
@@ -154,7 +154,7 @@ func (c *call) deleteInventory() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }
 
 func (c *call) deleteInventories() error {
@@ -163,5 +163,5 @@ func (c *call) deleteInventories() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

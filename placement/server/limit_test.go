@@ -41,7 +41,7 @@ func TestALargeAnswerOutlivesTheLimit(t *testing.T) {
 func TestTheLimitWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fleet(1, 1)
-		s.searches = make(turns, 1)
+		s.searches = make(limiter, 1)
 		s.searches <- struct{}{}
 		rec, began := httptest.NewRecorder(), time.Now()
 		rest.Limit(s, 30*time.Second).ServeHTTP(rec, candidatesOf("1.39", "resources=VCPU:1"))

@@ -12,7 +12,7 @@ const jsonType = "application/json"
 
 // wantJSON refuses a body of another content type than JSON. As in the original, the type is what stands before the first
 // semicolon, letter by letter.
-func (c *call) wantJSON() error {
+func (c *call) requireJSON() error {
 	given := c.r.Header.Get("Content-Type")
 	media, _, _ := strings.Cut(given, ";")
 	if media == jsonType {
@@ -21,7 +21,7 @@ func (c *call) wantJSON() error {
 	if media == "" {
 		given = "None"
 	}
-	return status(http.StatusUnsupportedMediaType, "The media type %s is not supported, use %s", given, jsonType)
+	return newStatusError(http.StatusUnsupportedMediaType, "The media type %s is not supported, use %s", given, jsonType)
 }
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"

@@ -16,7 +16,7 @@ import (
 func providerPath(id provider.ID) string { return "/resource_providers/" + string(id) }
 
 // providerDoc shapes a provider for the call's microversion.
-func (c *call) providerDoc(p store.Provider) doc {
+func (c *call) providerDoc(p store.Provider) object {
 	self := c.prefix + providerPath(p.ID)
 	links := []api.Link{{Rel: "self", Href: self}}
 	for _, l := range []struct {
@@ -29,7 +29,7 @@ func (c *call) providerDoc(p store.Provider) doc {
 			links = append(links, api.Link{Rel: l.rel, Href: self + "/" + l.rel})
 		}
 	}
-	d := doc{"uuid": p.ID, "name": p.Name, "generation": p.Generation, "links": links}
+	d := object{"uuid": p.ID, "name": p.Name, "generation": p.Generation, "links": links}
 	if c.version >= sinceNesting {
 		d["parent_provider_uuid"], d["root_provider_uuid"] = nullable(p.Parent), p.Root
 	}
@@ -67,8 +67,8 @@ func (c *call) listProviders() error {
 		if err = c.unknownInList(q, err); err != nil {
 			return err
 		}
-		c.modified(time.Time{})
-		return c.list("resource_providers", 0, nil)
+		c.setModified(time.Time{})
+		return c.sendList("resource_providers", 0, nil)
 	}
 	list, err := c.server.store.Providers(c.ctx(), store.Filter{Name: q.Name, ID: q.ID, InTree: q.Group.InTree,
 		MemberOf: q.Group.MemberOf, NotMemberOf: q.Group.NotMemberOf})
@@ -76,14 +76,14 @@ func (c *call) listProviders() error {
 		return err
 	}
 	if len(q.Group.Resources)+len(q.Group.Required)+len(q.Group.Forbidden) > 0 {
-		snapshot := c.server.index.now()
+		snapshot := c.server.index.current()
 		list = slices.DeleteFunc(list, func(p store.Provider) bool {
 			row, ok := snapshot.Row(p.ID)
 			return !ok || !meets(row, q.Group)
 		})
 	}
-	c.modified(newest(list, func(p store.Provider) time.Time { return p.Modified }))
-	return c.list("resource_providers", len(list), func(i int) any { return c.providerDoc(list[i]) })
+	c.setModified(newest(list, func(p store.Provider) time.Time { return p.Modified }))
+	return c.sendList("resource_providers", len(list), func(i int) any { return c.providerDoc(list[i]) })
 }
 
 // meets says whether a provider has, alone, what a query of providers wants of it.
@@ -120,13 +120,13 @@ func (c *call) createProvider() error {
 	if err != nil {
 		return err
 	}
-	c.patch(change, patch{id: p.ID, parent: p.Parent, before: -1, do: func(r *index.Row) { r.Name = p.Name }})
-	c.location(providerPath(p.ID))
+	c.applyDelta(change, indexDelta{id: p.ID, parent: p.Parent, generationBefore: -1, change: func(r *index.Row) { r.Name = p.Name }})
+	c.setLocation(providerPath(p.ID))
 	if c.version < sinceCreatedBody {
-		return c.none(http.StatusCreated)
+		return c.sendStatus(http.StatusCreated)
 	}
-	c.modified(p.Modified)
-	return c.json(http.StatusOK, c.providerDoc(p))
+	c.setModified(p.Modified)
+	return c.sendJSON(http.StatusOK, c.providerDoc(p))
 }
 
 // text is what a pointer points to, or nothing.
@@ -142,8 +142,8 @@ func (c *call) showProvider() error {
 	if err != nil {
 		return err
 	}
-	c.modified(p.Modified)
-	return c.json(http.StatusOK, c.providerDoc(p))
+	c.setModified(p.Modified)
+	return c.sendJSON(http.StatusOK, c.providerDoc(p))
 }
 
 func (c *call) updateProvider() error {
@@ -158,8 +158,8 @@ func (c *call) updateProvider() error {
 		return err
 	}
 	c.refresh(change)
-	c.modified(p.Modified)
-	return c.json(http.StatusOK, c.providerDoc(p))
+	c.setModified(p.Modified)
+	return c.sendJSON(http.StatusOK, c.providerDoc(p))
 }
 
 // readExisting reads the body of a request about a provider. That the provider does not exist comes before that the body
@@ -186,5 +186,5 @@ func (c *call) deleteProvider() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

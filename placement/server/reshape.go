@@ -30,20 +30,20 @@ func (c *call) reshape() error {
 	change, err := c.server.store.Reshape(c.ctx(), inventories, claims)
 	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
-		c.refused(err, claims, slices.Collect(maps.Keys(inventories)))
-		return c.firstStale(inventories, err)
+		c.refreshRefused(err, claims, slices.Collect(maps.Keys(inventories)))
+		return c.firstConflict(inventories, err)
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }
 
 // firstStale is why a reshape is refused: of several reasons that of the first provider in the body which is not there or has changed, as
 // in the original; else the one that was found.
-func (c *call) firstStale(inventories map[provider.ID]store.NewInventories, found error) error {
+func (c *call) firstConflict(inventories map[provider.ID]store.NewInventories, found error) error {
 	if !fault.Is(found, fault.Invalid) && !fault.Is(found, fault.Conflict) && !fault.Is(found, fault.NoCapacity) {
 		return found
 	}
-	for _, id := range api.Names(c.sent, "inventories") {
+	for _, id := range api.Names(c.body, "inventories") {
 		want, named := inventories[provider.ID(id)]
 		p, err := c.server.store.Provider(c.ctx(), provider.ID(id))
 		switch {

@@ -12,7 +12,7 @@ import (
 // route is a path and what can be done with it.
 type route struct {
 	path  string   // as the table writes it: the name of the route in logs and metrics
-	parts []string // of the path; one in braces is a variable
+	segments []string // of the path; one in braces is a variable
 	verbs map[string]verb
 }
 
@@ -21,8 +21,8 @@ type verb struct {
 	rule   string // what the policy is asked; empty: open to all
 	handle func(*call) error
 	since  api.Version
-	absent int  // the status before since: 404 unless it says otherwise
-	media  bool // media types are looked at before since is
+	statusBefore int  // the status before since: 404 unless it says otherwise
+	mediaFirst  bool // media types are looked at before since is
 	body   bool // the request has to have JSON
 	answer bool // the answer is JSON, and the client has to accept it
 }
@@ -45,14 +45,14 @@ func plain(since api.Version, rule string, handle func(*call) error) verb {
 func routes() []route {
 	type verbs = map[string]verb
 	emptying := plain(5, "resource_providers:inventories:delete", (*call).deleteInventories)
-	emptying.absent = http.StatusMethodNotAllowed
+	emptying.statusBefore = http.StatusMethodNotAllowed
 	listing, replacing := read(1, "resource_providers:aggregates:list", (*call).listAggregates), write(1, "resource_providers:aggregates:update", (*call).replaceAggregates)
-	listing.media, replacing.media = true, true
+	listing.mediaFirst, replacing.mediaFirst = true, true
 	table := []route{
 		{path: "/", verbs: verbs{"GET": {handle: (*call).versions}}},
 		{path: "", verbs: verbs{"GET": {handle: (*call).versions}}},
 		{path: "/resource_providers", verbs: verbs{
-			"GET":  read(0, "resource_providers:list", inTurn((*call).listProviders)),
+			"GET":  read(0, "resource_providers:list", limited((*call).listProviders)),
 			"POST": write(0, "resource_providers:create", (*call).createProvider)}},
 		{path: "/resource_providers/{uuid}", verbs: verbs{
 			"GET":    read(0, "resource_providers:show", (*call).showProvider),
@@ -98,27 +98,27 @@ func routes() []route {
 			"PUT":    write(0, "allocations:update", (*call).putAllocations),
 			"DELETE": plain(0, "allocations:delete", (*call).deleteAllocations)}},
 		{path: "/allocation_candidates", verbs: verbs{
-			"GET": read(10, "allocation_candidates:list", inTurn((*call).candidates))}},
+			"GET": read(10, "allocation_candidates:list", limited((*call).candidates))}},
 		{path: "/usages", verbs: verbs{
 			"GET": read(9, "usages", (*call).totalUsages)}},
 		{path: "/reshaper", verbs: verbs{
 			"POST": write(30, "reshaper:reshape", (*call).reshape)}},
 		{path: "/berth/v1/explain", verbs: verbs{ // who may ask the question may ask why it has no answer
-			"GET": read(0, "allocation_candidates:list", inTurn((*call).explain))}},
+			"GET": read(0, "allocation_candidates:list", limited((*call).explain))}},
 	}
 	for i := range table {
-		table[i].parts = strings.Split(table[i].path, "/")
+		table[i].segments = strings.Split(table[i].path, "/")
 	}
 	return table
 }
 
 // match compares a path, cut at its slashes, with the route. A variable takes any text but none.
 func (r *route) match(parts []string) (map[string]string, bool) {
-	if len(parts) != len(r.parts) {
+	if len(parts) != len(r.segments) {
 		return nil, false
 	}
 	var values map[string]string
-	for i, want := range r.parts {
+	for i, want := range r.segments {
 		if !strings.HasPrefix(want, "{") {
 			if want != parts[i] {
 				return nil, false
@@ -138,37 +138,37 @@ func (r *route) match(parts []string) (map[string]string, bool) {
 
 // admit holds a request against what its verb demands.
 func (v verb) admit(c *call, r *route) error {
-	if v.media {
+	if v.mediaFirst {
 		if err := v.admitMedia(c); err != nil {
 			return err
 		}
 	}
 	if c.version < v.since {
-		if v.absent == http.StatusMethodNotAllowed {
+		if v.statusBefore == http.StatusMethodNotAllowed {
 			return notAllowed(c, r)
 		}
-		return status(http.StatusNotFound, "The resource could not be found.")
+		return newStatusError(http.StatusNotFound, "The resource could not be found.")
 	}
 	if err := v.admitMedia(c); err != nil {
 		return err
 	}
-	return c.allowed(v.rule)
+	return c.authorize(v.rule)
 }
 
 // admitMedia looks at what the request sends and takes.
 func (v verb) admitMedia(c *call) error {
 	if v.body {
-		if err := c.wantJSON(); err != nil {
+		if err := c.requireJSON(); err != nil {
 			return err
 		}
 	}
 	if v.answer && !accepts(c.r.Header) {
-		return status(http.StatusNotAcceptable, "Only %s is provided", jsonType)
+		return newStatusError(http.StatusNotAcceptable, "Only %s is provided", jsonType)
 	}
 	return nil
 }
 
 func notAllowed(c *call, r *route) error {
 	c.w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(r.verbs)), ", "))
-	return status(http.StatusMethodNotAllowed, "The method %s is not allowed for this resource.", c.r.Method)
+	return newStatusError(http.StatusMethodNotAllowed, "The method %s is not allowed for this resource.", c.r.Method)
 }

@@ -47,14 +47,14 @@ const MaxHeader = 64 << 10
 
 // largestBody bounds a request: the JSON of one takes about thirty times its length in memory while it is judged. A
 // reshape of thousands of providers fits.
-const largestBody = 8 << 20
+const defaultMaxBody = 8 << 20
 
 // Options are what the server may be told. The zero value is complete but for Auth. Two more options of [placement] are the store's:
 // Store.ClaimAttempts, and Store.IncompleteProject and IncompleteUser.
 type Options struct {
 	Auth      identity.Authenticator // who is asking; nil lets nobody in but to the version document
 	Challenge string                 // the WWW-Authenticate header of an answer 401, for Keystone; empty: none
-	Policy    Policy                 // who may do what; nil: administrators and services all, readers the usages of their project
+	Enforcer    Enforcer                 // who may do what; nil: administrators and services all, readers the usages of their project
 	CORS      cors.Options           // [cors]; without an AllowedOrigin there is none
 	Log       *slog.Logger           // nil: slog.Default()
 	Metrics   *metrics.Set           // nil: a set of its own
@@ -79,22 +79,22 @@ type Server struct {
 	log       *slog.Logger
 	bodies    *api.Bodies
 	routes    []route
-	index     *live
-	names     *names
+	index     *liveIndex
+	names     *nameCache
 
-	lookout *lookout // Run's
+	syncer *syncer // Run's
 
-	cors    *cors.Policy
+	cors    *cors.Handler
 	metrics *metrics.Set
 	scrape  http.Handler // /metrics
 	health  health
-	fresh   atomic.Pointer[time.Time] // when the index was last read whole, or found to be right
+	verifiedAt   atomic.Pointer[time.Time] // when the index was last read whole, or found to be right
 	buffers sync.Pool                 // of *wire: for the parts of large answers
-	told    summaries
+	summaries    summaryCache
 
-	searches turns            // as many as may be under way
-	large    turns            // as many as may be sent in parts
-	budget   *rest.BodyBudget // of large bodies
+	searches limiter            // as many as may be under way
+	streams    limiter            // as many as may be sent in parts
+	bodyBudget   *rest.BodyBudget // of large bodies
 
 	now     func() time.Time
 	newID   func() string // the UUID of a provider that was made without one
@@ -109,10 +109,10 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		return nil, err
 	}
 	if opts.Auth == nil {
-		opts.Auth = nobody
+		opts.Auth = denyAll
 	}
-	if opts.Policy == nil {
-		opts.Policy = plainPolicy{}
+	if opts.Enforcer == nil {
+		opts.Enforcer = defaultEnforcer{}
 	}
 	if opts.Log == nil {
 		opts.Log = slog.Default()
@@ -124,20 +124,20 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		opts.RefreshInterval = defaultRefreshInterval
 	}
 	if opts.MaxBody <= 0 {
-		opts.MaxBody = largestBody
+		opts.MaxBody = defaultMaxBody
 	}
 	srv := &Server{
 		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies, routes: routes(),
-		index: newLive(s), names: newNames(s),
+		index: newLiveIndex(s), names: newNameCache(s),
 		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
 		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
-		searches: newSearchTurns(), large: make(turns, largeAnswers),
-		budget: rest.NewBodyBudget(bodiesAtOnce*opts.MaxBody, opts.MaxBody),
+		searches: newSearchLimiter(), streams: make(limiter, maxStreams),
+		bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody),
 	}
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
-	if srv.lookout, err = newLookout(ctx, s, srv.index, srv.names); err != nil {
+	if srv.syncer, err = newSyncer(ctx, s, srv.index, srv.names); err != nil {
 		return nil, fault.Wrap("", "placement.server.New", err)
 	}
 	if err := srv.Reload(ctx); err != nil {
@@ -152,14 +152,14 @@ func (s *Server) Reload(ctx context.Context) error {
 	began := s.now()
 	err := s.index.reload(ctx)
 	if err == nil {
-		s.fresh.Store(&began)
+		s.verifiedAt.Store(&began)
 	}
 	return err
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.aside(w, r) {
+	if s.serveInternal(w, r) {
 		return
 	}
 	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now(), reads: s.index.reads.Load()}
@@ -188,7 +188,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve takes a request through everything that comes before its handler, in the order of the original.
 func (s *Server) serve(c *call) error {
 	if len(c.r.URL.RequestURI()) > MaxHeader {
-		return status(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxHeader)
+		return newStatusError(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxHeader)
 	}
 	if err := s.available(); err != nil {
 		return err
@@ -207,11 +207,11 @@ func (s *Server) serve(c *call) error {
 	}
 	c.version, c.negotiated = version, true
 	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
-		return status(http.StatusBadRequest, "content-type header required when content-length > 0")
+		return newStatusError(http.StatusBadRequest, "content-type header required when content-length > 0")
 	}
 	found, values := s.match(path)
 	if found == nil {
-		return status(http.StatusNotFound, "The resource could not be found.")
+		return newStatusError(http.StatusNotFound, "The resource could not be found.")
 	}
 	c.route, c.values = found, values
 	v, ok := found.verbs[c.r.Method]

@@ -50,8 +50,8 @@ func (c *call) listTraits() error {
 	if err != nil {
 		return err
 	}
-	c.modified(newest(list, traitModified))
-	return c.json(http.StatusOK, doc{"traits": traitNames(list)})
+	c.setModified(newest(list, traitModified))
+	return c.sendJSON(http.StatusOK, object{"traits": traitNames(list)})
 }
 
 // filterNames reads `in:A,B` or `startswith:A`. Any other word before the colon selects all, as in the original.
@@ -76,8 +76,8 @@ func (c *call) showTrait() error {
 	if err != nil {
 		return err
 	}
-	c.modified(t.Modified)
-	return c.none(http.StatusNoContent)
+	c.setModified(t.Modified)
+	return c.sendStatus(http.StatusNoContent)
 }
 
 func (c *call) putTrait() error {
@@ -89,13 +89,13 @@ func (c *call) putTrait() error {
 	if err != nil {
 		return err
 	}
-	c.location("/traits/" + name)
-	c.modified(t.Modified)
-	return c.none(madeStatus(created))
+	c.setLocation("/traits/" + name)
+	c.setModified(t.Modified)
+	return c.sendStatus(createdStatus(created))
 }
 
 // madeStatus is the status of a PUT that makes something exist.
-func madeStatus(created bool) int {
+func createdStatus(created bool) int {
 	if created {
 		return http.StatusCreated
 	}
@@ -108,12 +108,12 @@ func (c *call) deleteTrait() error {
 		return err
 	}
 	c.server.names.forget("", name)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }
 
 func (c *call) sendProviderTraits(generation int, list []store.Trait) error {
-	c.modified(newest(list, traitModified))
-	return c.json(http.StatusOK, api.ProviderTraitsDoc{Generation: generation, Traits: traitNames(list)})
+	c.setModified(newest(list, traitModified))
+	return c.sendJSON(http.StatusOK, api.ProviderTraitsDoc{Generation: generation, Traits: traitNames(list)})
 }
 
 func (c *call) listProviderTraits() error {
@@ -133,7 +133,7 @@ func (c *call) replaceTraits() error {
 	if err != nil {
 		return err
 	}
-	c.patch(change, patch{id: c.provider(), before: in.Generation, do: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
+	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: in.Generation, change: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
 	return c.sendProviderTraits(all.Generation, all.Traits)
 }
 
@@ -143,5 +143,5 @@ func (c *call) clearTraits() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

@@ -17,8 +17,8 @@ func (c *call) providerUsages() error {
 	if err != nil {
 		return err
 	}
-	c.modified(time.Time{})
-	return c.json(http.StatusOK, api.UsagesDoc{Generation: all.Generation, Usages: all.Used})
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusOK, api.UsagesDoc{Generation: all.Generation, Usages: all.Used})
 }
 
 // totalUsages is GET /usages: what the consumers of a project hold.
@@ -35,7 +35,7 @@ func (c *call) totalUsages() error {
 	if err != nil {
 		return err
 	}
-	c.modified(time.Time{})
+	c.setModified(time.Time{})
 	if c.version < sinceConsumerTypes {
 		sum := resource.Amounts{}
 		for _, u := range list {
@@ -43,17 +43,17 @@ func (c *call) totalUsages() error {
 				sum[class] += n
 			}
 		}
-		return c.json(http.StatusOK, doc{"usages": sum})
+		return c.sendJSON(http.StatusOK, object{"usages": sum})
 	}
-	byType := make(map[string]doc, len(list))
+	byType := make(map[string]object, len(list))
 	for _, u := range list {
-		d := doc{"consumer_count": u.Consumers}
+		d := object{"consumer_count": u.Consumers}
 		for class, n := range u.Used {
 			d[string(class)] = n
 		}
 		byType[u.ConsumerType] = d
 	}
-	return c.json(http.StatusOK, doc{"usages": byType})
+	return c.sendJSON(http.StatusOK, object{"usages": byType})
 }
 
 // consumerTypeWord is what consumer_type may be in a query. The original's pattern ends the word `all` nowhere.

@@ -9,8 +9,8 @@ import (
 
 // versions is GET /: the version document, for everybody.
 func (c *call) versions() error {
-	c.modified(time.Time{})
-	return c.json(http.StatusOK, doc{"versions": []doc{{
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusOK, object{"versions": []object{{
 		"id": "v" + api.Oldest.String(), "status": "CURRENT",
 		"min_version": api.Oldest.String(), "max_version": api.Latest.String(),
 		"links": []api.Link{{Rel: "self", Href: ""}},

@@ -11,18 +11,18 @@ import (
 // are too large to be sent at once, and so many bytes of large bodies are read and judged. A request beyond a bound
 // waits; its client may leave.
 const (
-	turnsPerCore = 4  // searches take turns on a core; one that has to wait for its client gives its turn away
-	largeAnswers = 64 // answers that are sent in parts
-	bodiesAtOnce = 4  // largest bodies that are read and judged at one moment
+	searchesPerCore = 4  // searches take turns on a core; one that has to wait for its client gives its turn away
+	maxStreams = 64 // answers that are sent in parts
+	maxLargeBodies = 4  // largest bodies that are read and judged at one moment
 )
 
 // turns are what only so many may have at one moment. A nil one is there for everybody.
-type turns chan struct{}
+type limiter chan struct{}
 
-func newSearchTurns() turns { return make(turns, turnsPerCore*runtime.GOMAXPROCS(0)) }
+func newSearchLimiter() limiter { return make(limiter, searchesPerCore*runtime.GOMAXPROCS(0)) }
 
 // take waits for a turn, until ctx ends.
-func (t turns) take(ctx context.Context) error {
+func (t limiter) acquire(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
@@ -35,38 +35,38 @@ func (t turns) take(ctx context.Context) error {
 }
 
 // give gives a turn back.
-func (t turns) give() {
+func (t limiter) release() {
 	if t != nil {
 		<-t
 	}
 }
 
 // inTurn is a handler that searches, or reads much: it runs while it has a turn.
-func inTurn(handle func(*call) error) func(*call) error {
+func limited(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		done := c.server.metrics.Wait()
-		err := c.server.searches.take(c.ctx())
+		err := c.server.searches.acquire(c.ctx())
 		done()
 		if err != nil {
 			return err
 		}
-		c.turn = true
-		defer c.pause()
+		c.holdsSlot = true
+		defer c.release()
 		return handle(c)
 	}
 }
 
 // pause gives the turn away, if there is one: what comes next may take the client long.
-func (c *call) pause() {
-	if c.turn {
-		c.turn = false
-		c.server.searches.give()
+func (c *call) release() {
+	if c.holdsSlot {
+		c.holdsSlot = false
+		c.server.searches.release()
 	}
 }
 
 // resume waits for a turn again.
-func (c *call) resume() error {
-	err := c.server.searches.take(c.ctx())
-	c.turn = err == nil
+func (c *call) reacquire() error {
+	err := c.server.searches.acquire(c.ctx())
+	c.holdsSlot = err == nil
 	return err
 }

@@ -18,14 +18,14 @@ func never() error { return nil }
 
 // What is told of a tree is told again as it was, but only while the tree is as it was.
 func TestSummariesFollowTheirTrees(t *testing.T) {
-	var s summaries
+	var s summaryCache
 	one := index.Build(append(lone("a", 0), lone("b", 1)...))
 	tell := func(snapshot *index.Snapshot, roots ...provider.ID) string {
 		var trees []*index.Tree
 		for _, root := range roots {
 			trees = append(trees, snapshot.Lookup(root))
 		}
-		var out wire
+		var out jsonBuffer
 		if err := s.write(&out, snapshot, trees, never); err != nil {
 			t.Fatal(err)
 		}
@@ -49,10 +49,10 @@ func TestSummariesFollowTheirTrees(t *testing.T) {
 
 // Texts of trees that are gone do not stay for ever.
 func TestSummariesAreForgotten(t *testing.T) {
-	var s summaries
+	var s summaryCache
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		snapshot := index.Build(lone(id, 0))
-		var out wire
+		var out jsonBuffer
 		if err := s.write(&out, snapshot, []*index.Tree{snapshot.Lookup(provider.ID(id))}, never); err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ const (
 )
 
 // guards says what each rule guards, and whether that only reads.
-var guards = [...]struct {
+var guardedRequests = [...]struct {
 	name  string
 	reads bool
 	what  string
@@ -97,7 +97,7 @@ var guards = [...]struct {
 }
 
 // before is what the rules that others refer to replace. The colon in the name is the original's own: so no rule of a file replaces it.
-func before() *policy.Deprecated {
+func deprecatedAdmin() *policy.Deprecated {
 	return &policy.Deprecated{Name: "rule:admin_api", Check: "role:admin"}
 }
 
@@ -111,14 +111,14 @@ var (
 func Rules() []policy.Rule {
 	rules := []policy.Rule{
 		{Name: "admin_api", Check: "role:admin", Scopes: project, Description: "An administrator."},
-		{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: before(), Description: "Another service of the cloud."},
-		{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: before(), Description: "Most requests."},
+		{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: deprecatedAdmin(), Description: "Another service of the cloud."},
+		{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: deprecatedAdmin(), Description: "Most requests."},
 		projectReader(),
 		{Name: "admin_or_project_reader_or_service_api", Check: "role:admin or rule:project_reader_api or role:service", Scopes: project,
-			Deprecated: before(), Description: "What a project may know of itself."},
+			Deprecated: deprecatedAdmin(), Description: "What a project may know of itself."},
 	}
-	rules = append(rules, ofSystem()...)
-	for _, g := range guards {
+	rules = append(rules, systemRules()...)
+	for _, g := range guardedRequests {
 		check := "rule:admin_or_service_api"
 		switch g.name {
 		case Usages:
@@ -134,8 +134,8 @@ func Rules() []policy.Rule {
 // Zed are the defaults from Wallaby to Zed, which Debian's placement 8.0.0 has.
 func Zed() []policy.Rule {
 	rules := []policy.Rule{{Name: "admin_api", Check: "role:admin", Scopes: system, Description: "An administrator."}, projectReader()}
-	rules = append(rules, ofSystem()...)
-	for _, g := range guards {
+	rules = append(rules, systemRules()...)
+	for _, g := range guardedRequests {
 		r := policy.Rule{Name: g.name, Check: "rule:system_admin_api", Scopes: system, Description: g.what}
 		if g.reads {
 			r.Check = "rule:system_reader_api"
@@ -149,14 +149,14 @@ func Zed() []policy.Rule {
 }
 
 func projectReader() policy.Rule {
-	return policy.Rule{Name: "project_reader_api", Check: "role:reader and project_id:%(project_id)s", Deprecated: before(), Description: "A reader of the project in question."}
+	return policy.Rule{Name: "project_reader_api", Check: "role:reader and project_id:%(project_id)s", Deprecated: deprecatedAdmin(), Description: "A reader of the project in question."}
 }
 
-func ofSystem() []policy.Rule {
+func systemRules() []policy.Rule {
 	return []policy.Rule{
-		{Name: "system_admin_api", Check: "role:admin and system_scope:all", Deprecated: before(), Description: "An administrator of the system."},
-		{Name: "system_reader_api", Check: "role:reader and system_scope:all", Deprecated: before(), Description: "A reader of the system."},
-		{Name: "system_or_project_reader", Check: "rule:system_reader_api or rule:project_reader_api", Deprecated: before(),
+		{Name: "system_admin_api", Check: "role:admin and system_scope:all", Deprecated: deprecatedAdmin(), Description: "An administrator of the system."},
+		{Name: "system_reader_api", Check: "role:reader and system_scope:all", Deprecated: deprecatedAdmin(), Description: "A reader of the system."},
+		{Name: "system_or_project_reader", Check: "rule:system_reader_api or rule:project_reader_api", Deprecated: deprecatedAdmin(),
 			Description: "A reader of the system, or of the project in question."},
 	}
 }

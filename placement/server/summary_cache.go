@@ -11,18 +11,18 @@ import (
 
 // summaries keeps what the answers to questions for candidates tell of each tree, as text: the same to everybody since microversion
 // 1.29, until the tree changes.
-type summaries struct {
+type summaryCache struct {
 	mu   sync.RWMutex
 	kept map[provider.ID]treeText // by root
 }
 
 type treeText struct {
 	tree *index.Tree // trees never change: another state is another tree
-	text wire
+	text jsonBuffer
 }
 
 // write appends the summaries of all providers of these trees. Between two trees it calls relieve, which may take away what is written.
-func (s *summaries) write(out *wire, snapshot *index.Snapshot, trees []*index.Tree, relieve func() error) error {
+func (s *summaryCache) write(out *jsonBuffer, snapshot *index.Snapshot, trees []*index.Tree, relieve func() error) error {
 	var made []treeText
 	defer func() { s.keep(made, 2*snapshot.Len()) }()
 	for i, tree := range trees {
@@ -31,7 +31,7 @@ func (s *summaries) write(out *wire, snapshot *index.Snapshot, trees []*index.Tr
 		old := s.kept[tree.Root]
 		s.mu.RUnlock()
 		if old.tree != tree {
-			old = treeText{tree, describe(snapshot, tree)}
+			old = treeText{tree, treeSummaries(snapshot, tree)}
 			made = append(made, old)
 		}
 		*out = append(*out, old.text...)
@@ -43,8 +43,8 @@ func (s *summaries) write(out *wire, snapshot *index.Snapshot, trees []*index.Tr
 }
 
 // describe writes the summaries of a tree.
-func describe(snapshot *index.Snapshot, tree *index.Tree) wire {
-	var out wire
+func treeSummaries(snapshot *index.Snapshot, tree *index.Tree) jsonBuffer {
+	var out jsonBuffer
 	for i, row := range snapshot.Tree(tree.Root) {
 		out.comma(i)
 		out.summary(row, api.Latest, nil)
@@ -53,7 +53,7 @@ func describe(snapshot *index.Snapshot, tree *index.Tree) wire {
 }
 
 // keep remembers texts, of at most so many trees. When there are more, most of them are of trees that are gone, and all are made again.
-func (s *summaries) keep(made []treeText, most int) {
+func (s *summaryCache) keep(made []treeText, most int) {
 	if len(made) == 0 {
 		return
 	}

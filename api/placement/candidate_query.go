@@ -31,7 +31,7 @@ const (
 func AskQuery(ask resource.Ask) url.Values {
 	q := url.Values{}
 	for _, g := range ask.Groups {
-		printGroup(q, g)
+		encodeGroup(q, g)
 	}
 	if ask.GroupPolicy != resource.PolicyUnset {
 		q.Set(keyGroupPolicy, string(ask.GroupPolicy))
@@ -40,7 +40,7 @@ func AskQuery(ask resource.Ask) url.Values {
 		q.Add(keySameSubtree, strings.Join(suffixes, ","))
 	}
 	if len(ask.RootRequired)+len(ask.RootForbidden) > 0 {
-		q.Set(keyRootRequired, join(words("", ask.RootRequired), words("!", ask.RootForbidden)))
+		q.Set(keyRootRequired, join(prefixed("", ask.RootRequired), prefixed("!", ask.RootForbidden)))
 	}
 	if ask.Limit > 0 {
 		q.Set(keyLimit, strconv.Itoa(ask.Limit))
@@ -48,7 +48,7 @@ func AskQuery(ask resource.Ask) url.Values {
 	return q
 }
 
-func printGroup(q url.Values, g resource.Group) {
+func encodeGroup(q url.Values, g resource.Group) {
 	if len(g.Resources) > 0 {
 		q.Set(keyResources+g.Suffix, g.Resources.String())
 	}
@@ -58,27 +58,27 @@ func printGroup(q url.Values, g resource.Group) {
 			single = append(single, g.Required[i][0])
 		}
 		if len(single) > 0 {
-			q.Add(keyRequired+g.Suffix, join(words("", single)))
+			q.Add(keyRequired+g.Suffix, join(prefixed("", single)))
 			continue
 		}
-		q.Add(keyRequired+g.Suffix, "in:"+join(words("", g.Required[i])))
+		q.Add(keyRequired+g.Suffix, "in:"+join(prefixed("", g.Required[i])))
 		i++
 	}
 	if len(g.Forbidden) > 0 {
-		q.Add(keyRequired+g.Suffix, join(words("!", g.Forbidden)))
+		q.Add(keyRequired+g.Suffix, join(prefixed("!", g.Forbidden)))
 	}
 	for _, any := range g.MemberOf {
-		q.Add(keyMemberOf+g.Suffix, "in:"+join(words("", any)))
+		q.Add(keyMemberOf+g.Suffix, "in:"+join(prefixed("", any)))
 	}
 	if len(g.NotMemberOf) > 0 {
-		q.Add(keyMemberOf+g.Suffix, "!in:"+join(words("", g.NotMemberOf)))
+		q.Add(keyMemberOf+g.Suffix, "!in:"+join(prefixed("", g.NotMemberOf)))
 	}
 	if g.InTree != "" {
 		q.Set(keyInTree+g.Suffix, string(g.InTree))
 	}
 }
 
-func words[T ~string](prefix string, list []T) []string {
+func prefixed[T ~string](prefix string, list []T) []string {
 	out := make([]string, len(list))
 	for i, w := range list {
 		out[i] = prefix + string(w)
@@ -123,8 +123,8 @@ func parseKey(v Version, q url.Values, key string, groups map[string]*resource.G
 	if len(values) == 0 {
 		return nil
 	}
-	if since, known := wideKeys[key]; known && v >= since {
-		return parseWide(ask, key, values)
+	if since, known := askKeys[key]; known && v >= since {
+		return parseAskParameter(ask, key, values)
 	}
 	pattern := namedKey
 	if v < sinceNamedSuffix {
@@ -158,7 +158,7 @@ func parseKey(v Version, q url.Values, key string, groups map[string]*resource.G
 }
 
 // parseWide reads a parameter that belongs to no group.
-func parseWide(ask *resource.Ask, key string, values []string) error {
+func parseAskParameter(ask *resource.Ask, key string, values []string) error {
 	switch key {
 	case keyLimit:
 		for _, value := range slices.Backward(values) { // all have to be right, the first one counts
@@ -167,7 +167,7 @@ func parseWide(ask *resource.Ask, key string, values []string) error {
 			}
 		}
 	case keyGroupPolicy:
-		return parsePolicy(ask, values)
+		return parseGroupPolicy(ask, values)
 	case keyRootRequired:
 		if len(values) > 1 {
 			return invalid("root_required can be given once only").WithCode(CodeQueryDuplicateKey)
@@ -189,7 +189,7 @@ func parseWide(ask *resource.Ask, key string, values []string) error {
 }
 
 // parsePolicy: the last value has to be right, the first one counts. One that is wrong and counts is none, if it is anything.
-func parsePolicy(ask *resource.Ask, values []string) error {
+func parseGroupPolicy(ask *resource.Ask, values []string) error {
 	right := func(value string) bool {
 		return value == string(resource.PolicyNone) || value == string(resource.PolicyIsolate)
 	}

@@ -21,7 +21,7 @@ import (
 
 func (w *world) look() {
 	w.t.Helper()
-	if err := w.server.lookout.look(w.t.Context()); err != nil {
+	if err := w.server.syncer.poll(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -171,7 +171,7 @@ func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 			verbs[did]()
 			w.look()
 			if did == "rename" { // a name alone may take a whole turn
-				for range sweepLooks {
+				for range sweepPolls {
 					w.look()
 				}
 			}
@@ -182,10 +182,10 @@ func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 				continue
 			}
 			_, _ = grow(t, w.client(), fmt.Sprint("own ", round), 4, 4)
-			before := w.server.index.now()
+			before := w.server.index.current()
 			w.look()
 			w.look()
-			if w.server.index.now() != before {
+			if w.server.index.current() != before {
 				t.Fatalf("seed %d, round %d: trees were read again that were right", seed, round)
 			}
 		}
@@ -201,7 +201,7 @@ func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
 	}
 	w := newWorldOn(t, url)
 	w.look()
-	if n := len(w.server.lookout.seen); n != 4 {
+	if n := len(w.server.syncer.seen); n != 4 {
 		t.Fatalf("%d stretches, want 4", n)
 	}
 	for _, id := range s.providers[60:130] { // one stretch whole, and parts of its neighbours
@@ -211,7 +211,7 @@ func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
 	s.claim()
 	w.look()
 	same(t, w)
-	if n := len(w.server.lookout.seen); n != 3 {
+	if n := len(w.server.syncer.seen); n != 3 {
 		t.Errorf("%d stretches, want 3", n)
 	}
 	for i := range 70 {
@@ -261,7 +261,7 @@ func TestRunFollows(t *testing.T) {
 		s.create(name, "")
 		id := s.providers[len(s.providers)-1]
 		for last := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-			if row, ok := w.server.index.now().Row(id); ok && row.Generation == 1 {
+			if row, ok := w.server.index.current().Row(id); ok && row.Generation == 1 {
 				return
 			}
 			if time.Now().After(last) {

@@ -17,4 +17,4 @@ const (
 var groupKeys = map[string]Version{keyResources: 10, keyRequired: 17, keyMemberOf: 21, keyInTree: 31}
 
 // wideKeys are the parameters of the whole ask.
-var wideKeys = map[string]Version{keyLimit: 16, keyGroupPolicy: sinceSuffix, keyRootRequired: sinceRootRequired, keySameSubtree: sinceSameSubtree}
+var askKeys = map[string]Version{keyLimit: 16, keyGroupPolicy: sinceSuffix, keyRootRequired: sinceRootRequired, keySameSubtree: sinceSameSubtree}

@@ -100,13 +100,13 @@ func BenchmarkLook(b *testing.B) {
 				b.Fatal(err)
 			}
 			look := func(b *testing.B) {
-				if err := server.lookout.look(b.Context()); err != nil {
+				if err := server.syncer.poll(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}
 			b.Run("first", func(b *testing.B) {
 				for b.Loop() {
-					server.lookout.seen = nil
+					server.syncer.seen = nil
 					look(b)
 				}
 			})

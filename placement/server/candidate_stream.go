@@ -23,38 +23,38 @@ type answerWriter struct {
 	call     *call
 	snapshot *index.Snapshot
 	ask      resource.Ask
-	out      wire
+	out      jsonBuffer
 	sending  time.Duration // how long the client took to take the parts
 
 	items []itemText           // by Take.Item; made at the first candidate
 	trees []*index.Tree        // that candidates take something from, in the order in which they turned up
-	known map[*index.Tree]bool // the same
+	seenTrees map[*index.Tree]bool // the same
 	used  map[provider.ID]bool // providers that candidates take something from; nil where nobody asks
-	spots []spotText           // by Take.Slot
+	slots []slotText           // by Take.Slot
 	next  []int                // by take: 1 + the next one on the same spot, or 0
-	sums  map[string]wire      // by the numbers of items that share a provider: what they take together
+	sums  map[string]jsonBuffer      // by the numbers of items that share a provider: what they take together
 }
 
 // spotText is what is written of a provider, and who takes from it in the candidate at hand.
-type spotText struct {
+type slotText struct {
 	node *index.Node
-	id   wire // `"uuid"`, of node
+	id   jsonBuffer // `"uuid"`, of node
 	head int  // 1 + the first take on it, or 0; 0 between two candidates
 }
 
 // itemText is what is written of an item in each candidate.
 type itemText struct {
-	group  wire // `"suffix":[`
-	amount wire // `{"VCPU":1}`
+	group  jsonBuffer // `"suffix":[`
+	amount jsonBuffer // `{"VCPU":1}`
 }
 
 // newAnswerWriter makes a writer; close it.
 func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
-	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, known: map[*index.Tree]bool{}, sums: map[string]wire{}}
+	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, seenTrees: map[*index.Tree]bool{}, sums: map[string]jsonBuffer{}}
 	if c.version < sinceNestedCandidates {
 		w.used = map[provider.ID]bool{}
 	}
-	if kept, ok := c.server.buffers.Get().(*wire); ok {
+	if kept, ok := c.server.buffers.Get().(*jsonBuffer); ok {
 		w.out = (*kept)[:0]
 	}
 	return w
@@ -62,26 +62,26 @@ func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answe
 
 // close leaves the buffer for others.
 func (w *answerWriter) close() {
-	if cap(w.out) <= 2*part {
+	if cap(w.out) <= 2*chunkSize {
 		w.call.server.buffers.Put(&w.out)
 	}
 }
 
 // relieve sends what is written when it is a part.
-func (w *answerWriter) relieve() error {
-	if len(w.out) < part {
+func (w *answerWriter) flushIfFull() error {
+	if len(w.out) < chunkSize {
 		return nil
 	}
 	began := w.call.server.now()
-	err := w.call.sendPart(w.out)
+	err := w.call.sendChunk(w.out)
 	w.out = w.out[:0]
 	w.sending += w.call.server.now().Sub(began)
 	return err
 }
 
 // end sends the rest.
-func (w *answerWriter) end() error {
-	return w.call.sendLast(w.out)
+func (w *answerWriter) finish() error {
+	return w.call.sendRest(w.out)
 }
 
 // answer writes the whole answer and counts the candidates in it.
@@ -89,28 +89,28 @@ func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err er
 	w.out.put(`{"allocation_requests":[`)
 	for found := range list {
 		if n == 0 {
-			w.learn(found.Takes)
+			w.prepareItems(found.Takes)
 		}
 		w.out.comma(n)
 		w.request(found.Takes)
 		n++
-		if err = w.relieve(); err != nil {
+		if err = w.flushIfFull(); err != nil {
 			return n, err
 		}
 	}
 	w.out.put(`],"provider_summaries":{`)
 	slices.SortFunc(w.trees, func(a, b *index.Tree) int { return strings.Compare(string(a.Root), string(b.Root)) })
 	if w.used == nil {
-		err = w.call.server.told.write(&w.out, w.snapshot, w.trees, w.relieve)
+		err = w.call.server.summaries.write(&w.out, w.snapshot, w.trees, w.flushIfFull)
 	} else {
-		err = w.someSummaries()
+		err = w.usedSummaries()
 	}
 	w.out.put(`}}`)
 	return n, err
 }
 
 // someSummaries tells only of the providers that candidates use: before microversion 1.29.
-func (w *answerWriter) someSummaries() error {
+func (w *answerWriter) usedSummaries() error {
 	asked, n := w.ask.Total(), 0
 	for _, t := range w.trees {
 		for _, row := range w.snapshot.Tree(t.Root) {
@@ -120,7 +120,7 @@ func (w *answerWriter) someSummaries() error {
 				n++
 			}
 		}
-		if err := w.relieve(); err != nil {
+		if err := w.flushIfFull(); err != nil {
 			return err
 		}
 	}
@@ -135,15 +135,15 @@ func (w *answerWriter) request(takes []candidate.Take) {
 		open, shut = `{"allocations":[`, `]`
 		slices.SortStableFunc(takes, func(a, b candidate.Take) int { return strings.Compare(string(a.Node().ID), string(b.Node().ID)) })
 	}
-	w.chain(takes)
+	w.linkTakes(takes)
 	w.out.put(open)
 	n := 0
 	for i := range takes {
-		if t := &takes[i]; w.spots[t.Slot].head == i+1 { // the others on this provider are told with the first
+		if t := &takes[i]; w.slots[t.Slot].head == i+1 { // the others on this provider are told with the first
 			w.out.comma(n)
 			n++
 			w.share(takes, i, byList)
-			w.note(t)
+			w.recordTree(t)
 		}
 	}
 	w.out.put(shut)
@@ -152,12 +152,12 @@ func (w *answerWriter) request(takes []candidate.Take) {
 	}
 	w.out.put(`}`)
 	for i := range takes {
-		w.spots[takes[i].Slot].head = 0
+		w.slots[takes[i].Slot].head = 0
 	}
 }
 
 // learn writes what is the same in all candidates.
-func (w *answerWriter) learn(takes []candidate.Take) {
+func (w *answerWriter) prepareItems(takes []candidate.Take) {
 	w.items, w.next = make([]itemText, len(takes)), make([]int, len(takes))
 	for _, t := range takes {
 		item := &w.items[t.Item]
@@ -168,13 +168,13 @@ func (w *answerWriter) learn(takes []candidate.Take) {
 }
 
 // chain finds out who takes from which provider. A take without amounts takes from none.
-func (w *answerWriter) chain(takes []candidate.Take) {
+func (w *answerWriter) linkTakes(takes []candidate.Take) {
 	for i := len(takes) - 1; i >= 0; i-- {
 		t := &takes[i]
-		for t.Slot >= len(w.spots) {
-			w.spots = append(w.spots, spotText{})
+		for t.Slot >= len(w.slots) {
+			w.slots = append(w.slots, slotText{})
 		}
-		spot := &w.spots[t.Slot]
+		spot := &w.slots[t.Slot]
 		if node := t.Node(); spot.node != node {
 			spot.node, spot.id = node, spot.id[:0]
 			spot.id.quoted(string(node.ID))
@@ -187,7 +187,7 @@ func (w *answerWriter) chain(takes []candidate.Take) {
 
 // share writes what is taken from the provider of a take, by all that are on it.
 func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
-	id := w.spots[takes[first].Slot].id
+	id := w.slots[takes[first].Slot].id
 	if byList {
 		w.out.put(`{"resource_provider":{"uuid":`)
 		w.out = append(w.out, id...)
@@ -205,10 +205,10 @@ func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
 }
 
 // maxSums is how many sums are kept.
-const maxSums = 1000
+const maxCachedSums = 1000
 
 // sum writes what the takes on one provider take together. Mostly these are the classes of the unsuffixed group.
-func (w *answerWriter) sum(takes []candidate.Take, first int) wire {
+func (w *answerWriter) sum(takes []candidate.Take, first int) jsonBuffer {
 	var scratch [64]byte
 	key := scratch[:0]
 	for i := first + 1; i > 0; i = w.next[i-1] {
@@ -223,23 +223,23 @@ func (w *answerWriter) sum(takes []candidate.Take, first int) wire {
 			total[class] += n
 		}
 	}
-	var out wire
+	var out jsonBuffer
 	out.amounts(total)
-	if len(w.sums) < maxSums {
+	if len(w.sums) < maxCachedSums {
 		w.sums[string(key)] = out
 	}
 	return out
 }
 
 // note remembers of whom the summaries have to tell.
-func (w *answerWriter) note(t *candidate.Take) {
+func (w *answerWriter) recordTree(t *candidate.Take) {
 	if w.used != nil {
 		w.used[t.Node().ID] = true
 	}
-	if n := len(w.trees); n > 0 && w.trees[n-1] == t.Tree || w.known[t.Tree] {
+	if n := len(w.trees); n > 0 && w.trees[n-1] == t.Tree || w.seenTrees[t.Tree] {
 		return
 	}
-	w.known[t.Tree] = true
+	w.seenTrees[t.Tree] = true
 	w.trees = append(w.trees, t.Tree)
 }
 
@@ -253,7 +253,7 @@ func (w *answerWriter) mappings(takes []candidate.Take) {
 			told := slices.ContainsFunc(takes[group:i], func(o candidate.Take) bool { return o.Slot == takes[i].Slot })
 			if !told {
 				w.out.comma(i - group)
-				w.out = append(w.out, w.spots[takes[i].Slot].id...)
+				w.out = append(w.out, w.slots[takes[i].Slot].id...)
 			}
 		}
 		w.out.put(`]`)
@@ -262,12 +262,12 @@ func (w *answerWriter) mappings(takes []candidate.Take) {
 }
 
 // wire is JSON in the making.
-type wire []byte
+type jsonBuffer []byte
 
-func (t *wire) put(more string) { *t = append(*t, more...) }
+func (t *jsonBuffer) put(more string) { *t = append(*t, more...) }
 
 // quoted writes a text as JSON. Nearly all are UUIDs and names of upper-case letters, which are written as they are.
-func (t *wire) quoted(words string) {
+func (t *jsonBuffer) quoted(words string) {
 	for i := range len(words) {
 		if b := words[i]; b < ' ' || b > '~' || b == '"' || b == '\\' {
 			data, err := json.Marshal(words)
@@ -281,16 +281,16 @@ func (t *wire) quoted(words string) {
 	*t = append(append(append(*t, '"'), words...), '"')
 }
 
-func (t *wire) number(n int) { *t = strconv.AppendInt(*t, int64(n), 10) }
+func (t *jsonBuffer) number(n int) { *t = strconv.AppendInt(*t, int64(n), 10) }
 
 // comma separates the items of a list or an object.
-func (t *wire) comma(i int) {
+func (t *jsonBuffer) comma(i int) {
 	if i > 0 {
 		*t = append(*t, ',')
 	}
 }
 
-func (t *wire) amounts(amounts resource.Amounts) {
+func (t *jsonBuffer) amounts(amounts resource.Amounts) {
 	t.put(`{`)
 	for i, class := range amounts.Sorted() {
 		t.comma(i)
@@ -302,7 +302,7 @@ func (t *wire) amounts(amounts resource.Amounts) {
 }
 
 // summary tells of one provider what a microversion tells.
-func (t *wire) summary(row index.Row, version api.Version, asked resource.Amounts) {
+func (t *jsonBuffer) summary(row index.Row, version api.Version, asked resource.Amounts) {
 	t.quoted(string(row.ID))
 	t.put(`:{"resources":{`)
 	n := 0

@@ -36,10 +36,10 @@ const (
 )
 
 // Bodies reads request bodies strictly. It holds the compiled schemas and is safe for concurrent use.
-type Bodies struct{ shapes map[Body][]shape }
+type Bodies struct{ schemas map[Body][]versionedSchema }
 
 // shape is a schema and the microversion that brought it.
-type shape struct {
+type versionedSchema struct {
 	since  Version
 	schema *jsonschema.Schema
 }
@@ -55,7 +55,7 @@ func NewBodies() (*Bodies, error) {
 		return nil
 	}})
 	c.AssertFormat()
-	b := &Bodies{shapes: map[Body][]shape{}}
+	b := &Bodies{schemas: map[Body][]versionedSchema{}}
 	for body, editions := range schemas() {
 		for _, e := range editions {
 			name := fmt.Sprintf("berth:///%d/%s", e.since, strings.NewReplacer(" ", "", "{", "", "}", "").Replace(string(body)))
@@ -74,7 +74,7 @@ func NewBodies() (*Bodies, error) {
 			if err != nil {
 				return nil, fault.New(fault.Internal, op, "schema of %s since %s: %w", body, e.since, err)
 			}
-			b.shapes[body] = append(b.shapes[body], shape{e.since, compiled})
+			b.schemas[body] = append(b.schemas[body], versionedSchema{e.since, compiled})
 		}
 	}
 	return b, nil
@@ -87,18 +87,18 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	if !utf8.Valid(data) {
 		return fault.New(fault.Invalid, op, "Malformed JSON: the text is not UTF-8")
 	}
-	if halfPair(data) { // Go would put another character in its place, and the original falls over it
+	if hasLoneSurrogate(data) { // Go would put another character in its place, and the original falls over it
 		return fault.New(fault.Invalid, op, "Malformed JSON: half of a surrogate pair is no character")
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
 	}
-	if value, err = asPython(value); err != nil {
+	if value, err = asPythonNumbers(value); err != nil {
 		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
 	}
 	var schema *jsonschema.Schema
-	for _, s := range b.shapes[body] {
+	for _, s := range b.schemas[body] {
 		if v >= s.since {
 			schema = s.schema
 		}
@@ -107,10 +107,10 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 		return fault.New(fault.Internal, op, "%s has no body at microversion %s", body, v)
 	}
 	if err := schema.Validate(value); err != nil {
-		return fault.New(fault.Invalid, op, "JSON does not validate: %s", sentence(err))
+		return fault.New(fault.Invalid, op, "JSON does not validate: %s", validationMessage(err))
 	}
 	// What was judged is what is read: of a member that is there twice, the last one.
-	judged, err := json.Marshal(whole("", value))
+	judged, err := json.Marshal(integersOnly("", value))
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
@@ -143,7 +143,7 @@ func Names(data []byte, member string) (names []string) {
 }
 
 // halfPair says whether a text in JSON has an escape such as \ud83d without its other half.
-func halfPair(data []byte) bool {
+func hasLoneSurrogate(data []byte) bool {
 	for at := bytes.IndexByte(data, '\\'); at >= 0 && at < len(data); {
 		r := escaped(data[at:])
 		switch {
@@ -180,7 +180,7 @@ func escaped(data []byte) rune {
 }
 
 // sentence says what is wrong, and where: of several mistakes the first by place, so that one body has one sentence.
-func sentence(err error) string {
+func validationMessage(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return err.Error()

@@ -76,7 +76,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 	w.host(2)
 	turns := cap(w.server.searches)
 	for range turns {
-		if err := w.server.searches.take(t.Context()); err != nil {
+		if err := w.server.searches.acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 	w.hears(left, http.StatusServiceUnavailable)
 	w.waits(3)
 	for range turns {
-		w.server.searches.give()
+		w.server.searches.release()
 	}
 	for _, status := range waiting {
 		w.hears(status, http.StatusOK)
@@ -120,7 +120,7 @@ func (s *slowWriter) Write(data []byte) (int, error) {
 // Who does not take a large answer holds no turn of those who search; and only so many such answers are on their way.
 func TestSlowReadersHoldNoTurn(t *testing.T) {
 	w := newWorld(t)
-	w.server.searches, w.server.large = make(turns, 1), make(turns, 1)
+	w.server.searches, w.server.streams = make(limiter, 1), make(limiter, 1)
 	w.host(80)
 	// 80 × 80 candidates of more than 200 bytes each are larger than a part.
 	const path = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_policy=none"
@@ -148,21 +148,21 @@ func TestSlowReadersHoldNoTurn(t *testing.T) {
 	case <-time.After(aLongTime):
 		t.Fatal("the slow client's answer does not end")
 	}
-	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= part {
+	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= chunkSize {
 		t.Errorf("%d candidates in %d bytes", n, slow.Body.Len())
 	}
-	if len(w.server.searches)+len(w.server.large) != 0 {
-		t.Errorf("turns are lost: %d, %d", len(w.server.searches), len(w.server.large))
+	if len(w.server.searches)+len(w.server.streams) != 0 {
+		t.Errorf("turns are lost: %d, %d", len(w.server.searches), len(w.server.streams))
 	}
 }
 
 // Large bodies are read and judged a few at a time, whether their length is told or not; small ones wait for nobody.
 func TestLargeBodiesTakeTurns(t *testing.T) {
 	w := newWorld(t)
-	const all, small = bodiesAtOnce * largestBody, rest.FreeBody
+	const all, small = maxLargeBodies * defaultMaxBody, rest.FreeBody
 	// A body that takes the whole budget, until it is released.
 	held := httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1)))
-	_, release, err := w.server.budget.Read(httptest.NewRecorder(), held, 2*all)
+	_, release, err := w.server.bodyBudget.Read(httptest.NewRecorder(), held, 2*all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	release()
 	w.hears(told, http.StatusBadRequest)
 	w.hears(untold, http.StatusBadRequest)
-	_, release, err = w.server.budget.Read(httptest.NewRecorder(),
+	_, release, err = w.server.bodyBudget.Read(httptest.NewRecorder(),
 		httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1))), 2*all)
 	if err != nil {
 		t.Errorf("some room is lost: %v", err)
@@ -210,30 +210,30 @@ func TestABodyThatStopsToArrive(t *testing.T) {
 func TestATurnThatNobodyWaitsFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	full := make(turns)
-	if err := full.take(ctx); !fault.Is(err, fault.Unavailable) {
+	full := make(limiter)
+	if err := full.acquire(ctx); !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
-	if err := turns(nil).take(ctx); err != nil {
+	if err := limiter(nil).acquire(ctx); err != nil {
 		t.Error(err)
 	}
-	turns(nil).give()
+	limiter(nil).release()
 }
 
 // A list that is longer than a part is whole, too.
 func TestLongLists(t *testing.T) {
 	w := newWorld(t)
 	c := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := c.list("items", 30_000, func(i int) any { return doc{"n": i, "text": strings.Repeat("x", 50)} }); err != nil {
+	if err := c.sendList("items", 30_000, func(i int) any { return object{"n": i, "text": strings.Repeat("x", 50)} }); err != nil {
 		t.Fatal(err)
 	}
 	c.close()
 	body := c.w.(*httptest.ResponseRecorder).Body.String()
-	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) || strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*part {
+	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) || strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*chunkSize {
 		t.Errorf("%d bytes: %.100s", len(body), body)
 	}
 	empty := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := empty.list("items", 0, nil); err != nil || empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
+	if err := empty.sendList("items", 0, nil); err != nil || empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
 		t.Error(err)
 	}
 }

@@ -159,7 +159,7 @@ func TestOurFaultsAreLoggedAndNotTold(t *testing.T) {
 		"/fails":  func(*call) error { return errors.New("the secret") },
 		"/down":   func(*call) error { return fault.New(fault.Unavailable, "store", "the secret") },
 	} {
-		w.server.routes = append(w.server.routes, route{parts: strings.Split(path, "/"), verbs: map[string]verb{"GET": {handle: handle}}})
+		w.server.routes = append(w.server.routes, route{segments: strings.Split(path, "/"), verbs: map[string]verb{"GET": {handle: handle}}})
 		log.Reset()
 		resp := w.ask("1.39", "GET", path, "")
 		body, id := bodyOf(t, resp), resp.Header.Get("Openstack-Request-Id")
@@ -199,7 +199,7 @@ func TestWhyThereIsNothing(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
-	why := explain.Why(w.server.index.now(), ask, nil)
+	why := explain.Why(w.server.index.current(), ask, nil)
 	found, err := w.client().Candidates(t.Context(), ask)
 	if err != nil || len(found.List) != 0 || found.Reason != why.Reason || found.Reason == "" {
 		t.Errorf("%+v, %v, want %q", found, err, why.Reason)
@@ -227,7 +227,7 @@ func TestWhyThereIsNothing(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	if got := oneLine("a\r\nb\x7f" + strings.Repeat("ü", 2000)); strings.ContainsAny(got, "\r\n\x7f") || len([]rune(got)) != 1000 {
+	if got := headerValue("a\r\nb\x7f" + strings.Repeat("ü", 2000)); strings.ContainsAny(got, "\r\n\x7f") || len([]rune(got)) != 1000 {
 		t.Errorf("%d %.10q", len([]rune(got)), got)
 	}
 }

@@ -19,12 +19,12 @@ import (
 // would have known by then.
 
 // namesOf checks the names of some groups, and keeps the first error.
-type namesOf struct {
+type nameCheck struct {
 	call *call
 	err  error
 }
 
-func (n *namesOf) bad(groups []resource.Group, more ...[]resource.Trait) bool {
+func (n *nameCheck) fails(groups []resource.Group, more ...[]resource.Trait) bool {
 	n.err = n.call.server.names.check(n.call.ctx(), groups, more...)
 	return n.err != nil
 }
@@ -34,21 +34,21 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	snapshot, err := c.fresh()
+	snapshot, err := c.currentSnapshot()
 	if err != nil {
 		return err
 	}
-	names, g := namesOf{call: c}, q.Group
+	names, g := nameCheck{call: c}, q.Group
 	if _, found := snapshot.Row(g.InTree); g.InTree != "" && !found {
 		return nil
 	}
-	if names.bad([]resource.Group{{Required: g.Required}}) {
+	if names.fails([]resource.Group{{Required: g.Required}}) {
 		return names.err
 	}
 	if len(g.Required) > 0 && !someNode(snapshot, (*index.Node).HasTrait, numbersOf(snapshot.Trait, g.Required)) {
 		return nil
 	}
-	if names.bad([]resource.Group{{Forbidden: g.Forbidden}}) {
+	if names.fails([]resource.Group{{Forbidden: g.Forbidden}}) {
 		return names.err
 	}
 	if len(g.MemberOf) > 0 && !someNode(snapshot, (*index.Node).In, numbersOf(snapshot.Aggregate, g.MemberOf)) {
@@ -58,13 +58,13 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 }
 
 // candidatesOfUnknown answers a question for candidates with a name that does not exist.
-func (c *call) candidatesOfUnknown(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
+func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
 	if err := c.unknownInAsk(ask, snapshot, unknown); err != nil {
 		return err
 	}
-	c.modified(time.Time{})
-	c.w.Header().Set(api.ReasonHeader, oneLine(fault.TextOf(unknown)))
-	return c.json(http.StatusOK, doc{"allocation_requests": []doc{}, "provider_summaries": doc{}})
+	c.setModified(time.Time{})
+	c.w.Header().Set(api.ReasonHeader, headerValue(fault.TextOf(unknown)))
+	return c.sendJSON(http.StatusOK, object{"allocation_requests": []object{}, "provider_summaries": object{}})
 }
 
 // unknownInAsk judges a question for candidates with a name that does not exist: nil when the original answers that there are none.
@@ -72,8 +72,8 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	names, effort := namesOf{call: c}, c.effort(new(time.Duration)) // for all groups together
-	if names.bad(nil, ask.RootRequired, ask.RootForbidden) {
+	names, effort := nameCheck{call: c}, c.newSearchClock(new(time.Duration)) // for all groups together
+	if names.fails(nil, ask.RootRequired, ask.RootForbidden) {
 		return names.err
 	}
 	if len(ask.RootRequired)+len(ask.RootForbidden) > 0 && !someRoot(snapshot, ask) {
@@ -85,16 +85,16 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 			continue
 		}
 		g := ask.Groups[at]
-		if names.bad([]resource.Group{{Resources: g.Resources}}) {
+		if names.fails([]resource.Group{{Resources: g.Resources}}) {
 			return names.err
 		}
 		if len(g.MemberOf) > 0 && !someNode(snapshot, (*index.Node).In, numbersOf(snapshot.Aggregate, g.MemberOf)) {
 			return nil
 		}
-		if names.bad([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
+		if names.fails([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
 			return names.err
 		}
-		some, err := effort.some(snapshot, resource.Ask{Groups: []resource.Group{g}, RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
+		some, err := effort.anyCandidate(snapshot, resource.Ask{Groups: []resource.Group{g}, RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
 		if err != nil || !some {
 			return err
 		}
@@ -103,8 +103,8 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 }
 
 // some says whether there is any candidate.
-func (e *effort) some(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
-	for range candidate.Find(snapshot, ask, candidate.Options{Stop: e.ended}) {
+func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
+	for range candidate.Find(snapshot, ask, candidate.Options{Stop: e.expired}) {
 		return true, nil
 	}
 	return false, e.err()

@@ -14,7 +14,7 @@ import (
 
 const (
 	defaultRefreshInterval = time.Second // [berth] index_refresh_interval, unless it is configured
-	sweepLooks             = 60          // after so many looks every provider has been compared
+	sweepPolls             = 60          // after so many looks every provider has been compared
 )
 
 // lookout finds what others have written to the database: OpenStack's own Placement, other Berths, other processes. It serves one goroutine.
@@ -25,29 +25,29 @@ const (
 // agree with the index. (What a fingerprint tells, and why: store.Print.)
 //
 // At each look a few stretches are compared besides, in turn: names of providers are not in fingerprints.
-type lookout struct {
+type syncer struct {
 	store *store.Store
-	index *live
-	names *names
+	index *liveIndex
+	names *nameCache
 
-	foreign int64 // what store.Foreign said at the last look
-	seen    map[store.Stretch]ground
-	whole   *store.Print // of everything at the last look; nil when something had happened, so that it is not worth asking
+	dataVersion int64 // what store.Foreign said at the last look
+	seen    map[store.Stretch]bucketState
+	sum   *store.Print // of everything at the last look; nil when something had happened, so that it is not worth asking
 	classes map[int64]resource.Class
 	traits  string
-	swept   store.Stretch // all up to this one have been compared in this turn
+	lastBucket   store.Stretch // all up to this one have been compared in this turn
 }
 
 // ground is a stretch as it was when it was last compared.
-type ground struct {
+type bucketState struct {
 	print     store.Print
 	providers []provider.ID
 }
 
 // newLookout is for an index that is read afterwards: what happens from now on is found.
-func newLookout(ctx context.Context, s *store.Store, index *live, names *names) (*lookout, error) {
+func newSyncer(ctx context.Context, s *store.Store, index *liveIndex, names *nameCache) (*syncer, error) {
 	classes, err := s.ClassNumbers(ctx)
-	return &lookout{store: s, index: index, names: names, classes: classes}, err
+	return &syncer{store: s, index: index, names: names, classes: classes}, err
 }
 
 // Run keeps the index up to date with what others write to the database, until ctx ends. Without it the index knows the writes of this
@@ -65,12 +65,12 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ticks.C:
 		}
 		began := s.now()
-		err := s.lookout.look(ctx)
+		err := s.syncer.poll(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			s.fresh.Store(&began)
+			s.verifiedAt.Store(&began)
 			if failing {
 				s.log.Info("the index follows the database again")
 			}
@@ -82,38 +82,38 @@ func (s *Server) Run(ctx context.Context) {
 }
 
 // look compares the index with the database once and reads again what differs. After an error it may be called again.
-func (o *lookout) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+func (o *syncer) poll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	foreign, ok, err := o.store.Foreign(ctx)
-	if err != nil || ok && o.seen != nil && foreign == o.foreign {
+	if err != nil || ok && o.seen != nil && foreign == o.dataVersion {
 		return err
 	}
 	if err := o.compare(ctx); err != nil {
 		return err
 	}
-	o.foreign = foreign
+	o.dataVersion = foreign
 	return nil
 }
 
-func (o *lookout) compare(ctx context.Context) error {
-	if o.whole != nil {
+func (o *syncer) compare(ctx context.Context) error {
+	if o.sum != nil {
 		now, err := o.store.Prints(ctx, true)
 		if err != nil {
 			return err
 		}
-		if now.Whole() == *o.whole {
-			if err := o.rename(ctx, now); err != nil {
+		if now.Whole() == *o.sum {
+			if err := o.refreshNames(ctx, now); err != nil {
 				return err
 			}
-			return o.walk(ctx, nil, o.sweep())
+			return o.compareBuckets(ctx, nil, o.nextBuckets())
 		}
 	}
 	now, err := o.store.Prints(ctx, false)
 	if err != nil {
 		return err
 	}
-	if err := o.rename(ctx, now); err != nil {
+	if err := o.refreshNames(ctx, now); err != nil {
 		return err
 	}
 	var suspects []store.Stretch
@@ -127,29 +127,29 @@ func (o *lookout) compare(ctx context.Context) error {
 			suspects = append(suspects, at)
 		}
 	}
-	if err := o.walk(ctx, now.Stretches, append(suspects, o.sweep()...)); err != nil {
+	if err := o.compareBuckets(ctx, now.Stretches, append(suspects, o.nextBuckets()...)); err != nil {
 		return err
 	}
-	o.whole = nil
+	o.sum = nil
 	if whole := now.Whole(); len(suspects) == 0 {
-		o.whole = &whole
+		o.sum = &whole
 	}
 	return nil
 }
 
 // sweep chooses the stretches that are compared without suspicion at this look.
-func (o *lookout) sweep() []store.Stretch {
+func (o *syncer) nextBuckets() []store.Stretch {
 	all := slices.Sorted(maps.Keys(o.seen))
-	from, found := slices.BinarySearch(all, o.swept)
+	from, found := slices.BinarySearch(all, o.lastBucket)
 	if found {
 		from++
 	}
 	if from >= len(all) {
 		from = 0
 	}
-	part := all[from:min(len(all), from+len(all)/sweepLooks+1)]
+	part := all[from:min(len(all), from+len(all)/sweepPolls+1)]
 	if len(part) > 0 {
-		o.swept = part[len(part)-1]
+		o.lastBucket = part[len(part)-1]
 	}
 	return part
 }
@@ -157,15 +157,15 @@ func (o *lookout) sweep() []store.Stretch {
 // walk compares the index with the marks of stretches, reads again the trees that it has wrong, and remembers what it saw: with the
 // fingerprints that were read before the marks, so that what happened in between shows at the next look. Without prints those
 // seen before stand.
-func (o *lookout) walk(ctx context.Context, prints map[store.Stretch]store.Print, stretches []store.Stretch) error {
+func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]store.Print, stretches []store.Stretch) error {
 	found, err := o.store.Marks(ctx, stretches...)
 	if err != nil {
 		return err
 	}
-	snapshot, wrong := o.index.now(), map[provider.ID]bool{}
-	grounds := make(map[store.Stretch]ground, len(found))
+	snapshot, wrong := o.index.current(), map[provider.ID]bool{}
+	grounds := make(map[store.Stretch]bucketState, len(found))
 	for at, marks := range found {
-		g := ground{print: o.seen[at].print, providers: make([]provider.ID, len(marks))}
+		g := bucketState{print: o.seen[at].print, providers: make([]provider.ID, len(marks))}
 		if prints != nil {
 			g.print = prints[at]
 		}
@@ -190,14 +190,14 @@ func (o *lookout) walk(ctx context.Context, prints map[store.Stretch]store.Print
 		grounds[at] = g
 	}
 	if o.seen == nil { // what was deleted before the first look
-		o.missing(snapshot, grounds, wrong)
+		o.findDeleted(snapshot, grounds, wrong)
 	}
 	delete(wrong, "") // the root of what the index does not know
 	if err := o.index.refresh(ctx, slices.Collect(maps.Keys(wrong))...); err != nil {
 		return err
 	}
 	if o.seen == nil {
-		o.seen = map[store.Stretch]ground{}
+		o.seen = map[store.Stretch]bucketState{}
 	}
 	for at, g := range grounds {
 		if len(g.providers) > 0 || g.print != (store.Print{}) {
@@ -210,7 +210,7 @@ func (o *lookout) walk(ctx context.Context, prints map[store.Stretch]store.Print
 }
 
 // missing finds the trees of providers that are in the index and nowhere else.
-func (o *lookout) missing(snapshot *index.Snapshot, grounds map[store.Stretch]ground, wrong map[provider.ID]bool) {
+func (o *syncer) findDeleted(snapshot *index.Snapshot, grounds map[store.Stretch]bucketState, wrong map[provider.ID]bool) {
 	all := make(map[provider.ID]bool, snapshot.Providers())
 	for _, g := range grounds {
 		for _, id := range g.providers {
@@ -245,7 +245,7 @@ func agrees(s *index.Snapshot, place index.Place, m store.Mark) bool {
 }
 
 // rename follows resource classes and traits. A class of another name is another name in every tree.
-func (o *lookout) rename(ctx context.Context, now store.Prints) error {
+func (o *syncer) refreshNames(ctx context.Context, now store.Prints) error {
 	if maps.Equal(o.classes, now.Classes) && o.traits == now.Traits {
 		return nil
 	}
@@ -263,7 +263,7 @@ func (o *lookout) rename(ctx context.Context, now store.Prints) error {
 }
 
 // clear forgets all names: somebody else may have removed some.
-func (n *names) clear() {
+func (n *nameCache) clear() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.classes)

@@ -52,7 +52,7 @@ func same(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot := w.server.index.now()
+	snapshot := w.server.index.current()
 	if n := snapshot.Providers(); n != len(rows) {
 		t.Errorf("the index has %d providers, the database %d", n, len(rows))
 	}
@@ -159,7 +159,7 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 				return
 			}
 		}
-		if row, _ := w.server.index.now().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
+		if row, _ := w.server.index.current().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
 			t.Errorf("the index does not know of my claim: %+v", row)
 		}
 		if chance.IntN(2) == 0 {
@@ -172,7 +172,7 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 			t.Error(err)
 			return
 		}
-		if _, ok := w.server.index.now().Row(mine); !ok {
+		if _, ok := w.server.index.current().Row(mine); !ok {
 			t.Error("the index does not know the provider that I made")
 		}
 		if chance.IntN(2) == 0 {
@@ -181,7 +181,7 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 		if err := c.DeleteProvider(t.Context(), mine); err != nil {
 			t.Error(err)
 		}
-		if _, ok := w.server.index.now().Row(mine); ok {
+		if _, ok := w.server.index.current().Row(mine); ok {
 			t.Error("the index knows the provider that I removed")
 		}
 	}
@@ -194,7 +194,7 @@ func fill(t *testing.T, w *world, id provider.ID) {
 	if err == nil {
 		_, err = c.PutTraits(t.Context(), id, g, []resource.Trait{"HW_CPU_X86_AVX"})
 	}
-	row, _ := w.server.index.now().Row(id)
+	row, _ := w.server.index.current().Row(id)
 	if err != nil || row.Inventories["CUSTOM_VF"].Total != 3 || !row.HasTrait("HW_CPU_X86_AVX") || row.Generation != 2 {
 		t.Errorf("the index does not know what I gave the provider: %+v %v", row, err)
 	}
@@ -254,13 +254,13 @@ func TestAFailedRefreshIsRepeated(t *testing.T) {
 	}()
 	l.store = whole
 	l.snapshot.Store(index.Build(nil))
-	if !l.behind() {
+	if !l.hasPending() {
 		t.Fatal("nothing is owed")
 	}
 	if body := w.want(http.StatusOK, "GET", "/allocation_candidates?resources=VCPU:1", ""); len(body) < 100 {
 		t.Errorf("answered from the old snapshot: %s", body)
 	}
-	if l.behind() {
+	if l.hasPending() {
 		t.Error("still owed")
 	}
 	same(t, w)
