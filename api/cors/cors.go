@@ -34,7 +34,7 @@ func Defaults() Options {
 	}
 }
 
-// Policy decides about answers. A nil Policy changes none. It is safe for concurrent use.
+// Handler decides about answers. A nil Policy changes none. It is safe for concurrent use.
 type Handler struct {
 	opts    Options
 	headers map[string]bool // allowed in a request, in lower case
@@ -85,7 +85,7 @@ func (p *Handler) origin(r *http.Request) string {
 	return ""
 }
 
-// mark tells the browser that a page of the origin may see the answer.
+// setResponseHeaders tells the browser that a page of the origin may see the answer.
 func (p *Handler) setResponseHeaders(r *http.Request, h http.Header) {
 	origin := p.origin(r)
 	if origin == "" {
@@ -109,7 +109,7 @@ func (p *Handler) setOrigin(h http.Header, origin string) {
 	}
 }
 
-// permit tells the browser whether a page may send the request that it asks about.
+// setPreflightHeaders tells the browser whether a page may send the request that it asks about.
 func (p *Handler) setPreflightHeaders(r *http.Request, h http.Header) {
 	origin, method := p.origin(r), r.Header.Get("Access-Control-Request-Method")
 	if origin == "" || !slices.Contains(p.opts.AllowMethods, method) {

@@ -157,7 +157,7 @@ func parseKey(v Version, q url.Values, key string, groups map[string]*resource.G
 	return err
 }
 
-// parseWide reads a parameter that belongs to no group.
+// parseAskParameter reads a parameter that belongs to no group.
 func parseAskParameter(ask *resource.Ask, key string, values []string) error {
 	switch key {
 	case keyLimit:
@@ -188,7 +188,7 @@ func parseAskParameter(ask *resource.Ask, key string, values []string) error {
 	return nil
 }
 
-// parsePolicy: the last value has to be right, the first one counts. One that is wrong and counts is none, if it is anything.
+// parseGroupPolicy: the last value has to be right, the first one counts. One that is wrong and counts is none, if it is anything.
 func parseGroupPolicy(ask *resource.Ask, values []string) error {
 	right := func(value string) bool {
 		return value == string(resource.PolicyNone) || value == string(resource.PolicyIsolate)

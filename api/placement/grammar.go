@@ -165,7 +165,7 @@ func checkAsk(v Version, ask resource.Ask) error {
 	return nil
 }
 
-// checkOrphans: before 1.36 each group names resources.
+// checkResources: before 1.36 each group names resources.
 func checkResources(ask resource.Ask) error {
 	for _, g := range ask.Groups {
 		if len(g.Resources) == 0 {

@@ -16,5 +16,5 @@ const (
 // groupKeys are the parameters of a request group, and when GET /allocation_candidates learned each.
 var groupKeys = map[string]Version{keyResources: 10, keyRequired: 17, keyMemberOf: 21, keyInTree: 31}
 
-// wideKeys are the parameters of the whole ask.
+// askKeys are the parameters of the whole ask.
 var askKeys = map[string]Version{keyLimit: 16, keyGroupPolicy: sinceSuffix, keyRootRequired: sinceRootRequired, keySameSubtree: sinceSameSubtree}

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// longestNumber is how many digits a whole number may have: Python reads no longer ones either.
+// maxDigits is how many digits a whole number may have: Python reads no longer ones either.
 const maxDigits = 4300
 
 // wholeNumber reads a whole number of a query or a header as the original does, which leaves that to Python: blanks around it, a sign,
@@ -62,7 +62,7 @@ func digit(r rune) int {
 	return -1
 }
 
-// asPython writes the numbers of a document as Python reads them: one with a point or an exponent is a float, which may be nought or
+// asPythonNumbers writes the numbers of a document as Python reads them: one with a point or an exponent is a float, which may be nought or
 // infinite then. An infinite number, and a whole one that is too long, are errors: no body has a place for them.
 func asPythonNumbers(value any) (any, error) {
 	var err error
@@ -104,7 +104,7 @@ func clip(text string) string {
 	return text
 }
 
-// whole writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them. What no int holds is the nearest
+// integersOnly writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them. What no int holds is the nearest
 // that one does, which is as wrong for a generation and as much too much for an amount. Ratios are no integers and stay. Mappings go: nobody
 // reads them, and the schema lets some through of any shape, as the original's does.
 func integersOnly(name string, value any) any {

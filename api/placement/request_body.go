@@ -38,7 +38,7 @@ const (
 // Bodies reads request bodies strictly. It holds the compiled schemas and is safe for concurrent use.
 type Bodies struct{ schemas map[Body][]versionedSchema }
 
-// shape is a schema and the microversion that brought it.
+// versionedSchema is a schema and the microversion that brought it.
 type versionedSchema struct {
 	since  Version
 	schema *jsonschema.Schema
@@ -142,7 +142,7 @@ func Names(data []byte, member string) (names []string) {
 	return names
 }
 
-// halfPair says whether a text in JSON has an escape such as \ud83d without its other half.
+// hasLoneSurrogate says whether a text in JSON has an escape such as \ud83d without its other half.
 func hasLoneSurrogate(data []byte) bool {
 	for at := bytes.IndexByte(data, '\\'); at >= 0 && at < len(data); {
 		r := escaped(data[at:])
@@ -179,7 +179,7 @@ func escaped(data []byte) rune {
 	return rune(n)
 }
 
-// sentence says what is wrong, and where: of several mistakes the first by place, so that one body has one sentence.
+// validationMessage says what is wrong, and where: of several mistakes the first by place, so that one body has one sentence.
 func validationMessage(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// edition is the schema of a body from one microversion on.
+// schemaVersion is the schema of a body from one microversion on.
 type schemaVersion struct {
 	since  Version
 	schema object

@@ -17,7 +17,7 @@ const (
 	// FreeBody is how many bytes of each body a BodyBudget does not count. A body that is no larger waits for no other.
 	FreeBody = 16 << 10
 
-	// contendedTime is how long a counted body may take to arrive while another one waits for memory.
+	// contendedTimeout is how long a counted body may take to arrive while another one waits for memory.
 	contendedTimeout = 3 * time.Second
 
 	bodyStep     = 16 << 10               // a body is charged for its next bytes before they are read
@@ -177,7 +177,7 @@ func without(list []*upload, u *upload) []*upload {
 	return slices.DeleteFunc(list, func(other *upload) bool { return other == u })
 }
 
-// relieve gives up the slowest body if it has been arriving for too long. mu is held.
+// abortSlowest gives up the slowest body if it has been arriving for too long. mu is held.
 func (b *BodyBudget) abortSlowest(now time.Time) {
 	var slowest *upload
 	longest := contendedTimeout
@@ -204,7 +204,7 @@ func (u *upload) took(now time.Time) time.Duration {
 	return u.spent + now.Sub(u.since)
 }
 
-// pause ends the time of a read, and reports whether the body was given up.
+// endRead ends the time of a read, and reports whether the body was given up.
 func (b *BodyBudget) endRead(u *upload) (slow bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,7 +228,7 @@ func (b *BodyBudget) end(u *upload) {
 	b.removeArriving(u)
 }
 
-// leave takes a body from those that arrive, and charges those that wait. mu is held.
+// removeArriving takes a body from those that arrive, and charges those that wait. mu is held.
 func (b *BodyBudget) removeArriving(u *upload) {
 	b.arriving = without(b.arriving, u)
 	b.grant()

@@ -47,7 +47,7 @@ type Status struct {
 	Code         int    // the HTTP status
 	Title        string // such as "Conflict"
 	Detail       string // the service's own sentence
-	ErrorCode         string // Placement's errors[].code, or empty
+	ErrorCode    string // Placement's errors[].code, or empty
 	RequestID    string
 }
 

@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // indexCollector reads the state of the index when somebody looks.
 type indexCollector struct {
-	read                        func() Index
+	read                       func() Index
 	trees, providers, age, lag *prometheus.Desc
 }
 
@@ -15,7 +15,7 @@ func newIndexCollector(read func() Index) *indexCollector {
 		trees:     desc("index_trees", "Provider trees in the index."),
 		providers: desc("index_providers", "Resource providers in the index."),
 		age:       desc("index_age_seconds", "Time since the index was last known to be what the database says."),
-		lag:      desc("index_lag_seconds", "How long trees have been waiting to be read again; 0 when none are."),
+		lag:       desc("index_lag_seconds", "How long trees have been waiting to be read again; 0 when none are."),
 	}
 }
 

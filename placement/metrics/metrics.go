@@ -48,7 +48,7 @@ type Set struct {
 	transactions *prometheus.HistogramVec
 }
 
-// times are the upper bounds of durations in seconds: from a read out of memory to a slow database.
+// durationBuckets are the upper bounds of durations in seconds: from a read out of memory to a slow database.
 func durationBuckets() []float64 {
 	return []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
@@ -149,7 +149,7 @@ func (s *Set) Request(route, method string, status int, took time.Duration, size
 	s.bytes.WithLabelValues(route).Add(float64(size))
 }
 
-// known keeps methods that a client made up from making series.
+// methodLabel keeps methods that a client made up from making series.
 func methodLabel(method string) string {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
@@ -204,7 +204,7 @@ func (s *Set) Transaction(operation string, attempts int, took time.Duration, er
 	}
 }
 
-// ours says whether an error is the service's or the database's: neither a refusal, nor a client that went away.
+// isServiceFailure says whether an error is the service's or the database's: neither a refusal, nor a client that went away.
 func isServiceFailure(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false

@@ -55,7 +55,7 @@ const (
 	Reshape             = "placement:reshaper:reshape"
 )
 
-// guards says what each rule guards, and whether that only reads.
+// guardedRequests says what each rule guards, and whether that only reads.
 var guardedRequests = [...]struct {
 	name  string
 	reads bool
@@ -96,7 +96,7 @@ var guardedRequests = [...]struct {
 	{Reshape, false, "POST /reshaper"},
 }
 
-// before is what the rules that others refer to replace. The colon in the name is the original's own: so no rule of a file replaces it.
+// deprecatedAdmin is what the rules that others refer to replace. The colon in the name is the original's own: so no rule of a file replaces it.
 func deprecatedAdmin() *policy.Deprecated {
 	return &policy.Deprecated{Name: "rule:admin_api", Check: "role:admin"}
 }

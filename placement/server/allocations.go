@@ -115,7 +115,7 @@ func (c *call) postAllocations() error {
 	return c.writeClaims(c.claims(in)...)
 }
 
-// put carries claims out and answers.
+// writeClaims carries claims out and answers.
 func (c *call) writeClaims(claims ...store.Claim) error {
 	change, err := c.server.store.PutAllocations(c.ctx(), claims...)
 	c.server.metrics.Claims(len(claims), err)
@@ -127,7 +127,7 @@ func (c *call) writeClaims(claims ...store.Claim) error {
 	return c.sendStatus(http.StatusNoContent)
 }
 
-// refused reads the trees again that a refused write is about: the index, which suggested it, may be behind, and the next candidates shall
+// refreshRefused reads the trees again that a refused write is about: the index, which suggested it, may be behind, and the next candidates shall
 // not be. There is nothing to retry here: a claim names its amounts and the generation of its consumer, nothing in it comes from the
 // index, and SQL has judged it as things are (trying again by itself when others wrote at the same moment, Store.ClaimAttempts).
 // Another candidate is the client's to choose.

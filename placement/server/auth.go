@@ -7,19 +7,19 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Policy says who may do what. rule is a name of the original's, such as placement:resource_providers:list. target is what the
+// Enforcer says who may do what. rule is a name of the original's, such as placement:resource_providers:list. target is what the
 // request is about, under the original's names: the project_id and user_id of the caller, or for placement:usages the
 // project_id of the query (nil when it has none). why is for the log.
 type Enforcer interface {
 	Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string)
 }
 
-// nobody is the Authenticator of a server that was told none.
+// denyAll is the Authenticator of a server that was told none.
 func denyAll(*http.Request) (identity.Identity, error) {
 	return identity.Identity{}, fault.New(fault.Forbidden, "placement.server", "This service is not set up to know anybody.")
 }
 
-// plainPolicy is the rules as they are before anybody writes others: administrators and services may do all, and a reader
+// defaultEnforcer is the rules as they are before anybody writes others: administrators and services may do all, and a reader
 // may ask for the usages of its own project.
 type defaultEnforcer struct{}
 
@@ -52,7 +52,7 @@ func (c *call) target(rule string) map[string]any {
 	return map[string]any{"project_id": given[len(given)-1]}
 }
 
-// allowed asks the policy. A route without a rule is open to all.
+// authorize asks the policy. A route without a rule is open to all.
 func (c *call) authorize(rule string) error {
 	if rule == "" {
 		return nil

@@ -26,20 +26,20 @@ type answerWriter struct {
 	out      jsonBuffer
 	sending  time.Duration // how long the client took to take the parts
 
-	items []itemText           // by Take.Item; made at the first candidate
-	trees []*index.Tree        // that candidates take something from, in the order in which they turned up
-	seenTrees map[*index.Tree]bool // the same
-	used  map[provider.ID]bool // providers that candidates take something from; nil where nobody asks
-	slots []slotText           // by Take.Slot
-	next  []int                // by take: 1 + the next one on the same spot, or 0
-	sums  map[string]jsonBuffer      // by the numbers of items that share a provider: what they take together
+	items     []itemText            // by Take.Item; made at the first candidate
+	trees     []*index.Tree         // that candidates take something from, in the order in which they turned up
+	seenTrees map[*index.Tree]bool  // the same
+	used      map[provider.ID]bool  // providers that candidates take something from; nil where nobody asks
+	slots     []slotText            // by Take.Slot
+	next      []int                 // by take: 1 + the next one on the same spot, or 0
+	sums      map[string]jsonBuffer // by the numbers of items that share a provider: what they take together
 }
 
-// spotText is what is written of a provider, and who takes from it in the candidate at hand.
+// slotText is what is written of a provider, and who takes from it in the candidate at hand.
 type slotText struct {
 	node *index.Node
 	id   jsonBuffer // `"uuid"`, of node
-	head int  // 1 + the first take on it, or 0; 0 between two candidates
+	head int        // 1 + the first take on it, or 0; 0 between two candidates
 }
 
 // itemText is what is written of an item in each candidate.
@@ -67,7 +67,7 @@ func (w *answerWriter) close() {
 	}
 }
 
-// relieve sends what is written when it is a part.
+// flushIfFull sends what is written when it is a part.
 func (w *answerWriter) flushIfFull() error {
 	if len(w.out) < chunkSize {
 		return nil
@@ -79,7 +79,7 @@ func (w *answerWriter) flushIfFull() error {
 	return err
 }
 
-// end sends the rest.
+// finish sends the rest.
 func (w *answerWriter) finish() error {
 	return w.call.sendRest(w.out)
 }
@@ -109,7 +109,7 @@ func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err er
 	return n, err
 }
 
-// someSummaries tells only of the providers that candidates use: before microversion 1.29.
+// usedSummaries tells only of the providers that candidates use: before microversion 1.29.
 func (w *answerWriter) usedSummaries() error {
 	asked, n := w.ask.Total(), 0
 	for _, t := range w.trees {
@@ -156,7 +156,7 @@ func (w *answerWriter) request(takes []candidate.Take) {
 	}
 }
 
-// learn writes what is the same in all candidates.
+// prepareItems writes what is the same in all candidates.
 func (w *answerWriter) prepareItems(takes []candidate.Take) {
 	w.items, w.next = make([]itemText, len(takes)), make([]int, len(takes))
 	for _, t := range takes {
@@ -167,7 +167,7 @@ func (w *answerWriter) prepareItems(takes []candidate.Take) {
 	}
 }
 
-// chain finds out who takes from which provider. A take without amounts takes from none.
+// linkTakes finds out who takes from which provider. A take without amounts takes from none.
 func (w *answerWriter) linkTakes(takes []candidate.Take) {
 	for i := len(takes) - 1; i >= 0; i-- {
 		t := &takes[i]
@@ -204,7 +204,7 @@ func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
 	w.out.put(`}`)
 }
 
-// maxSums is how many sums are kept.
+// maxCachedSums is how many sums are kept.
 const maxCachedSums = 1000
 
 // sum writes what the takes on one provider take together. Mostly these are the classes of the unsuffixed group.
@@ -231,7 +231,7 @@ func (w *answerWriter) sum(takes []candidate.Take, first int) jsonBuffer {
 	return out
 }
 
-// note remembers of whom the summaries have to tell.
+// recordTree remembers of whom the summaries have to tell.
 func (w *answerWriter) recordTree(t *candidate.Take) {
 	if w.used != nil {
 		w.used[t.Node().ID] = true
@@ -261,7 +261,7 @@ func (w *answerWriter) mappings(takes []candidate.Take) {
 	w.out.put(`}`)
 }
 
-// wire is JSON in the making.
+// jsonBuffer is JSON in the making.
 type jsonBuffer []byte
 
 func (t *jsonBuffer) put(more string) { *t = append(*t, more...) }

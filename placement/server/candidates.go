@@ -20,7 +20,7 @@ import (
 
 func shuffle(n int, swap func(i, j int)) { rand.Shuffle(n, swap) }
 
-// ask reads the query of a question for candidates, and the snapshot that answers it. unknown says which names there are not.
+// parseCandidateQuery reads the query of a question for candidates, and the snapshot that answers it. unknown says which names there are not.
 func (c *call) parseCandidateQuery() (ask resource.Ask, snapshot *index.Snapshot, unknown, err error) {
 	values, err := c.query()
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *call) candidates() error {
 	return w.finish()
 }
 
-// why asks for an explanation.
+// explanation asks for an explanation.
 func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
 	began, effort := c.server.now(), c.newSearchClock(new(time.Duration))
 	why := explain.Why(snapshot, ask, effort.expired)
@@ -86,23 +86,23 @@ func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.
 	return why, effort.err() // one that was given up is worth nothing
 }
 
-// searchTime is how long a question may keep a core busy. What fits into what is a hard problem: somebody can always make up a
+// searchTimeout is how long a question may keep a core busy. What fits into what is a hard problem: somebody can always make up a
 // question that takes for ever, and it is not for him to have a core that long. Nearly all take milliseconds.
 const searchTimeout = 20 * time.Second
 
-// effort is the work on one question: given up when nobody waits for the answer any more, or when it takes too long.
+// searchClock is the work on one question: given up when nobody waits for the answer any more, or when it takes too long.
 type searchClock struct {
-	call    *call
-	began   time.Time
-	sending *time.Duration // time that does not count: the client's
-	timedOut   bool
+	call     *call
+	began    time.Time
+	sending  *time.Duration // time that does not count: the client's
+	timedOut bool
 }
 
 func (c *call) newSearchClock(sending *time.Duration) *searchClock {
 	return &searchClock{call: c, began: c.server.now(), sending: sending}
 }
 
-// ended is a stop function: it reports whether the search must end.
+// expired is a stop function: it reports whether the search must end.
 func (e *searchClock) expired() bool {
 	e.timedOut = e.timedOut || e.call.server.now().Sub(e.began)-*e.sending > searchTimeout
 	return e.timedOut || e.call.ctx().Err() != nil
@@ -119,7 +119,7 @@ func (e *searchClock) err() error {
 	return nil
 }
 
-// tooHard is the refusal of a question that took too long. It is never told as an empty answer: nobody knows that it is.
+// searchTimeout is the refusal of a question that took too long. It is never told as an empty answer: nobody knows that it is.
 func (c *call) searchTimeout() error {
 	detail := fmt.Sprintf("It took more than %v to find out which providers fit this request, so the search was given up. "+
 		"Ask for fewer groups, for equal amounts, or for fewer same_subtree clauses.", searchTimeout)
@@ -159,7 +159,7 @@ func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidat
 	return list
 }
 
-// oneLine keeps a sentence within what a header may hold.
+// headerValue keeps a sentence within what a header may hold.
 func headerValue(text string) string {
 	const longest = 1000
 	out := make([]rune, 0, len(text))
@@ -203,10 +203,10 @@ func (c *call) explain() error {
 	return c.sendJSON(http.StatusOK, told)
 }
 
-// mostHolders is how many consumers are told of one provider.
+// maxHolders is how many consumers are told of one provider.
 const maxHolders = 8
 
-// holders reads who has what is lacking, if the caller may read it.
+// deficitHolders reads who has what is lacking, if the caller may read it.
 func (c *call) deficitHolders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
 	const rule = "placement:resource_providers:allocations:list"
 	if may, _ := c.server.opts.Enforcer.Allow(rule, c.caller, c.target(rule)); !may {

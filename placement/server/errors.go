@@ -12,11 +12,11 @@ import (
 	"github.com/openberth/berth/placement/store"
 )
 
-// refusal is an answer with an error status that no kind of fault stands for.
+// statusError is an answer with an error status that no kind of fault stands for.
 type statusError struct {
-	status int
-	detail string
-	doc    any  // the whole body in place of an ErrorsDoc; nil: none
+	status           int
+	detail           string
+	doc              any  // the whole body in place of an ErrorsDoc; nil: none
 	withVersionRange bool // tell which microversions there are
 }
 

@@ -40,7 +40,7 @@ func first(list string) string {
 	return strings.TrimSpace(item)
 }
 
-// withoutUsualPort is a host as a URL has it.
+// withoutDefaultPort is a host as a URL has it.
 func withoutDefaultPort(scheme, host string) string {
 	if scheme == "https" {
 		return strings.TrimSuffix(host, ":443")

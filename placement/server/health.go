@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	healthTimeout = 2 * time.Second // how long the database may take to answer
-	healthCacheTime  = time.Second     // how long an answer about health is repeated: nobody knows who asks
+	healthTimeout   = 2 * time.Second // how long the database may take to answer
+	healthCacheTime = time.Second     // how long an answer about health is repeated: nobody knows who asks
 )
 
 // health is the last answer about health.
 type health struct {
-	mu   sync.Mutex
-	checkedAt   time.Time
-	reason string // a sentence; empty: all is well
+	mu        sync.Mutex
+	checkedAt time.Time
+	reason    string // a sentence; empty: all is well
 }
 
-// aside answers what is no part of Placement's API: /healthz and /metrics, without asking who wants to know.
+// serveInternal answers what is no part of Placement's API: /healthz and /metrics, without asking who wants to know.
 func (s *Server) serveInternal(w http.ResponseWriter, r *http.Request) bool {
 	var answer http.HandlerFunc
 	switch r.URL.Path {
@@ -76,7 +76,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data)
 }
 
-// sick is the sentence that says why this server should not be asked; empty when it should. Those who ask at the same time
+// unhealthy is the sentence that says why this server should not be asked; empty when it should. Those who ask at the same time
 // share one look.
 func (s *Server) unhealthy(ctx context.Context) string {
 	h := &s.health
@@ -92,7 +92,7 @@ func (s *Server) unhealthy(ctx context.Context) string {
 	return h.reason
 }
 
-// examine returns a sentence for everybody, and the error behind it for the log.
+// check returns a sentence for everybody, and the error behind it for the log.
 func (s *Server) check(ctx context.Context) (sick string, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancel()

@@ -265,7 +265,7 @@ func TestDebugLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.ask("1.39", "GET", "/traits", "", "X-Auth-Token", "bob")
-	for _, want := range []string{"request begins", "msg=candidates", "found=0", "msg=explained", "the policy says no", "placement:traits:list"} {
+	for _, want := range []string{"request received", "msg=candidates", "found=0", "msg=explained", "the policy says no", "placement:traits:list"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in\n%s", want, &log)
 		}

@@ -10,19 +10,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// patch is what a write did to one provider, so that the index can do the same without reading the tree again: but only if
+// indexDelta is what a write did to one provider, so that the index can do the same without reading the tree again: but only if
 // the index has the provider as the write found it, and nobody has read trees since the write began. Else the tree is read.
 type indexDelta struct {
-	root   provider.ID
-	id     provider.ID
-	parent provider.ID        // of a new provider; empty: it is a root
+	root             provider.ID
+	id               provider.ID
+	parent           provider.ID        // of a new provider; empty: it is a root
 	generationBefore int                // the generation that the write found; -1: the provider is new
 	generationAfter  int                // the one it left
-	readsBefore   uint64             // live.reads when the write began
-	change     func(r *index.Row) // what it did besides
+	readsBefore      uint64             // live.reads when the write began
+	change           func(r *index.Row) // what it did besides
 }
 
-// fits says whether a patch can be applied.
+// applicable says whether a patch can be applied.
 func (p indexDelta) applicable(s *index.Snapshot, reads uint64) bool {
 	if p.readsBefore != reads {
 		return false
@@ -52,7 +52,7 @@ func (p indexDelta) apply(s *index.Snapshot) *index.Snapshot {
 	return s.Amend(r)
 }
 
-// patched applies what can be applied of a batch, and adds the trees of the rest to those that it reads.
+// applyDeltas applies what can be applied of a batch, and adds the trees of the rest to those that it reads.
 func (l *liveIndex) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
 	reads := l.reads.Load()
 	for _, p := range b.deltas {
@@ -65,12 +65,12 @@ func (l *liveIndex) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
 	return s
 }
 
-// patch tells the index what a write did.
+// applyDelta tells the index what a write did.
 func (l *liveIndex) applyDelta(ctx context.Context, p indexDelta) error {
 	return l.refreshAndWait(ctx, refreshRequest{deltas: []indexDelta{p}})
 }
 
-// patch is refresh for a write that did just this to one provider.
+// applyDelta is refresh for a write that did just this to one provider.
 func (c *call) applyDelta(change store.Change, p indexDelta) {
 	if len(change.Roots) != 1 {
 		c.refresh(change)
@@ -80,7 +80,7 @@ func (c *call) applyDelta(change store.Change, p indexDelta) {
 	c.logRefreshError(c.server.index.applyDelta(c.ctx(), p), change.Roots)
 }
 
-// stocked is a patch by new inventories. They are read back where the column may not keep the ratio as it is: MariaDB's FLOAT.
+// patchInventories is a patch by new inventories. They are read back where the column may not keep the ratio as it is: MariaDB's FLOAT.
 func (c *call) patchInventories(change store.Change, generation int, all map[resource.Class]resource.Inventory) {
 	for _, inv := range all {
 		if eighths := inv.AllocationRatio * 8; eighths != float64(int(eighths)) || eighths > 1<<16 {

@@ -55,7 +55,7 @@ func (c *call) showInventory() error {
 	return c.sendJSON(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), all.Generation})
 }
 
-// judge refuses an inventory that holds more back than it has.
+// checkCapacity refuses an inventory that holds more back than it has.
 func (c *call) checkCapacity(class resource.Class, inv resource.Inventory) error {
 	left := inv.Capacity()
 	if left < 0 || left == 0 && c.version < sinceFullReserve {
@@ -111,7 +111,7 @@ func (c *call) replaceInventories() error {
 	return c.sendInventories(change.Generation, all)
 }
 
-// judgeAll judges inventories. That the generation has moved, or the provider is gone, comes before that they are wrong.
+// checkInventories judges inventories. That the generation has moved, or the provider is gone, comes before that they are wrong.
 func (c *call) checkInventories(generation int, all map[resource.Class]resource.Inventory) error {
 	for class, inv := range all {
 		wrong := c.checkCapacity(class, inv)

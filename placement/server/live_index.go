@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// refreshTime is how long a refresh may take. It goes on when the client that caused it has gone.
+// refreshTimeout is how long a refresh may take. It goes on when the client that caused it has gone.
 const refreshTimeout = 30 * time.Second
 
 // live is the index: the newest snapshot, and the one road on which trees are read again.
@@ -25,8 +25,8 @@ type liveIndex struct {
 	store    *store.Store
 	snapshot atomic.Pointer[index.Snapshot]
 
-	running  chan struct{} // holds one token while a refresh is going on
-	reads atomic.Uint64 // how often trees have been read
+	running chan struct{} // holds one token while a refresh is going on
+	reads   atomic.Uint64 // how often trees have been read
 
 	mu   sync.Mutex
 	next *batch // what the next refresh reads; nil: nothing yet
@@ -34,20 +34,20 @@ type liveIndex struct {
 
 // batch is what one refresh reads, and how it went.
 type batch struct {
-	all     bool // the whole database
-	roots   map[provider.ID]bool
-	used    map[provider.ID]bool // providers of which nothing but the usage has changed
-	deltas []indexDelta              // in the order in which they were told
-	oldest   time.Time            // the oldest of what it reads has been waiting since then
-	done    chan struct{}
-	err     error // set before done is closed
+	all    bool // the whole database
+	roots  map[provider.ID]bool
+	used   map[provider.ID]bool // providers of which nothing but the usage has changed
+	deltas []indexDelta         // in the order in which they were told
+	oldest time.Time            // the oldest of what it reads has been waiting since then
+	done   chan struct{}
+	err    error // set before done is closed
 }
 
-// ask is what a refresh is to do.
+// refreshRequest is what a refresh is to do.
 type refreshRequest struct {
-	all     bool
-	roots   []provider.ID
-	used    []provider.ID
+	all    bool
+	roots  []provider.ID
+	used   []provider.ID
 	deltas []indexDelta
 }
 
@@ -57,11 +57,13 @@ func newLiveIndex(s *store.Store) *liveIndex {
 	return l
 }
 
-// now is the newest snapshot.
+// current is the newest snapshot.
 func (l *liveIndex) current() *index.Snapshot { return l.snapshot.Load() }
 
 // reload reads the whole database again.
-func (l *liveIndex) reload(ctx context.Context) error { return l.refreshAndWait(ctx, refreshRequest{all: true}) }
+func (l *liveIndex) reload(ctx context.Context) error {
+	return l.refreshAndWait(ctx, refreshRequest{all: true})
+}
 
 // refresh reads these trees again, after whatever the caller has committed. When it fails the trees are kept for the next
 // refresh, whoever causes it.
@@ -77,7 +79,7 @@ func (l *liveIndex) refreshUsage(ctx context.Context, used ...provider.ID) error
 	return l.refreshAndWait(ctx, refreshRequest{used: used})
 }
 
-// join adds to the next refresh, and waits until it is done or does it, but not longer than the deadline of ctx: then
+// refreshAndWait adds to the next refresh, and waits until it is done or does it, but not longer than the deadline of ctx: then
 // the next refresh does it.
 func (l *liveIndex) refreshAndWait(ctx context.Context, what refreshRequest) error {
 	ctx, cancel := withoutCancel(ctx, refreshTimeout)
@@ -97,7 +99,7 @@ func (l *liveIndex) refreshAndWait(ctx context.Context, what refreshRequest) err
 	}
 }
 
-// patient returns a context that ends after limit or with the deadline of ctx, but not when the client goes.
+// withoutCancel returns a context that ends after limit or with the deadline of ctx, but not when the client goes.
 func withoutCancel(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(limit)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
@@ -126,7 +128,7 @@ func (l *liveIndex) enqueue(since time.Time, what refreshRequest) *batch {
 	return l.next
 }
 
-// run carries out the next refresh, if there is any. It holds the turn, and gives it back however it ends.
+// runNext carries out the next refresh, if there is any. It holds the turn, and gives it back however it ends.
 func (l *liveIndex) runNext(ctx context.Context) {
 	defer func() { <-l.running }()
 	l.mu.Lock()
@@ -193,7 +195,7 @@ func (l *liveIndex) replace(ctx context.Context, s *index.Snapshot, roots []prov
 	return s, nil
 }
 
-// use reads the usage of providers whose trees have not been read just now.
+// readUsage reads the usage of providers whose trees have not been read just now.
 func (l *liveIndex) readUsage(ctx context.Context, s *index.Snapshot, b *batch) (*index.Snapshot, error) {
 	var ids []provider.ID
 	for id := range b.used {
@@ -212,14 +214,14 @@ func (l *liveIndex) readUsage(ctx context.Context, s *index.Snapshot, b *batch) 
 	return s.Use(uses), nil
 }
 
-// behind says whether a refresh failed and its trees wait to be read again.
+// hasPending says whether a refresh failed and its trees wait to be read again.
 func (l *liveIndex) hasPending() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next != nil
 }
 
-// waiting is how long trees have been waiting to be read again; 0 when none are.
+// lag is how long trees have been waiting to be read again; 0 when none are.
 func (l *liveIndex) lag() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +265,7 @@ func all[T any](list []T, is func(T) bool) bool {
 	return !slices.ContainsFunc(list, func(t T) bool { return !is(t) })
 }
 
-// fresh is a snapshot in which no refresh is owed.
+// currentSnapshot is a snapshot in which no refresh is owed.
 func (c *call) currentSnapshot() (*index.Snapshot, error) {
 	if c.server.index.hasPending() {
 		if err := c.server.index.refreshAndWait(c.ctx(), refreshRequest{}); err != nil {

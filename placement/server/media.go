@@ -10,7 +10,7 @@ import (
 // jsonType is the one media type of the API.
 const jsonType = "application/json"
 
-// wantJSON refuses a body of another content type than JSON. As in the original, the type is what stands before the first
+// requireJSON refuses a body of another content type than JSON. As in the original, the type is what stands before the first
 // semicolon, letter by letter.
 func (c *call) requireJSON() error {
 	given := c.r.Header.Get("Content-Type")

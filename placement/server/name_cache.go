@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// names remembers which resource classes and traits exist, so that a query need not ask the database about each. A name
+// nameCache remembers which resource classes and traits exist, so that a query need not ask the database about each. A name
 // that is not known here is looked for there: somebody else may have added it.
 type nameCache struct {
 	store *store.Store

@@ -37,7 +37,7 @@ func (c *call) reshape() error {
 	return c.sendStatus(http.StatusNoContent)
 }
 
-// firstStale is why a reshape is refused: of several reasons that of the first provider in the body which is not there or has changed, as
+// firstConflict is why a reshape is refused: of several reasons that of the first provider in the body which is not there or has changed, as
 // in the original; else the one that was found.
 func (c *call) firstConflict(inventories map[provider.ID]store.NewInventories, found error) error {
 	if !fault.Is(found, fault.Invalid) && !fault.Is(found, fault.Conflict) && !fault.Is(found, fault.NoCapacity) {

@@ -12,16 +12,16 @@ import (
 // waits; its client may leave.
 const (
 	searchesPerCore = 4  // searches take turns on a core; one that has to wait for its client gives its turn away
-	maxStreams = 64 // answers that are sent in parts
-	maxLargeBodies = 4  // largest bodies that are read and judged at one moment
+	maxStreams      = 64 // answers that are sent in parts
+	maxLargeBodies  = 4  // largest bodies that are read and judged at one moment
 )
 
-// turns are what only so many may have at one moment. A nil one is there for everybody.
+// limiter are what only so many may have at one moment. A nil one is there for everybody.
 type limiter chan struct{}
 
 func newSearchLimiter() limiter { return make(limiter, searchesPerCore*runtime.GOMAXPROCS(0)) }
 
-// take waits for a turn, until ctx ends.
+// acquire waits for a turn, until ctx ends.
 func (t limiter) acquire(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -34,14 +34,14 @@ func (t limiter) acquire(ctx context.Context) error {
 	}
 }
 
-// give gives a turn back.
+// release gives a turn back.
 func (t limiter) release() {
 	if t != nil {
 		<-t
 	}
 }
 
-// inTurn is a handler that searches, or reads much: it runs while it has a turn.
+// limited is a handler that searches, or reads much: it runs while it has a turn.
 func limited(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		done := c.server.metrics.Wait()
@@ -56,7 +56,7 @@ func limited(handle func(*call) error) func(*call) error {
 	}
 }
 
-// pause gives the turn away, if there is one: what comes next may take the client long.
+// release gives the turn away, if there is one: what comes next may take the client long.
 func (c *call) release() {
 	if c.holdsSlot {
 		c.holdsSlot = false
@@ -64,7 +64,7 @@ func (c *call) release() {
 	}
 }
 
-// resume waits for a turn again.
+// reacquire waits for a turn again.
 func (c *call) reacquire() error {
 	err := c.server.searches.acquire(c.ctx())
 	c.holdsSlot = err == nil

@@ -7,10 +7,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// part is how much of an answer, in bytes, is kept before it is sent. An answer that is smaller is sent at once, with its length.
+// chunkSize is how much of an answer, in bytes, is kept before it is sent. An answer that is smaller is sent at once, with its length.
 const chunkSize = 1 << 20
 
-// sendPart sends a part of a large answer; more is to come. Only so many large answers are on their way at once.
+// sendChunk sends a part of a large answer; more is to come. Only so many large answers are on their way at once.
 func (c *call) sendChunk(data []byte) error {
 	c.release()
 	if c.status == 0 {
@@ -26,7 +26,7 @@ func (c *call) sendChunk(data []byte) error {
 	return c.reacquire()
 }
 
-// sendLast sends the last part of an answer, or all of it.
+// sendRest sends the last part of an answer, or all of it.
 func (c *call) sendRest(data []byte) error {
 	c.release()
 	if c.status == 0 {
@@ -36,7 +36,7 @@ func (c *call) sendRest(data []byte) error {
 	return c.write(data)
 }
 
-// list answers with a document that has one list, under a name. It is written as it is sent, for it may be of any length.
+// sendList answers with a document that has one list, under a name. It is written as it is sent, for it may be of any length.
 func (c *call) sendList(name string, n int, item func(i int) any) error {
 	var out jsonBuffer
 	out.put(`{`)

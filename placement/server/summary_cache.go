@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// summaries keeps what the answers to questions for candidates tell of each tree, as text: the same to everybody since microversion
+// summaryCache keeps what the answers to questions for candidates tell of each tree, as text: the same to everybody since microversion
 // 1.29, until the tree changes.
 type summaryCache struct {
 	mu   sync.RWMutex
@@ -42,7 +42,7 @@ func (s *summaryCache) write(out *jsonBuffer, snapshot *index.Snapshot, trees []
 	return nil
 }
 
-// describe writes the summaries of a tree.
+// treeSummaries writes the summaries of a tree.
 func treeSummaries(snapshot *index.Snapshot, tree *index.Tree) jsonBuffer {
 	var out jsonBuffer
 	for i, row := range snapshot.Tree(tree.Root) {

@@ -31,20 +31,20 @@ type syncer struct {
 	names *nameCache
 
 	dataVersion int64 // what store.Foreign said at the last look
-	seen    map[store.Stretch]bucketState
-	sum   *store.Print // of everything at the last look; nil when something had happened, so that it is not worth asking
-	classes map[int64]resource.Class
-	traits  string
-	lastBucket   store.Stretch // all up to this one have been compared in this turn
+	seen        map[store.Stretch]bucketState
+	sum         *store.Print // of everything at the last look; nil when something had happened, so that it is not worth asking
+	classes     map[int64]resource.Class
+	traits      string
+	lastBucket  store.Stretch // all up to this one have been compared in this turn
 }
 
-// ground is a stretch as it was when it was last compared.
+// bucketState is a stretch as it was when it was last compared.
 type bucketState struct {
 	print     store.Print
 	providers []provider.ID
 }
 
-// newLookout is for an index that is read afterwards: what happens from now on is found.
+// newSyncer is for an index that is read afterwards: what happens from now on is found.
 func newSyncer(ctx context.Context, s *store.Store, index *liveIndex, names *nameCache) (*syncer, error) {
 	classes, err := s.ClassNumbers(ctx)
 	return &syncer{store: s, index: index, names: names, classes: classes}, err
@@ -81,7 +81,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// look compares the index with the database once and reads again what differs. After an error it may be called again.
+// poll compares the index with the database once and reads again what differs. After an error it may be called again.
 func (o *syncer) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -137,7 +137,7 @@ func (o *syncer) compare(ctx context.Context) error {
 	return nil
 }
 
-// sweep chooses the stretches that are compared without suspicion at this look.
+// nextBuckets chooses the stretches that are compared without suspicion at this look.
 func (o *syncer) nextBuckets() []store.Stretch {
 	all := slices.Sorted(maps.Keys(o.seen))
 	from, found := slices.BinarySearch(all, o.lastBucket)
@@ -154,7 +154,7 @@ func (o *syncer) nextBuckets() []store.Stretch {
 	return part
 }
 
-// walk compares the index with the marks of stretches, reads again the trees that it has wrong, and remembers what it saw: with the
+// compareBuckets compares the index with the marks of stretches, reads again the trees that it has wrong, and remembers what it saw: with the
 // fingerprints that were read before the marks, so that what happened in between shows at the next look. Without prints those
 // seen before stand.
 func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]store.Print, stretches []store.Stretch) error {
@@ -209,7 +209,7 @@ func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]st
 	return nil
 }
 
-// missing finds the trees of providers that are in the index and nowhere else.
+// findDeleted finds the trees of providers that are in the index and nowhere else.
 func (o *syncer) findDeleted(snapshot *index.Snapshot, grounds map[store.Stretch]bucketState, wrong map[provider.ID]bool) {
 	all := make(map[provider.ID]bool, snapshot.Providers())
 	for _, g := range grounds {
@@ -244,7 +244,7 @@ func agrees(s *index.Snapshot, place index.Place, m store.Mark) bool {
 		used == m.Used && len(n.Aggregates) == len(m.Aggregates)
 }
 
-// rename follows resource classes and traits. A class of another name is another name in every tree.
+// refreshNames follows resource classes and traits. A class of another name is another name in every tree.
 func (o *syncer) refreshNames(ctx context.Context, now store.Prints) error {
 	if maps.Equal(o.classes, now.Classes) && o.traits == now.Traits {
 		return nil

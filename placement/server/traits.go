@@ -94,7 +94,7 @@ func (c *call) putTrait() error {
 	return c.sendStatus(createdStatus(created))
 }
 
-// madeStatus is the status of a PUT that makes something exist.
+// createdStatus is the status of a PUT that makes something exist.
 func createdStatus(created bool) int {
 	if created {
 		return http.StatusCreated

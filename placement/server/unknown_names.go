@@ -18,7 +18,7 @@ import (
 // that nothing fits: then the answer is empty. Berth looks at all names first, and only when one does not exist at what the original
 // would have known by then.
 
-// namesOf checks the names of some groups, and keeps the first error.
+// nameCheck checks the names of some groups, and keeps the first error.
 type nameCheck struct {
 	call *call
 	err  error
@@ -57,7 +57,7 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	return wrong
 }
 
-// candidatesOfUnknown answers a question for candidates with a name that does not exist.
+// sendNoCandidates answers a question for candidates with a name that does not exist.
 func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
 	if err := c.unknownInAsk(ask, snapshot, unknown); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 	return wrong
 }
 
-// some says whether there is any candidate.
+// anyCandidate says whether there is any candidate.
 func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
 	for range candidate.Find(snapshot, ask, candidate.Options{Stop: e.expired}) {
 		return true, nil
