@@ -57,13 +57,13 @@ func (c *call) providerAllocations() error {
 	return c.sendJSON(http.StatusOK, object{"resource_provider_generation": all.Generation, "allocations": shares})
 }
 
-// claim is what a document asks for one consumer.
+// claim returns the claim that an allocations document makes for one consumer.
 func (c *call) claim(id resource.ConsumerID, d api.AllocationsDoc) store.Claim {
-	return store.Claim{Consumer: id, Allocation: d.Held().Allocation, Guarded: c.version >= sinceConsumerGuard, Generation: d.Generation,
-		Project: d.Project, User: d.User, ConsumerType: d.ConsumerType}
+	return store.Claim{Consumer: id, Allocation: d.Held().Allocation, Guarded: c.version >= sinceConsumerGuard,
+		Generation: d.Generation, Project: d.Project, User: d.User, ConsumerType: d.ConsumerType}
 }
 
-// claims lists what documents ask, by consumer.
+// claims returns the claims of allocations documents, sorted by consumer.
 func (c *call) claims(docs map[resource.ConsumerID]api.AllocationsDoc) []store.Claim {
 	var list []store.Claim
 	for _, id := range slices.Sorted(maps.Keys(docs)) {
@@ -84,7 +84,7 @@ func (c *call) putAllocations() error {
 	return c.writeClaims(c.claim(resource.ConsumerID(id), in))
 }
 
-// readAllocations reads the body of PUT /allocations/{consumer}, which was a list in the first microversions.
+// readAllocations reads the body of PUT /allocations/{consumer}. Its allocations are a list up to microversion 1.11.
 func (c *call) readAllocations() (api.AllocationsDoc, error) {
 	if c.version > lastListShapedAllocate {
 		var in api.AllocationsDoc
@@ -115,7 +115,7 @@ func (c *call) postAllocations() error {
 	return c.writeClaims(c.claims(in)...)
 }
 
-// writeClaims carries claims out and answers.
+// writeClaims writes the allocations of all claims in one transaction and answers 204.
 func (c *call) writeClaims(claims ...store.Claim) error {
 	change, err := c.server.store.PutAllocations(c.ctx(), claims...)
 	c.server.metrics.Claims(len(claims), err)
@@ -127,10 +127,10 @@ func (c *call) writeClaims(claims ...store.Claim) error {
 	return c.sendStatus(http.StatusNoContent)
 }
 
-// refreshRefused reads the trees again that a refused write is about: the index, which suggested it, may be behind, and the next candidates shall
-// not be. There is nothing to retry here: a claim names its amounts and the generation of its consumer, nothing in it comes from the
-// index, and SQL has judged it as things are (trying again by itself when others wrote at the same moment, Store.ClaimAttempts).
-// Another candidate is the client's to choose.
+// refreshRefused reads the trees of a refused write again, because the index that proposed the candidate may be out of
+// date. The write is not repeated: a claim consists of amounts and a consumer generation, which do not depend on the
+// index, and the database has checked it against its current state. (The store repeats transactions that conflict with
+// others: Store.ClaimAttempts.) The client may choose another candidate. more are further providers of the write.
 func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.ID) {
 	if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NoCapacity) {
 		return
@@ -147,7 +147,7 @@ func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.I
 			roots = append(roots, cmp.Or(row.Root, row.ID))
 		}
 		if p, err := c.server.store.Provider(c.ctx(), id); err == nil {
-			roots = append(roots, p.Root) // another one when somebody else has moved the provider
+			roots = append(roots, p.Root) // differs if another process has moved the provider
 		}
 	}
 	c.refreshRoots(roots)

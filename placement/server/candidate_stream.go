@@ -17,40 +17,41 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// answerWriter writes the answer of GET /allocation_candidates while the candidates are found: it can be megabytes, and is put
-// together from pieces that are written once, not by reflection over maps of maps.
+// answerWriter writes the answer of GET /allocation_candidates while the candidates are found. The answer can have many
+// megabytes, so it is assembled from fragments that are encoded once, without reflection.
 type answerWriter struct {
 	call     *call
 	snapshot *index.Snapshot
 	ask      resource.Ask
 	out      jsonBuffer
-	sending  time.Duration // how long the client took to take the parts
+	sending  time.Duration // how long sending the chunks took
 
-	items     []itemText            // by Take.Item; made at the first candidate
-	trees     []*index.Tree         // that candidates take something from, in the order in which they turned up
-	seenTrees map[*index.Tree]bool  // the same
-	used      map[provider.ID]bool  // providers that candidates take something from; nil where nobody asks
+	items     []itemText            // by Take.Item; set at the first candidate
+	trees     []*index.Tree         // that candidates use, in the order in which they were found
+	seenTrees map[*index.Tree]bool  // the trees in trees
+	used      map[provider.ID]bool  // providers that candidates use; nil if it is not needed
 	slots     []slotText            // by Take.Slot
-	next      []int                 // by take: 1 + the next one on the same spot, or 0
-	sums      map[string]jsonBuffer // by the numbers of items that share a provider: what they take together
+	next      []int                 // by take: 1 + the index of the next take in the same slot, or 0
+	sums      map[string]jsonBuffer // total amounts, by the numbers of the items that share a provider
 }
 
-// slotText is what is written of a provider, and who takes from it in the candidate at hand.
+// slotText is the encoded provider of a slot, and the takes from it in the current candidate.
 type slotText struct {
 	node *index.Node
 	id   jsonBuffer // `"uuid"`, of node
-	head int        // 1 + the first take on it, or 0; 0 between two candidates
+	head int        // 1 + the index of the first take from it, or 0; 0 between two candidates
 }
 
-// itemText is what is written of an item in each candidate.
+// itemText is the encoded form of an item. It is the same in all candidates.
 type itemText struct {
 	group  jsonBuffer // `"suffix":[`
 	amount jsonBuffer // `{"VCPU":1}`
 }
 
-// newAnswerWriter makes a writer; close it.
+// newAnswerWriter returns a writer. The caller closes it.
 func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
-	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, seenTrees: map[*index.Tree]bool{}, sums: map[string]jsonBuffer{}}
+	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, seenTrees: map[*index.Tree]bool{},
+		sums: map[string]jsonBuffer{}}
 	if c.version < sinceNestedCandidates {
 		w.used = map[provider.ID]bool{}
 	}
@@ -60,14 +61,14 @@ func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answe
 	return w
 }
 
-// close leaves the buffer for others.
+// close returns the buffer to the pool.
 func (w *answerWriter) close() {
 	if cap(w.out) <= 2*chunkSize {
 		w.call.server.buffers.Put(&w.out)
 	}
 }
 
-// flushIfFull sends what is written when it is a part.
+// flushIfFull sends the buffer if it has reached chunkSize.
 func (w *answerWriter) flushIfFull() error {
 	if len(w.out) < chunkSize {
 		return nil
@@ -79,12 +80,12 @@ func (w *answerWriter) flushIfFull() error {
 	return err
 }
 
-// finish sends the rest.
+// finish sends the rest of the answer.
 func (w *answerWriter) finish() error {
 	return w.call.sendRest(w.out)
 }
 
-// answer writes the whole answer and counts the candidates in it.
+// answer writes the whole answer and returns the number of candidates in it.
 func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err error) {
 	w.out.put(`{"allocation_requests":[`)
 	for found := range list {
@@ -109,7 +110,7 @@ func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err er
 	return n, err
 }
 
-// usedSummaries tells only of the providers that candidates use: before microversion 1.29.
+// usedSummaries writes the summaries of the providers that candidates use, as before microversion 1.29.
 func (w *answerWriter) usedSummaries() error {
 	asked, n := w.ask.Total(), 0
 	for _, t := range w.trees {
@@ -133,13 +134,15 @@ func (w *answerWriter) request(takes []candidate.Take) {
 	open, shut := `{"allocations":{`, `}`
 	if byList {
 		open, shut = `{"allocations":[`, `]`
-		slices.SortStableFunc(takes, func(a, b candidate.Take) int { return strings.Compare(string(a.Node().ID), string(b.Node().ID)) })
+		slices.SortStableFunc(takes, func(a, b candidate.Take) int {
+			return strings.Compare(string(a.Node().ID), string(b.Node().ID))
+		})
 	}
 	w.linkTakes(takes)
 	w.out.put(open)
 	n := 0
 	for i := range takes {
-		if t := &takes[i]; w.slots[t.Slot].head == i+1 { // the others on this provider are told with the first
+		if t := &takes[i]; w.slots[t.Slot].head == i+1 { // it includes the other takes from this provider
 			w.out.comma(n)
 			n++
 			w.share(takes, i, byList)
@@ -156,7 +159,7 @@ func (w *answerWriter) request(takes []candidate.Take) {
 	}
 }
 
-// prepareItems writes what is the same in all candidates.
+// prepareItems encodes what is the same in all candidates.
 func (w *answerWriter) prepareItems(takes []candidate.Take) {
 	w.items, w.next = make([]itemText, len(takes)), make([]int, len(takes))
 	for _, t := range takes {
@@ -167,7 +170,7 @@ func (w *answerWriter) prepareItems(takes []candidate.Take) {
 	}
 }
 
-// linkTakes finds out who takes from which provider. A take without amounts takes from none.
+// linkTakes links the takes from each provider into a list. It skips takes without amounts.
 func (w *answerWriter) linkTakes(takes []candidate.Take) {
 	for i := len(takes) - 1; i >= 0; i-- {
 		t := &takes[i]
@@ -185,7 +188,7 @@ func (w *answerWriter) linkTakes(takes []candidate.Take) {
 	}
 }
 
-// share writes what is taken from the provider of a take, by all that are on it.
+// share writes the total amounts of all takes from one provider; first is the first of these takes.
 func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
 	id := w.slots[takes[first].Slot].id
 	if byList {
@@ -204,10 +207,11 @@ func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
 	w.out.put(`}`)
 }
 
-// maxCachedSums is how many sums are kept.
+// maxCachedSums is the maximum number of entries in answerWriter.sums.
 const maxCachedSums = 1000
 
-// sum writes what the takes on one provider take together. Mostly these are the classes of the unsuffixed group.
+// sum returns the encoded total amounts of all takes from one provider. Several takes from one provider are mostly the
+// classes of the unsuffixed group.
 func (w *answerWriter) sum(takes []candidate.Take, first int) jsonBuffer {
 	var scratch [64]byte
 	key := scratch[:0]
@@ -231,7 +235,7 @@ func (w *answerWriter) sum(takes []candidate.Take, first int) jsonBuffer {
 	return out
 }
 
-// recordTree remembers of whom the summaries have to tell.
+// recordTree records the tree and the provider of a take for the summaries.
 func (w *answerWriter) recordTree(t *candidate.Take) {
 	if w.used != nil {
 		w.used[t.Node().ID] = true
@@ -243,15 +247,16 @@ func (w *answerWriter) recordTree(t *candidate.Take) {
 	w.trees = append(w.trees, t.Tree)
 }
 
+// mappings writes the providers of each request group.
 func (w *answerWriter) mappings(takes []candidate.Take) {
 	w.out.put(`,"mappings":{`)
 	for i := 0; i < len(takes); {
 		w.out.comma(i)
 		w.out = append(w.out, w.items[takes[i].Item].group...)
 		group := i
-		for ; i < len(takes) && takes[i].Suffix == takes[group].Suffix; i++ { // the unsuffixed group has several
-			told := slices.ContainsFunc(takes[group:i], func(o candidate.Take) bool { return o.Slot == takes[i].Slot })
-			if !told {
+		for ; i < len(takes) && takes[i].Suffix == takes[group].Suffix; i++ { // the unsuffixed group may have several takes
+			written := slices.ContainsFunc(takes[group:i], func(o candidate.Take) bool { return o.Slot == takes[i].Slot })
+			if !written {
 				w.out.comma(i - group)
 				w.out = append(w.out, w.slots[takes[i].Slot].id...)
 			}
@@ -261,29 +266,29 @@ func (w *answerWriter) mappings(takes []candidate.Take) {
 	w.out.put(`}`)
 }
 
-// jsonBuffer is JSON in the making.
+// jsonBuffer is a buffer to which JSON is appended.
 type jsonBuffer []byte
 
 func (t *jsonBuffer) put(more string) { *t = append(*t, more...) }
 
-// quoted writes a text as JSON. Nearly all are UUIDs and names of upper-case letters, which are written as they are.
-func (t *jsonBuffer) quoted(words string) {
-	for i := range len(words) {
-		if b := words[i]; b < ' ' || b > '~' || b == '"' || b == '\\' {
-			data, err := json.Marshal(words)
+// quoted appends a JSON string. Nearly all texts are UUIDs and upper-case names, which need no escapes.
+func (t *jsonBuffer) quoted(text string) {
+	for i := range len(text) {
+		if b := text[i]; b < ' ' || b > '~' || b == '"' || b == '\\' {
+			data, err := json.Marshal(text)
 			if err != nil {
-				data = []byte(`""`) // no text fails to be written
+				data = []byte(`""`) // does not occur: every string can be encoded
 			}
 			*t = append(*t, data...)
 			return
 		}
 	}
-	*t = append(append(append(*t, '"'), words...), '"')
+	*t = append(append(append(*t, '"'), text...), '"')
 }
 
 func (t *jsonBuffer) number(n int) { *t = strconv.AppendInt(*t, int64(n), 10) }
 
-// comma separates the items of a list or an object.
+// comma appends a comma, except before item 0.
 func (t *jsonBuffer) comma(i int) {
 	if i > 0 {
 		*t = append(*t, ',')
@@ -301,7 +306,7 @@ func (t *jsonBuffer) amounts(amounts resource.Amounts) {
 	t.put(`}`)
 }
 
-// summary tells of one provider what a microversion tells.
+// summary appends the summary of one provider as a member of an object, in the form of a microversion.
 func (t *jsonBuffer) summary(row index.Row, version api.Version, asked resource.Amounts) {
 	t.quoted(string(row.ID))
 	t.put(`:{"resources":{`)

@@ -54,14 +54,15 @@ func (c *call) createClass() error {
 	return c.sendStatus(http.StatusCreated)
 }
 
-// putClass makes a class exist, or renames it in the first microversions.
+// putClass creates a class if it does not exist. Up to microversion 1.6 it renames a class.
 func (c *call) putClass() error {
 	if c.version <= lastClassRename {
 		return c.renameClass()
 	}
 	name := c.class()
 	if !resource.IsCustom(string(name)) {
-		return fault.New(fault.Invalid, "placement.server", "The resource class %q is invalid: a class that can be made is CUSTOM_ and then A-Z, 0-9 and _, 255 characters at most", name)
+		return fault.New(fault.Invalid, "placement.server", "The resource class %q is not valid: "+
+			"a custom class is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
 	created, err := c.server.store.EnsureClass(c.ctx(), name)
 	if err != nil {

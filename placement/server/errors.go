@@ -12,22 +12,22 @@ import (
 	"github.com/openberth/berth/placement/store"
 )
 
-// statusError is an answer with an error status that no kind of fault stands for.
+// statusError is an error with an HTTP status that no kind of fault has.
 type statusError struct {
 	status           int
 	detail           string
-	doc              any  // the whole body in place of an ErrorsDoc; nil: none
-	withVersionRange bool // tell which microversions there are
+	doc              any  // the whole body of the answer; nil: an ErrorsDoc
+	withVersionRange bool // the body includes the supported microversions
 }
 
-// Error is the sentence of the answer.
+// Error returns the detail of the answer.
 func (r *statusError) Error() string { return r.detail }
 
 func newStatusError(code int, format string, args ...any) error {
 	return &statusError{status: code, detail: fmt.Sprintf(format, args...)}
 }
 
-// statusOf is the HTTP status of a fault.
+// statusOf returns the HTTP status of an error.
 func statusOf(err error) int {
 	if r, ok := errors.AsType[*statusError](err); ok {
 		return r.status
@@ -47,9 +47,10 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers with an error. Faults of ours are logged with all they say, and the client is told the request id only.
+// fail answers with an error. An error of the service (5xx) is logged in full, and the client receives only the request
+// id. logged means that the caller has logged it. After the answer has begun fail panics with http.ErrAbortHandler.
 func (c *call) fail(err error, logged bool) {
-	if c.status != 0 { // the answer has begun: only a broken connection tells the client that it is not whole
+	if c.status != 0 { // the client recognizes the incomplete answer by the closed connection
 		if c.clientGone = !logged; logged {
 			c.status = http.StatusInternalServerError
 		}
@@ -66,7 +67,8 @@ func (c *call) fail(err error, logged bool) {
 	entry := api.ErrorDoc{Status: code, Title: http.StatusText(code), Detail: fault.TextOf(err), RequestID: c.id}
 	if code >= http.StatusInternalServerError {
 		if !logged && !c.clientGone {
-			c.server.log.Error("a request failed", "request_id", c.id, "method", c.r.Method, "uri", c.r.URL.RequestURI(), "error", err)
+			c.server.log.Error("request failed", "request_id", c.id, "method", c.r.Method,
+				"uri", c.r.URL.RequestURI(), "error", err)
 		}
 		entry.Detail = "The service failed; its log tells more under " + c.id + "."
 		if timeUp {
@@ -106,7 +108,7 @@ func (c *call) fail(err error, logged bool) {
 	}
 }
 
-// badVersion refuses a request whose microversion is none, or none of ours.
+// badVersion returns status 400 for a microversion that is not valid, and 406 for one that is not supported.
 func (c *call) badVersion(err error) error {
 	if fault.CodeOf(err) != api.CodeVersion {
 		return newStatusError(http.StatusBadRequest, "%s", fault.TextOf(err))
@@ -114,8 +116,8 @@ func (c *call) badVersion(err error) error {
 	return &statusError{status: http.StatusNotAcceptable, detail: fault.TextOf(err), withVersionRange: true}
 }
 
-// unauthorized refuses a request without a caller. The body is that of OpenStack's noauth2 or, where there is a challenge, that of
-// its Keystone middleware. Neither is an ErrorsDoc.
+// unauthorized returns status 401 for a request without a valid caller, and other errors unchanged. The body is that of
+// OpenStack's noauth2 or, with Options.Challenge, that of its Keystone middleware. Neither is an ErrorsDoc.
 func (c *call) unauthorized(err error) error {
 	if !fault.Is(err, fault.Forbidden) {
 		return err

@@ -70,7 +70,7 @@ func TestAQuestionMayBeTooHard(t *testing.T) {
 		r.URL.Path = path
 		rec := httptest.NewRecorder()
 		s.ServeHTTP(rec, r)
-		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "given up") || !strings.Contains(rec.Body.String(), `"request_id"`) {
+		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "was stopped") || !strings.Contains(rec.Body.String(), `"request_id"`) {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}
 	}

@@ -78,7 +78,8 @@ func TestHealth(t *testing.T) {
 		t.Errorf("%d %+v", status, said)
 	}
 	pass(2 * time.Second)
-	if status, said := healthOf(t, w.server); status != 503 || said.Status != "unavailable" || said.Reason != "The index is 11s old, more than the 10s that it may be." {
+	const tooOld = "The index is 11s old, more than the limit of 10s."
+	if status, said := healthOf(t, w.server); status != 503 || said.Status != "unavailable" || said.Reason != tooOld {
 		t.Errorf("%d %+v", status, said)
 	}
 	if err := w.server.Reload(t.Context()); err != nil {
@@ -265,7 +266,8 @@ func TestDebugLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.ask("1.39", "GET", "/traits", "", "X-Auth-Token", "bob")
-	for _, want := range []string{"request received", "msg=candidates", "found=0", "msg=explained", "the policy says no", "placement:traits:list"} {
+	for _, want := range []string{"request received", "candidates found", "found=0", "candidates explained",
+		"policy refused request", "placement:traits:list"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in\n%s", want, &log)
 		}

@@ -10,19 +10,20 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// indexDelta is what a write did to one provider, so that the index can do the same without reading the tree again: but only if
-// the index has the provider as the write found it, and nobody has read trees since the write began. Else the tree is read.
+// indexDelta is the effect of a write on one provider. It is applied to the index without reading the tree again, if
+// the index has the provider in the state that the write found and no trees were read since the write began. Otherwise
+// the tree is read.
 type indexDelta struct {
 	root             provider.ID
 	id               provider.ID
-	parent           provider.ID        // of a new provider; empty: it is a root
-	generationBefore int                // the generation that the write found; -1: the provider is new
-	generationAfter  int                // the one it left
-	readsBefore      uint64             // live.reads when the write began
-	change           func(r *index.Row) // what it did besides
+	parent           provider.ID        // of a new provider; empty: a root
+	generationBefore int                // before the write; -1: the provider is new
+	generationAfter  int                // after the write
+	readsBefore      uint64             // liveIndex.reads when the write began
+	change           func(r *index.Row) // makes the change, except for the generation
 }
 
-// applicable says whether a patch can be applied.
+// applicable reports whether the delta can be applied to a snapshot.
 func (p indexDelta) applicable(s *index.Snapshot, reads uint64) bool {
 	if p.readsBefore != reads {
 		return false
@@ -41,7 +42,7 @@ func (p indexDelta) applicable(s *index.Snapshot, reads uint64) bool {
 	return there && over.Tree.Root == p.root
 }
 
-// apply gives the snapshot after the patch.
+// apply returns the snapshot with the delta.
 func (p indexDelta) apply(s *index.Snapshot) *index.Snapshot {
 	r, known := s.Row(p.id)
 	if !known {
@@ -52,7 +53,7 @@ func (p indexDelta) apply(s *index.Snapshot) *index.Snapshot {
 	return s.Amend(r)
 }
 
-// applyDeltas applies what can be applied of a batch, and adds the trees of the rest to those that it reads.
+// applyDeltas applies the applicable deltas of a batch and adds the trees of the others to b.roots.
 func (l *liveIndex) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
 	reads := l.reads.Load()
 	for _, p := range b.deltas {
@@ -65,12 +66,13 @@ func (l *liveIndex) applyDeltas(s *index.Snapshot, b *batch) *index.Snapshot {
 	return s
 }
 
-// applyDelta tells the index what a write did.
+// applyDelta applies the effect of a write to the index.
 func (l *liveIndex) applyDelta(ctx context.Context, p indexDelta) error {
 	return l.refreshAndWait(ctx, refreshRequest{deltas: []indexDelta{p}})
 }
 
-// applyDelta is refresh for a write that did just this to one provider.
+// applyDelta is like refresh, for a write that changed one provider. The caller leaves out the root, generationAfter
+// and readsBefore.
 func (c *call) applyDelta(change store.Change, p indexDelta) {
 	if len(change.Roots) != 1 {
 		c.refresh(change)
@@ -80,7 +82,8 @@ func (c *call) applyDelta(change store.Change, p indexDelta) {
 	c.logRefreshError(c.server.index.applyDelta(c.ctx(), p), change.Roots)
 }
 
-// patchInventories is a patch by new inventories. They are read back where the column may not keep the ratio as it is: MariaDB's FLOAT.
+// patchInventories applies new inventories of a provider to the index. If the FLOAT column of MariaDB may round an
+// allocation ratio, it reads the tree again instead.
 func (c *call) patchInventories(change store.Change, generation int, all map[resource.Class]resource.Inventory) {
 	for _, inv := range all {
 		if eighths := inv.AllocationRatio * 8; eighths != float64(int(eighths)) || eighths > 1<<16 {
@@ -88,5 +91,6 @@ func (c *call) patchInventories(change store.Change, generation int, all map[res
 			return
 		}
 	}
-	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: generation, change: func(r *index.Row) { r.Inventories = maps.Clone(all) }})
+	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: generation,
+		change: func(r *index.Row) { r.Inventories = maps.Clone(all) }})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// inventoryDoc is one inventory by itself, with the generation of its provider.
+// inventoryDoc is one inventory with the generation of its provider.
 type inventoryDoc struct {
 	api.InventoryDoc
 	Generation int `json:"resource_provider_generation"`
@@ -36,7 +36,7 @@ func (c *call) listInventories() error {
 	}
 	c.setModified(at)
 	if len(all.Classes) == 0 {
-		c.w.Header().Del("Last-Modified") // as in the original: nothing has no age
+		c.w.Header().Del("Last-Modified") // as in the original
 	}
 	return c.sendInventories(all.Generation, all.Classes)
 }
@@ -55,11 +55,13 @@ func (c *call) showInventory() error {
 	return c.sendJSON(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), all.Generation})
 }
 
-// checkCapacity refuses an inventory that holds more back than it has.
+// checkCapacity returns fault.Invalid for an inventory that reserves more than its total; before microversion 1.26 also
+// for one that reserves all of it.
 func (c *call) checkCapacity(class resource.Class, inv resource.Inventory) error {
 	left := inv.Capacity()
 	if left < 0 || left == 0 && c.version < sinceFullReserve {
-		return fault.New(fault.Invalid, "placement.server", "Invalid inventory for '%s' on resource provider '%s': reserved is %d of a total of %d, at an allocation ratio of %g",
+		return fault.New(fault.Invalid, "placement.server", "Invalid inventory for '%s' on resource provider '%s': "+
+			"reserved is %d of a total of %d, at an allocation ratio of %g",
 			class, c.provider(), inv.Reserved, inv.Total, inv.AllocationRatio)
 	}
 	return nil
@@ -111,7 +113,8 @@ func (c *call) replaceInventories() error {
 	return c.sendInventories(change.Generation, all)
 }
 
-// checkInventories judges inventories. That the generation has moved, or the provider is gone, comes before that they are wrong.
+// checkInventories checks the capacity of inventories. If one is not valid, but the provider does not exist or has
+// another generation, it returns that error instead, as the original does.
 func (c *call) checkInventories(generation int, all map[resource.Class]resource.Inventory) error {
 	for class, inv := range all {
 		wrong := c.checkCapacity(class, inv)
@@ -123,7 +126,9 @@ func (c *call) checkInventories(generation int, all map[resource.Class]resource.
 			return err
 		}
 		if p.Generation != generation {
-			return fault.New(fault.Conflict, "placement.server", "resource provider generation conflict: it is %d, and %d was given", p.Generation, generation).WithCode(api.CodeConcurrentUpdate)
+			return fault.New(fault.Conflict, "placement.server",
+				"resource provider generation conflict: it is %d, and %d was given", p.Generation, generation).
+				WithCode(api.CodeConcurrentUpdate)
 		}
 		return wrong
 	}

@@ -14,36 +14,36 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// refreshTimeout is how long a refresh may take. It goes on when the client that caused it has gone.
+// refreshTimeout is the time limit of a refresh. A refresh continues if the client that caused it disconnects.
 const refreshTimeout = 30 * time.Second
 
-// live is the index: the newest snapshot, and the one road on which trees are read again.
+// liveIndex holds the newest snapshot of the index and reads trees again from the database.
 //
-// Refreshes go one after the other, and each reads the database after it got its turn, so an older read never replaces a
-// newer one. Who waits for a turn shares the next refresh with all others who wait.
+// Only one refresh runs at a time, and each reads the database after it has started, so an older read never replaces a
+// newer one. All callers that wait during a refresh share the next one.
 type liveIndex struct {
 	store    *store.Store
 	snapshot atomic.Pointer[index.Snapshot]
 
-	running chan struct{} // holds one token while a refresh is going on
-	reads   atomic.Uint64 // how often trees have been read
+	running chan struct{} // holds one token while a refresh runs
+	reads   atomic.Uint64 // the number of times that trees have been read
 
 	mu   sync.Mutex
-	next *batch // what the next refresh reads; nil: nothing yet
+	next *batch // what the next refresh reads; nil: nothing
 }
 
-// batch is what one refresh reads, and how it went.
+// batch is what one refresh reads, and its result.
 type batch struct {
 	all    bool // the whole database
 	roots  map[provider.ID]bool
-	used   map[provider.ID]bool // providers of which nothing but the usage has changed
-	deltas []indexDelta         // in the order in which they were told
-	oldest time.Time            // the oldest of what it reads has been waiting since then
+	used   map[provider.ID]bool // providers of which only the usage has changed
+	deltas []indexDelta         // in the order in which they were requested
+	oldest time.Time            // when the oldest of its requests was made
 	done   chan struct{}
 	err    error // set before done is closed
 }
 
-// refreshRequest is what a refresh is to do.
+// refreshRequest is what a caller adds to the next refresh.
 type refreshRequest struct {
 	all    bool
 	roots  []provider.ID
@@ -57,7 +57,7 @@ func newLiveIndex(s *store.Store) *liveIndex {
 	return l
 }
 
-// current is the newest snapshot.
+// current returns the newest snapshot.
 func (l *liveIndex) current() *index.Snapshot { return l.snapshot.Load() }
 
 // reload reads the whole database again.
@@ -65,8 +65,8 @@ func (l *liveIndex) reload(ctx context.Context) error {
 	return l.refreshAndWait(ctx, refreshRequest{all: true})
 }
 
-// refresh reads these trees again, after whatever the caller has committed. When it fails the trees are kept for the next
-// refresh, whoever causes it.
+// refresh reads these trees again; the result includes everything that the caller has committed. If it fails, the next
+// refresh reads them.
 func (l *liveIndex) refresh(ctx context.Context, roots ...provider.ID) error {
 	if len(roots) == 0 {
 		return nil
@@ -74,13 +74,13 @@ func (l *liveIndex) refresh(ctx context.Context, roots ...provider.ID) error {
 	return l.refreshAndWait(ctx, refreshRequest{roots: roots})
 }
 
-// refreshUsage reads again what is taken of these providers, and nothing else of them.
+// refreshUsage reads only the usage of these providers again.
 func (l *liveIndex) refreshUsage(ctx context.Context, used ...provider.ID) error {
 	return l.refreshAndWait(ctx, refreshRequest{used: used})
 }
 
-// refreshAndWait adds to the next refresh, and waits until it is done or does it, but not longer than the deadline of ctx: then
-// the next refresh does it.
+// refreshAndWait adds a request to the next refresh, and runs that refresh or waits for it. It returns
+// fault.Unavailable at the deadline of ctx; the request then remains for the next refresh.
 func (l *liveIndex) refreshAndWait(ctx context.Context, what refreshRequest) error {
 	ctx, cancel := withoutCancel(ctx, refreshTimeout)
 	defer cancel()
@@ -92,14 +92,14 @@ func (l *liveIndex) refreshAndWait(ctx context.Context, what refreshRequest) err
 	case <-ctx.Done():
 	}
 	select {
-	case <-mine.done: // by run, or by the refresh before it
+	case <-mine.done: // closed by runNext here or in another goroutine
 		return mine.err
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "placement.server", "the index was not read again in time: %w", ctx.Err())
+		return fault.New(fault.Unavailable, "placement.server", "the index was not refreshed in time: %w", ctx.Err())
 	}
 }
 
-// withoutCancel returns a context that ends after limit or with the deadline of ctx, but not when the client goes.
+// withoutCancel returns a context that ends after limit or at the deadline of ctx, but not if the client disconnects.
 func withoutCancel(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(limit)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
@@ -128,7 +128,7 @@ func (l *liveIndex) enqueue(since time.Time, what refreshRequest) *batch {
 	return l.next
 }
 
-// runNext carries out the next refresh, if there is any. It holds the turn, and gives it back however it ends.
+// runNext runs the next refresh, if any. The caller has put a token into running; runNext removes it in any case.
 func (l *liveIndex) runNext(ctx context.Context) {
 	defer func() { <-l.running }()
 	l.mu.Lock()
@@ -140,20 +140,21 @@ func (l *liveIndex) runNext(ctx context.Context) {
 	}
 	ctx, cancel := withoutCancel(ctx, refreshTimeout)
 	defer cancel()
-	b.err = fault.New(fault.Internal, "placement.server", "the refresh did not end") // if load panics
+	b.err = fault.New(fault.Internal, "placement.server", "the refresh panicked") // replaced below unless load panics
 	defer func() {
 		if b.err != nil {
 			for _, p := range b.deltas {
 				b.roots[p.root] = true
 			}
-			l.enqueue(b.oldest, refreshRequest{all: b.all, roots: slices.Collect(maps.Keys(b.roots)), used: slices.Collect(maps.Keys(b.used))})
+			l.enqueue(b.oldest, refreshRequest{all: b.all, roots: slices.Collect(maps.Keys(b.roots)),
+				used: slices.Collect(maps.Keys(b.used))})
 		}
 		close(b.done)
 	}()
 	b.err = l.load(ctx, b)
 }
 
-// load reads what a batch names and swaps the snapshot, once.
+// load reads the contents of a batch and then replaces the snapshot once.
 func (l *liveIndex) load(ctx context.Context, b *batch) error {
 	if b.all {
 		rows, err := l.store.Rows(ctx)
@@ -175,7 +176,7 @@ func (l *liveIndex) load(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// replace reads whole trees.
+// replace returns a snapshot in which these trees have been read again.
 func (l *liveIndex) replace(ctx context.Context, s *index.Snapshot, roots []provider.ID) (*index.Snapshot, error) {
 	if len(roots) == 0 {
 		return s, nil
@@ -195,7 +196,8 @@ func (l *liveIndex) replace(ctx context.Context, s *index.Snapshot, roots []prov
 	return s, nil
 }
 
-// readUsage reads the usage of providers whose trees have not been read just now.
+// readUsage returns a snapshot with the current usage of the providers in b.used, except those whose trees are in
+// b.roots and have just been read.
 func (l *liveIndex) readUsage(ctx context.Context, s *index.Snapshot, b *batch) (*index.Snapshot, error) {
 	var ids []provider.ID
 	for id := range b.used {
@@ -214,14 +216,14 @@ func (l *liveIndex) readUsage(ctx context.Context, s *index.Snapshot, b *batch) 
 	return s.Use(uses), nil
 }
 
-// hasPending says whether a refresh failed and its trees wait to be read again.
+// hasPending reports whether trees wait to be read, for example after a failed refresh.
 func (l *liveIndex) hasPending() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next != nil
 }
 
-// lag is how long trees have been waiting to be read again; 0 when none are.
+// lag returns how long trees have been waiting to be read; 0 if none are waiting.
 func (l *liveIndex) lag() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,12 +241,13 @@ func indexRows(rows []store.Row) []index.Row {
 	return out
 }
 
-// refresh reads the trees of a change again, so that whoever hears of the write finds it in the index. The write stands in
-// any case: a refresh that fails is logged, and the next candidates wait for its repetition.
+// refresh reads the trees of a change again before the write is answered, so that a client that knows of the write
+// finds it in the index. The write is committed in any case: a failed refresh is logged, and the next query for
+// candidates repeats it.
 func (c *call) refresh(change store.Change) {
 	snapshot := c.server.index.current()
 	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
-	if len(change.Used) == 0 || !all(change.Used, known) { // somebody else has made or moved one
+	if len(change.Used) == 0 || !all(change.Used, known) { // another process created or moved one
 		c.refreshRoots(change.Roots)
 		return
 	}
@@ -255,9 +258,10 @@ func (c *call) refreshRoots(roots []provider.ID) {
 	c.logRefreshError(c.server.index.refresh(c.ctx(), roots...), roots)
 }
 
+// logRefreshError logs that trees were not read again after a write.
 func (c *call) logRefreshError(err error, roots []provider.ID) {
 	if err != nil {
-		c.server.log.Warn("the index is behind the database", "request_id", c.id, "trees", roots, "error", err)
+		c.server.log.Warn("index refresh failed, will retry", "request_id", c.id, "trees", roots, "error", err)
 	}
 }
 
@@ -265,7 +269,7 @@ func all[T any](list []T, is func(T) bool) bool {
 	return !slices.ContainsFunc(list, func(t T) bool { return !is(t) })
 }
 
-// currentSnapshot is a snapshot in which no refresh is owed.
+// currentSnapshot returns a snapshot after all pending refreshes have been done.
 func (c *call) currentSnapshot() (*index.Snapshot, error) {
 	if c.server.index.hasPending() {
 		if err := c.server.index.refreshAndWait(c.ctx(), refreshRequest{}); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// nameCache remembers which resource classes and traits exist, so that a query need not ask the database about each. A name
-// that is not known here is looked for there: somebody else may have added it.
+// nameCache holds the names of existing resource classes and traits, so that a query need not read each from the
+// database. It reads a name that it does not hold from the database, because another process may have added it.
 type nameCache struct {
 	store *store.Store
 
@@ -24,7 +24,7 @@ func newNameCache(s *store.Store) *nameCache {
 	return &nameCache{store: s, classes: map[resource.Class]bool{}, traits: map[resource.Trait]bool{}}
 }
 
-// forget is for a name that is gone, or may be.
+// forget removes names from the cache. Call it when they have been, or may have been, deleted.
 func (n *nameCache) forget(class resource.Class, trait resource.Trait) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -32,7 +32,7 @@ func (n *nameCache) forget(class resource.Class, trait resource.Trait) {
 	delete(n.traits, trait)
 }
 
-// check refuses a query that names a class or a trait which does not exist.
+// check returns fault.Invalid if a class or a trait in these groups and lists does not exist.
 func (n *nameCache) check(ctx context.Context, groups []resource.Group, more ...[]resource.Trait) error {
 	var traits []resource.Trait
 	for _, list := range more {
@@ -61,7 +61,8 @@ func (n *nameCache) checkClass(ctx context.Context, name resource.Class) error {
 	}
 	switch _, err := n.store.Class(ctx, name); {
 	case fault.Is(err, fault.NotFound):
-		return fault.New(fault.Invalid, "placement.server", "Invalid resource class in resources parameter: No such resource class %s.", name)
+		return fault.New(fault.Invalid, "placement.server",
+			"Invalid resource class in resources parameter: No such resource class %s.", name)
 	case err != nil:
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 func providerPath(id provider.ID) string { return "/resource_providers/" + string(id) }
 
-// providerDoc shapes a provider for the call's microversion.
+// providerDoc returns a provider in the form of the call's microversion.
 func (c *call) providerDoc(p store.Provider) object {
 	self := c.prefix + providerPath(p.ID)
 	links := []api.Link{{Rel: "self", Href: self}}
@@ -23,7 +23,8 @@ func (c *call) providerDoc(p store.Provider) object {
 		rel   string
 		since api.Version
 	}{
-		{"inventories", 0}, {"usages", 0}, {"aggregates", sinceAggregatesLink}, {"traits", sinceTraitsLink}, {"allocations", sinceAllocationsLink},
+		{"inventories", 0}, {"usages", 0}, {"aggregates", sinceAggregatesLink}, {"traits", sinceTraitsLink},
+		{"allocations", sinceAllocationsLink},
 	} {
 		if c.version >= l.since {
 			links = append(links, api.Link{Rel: l.rel, Href: self + "/" + l.rel})
@@ -36,7 +37,7 @@ func (c *call) providerDoc(p store.Provider) object {
 	return d
 }
 
-// nullable writes the empty text as null.
+// nullable returns nil, which is encoded as null, for the empty text.
 func nullable[T ~string](text T) any {
 	if text == "" {
 		return nil
@@ -44,7 +45,7 @@ func nullable[T ~string](text T) any {
 	return text
 }
 
-// newest is the latest of several moments; none of them is the zero time, which is sent as now.
+// newest returns the latest of several times; the zero time for an empty list, which setModified sends as now.
 func newest[T any](list []T, at func(T) time.Time) (out time.Time) {
 	for _, item := range list {
 		if t := at(item); t.After(out) {
@@ -86,7 +87,7 @@ func (c *call) listProviders() error {
 	return c.sendList("resource_providers", len(list), func(i int) any { return c.providerDoc(list[i]) })
 }
 
-// meets says whether a provider has, alone, what a query of providers wants of it.
+// meets reports whether a provider alone has the resources and the traits of a group.
 func meets(row index.Row, g resource.Group) bool {
 	for class, amount := range g.Resources {
 		inv, ok := row.Inventories[class]
@@ -120,7 +121,8 @@ func (c *call) createProvider() error {
 	if err != nil {
 		return err
 	}
-	c.applyDelta(change, indexDelta{id: p.ID, parent: p.Parent, generationBefore: -1, change: func(r *index.Row) { r.Name = p.Name }})
+	c.applyDelta(change, indexDelta{id: p.ID, parent: p.Parent, generationBefore: -1,
+		change: func(r *index.Row) { r.Name = p.Name }})
 	c.setLocation(providerPath(p.ID))
 	if c.version < sinceCreatedBody {
 		return c.sendStatus(http.StatusCreated)
@@ -129,7 +131,7 @@ func (c *call) createProvider() error {
 	return c.sendJSON(http.StatusOK, c.providerDoc(p))
 }
 
-// text is what a pointer points to, or nothing.
+// text returns the text that a pointer points to; empty for nil.
 func text[T ~string](p *T) T {
 	if p == nil {
 		return ""
@@ -147,12 +149,13 @@ func (c *call) showProvider() error {
 }
 
 func (c *call) updateProvider() error {
-	var in map[string]*string // that the parent is left out and that it is null differ
+	var in map[string]*string // an omitted parent and a null parent differ
 	if err := c.readExisting(api.BodyProvider, &in); err != nil {
 		return err
 	}
 	parent, move := in["parent_provider_uuid"]
-	to := store.Update{Name: text(in["name"]), Move: move, Parent: provider.ID(text(parent)), Free: c.version >= sinceReparenting}
+	to := store.Update{Name: text(in["name"]), Move: move, Parent: provider.ID(text(parent)),
+		Free: c.version >= sinceReparenting}
 	p, change, err := c.server.store.UpdateProvider(c.ctx(), c.provider(), to)
 	if err != nil {
 		return err
@@ -162,8 +165,8 @@ func (c *call) updateProvider() error {
 	return c.sendJSON(http.StatusOK, c.providerDoc(p))
 }
 
-// readExisting reads the body of a request about a provider. That the provider does not exist comes before that the body
-// is wrong.
+// readExisting reads the body of a request about a provider. If the body is not valid and the provider does not exist,
+// it returns the error about the provider.
 func (c *call) readExisting(body api.Body, into any) error {
 	err := c.read(body, into)
 	if err == nil || statusOf(err) != http.StatusBadRequest {
@@ -172,7 +175,8 @@ func (c *call) readExisting(body api.Body, into any) error {
 	return c.missingOr(err)
 }
 
-// missingOr is an error, unless the provider of the path does not exist: the original finds that out first.
+// missingOr returns fault.NotFound if the provider in the path does not exist, otherwise err. The original checks the
+// provider first.
 func (c *call) missingOr(err error) error {
 	if _, missing := c.server.store.Provider(c.ctx(), c.provider()); missing != nil {
 		return missing

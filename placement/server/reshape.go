@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// reshape is POST /reshaper: inventories move between providers, and the allocations with them, or nothing does.
+// reshape handles POST /reshaper: it moves inventories and their allocations between providers in one transaction.
 func (c *call) reshape() error {
 	var in api.ReshapeDoc
 	if err := c.read(api.BodyReshape, &in); err != nil {
@@ -37,8 +37,8 @@ func (c *call) reshape() error {
 	return c.sendStatus(http.StatusNoContent)
 }
 
-// firstConflict is why a reshape is refused: of several reasons that of the first provider in the body which is not there or has changed, as
-// in the original; else the one that was found.
+// firstConflict returns the error of a refused reshape. As in the original, it is that of the first provider in the
+// body that does not exist or has another generation; without such a provider, it is found.
 func (c *call) firstConflict(inventories map[provider.ID]store.NewInventories, found error) error {
 	if !fault.Is(found, fault.Invalid) && !fault.Is(found, fault.Conflict) && !fault.Is(found, fault.NoCapacity) {
 		return found
@@ -50,9 +50,11 @@ func (c *call) firstConflict(inventories map[provider.ID]store.NewInventories, f
 		case !named || err != nil && !fault.Is(err, fault.NotFound):
 			return found
 		case err != nil:
-			return fault.New(fault.Invalid, "placement.server", "there is no resource provider %s, which the inventories name", id).WithCode(api.CodeProviderNotFound)
+			return fault.New(fault.Invalid, "placement.server", "no resource provider %s, which inventories names", id).
+				WithCode(api.CodeProviderNotFound)
 		case p.Generation != want.Generation:
-			return fault.New(fault.Conflict, "placement.server", "resource provider generation conflict: that of %s is %d, and %d was given", id, p.Generation, want.Generation).
+			return fault.New(fault.Conflict, "placement.server",
+				"resource provider generation conflict: that of %s is %d, and %d was given", id, p.Generation, want.Generation).
 				WithCode(api.CodeConcurrentUpdate)
 		}
 	}

@@ -7,21 +7,21 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// What is in memory at one moment is bounded, whatever clients send: so many searches are under way, so many answers
-// are too large to be sent at once, and so many bytes of large bodies are read and judged. A request beyond a bound
-// waits; its client may leave.
+// These constants bound the memory that requests use at one time: the number of running searches, the number of answers
+// that are sent in chunks, and the bytes of large bodies that are read and validated. A request beyond a bound waits
+// until there is room or its client disconnects.
 const (
-	searchesPerCore = 4  // searches take turns on a core; one that has to wait for its client gives its turn away
-	maxStreams      = 64 // answers that are sent in parts
-	maxLargeBodies  = 4  // largest bodies that are read and judged at one moment
+	searchesPerCore = 4  // a search that waits for its client releases its slot
+	maxStreams      = 64 // answers that are sent in chunks
+	maxLargeBodies  = 4  // bodies of the maximum size that are read and validated at one time
 )
 
-// limiter are what only so many may have at one moment. A nil one is there for everybody.
+// limiter bounds how many slots are held at one time. A nil limiter has no bound.
 type limiter chan struct{}
 
 func newSearchLimiter() limiter { return make(limiter, searchesPerCore*runtime.GOMAXPROCS(0)) }
 
-// acquire waits for a turn, until ctx ends.
+// acquire waits for a slot. It returns fault.Unavailable if ctx ends before.
 func (t limiter) acquire(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -30,18 +30,19 @@ func (t limiter) acquire(ctx context.Context) error {
 	case t <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "placement.server", "nobody waits any more for a turn: %w", ctx.Err())
+		return fault.New(fault.Unavailable, "placement.server", "the request ended while it waited for its turn: %w",
+			ctx.Err())
 	}
 }
 
-// release gives a turn back.
+// release returns a slot.
 func (t limiter) release() {
 	if t != nil {
 		<-t
 	}
 }
 
-// limited is a handler that searches, or reads much: it runs while it has a turn.
+// limited wraps a handler that searches, or reads much: it runs while it holds a slot of Server.searches.
 func limited(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		done := c.server.metrics.Wait()
@@ -56,7 +57,7 @@ func limited(handle func(*call) error) func(*call) error {
 	}
 }
 
-// release gives the turn away, if there is one: what comes next may take the client long.
+// release returns the slot of the call, if it holds one. It is called before waiting for the client.
 func (c *call) release() {
 	if c.holdsSlot {
 		c.holdsSlot = false
@@ -64,7 +65,7 @@ func (c *call) release() {
 	}
 }
 
-// reacquire waits for a turn again.
+// reacquire waits for a slot again.
 func (c *call) reacquire() error {
 	err := c.server.searches.acquire(c.ctx())
 	c.holdsSlot = err == nil

@@ -7,10 +7,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// chunkSize is how much of an answer, in bytes, is kept before it is sent. An answer that is smaller is sent at once, with its length.
+// chunkSize is how many bytes of an answer are buffered before they are sent. A smaller answer is sent whole, with its
+// Content-Length.
 const chunkSize = 1 << 20
 
-// sendChunk sends a part of a large answer; more is to come. Only so many large answers are on their way at once.
+// sendChunk sends a chunk of a large answer, after which more follows. It waits if maxStreams other answers are being
+// sent in chunks.
 func (c *call) sendChunk(data []byte) error {
 	c.release()
 	if c.status == 0 {
@@ -21,12 +23,12 @@ func (c *call) sendChunk(data []byte) error {
 		c.begin(http.StatusOK, true)
 	}
 	if err := c.write(data); err != nil {
-		return fault.New(fault.Unavailable, "placement.server", "the client takes no more of the answer: %w", err)
+		return fault.New(fault.Unavailable, "placement.server", "cannot send the answer to the client: %w", err)
 	}
 	return c.reacquire()
 }
 
-// sendRest sends the last part of an answer, or all of it.
+// sendRest sends the last chunk of an answer, or the whole answer if no chunk has been sent.
 func (c *call) sendRest(data []byte) error {
 	c.release()
 	if c.status == 0 {
@@ -36,7 +38,8 @@ func (c *call) sendRest(data []byte) error {
 	return c.write(data)
 }
 
-// sendList answers with a document that has one list, under a name. It is written as it is sent, for it may be of any length.
+// sendList answers with an object whose only member is a list of n items. It sends the list in chunks while it encodes
+// the items, because the list may have any length.
 func (c *call) sendList(name string, n int, item func(i int) any) error {
 	var out jsonBuffer
 	out.put(`{`)

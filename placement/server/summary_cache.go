@@ -9,20 +9,20 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// summaryCache keeps what the answers to questions for candidates tell of each tree, as text: the same to everybody since microversion
-// 1.29, until the tree changes.
+// summaryCache holds the encoded provider summaries of each tree. Since microversion 1.29 they are the same in all
+// answers until the tree changes.
 type summaryCache struct {
 	mu   sync.RWMutex
 	kept map[provider.ID]treeText // by root
 }
 
 type treeText struct {
-	tree *index.Tree // trees never change: another state is another tree
+	tree *index.Tree // trees are immutable: a changed tree has another address
 	text jsonBuffer
 }
 
-// write appends the summaries of all providers of these trees. Between two trees it calls relieve, which may take away what is written.
-func (s *summaryCache) write(out *jsonBuffer, snapshot *index.Snapshot, trees []*index.Tree, relieve func() error) error {
+// write appends the summaries of all providers of these trees. After each tree it calls flush, which may empty out.
+func (s *summaryCache) write(out *jsonBuffer, snapshot *index.Snapshot, trees []*index.Tree, flush func() error) error {
 	var made []treeText
 	defer func() { s.keep(made, 2*snapshot.Len()) }()
 	for i, tree := range trees {
@@ -35,14 +35,14 @@ func (s *summaryCache) write(out *jsonBuffer, snapshot *index.Snapshot, trees []
 			made = append(made, old)
 		}
 		*out = append(*out, old.text...)
-		if err := relieve(); err != nil {
+		if err := flush(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// treeSummaries writes the summaries of a tree.
+// treeSummaries returns the encoded summaries of a tree.
 func treeSummaries(snapshot *index.Snapshot, tree *index.Tree) jsonBuffer {
 	var out jsonBuffer
 	for i, row := range snapshot.Tree(tree.Root) {
@@ -52,7 +52,8 @@ func treeSummaries(snapshot *index.Snapshot, tree *index.Tree) jsonBuffer {
 	return slices.Clip(out)
 }
 
-// keep remembers texts, of at most so many trees. When there are more, most of them are of trees that are gone, and all are made again.
+// keep stores encoded summaries. If the cache has more than most trees, it is emptied first, because most of them are
+// deleted trees.
 func (s *summaryCache) keep(made []treeText, most int) {
 	if len(made) == 0 {
 		return

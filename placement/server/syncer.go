@@ -13,47 +13,50 @@ import (
 )
 
 const (
-	defaultRefreshInterval = time.Second // [berth] index_refresh_interval, unless it is configured
-	sweepPolls             = 60          // after so many looks every provider has been compared
+	defaultRefreshInterval = time.Second // the default of [berth] index_refresh_interval
+	sweepPolls             = 60          // the number of polls in which every provider is compared once
 )
 
-// lookout finds what others have written to the database: OpenStack's own Placement, other Berths, other processes. It serves one goroutine.
+// syncer detects writes of other processes to the database (OpenStack's own Placement, other Berth servers) and updates
+// the index. Only one goroutine may use it.
 //
-// A look costs little when nothing happened: SQLite says that nobody else wrote; elsewhere one fingerprint of everything is
-// read and is the same. Else the fingerprints of stretches of providers say where something happened, the marks of the
-// providers there which trees the index has wrong, and those are read again. Own writes change fingerprints too, but then the marks
-// agree with the index. (What a fingerprint tells, and why: store.Print.)
+// A poll costs little if nothing has changed: SQLite reports whether another connection wrote; for other databases, one
+// fingerprint of all providers is read and compared. Otherwise the fingerprints of buckets of providers show where
+// something has changed. The versions of the providers in these buckets show which trees in the index are out of date,
+// and those trees are read again. The server's own writes change fingerprints too, but then the versions match the
+// index. The fingerprints are described in placement/store.
 //
-// At each look a few stretches are compared besides, in turn: names of providers are not in fingerprints.
+// Each poll also compares a few buckets whose fingerprints have not changed, because fingerprints do not include the
+// names of providers.
 type syncer struct {
 	store *store.Store
 	index *liveIndex
 	names *nameCache
 
-	dataVersion int64 // what store.Foreign said at the last look
+	dataVersion int64 // of the store at the last poll
 	seen        map[store.Stretch]bucketState
-	sum         *store.Print // of everything at the last look; nil when something had happened, so that it is not worth asking
+	sum         *store.Print // of all providers at the last poll; nil: something had changed then
 	classes     map[int64]resource.Class
 	traits      string
-	lastBucket  store.Stretch // all up to this one have been compared in this turn
+	lastBucket  store.Stretch // the last bucket that nextBuckets returned
 }
 
-// bucketState is a stretch as it was when it was last compared.
+// bucketState is the state of a bucket when it was last compared.
 type bucketState struct {
 	print     store.Print
 	providers []provider.ID
 }
 
-// newSyncer is for an index that is read afterwards: what happens from now on is found.
+// newSyncer returns a syncer. Call it before the index is first read: the syncer detects the writes from now on.
 func newSyncer(ctx context.Context, s *store.Store, index *liveIndex, names *nameCache) (*syncer, error) {
 	classes, err := s.ClassNumbers(ctx)
 	return &syncer{store: s, index: index, names: names, classes: classes}, err
 }
 
-// Run keeps the index up to date with what others write to the database, until ctx ends. Without it the index knows the writes of this
-// server alone. What somebody else has committed is in the index after Options.RefreshInterval and the time of one look, a fraction of
-// a second for ten thousand hosts; while the database does not answer the index grows older, which /healthz and /metrics tell.
-// Call it once.
+// Run updates the index with the writes of other processes to the database, until ctx ends. Without Run the index
+// contains only the writes of this server. A write of another process is in the index after Options.RefreshInterval and
+// the time of one poll, which is a fraction of a second for ten thousand hosts. While the database does not answer, the
+// index becomes older, which /healthz and /metrics report. Call Run once.
 func (s *Server) Run(ctx context.Context) {
 	ticks := time.NewTicker(s.opts.RefreshInterval)
 	defer ticks.Stop()
@@ -72,16 +75,17 @@ func (s *Server) Run(ctx context.Context) {
 		case err == nil:
 			s.verifiedAt.Store(&began)
 			if failing {
-				s.log.Info("the index follows the database again")
+				s.log.Info("index synchronized again")
 			}
 		case !failing:
-			s.log.Warn("the index does not follow the database", "error", err)
+			s.log.Warn("index not synchronized", "error", err)
 		}
 		failing = err != nil
 	}
 }
 
-// poll compares the index with the database once and reads again what differs. After an error it may be called again.
+// poll compares the index with the database once and reads the trees again that differ. It may be called again after an
+// error.
 func (o *syncer) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -96,6 +100,7 @@ func (o *syncer) poll(ctx context.Context) error {
 	return nil
 }
 
+// compare finds the buckets whose fingerprints have changed since the last poll and compares their providers.
 func (o *syncer) compare(ctx context.Context) error {
 	if o.sum != nil {
 		now, err := o.store.Prints(ctx, true)
@@ -137,7 +142,8 @@ func (o *syncer) compare(ctx context.Context) error {
 	return nil
 }
 
-// nextBuckets chooses the stretches that are compared without suspicion at this look.
+// nextBuckets returns the next buckets that a poll compares although their fingerprints have not changed. It returns
+// each bucket once in sweepPolls calls.
 func (o *syncer) nextBuckets() []store.Stretch {
 	all := slices.Sorted(maps.Keys(o.seen))
 	from, found := slices.BinarySearch(all, o.lastBucket)
@@ -147,23 +153,24 @@ func (o *syncer) nextBuckets() []store.Stretch {
 	if from >= len(all) {
 		from = 0
 	}
-	part := all[from:min(len(all), from+len(all)/sweepPolls+1)]
-	if len(part) > 0 {
-		o.lastBucket = part[len(part)-1]
+	next := all[from:min(len(all), from+len(all)/sweepPolls+1)]
+	if len(next) > 0 {
+		o.lastBucket = next[len(next)-1]
 	}
-	return part
+	return next
 }
 
-// compareBuckets compares the index with the marks of stretches, reads again the trees that it has wrong, and remembers what it saw: with the
-// fingerprints that were read before the marks, so that what happened in between shows at the next look. Without prints those
-// seen before stand.
-func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]store.Print, stretches []store.Stretch) error {
+// compareBuckets compares the index with the versions of the providers in some buckets, reads the trees again that
+// differ, and records the state of the buckets. It records the fingerprints in prints, which were read before the
+// versions, so that the next poll detects a write in between. If prints is nil, the recorded fingerprints are kept.
+func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]store.Print,
+	stretches []store.Stretch) error {
 	found, err := o.store.Marks(ctx, stretches...)
 	if err != nil {
 		return err
 	}
 	snapshot, wrong := o.index.current(), map[provider.ID]bool{}
-	grounds := make(map[store.Stretch]bucketState, len(found))
+	states := make(map[store.Stretch]bucketState, len(found))
 	for at, marks := range found {
 		g := bucketState{print: o.seen[at].print, providers: make([]provider.ID, len(marks))}
 		if prints != nil {
@@ -177,9 +184,9 @@ func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]st
 			case !known:
 				wrong[m.Root] = true
 			case !agrees(snapshot, place, m):
-				wrong[m.Root], wrong[place.Tree.Root] = true, true // two when it has moved
+				wrong[m.Root], wrong[place.Tree.Root] = true, true // two trees if the provider has moved
 			default:
-				g.providers[i] = place.Node().ID // the same text, and the same memory
+				g.providers[i] = place.Node().ID // an equal text; it shares the memory of the index
 			}
 		}
 		for _, id := range o.seen[at].providers {
@@ -187,19 +194,19 @@ func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]st
 				wrong[snapshot.RootOf(id)] = true
 			}
 		}
-		grounds[at] = g
+		states[at] = g
 	}
-	if o.seen == nil { // what was deleted before the first look
-		o.findDeleted(snapshot, grounds, wrong)
+	if o.seen == nil { // providers that were deleted before the first poll
+		o.findDeleted(snapshot, states, wrong)
 	}
-	delete(wrong, "") // the root of what the index does not know
+	delete(wrong, "") // RootOf returns "" for a provider that is not in the index
 	if err := o.index.refresh(ctx, slices.Collect(maps.Keys(wrong))...); err != nil {
 		return err
 	}
 	if o.seen == nil {
 		o.seen = map[store.Stretch]bucketState{}
 	}
-	for at, g := range grounds {
+	for at, g := range states {
 		if len(g.providers) > 0 || g.print != (store.Print{}) {
 			o.seen[at] = g
 		} else {
@@ -209,10 +216,11 @@ func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]st
 	return nil
 }
 
-// findDeleted finds the trees of providers that are in the index and nowhere else.
-func (o *syncer) findDeleted(snapshot *index.Snapshot, grounds map[store.Stretch]bucketState, wrong map[provider.ID]bool) {
+// findDeleted adds to wrong the roots of the trees with providers that are in the index but not in the database.
+func (o *syncer) findDeleted(snapshot *index.Snapshot, states map[store.Stretch]bucketState,
+	wrong map[provider.ID]bool) {
 	all := make(map[provider.ID]bool, snapshot.Providers())
-	for _, g := range grounds {
+	for _, g := range states {
 		for _, id := range g.providers {
 			all[id] = true
 		}
@@ -226,7 +234,7 @@ func (o *syncer) findDeleted(snapshot *index.Snapshot, grounds map[store.Stretch
 	}
 }
 
-// agrees says whether the index has a provider as its mark says.
+// agrees reports whether a provider in the index matches its version in the database.
 func agrees(s *index.Snapshot, place index.Place, m store.Mark) bool {
 	n, parent, used := place.Node(), provider.ID(""), 0
 	if n.Parent >= 0 {
@@ -244,7 +252,8 @@ func agrees(s *index.Snapshot, place index.Place, m store.Mark) bool {
 		used == m.Used && len(n.Aggregates) == len(m.Aggregates)
 }
 
-// refreshNames follows resource classes and traits. A class of another name is another name in every tree.
+// refreshNames clears the name cache if resource classes or traits have changed. If a class was renamed it reads the
+// whole index again, because any tree may contain the class.
 func (o *syncer) refreshNames(ctx context.Context, now store.Prints) error {
 	if maps.Equal(o.classes, now.Classes) && o.traits == now.Traits {
 		return nil
@@ -262,7 +271,7 @@ func (o *syncer) refreshNames(ctx context.Context, now store.Prints) error {
 	return nil
 }
 
-// clear forgets all names: somebody else may have removed some.
+// clear removes all names, because another process may have deleted some.
 func (n *nameCache) clear() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -36,11 +36,12 @@ func (c *call) listTraits() error {
 		case "associated":
 			yes := strings.EqualFold(last, "true")
 			if !yes && !strings.EqualFold(last, "false") {
-				err = fault.New(fault.Invalid, "placement.server", "associated is %q, it can be true or false", last)
+				err = fault.New(fault.Invalid, "placement.server", "associated=%q is not valid; use true or false", last)
 			}
 			filter.Associated = &yes
 		default:
-			err = fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: there is no parameter %q", key)
+			err = fault.New(fault.Invalid, "placement.server",
+				"Invalid query string parameters: there is no parameter %q", key)
 		}
 		if err != nil {
 			return err
@@ -54,12 +55,14 @@ func (c *call) listTraits() error {
 	return c.sendJSON(http.StatusOK, object{"traits": traitNames(list)})
 }
 
-// filterNames reads `in:A,B` or `startswith:A`. Any other word before the colon selects all, as in the original.
+// filterNames parses `in:A,B` or `startswith:A` into a filter. As in the original, any other word before the colon
+// selects all traits.
 func filterNames(filter *store.TraitFilter, value string) error {
 	op, list, ok := strings.Cut(value, ":")
 	switch {
 	case !ok:
-		return fault.New(fault.Invalid, "placement.server", "name is %q; it is written as in:NAME,NAME or as startswith:PREFIX", value)
+		return fault.New(fault.Invalid, "placement.server",
+			"name=%q is not valid; use in:NAME,NAME or startswith:PREFIX", value)
 	case op == "in":
 		filter.In = []resource.Trait{}
 		for name := range strings.SplitSeq(list, ",") {
@@ -83,7 +86,8 @@ func (c *call) showTrait() error {
 func (c *call) putTrait() error {
 	name := c.values["name"]
 	if !resource.IsCustom(name) {
-		return fault.New(fault.Invalid, "placement.server", "The trait %q is invalid: a trait that can be made is CUSTOM_ and then A-Z, 0-9 and _, 255 characters at most", name)
+		return fault.New(fault.Invalid, "placement.server", "The trait %q is not valid: "+
+			"a custom trait is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
 	t, created, err := c.server.store.EnsureTrait(c.ctx(), resource.Trait(name))
 	if err != nil {
@@ -94,7 +98,7 @@ func (c *call) putTrait() error {
 	return c.sendStatus(createdStatus(created))
 }
 
-// createdStatus is the status of a PUT that makes something exist.
+// createdStatus returns the status of a PUT that creates a resource if it does not exist.
 func createdStatus(created bool) int {
 	if created {
 		return http.StatusCreated
@@ -133,7 +137,8 @@ func (c *call) replaceTraits() error {
 	if err != nil {
 		return err
 	}
-	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: in.Generation, change: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
+	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: in.Generation,
+		change: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
 	return c.sendProviderTraits(all.Generation, all.Traits)
 }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A query that names a class or a trait which does not exist is refused, but the original does not look at a name any more once it knows
-// that nothing fits: then the answer is empty. Berth looks at all names first, and only when one does not exist at what the original
-// would have known by then.
+// A query with a class or a trait that does not exist is refused. The original, however, does not check a name after it
+// has found that nothing matches, and returns an empty list. Berth checks all names first. Only if one does not exist,
+// it repeats the checks in the order of the original.
 
-// nameCheck checks the names of some groups, and keeps the first error.
+// nameCheck checks the names of groups. err is the result of the last check.
 type nameCheck struct {
 	call *call
 	err  error
@@ -29,7 +29,8 @@ func (n *nameCheck) fails(groups []resource.Group, more ...[]resource.Trait) boo
 	return n.err != nil
 }
 
-// unknownInList judges a query for providers with a name that does not exist: nil when the original answers with an empty list.
+// unknownInList returns the error for a query of providers with a name that does not exist; nil if the original answers
+// with an empty list.
 func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
@@ -57,7 +58,7 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	return wrong
 }
 
-// sendNoCandidates answers a question for candidates with a name that does not exist.
+// sendNoCandidates answers a query for candidates with a name that does not exist: with an empty list or an error.
 func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
 	if err := c.unknownInAsk(ask, snapshot, unknown); err != nil {
 		return err
@@ -67,12 +68,13 @@ func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unkn
 	return c.sendJSON(http.StatusOK, object{"allocation_requests": []object{}, "provider_summaries": object{}})
 }
 
-// unknownInAsk judges a question for candidates with a name that does not exist: nil when the original answers that there are none.
+// unknownInAsk returns the error for a query of candidates with a name that does not exist; nil if the original answers
+// with an empty list.
 func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong error) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	names, effort := nameCheck{call: c}, c.newSearchClock(new(time.Duration)) // for all groups together
+	names, clock := nameCheck{call: c}, c.newSearchClock(new(time.Duration)) // one time limit for all groups
 	if names.fails(nil, ask.RootRequired, ask.RootForbidden) {
 		return names.err
 	}
@@ -94,15 +96,16 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 		if names.fails([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
 			return names.err
 		}
-		some, err := effort.anyCandidate(snapshot, resource.Ask{Groups: []resource.Group{g}, RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
-		if err != nil || !some {
+		found, err := clock.anyCandidate(snapshot, resource.Ask{Groups: []resource.Group{g},
+			RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
+		if err != nil || !found {
 			return err
 		}
 	}
 	return wrong
 }
 
-// anyCandidate says whether there is any candidate.
+// anyCandidate reports whether there is a candidate.
 func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
 	for range candidate.Find(snapshot, ask, candidate.Options{Stop: e.expired}) {
 		return true, nil
@@ -110,7 +113,7 @@ func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (
 	return false, e.err()
 }
 
-// suffixes lists the groups of a query in the order in which it names them.
+// suffixes returns the suffixes of the groups in a query, in the order of their first parameters.
 func suffixes(query string) (list []string) {
 	for pair := range strings.FieldsFuncSeq(query, separator) {
 		key, _, _ := strings.Cut(pair, "=")
@@ -123,7 +126,7 @@ func suffixes(query string) (list []string) {
 
 var groupKey = regexp.MustCompile(`^(?:resources|required|member_of|in_tree)([a-zA-Z0-9_-]*)$`)
 
-// numbersOf looks names up, and leaves out those that no provider has.
+// numbersOf returns the index numbers of names, without those that no provider has.
 func numbersOf[N any](number func(N) index.No, sets [][]N) [][]index.No {
 	out := make([][]index.No, len(sets))
 	for i, set := range sets {
@@ -136,7 +139,7 @@ func numbersOf[N any](number func(N) index.No, sets [][]N) [][]index.No {
 	return out
 }
 
-// someNode says whether some provider has at least one of each of these sets.
+// someNode reports whether a provider has at least one item of each of these sets.
 func someNode(snapshot *index.Snapshot, has func(*index.Node, index.No) bool, sets [][]index.No) bool {
 	if slices.ContainsFunc(sets, func(set []index.No) bool { return len(set) == 0 }) {
 		return false
@@ -154,6 +157,7 @@ func someNode(snapshot *index.Snapshot, has func(*index.Node, index.No) bool, se
 	return false
 }
 
+// someRoot reports whether a root has the required traits of the ask and none of the forbidden ones.
 func someRoot(snapshot *index.Snapshot, ask resource.Ask) bool {
 	for tree := range snapshot.Trees() {
 		top := tree.Top()

@@ -21,7 +21,7 @@ func (c *call) providerUsages() error {
 	return c.sendJSON(http.StatusOK, api.UsagesDoc{Generation: all.Generation, Usages: all.Used})
 }
 
-// totalUsages is GET /usages: what the consumers of a project hold.
+// totalUsages handles GET /usages: the usage of all consumers of a project.
 func (c *call) totalUsages() error {
 	q, err := c.query()
 	if err != nil {
@@ -56,10 +56,11 @@ func (c *call) totalUsages() error {
 	return c.sendJSON(http.StatusOK, object{"usages": byType})
 }
 
-// consumerTypeWord is what consumer_type may be in a query. The original's pattern ends the word `all` nowhere.
+// consumerTypeWord matches the values of consumer_type in a query. As in the original, the pattern does not anchor the
+// end of `all`.
 var consumerTypeWord = regexp.MustCompile(`^[A-Z0-9_]+$|^all|^unknown$`)
 
-// usageFilter reads the query of GET /usages.
+// usageFilter parses the query of GET /usages.
 func (c *call) usageFilter(q url.Values) (store.UsageFilter, error) {
 	filter := store.UsageFilter{ConsumerType: "all"}
 	if c.version >= sinceConsumerTypes {
@@ -75,14 +76,17 @@ func (c *call) usageFilter(q url.Values) (store.UsageFilter, error) {
 		case key == "consumer_type" && c.version >= sinceConsumerTypes && consumerTypeWord.MatchString(last):
 			filter.ConsumerType = last
 		default:
-			return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %s=%q is none at microversion %s", key, last, c.version)
+			return filter, fault.New(fault.Invalid, "placement.server",
+				"Invalid query string parameters: %s=%q is not valid at microversion %s", key, last, c.version)
 		}
 		if last == "" || len([]rune(last)) > 255 {
-			return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %s has 1 to 255 characters", key)
+			return filter, fault.New(fault.Invalid, "placement.server",
+				"Invalid query string parameters: %s must have 1 to 255 characters", key)
 		}
 	}
 	if filter.Project == "" {
-		return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: project_id is required")
+		return filter, fault.New(fault.Invalid, "placement.server",
+			"Invalid query string parameters: project_id is required")
 	}
 	return filter, nil
 }

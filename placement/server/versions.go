@@ -7,7 +7,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 )
 
-// versions is GET /: the version document, for everybody.
+// versions handles GET /: it sends the version document. It needs no authentication.
 func (c *call) versions() error {
 	c.setModified(time.Time{})
 	return c.sendJSON(http.StatusOK, object{"versions": []object{{
