@@ -114,8 +114,10 @@ var (
 func Rules() []policy.Rule {
 	rules := []policy.Rule{
 		{Name: "admin_api", Check: "role:admin", Scopes: project, Description: "An administrator."},
-		{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: deprecatedAdmin(), Description: "Another service of the cloud."},
-		{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: deprecatedAdmin(), Description: "Most requests."},
+		{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: deprecatedAdmin(),
+			Description: "Another service of the cloud."},
+		{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: deprecatedAdmin(),
+			Description: "Most requests."},
 		projectReader(),
 		{Name: "admin_or_project_reader_or_service_api", Check: "role:admin or rule:project_reader_api or role:service",
 			Scopes: project, Deprecated: deprecatedAdmin(), Description: "Requests about a project's own usage."},
@@ -163,8 +165,10 @@ func projectReader() policy.Rule {
 // systemRules returns the base rules for system-scoped tokens.
 func systemRules() []policy.Rule {
 	return []policy.Rule{
-		{Name: "system_admin_api", Check: "role:admin and system_scope:all", Deprecated: deprecatedAdmin(), Description: "An administrator of the system."},
-		{Name: "system_reader_api", Check: "role:reader and system_scope:all", Deprecated: deprecatedAdmin(), Description: "A reader of the system."},
+		{Name: "system_admin_api", Check: "role:admin and system_scope:all", Deprecated: deprecatedAdmin(),
+			Description: "An administrator of the system."},
+		{Name: "system_reader_api", Check: "role:reader and system_scope:all", Deprecated: deprecatedAdmin(),
+			Description: "A reader of the system."},
 		{Name: "system_or_project_reader", Check: "rule:system_reader_api or rule:project_reader_api",
 			Deprecated: deprecatedAdmin(), Description: "A reader of the system, or of the project in question."},
 	}

@@ -191,13 +191,13 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	answer := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainStep{}, Minimal: append([]string{}, why.Minimal...),
-		Rough: why.Rough, Nearest: []api.ExplainMiss{}}
+	answer := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{}, Minimal: append([]string{}, why.Minimal...),
+		Rough: why.Rough, Nearest: []api.ExplainNearestMiss{}}
 	for _, step := range why.Funnel {
-		answer.Funnel = append(answer.Funnel, api.ExplainStep(step))
+		answer.Funnel = append(answer.Funnel, api.ExplainFunnelRow(step))
 	}
 	for _, m := range why.Nearest {
-		miss := api.ExplainMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
+		miss := api.ExplainNearestMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
 		for _, d := range m.Deficits {
 			held, err := c.deficitHolders(snapshot, d)
 			if err != nil {
