@@ -12,7 +12,7 @@ import (
 
 // The answers of OpenStack's own Placement (Debian's placement-api with python3-oslo.middleware 5.0.0), configured and
 // asked like this.
-func TestAsTheOriginal(t *testing.T) {
+func TestHeadersOfTheOriginal(t *testing.T) {
 	o := Defaults()
 	o.AllowedOrigin, o.MaxAge = []string{"https://a.example", "https://b.example:8443"}, 100
 	const (

@@ -43,7 +43,7 @@ func wholeAsk() resource.Ask {
 	}
 }
 
-func TestAskSurvivesItsQuery(t *testing.T) {
+func TestAskQueryRoundTrip(t *testing.T) {
 	for name, ask := range map[string]resource.Ask{
 		"everything": wholeAsk(),
 		"least":      {Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}},
@@ -65,7 +65,7 @@ func TestAskSurvivesItsQuery(t *testing.T) {
 	}
 }
 
-func TestParseAskReadsWhatTheReferenceShows(t *testing.T) {
+func TestParseAskExamplesOfTheReference(t *testing.T) {
 	query, err := url.ParseQuery("resources=VCPU:2,MEMORY_MB:1024&resources=DISK_GB:5&required=A,%20!B&required=in:C,D&required=!!!E" +
 		"&member_of=" + uuidA + "&member_of=in:" + uuidA + "," + uuidB + "&member_of=!" + uuidC + "&member_of=!in:" + uuidB + "," + uuidC +
 		"&in_tree=%20" + uuidA + "&resources1=SRIOV_NET_VF:1&required1=A,A&limit=3&limit=4&group_policy=none&root_required=R,!S&same_subtree=1,1")
@@ -177,7 +177,7 @@ func TestParseAskRefuses(t *testing.T) {
 	}
 }
 
-func TestAmountsBeyondCountingAskForMoreThanThereIs(t *testing.T) {
+func TestAmountsThatOverflow(t *testing.T) {
 	for _, amount := range []string{"2147483648", "9223372036854775807", "99999999999999999999999999"} {
 		ask, err := ParseAsk(Latest, url.Values{"resources": {"VCPU:" + amount}})
 		if err != nil || ask.Groups[0].Resources["VCPU"] <= resource.MaxAmount {
@@ -186,7 +186,7 @@ func TestAmountsBeyondCountingAskForMoreThanThereIs(t *testing.T) {
 	}
 }
 
-func TestRequiredBefore139IsItsLastValue(t *testing.T) {
+func TestRequiredUsesItsLastValueBefore139(t *testing.T) {
 	q := url.Values{"resources": {"VCPU:1"}, "required": {"A", "B"}}
 	for v, want := range map[Version][][]resource.Trait{38: {{"B"}}, 39: {{"A"}, {"B"}}} {
 		ask, err := ParseAsk(v, q)

@@ -20,7 +20,7 @@ func bodies(t *testing.T) *Bodies {
 	return b
 }
 
-func TestBodiesNameThePlace(t *testing.T) {
+func TestBodyErrorsNameThePlace(t *testing.T) {
 	b := bodies(t)
 	claim := func(more string) string {
 		return `{"allocations":{"` + uuidA + `":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u"` + more + `}`
@@ -103,7 +103,7 @@ func TestBodiesNameThePlace(t *testing.T) {
 }
 
 // What was judged is what is read: whole numbers however they are written, and of two members of one name the last.
-func TestReadIsWhatWasJudged(t *testing.T) {
+func TestDecodedValueIsTheValidatedOne(t *testing.T) {
 	var got AllocationsDoc
 	text := `{"allocations":{"` + uuidA + `":{"resources":{"VCPU":-7,"DISK_GB":5}}},"allocations":{"` + uuidB + `":{"resources":{"VCPU":1e1,"MEMORY_MB":2.0}}},
 		"project_id":"p","user_id":"u","consumer_generation":3.0,"consumer_type":"X"}`

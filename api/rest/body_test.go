@@ -125,7 +125,7 @@ func TestBodiesAreChargedAsTheyArrive(t *testing.T) {
 }
 
 // A body that finds no room waits until another is released, and no longer than its request.
-func TestABodyWaitsForRoom(t *testing.T) {
+func TestBodyWaitsForBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBodyBudget(testBudget, testLargest)
 		b.free = 0
@@ -149,7 +149,7 @@ func TestABodyWaitsForRoom(t *testing.T) {
 }
 
 // Slow bodies are given up when others wait for what they hold, and only then.
-func TestSlowBodiesGiveWay(t *testing.T) {
+func TestSlowBodiesAreAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBodyBudget(testBudget, testLargest)
 		first := begin(t.Context(), b, testLargest)

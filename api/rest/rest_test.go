@@ -47,7 +47,7 @@ func TestErrorBodiesBecomeFaults(t *testing.T) {
 	})
 }
 
-func TestBodyTravelsBothWays(t *testing.T) {
+func TestRequestAndAnswerBodies(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in map[string]int
 		if err := ReadJSON(r, &in); err != nil {
@@ -64,7 +64,7 @@ func TestBodyTravelsBothWays(t *testing.T) {
 	})
 }
 
-func TestStreamFlowsAndCancelReachesTheHandler(t *testing.T) {
+func TestInMemoryStreamAndCancellation(t *testing.T) {
 	gone := make(chan struct{}, 2)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "one")
@@ -91,7 +91,7 @@ func TestStreamFlowsAndCancelReachesTheHandler(t *testing.T) {
 	})
 }
 
-func TestPanicBreaksTheAnswerOff(t *testing.T) {
+func TestPanicEndsTheAnswer(t *testing.T) {
 	c := &Client{Base: "http://x", HTTP: InMemory(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }))}
 	if _, err := c.Do(t.Context(), "GET", "/", nil, nil); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)

@@ -56,7 +56,7 @@ func wantLines(t *testing.T, text string, lines ...string) {
 }
 
 // docs/operations.md names every metric with its labels, and no other.
-func TestTheManualNamesThemAll(t *testing.T) {
+func TestManualListsAllMetrics(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestTheManualNamesThemAll(t *testing.T) {
 	}
 }
 
-func TestShown(t *testing.T) {
+func TestHandlerExposesMetrics(t *testing.T) {
 	text := shown(t, busy())
 	wantLines(t, text,
 		`berth_placement_requests_in_flight 1`,
@@ -123,7 +123,7 @@ func TestShown(t *testing.T) {
 }
 
 // Whose fault it is: a refusal is the client's, and a client that went away is nobody's.
-func TestWhoseFault(t *testing.T) {
+func TestClaimOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		err                      error
 		granted, refused, failed int
@@ -151,7 +151,7 @@ func TestWhoseFault(t *testing.T) {
 }
 
 // What clients make up makes no series.
-func TestFewSeries(t *testing.T) {
+func TestUnknownMethodsShareASeries(t *testing.T) {
 	s := New()
 	for i := range 1000 {
 		s.Request("", fmt.Sprintf("M%d", i), 404, time.Millisecond, 1)

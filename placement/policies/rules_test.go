@@ -33,7 +33,7 @@ func originals(t *testing.T, name string) (rules []original) {
 	return rules
 }
 
-func TestAsTheOriginal(t *testing.T) {
+func TestDefaultsOfTheOriginal(t *testing.T) {
 	for _, c := range []struct {
 		file string
 		ours []policy.Rule
@@ -63,7 +63,7 @@ func TestAsTheOriginal(t *testing.T) {
 }
 
 // The table of the package comment.
-func TestWhoMay(t *testing.T) {
+func TestPermissionsByRole(t *testing.T) {
 	const reads, writes = ListProviders, UpdateInventory
 	who := map[string]policy.Creds{
 		"admin":          {"roles": []string{"admin"}, "project_id": "p"},
@@ -118,7 +118,7 @@ func TestWhoMay(t *testing.T) {
 }
 
 // A file written for Zed still finds the rules it refers to.
-func TestFilesOfZed(t *testing.T) {
+func TestPolicyFilesOfZed(t *testing.T) {
 	path := t.TempDir() + "/policy.yaml"
 	if err := os.WriteFile(path, []byte("placement:traits:list: rule:system_reader_api or role:auditor\n"), 0o600); err != nil {
 		t.Fatal(err)

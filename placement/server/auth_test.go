@@ -64,7 +64,7 @@ func (p *askedPolicy) Allow(rule string, caller identity.Identity, target map[st
 }
 
 // Every operation asks its own rule, once, before its handler does anything.
-func TestRules(t *testing.T) {
+func TestEachOperationChecksItsRule(t *testing.T) {
 	policy := &askedPolicy{}
 	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
 	want := map[string]string{}
@@ -105,7 +105,7 @@ func TestRules(t *testing.T) {
 }
 
 // What a policy is told: who asks, and what about.
-func TestTargets(t *testing.T) {
+func TestPolicyTargets(t *testing.T) {
 	policy := &askedPolicy{}
 	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
 	caller := identity.Identity{User: "ann", Project: "p", Roles: []string{"reader"}}
@@ -127,7 +127,7 @@ func TestTargets(t *testing.T) {
 }
 
 // Keystone's clients are told where to get a token; those of noauth2 are not, as in the original.
-func TestChallenge(t *testing.T) {
+func TestAuthenticateHeader(t *testing.T) {
 	for _, challenge := range []string{"", `Keystone uri="http://127.0.0.1:5000"`} {
 		w := newWorld(t, func(o *Options) { o.Challenge = challenge })
 		resp := w.ask("1.39", "GET", "/traits", "", "X-Auth-Token", "")

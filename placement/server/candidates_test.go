@@ -66,7 +66,7 @@ func candidatesOf(version, query string) *http.Request {
 const wide = "group_policy=none&resources_A=CUSTOM_VF:1&resources_B=CUSTOM_VF:1&resources_C=CUSTOM_VF:1"
 
 // A large answer is sent in parts, a small one with its length; put together they say the same.
-func TestLargeAnswersAreSentInParts(t *testing.T) {
+func TestLargeAnswersAreSentInChunks(t *testing.T) {
 	web := httptest.NewServer(fleet(1, 20))
 	defer web.Close()
 	for _, c := range []struct {
@@ -117,7 +117,7 @@ func (l *lazy) Write(data []byte) (int, error) {
 }
 
 // A question with millions of answers stops when its client goes away, and the connection is broken.
-func TestNobodyWaitsForTheAnswer(t *testing.T) {
+func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(1, 200)
 	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
 	ctx, cancel := context.WithCancel(t.Context())
@@ -248,7 +248,7 @@ func BenchmarkCandidates(b *testing.B) {
 }
 
 // An explanation is given up when its client has gone.
-func TestNobodyWaitsForTheExplanation(t *testing.T) {
+func TestExplanationStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(10, 4)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -18,7 +18,7 @@ import (
 )
 
 // The explanation names the providers that are in use, and who holds them.
-func TestExplainTellsWhoHoldsIt(t *testing.T) {
+func TestExplainNamesConsumers(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	const consumer = "c0000000-0000-4000-8000-000000000001"
@@ -59,7 +59,7 @@ func packing() (rows []index.Row, query string) {
 }
 
 // A question that would keep a core for ever is given up, and that is not told as an empty answer.
-func TestAQuestionMayBeTooHard(t *testing.T) {
+func TestSearchTimeout(t *testing.T) {
 	s := fleet(1, 1)
 	rows, query := packing()
 	s.index.snapshot.Store(index.Build(rows))
@@ -77,7 +77,7 @@ func TestAQuestionMayBeTooHard(t *testing.T) {
 }
 
 // Before microversion 1.29 of one tree one provider gives; a wide host is not gone through for that, and the reason is told.
-func TestTheOldWayOfAskingAWideHost(t *testing.T) {
+func TestFlatCandidatesOfAWideHost(t *testing.T) {
 	s := fleet(1, 60)
 	values := url.Values{"group_policy": {"isolate"}, "limit": {"10"}}
 	for i := range 60 {

@@ -141,7 +141,7 @@ func TestLag(t *testing.T) {
 	}
 }
 
-func TestAside(t *testing.T) {
+func TestInternalPaths(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string]int{"/healthz": 405, "/metrics": 405, "/healthz/": 401, "/metrics/x": 401} {
 		rec := httptest.NewRecorder()
@@ -276,7 +276,7 @@ func TestDebugLogs(t *testing.T) {
 
 // Once the database's file is lost every request is refused, also what the index alone could answer, and /healthz says
 // why.
-func TestNothingIsAnsweredWithoutTheDatabasesFile(t *testing.T) {
+func TestRequestsAreRefusedAfterTheDatabaseFileIsLost(t *testing.T) {
 	w := newWorld(t)
 	grow(t, w.client(), "host", 4, 1)
 	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "")

@@ -8,7 +8,7 @@ import (
 )
 
 // A patch is applied only to what the write found; in every other case the tree is read.
-func TestPatchesThatDoNotFit(t *testing.T) {
+func TestDeltasThatAreNotApplicable(t *testing.T) {
 	row := func(id, parent provider.ID, generation int) index.Row {
 		return index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: parent, Root: "r", Generation: generation}}
 	}

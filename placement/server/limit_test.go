@@ -22,7 +22,7 @@ func (s slow) Write(data []byte) (int, error) {
 
 // The time limit of a request ends with the beginning of its answer: a large answer is not cut short for a client that
 // takes it slowly.
-func TestALargeAnswerOutlivesTheLimit(t *testing.T) {
+func TestLargeAnswersHaveNoTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, began := httptest.NewRecorder(), time.Now()
 		rest.Limit(fleet(1, 20), 30*time.Second).ServeHTTP(slow{rec}, candidatesOf("1.39", wide))
@@ -38,7 +38,7 @@ func TestALargeAnswerOutlivesTheLimit(t *testing.T) {
 
 // A request that waits for its turn is refused when its time is up, and says so; it does not count as one whose client
 // has gone.
-func TestTheLimitWhileWaiting(t *testing.T) {
+func TestTimeLimitWhileWaitingForASearchSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fleet(1, 1)
 		s.searches = make(limiter, 1)

@@ -86,7 +86,7 @@ func settle(r index.Row) index.Row {
 }
 
 // Ten units are left and 32 clients want one each: ten get one, and the others are told that there is none.
-func TestTheLastTen(t *testing.T) {
+func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	w := newWorld(t)
 	host, nic := grow(t, w.client(), "host", 4, 10)
 	var got, none atomic.Int32
@@ -201,7 +201,7 @@ func fill(t *testing.T, w *world, id provider.ID) {
 }
 
 // Somebody else writes to the database: a claim that is refused for it makes the next question right, and Reload all.
-func TestARefusedClaimRefreshes(t *testing.T) {
+func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	w := newWorld(t)
 	_, nic := grow(t, w.client(), "host", 4, 1)
 	_, other := grow(t, w.client(), "other", 4, 1)
@@ -239,7 +239,7 @@ func TestARefusedClaimRefreshes(t *testing.T) {
 }
 
 // A refresh that fails is owed: the next question pays before it is answered.
-func TestAFailedRefreshIsRepeated(t *testing.T) {
+func TestFailedRefreshIsRepeated(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	l, whole := w.server.index, w.server.index.store

@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever text a client sends wherever a text may stand, on whatever database: it is kept as it is, or refused; never is it a failure of the service.
-func TestEveryTextHasAnAnswer(t *testing.T) {
+func TestEveryTextIsStoredOrRefused(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		w := newWorldOn(t, fresh(t))
 		id, consumer := uuid.NewString(), uuid.NewString()

@@ -168,9 +168,9 @@ func pretty(t *testing.T, v any, indent string) string {
 	return string(data)
 }
 
-// TestStories plays testdata/*.story. Each block of a story is a request, `VERSION METHOD PATH [BODY]`, and what the answer
+// TestScenarios plays testdata/*.story. Each block of a story is a request, `VERSION METHOD PATH [BODY]`, and what the answer
 // was; each story begins with an empty database.
-func TestStories(t *testing.T) {
+func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.story")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no stories: %v", err)

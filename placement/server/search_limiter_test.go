@@ -71,7 +71,7 @@ func (w *world) waits(n int) {
 }
 
 // Only so many searches are under way; the others wait, may leave, and hinder nobody who does not search.
-func TestSearchesTakeTurns(t *testing.T) {
+func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	w.host(2)
 	turns := cap(w.server.searches)
@@ -118,7 +118,7 @@ func (s *slowWriter) Write(data []byte) (int, error) {
 }
 
 // Who does not take a large answer holds no turn of those who search; and only so many such answers are on their way.
-func TestSlowReadersHoldNoTurn(t *testing.T) {
+func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	w := newWorld(t)
 	w.server.searches, w.server.streams = make(limiter, 1), make(limiter, 1)
 	w.host(80)
@@ -157,7 +157,7 @@ func TestSlowReadersHoldNoTurn(t *testing.T) {
 }
 
 // Large bodies are read and judged a few at a time, whether their length is told or not; small ones wait for nobody.
-func TestLargeBodiesTakeTurns(t *testing.T) {
+func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	const all, small = maxLargeBodies * defaultMaxBody, rest.FreeBody
 	// A body that takes the whole budget, until it is released.
@@ -198,7 +198,7 @@ type stalled struct{}
 func (stalled) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
 // A body that arrives too slowly is answered with 408, whether it is large or not.
-func TestABodyThatStopsToArrive(t *testing.T) {
+func TestSlowBodyIsAborted(t *testing.T) {
 	w := newWorld(t)
 	for _, sent := range []int{10, 10 * rest.FreeBody} {
 		body := io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)), stalled{})
@@ -207,7 +207,7 @@ func TestABodyThatStopsToArrive(t *testing.T) {
 }
 
 // Nobody is kept waiting whose request is over.
-func TestATurnThatNobodyWaitsFor(t *testing.T) {
+func TestWaitingEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	full := make(limiter)

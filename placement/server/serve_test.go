@@ -30,7 +30,7 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 }
 
 // What happens before a handler, in the order of the original.
-func TestFront(t *testing.T) {
+func TestChecksBeforeTheHandler(t *testing.T) {
 	w := newWorld(t)
 	const noToken, version = "X-Auth-Token", api.VersionHeader
 	for _, c := range []struct {
@@ -132,14 +132,14 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-func TestBodyHasALimit(t *testing.T) {
+func TestBodyLimit(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.MaxBody = 100 })
 	if resp := w.ask("1.39", "POST", "/resource_providers", `{"name":"`+strings.Repeat("n", 100)+`"}`); resp.StatusCode != 413 {
 		t.Errorf("%d %s", resp.StatusCode, bodyOf(t, resp))
 	}
 }
 
-func TestGroupsHaveALimit(t *testing.T) {
+func TestGroupLimit(t *testing.T) {
 	w := newWorld(t)
 	query := "group_policy=none"
 	for i := range api.MaxGroups + 1 {
@@ -151,7 +151,7 @@ func TestGroupsHaveALimit(t *testing.T) {
 }
 
 // A handler that panics, and one that fails, answer 500 with an id that leads to the log, and nothing of the reason.
-func TestOurFaultsAreLoggedAndNotTold(t *testing.T) {
+func TestServiceErrorsAreOnlyLogged(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	for path, handle := range map[string]func(*call) error{
@@ -179,7 +179,7 @@ func TestOurFaultsAreLoggedAndNotTold(t *testing.T) {
 	}
 }
 
-func TestNobodyIsLetInWithoutAuth(t *testing.T) {
+func TestRequestsAreRefusedWithoutAuthentication(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Auth = nil })
 	if resp := w.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 401 {
 		t.Errorf("%d", resp.StatusCode)
@@ -195,7 +195,7 @@ func TestNobodyIsLetInWithoutAuth(t *testing.T) {
 }
 
 // An empty answer says why, and explain says it at length.
-func TestWhyThereIsNothing(t *testing.T) {
+func TestReasonForNoCandidates(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
@@ -226,7 +226,7 @@ func TestWhyThereIsNothing(t *testing.T) {
 	}
 }
 
-func TestOneLine(t *testing.T) {
+func TestHeaderValue(t *testing.T) {
 	if got := headerValue("a\r\nb\x7f" + strings.Repeat("ü", 2000)); strings.ContainsAny(got, "\r\n\x7f") || len([]rune(got)) != 1000 {
 		t.Errorf("%d %.10q", len([]rune(got)), got)
 	}

@@ -17,7 +17,7 @@ func lone(id string, used int) []index.Row {
 func never() error { return nil }
 
 // What is told of a tree is told again as it was, but only while the tree is as it was.
-func TestSummariesFollowTheirTrees(t *testing.T) {
+func TestSummariesChangeWithTheirTrees(t *testing.T) {
 	var s summaryCache
 	one := index.Build(append(lone("a", 0), lone("b", 1)...))
 	tell := func(snapshot *index.Snapshot, roots ...provider.ID) string {
@@ -48,7 +48,7 @@ func TestSummariesFollowTheirTrees(t *testing.T) {
 }
 
 // Texts of trees that are gone do not stay for ever.
-func TestSummariesAreForgotten(t *testing.T) {
+func TestSummaryCacheIsBounded(t *testing.T) {
 	var s summaryCache
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		snapshot := index.Build(lone(id, 0))

@@ -75,9 +75,9 @@ func fillHosts(b *testing.B, tx *sqldb.Tx) error {
 	return nil
 }
 
-// BenchmarkLook is what it costs to follow a database of 10,000 hosts with 270,000 providers: when nothing happened since, when
+// BenchmarkPoll is what it costs to follow a database of 10,000 hosts with 270,000 providers: when nothing happened since, when
 // somebody else made one claim between two looks, and the first look of all.
-func BenchmarkLook(b *testing.B) {
+func BenchmarkPoll(b *testing.B) {
 	for name, fresh := range map[string]func() string{
 		"SQLite":     func() string { return databases.SQLite(b) },
 		"MariaDB":    func() string { return databases.MariaDB(b, "--innodb-buffer-pool-size=1G").Database(b) },

@@ -135,7 +135,7 @@ func (s *stranger) verbs() map[string]func() {
 	}
 }
 
-func TestLookout(t *testing.T) {
+func TestSyncer(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		t.Run("what others write", func(t *testing.T) { lookoutFinds(t, fresh) })
 		t.Run("stretches", func(t *testing.T) { lookoutFindsTheStretch(t, fresh) })
@@ -245,7 +245,7 @@ func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
 }
 
 // Run looks by itself, says how old the index is, and goes on when the database comes back.
-func TestRunFollows(t *testing.T) {
+func TestRunUpdatesTheIndex(t *testing.T) {
 	server := databases.MariaDB(t)
 	url := server.Database(t)
 	const interval = 50 * time.Millisecond
@@ -285,9 +285,9 @@ func TestRunFollows(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeIsTold: a write whose outcome another client hides before it is found out is answered 503, with a
+// TestUnknownOutcomeIsReported: a write whose outcome another client hides before it is found out is answered 503, with a
 // sentence and a code.
-func TestUnknownOutcomeIsTold(t *testing.T) {
+func TestUnknownOutcomeIsReported(t *testing.T) {
 	server := databases.MariaDB(t)
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 	w, other := newWorldOn(t, proxy.URL(url)), newWorldOn(t, url)
