@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/api/identity"
 )
 
-// rules is what OpenStack's documentation says of Placement's policies: each operation's rule.
+// rules lists the policy rule of each operation, from OpenStack's documentation of Placement's policies.
 const rules = `
 GET /resource_providers placement:resource_providers:list
 POST /resource_providers placement:resource_providers:create
@@ -48,14 +48,14 @@ POST /reshaper placement:reshaper:reshape
 GET /berth/v1/explain placement:allocation_candidates:list
 `
 
-// question is what a policy was asked.
+// question is one call of Enforcer.Allow.
 type question struct {
 	rule   string
 	caller identity.Identity
 	target map[string]any
 }
 
-// askedPolicy denies all, and remembers what it was asked.
+// askedPolicy denies all requests and records its calls.
 type askedPolicy struct{ asked []question }
 
 func (p *askedPolicy) Allow(rule string, caller identity.Identity, target map[string]any) (bool, string) {
@@ -63,7 +63,7 @@ func (p *askedPolicy) Allow(rule string, caller identity.Identity, target map[st
 	return false, "this is a test"
 }
 
-// Every operation asks its own rule, once, before its handler does anything.
+// Every operation checks its own rule exactly once, before its handler runs.
 func TestEachOperationChecksItsRule(t *testing.T) {
 	policy := &askedPolicy{}
 	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
@@ -104,7 +104,7 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 	}
 }
 
-// What a policy is told: who asks, and what about.
+// The target of a policy check is the caller, or for usages the requested project.
 func TestPolicyTargets(t *testing.T) {
 	policy := &askedPolicy{}
 	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
@@ -126,7 +126,7 @@ func TestPolicyTargets(t *testing.T) {
 	}
 }
 
-// Keystone's clients are told where to get a token; those of noauth2 are not, as in the original.
+// A 401 answer has WWW-Authenticate for Keystone, and not for noauth2, as in the original.
 func TestAuthenticateHeader(t *testing.T) {
 	for _, challenge := range []string{"", `Keystone uri="http://127.0.0.1:5000"`} {
 		w := newWorld(t, func(o *Options) { o.Challenge = challenge })

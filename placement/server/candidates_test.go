@@ -23,7 +23,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// fleet is a server without a store, whose index has hosts with so many VCPU and NICs of 8 VFs each.
+// fleet returns a server without a store, with an index of hosts that have VCPU and NICs of 8 VFs each.
 func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	var rows []index.Row
 	add := func(id, root string, stock map[resource.Class]resource.Inventory, traits ...resource.Trait) {
@@ -54,7 +54,7 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	return s
 }
 
-// candidatesOf asks for candidates as admin.
+// candidatesOf queries candidates as admin.
 func candidatesOf(version, query string) *http.Request {
 	r := httptest.NewRequest("GET", "/allocation_candidates?"+query, nil)
 	r.Header.Set("X-Auth-Token", "admin")
@@ -62,10 +62,10 @@ func candidatesOf(version, query string) *http.Request {
 	return r
 }
 
-// wide asks for a VF from each of three groups: 20 NICs of a host give 20³ candidates.
+// wide is a query for a VF from each of three groups: 20 NICs of a host yield 20³ candidates.
 const wide = "group_policy=none&resources_A=CUSTOM_VF:1&resources_B=CUSTOM_VF:1&resources_C=CUSTOM_VF:1"
 
-// A large answer is sent in parts, a small one with its length; put together they say the same.
+// A large answer is sent in chunks, a small one with its length. The content is the same.
 func TestLargeAnswersAreSentInChunks(t *testing.T) {
 	web := httptest.NewServer(fleet(1, 20))
 	defer web.Close()
@@ -101,7 +101,7 @@ func TestLargeAnswersAreSentInChunks(t *testing.T) {
 	}
 }
 
-// lazy is a client that takes so many bytes and then goes away.
+// lazy is a client that disconnects after a number of bytes.
 type lazy struct {
 	*httptest.ResponseRecorder
 	takes int
@@ -116,7 +116,7 @@ func (l *lazy) Write(data []byte) (int, error) {
 	return l.ResponseRecorder.Write(data)
 }
 
-// A question with millions of answers stops when its client goes away, and the connection is broken.
+// A search with millions of results stops when its client disconnects, and the connection is closed.
 func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(1, 200)
 	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
@@ -133,7 +133,7 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	if n := rec.Body.Len(); n < 3*chunkSize || n > 5*chunkSize {
 		t.Errorf("%d bytes were sent to one who takes %d", n, 3*chunkSize)
 	}
-	// Gone before the first part: the search stops by itself.
+	// The client disconnects before the first chunk: the search stops.
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
 	again := httptest.NewRecorder()
@@ -146,7 +146,7 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	}
 }
 
-// max_allocation_candidates bounds what is found; a limit takes from that.
+// max_allocation_candidates bounds the search; a limit applies in addition.
 func TestMaxCandidates(t *testing.T) {
 	for _, c := range []struct {
 		most, limit int
@@ -170,7 +170,7 @@ func TestMaxCandidates(t *testing.T) {
 			t.Errorf("%+v: %d candidates on %d hosts", c, len(list), len(hosts))
 		}
 	}
-	// Before 1.29 candidates within a tree are left out of what was found.
+	// Before 1.29, candidates with several providers of a tree are not returned.
 	s := fleet(10, 4, func(o *Options) { o.MaxCandidates = 6 })
 	if list := listed(t, s, "1.28", "resources=VCPU:1,CUSTOM_VF:1"); len(list) != 0 {
 		t.Errorf("%v", list)
@@ -180,7 +180,7 @@ func TestMaxCandidates(t *testing.T) {
 	}
 }
 
-// listed asks for candidates and gives the providers of each, sorted.
+// listed queries candidates and returns the providers of each, sorted.
 func listed(t *testing.T, s *Server, version, query string) []string {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -201,7 +201,7 @@ func listed(t *testing.T, s *Server, version, query string) []string {
 	return out
 }
 
-// The order is left to chance when the operator says so, and the limit then takes from all.
+// With the option, the order is random and a limit selects from all candidates.
 func TestRandomizedCandidates(t *testing.T) {
 	s := fleet(10, 4, func(o *Options) { o.RandomizeCandidates = true })
 	const query = "resources=VCPU:1&resources1=CUSTOM_VF:1"
@@ -233,7 +233,8 @@ func TestRandomizedCandidates(t *testing.T) {
 	}
 }
 
-// BenchmarkCandidates asks for a server with one VF, 1000 candidates at most, in a fleet of 2000 hosts with four NICs each.
+// BenchmarkCandidates queries at most 1000 candidates for a server with one VF, in a fleet of 2000 hosts with four NICs
+// each.
 func BenchmarkCandidates(b *testing.B) {
 	s := fleet(2000, 4)
 	r := candidatesOf("1.39", "resources=VCPU:2,MEMORY_MB:1024&resources_VF=CUSTOM_VF:1&required_VF=CUSTOM_PHYSNET_A&limit=1000")
@@ -247,7 +248,7 @@ func BenchmarkCandidates(b *testing.B) {
 	}
 }
 
-// An explanation is given up when its client has gone.
+// An explanation stops when its client disconnects.
 func TestExplanationStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(10, 4)
 	ctx, cancel := context.WithCancel(t.Context())

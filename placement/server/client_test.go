@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The contract's client against the contract's server: everything the agent does to a tree.
+// The client of api/placement works with this server: all operations that the agent uses on a tree.
 func TestClientTree(t *testing.T) {
 	w := newWorld(t)
 	c, ctx := w.client(), t.Context()
@@ -78,7 +78,7 @@ func TestClientTree(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// From a question to a claim, and what becomes of it.
+// The client finds candidates, claims one and deletes the claim.
 func TestClientClaim(t *testing.T) {
 	w := newWorld(t)
 	c, ctx := w.client(), t.Context()
@@ -126,7 +126,7 @@ func TestClientClaim(t *testing.T) {
 	same(t, w)
 }
 
-// testClientReshape moves VCPU from the host to the NIC's provider, with what the consumer holds.
+// testClientReshape moves VCPU with its allocations from the host to the NIC's provider.
 func testClientReshape(ctx context.Context, t *testing.T, c *api.Client, host, nic provider.ID, id resource.ConsumerID, held api.Held) {
 	t.Helper()
 	list, err := c.Providers(ctx, map[string][]string{"in_tree": {string(host)}})

@@ -11,7 +11,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 )
 
-// Browsers are answered as the original answers them: before anybody asks for a token, and whatever the answer is.
+// CORS headers are those of the original, before authentication and for every status.
 func TestCORS(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) {

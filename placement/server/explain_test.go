@@ -17,7 +17,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The explanation names the providers that are in use, and who holds them.
+// The explanation names the providers that are in use and their consumers.
 func TestExplainNamesConsumers(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
@@ -38,7 +38,7 @@ func TestExplainNamesConsumers(t *testing.T) {
 	}
 }
 
-// packing asks amounts of a host's devices that would fit if halves were allowed: that they do not takes long to find out.
+// packing requests amounts of a host's devices that fit only if amounts could be split. The search for that takes long.
 func packing() (rows []index.Row, query string) {
 	root := provider.ID("00000000-0000-4000-8000-000000000000")
 	rows = []index.Row{{Provider: provider.Provider{ID: root, Name: "host", Root: root}}}
@@ -58,7 +58,7 @@ func packing() (rows []index.Row, query string) {
 	return rows, values.Encode()
 }
 
-// A question that would keep a core for ever is given up, and that is not told as an empty answer.
+// A search that exceeds the time limit is answered with an error, never with an empty list.
 func TestSearchTimeout(t *testing.T) {
 	s := fleet(1, 1)
 	rows, query := packing()
@@ -76,7 +76,8 @@ func TestSearchTimeout(t *testing.T) {
 	}
 }
 
-// Before microversion 1.29 of one tree one provider gives; a wide host is not gone through for that, and the reason is told.
+// Before microversion 1.29, a candidate uses one provider of a tree. A wide host is not searched for more, and the
+// reason says so.
 func TestFlatCandidatesOfAWideHost(t *testing.T) {
 	s := fleet(1, 60)
 	values := url.Values{"group_policy": {"isolate"}, "limit": {"10"}}

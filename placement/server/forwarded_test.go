@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a proxy says of a request is believed when the option is set, as oslo.middleware's http_proxy_to_wsgi believes it.
+// With the option, the headers of a proxy are applied as in oslo.middleware's http_proxy_to_wsgi.
 func TestForwarded(t *testing.T) {
 	believing, deaf := newWorld(t, func(o *Options) { o.ProxyHeaders = true }), newWorld(t)
 	const here = "http://example.com"
@@ -46,7 +46,7 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// The usual port is left out of what the client calls us.
+// The default port is removed from the host.
 func TestDefaultPort(t *testing.T) {
 	for _, c := range [][3]string{{"http", "a:80", "a"}, {"https", "a:443", "a"}, {"http", "a:443", "a:443"}, {"https", "[::1]:443", "[::1]"}, {"http", "a:8080", "a:8080"}} {
 		if got := withoutDefaultPort(c[0], c[1]); got != c[2] {

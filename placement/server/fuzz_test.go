@@ -15,8 +15,8 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// FuzzRequest sends whole requests: nothing that a client sends is our fault (500), brings the server down, or is refused without a
-// document that says why.
+// FuzzRequest sends whole requests. No request may cause status 500 or a panic, and every refusal must have an error
+// document.
 func FuzzRequest(f *testing.F) {
 	const id, claim = "00000000-0000-4000-8000-000000000001", `{"allocations":{"00000000-0000-4000-8000-000000000001":{"resources":{"VCPU":1}}},` +
 		`"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
@@ -58,7 +58,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// fuzzed is a server with an empty database.
+// fuzzed returns a server with an empty database.
 func fuzzed(f *testing.F) *Server {
 	ctx := f.Context()
 	db, err := sqldb.Open(ctx, "sqlite:///"+filepath.Join(f.TempDir(), "placement.db"))

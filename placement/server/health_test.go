@@ -20,7 +20,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// scrape is what /metrics says.
+// scrape returns the text of /metrics.
 func scrape(t *testing.T, s *Server) string {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -31,7 +31,7 @@ func scrape(t *testing.T, s *Server) string {
 	return rec.Body.String()
 }
 
-// wantLines looks for whole lines in what /metrics says.
+// wantLines checks that /metrics contains these lines.
 func wantLines(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -48,7 +48,7 @@ func wantLines(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// healthOf asks for health, without a token.
+// healthOf requests /healthz without a token.
 func healthOf(t *testing.T, s *Server) (status int, said struct {
 	Status, Reason string
 	Index          struct {
@@ -65,7 +65,7 @@ func healthOf(t *testing.T, s *Server) (status int, said struct {
 	return rec.Code, said
 }
 
-// /healthz needs no token, and says whether the database answers and the index is young enough.
+// /healthz needs no token. It reports whether the database answers and the index is not too old.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.MaxIndexAge = 10 * time.Second })
 	clock := time.Now()
@@ -102,7 +102,7 @@ func TestHealth(t *testing.T) {
 	wantLines(t, scrape(t, w.server), `berth_placement_database_errors_total{operation="Version"} 1`)
 }
 
-// An index of any age is healthy where nobody else writes.
+// Without MaxIndexAge an index of any age is healthy.
 func TestHealthOfAnOldIndex(t *testing.T) {
 	w := newWorld(t)
 	later := time.Now().Add(1000 * time.Hour)
@@ -112,7 +112,7 @@ func TestHealthOfAnOldIndex(t *testing.T) {
 	}
 }
 
-// Trees that could not be read again are told as a lag, from the first failure to the success.
+// The lag counts from the first failed refresh to the successful one.
 func TestLag(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
@@ -157,7 +157,7 @@ func TestInternalPaths(t *testing.T) {
 	}
 }
 
-// What happens to requests is counted, by what the operator wants to tell apart.
+// Requests, claims and conflicts are counted by their outcome.
 func TestMetrics(t *testing.T) {
 	w := newWorld(t)
 	_, nic := grow(t, w.client(), "host", 4, 1)
@@ -200,7 +200,7 @@ func TestMetrics(t *testing.T) {
 		`berth_placement_index_lag_seconds 0`,
 		`berth_placement_transaction_duration_seconds_count{operation="PutAllocations"} 3`,
 	)
-	// Two more claims at once: the consumer that was granted counts with those that were not.
+	// Two claims in one request: neither is granted, and both are counted.
 	w.server.metrics.Claims(2, nil)
 	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="granted"} 3`)
 	if err := w.close(); err != nil {
@@ -212,7 +212,7 @@ func TestMetrics(t *testing.T) {
 	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="failed"} 1`, `berth_placement_database_errors_total{operation="PutAllocations"} 1`)
 }
 
-// Each request is one line in the log, with all that finds it again; /healthz and /metrics are none.
+// Each request has one line in the log with its attributes; /healthz and /metrics have none.
 func TestLogs(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
@@ -255,7 +255,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Debugging tells what led to an answer.
+// The debug log contains the steps of a request.
 func TestDebugLogs(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) {
@@ -274,7 +274,7 @@ func TestDebugLogs(t *testing.T) {
 	}
 }
 
-// Once the database's file is lost every request is refused, also what the index alone could answer, and /healthz says
+// After the database file is lost, every request is refused, also one that needs only the index, and /healthz reports
 // why.
 func TestRequestsAreRefusedAfterTheDatabaseFileIsLost(t *testing.T) {
 	w := newWorld(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// A patch is applied only to what the write found; in every other case the tree is read.
+// A delta is applied only to the state that the write found; otherwise the tree is read.
 func TestDeltasThatAreNotApplicable(t *testing.T) {
 	row := func(id, parent provider.ID, generation int) index.Row {
 		return index.Row{Provider: provider.Provider{ID: id, Name: string(id), Parent: parent, Root: "r", Generation: generation}}

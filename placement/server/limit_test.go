@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 )
 
-// slow is a client that takes an hour for each part of an answer.
+// slow is a client that takes an hour to receive each chunk of an answer.
 type slow struct{ *httptest.ResponseRecorder }
 
 func (s slow) Write(data []byte) (int, error) {
@@ -20,8 +20,7 @@ func (s slow) Write(data []byte) (int, error) {
 	return s.ResponseRecorder.Write(data)
 }
 
-// The time limit of a request ends with the beginning of its answer: a large answer is not cut short for a client that
-// takes it slowly.
+// The time limit of a request ends when its answer begins: a large answer to a slow client is complete.
 func TestLargeAnswersHaveNoTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, began := httptest.NewRecorder(), time.Now()
@@ -36,8 +35,8 @@ func TestLargeAnswersHaveNoTimeLimit(t *testing.T) {
 	})
 }
 
-// A request that waits for its turn is refused when its time is up, and says so; it does not count as one whose client
-// has gone.
+// A request that waits for a search slot is refused at its time limit. It is not recorded as one whose client
+// disconnected.
 func TestTimeLimitWhileWaitingForASearchSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fleet(1, 1)

@@ -23,7 +23,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// grow makes a host with VCPU and one NIC under it.
+// grow creates a host with VCPU and a child provider with one NIC.
 func grow(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, nic provider.ID) {
 	t.Helper()
 	host, nic = provider.ID(uuid.NewString()), provider.ID(uuid.NewString())
@@ -45,7 +45,7 @@ func grow(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, nic pr
 	return host, nic
 }
 
-// same compares the index with the database, whole.
+// same compares the whole index with the database.
 func same(t *testing.T, w *world) {
 	t.Helper()
 	rows, err := w.store.Rows(t.Context())
@@ -64,8 +64,8 @@ func same(t *testing.T, w *world) {
 	}
 }
 
-// settle leaves out what two readings may differ in without meaning it: empty and absent lists, usages of zero, and the generation,
-// which in the index is that of the last reading of the whole provider.
+// settle removes differences without a meaning: empty and absent lists, usages of zero, and the generation, which in
+// the index is that of the last read of the whole provider.
 func settle(r index.Row) index.Row {
 	r.Generation = 0
 	r.Used = maps.Clone(r.Used)
@@ -85,7 +85,7 @@ func settle(r index.Row) index.Row {
 	return r
 }
 
-// Ten units are left and 32 clients want one each: ten get one, and the others are told that there is none.
+// 32 clients concurrently claim one of ten units each: ten claims are granted, the others are refused.
 func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	w := newWorld(t)
 	host, nic := grow(t, w.client(), "host", 4, 10)
@@ -130,8 +130,8 @@ func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	same(t, w)
 }
 
-// Many clients write at random. Each reads its own writes from the index as soon as they are answered, and at the end
-// the index is the database.
+// Many clients make random writes. Each client finds its writes in the index after the answer. In the end the index
+// equals the database.
 func TestWritersReadTheirWrites(t *testing.T) {
 	w := newWorld(t)
 	const hosts, clients, rounds = 3, 6, 12
@@ -147,7 +147,7 @@ func TestWritersReadTheirWrites(t *testing.T) {
 	same(t, w)
 }
 
-// writer claims and lets go, and makes and removes providers of its own.
+// writer claims and deletes allocations, and creates and deletes its own providers.
 func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, rounds int) {
 	c := w.client()
 	for range rounds {
@@ -187,7 +187,7 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 	}
 }
 
-// fill gives a new provider inventory and traits, and finds them in the index.
+// fill sets the inventory and the traits of a new provider, and checks them in the index.
 func fill(t *testing.T, w *world, id provider.ID) {
 	c := w.client()
 	g, err := c.PutInventories(t.Context(), id, 0, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(3)})
@@ -200,7 +200,7 @@ func fill(t *testing.T, w *world, id provider.ID) {
 	}
 }
 
-// Somebody else writes to the database: a claim that is refused for it makes the next question right, and Reload all.
+// Another process writes to the database. A refused claim refreshes its trees, and Reload refreshes the whole index.
 func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	w := newWorld(t)
 	_, nic := grow(t, w.client(), "host", 4, 1)
@@ -238,7 +238,7 @@ func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	same(t, w)
 }
 
-// A refresh that fails is owed: the next question pays before it is answered.
+// The next query repeats a failed refresh before it is answered.
 func TestFailedRefreshIsRepeated(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
@@ -266,7 +266,7 @@ func TestFailedRefreshIsRepeated(t *testing.T) {
 	same(t, w)
 }
 
-// quiet fills the slots that New fills, for a server without a store.
+// quiet sets the fields that New sets, for a server without a store.
 func quiet(s *Server) {
 	s.log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/openberth/berth/internal/databases"
 )
 
-// Whatever text a client sends wherever a text may stand, on whatever database: it is kept as it is, or refused; never is it a failure of the service.
+// Any text at any place of a request, on any database, is stored unchanged or refused. It never causes a server error.
 func TestEveryTextIsStoredOrRefused(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		w := newWorldOn(t, fresh(t))
@@ -72,7 +72,7 @@ func TestEveryTextIsStoredOrRefused(t *testing.T) {
 	})
 }
 
-// must sends a request that has to do.
+// must sends a request that must succeed.
 func (w *world) must(version, method, path, body string) string {
 	w.t.Helper()
 	resp := w.ask(version, method, path, body)

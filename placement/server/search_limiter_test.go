@@ -20,7 +20,7 @@ import (
 
 const aLongTime = 30 * time.Second
 
-// host makes a host of so many cells with 100 VCPUs each.
+// host creates a host with a number of cells of 100 VCPUs each.
 func (w *world) host(cells int) {
 	w.t.Helper()
 	root := uuid.NewString()
@@ -32,7 +32,7 @@ func (w *world) host(cells int) {
 	}
 }
 
-// answers sends a request in the background and gives its status.
+// answers sends a request in the background and returns a channel with its status.
 func (w *world) answers(ctx context.Context, method, path string, body io.Reader) chan int {
 	status := make(chan int, 1)
 	r := httptest.NewRequestWithContext(ctx, method, path, body)
@@ -59,7 +59,7 @@ func (w *world) hears(status chan int, want int) {
 	}
 }
 
-// waits waits until so many searches wait for their turn.
+// waits returns when a number of searches wait for a slot.
 func (w *world) waits(n int) {
 	w.t.Helper()
 	for until := time.Now().Add(aLongTime); time.Now().Before(until); time.Sleep(time.Millisecond) {
@@ -70,7 +70,8 @@ func (w *world) waits(n int) {
 	w.t.Fatalf("there are never %d searches that wait", n)
 }
 
-// Only so many searches are under way; the others wait, may leave, and hinder nobody who does not search.
+// The number of running searches is limited. The others wait until there is a slot or their client disconnects. Other
+// requests do not wait.
 func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	w.host(2)
@@ -103,7 +104,7 @@ func TestConcurrentSearchesAreLimited(t *testing.T) {
 	}
 }
 
-// slowWriter is a client that takes nothing until it is let.
+// slowWriter is a client that receives nothing until it is released.
 type slowWriter struct {
 	*httptest.ResponseRecorder
 	begun chan struct{}
@@ -117,12 +118,12 @@ func (s *slowWriter) Write(data []byte) (int, error) {
 	return s.ResponseRecorder.Write(data)
 }
 
-// Who does not take a large answer holds no turn of those who search; and only so many such answers are on their way.
+// A client that receives a large answer slowly holds no search slot. The number of such answers is limited.
 func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	w := newWorld(t)
 	w.server.searches, w.server.streams = make(limiter, 1), make(limiter, 1)
 	w.host(80)
-	// 80 × 80 candidates of more than 200 bytes each are larger than a part.
+	// 80 × 80 candidates of more than 200 bytes each are larger than a chunk.
 	const path = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_policy=none"
 	slow := &slowWriter{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), let: make(chan struct{})}
 	r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
@@ -156,11 +157,12 @@ func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	}
 }
 
-// Large bodies are read and judged a few at a time, whether their length is told or not; small ones wait for nobody.
+// The number of large bodies that are read at one time is limited, with and without a Content-Length. Small bodies do
+// not wait.
 func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	const all, small = maxLargeBodies * defaultMaxBody, rest.FreeBody
-	// A body that takes the whole budget, until it is released.
+	// This body uses the whole budget until it is released.
 	held := httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1)))
 	_, release, err := w.server.bodyBudget.Read(httptest.NewRecorder(), held, 2*all)
 	if err != nil {
@@ -192,12 +194,12 @@ func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	release()
 }
 
-// stalled is a body that stops to arrive.
+// stalled is a body that stops arriving.
 type stalled struct{}
 
 func (stalled) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
-// A body that arrives too slowly is answered with 408, whether it is large or not.
+// A body that arrives too slowly is answered with 408, whatever its size.
 func TestSlowBodyIsAborted(t *testing.T) {
 	w := newWorld(t)
 	for _, sent := range []int{10, 10 * rest.FreeBody} {
@@ -206,7 +208,7 @@ func TestSlowBodyIsAborted(t *testing.T) {
 	}
 }
 
-// Nobody is kept waiting whose request is over.
+// Waiting ends when the request ends.
 func TestWaitingEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -220,7 +222,7 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	limiter(nil).release()
 }
 
-// A list that is longer than a part is whole, too.
+// A list larger than a chunk is complete.
 func TestLongLists(t *testing.T) {
 	w := newWorld(t)
 	c := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}

@@ -29,7 +29,7 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 	return string(data)
 }
 
-// What happens before a handler, in the order of the original.
+// The checks before a handler have the order of the original.
 func TestChecksBeforeTheHandler(t *testing.T) {
 	w := newWorld(t)
 	const noToken, version = "X-Auth-Token", api.VersionHeader
@@ -93,7 +93,7 @@ func TestChecksBeforeTheHandler(t *testing.T) {
 	}
 }
 
-// Every error has all its members, and a code since 1.23.
+// Every error document has all members, and a code since 1.23.
 func TestErrorDocument(t *testing.T) {
 	w := newWorld(t)
 	for version, code := range map[string]string{"1.22": "", "1.23": api.CodeUndefined} {
@@ -112,7 +112,8 @@ func TestErrorDocument(t *testing.T) {
 	}
 }
 
-// As the original reads a query: a % that begins no byte stands for itself, and a semicolon separates.
+// A query is parsed as in the original: a % that does not begin an escaped byte is kept, and a semicolon is a
+// separator.
 func TestParseQuery(t *testing.T) {
 	for raw, want := range map[string]string{
 		"":                     "map[]",
@@ -150,7 +151,7 @@ func TestGroupLimit(t *testing.T) {
 	}
 }
 
-// A handler that panics, and one that fails, answer 500 with an id that leads to the log, and nothing of the reason.
+// A handler that panics or fails is answered with 500 and a request id that is also in the log, without the cause.
 func TestServiceErrorsAreOnlyLogged(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -194,7 +195,7 @@ func TestRequestsAreRefusedWithoutAuthentication(t *testing.T) {
 	}
 }
 
-// An empty answer says why, and explain says it at length.
+// An empty list has a reason, and explain returns the details.
 func TestReasonForNoCandidates(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
@@ -232,7 +233,7 @@ func TestHeaderValue(t *testing.T) {
 	}
 }
 
-// want sends a request at 1.39 and takes no other answer than one with this status.
+// want sends a request at 1.39 and checks the status of the answer.
 func (w *world) want(status int, method, path, body string) string {
 	w.t.Helper()
 	resp := w.ask("1.39", method, path, body)
@@ -243,7 +244,7 @@ func (w *world) want(status int, method, path, body string) string {
 	return text
 }
 
-// client is the contract's own client, over the in-memory road.
+// client returns an api/placement client that uses the in-memory transport.
 func (w *world) client() *api.Client {
 	return api.NewClient("http://placement", rest.InMemory(w.server), "admin")
 }

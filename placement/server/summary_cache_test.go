@@ -16,7 +16,7 @@ func lone(id string, used int) []index.Row {
 
 func never() error { return nil }
 
-// What is told of a tree is told again as it was, but only while the tree is as it was.
+// A cached summary is used as long as its tree does not change.
 func TestSummariesChangeWithTheirTrees(t *testing.T) {
 	var s summaryCache
 	one := index.Build(append(lone("a", 0), lone("b", 1)...))
@@ -47,7 +47,7 @@ func TestSummariesChangeWithTheirTrees(t *testing.T) {
 	}
 }
 
-// Texts of trees that are gone do not stay for ever.
+// Summaries of deleted trees are removed from the cache.
 func TestSummaryCacheIsBounded(t *testing.T) {
 	var s summaryCache
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {

@@ -21,7 +21,7 @@ const (
 
 func number(n int) provider.ID { return provider.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)) }
 
-// manyHosts fills a database with 10,000 hosts of 27 providers, half of which somebody holds.
+// manyHosts fills a database with 10,000 hosts of 27 providers; half of them have allocations.
 func manyHosts(b *testing.B, url string) *store.Store {
 	b.Helper()
 	db, err := sqldb.Open(b.Context(), url)
@@ -75,8 +75,8 @@ func fillHosts(b *testing.B, tx *sqldb.Tx) error {
 	return nil
 }
 
-// BenchmarkPoll is what it costs to follow a database of 10,000 hosts with 270,000 providers: when nothing happened since, when
-// somebody else made one claim between two looks, and the first look of all.
+// BenchmarkPoll measures polls of a database of 10,000 hosts with 270,000 providers: without a change, after one claim
+// of another process, and the first poll.
 func BenchmarkPoll(b *testing.B) {
 	for name, fresh := range map[string]func() string{
 		"SQLite":     func() string { return databases.SQLite(b) },

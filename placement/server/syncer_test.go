@@ -26,7 +26,7 @@ func (w *world) look() {
 	}
 }
 
-// stranger is somebody who writes to the same database without telling.
+// stranger is another process that writes to the same database.
 type stranger struct {
 	t         *testing.T
 	store     *store.Store
@@ -35,14 +35,14 @@ type stranger struct {
 	consumers []resource.ConsumerID
 }
 
-// newStranger writes over connections of its own.
+// newStranger returns a stranger with its own connections.
 func newStranger(t *testing.T, url string, seed uint64) *stranger {
 	return &stranger{t: t, store: newWorldOn(t, url).store, chance: rand.New(rand.NewPCG(7, seed))}
 }
 
 func pick[T any](s *stranger, list []T) T { return list[s.chance.IntN(len(list))] }
 
-// fine lets pass what a stranger may hear: what is in use, or makes a loop, stays.
+// fine accepts the errors that a stranger may get, such as a provider in use or a loop in a tree.
 func (s *stranger) fine(err error) bool {
 	s.t.Helper()
 	if err != nil && !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.NotFound) {
@@ -71,7 +71,7 @@ func (s *stranger) claim() {
 	}
 }
 
-// verbs are all ways to change what the index shows.
+// verbs are all operations that change the index.
 func (s *stranger) verbs() map[string]func() {
 	ctx := s.t.Context()
 	at := func(id provider.ID) store.Provider {
@@ -143,8 +143,8 @@ func TestSyncer(t *testing.T) {
 	})
 }
 
-// Whatever a stranger writes, after one look the index is the database; and when nobody but this server has written, a look
-// changes nothing.
+// After any write of another process and one poll, the index equals the database. A poll after only this server's
+// writes changes nothing.
 func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 	for seed := range uint64(2) {
 		url := fresh(t)
@@ -192,7 +192,7 @@ func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 	}
 }
 
-// Many stretches: a look finds the one that has changed, also one that is new, or gone with all its providers.
+// With many buckets, a poll finds a changed bucket, a new one, and one whose providers have all been deleted.
 func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
 	url := fresh(t)
 	s := newStranger(t, url, 1)
@@ -221,7 +221,7 @@ func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
 	same(t, w)
 }
 
-// A class of another name is another name in every tree, and one that is gone is refused.
+// A renamed class has its new name in every tree, and a deleted class is refused.
 func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
 	url := fresh(t)
 	w, other := newWorldOn(t, url), newWorldOn(t, url)
@@ -244,7 +244,7 @@ func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
 	}
 }
 
-// Run looks by itself, says how old the index is, and goes on when the database comes back.
+// Run polls, records the age of the index, and continues when the database answers again.
 func TestRunUpdatesTheIndex(t *testing.T) {
 	server := databases.MariaDB(t)
 	url := server.Database(t)
@@ -285,8 +285,8 @@ func TestRunUpdatesTheIndex(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeIsReported: a write whose outcome another client hides before it is found out is answered 503, with a
-// sentence and a code.
+// TestUnknownOutcomeIsReported checks a write whose outcome cannot be determined, because another client changed the
+// data first: the answer is 503 with a text and a code.
 func TestUnknownOutcomeIsReported(t *testing.T) {
 	server := databases.MariaDB(t)
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
