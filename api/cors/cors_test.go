@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The answers of OpenStack's own Placement (Debian's placement-api with python3-oslo.middleware 5.0.0), configured and
-// asked like this.
+// The expected answers are those of OpenStack's own Placement (Debian's placement-api with python3-oslo.middleware
+// 5.0.0) with the same configuration and requests.
 func TestHeadersOfTheOriginal(t *testing.T) {
 	o := Defaults()
 	o.AllowedOrigin, o.MaxAge = []string{"https://a.example", "https://b.example:8443"}, 100
@@ -62,7 +62,7 @@ func TestHeadersOfTheOriginal(t *testing.T) {
 	}
 }
 
-// told is what becomes of an answer.
+// told formats an answer after Apply.
 func told(p *Handler, method string, request []string, status int, answer []string) string {
 	r := httptest.NewRequest(method, "/traits", nil)
 	for i := 0; i < len(request); i += 2 {
@@ -84,7 +84,7 @@ func told(p *Handler, method string, request []string, status int, answer []stri
 	return fmt.Sprint(status, " ", word, strings.Join(lines, " | "))
 }
 
-// Other values than the defaults, as oslo.middleware takes them.
+// Options other than the defaults have the same effect as in oslo.middleware.
 func TestOptions(t *testing.T) {
 	get, question := []string{"Origin", "https://x.example"}, []string{"Origin", "https://x.example", "Access-Control-Request-Method", "TRACE"}
 	o := Options{AllowedOrigin: []string{"*"}, AllowMethods: []string{"TRACE"}}

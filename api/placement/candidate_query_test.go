@@ -20,7 +20,7 @@ const (
 	uuidC = "cccccccc-cccc-4ccc-8ccc-cccccccccccc"
 )
 
-// whole is an ask that uses the whole grammar, in its normal form.
+// whole is an ask that uses the whole syntax, in its normal form.
 func wholeAsk() resource.Ask {
 	return resource.Ask{
 		Groups: []resource.Group{
@@ -95,7 +95,7 @@ func TestParseAskExamplesOfTheReference(t *testing.T) {
 	}
 }
 
-// refusal is a query that makes no sense at a microversion, and what the fault has to say.
+// refusal is a query that is not valid at a microversion, and a part of the expected error.
 type refusal struct {
 	v     Version
 	query string
@@ -221,7 +221,7 @@ func FuzzParseAsk(f *testing.F) {
 		printed := AskQuery(ask)
 		again, err := ParseAsk(Latest, printed)
 		if err != nil {
-			// The newest microversion wants group_policy where an older one had a single group; nothing else may be refused.
+			// Only the newest microversion requires group_policy for some queries; no other query may be refused.
 			t.Fatalf("%q is read, and printed as %q refused: %v", query, printed.Encode(), err)
 		}
 		if !reflect.DeepEqual(again, ask) || !maps.EqualFunc(AskQuery(again), printed, slices.Equal) {
@@ -297,7 +297,7 @@ func TestCanonicalUUID(t *testing.T) {
 	}
 }
 
-// FuzzParseProviderQuery: a query is read or refused as the client's mistake.
+// FuzzParseProviderQuery checks that every query is parsed or refused with fault.Invalid.
 func FuzzParseProviderQuery(f *testing.F) {
 	f.Add(39, "name=n&uuid="+uuidA+"&in_tree="+uuidB+"&resources=VCPU:1&required=A,!B&required=in:C,D&member_of=!"+uuidB)
 	f.Add(3, "member_of=in:"+uuidA)
@@ -313,7 +313,7 @@ func FuzzParseProviderQuery(f *testing.F) {
 	})
 }
 
-// FuzzParseVersion: what is read as a version prints as one that is read again.
+// FuzzParseVersion checks that every parsed version can be printed and parsed again.
 func FuzzParseVersion(f *testing.F) {
 	for _, text := range []string{"1.39", "latest", "1.", "-1.3", " 1 . 4 ", "1.0039", "2.1", "99999999999999999999.1"} {
 		f.Add(text)

@@ -23,7 +23,7 @@ func TestWholeNumber(t *testing.T) {
 	}
 }
 
-// TestDigits holds what digit says against Unicode's runs: each begins with nought and has ten.
+// TestDigits compares digit with Unicode's runs: each begins with zero and has ten digits.
 func TestDigits(t *testing.T) {
 	before := -1
 	for r := rune(0); r <= unicode.MaxRune; r++ {

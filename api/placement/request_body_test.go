@@ -102,7 +102,7 @@ func TestBodyErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// What was judged is what is read: whole numbers however they are written, and of two members of one name the last.
+// The validated value is decoded: integers in any notation, and the last of two members with the same name.
 func TestDecodedValueIsTheValidatedOne(t *testing.T) {
 	var got AllocationsDoc
 	text := `{"allocations":{"` + uuidA + `":{"resources":{"VCPU":-7,"DISK_GB":5}}},"allocations":{"` + uuidB + `":{"resources":{"VCPU":1e1,"MEMORY_MB":2.0}}},
@@ -117,7 +117,7 @@ func TestDecodedValueIsTheValidatedOne(t *testing.T) {
 	}
 }
 
-// What the client writes, the schemas of the newest microversion take.
+// The bodies that the client writes follow the schemas of the newest microversion.
 func TestClientBodiesFollowTheSchemas(t *testing.T) {
 	parent, one := provider.ID(uuidB), 1
 	held := Held{Allocation: resource.Allocation{uuidA: {"VCPU": 1}, uuidB: {}}, Mappings: map[string][]provider.ID{"": {uuidA}}, Generation: &one, Project: "p", User: "u", ConsumerType: "INSTANCE"}

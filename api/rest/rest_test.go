@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// roads runs a test over a socket and in memory: a client must not be able to tell them apart.
-func roads(t *testing.T, h http.Handler, test func(t *testing.T, c *Client)) {
+// transports runs a test over a socket and in memory. Both must behave in the same way.
+func transports(t *testing.T, h http.Handler, test func(t *testing.T, c *Client)) {
 	t.Run("socket", func(t *testing.T) {
 		s := httptest.NewServer(h)
 		defer s.Close()
@@ -31,7 +31,7 @@ func TestErrorBodiesBecomeFaults(t *testing.T) {
 	mux.HandleFunc("/compute", func(w http.ResponseWriter, r *http.Request) {
 		WriteJSON(w, 400, map[string]any{"badRequest": map[string]any{"code": 400, "message": "no name"}})
 	})
-	roads(t, mux, func(t *testing.T, c *Client) {
+	transports(t, mux, func(t *testing.T, c *Client) {
 		_, err := c.Do(t.Context(), "GET", "/placement", nil, nil)
 		if !fault.Is(err, fault.Conflict) || fault.CodeOf(err) != "placement.concurrent_update" || StatusOf(err).RequestID != "req-1" {
 			t.Errorf("%v", err)
@@ -56,7 +56,7 @@ func TestRequestAndAnswerBodies(t *testing.T) {
 		}
 		WriteJSON(w, 200, map[string]int{"twice": in["n"] * 2, "q": len(r.URL.Query()["a"])})
 	})
-	roads(t, h, func(t *testing.T, c *Client) {
+	transports(t, h, func(t *testing.T, c *Client) {
 		var out map[string]int
 		if _, err := c.Do(t.Context(), "PUT", "/x?a=1&a=2", map[string]int{"n": 21}, &out); err != nil || out["twice"] != 42 || out["q"] != 2 {
 			t.Errorf("%v %v", out, err)
@@ -72,7 +72,7 @@ func TestInMemoryStreamAndCancellation(t *testing.T) {
 		<-r.Context().Done()
 		gone <- struct{}{}
 	})
-	roads(t, h, func(t *testing.T, c *Client) {
+	transports(t, h, func(t *testing.T, c *Client) {
 		ctx, cancel := context.WithCancel(t.Context())
 		resp, err := c.Send(ctx, "GET", "/", nil)
 		if err != nil {

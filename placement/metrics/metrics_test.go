@@ -17,7 +17,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// busy is a set in which everything has happened.
+// busy returns a set in which every metric has a value.
 func busy() *Set {
 	s := New()
 	s.WatchIndex(func() Index { return Index{Trees: 3, Providers: 40, Age: 1500 * time.Millisecond, Lag: time.Second} })
@@ -55,7 +55,7 @@ func wantLines(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// docs/operations.md names every metric with its labels, and no other.
+// docs/operations.md lists exactly the existing metrics with their labels.
 func TestManualListsAllMetrics(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
@@ -122,7 +122,7 @@ func TestHandlerExposesMetrics(t *testing.T) {
 	}
 }
 
-// Whose fault it is: a refusal is the client's, and a client that went away is nobody's.
+// A refusal counts as refused, a disconnected client as abandoned, an error of the service as failed.
 func TestClaimOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		err                      error
@@ -150,7 +150,7 @@ func TestClaimOutcomes(t *testing.T) {
 	}
 }
 
-// What clients make up makes no series.
+// Methods that are not standard share one series.
 func TestUnknownMethodsShareASeries(t *testing.T) {
 	s := New()
 	for i := range 1000 {
@@ -159,7 +159,7 @@ func TestUnknownMethodsShareASeries(t *testing.T) {
 	wantLines(t, shown(t, s), `berth_placement_requests_total{method="other",route="none",status="404"} 1000`)
 }
 
-// BenchmarkRequest is what counting costs a request.
+// BenchmarkRequest measures the cost of recording a request.
 func BenchmarkRequest(b *testing.B) {
 	s := New()
 	b.ReportAllocs()

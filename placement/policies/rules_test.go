@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/policy"
 )
 
-// original is a rule of OpenStack's Placement, as testdata/capture.py prints it.
+// original is a rule of OpenStack's Placement, as printed by testdata/capture.py.
 type original struct {
 	Name, Check string
 	Scopes      []string
@@ -62,7 +62,7 @@ func TestDefaultsOfTheOriginal(t *testing.T) {
 	}
 }
 
-// The table of the package comment.
+// The defaults permit what the table in the package comment lists.
 func TestPermissionsByRole(t *testing.T) {
 	const reads, writes = ListProviders, UpdateInventory
 	who := map[string]policy.Creds{
@@ -117,7 +117,7 @@ func TestPermissionsByRole(t *testing.T) {
 	}
 }
 
-// A file written for Zed still finds the rules it refers to.
+// A policy file for Zed can refer to the base rules of Zed.
 func TestPolicyFilesOfZed(t *testing.T) {
 	path := t.TempDir() + "/policy.yaml"
 	if err := os.WriteFile(path, []byte("placement:traits:list: rule:system_reader_api or role:auditor\n"), 0o600); err != nil {
