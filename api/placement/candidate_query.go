@@ -193,8 +193,8 @@ func parseAskParameter(ask *resource.Ask, key string, values []string) error {
 	return nil
 }
 
-// parseGroupPolicy parses group_policy. As in the original, the last value must be valid and the first one is effective.
-// If the first one is not valid and not empty, it means none.
+// parseGroupPolicy parses group_policy. As in the original, the last value must be valid and the first one is
+// effective. If the first one is not valid and not empty, it means none.
 func parseGroupPolicy(ask *resource.Ask, values []string) error {
 	valid := func(value string) bool {
 		return value == string(resource.PolicyNone) || value == string(resource.PolicyIsolate)

@@ -47,7 +47,8 @@ func TestAskQueryRoundTrip(t *testing.T) {
 	for name, ask := range map[string]resource.Ask{
 		"everything": wholeAsk(),
 		"least":      {Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}},
-		"suffixed":   {Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1}, Forbidden: []resource.Trait{"X"}}}},
+		"suffixed": {Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1},
+			Forbidden: []resource.Trait{"X"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			query, err := url.ParseQuery(AskQuery(ask).Encode())
@@ -66,9 +67,12 @@ func TestAskQueryRoundTrip(t *testing.T) {
 }
 
 func TestParseAskExamplesOfTheReference(t *testing.T) {
-	query, err := url.ParseQuery("resources=VCPU:2,MEMORY_MB:1024&resources=DISK_GB:5&required=A,%20!B&required=in:C,D&required=!!!E" +
-		"&member_of=" + uuidA + "&member_of=in:" + uuidA + "," + uuidB + "&member_of=!" + uuidC + "&member_of=!in:" + uuidB + "," + uuidC +
-		"&in_tree=%20" + uuidA + "&resources1=SRIOV_NET_VF:1&required1=A,A&limit=3&limit=4&group_policy=none&root_required=R,!S&same_subtree=1,1")
+	query, err := url.ParseQuery("resources=VCPU:2,MEMORY_MB:1024&resources=DISK_GB:5&required=A,%20!B" +
+		"&required=in:C,D&required=!!!E" +
+		"&member_of=" + uuidA + "&member_of=in:" + uuidA + "," + uuidB + "&member_of=!" + uuidC + "&member_of=!in:" +
+		uuidB + "," + uuidC +
+		"&in_tree=%20" + uuidA + "&resources1=SRIOV_NET_VF:1&required1=A,A&limit=3&limit=4&group_policy=none" +
+		"&root_required=R,!S&same_subtree=1,1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,11 +235,13 @@ func FuzzParseAsk(f *testing.F) {
 }
 
 func TestParseProviderQuery(t *testing.T) {
-	q := url.Values{"name": {"n"}, "uuid": {uuidA}, "in_tree": {uuidB}, "resources": {"VCPU:1"}, "required": {"A,!B", "in:C,D"}, "member_of": {uuidA, "!" + uuidB}}
+	q := url.Values{"name": {"n"}, "uuid": {uuidA}, "in_tree": {uuidB}, "resources": {"VCPU:1"},
+		"required": {"A,!B", "in:C,D"}, "member_of": {uuidA, "!" + uuidB}}
 	got, err := ParseProviderQuery(Latest, q)
-	want := ProviderQuery{Name: "n", ID: uuidA, Group: resource.Group{InTree: uuidB, Resources: resource.Amounts{"VCPU": 1},
-		Required: [][]resource.Trait{{"A"}, {"C", "D"}}, Forbidden: []resource.Trait{"B"},
-		MemberOf: [][]resource.AggregateID{{uuidA}}, NotMemberOf: []resource.AggregateID{uuidB}}}
+	want := ProviderQuery{Name: "n", ID: uuidA,
+		Group: resource.Group{InTree: uuidB, Resources: resource.Amounts{"VCPU": 1},
+			Required: [][]resource.Trait{{"A"}, {"C", "D"}}, Forbidden: []resource.Trait{"B"},
+			MemberOf: [][]resource.AggregateID{{uuidA}}, NotMemberOf: []resource.AggregateID{uuidB}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -244,7 +250,8 @@ func TestParseProviderQuery(t *testing.T) {
 		query string
 	}{
 		{39, "uuid=" + uuidA[1:]}, {39, "in_tree=x"}, {39, "limit=1"}, {39, "resources1=VCPU:1"},
-		{13, "in_tree=" + uuidA}, {17, "required=A"}, {3, "resources=VCPU:1"}, {2, "member_of=" + uuidA}, {39, "required=in:A,!B"},
+		{13, "in_tree=" + uuidA}, {17, "required=A"}, {3, "resources=VCPU:1"}, {2, "member_of=" + uuidA},
+		{39, "required=in:A,!B"},
 	} {
 		q, err := url.ParseQuery(c.query)
 		if err != nil {
@@ -287,8 +294,9 @@ func TestRequestVersion(t *testing.T) {
 
 func TestCanonicalUUID(t *testing.T) {
 	for text, ok := range map[string]bool{
-		uuidA: true, strings.ToUpper(uuidA): true, strings.ReplaceAll(uuidA, "-", ""): true, "{" + uuidA + "}": true, "urn:uuid:" + uuidA: true,
-		"": false, uuidA + "a": false, "gggggggg-aaaa-4aaa-8aaa-aaaaaaaaaaaa": false,
+		uuidA: true, strings.ToUpper(uuidA): true, strings.ReplaceAll(uuidA, "-", ""): true, "{" + uuidA + "}": true,
+		"urn:uuid:" + uuidA: true,
+		"":                  false, uuidA + "a": false, "gggggggg-aaaa-4aaa-8aaa-aaaaaaaaaaaa": false,
 	} {
 		got, is := CanonicalUUID(text)
 		if is != ok || ok && got != uuidA {

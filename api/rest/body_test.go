@@ -138,7 +138,8 @@ func TestBodyWaitsForBudget(t *testing.T) {
 		time.Sleep(time.Hour)
 		expect(t, "without room", waiting, "arriving")
 		leave()
-		if expect(t, "a request that ended", left, "rest.BodyBudget: the request ended"); !fault.Is(<-left.result, fault.Unavailable) {
+		if expect(t, "a request that ended", left, "rest.BodyBudget: the request ended"); !fault.Is(<-left.result,
+			fault.Unavailable) {
 			t.Error("the kind of the fault is another")
 		}
 		b.end(&upload{charged: testBudget})
@@ -237,9 +238,12 @@ func TestBodiesThatFail(t *testing.T) {
 		body io.Reader
 		want func(error) bool
 	}{
-		"too large":    {strings.NewReader(strings.Repeat("x", testLargest+1)), func(err error) bool { _, ok := errors.AsType[*http.MaxBytesError](err); return ok }},
-		"broken off":   {io.MultiReader(strings.NewReader(strings.Repeat("x", 3*bodyStep+1)), failing{io.ErrUnexpectedEOF}), func(err error) bool { return err == io.ErrUnexpectedEOF }},
-		"slow":         {io.MultiReader(strings.NewReader(strings.Repeat("x", 3*bodyStep)), failing{os.ErrDeadlineExceeded}), func(err error) bool { return err == ErrSlowBody }},
+		"too large": {strings.NewReader(strings.Repeat("x", testLargest+1)),
+			func(err error) bool { _, ok := errors.AsType[*http.MaxBytesError](err); return ok }},
+		"broken off": {io.MultiReader(strings.NewReader(strings.Repeat("x", 3*bodyStep+1)), failing{io.ErrUnexpectedEOF}),
+			func(err error) bool { return err == io.ErrUnexpectedEOF }},
+		"slow": {io.MultiReader(strings.NewReader(strings.Repeat("x", 3*bodyStep)),
+			failing{os.ErrDeadlineExceeded}), func(err error) bool { return err == ErrSlowBody }},
 		"slow at once": {failing{os.ErrDeadlineExceeded}, func(err error) bool { return err == ErrSlowBody }},
 	} {
 		b := NewBodyBudget(testBudget, testLargest)

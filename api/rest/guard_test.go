@@ -35,7 +35,7 @@ func (g *guard) refused(t *testing.T, c *Client) {
 func TestGuard(t *testing.T) {
 	var served atomic.Int32
 	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
-	roads(t, h, func(t *testing.T, c *Client) {
+	transports(t, h, func(t *testing.T, c *Client) {
 		var g guard
 		served.Store(0)
 		c.HTTP = Guard(c.HTTP, g.check)

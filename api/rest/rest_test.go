@@ -26,14 +26,16 @@ func TestErrorBodiesBecomeFaults(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/placement", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Openstack-Request-Id", "req-1")
-		WriteJSON(w, 409, map[string]any{"errors": []any{map[string]any{"status": 409, "title": "Conflict", "detail": "generation", "code": "placement.concurrent_update"}}})
+		WriteJSON(w, 409, map[string]any{"errors": []any{map[string]any{"status": 409, "title": "Conflict",
+			"detail": "generation", "code": "placement.concurrent_update"}}})
 	})
 	mux.HandleFunc("/compute", func(w http.ResponseWriter, r *http.Request) {
 		WriteJSON(w, 400, map[string]any{"badRequest": map[string]any{"code": 400, "message": "no name"}})
 	})
 	transports(t, mux, func(t *testing.T, c *Client) {
 		_, err := c.Do(t.Context(), "GET", "/placement", nil, nil)
-		if !fault.Is(err, fault.Conflict) || fault.CodeOf(err) != "placement.concurrent_update" || StatusOf(err).RequestID != "req-1" {
+		if !fault.Is(err, fault.Conflict) || fault.CodeOf(err) != "placement.concurrent_update" ||
+			StatusOf(err).RequestID != "req-1" {
 			t.Errorf("%v", err)
 		}
 		_, err = c.Do(t.Context(), "GET", "/compute", nil, nil)
@@ -58,7 +60,8 @@ func TestRequestAndAnswerBodies(t *testing.T) {
 	})
 	transports(t, h, func(t *testing.T, c *Client) {
 		var out map[string]int
-		if _, err := c.Do(t.Context(), "PUT", "/x?a=1&a=2", map[string]int{"n": 21}, &out); err != nil || out["twice"] != 42 || out["q"] != 2 {
+		if _, err := c.Do(t.Context(), "PUT", "/x?a=1&a=2", map[string]int{"n": 21}, &out); err != nil ||
+			out["twice"] != 42 || out["q"] != 2 {
 			t.Errorf("%v %v", out, err)
 		}
 	})
@@ -92,7 +95,10 @@ func TestInMemoryStreamAndCancellation(t *testing.T) {
 }
 
 func TestPanicEndsTheAnswer(t *testing.T) {
-	c := &Client{Base: "http://x", HTTP: InMemory(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }))}
+	c := &Client{Base: "http://x", HTTP: InMemory(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		panic("boom")
+	}))}
 	if _, err := c.Do(t.Context(), "GET", "/", nil, nil); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}

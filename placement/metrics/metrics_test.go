@@ -143,8 +143,10 @@ func TestClaimOutcomes(t *testing.T) {
 		s.Transaction("X", 1, time.Millisecond, c.err)
 		text := shown(t, s)
 		wantLines(t, text, fmt.Sprintf(`berth_placement_claims_total{outcome="granted"} %d`, c.granted),
-			fmt.Sprintf(`berth_placement_claims_total{outcome="refused"} %d`, c.refused), fmt.Sprintf(`berth_placement_claims_total{outcome="failed"} %d`, c.failed))
-		if strings.Contains(text, `database_errors_total{operation="X"} 1`) != c.counts || strings.Contains(text, "retries_total{") {
+			fmt.Sprintf(`berth_placement_claims_total{outcome="refused"} %d`, c.refused),
+			fmt.Sprintf(`berth_placement_claims_total{outcome="failed"} %d`, c.failed))
+		if strings.Contains(text, `database_errors_total{operation="X"} 1`) != c.counts ||
+			strings.Contains(text, "retries_total{") {
 			t.Errorf("%v: %s", c.err, text)
 		}
 	}

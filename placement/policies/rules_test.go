@@ -49,7 +49,8 @@ func TestDefaultsOfTheOriginal(t *testing.T) {
 		}
 		for _, want := range theirs {
 			got := ours[want.Name]
-			if got.Check != want.Check || strings.Join(got.Scopes, " ") != strings.Join(want.Scopes, " ") || !reflect.DeepEqual(got.Deprecated, want.Deprecated) {
+			if got.Check != want.Check || strings.Join(got.Scopes, " ") != strings.Join(want.Scopes, " ") ||
+				!reflect.DeepEqual(got.Deprecated, want.Deprecated) {
 				t.Errorf("%s: %s is %+v, in the original %+v", c.file, want.Name, got, want)
 			}
 			if len(want.Guards) > 0 && got.Description != strings.Join(want.Guards, ", ") {
@@ -95,7 +96,8 @@ func TestPermissionsByRole(t *testing.T) {
 		{"zed", Zed(), policy.Options{}, Reshape, "admin, system admin"},
 		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, reads, "system admin, system reader"},
 		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, writes, "system admin"},
-		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, Usages, "reader, system admin, system reader"},
+		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, Usages,
+			"reader, system admin, system reader"},
 		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, Reshape, "system admin"},
 	} {
 		e, err := policy.New(c.rules, c.opts)
@@ -120,7 +122,8 @@ func TestPermissionsByRole(t *testing.T) {
 // A policy file for Zed can refer to the base rules of Zed.
 func TestPolicyFilesOfZed(t *testing.T) {
 	path := t.TempDir() + "/policy.yaml"
-	if err := os.WriteFile(path, []byte("placement:traits:list: rule:system_reader_api or role:auditor\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("placement:traits:list: rule:system_reader_api or role:auditor\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	e, err := policy.New(Rules(), policy.Options{}, path)

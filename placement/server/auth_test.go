@@ -84,14 +84,16 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 			if v.body {
 				body = "{}"
 			}
-			resp := w.ask("1.39", method, strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path), body)
+			resp := w.ask("1.39", method, strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path),
+				body)
 			if v.rule == "" {
 				if resp.StatusCode != 200 || len(policy.asked) > 0 {
 					t.Errorf("%s: %d, asked %v", name, resp.StatusCode, policy.asked)
 				}
 				continue
 			}
-			if text := bodyOf(t, resp); resp.StatusCode != 403 || !strings.Contains(text, "Policy does not allow "+v.rule+" to be performed.") {
+			if text := bodyOf(t, resp); resp.StatusCode != 403 ||
+				!strings.Contains(text, "Policy does not allow "+v.rule+" to be performed.") {
 				t.Errorf("%s: %d %s", name, resp.StatusCode, text)
 			}
 			if len(policy.asked) != 1 || policy.asked[0].rule != v.rule {
@@ -120,7 +122,8 @@ func TestPolicyTargets(t *testing.T) {
 	} {
 		policy.asked = nil
 		w.ask("1.39", "GET", path, "", "X-Auth-Token", "ann:p", "X-Roles", "reader")
-		if len(policy.asked) != 1 || !reflect.DeepEqual(policy.asked[0].target, target) || !reflect.DeepEqual(policy.asked[0].caller, caller) {
+		if len(policy.asked) != 1 || !reflect.DeepEqual(policy.asked[0].target, target) ||
+			!reflect.DeepEqual(policy.asked[0].caller, caller) {
 			t.Errorf("%s: %+v, want %v by %v", path, policy.asked, target, caller)
 		}
 	}

@@ -191,8 +191,8 @@ func (c *call) explain() error {
 	if err != nil {
 		return err
 	}
-	answer := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{}, Minimal: append([]string{}, why.Minimal...),
-		Rough: why.Rough, Nearest: []api.ExplainNearestMiss{}}
+	answer := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{},
+		Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Nearest: []api.ExplainNearestMiss{}}
 	for _, step := range why.Funnel {
 		answer.Funnel = append(answer.Funnel, api.ExplainFunnelRow(step))
 	}

@@ -27,7 +27,8 @@ import (
 func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	var rows []index.Row
 	add := func(id, root string, stock map[resource.Class]resource.Inventory, traits ...resource.Trait) {
-		row := index.Row{Provider: provider.Provider{ID: provider.ID(id), Name: id, Root: provider.ID(root), Inventories: stock, Traits: traits}}
+		row := index.Row{Provider: provider.Provider{ID: provider.ID(id), Name: id, Root: provider.ID(root),
+			Inventories: stock, Traits: traits}}
 		if id != root {
 			row.Parent = provider.ID(root)
 		}
@@ -35,9 +36,11 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	}
 	for h := range hosts {
 		host := fmt.Sprintf("00000000-0000-4000-8000-%012d", h)
-		add(host, host, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(64), "MEMORY_MB": resource.Whole(1 << 18), "DISK_GB": resource.Whole(2000)}, "COMPUTE_NODE", "HW_CPU_X86_AVX")
+		add(host, host, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(64),
+			"MEMORY_MB": resource.Whole(1 << 18), "DISK_GB": resource.Whole(2000)}, "COMPUTE_NODE", "HW_CPU_X86_AVX")
 		for n := range nics {
-			add(fmt.Sprintf("10000000-0000-4000-8000-%06d%06d", h, n), host, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(8)}, "CUSTOM_PHYSNET_A")
+			add(fmt.Sprintf("10000000-0000-4000-8000-%06d%06d", h, n), host,
+				map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(8)}, "CUSTOM_PHYSNET_A")
 		}
 	}
 	opts := Options{Auth: identity.NoAuth2, Enforcer: defaultEnforcer{}}
@@ -49,7 +52,8 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	s.scrape = s.metrics.Handler()
 	quiet(s)
 	s.index.snapshot.Store(index.Build(rows))
-	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true} // taken for known, so that no store is asked
+	// taken for known, so that no store is asked
+	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true}
 	s.names.traits = map[resource.Trait]bool{"CUSTOM_PHYSNET_A": true}
 	return s
 }
@@ -86,8 +90,10 @@ func TestLargeAnswersAreSentInChunks(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		var got api.CandidatesDoc
-		if err := errors.Join(err, json.Unmarshal(body, &got)); err != nil || resp.StatusCode != 200 || len(got.Requests) != c.want || len(got.Summaries) != 21 {
-			t.Fatalf("limit %d: %d, %v, %d candidates, %d summaries", c.limit, resp.StatusCode, err, len(got.Requests), len(got.Summaries))
+		if err := errors.Join(err, json.Unmarshal(body, &got)); err != nil || resp.StatusCode != 200 ||
+			len(got.Requests) != c.want || len(got.Summaries) != 21 {
+			t.Fatalf("limit %d: %d, %v, %d candidates, %d summaries", c.limit, resp.StatusCode, err, len(got.Requests),
+				len(got.Summaries))
 		}
 		length := resp.Header.Get("Content-Length")
 		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < chunkSize) {
@@ -141,7 +147,8 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	if again.Code != http.StatusServiceUnavailable {
 		t.Errorf("%d", again.Code)
 	}
-	if text := scrape(t, s); !strings.Contains(text, `berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
+	if text := scrape(t, s); !strings.Contains(text,
+		`berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
 		t.Error("the metrics do not tell of clients that left:", text)
 	}
 }
@@ -153,7 +160,8 @@ func TestMaxCandidates(t *testing.T) {
 		breadth     bool
 		want, hosts int
 	}{
-		{0, 0, false, 40, 10}, {-1, 0, false, 40, 10}, {-1, 7, false, 7, 2}, {6, 0, false, 6, 2}, {6, 7, false, 6, 2}, {7, 6, false, 6, 2},
+		{0, 0, false, 40, 10}, {-1, 0, false, 40, 10}, {-1, 7, false, 7, 2}, {6, 0, false, 6, 2}, {6, 7, false, 6, 2},
+		{7, 6, false, 6, 2},
 		{6, 0, true, 6, 6}, {-1, 12, true, 12, 10}, {-1, 0, true, 40, 10},
 	} {
 		s := fleet(10, 4, func(o *Options) { o.MaxCandidates, o.BreadthFirst = c.most, c.breadth })
@@ -209,7 +217,8 @@ func TestRandomizedCandidates(t *testing.T) {
 	s.shuffle, s.pick = func(n int, swap func(i, j int)) { chance.Shuffle(n, swap) }, chance.IntN
 	inOrder := listed(t, fleet(10, 4), "1.39", query)
 	all := listed(t, s, "1.39", query)
-	if slices.Equal(all, inOrder) || !slices.Equal(slices.Sorted(slices.Values(all)), slices.Sorted(slices.Values(inOrder))) {
+	if slices.Equal(all, inOrder) || !slices.Equal(slices.Sorted(slices.Values(all)),
+		slices.Sorted(slices.Values(inOrder))) {
 		t.Errorf("not another order of the same:\n%v\n%v", all, inOrder)
 	}
 	times := map[string]int{}
@@ -228,7 +237,8 @@ func TestRandomizedCandidates(t *testing.T) {
 		t.Errorf("%d of %d were ever taken: %v", len(times), len(inOrder), slices.Sorted(maps.Keys(times)))
 	}
 	s.opts.MaxCandidates = 3 // which bounds what chance takes from
-	if list := listed(t, s, "1.39", query); !slices.Equal(slices.Sorted(slices.Values(list)), slices.Sorted(slices.Values(inOrder[:3]))) {
+	if list := listed(t, s, "1.39", query); !slices.Equal(slices.Sorted(slices.Values(list)),
+		slices.Sorted(slices.Values(inOrder[:3]))) {
 		t.Errorf("%v, want %v in any order", list, inOrder[:3])
 	}
 }
@@ -237,7 +247,8 @@ func TestRandomizedCandidates(t *testing.T) {
 // each.
 func BenchmarkCandidates(b *testing.B) {
 	s := fleet(2000, 4)
-	r := candidatesOf("1.39", "resources=VCPU:2,MEMORY_MB:1024&resources_VF=CUSTOM_VF:1&required_VF=CUSTOM_PHYSNET_A&limit=1000")
+	r := candidatesOf("1.39", "resources=VCPU:2,MEMORY_MB:1024&resources_VF=CUSTOM_VF:1"+
+		"&required_VF=CUSTOM_PHYSNET_A&limit=1000")
 	b.ReportAllocs()
 	for b.Loop() {
 		rec := httptest.NewRecorder()

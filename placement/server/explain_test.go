@@ -22,7 +22,9 @@ func TestExplainNamesConsumers(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	const consumer = "c0000000-0000-4000-8000-000000000001"
-	w.want(204, "PUT", "/allocations/"+consumer, fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, host))
+	w.want(204, "PUT", "/allocations/"+consumer,
+		fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u",`+
+			`"consumer_generation":null,"consumer_type":"INSTANCE"}`, host))
 	var told api.Explanation
 	if err := json.Unmarshal([]byte(w.want(200, "GET", "/berth/v1/explain?resources=VCPU:2", "")), &told); err != nil {
 		t.Fatal(err)
@@ -70,7 +72,8 @@ func TestSearchTimeout(t *testing.T) {
 		r.URL.Path = path
 		rec := httptest.NewRecorder()
 		s.ServeHTTP(rec, r)
-		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "was stopped") || !strings.Contains(rec.Body.String(), `"request_id"`) {
+		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "was stopped") ||
+			!strings.Contains(rec.Body.String(), `"request_id"`) {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}
 	}
@@ -93,7 +96,8 @@ func TestFlatCandidatesOfAWideHost(t *testing.T) {
 		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != 200 || len(got.List) != want {
 			t.Errorf("%s: %d, %d candidates, %v", version, rec.Code, len(got.List), err)
 		}
-		if reason := rec.Header().Get(api.ReasonHeader); (reason != "") != (want == 0) || strings.ContainsFunc(reason, func(r rune) bool { return r > '~' }) {
+		if reason := rec.Header().Get(api.ReasonHeader); (reason != "") != (want == 0) ||
+			strings.ContainsFunc(reason, func(r rune) bool { return r > '~' }) {
 			t.Errorf("%s: %q", version, reason)
 		}
 	}

@@ -16,12 +16,18 @@ func TestForwarded(t *testing.T) {
 	}{
 		{"nothing", nil, here},
 		{"https", []string{"X-Forwarded-Proto", "https"}, "https://example.com"},
-		{"all", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example:8778", "X-Forwarded-Prefix", "/placement"}, "https://api.example:8778/placement"},
-		{"the usual port", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example:443"}, "https://api.example"},
-		{"several proxies", []string{"X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "api.example, inner"}, "https://api.example"},
-		{"RFC 7239", []string{"Forwarded", `for="[2001:db8::1]:9";Proto=https;HOST="api.example", for=10.0.0.1;host=inner`}, "https://api.example"},
-		{"RFC 7239 goes first", []string{"Forwarded", "host=a.example", "X-Forwarded-Host", "b.example", "X-Forwarded-Proto", "https"}, "http://a.example"},
-		{"the prefix goes with it", []string{"Forwarded", "host=a.example", "X-Forwarded-Prefix", "p/"}, "http://a.example/p"},
+		{"all", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example:8778", "X-Forwarded-Prefix",
+			"/placement"}, "https://api.example:8778/placement"},
+		{"the usual port", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example:443"},
+			"https://api.example"},
+		{"several proxies", []string{"X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "api.example, inner"},
+			"https://api.example"},
+		{"RFC 7239", []string{"Forwarded", `for="[2001:db8::1]:9";Proto=https;HOST="api.example", for=10.0.0.1;host=inner`},
+			"https://api.example"},
+		{"RFC 7239 goes first", []string{"Forwarded", "host=a.example", "X-Forwarded-Host", "b.example",
+			"X-Forwarded-Proto", "https"}, "http://a.example"},
+		{"the prefix goes with it", []string{"Forwarded", "host=a.example", "X-Forwarded-Prefix", "p/"},
+			"http://a.example/p"},
 		{"nonsense", []string{"X-Forwarded-Proto", "javascript", "X-Forwarded-Host", " ", "X-Forwarded-Prefix", "/"}, here},
 		{"more nonsense", []string{"Forwarded", ";;=,=;"}, here},
 	} {
@@ -30,7 +36,8 @@ func TestForwarded(t *testing.T) {
 			if got := resp.Header.Get("Location"); got != c.want+"/traits/CUSTOM_A" {
 				t.Errorf("location %s, want %s", got, c.want)
 			}
-			if got := deaf.ask("1.39", "PUT", "/traits/CUSTOM_A", "", c.headers...).Header.Get("Location"); got != here+"/traits/CUSTOM_A" {
+			if got := deaf.ask("1.39", "PUT", "/traits/CUSTOM_A", "", c.headers...).Header.Get("Location"); got != here+
+				"/traits/CUSTOM_A" {
 				t.Errorf("without the option: %s", got)
 			}
 		})
@@ -38,17 +45,20 @@ func TestForwarded(t *testing.T) {
 	behind := []string{"X-Forwarded-Prefix", "/placement"}
 	made := bodyOf(t, believing.ask("1.39", "POST", "/resource_providers", `{"name":"host"}`, behind...))
 	classes := bodyOf(t, believing.ask("1.39", "GET", "/resource_classes", "", behind...))
-	if strings.Count(made, `"href":"/placement/resource_providers/`) != 6 || !strings.Contains(classes, `"href":"/placement/resource_classes/VCPU"`) {
+	if strings.Count(made, `"href":"/placement/resource_providers/`) != 6 ||
+		!strings.Contains(classes, `"href":"/placement/resource_classes/VCPU"`) {
 		t.Errorf("links do not lead through the proxy: %s %.300s", made, classes)
 	}
-	if plain := bodyOf(t, deaf.ask("1.39", "GET", "/resource_classes", "", behind...)); !strings.Contains(plain, `"href":"/resource_classes/VCPU"`) {
+	if plain := bodyOf(t, deaf.ask("1.39", "GET", "/resource_classes", "", behind...)); !strings.Contains(plain,
+		`"href":"/resource_classes/VCPU"`) {
 		t.Errorf("without the option: %.300s", plain)
 	}
 }
 
 // The default port is removed from the host.
 func TestDefaultPort(t *testing.T) {
-	for _, c := range [][3]string{{"http", "a:80", "a"}, {"https", "a:443", "a"}, {"http", "a:443", "a:443"}, {"https", "[::1]:443", "[::1]"}, {"http", "a:8080", "a:8080"}} {
+	for _, c := range [][3]string{{"http", "a:80", "a"}, {"https", "a:443", "a"}, {"http", "a:443", "a:443"},
+		{"https", "[::1]:443", "[::1]"}, {"http", "a:8080", "a:8080"}} {
 		if got := withoutDefaultPort(c[0], c[1]); got != c[2] {
 			t.Errorf("%s %s: %s", c[0], c[1], got)
 		}

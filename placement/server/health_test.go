@@ -59,7 +59,8 @@ func healthOf(t *testing.T, s *Server) (status int, said struct {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, httptest.NewRequest("GET", "/healthz", nil))
-	if err := json.Unmarshal(rec.Body.Bytes(), &said); err != nil || rec.Header().Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal(rec.Body.Bytes(), &said); err != nil ||
+		rec.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
 	return rec.Code, said
@@ -74,7 +75,8 @@ func TestHealth(t *testing.T) {
 	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); clock = clock.Add(d) }
 	grow(t, w.client(), "host", 4, 1)
 	pass(9 * time.Second)
-	if status, said := healthOf(t, w.server); status != 200 || said.Status != "ok" || said.Reason != "" || said.Index.Trees != 1 || said.Index.Providers != 2 || said.Index.Age < 8 {
+	if status, said := healthOf(t, w.server); status != 200 || said.Status != "ok" || said.Reason != "" ||
+		said.Index.Trees != 1 || said.Index.Providers != 2 || said.Index.Age < 8 {
 		t.Errorf("%d %+v", status, said)
 	}
 	pass(2 * time.Second)
@@ -162,7 +164,8 @@ func TestMetrics(t *testing.T) {
 	w := newWorld(t)
 	_, nic := grow(t, w.client(), "host", 4, 1)
 	claim := func(on provider.ID, n int) string {
-		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":%d}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"X"}`, on, n)
+		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":%d}}},"project_id":"p","user_id":"u",`+
+			`"consumer_generation":null,"consumer_type":"X"}`, on, n)
 	}
 	w.want(409, "PUT", "/allocations/"+uuid.NewString(), claim(nic, 2))
 	id := uuid.NewString()
@@ -174,7 +177,9 @@ func TestMetrics(t *testing.T) {
 	w.want(404, "GET", "/nowhere", "")
 	w.want(404, "GET", "/resource_providers/"+uuid.NewString(), "")
 	w.want(405, "BREW", "/resource_providers", "")
-	w.server.routes = append(w.server.routes, route{path: "/panics", segments: []string{"", "panics"}, verbs: map[string]verb{"GET": {handle: func(*call) error { panic("no") }}}})
+	w.server.routes = append(w.server.routes,
+		route{path: "/panics", segments: []string{"", "panics"},
+			verbs: map[string]verb{"GET": {handle: func(*call) error { panic("no") }}}})
 	w.want(500, "GET", "/panics", "")
 	text := scrape(t, w.server)
 	wantLines(t, text,
@@ -209,7 +214,8 @@ func TestMetrics(t *testing.T) {
 	if resp := w.ask("1.39", "PUT", "/allocations/"+uuid.NewString(), claim(nic, 1)); resp.StatusCode != 503 {
 		t.Errorf("%d", resp.StatusCode)
 	}
-	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="failed"} 1`, `berth_placement_database_errors_total{operation="PutAllocations"} 1`)
+	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="failed"} 1`,
+		`berth_placement_database_errors_total{operation="PutAllocations"} 1`)
 }
 
 // Each request has one line in the log with its attributes; /healthz and /metrics have none.
@@ -222,12 +228,17 @@ func TestLogs(t *testing.T) {
 		headers               []string
 		want                  map[string]any
 	}{
-		{"GET", "/resource_providers?name=x", "1.39", []string{"X-Auth-Token", "ann:p", "X-Roles", "admin", "X-Openstack-Request-Id", global},
-			map[string]any{"route": "/resource_providers", "uri": "/resource_providers?name=x", "status": 200.0, "len": 25.0, "microversion": "1.39", "user": "ann", "project": "p", "global_request_id": global}},
+		{"GET", "/resource_providers?name=x", "1.39",
+			[]string{"X-Auth-Token", "ann:p", "X-Roles", "admin", "X-Openstack-Request-Id", global},
+			map[string]any{"route": "/resource_providers", "uri": "/resource_providers?name=x", "status": 200.0, "len": 25.0,
+				"microversion": "1.39", "user": "ann", "project": "p", "global_request_id": global}},
 		{"GET", "/resource_providers/x/usages", "1.0", []string{"X-Openstack-Request-Id", "req-none"},
-			map[string]any{"route": "/resource_providers/{uuid}/usages", "status": 404.0, "microversion": "1.0", "user": "admin", "global_request_id": nil}},
-		{"DELETE", "/nowhere", "9.9", []string{"X-Auth-Token", ""}, map[string]any{"route": "", "status": 401.0, "microversion": "-", "user": ""}},
-		{"GET", "/?" + strings.Repeat("x", 2000), "1.1", nil, map[string]any{"route": "/", "status": 200.0, "uri": "/?" + strings.Repeat("x", 998) + "…"}},
+			map[string]any{"route": "/resource_providers/{uuid}/usages", "status": 404.0, "microversion": "1.0",
+				"user": "admin", "global_request_id": nil}},
+		{"DELETE", "/nowhere", "9.9", []string{"X-Auth-Token", ""},
+			map[string]any{"route": "", "status": 401.0, "microversion": "-", "user": ""}},
+		{"GET", "/?" + strings.Repeat("x", 2000), "1.1", nil,
+			map[string]any{"route": "/", "status": 200.0, "uri": "/?" + strings.Repeat("x", 998) + "…"}},
 	} {
 		log.Reset()
 		resp := w.ask(c.version, c.method, c.path, "", c.headers...)
@@ -262,7 +273,8 @@ func TestDebugLogs(t *testing.T) {
 		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	grow(t, w.client(), "host", 4, 1)
-	if _, err := w.client().Candidates(t.Context(), resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}); err != nil {
+	if _, err := w.client().Candidates(t.Context(),
+		resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.ask("1.39", "GET", "/traits", "", "X-Auth-Token", "bob")

@@ -95,7 +95,8 @@ func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	for range 32 {
 		all.Go(func() {
 			<-start
-			held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+			held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p", User: "u",
+				ConsumerType: "INSTANCE"}
 			id := resource.ConsumerID(uuid.NewString())
 			for range 100 {
 				err := w.client().PutAllocation(t.Context(), id, held)
@@ -123,7 +124,8 @@ func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	if err != nil || used["CUSTOM_VF"] != 10 {
 		t.Errorf("usage %v %v", used, err)
 	}
-	found, err := w.client().Candidates(t.Context(), resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"CUSTOM_VF": 1}, InTree: host}}})
+	found, err := w.client().Candidates(t.Context(),
+		resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"CUSTOM_VF": 1}, InTree: host}}})
 	if err != nil || len(found.List) != 0 {
 		t.Errorf("candidates after the last one: %+v %v", found, err)
 	}
@@ -152,7 +154,8 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 	c := w.client()
 	for range rounds {
 		id, nic := resource.ConsumerID(uuid.NewString()), nics[chance.IntN(len(nics))]
-		held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}}, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+		held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}}, Project: "p", User: "u",
+			ConsumerType: "INSTANCE"}
 		for err := c.PutAllocation(t.Context(), id, held); err != nil; err = c.PutAllocation(t.Context(), id, held) {
 			if fault.CodeOf(err) != api.CodeConcurrentUpdate {
 				t.Error(err)
@@ -210,14 +213,16 @@ func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := func(on provider.ID) string {
-		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"X"}`, on)
+		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":1}}},"project_id":"p","user_id":"u",`+
+			`"consumer_generation":null,"consumer_type":"X"}`, on)
 	}
 	foreign := &world{t: t, server: elsewhere, store: w.store}
 	foreign.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(nic))
 	foreign.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(other))
 	count := func() int {
 		var found api.CandidatesDoc
-		if err := json.Unmarshal([]byte(w.want(http.StatusOK, "GET", "/allocation_candidates?resources=CUSTOM_VF:1", "")), &found); err != nil {
+		if err := json.Unmarshal([]byte(w.want(http.StatusOK, "GET", "/allocation_candidates?resources=CUSTOM_VF:1", "")),
+			&found); err != nil {
 			t.Fatal(err)
 		}
 		return len(found.Requests)

@@ -8,7 +8,7 @@ const (
 	sinceAggregatesLink    api.Version = 1
 	sinceTraitsLink        api.Version = 6
 	sinceAllocationsLink   api.Version = 11
-	sinceAllocationOwner   api.Version = 12 // GET /allocations/{consumer} has the owner; candidates are objects by provider
+	sinceAllocationOwner   api.Version = 12 // GET /allocations/{consumer} has the owner; candidates are objects
 	sinceNesting           api.Version = 14 // providers have a parent and a root
 	sinceCacheHeaders      api.Version = 15 // last-modified and cache-control
 	sinceSummaryTraits     api.Version = 17

@@ -121,7 +121,8 @@ func tell(t *testing.T, resp *http.Response, names map[string]string) string {
 	case len(data) == 0:
 	case json.Unmarshal(data, &errs) == nil && len(errs.Errors) > 0:
 		e := errs.Errors[0]
-		if e.Status != resp.StatusCode || e.Title != http.StatusText(e.Status) || e.Detail == "" || e.RequestID != resp.Header.Get("Openstack-Request-Id") {
+		if e.Status != resp.StatusCode || e.Title != http.StatusText(e.Status) || e.Detail == "" ||
+			e.RequestID != resp.Header.Get("Openstack-Request-Id") {
 			t.Errorf("an error that does not say all: %s", data)
 		}
 		fmt.Fprintf(&b, "error %q\n", e.Code)

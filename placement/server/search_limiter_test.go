@@ -27,8 +27,10 @@ func (w *world) host(cells int) {
 	w.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name":"host","uuid":%q}`, root))
 	for i := range cells {
 		id := uuid.NewString()
-		w.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name":"cell-%d","uuid":%q,"parent_provider_uuid":%q}`, i, id, root))
-		w.must("1.39", "PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`)
+		w.must("1.39", "POST", "/resource_providers",
+			fmt.Sprintf(`{"name":"cell-%d","uuid":%q,"parent_provider_uuid":%q}`, i, id, root))
+		w.must("1.39", "PUT", "/resource_providers/"+id+"/inventories",
+			`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`)
 	}
 }
 
@@ -63,7 +65,8 @@ func (w *world) hears(status chan int, want int) {
 func (w *world) waits(n int) {
 	w.t.Helper()
 	for until := time.Now().Add(aLongTime); time.Now().Before(until); time.Sleep(time.Millisecond) {
-		if strings.Contains(bodyOf(w.t, w.ask("1.39", "GET", "/metrics", "")), fmt.Sprintf("\nberth_placement_searches_waiting %d\n", n)) {
+		if strings.Contains(bodyOf(w.t, w.ask("1.39", "GET", "/metrics", "")),
+			fmt.Sprintf("\nberth_placement_searches_waiting %d\n", n)) {
 			return
 		}
 	}
@@ -82,7 +85,8 @@ func TestConcurrentSearchesAreLimited(t *testing.T) {
 		}
 	}
 	var waiting []chan int
-	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/berth/v1/explain?resources=VCPU:1", "/resource_providers"} {
+	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/berth/v1/explain?resources=VCPU:1",
+		"/resource_providers"} {
 		waiting = append(waiting, w.answers(t.Context(), "GET", path, nil))
 	}
 	leaving, leave := context.WithCancel(t.Context())
@@ -226,16 +230,21 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 func TestLongLists(t *testing.T) {
 	w := newWorld(t)
 	c := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := c.sendList("items", 30_000, func(i int) any { return object{"n": i, "text": strings.Repeat("x", 50)} }); err != nil {
+	if err := c.sendList("items", 30_000, func(i int) any {
+		return object{"n": i,
+			"text": strings.Repeat("x", 50)}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	c.close()
 	body := c.w.(*httptest.ResponseRecorder).Body.String()
-	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) || strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*chunkSize {
+	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) ||
+		strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*chunkSize {
 		t.Errorf("%d bytes: %.100s", len(body), body)
 	}
 	empty := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := empty.sendList("items", 0, nil); err != nil || empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
+	if err := empty.sendList("items", 0, nil); err != nil ||
+		empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
 		t.Error(err)
 	}
 }

@@ -52,16 +52,18 @@ func fillHosts(b *testing.B, tx *sqldb.Tx) error {
 			if n == root {
 				parent = "NULL"
 			}
-			providers = append(providers, fmt.Sprintf("(%d, '%s', 'host-%d-0000:3b:%d', 3, %d, %s)", n, number(n), root, n-root, root, parent))
+			providers = append(providers, fmt.Sprintf("(%d, '%s', 'host-%d-0000:3b:%d', 3, %d, %s)", n, number(n), root,
+				n-root, root, parent))
 			inventories = append(inventories, fmt.Sprintf("(%d, 0, 8, 0, 1, 8, 1, 1)", n))
 			if n%2 == 0 {
 				allocations = append(allocations, fmt.Sprintf("(%d, '%s', 0, 1)", n, number(n)))
 			}
 		}
 		for table, rows := range map[string][]string{
-			"resource_providers (id, uuid, name, generation, root_provider_id, parent_provider_id)":                                   providers,
-			"inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)": inventories,
-			"allocations (resource_provider_id, consumer_id, resource_class_id, used)":                                                allocations,
+			"resource_providers (id, uuid, name, generation, root_provider_id, parent_provider_id)": providers,
+			"inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, " +
+				"allocation_ratio)": inventories,
+			"allocations (resource_provider_id, consumer_id, resource_class_id, used)": allocations,
 		} {
 			if _, err := tx.Exec(b.Context(), "INSERT INTO "+table+" VALUES "+strings.Join(rows, ", ")); err != nil {
 				return err
@@ -120,7 +122,8 @@ func BenchmarkPoll(b *testing.B) {
 				for b.Loop() {
 					b.StopTimer()
 					id := resource.ConsumerID(number(900_000))
-					claim := store.Claim{Consumer: id, Project: "p", User: "u", Allocation: resource.Allocation{number(4711): {"VCPU": 1}}}
+					claim := store.Claim{Consumer: id, Project: "p", User: "u",
+						Allocation: resource.Allocation{number(4711): {"VCPU": 1}}}
 					if _, err := others.PutAllocations(b.Context(), claim); err != nil {
 						b.Fatal(err)
 					}

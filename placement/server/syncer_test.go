@@ -55,7 +55,8 @@ func (s *stranger) create(name string, parent provider.ID) {
 	id := provider.ID(uuid.NewString())
 	if _, _, err := s.store.CreateProvider(s.t.Context(), id, name, parent); s.fine(err) {
 		s.providers = append(s.providers, id)
-		_, err := s.store.ReplaceInventories(s.t.Context(), id, 0, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8), "DISK_GB": resource.Whole(50)})
+		_, err := s.store.ReplaceInventories(s.t.Context(), id, 0,
+			map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8), "DISK_GB": resource.Whole(50)})
 		s.fine(err)
 	}
 }
@@ -66,7 +67,8 @@ func (s *stranger) claim() {
 	for range 1 + s.chance.IntN(2) {
 		held[pick(s, s.providers)] = resource.Amounts{"VCPU": 1 + s.chance.IntN(2)}
 	}
-	if _, err := s.store.PutAllocations(s.t.Context(), store.Claim{Consumer: id, Allocation: held, Project: "p", User: "u"}); s.fine(err) {
+	if _, err := s.store.PutAllocations(s.t.Context(),
+		store.Claim{Consumer: id, Allocation: held, Project: "p", User: "u"}); s.fine(err) {
 		s.consumers = append(s.consumers, id)
 	}
 }
@@ -119,7 +121,8 @@ func (s *stranger) verbs() map[string]func() {
 		},
 		"traits": func() {
 			p := at(pick(s, s.providers))
-			_, _, err := s.store.ReplaceTraits(ctx, p.ID, p.Generation, []resource.Trait{pick(s, []resource.Trait{"HW_CPU_X86_VMX", "HW_CPU_X86_SVM"})})
+			_, _, err := s.store.ReplaceTraits(ctx, p.ID, p.Generation,
+				[]resource.Trait{pick(s, []resource.Trait{"HW_CPU_X86_VMX", "HW_CPU_X86_SVM"})})
 			s.fine(err)
 		},
 		"aggregates": func() { // as before microversion 1.19: no generation rises
@@ -231,7 +234,8 @@ func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
 	const ask = "/allocation_candidates?resources=CUSTOM_GONE:1&required=CUSTOM_GONE"
 	w.want(http.StatusOK, "GET", ask, "")
 	w.look()
-	if response := other.ask("1.2", "PUT", "/resource_classes/CUSTOM_VF", `{"name":"CUSTOM_OTHER"}`); response.StatusCode != http.StatusOK {
+	if response := other.ask("1.2", "PUT", "/resource_classes/CUSTOM_VF",
+		`{"name":"CUSTOM_OTHER"}`); response.StatusCode != http.StatusOK {
 		t.Fatal(response.Status)
 	}
 	w.look()
