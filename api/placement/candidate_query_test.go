@@ -104,7 +104,7 @@ type refusal struct {
 	v     Version
 	query string
 	code  string
-	says  string
+	want  string
 }
 
 func askRefusals() []refusal {
@@ -175,8 +175,8 @@ func TestParseAskRefuses(t *testing.T) {
 			t.Errorf("%s ?%.80s: %v, want Invalid (%+v)", c.v, c.query, err, ask)
 		case fault.CodeOf(err) != c.code:
 			t.Errorf("%s ?%.80s: code %q, want %q", c.v, c.query, fault.CodeOf(err), c.code)
-		case !strings.Contains(fault.TextOf(err), c.says):
-			t.Errorf("%s ?%.80s: %q does not say %q", c.v, c.query, fault.TextOf(err), c.says)
+		case !strings.Contains(fault.TextOf(err), c.want):
+			t.Errorf("%s ?%.80s: %q does not contain %q", c.v, c.query, fault.TextOf(err), c.want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestBodyErrorsNameThePlace(t *testing.T) {
 		body Body
 		v    Version
 		text string
-		says string // "" when it is right
+		want string // "" when it is right
 	}{
 		{BodyNewProvider, 39, `{"name":"n"}`, ""},
 		{BodyNewProvider, 39, `{"name":"n"} x`, "Malformed JSON"},
@@ -94,14 +94,14 @@ func TestBodyErrorsNameThePlace(t *testing.T) {
 			into = new(any)
 		}
 		err := b.Read(c.body, c.v, []byte(c.text), into)
-		if c.says == "" {
+		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s at %s: %s: %v", c.body, c.v, c.text, err)
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(fault.TextOf(err), c.says) {
-			t.Errorf("%s at %s: %s: %v, want a sentence with %q", c.body, c.v, c.text, err, c.says)
+		if err == nil || !strings.Contains(fault.TextOf(err), c.want) {
+			t.Errorf("%s at %s: %s: %v, want an error with %q", c.body, c.v, c.text, err, c.want)
 		}
 	}
 }

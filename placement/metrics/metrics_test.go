@@ -62,11 +62,11 @@ func TestManualListsAllMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile("(?m)^\\| `(berth_[a-z_]+)` \\| ([^|]*) \\| [^|]{10,} \\|$")
-	told := map[string]string{}
+	listed := map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(string(bytes.ReplaceAll(manual, []byte("| |"), []byte("|  |"))), -1) {
 		labels := strings.Fields(strings.ReplaceAll(m[2], "`", ""))
 		slices.Sort(labels)
-		told[m[1]] = fmt.Sprint(labels)
+		listed[m[1]] = fmt.Sprint(labels)
 	}
 	families, err := busy().registry.Gather()
 	if err != nil {
@@ -86,8 +86,8 @@ func TestManualListsAllMetrics(t *testing.T) {
 			t.Errorf("%s has no help", family.GetName())
 		}
 	}
-	if !maps.Equal(told, have) {
-		t.Errorf("docs/operations.md tells of\n%v\nthe code has\n%v", told, have)
+	if !maps.Equal(listed, have) {
+		t.Errorf("docs/operations.md lists\n%v\nthe code has\n%v", listed, have)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestDefaultsOfTheOriginal(t *testing.T) {
 				t.Errorf("%s: %s guards %q, in the original %q", c.file, want.Name, got.Description, want.Guards)
 			}
 			if got.Description == "" {
-				t.Errorf("%s: %s says nothing of itself", c.file, want.Name)
+				t.Errorf("%s: %s has no description", c.file, want.Name)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func TestPermissionsByRole(t *testing.T) {
 		"admin":          {"roles": []string{"admin"}, "project_id": "p"},
 		"service":        {"roles": []string{"service"}, "project_id": "p"},
 		"reader":         {"roles": []string{"reader"}, "project_id": "p"},
-		"stranger":       {"roles": []string{"reader"}, "project_id": "q"},
+		"other project":  {"roles": []string{"reader"}, "project_id": "q"},
 		"nobody":         {"roles": []string{}, "project_id": "p"},
 		"system admin":   {"roles": []string{"admin", "reader"}, "project_id": nil, "system_scope": "all"},
 		"system reader":  {"roles": []string{"reader"}, "project_id": nil, "system_scope": "all"},

@@ -48,24 +48,24 @@ POST /reshaper placement:reshaper:reshape
 GET /berth/v1/explain placement:allocation_candidates:list
 `
 
-// question is one call of Enforcer.Allow.
-type question struct {
+// policyCall is one call of Enforcer.Allow.
+type policyCall struct {
 	rule   string
 	caller identity.Identity
 	target map[string]any
 }
 
-// askedPolicy denies all requests and records its calls.
-type askedPolicy struct{ asked []question }
+// recordingEnforcer denies all requests and records its calls.
+type recordingEnforcer struct{ calls []policyCall }
 
-func (p *askedPolicy) Allow(rule string, caller identity.Identity, target map[string]any) (bool, string) {
-	p.asked = append(p.asked, question{rule, caller, target})
+func (p *recordingEnforcer) Allow(rule string, caller identity.Identity, target map[string]any) (bool, string) {
+	p.calls = append(p.calls, policyCall{rule, caller, target})
 	return false, "this is a test"
 }
 
 // Every operation checks its own rule exactly once, before its handler runs.
 func TestEachOperationChecksItsRule(t *testing.T) {
-	policy := &askedPolicy{}
+	policy := &recordingEnforcer{}
 	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
 	want := map[string]string{}
 	for line := range strings.Lines(strings.TrimSpace(rules)) {
@@ -79,7 +79,7 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, v.rule, want[name])
 			}
 			delete(want, name)
-			policy.asked = nil
+			policy.calls = nil
 			body := ""
 			if v.body {
 				body = "{}"
@@ -87,8 +87,8 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 			resp := w.ask("1.39", method, strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path),
 				body)
 			if v.rule == "" {
-				if resp.StatusCode != 200 || len(policy.asked) > 0 {
-					t.Errorf("%s: %d, asked %v", name, resp.StatusCode, policy.asked)
+				if resp.StatusCode != 200 || len(policy.calls) > 0 {
+					t.Errorf("%s: %d, calls %v", name, resp.StatusCode, policy.calls)
 				}
 				continue
 			}
@@ -96,8 +96,8 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 				!strings.Contains(text, "Policy does not allow "+v.rule+" to be performed.") {
 				t.Errorf("%s: %d %s", name, resp.StatusCode, text)
 			}
-			if len(policy.asked) != 1 || policy.asked[0].rule != v.rule {
-				t.Errorf("%s asked %v", name, policy.asked)
+			if len(policy.calls) != 1 || policy.calls[0].rule != v.rule {
+				t.Errorf("%s: calls %v", name, policy.calls)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestEachOperationChecksItsRule(t *testing.T) {
 
 // The target of a policy check is the caller, or for usages the requested project.
 func TestPolicyTargets(t *testing.T) {
-	policy := &askedPolicy{}
+	policy := &recordingEnforcer{}
 	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
 	caller := identity.Identity{User: "ann", Project: "p", Roles: []string{"reader"}}
 	for path, target := range map[string]map[string]any{
@@ -120,11 +120,11 @@ func TestPolicyTargets(t *testing.T) {
 		"/resource_providers?project_id=q":   {"project_id": "p", "user_id": "ann"},
 		"/allocation_candidates?nonsense=in": {"project_id": "p", "user_id": "ann"},
 	} {
-		policy.asked = nil
+		policy.calls = nil
 		w.ask("1.39", "GET", path, "", "X-Auth-Token", "ann:p", "X-Roles", "reader")
-		if len(policy.asked) != 1 || !reflect.DeepEqual(policy.asked[0].target, target) ||
-			!reflect.DeepEqual(policy.asked[0].caller, caller) {
-			t.Errorf("%s: %+v, want %v by %v", path, policy.asked, target, caller)
+		if len(policy.calls) != 1 || !reflect.DeepEqual(policy.calls[0].target, target) ||
+			!reflect.DeepEqual(policy.calls[0].caller, caller) {
+			t.Errorf("%s: %+v, want %v by %v", path, policy.calls, target, caller)
 		}
 	}
 }

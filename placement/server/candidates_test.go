@@ -52,7 +52,7 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	s.scrape = s.metrics.Handler()
 	quiet(s)
 	s.index.snapshot.Store(index.Build(rows))
-	// taken for known, so that no store is asked
+	// in the name cache, so that no store is needed
 	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true}
 	s.names.traits = map[resource.Trait]bool{"CUSTOM_PHYSNET_A": true}
 	return s
@@ -149,7 +149,7 @@ func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	}
 	if text := scrape(t, s); !strings.Contains(text,
 		`berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
-		t.Error("the metrics do not tell of clients that left:", text)
+		t.Error("the metrics do not count disconnected clients:", text)
 	}
 }
 

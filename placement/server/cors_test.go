@@ -27,15 +27,15 @@ func TestCORS(t *testing.T) {
 		allowed            bool
 		vary, version      string
 	}{
-		{"a question", "OPTIONS", "/traits", []string{origin, site, token, "", "Access-Control-Request-Method", "GET"}, 200,
+		{"a preflight", "OPTIONS", "/traits", []string{origin, site, token, "", "Access-Control-Request-Method", "GET"}, 200,
 			true, "Origin", ""},
-		{"a question about no path", "OPTIONS", "/nowhere",
+		{"a preflight of an unknown path", "OPTIONS", "/nowhere",
 			[]string{origin, site, token, "", "Access-Control-Request-Method", "PUT"}, 200, true, "Origin", ""},
-		{"a question of a stranger", "OPTIONS", "/traits",
+		{"a preflight from an unknown origin", "OPTIONS", "/traits",
 			[]string{origin, "https://b.example", token, "", "Access-Control-Request-Method", "GET"}, 200, false, "", ""},
 		{"OPTIONS alone", "OPTIONS", "/traits", nil, 200, false, "", ""},
 		{"an answer", "GET", "/traits", []string{origin, site}, 200, true, "openstack-api-version,Origin", "placement 1.39"},
-		{"an answer to a stranger", "GET", "/traits", []string{origin, "https://b.example"}, 200, false,
+		{"an answer to an unknown origin", "GET", "/traits", []string{origin, "https://b.example"}, 200, false,
 			"openstack-api-version", "placement 1.39"},
 		{"no token", "GET", "/traits", []string{origin, site, token, ""}, 401, true, "Origin", ""},
 		{"candidates", "GET", "/allocation_candidates?resources=VCPU:1", []string{origin, site}, 200, true,

@@ -25,14 +25,14 @@ func TestExplainNamesConsumers(t *testing.T) {
 	w.want(204, "PUT", "/allocations/"+consumer,
 		fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u",`+
 			`"consumer_generation":null,"consumer_type":"INSTANCE"}`, host))
-	var told api.Explanation
-	if err := json.Unmarshal([]byte(w.want(200, "GET", "/berth/v1/explain?resources=VCPU:2", "")), &told); err != nil {
+	var answer api.Explanation
+	if err := json.Unmarshal([]byte(w.want(200, "GET", "/berth/v1/explain?resources=VCPU:2", "")), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if len(told.Nearest) != 1 || len(told.Nearest[0].Deficits) != 1 {
-		t.Fatalf("%+v", told)
+	if len(answer.Nearest) != 1 || len(answer.Nearest[0].Deficits) != 1 {
+		t.Fatalf("%+v", answer)
 	}
-	d := told.Nearest[0].Deficits[0]
+	d := answer.Nearest[0].Deficits[0]
 	want := []api.ExplainHolder{{Provider: host, Name: "host", Consumers: []resource.ConsumerID{consumer}}}
 	if d.Cause != "held" || d.Text != "VCPU: asks 2, 1 of 4 free" ||
 		!slices.EqualFunc(d.HeldBy, want, func(a, b api.ExplainHolder) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {

@@ -12,7 +12,7 @@ func TestForwarded(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		headers []string
-		want    string // what stands before /traits/CUSTOM_A
+		want    string // the URL before /traits/CUSTOM_A
 	}{
 		{"nothing", nil, here},
 		{"https", []string{"X-Forwarded-Proto", "https"}, "https://example.com"},

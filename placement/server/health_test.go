@@ -262,7 +262,7 @@ func TestLogs(t *testing.T) {
 	scrape(t, w.server)
 	healthOf(t, w.server)
 	if log.Len() > 0 {
-		t.Errorf("whoever watches is logged: %s", &log)
+		t.Errorf("a request of a monitor is logged: %s", &log)
 	}
 }
 

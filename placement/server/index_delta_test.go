@@ -21,7 +21,7 @@ func TestDeltasThatAreNotApplicable(t *testing.T) {
 	}{
 		{"as the write found it", indexDelta{root: "r", id: "c", generationBefore: 1, readsBefore: 7}, true},
 		{"trees were read meanwhile", indexDelta{root: "r", id: "c", generationBefore: 1, readsBefore: 6}, false},
-		{"somebody wrote before, and the index has not heard",
+		{"another process wrote before, and the index was not refreshed",
 			indexDelta{root: "r", id: "c", generationBefore: 2, readsBefore: 7}, false},
 		{"the index has a later state", indexDelta{root: "r", id: "c", generationBefore: 0, readsBefore: 7}, false},
 		{"it is no longer there", indexDelta{root: "r", id: "d", generationBefore: 0, readsBefore: 7}, false},

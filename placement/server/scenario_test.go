@@ -97,9 +97,9 @@ func expand(text string, names map[string]string) string {
 	})
 }
 
-// tell formats an answer for a scenario: the status, the headers that differ between answers, and the body. Of an error
-// it prints the code, because its text may change.
-func tell(t *testing.T, resp *http.Response, names map[string]string) string {
+// format formats an answer for a scenario: the status, the headers that differ between answers, and the body. Of an
+// error it prints the code, because its text may change.
+func format(t *testing.T, resp *http.Response, names map[string]string) string {
 	t.Helper()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -193,7 +193,7 @@ func TestScenarios(t *testing.T) {
 			was, is := strings.Split(string(data), "\n\n"), strings.Split(got, "\n\n")
 			for i := range max(len(was), len(is)) {
 				if i >= len(was) || i >= len(is) || was[i] != is[i] {
-					t.Fatalf("block %d:\n%s\n--- the story says\n%s", i+1, at(is, i), at(was, i))
+					t.Fatalf("block %d:\n%s\n--- want\n%s", i+1, at(is, i), at(was, i))
 				}
 			}
 		})
@@ -224,7 +224,7 @@ func play(t *testing.T, w *world, story string) string {
 			t.Fatalf("%q is no request", lines[at])
 		}
 		resp := w.ask(part[0], part[1], expand(part[2], names), expand(part[3], names))
-		out = append(out, strings.Join(lines[:at+1], "\n")+"\n"+strings.TrimRight(tell(t, resp, names), "\n"))
+		out = append(out, strings.Join(lines[:at+1], "\n")+"\n"+strings.TrimRight(format(t, resp, names), "\n"))
 	}
 	return strings.Join(out, "\n\n") + "\n"
 }

@@ -49,7 +49,7 @@ func (w *world) answers(ctx context.Context, method, path string, body io.Reader
 	return status
 }
 
-func (w *world) hears(status chan int, want int) {
+func (w *world) wantStatus(status chan int, want int) {
 	w.t.Helper()
 	select {
 	case got := <-status:
@@ -94,13 +94,13 @@ func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w.waits(4)
 	w.must("1.39", "PUT", "/traits/CUSTOM_A", "")
 	leave()
-	w.hears(left, http.StatusServiceUnavailable)
+	w.wantStatus(left, http.StatusServiceUnavailable)
 	w.waits(3)
 	for range turns {
 		w.server.searches.release()
 	}
 	for _, status := range waiting {
-		w.hears(status, http.StatusOK)
+		w.wantStatus(status, http.StatusOK)
 	}
 	w.waits(0)
 	if n := len(w.server.searches); n != 0 {
@@ -147,7 +147,7 @@ func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(slow.let)
-	w.hears(second, http.StatusOK)
+	w.wantStatus(second, http.StatusOK)
 	select {
 	case <-ended:
 	case <-time.After(aLongTime):
@@ -173,23 +173,23 @@ func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := `{"name":"` + strings.Repeat("x", 4*small) + `"}`
-	told := w.answers(t.Context(), "POST", "/resource_providers", strings.NewReader(large))
-	untold := w.answers(t.Context(), "POST", "/resource_providers", io.MultiReader(strings.NewReader(large)))
+	withLength := w.answers(t.Context(), "POST", "/resource_providers", strings.NewReader(large))
+	chunked := w.answers(t.Context(), "POST", "/resource_providers", io.MultiReader(strings.NewReader(large)))
 	leaving, leave := context.WithCancel(t.Context())
 	left := w.answers(leaving, "POST", "/resource_providers", strings.NewReader(large))
 	w.must("1.39", "POST", "/resource_providers", `{"name":"small"}`)
 	leave()
-	w.hears(left, http.StatusServiceUnavailable)
+	w.wantStatus(left, http.StatusServiceUnavailable)
 	select {
-	case <-told:
+	case <-withLength:
 		t.Error("a large body did not wait")
-	case <-untold:
+	case <-chunked:
 		t.Error("a large body of unknown length did not wait")
 	case <-time.After(50 * time.Millisecond):
 	}
 	release()
-	w.hears(told, http.StatusBadRequest)
-	w.hears(untold, http.StatusBadRequest)
+	w.wantStatus(withLength, http.StatusBadRequest)
+	w.wantStatus(chunked, http.StatusBadRequest)
 	_, release, err = w.server.bodyBudget.Read(httptest.NewRecorder(),
 		httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1))), 2*all)
 	if err != nil {
@@ -208,7 +208,7 @@ func TestSlowBodyIsAborted(t *testing.T) {
 	w := newWorld(t)
 	for _, sent := range []int{10, 10 * rest.FreeBody} {
 		body := io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)), stalled{})
-		w.hears(w.answers(t.Context(), "POST", "/resource_providers", body), http.StatusRequestTimeout)
+		w.wantStatus(w.answers(t.Context(), "POST", "/resource_providers", body), http.StatusRequestTimeout)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestChecksBeforeTheHandler(t *testing.T) {
 			`"max_version":"1.39","min_version":"1.0"`},
 		{"unknown version of the document", "GET", "/", "", []string{version, "placement 1.40"}, 406, `"max_version"`},
 		{"no version at all", "GET", "/resource_providers", "", []string{version, "placement one"}, 400, "Bad Request"},
-		{"nobody", "GET", "/resource_providers", "", []string{noToken, "bob"}, 403, "Forbidden"},
+		{"a caller without a role", "GET", "/resource_providers", "", []string{noToken, "bob"}, 403, "Forbidden"},
 		{"a role from the header", "GET", "/resource_providers", "", []string{noToken, "bob", "X-Roles", "reader,admin"},
 			200, "[]"},
 		{"the header takes admin's role away", "GET", "/resource_providers", "", []string{"X-Roles", "reader"}, 403,
@@ -64,7 +64,8 @@ func TestChecksBeforeTheHandler(t *testing.T) {
 		{"a slash too many", "GET", "/resource_providers/", "", nil, 404, "Not Found"},
 		{"an empty part", "GET", "/resource_providers//inventories", "", nil, 404, "Not Found"},
 		{"wrong method", "PATCH", "/resource_providers", "", nil, 405, "Method Not Allowed"},
-		{"wrong method, and nobody", "PATCH", "/resource_providers", "", []string{noToken, "bob"}, 405, "Method Not Allowed"},
+		{"wrong method without a role", "PATCH", "/resource_providers", "", []string{noToken, "bob"}, 405,
+			"Method Not Allowed"},
 		{"HEAD", "HEAD", "/resource_providers", "", nil, 405, ""},
 		{"before its time", "POST", "/reshaper", "{}", []string{version, "placement 1.29"}, 404, "Not Found"},
 		{"no content type", "POST", "/resource_providers", "{}", []string{"Content-Type", ""}, 400, "content-type"},
@@ -119,7 +120,7 @@ func TestErrorDocument(t *testing.T) {
 			t.Errorf("%s: %+v", version, e)
 		}
 		if strings.Contains(e.Detail, "placement.") {
-			t.Errorf("the sentence tells of our rooms: %q", e.Detail)
+			t.Errorf("the detail names a package: %q", e.Detail)
 		}
 	}
 }
@@ -183,12 +184,12 @@ func TestServiceErrorsAreOnlyLogged(t *testing.T) {
 			t.Errorf("%s: %d", path, resp.StatusCode)
 		}
 		if strings.Contains(body, "secret") || !strings.Contains(body, id) {
-			t.Errorf("%s tells %s", path, body)
+			t.Errorf("%s: body %s", path, body)
 		}
 		faults := slices.DeleteFunc(strings.Split(log.String(), "\n"),
 			func(line string) bool { return !strings.Contains(line, "level=ERROR") })
 		if len(faults) != 1 || !strings.Contains(faults[0], "the secret") || !strings.Contains(faults[0], id) {
-			t.Errorf("%s: the log says %q", path, faults)
+			t.Errorf("%s: log %q", path, faults)
 		}
 	}
 	if resp := w.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 200 {
@@ -226,19 +227,20 @@ func TestReasonForNoCandidates(t *testing.T) {
 		long.Nearest[0].Host != "host" {
 		t.Errorf("%+v, %v, want %+v", long, err, why)
 	}
-	var told struct {
+	var answer struct {
 		Reason  string
 		Funnel  []struct{ Clause string }
 		Minimal []string
 		Nearest []any
 	}
 	resp := w.ask("1.0", "GET", "/berth/v1/explain?resources=VCPU:9", "")
-	if err := json.Unmarshal([]byte(bodyOf(t, resp)), &told); err != nil || resp.StatusCode != 200 {
+	if err := json.Unmarshal([]byte(bodyOf(t, resp)), &answer); err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%d %v", resp.StatusCode, err)
 	}
-	if told.Reason != why.Reason || len(told.Funnel) != len(why.Funnel) || !slices.Equal(told.Minimal, why.Minimal) ||
-		told.Nearest == nil {
-		t.Errorf("%+v, want %+v", told, why)
+	if answer.Reason != why.Reason || len(answer.Funnel) != len(why.Funnel) ||
+		!slices.Equal(answer.Minimal, why.Minimal) ||
+		answer.Nearest == nil {
+		t.Errorf("%+v, want %+v", answer, why)
 	}
 	if resp := w.ask("1.39", "GET", "/berth/v1/explain?resources=VCPU", ""); resp.StatusCode != 400 {
 		t.Errorf("%d", resp.StatusCode)

@@ -20,7 +20,7 @@ func never() error { return nil }
 func TestSummariesChangeWithTheirTrees(t *testing.T) {
 	var s summaryCache
 	one := index.Build(append(lone("a", 0), lone("b", 1)...))
-	tell := func(snapshot *index.Snapshot, roots ...provider.ID) string {
+	write := func(snapshot *index.Snapshot, roots ...provider.ID) string {
 		var trees []*index.Tree
 		for _, root := range roots {
 			trees = append(trees, snapshot.Lookup(root))
@@ -31,19 +31,19 @@ func TestSummariesChangeWithTheirTrees(t *testing.T) {
 		}
 		return string(out)
 	}
-	first := tell(one, "a", "b")
+	first := write(one, "a", "b")
 	if !strings.Contains(first, `"used":0`) || !strings.Contains(first, `"used":1`) || !strings.Contains(first, `},"b":`) {
-		t.Errorf("told %s", first)
+		t.Errorf("got %s", first)
 	}
-	if again := tell(one, "a", "b"); again != first {
-		t.Errorf("told %s, and then %s", first, again)
+	if again := write(one, "a", "b"); again != first {
+		t.Errorf("first %s, then %s", first, again)
 	}
 	two := one.Replace("a", lone("a", 5))
-	if told := tell(two, "a"); !strings.Contains(told, `"used":5`) {
-		t.Errorf("after a change: %s", told)
+	if got := write(two, "a"); !strings.Contains(got, `"used":5`) {
+		t.Errorf("after a change: %s", got)
 	}
-	if told := tell(one, "a"); !strings.Contains(told, `"used":0`) {
-		t.Errorf("who still has the old snapshot: %s", told)
+	if got := write(one, "a"); !strings.Contains(got, `"used":0`) {
+		t.Errorf("with the old snapshot: %s", got)
 	}
 }
 

@@ -26,8 +26,8 @@ func (w *world) look() {
 	}
 }
 
-// stranger is another process that writes to the same database.
-type stranger struct {
+// otherWriter is another process that writes to the same database.
+type otherWriter struct {
 	t         *testing.T
 	store     *store.Store
 	chance    *rand.Rand
@@ -35,15 +35,15 @@ type stranger struct {
 	consumers []resource.ConsumerID
 }
 
-// newStranger returns a stranger with its own connections.
-func newStranger(t *testing.T, url string, seed uint64) *stranger {
-	return &stranger{t: t, store: newWorldOn(t, url).store, chance: rand.New(rand.NewPCG(7, seed))}
+// newOtherWriter returns a otherWriter with its own connections.
+func newOtherWriter(t *testing.T, url string, seed uint64) *otherWriter {
+	return &otherWriter{t: t, store: newWorldOn(t, url).store, chance: rand.New(rand.NewPCG(7, seed))}
 }
 
-func pick[T any](s *stranger, list []T) T { return list[s.chance.IntN(len(list))] }
+func pick[T any](s *otherWriter, list []T) T { return list[s.chance.IntN(len(list))] }
 
-// fine accepts the errors that a stranger may get, such as a provider in use or a loop in a tree.
-func (s *stranger) fine(err error) bool {
+// fine accepts the errors that a otherWriter may get, such as a provider in use or a loop in a tree.
+func (s *otherWriter) fine(err error) bool {
 	s.t.Helper()
 	if err != nil && !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.NotFound) {
 		s.t.Fatal(err)
@@ -51,7 +51,7 @@ func (s *stranger) fine(err error) bool {
 	return err == nil
 }
 
-func (s *stranger) create(name string, parent provider.ID) {
+func (s *otherWriter) create(name string, parent provider.ID) {
 	id := provider.ID(uuid.NewString())
 	if _, _, err := s.store.CreateProvider(s.t.Context(), id, name, parent); s.fine(err) {
 		s.providers = append(s.providers, id)
@@ -61,7 +61,7 @@ func (s *stranger) create(name string, parent provider.ID) {
 	}
 }
 
-func (s *stranger) claim() {
+func (s *otherWriter) claim() {
 	id := resource.ConsumerID(uuid.NewString())
 	held := resource.Allocation{}
 	for range 1 + s.chance.IntN(2) {
@@ -74,7 +74,7 @@ func (s *stranger) claim() {
 }
 
 // verbs are all operations that change the index.
-func (s *stranger) verbs() map[string]func() {
+func (s *otherWriter) verbs() map[string]func() {
 	ctx := s.t.Context()
 	at := func(id provider.ID) store.Provider {
 		p, err := s.store.Provider(ctx, id)
@@ -151,7 +151,7 @@ func TestSyncer(t *testing.T) {
 func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 	for seed := range uint64(2) {
 		url := fresh(t)
-		s := newStranger(t, url, seed)
+		s := newOtherWriter(t, url, seed)
 		for i := range 5 {
 			s.create(fmt.Sprint("before", i), "")
 		}
@@ -198,7 +198,7 @@ func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 // With many buckets, a poll finds a changed bucket, a new one, and one whose providers have all been deleted.
 func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
 	url := fresh(t)
-	s := newStranger(t, url, 1)
+	s := newOtherWriter(t, url, 1)
 	for i := range 200 {
 		s.create(fmt.Sprint("p", i), "")
 	}
@@ -254,7 +254,7 @@ func TestRunUpdatesTheIndex(t *testing.T) {
 	url := server.Database(t)
 	const interval = 50 * time.Millisecond
 	w := newWorldOn(t, url, func(o *Options) { o.RefreshInterval = interval })
-	s := newStranger(t, url, 1)
+	s := newOtherWriter(t, url, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.server.Run(ctx) }()
@@ -269,7 +269,7 @@ func TestRunUpdatesTheIndex(t *testing.T) {
 				return
 			}
 			if time.Now().After(last) {
-				t.Fatal("the index does not see what a stranger wrote")
+				t.Fatal("the index does not see what a otherWriter wrote")
 			}
 		}
 	}
