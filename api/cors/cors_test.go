@@ -40,7 +40,8 @@ func TestHeadersOfTheOriginal(t *testing.T) {
 		{"no token", "GET", []string{"Origin", "https://a.example"}, 401, []string{"Content-Type", "application/json"},
 			"401 " + a + exposed + " | content-type: application/json | vary: Origin"},
 		{"OPTIONS", "OPTIONS", nil, 401, []string{"Content-Type", "application/json"}, "200 replaced "},
-		{"OPTIONS without a requested method", "OPTIONS", []string{"Origin", "https://a.example"}, 405, []string{"Allow", "GET"},
+		{"OPTIONS without a requested method", "OPTIONS", []string{"Origin", "https://a.example"}, 405,
+			[]string{"Allow", "GET"},
 			"200 replaced "},
 		{"a preflight", "OPTIONS", []string{"Origin", "https://a.example", "Access-Control-Request-Method", "GET"}, 401, nil,
 			"200 replaced " + plain},
@@ -102,7 +103,8 @@ func TestOptions(t *testing.T) {
 	get, preflight := []string{"Origin", "https://x.example"},
 		[]string{"Origin", "https://x.example", "Access-Control-Request-Method", "TRACE"}
 	o := Options{AllowedOrigin: []string{"*"}, AllowMethods: []string{"TRACE"}}
-	if got, want := answerAfter(New(o), "GET", get, 200, nil), "200 access-control-allow-origin: * | vary: Origin"; got != want {
+	if got, want := answerAfter(New(o), "GET", get, 200, nil),
+		"200 access-control-allow-origin: * | vary: Origin"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got, want := answerAfter(New(o), "OPTIONS", preflight, 401, nil),

@@ -109,7 +109,7 @@ func ParseAsk(v Version, q url.Values) (resource.Ask, error) {
 		}
 	}
 	if len(groups) > MaxGroups {
-		return resource.Ask{}, invalid("%d request groups are too many, the limit is %d", len(groups), MaxGroups)
+		return resource.Ask{}, invalid("%d request groups are too many; the limit is %d", len(groups), MaxGroups)
 	}
 	for _, suffix := range slices.Sorted(maps.Keys(groups)) {
 		ask.Groups = append(ask.Groups, *groups[suffix])

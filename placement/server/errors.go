@@ -70,14 +70,14 @@ func (c *call) fail(err error, logged bool) {
 			c.server.log.Error("request failed", "request_id", c.id, "method", c.r.Method,
 				"uri", c.r.URL.RequestURI(), "error", err)
 		}
-		entry.Detail = "The service failed; its log tells more under " + c.id + "."
+		entry.Detail = "The service failed; see its log for " + c.id + "."
 		if timeUp {
-			entry.Detail = fault.TextOf(context.Cause(c.ctx())) + ". The log tells more under " + c.id + "."
+			entry.Detail = fault.TextOf(context.Cause(c.ctx())) + ". See the log for " + c.id + "."
 		}
 		if fault.CodeOf(err) == store.CodeUnknownOutcome {
 			entry.Detail = "The connection to the database was lost, or the time was up, at the last moment. " +
-				"It is unknown whether this was carried out: read before you repeat it. " +
-				"The log tells more under " + c.id + "."
+				"It is unknown whether the request took effect: read the resource before you repeat it. " +
+				"See the log for " + c.id + "."
 		}
 	}
 	if c.negotiated && c.version >= sinceErrorCodes {

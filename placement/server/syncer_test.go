@@ -305,7 +305,7 @@ func TestUnknownOutcomeIsReported(t *testing.T) {
 	}
 	proxy.Break(databases.Cut{Word: "\x03COMMIT"})
 	body := w.want(http.StatusServiceUnavailable, "PUT", path, `{"name":"new"}`)
-	if !strings.Contains(body, "unknown whether this was carried out") ||
+	if !strings.Contains(body, "unknown whether the request took effect") ||
 		!strings.Contains(body, store.CodeUnknownOutcome) {
 		t.Error(body)
 	}
