@@ -1,8 +1,8 @@
-// Package cors lets browsers use an API from pages of other origins, as oslo.middleware does in OpenStack's services.
+// Package cors adds CORS headers to the answers of an API, as oslo.middleware does in OpenStack's services, so that
+// pages of other origins can use the API in a browser.
 //
-// A Policy is what the configuration's [cors] says. It decides what an answer becomes; it sends nothing itself, so it stands
-// where the server has its answer ready: after authentication has failed, too, since a browser asks with OPTIONS before it sends a
-// token.
+// A Handler applies the options of [cors] to an answer that is ready to be sent; it sends nothing itself. It must also
+// be applied to answers of failed authentication, because a browser sends OPTIONS without a token first.
 package cors
 
 import (
@@ -14,65 +14,69 @@ import (
 
 // Options are the options of [cors]. OpenStack's Placement reads no further groups such as [cors.subdomain].
 type Options struct {
-	AllowedOrigin    []string // allowed_origin: https://host[:port]; "*" is any; none: no answer is changed
+	AllowedOrigin    []string // allowed_origin: https://host[:port]; "*" is any; empty: no answer is changed
 	AllowCredentials bool     // allow_credentials
 	ExposeHeaders    []string // expose_headers
-	MaxAge           int      // max_age, in seconds; 0: a browser is not told
+	MaxAge           int      // max_age, in seconds; 0: the header is not sent
 	AllowMethods     []string // allow_methods
-	AllowHeaders     []string // allow_headers, beside those that are always allowed
+	AllowHeaders     []string // allow_headers, in addition to those that are always allowed
 }
 
-// Defaults are the options as OpenStack's Placement has them before anybody writes others.
+// Defaults returns the default options of OpenStack's Placement.
 func Defaults() Options {
 	return Options{
 		AllowCredentials: true,
-		ExposeHeaders:    []string{"X-Auth-Token", "X-Openstack-Request-Id", "X-Subject-Token", "X-Service-Token", "OpenStack-API-Version"},
-		MaxAge:           3600,
-		AllowMethods:     []string{"GET", "PUT", "POST", "DELETE", "PATCH"},
-		AllowHeaders: []string{"X-Auth-Token", "X-Openstack-Request-Id", "X-Identity-Status", "X-Roles", "X-Service-Catalog", "X-User-Id",
-			"X-Tenant-Id", "OpenStack-API-Version"},
+		ExposeHeaders: []string{"X-Auth-Token", "X-Openstack-Request-Id", "X-Subject-Token", "X-Service-Token",
+			"OpenStack-API-Version"},
+		MaxAge:       3600,
+		AllowMethods: []string{"GET", "PUT", "POST", "DELETE", "PATCH"},
+		AllowHeaders: []string{"X-Auth-Token", "X-Openstack-Request-Id", "X-Identity-Status", "X-Roles",
+			"X-Service-Catalog", "X-User-Id", "X-Tenant-Id", "OpenStack-API-Version"},
 	}
 }
 
-// Policy decides about answers. A nil Policy changes none. It is safe for concurrent use.
-type Policy struct {
+// Handler sets the CORS headers of answers. A nil Handler changes no answer. It is safe for concurrent use.
+type Handler struct {
 	opts    Options
 	headers map[string]bool // allowed in a request, in lower case
 }
 
-// New makes a policy, nil when no origin is allowed.
-func New(o Options) *Policy {
+// New returns a handler; nil if no origin is allowed.
+func New(o Options) *Handler {
 	if len(o.AllowedOrigin) == 0 {
 		return nil
 	}
-	p := &Policy{opts: o, headers: map[string]bool{}}
-	always := []string{"Accept", "Accept-Language", "Content-Type", "Cache-Control", "Content-Language", "Expires", "Last-Modified", "Pragma"}
+	p := &Handler{opts: o, headers: map[string]bool{}}
+	always := []string{"Accept", "Accept-Language", "Content-Type", "Cache-Control", "Content-Language", "Expires",
+		"Last-Modified", "Pragma"}
 	for _, name := range slices.Concat(always, o.AllowHeaders) {
 		p.headers[strings.ToLower(name)] = true
 	}
 	return p
 }
 
-// Apply changes the headers of an answer that is ready to be sent. When it answers in place of the service (to OPTIONS, which
-// the service refused), h is emptied, the status is another, and the body must be left out.
-func (p *Policy) Apply(r *http.Request, status int, h http.Header) (newStatus int, replaced bool) {
+// Apply sets the CORS headers of an answer that is ready to be sent, and returns its status. If the service refused an
+// OPTIONS request, Apply replaces the answer: it clears h, returns status 200 and replaced, and the caller must not
+// send the body.
+func (p *Handler) Apply(r *http.Request, status int, h http.Header) (newStatus int, replaced bool) {
 	if p == nil {
 		return status, false
 	}
 	if r.Method != http.MethodOptions {
-		p.mark(r, h)
+		p.setResponseHeaders(r, h)
 		return status, false
 	}
 	if status < 200 || status >= 300 {
 		clear(h)
 		status, replaced = http.StatusOK, true
 	}
-	p.permit(r, h)
+	p.setPreflightHeaders(r, h)
 	return status, replaced
 }
 
-// origin is what the answer says of the request's origin: itself, "*", or nothing when it is not allowed.
-func (p *Policy) origin(r *http.Request) string {
+// origin returns the value of Access-Control-Allow-Origin: the origin of the request or "*"; empty if the origin is not
+// allowed.
+func (p *Handler) origin(r *http.Request) string {
 	given, ok := r.Header["Origin"]
 	switch {
 	case !ok:
@@ -85,8 +89,8 @@ func (p *Policy) origin(r *http.Request) string {
 	return ""
 }
 
-// mark tells the browser that a page of the origin may see the answer.
-func (p *Policy) mark(r *http.Request, h http.Header) {
+// setResponseHeaders sets the headers that allow a page of the origin to read the answer.
+func (p *Handler) setResponseHeaders(r *http.Request, h http.Header) {
 	origin := p.origin(r)
 	if origin == "" {
 		return
@@ -96,21 +100,23 @@ func (p *Policy) mark(r *http.Request, h http.Header) {
 		vary = had + ",Origin"
 	}
 	h.Set("Vary", vary)
-	p.grant(h, origin)
+	p.setOrigin(h, origin)
 	if len(p.opts.ExposeHeaders) > 0 {
 		h.Set("Access-Control-Expose-Headers", strings.Join(p.opts.ExposeHeaders, ","))
 	}
 }
 
-func (p *Policy) grant(h http.Header, origin string) {
+// setOrigin sets the headers for the origin and the credentials.
+func (p *Handler) setOrigin(h http.Header, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	if p.opts.AllowCredentials {
 		h.Set("Access-Control-Allow-Credentials", "true")
 	}
 }
 
-// permit tells the browser whether a page may send the request that it asks about.
-func (p *Policy) permit(r *http.Request, h http.Header) {
+// setPreflightHeaders sets the headers that allow a page to send the request that an OPTIONS request describes, if it
+// is allowed.
+func (p *Handler) setPreflightHeaders(r *http.Request, h http.Header) {
 	origin, method := p.origin(r), r.Header.Get("Access-Control-Request-Method")
 	if origin == "" || !slices.Contains(p.opts.AllowMethods, method) {
 		return
@@ -126,7 +132,7 @@ func (p *Policy) permit(r *http.Request, h http.Header) {
 		asked = append(asked, name)
 	}
 	h.Set("Vary", "Origin")
-	p.grant(h, origin)
+	p.setOrigin(h, origin)
 	if p.opts.MaxAge != 0 {
 		h.Set("Access-Control-Max-Age", strconv.Itoa(p.opts.MaxAge))
 	}

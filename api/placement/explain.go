@@ -8,48 +8,51 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Explanation is the answer of Berth's own GET /berth/v1/explain: why a query for candidates finds nothing. Reason is empty
-// when it finds something.
+// Explanation is the answer of Berth's own GET /berth/v1/explain: why a query finds no candidates. Reason is empty if
+// the query finds some.
 type Explanation struct {
-	Reason  string        `json:"reason"`          // one line
-	Funnel  []ExplainStep `json:"funnel"`          // how many hosts are left after each clause, one upon the other
-	Minimal []string      `json:"minimal"`         // the clauses that cannot hold together
-	Rough   bool          `json:"rough,omitempty"` // not all of Minimal may be needed: to find out would have cost too much
-	Nearest []ExplainMiss `json:"nearest"`         // the hosts that came closest
+	Reason  string               `json:"reason"`          // one line
+	Funnel  []ExplainFunnelRow   `json:"funnel"`          // how many hosts remain after each further clause
+	Minimal []string             `json:"minimal"`         // the clauses that no host can satisfy together
+	Rough   bool                 `json:"rough,omitempty"` // Minimal may contain unnecessary clauses
+	Nearest []ExplainNearestMiss `json:"nearest"`         // the hosts that lack the least
 }
 
-// ExplainStep is one clause of the funnel.
-type ExplainStep struct {
+// ExplainFunnelRow is one clause of the funnel, and the number of hosts left after it.
+type ExplainFunnelRow struct {
 	Clause string `json:"clause"`
 	Left   int    `json:"left"`
 }
 
-// ExplainMiss is a host that came close, and what it lacks.
-type ExplainMiss struct {
+// ExplainNearestMiss is one of the nearest hosts, and what it lacks.
+type ExplainNearestMiss struct {
 	Root     provider.ID      `json:"root_provider_uuid"`
 	Host     string           `json:"host"`
 	Deficits []ExplainDeficit `json:"deficits"`
 }
 
-// ExplainDeficit is what one host lacks of one class. Cause is absent, held, reserved, excluded, forbidden, small, shape or contended.
+// ExplainDeficit is what one host lacks of one class. Cause is absent, held, reserved, excluded, forbidden, small,
+// shape or contended.
 type ExplainDeficit struct {
-	Class  resource.Class  `json:"resource_class"`
-	Cause  string          `json:"cause"`
-	Asks   int             `json:"asks"`
-	Free   int             `json:"free"`
-	Of     int             `json:"of"`
-	Text   string          `json:"text"`              // all of this, and what else there is to say, for people
-	HeldBy []ExplainHolder `json:"held_by,omitempty"` // a few of the providers in question that are in use; for who may read their allocations
+	Class resource.Class `json:"resource_class"`
+	Cause string         `json:"cause"`
+	Asks  int            `json:"asks"`
+	Free  int            `json:"free"`
+	Of    int            `json:"of"`
+	Text  string         `json:"text"` // the deficit as a sentence
+
+	// HeldBy lists a few of the providers that are in use, if the caller may read their allocations.
+	HeldBy []ExplainHolder `json:"held_by,omitempty"`
 }
 
-// ExplainHolder is who holds units of a provider.
+// ExplainHolder lists consumers with allocations on a provider.
 type ExplainHolder struct {
 	Provider  provider.ID           `json:"resource_provider_uuid"`
 	Name      string                `json:"name"` // of the provider
 	Consumers []resource.ConsumerID `json:"consumer_uuids"`
 }
 
-// Explain asks why there are no candidates. Only Berth's Placement can say; another one answers with fault.NotFound.
+// Explain returns why there are no candidates for an ask. Another Placement than Berth's answers with fault.NotFound.
 func (c *Client) Explain(ctx context.Context, ask resource.Ask) (Explanation, error) {
 	var out Explanation
 	_, err := c.REST.Do(ctx, "GET", "/berth/v1/explain?"+AskQuery(ask).Encode(), nil, &out)

@@ -10,31 +10,32 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// parseResources reads `CLASS:n,CLASS:n`. Of a class that is named twice the last amount counts. Placement sets no limit to
-// amounts: what no inventory can hold finds nothing. What no int can hold is taken for the largest that does.
+// parseResources parses `CLASS:n,CLASS:n`. If a class occurs twice, the last amount is effective. Amounts have no
+// limit; one that does not fit into an int becomes the largest int.
 func parseResources(value string) (resource.Amounts, error) {
 	if strings.TrimSpace(value) == "" {
-		return nil, invalid("the resources parameter is empty; it is written as resources=VCPU:2,MEMORY_MB:1024")
+		return nil, invalid("the resources parameter is empty; use for example resources=VCPU:2,MEMORY_MB:1024")
 	}
 	out := resource.Amounts{}
 	for item := range strings.SplitSeq(value, ",") {
 		class, number, ok := strings.Cut(item, ":")
 		if !ok || strings.Contains(number, ":") {
-			return nil, invalid("Badly formed resources parameter: %q is not CLASS:amount, as in resources=VCPU:2,MEMORY_MB:1024", item)
+			return nil, invalid("Badly formed resources parameter: %q is not CLASS:amount; "+
+				"use for example resources=VCPU:2,MEMORY_MB:1024", item)
 		}
 		n, ok := wholeNumber(number)
 		if !ok {
-			return nil, invalid("Requested resource %s: the amount %q is no whole number", class, number)
+			return nil, invalid("Requested resource %s: the amount %q is not an integer", class, number)
 		}
 		if n < 1 {
-			return nil, invalid("Requested resource %s: the amount is %d, it has to be 1 or more", class, n)
+			return nil, invalid("Requested resource %s: the amount is %d; it must be 1 or more", class, n)
 		}
 		out[resource.Class(class)] = n
 	}
 	return out, nil
 }
 
-// parseRequired reads all values of one `required` parameter. Before 1.39 only the last of them counts.
+// parseRequired parses all values of one `required` parameter. Before 1.39 only the last value is effective.
 func parseRequired(v Version, values []string) (required [][]resource.Trait, forbidden []resource.Trait, err error) {
 	if v < sinceAnyTraits {
 		values = values[len(values)-1:]
@@ -45,7 +46,8 @@ func parseRequired(v Version, values []string) (required [][]resource.Trait, for
 			return nil, nil, err
 		}
 		for _, any := range more {
-			if !slices.ContainsFunc(required, func(have []resource.Trait) bool { return slices.Equal(have, any) }) {
+			same := func(have []resource.Trait) bool { return slices.Equal(have, any) }
+			if !slices.ContainsFunc(required, same) {
 				required = append(required, any)
 			}
 		}
@@ -56,16 +58,17 @@ func parseRequired(v Version, values []string) (required [][]resource.Trait, for
 	return required, forbidden, nil
 }
 
-// parseTraits reads `A,!B` or `in:A,B`.
+// parseTraits parses `A,!B` or `in:A,B`.
 func parseTraits(v Version, value string) (required [][]resource.Trait, forbidden []resource.Trait, err error) {
 	names, anyOf := strings.CutPrefix(value, "in:")
 	if anyOf && v < sinceAnyTraits {
-		return nil, nil, invalid("Invalid query string parameters: in: with traits exists since microversion %s: %q", sinceAnyTraits, value)
+		return nil, nil, invalid("Invalid query string parameters: in: with traits requires microversion %s: %q",
+			sinceAnyTraits, value)
 	}
 	var set []resource.Trait
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
-		bare := strings.TrimLeft(name, "!") // the original takes any number of them for one
+		bare := strings.TrimLeft(name, "!") // as in the original, several have the effect of one
 		switch {
 		case bare == "":
 			return nil, nil, invalid("Invalid query string parameters: an empty trait in %q", value)
@@ -74,9 +77,10 @@ func parseTraits(v Version, value string) (required [][]resource.Trait, forbidde
 		case bare == name:
 			required = append(required, []resource.Trait{resource.Trait(name)})
 		case anyOf:
-			return nil, nil, invalid("Invalid query string parameters: in: does not go with a forbidden trait: %q", value)
+			return nil, nil, invalid("Invalid query string parameters: in: cannot contain a forbidden trait: %q", value)
 		case v < sinceForbiddenTraits:
-			return nil, nil, invalid("Invalid query string parameters: forbidden traits exist since microversion %s: %q", sinceForbiddenTraits, value)
+			return nil, nil, invalid("Invalid query string parameters: forbidden traits require microversion %s: %q",
+				sinceForbiddenTraits, value)
 		default:
 			forbidden = add(forbidden, resource.Trait(bare))
 		}
@@ -87,21 +91,22 @@ func parseTraits(v Version, value string) (required [][]resource.Trait, forbidde
 	return required, forbidden, nil
 }
 
-// parseMemberOf reads all values of one `member_of` parameter: `uuid`, `in:uuid,uuid`, `!uuid` or `!in:uuid,uuid`.
-func parseMemberOf(v Version, key string, values []string) (member [][]resource.AggregateID, not []resource.AggregateID, err error) {
+// parseMemberOf parses all values of one `member_of` parameter: `uuid`, `in:uuid,uuid`, `!uuid` or `!in:uuid,uuid`.
+func parseMemberOf(v Version, key string, values []string) (member [][]resource.AggregateID,
+	not []resource.AggregateID, err error) {
 	if len(values) > 1 && v < sinceManyMemberOf {
-		return nil, nil, invalid("%s can be repeated since microversion %s", key, sinceManyMemberOf)
+		return nil, nil, invalid("repeating %s requires microversion %s", key, sinceManyMemberOf)
 	}
 	for _, value := range values {
 		list, forbidden := strings.CutPrefix(value, "!")
 		list, many := strings.CutPrefix(list, "in:")
 		if !many && strings.Contains(list, ",") {
-			return nil, nil, invalid("several values of member_of need the prefix in: or !in: in front: %q", value)
+			return nil, nil, invalid("several values of member_of need the prefix in: or !in:, and %q has none", value)
 		}
 		var set []resource.AggregateID
 		for id := range strings.SplitSeq(list, ",") {
 			if !IsUUID(id) {
-				return nil, nil, invalid("Invalid query string parameters: member_of takes UUIDs, and %q is none", id)
+				return nil, nil, invalid("Invalid query string parameters: member_of: %q is not a UUID", id)
 			}
 			set = add(set, resource.AggregateID(id))
 		}
@@ -109,7 +114,7 @@ func parseMemberOf(v Version, key string, values []string) (member [][]resource.
 		case !forbidden:
 			member = append(member, set)
 		case v < sinceForbiddenAggregates:
-			return nil, nil, invalid("%s with ! exists since microversion %s", key, sinceForbiddenAggregates)
+			return nil, nil, invalid("%s with ! requires microversion %s", key, sinceForbiddenAggregates)
 		default:
 			for _, id := range set {
 				not = add(not, id)
@@ -121,16 +126,16 @@ func parseMemberOf(v Version, key string, values []string) (member [][]resource.
 
 func parseUUID(key, value string) (provider.ID, error) {
 	if !IsUUID(value) {
-		return "", invalid("Invalid query string parameters: %s takes a UUID, and %q is none", key, value)
+		return "", invalid("Invalid query string parameters: %s: %q is not a UUID", key, value)
 	}
 	return provider.ID(value), nil
 }
 
-// IsUUID says whether Placement takes a text for a UUID: 32 hexadecimal digits, whether or not there are hyphens, braces or
-// `urn:uuid:` about them.
+// IsUUID reports whether Placement accepts a text as a UUID: 32 hexadecimal digits, optionally with hyphens, braces or
+// `urn:uuid:`.
 func IsUUID(text string) bool { _, ok := CanonicalUUID(text); return ok }
 
-// CanonicalUUID gives a UUID in lower case with its four hyphens.
+// CanonicalUUID returns a UUID in lower case with four hyphens, and whether the text is a UUID.
 func CanonicalUUID(text string) (string, bool) {
 	bare := strings.Trim(strings.ReplaceAll(strings.ReplaceAll(text, "urn:", ""), "uuid:", ""), "{}")
 	bare = strings.ReplaceAll(bare, "-", "")
@@ -141,11 +146,11 @@ func CanonicalUUID(text string) (string, bool) {
 	return id.String(), err == nil
 }
 
-// checkAsk is what only the whole ask shows.
+// checkAsk makes the checks that need the whole ask.
 func checkAsk(v Version, ask resource.Ask) error {
 	var err error
 	if v < sinceSameSubtree {
-		err = checkOrphans(ask)
+		err = checkResources(ask)
 	} else {
 		err = checkSubtrees(ask)
 	}
@@ -155,21 +160,21 @@ func checkAsk(v Version, ask resource.Ask) error {
 	for _, g := range ask.Groups {
 		for _, any := range g.Required {
 			if !slices.ContainsFunc(any, func(t resource.Trait) bool { return !slices.Contains(g.Forbidden, t) }) {
-				return invalid("Conflicting required and forbidden traits in required%s: %s", g.Suffix, join(words("", any)))
+				return invalid("Conflicting required and forbidden traits in required%s: %s", g.Suffix, join(prefixed("", any)))
 			}
 		}
 	}
 	if ask.Suffixed() > 1 && ask.GroupPolicy == resource.PolicyUnset {
-		return invalid("group_policy has to be given when more than one group has a suffix")
+		return invalid("group_policy is required if more than one group has a suffix")
 	}
 	return nil
 }
 
-// checkOrphans: before 1.36 each group names resources.
-func checkOrphans(ask resource.Ask) error {
+// checkResources checks that each group has resources, as required before 1.36.
+func checkResources(ask resource.Ask) error {
 	for _, g := range ask.Groups {
 		if len(g.Resources) == 0 {
-			return invalid("All request groups need resources, and the group %q has none", g.Suffix)
+			return invalid("All request groups must have resources, and the group %q has none", g.Suffix)
 		}
 	}
 	if len(ask.Groups) == 0 {
@@ -178,7 +183,7 @@ func checkOrphans(ask resource.Ask) error {
 	return nil
 }
 
-// checkSubtrees: since 1.36 a group without resources is one that same_subtree names.
+// checkSubtrees checks that same_subtree names each group without resources, as required since 1.36.
 func checkSubtrees(ask resource.Ask) error {
 	suffixes, inSubtree := map[string]bool{}, map[string]bool{}
 	for _, set := range ask.SameSubtree {
@@ -198,7 +203,8 @@ func checkSubtrees(ask resource.Ask) error {
 	}
 	for _, suffix := range idle {
 		if !inSubtree[suffix] {
-			return invalid("the group %q has no resources; such a group has to be named in same_subtree", suffix).WithCode(CodeQueryBadValue)
+			return invalid("the group %q has no resources; name it in same_subtree or add resources", suffix).
+				WithCode(CodeQueryBadValue)
 		}
 	}
 	for _, set := range ask.SameSubtree {

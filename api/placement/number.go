@@ -9,11 +9,12 @@ import (
 	"unicode"
 )
 
-// longestNumber is how many digits a whole number may have: Python reads no longer ones either.
-const longestNumber = 4300
+// maxDigits is the maximum number of digits in an integer. It is Python's limit.
+const maxDigits = 4300
 
-// wholeNumber reads a whole number of a query or a header as the original does, which leaves that to Python: blanks around it, a sign,
-// digits of any script, and single underscores between them. What no int holds is the nearest that one does.
+// wholeNumber parses an integer of a query or a header as Python's int does, which the original uses: with surrounding
+// blanks, a sign, digits of any script, and single underscores between digits. An integer that does not fit into an int
+// becomes the nearest int.
 func wholeNumber(text string) (n int, ok bool) {
 	text = strings.TrimSpace(text)
 	digits := strings.TrimPrefix(text, "+")
@@ -37,14 +38,15 @@ func wholeNumber(text string) (n int, ok bool) {
 		plain.WriteByte(byte('0' + d))
 		underscore = false
 	}
-	if underscore || plain.Len() > longestNumber {
+	if underscore || plain.Len() > maxDigits {
 		return 0, false
 	}
-	n, _ = strconv.Atoi(plain.String()) // it gives the nearest when it is out of range
+	n, _ = strconv.Atoi(plain.String()) // it returns the nearest int for one out of range
 	return n, true
 }
 
-// digit is the value of a decimal digit of any script; -1: it is none. The tables have them in runs of ten that begin with nought.
+// digit returns the value of a decimal digit of any script; -1 for another character. The tables of package unicode
+// contain the digits in runs of ten that begin with zero.
 func digit(r rune) int {
 	if '0' <= r && r <= '9' {
 		return int(r - '0')
@@ -62,28 +64,28 @@ func digit(r rune) int {
 	return -1
 }
 
-// asPython writes the numbers of a document as Python reads them: one with a point or an exponent is a float, which may be nought or
-// infinite then. An infinite number, and a whole one that is too long, are errors: no body has a place for them.
-func asPython(value any) (any, error) {
+// asPythonNumbers returns a document with its numbers as Python reads them: a number with a point or an exponent is a
+// float and may be rounded to zero. A float that is too large and an integer with too many digits are errors.
+func asPythonNumbers(value any) (any, error) {
 	var err error
 	switch v := value.(type) {
 	case map[string]any:
 		for name, member := range v {
-			if v[name], err = asPython(member); err != nil {
+			if v[name], err = asPythonNumbers(member); err != nil {
 				return nil, err
 			}
 		}
 	case []any:
 		for i, item := range v {
-			if v[i], err = asPython(item); err != nil {
+			if v[i], err = asPythonNumbers(item); err != nil {
 				return nil, err
 			}
 		}
 	case json.Number:
 		text := v.String()
 		if !strings.ContainsAny(text, ".eE") {
-			if len(text) > longestNumber {
-				return nil, fmt.Errorf("a number has more than %d digits", longestNumber)
+			if len(text) > maxDigits {
+				return nil, fmt.Errorf("a number has more than %d digits", maxDigits)
 			}
 			return v, nil
 		}
@@ -96,7 +98,7 @@ func asPython(value any) (any, error) {
 	return value, nil
 }
 
-// clip keeps a sentence readable.
+// clip shortens a text for an error message.
 func clip(text string) string {
 	if len(text) > 40 {
 		return text[:40] + "…"
@@ -104,21 +106,22 @@ func clip(text string) string {
 	return text
 }
 
-// whole writes numbers such as 4.0 and 1e3, which JSON schema calls integers, as Go's decoder reads them. What no int holds is the nearest
-// that one does, which is as wrong for a generation and as much too much for an amount. Ratios are no integers and stay. Mappings go: nobody
-// reads them, and the schema lets some through of any shape, as the original's does.
-func whole(name string, value any) any {
+// normalizeIntegers returns a document in a form that Go's decoder accepts. Numbers such as 4.0 and 1e3, which are
+// integers in JSON schema, become integers. One that does not fit into an int becomes the nearest int, which the later
+// checks of generations and amounts refuse as well. Allocation ratios remain. Mappings are removed: they are not used,
+// and the schema allows some that are not valid, as the original's does.
+func normalizeIntegers(name string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, member := range v {
-			v[name] = whole(name, member)
+			v[name] = normalizeIntegers(name, member)
 			if name == "mappings" {
 				delete(v, name)
 			}
 		}
 	case []any:
 		for i, item := range v {
-			v[i] = whole("", item)
+			v[i] = normalizeIntegers("", item)
 		}
 	case json.Number:
 		if name == "allocation_ratio" {
@@ -128,7 +131,7 @@ func whole(name string, value any) any {
 		if strings.ContainsAny(text, ".eE") {
 			f, err := v.Float64()
 			if err != nil || f != math.Trunc(f) {
-				return v // no integer: the schema has it for something that nobody reads
+				return v // not an integer: the schema allows it only where it is not used
 			}
 			text = strconv.FormatFloat(f, 'f', 0, 64)
 		}

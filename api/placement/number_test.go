@@ -9,21 +9,23 @@ import (
 
 func TestWholeNumber(t *testing.T) {
 	for text, want := range map[string]int{
-		"0": 0, "7": 7, "+7": 7, "-7": -7, "007": 7, "1_000": 1000, " 12\n": 12, "\u0661\u0662": 12, "\uff13": 3, "\U0001d7d9": 1,
+		"0": 0, "7": 7, "+7": 7, "-7": -7, "007": 7, "1_000": 1000, " 12\n": 12, "\u0661\u0662": 12, "\uff13": 3,
+		"\U0001d7d9":           1,
 		"99999999999999999999": math.MaxInt, "-99999999999999999999": math.MinInt,
 	} {
 		if got, ok := wholeNumber(text); !ok || got != want {
 			t.Errorf("%q: %d, %v; should be %d", text, got, ok, want)
 		}
 	}
-	for _, text := range []string{"", " ", "-", "+", "+-1", "++1", "_1", "1_", "1__0", "0x1", "1e0", "1.0", "1 0", "\u00b2", "\x1f1", strings.Repeat("1", 4301)} {
+	for _, text := range []string{"", " ", "-", "+", "+-1", "++1", "_1", "1_", "1__0", "0x1", "1e0", "1.0", "1 0",
+		"\u00b2", "\x1f1", strings.Repeat("1", 4301)} {
 		if got, ok := wholeNumber(text); ok {
 			t.Errorf("%q is read as %d", text, got)
 		}
 	}
 }
 
-// TestDigits holds what digit says against Unicode's runs: each begins with nought and has ten.
+// TestDigits compares digit with Unicode's runs: each begins with zero and has ten digits.
 func TestDigits(t *testing.T) {
 	before := -1
 	for r := rune(0); r <= unicode.MaxRune; r++ {

@@ -1,8 +1,8 @@
-// Package placement is the contract of OpenStack Placement's HTTP API as both sides of it see it: the wire types, the
-// microversions, the grammar of its queries, and a client.
+// Package placement defines the HTTP API of OpenStack Placement for servers and clients: the wire types, the
+// microversions, the syntax of queries, the schemas of request bodies, and a client.
 //
-// The server of Berth's placement house reads requests with it, and every other house talks to Placement (Berth's or
-// OpenStack's own) through Client. Facts are those of OpenStack's API reference for Placement, microversions 1.0 to 1.39.
+// Berth's Placement service parses requests with it, and all other services call Placement (Berth's or OpenStack's own)
+// through Client. It implements OpenStack's API reference for Placement, microversions 1.0 to 1.39.
 package placement
 
 import (
@@ -18,17 +18,17 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// ReasonHeader carries, with an empty list of candidates, one line that says why there are none. Only Berth sends it.
+// ReasonHeader is the header with the reason, in one line, for an empty list of candidates. Only Berth sends it.
 const ReasonHeader = "Openstack-Berth-Reason"
 
-// Client speaks to a Placement service at microversion 1.39.
+// Client calls a Placement service at microversion 1.39.
 //
 // Every error is a fault; an answer with an error status has a *rest.Status in its chain. fault.Conflict with the code
-// CodeConcurrentUpdate says that a generation has moved: read again, and a retry makes sense.
+// CodeConcurrentUpdate means that a generation has changed: read the resource again and retry.
 type Client struct{ REST *rest.Client }
 
-// NewClient makes a client for the service at base, such as "http://127.0.0.1:8778". A nil http client has a timeout of
-// one minute; token is sent as X-Auth-Token.
+// NewClient returns a client for the service at base, such as "http://127.0.0.1:8778". If client is nil, the timeout is
+// one minute. token is sent as X-Auth-Token.
 func NewClient(base string, client *http.Client, token string) *Client {
 	return &Client{REST: &rest.Client{Base: strings.TrimSuffix(base, "/"), HTTP: client, Headers: map[string]string{
 		"X-Auth-Token": token,
@@ -40,8 +40,9 @@ func providerPath(id provider.ID, rest string) string {
 	return "/resource_providers/" + url.PathEscape(string(id)) + rest
 }
 
-// Tree reads all providers of the tree that holds id, with inventories, traits and aggregates; fault.NotFound when
-// there is no such provider. Each generation is the one seen first, so a write after a concurrent change is refused.
+// Tree reads all providers of the tree that contains id, with inventories, traits and aggregates. It returns
+// fault.NotFound if the provider does not exist. The generations are those of the first read, so a write after a
+// concurrent change is refused.
 func (c *Client) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
 	const op = "placement.Tree"
 	list, err := c.Providers(ctx, url.Values{"in_tree": {string(id)}})
@@ -59,7 +60,7 @@ func (c *Client) Tree(ctx context.Context, id provider.ID) (provider.Tree, error
 	return provider.Tree{Providers: list}.Sorted(), nil
 }
 
-// fill reads what the list of providers does not tell.
+// fill reads the inventories, traits and aggregates of a provider, which the list of providers does not include.
 func (c *Client) fill(ctx context.Context, p *provider.Provider) error {
 	var inventories InventoriesDoc
 	if _, err := c.REST.Do(ctx, "GET", providerPath(p.ID, "/inventories"), nil, &inventories); err != nil {
@@ -82,7 +83,7 @@ func (c *Client) fill(ctx context.Context, p *provider.Provider) error {
 	return nil
 }
 
-// Providers lists providers by a query such as in_tree=<uuid>: id, name, parent, root and generation of each.
+// Providers returns the providers that a query such as in_tree=<uuid> selects: id, name, parent, root and generation.
 func (c *Client) Providers(ctx context.Context, query url.Values) ([]provider.Provider, error) {
 	path := "/resource_providers"
 	if len(query) > 0 {
@@ -99,20 +100,23 @@ func (c *Client) Providers(ctx context.Context, query url.Values) ([]provider.Pr
 	return list, nil
 }
 
-// ProviderByName finds the one provider of this name, without its inventories; fault.NotFound when there is none.
+// ProviderByName returns the provider of this name, without its inventories; fault.NotFound if there is none.
 func (c *Client) ProviderByName(ctx context.Context, name string) (provider.Provider, error) {
 	list, err := c.Providers(ctx, url.Values{"name": {name}})
 	if err != nil {
 		return provider.Provider{}, err
 	}
 	if len(list) == 0 {
-		return provider.Provider{}, fault.New(fault.NotFound, "placement.ProviderByName", "no resource provider is called %q", name)
+		return provider.Provider{}, fault.New(fault.NotFound, "placement.ProviderByName",
+			"no resource provider is called %q", name)
 	}
 	return list[0], nil
 }
 
-// CreateProvider makes a provider; an empty parent makes a root. fault.Conflict when the name or the UUID is taken.
-func (c *Client) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error) {
+// CreateProvider creates a provider, a root if parent is empty. It returns fault.Conflict if the name or the UUID is in
+// use.
+func (c *Client) CreateProvider(ctx context.Context, id provider.ID, name string,
+	parent provider.ID) (provider.Provider, error) {
 	body := NewProvider{Name: name, UUID: id}
 	if parent != "" {
 		body.Parent = &parent
@@ -124,20 +128,21 @@ func (c *Client) CreateProvider(ctx context.Context, id provider.ID, name string
 	return doc.Provider(), nil
 }
 
-// DeleteProvider removes a provider that has neither children nor allocations.
+// DeleteProvider deletes a provider that has neither children nor allocations.
 func (c *Client) DeleteProvider(ctx context.Context, id provider.ID) error {
 	_, err := c.REST.Do(ctx, "DELETE", providerPath(id, ""), nil, nil)
 	return fault.Wrap("", "placement.DeleteProvider", err)
 }
 
-// PutInventories replaces all inventories of a provider and gives its new generation.
-func (c *Client) PutInventories(ctx context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error) {
+// PutInventories replaces all inventories of a provider and returns its new generation.
+func (c *Client) PutInventories(ctx context.Context, id provider.ID, generation int,
+	inv map[resource.Class]resource.Inventory) (int, error) {
 	var doc InventoriesDoc
 	_, err := c.REST.Do(ctx, "PUT", providerPath(id, "/inventories"), inventoriesDoc(generation, inv), &doc)
 	return doc.Generation, fault.Wrap("", "placement.PutInventories", err)
 }
 
-// PutTraits replaces all traits of a provider and gives its new generation.
+// PutTraits replaces all traits of a provider and returns its new generation.
 func (c *Client) PutTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error) {
 	body := ProviderTraitsDoc{Generation: generation, Traits: append([]resource.Trait{}, traits...)}
 	var doc ProviderTraitsDoc
@@ -145,19 +150,19 @@ func (c *Client) PutTraits(ctx context.Context, id provider.ID, generation int, 
 	return doc.Generation, fault.Wrap("", "placement.PutTraits", err)
 }
 
-// EnsureClass makes a CUSTOM_ resource class exist; one that exists already is no error.
+// EnsureClass creates a CUSTOM_ resource class if it does not exist.
 func (c *Client) EnsureClass(ctx context.Context, class resource.Class) error {
 	_, err := c.REST.Do(ctx, "PUT", "/resource_classes/"+url.PathEscape(string(class)), nil, nil)
 	return fault.Wrap("", "placement.EnsureClass", err)
 }
 
-// EnsureTrait makes a CUSTOM_ trait exist; one that exists already is no error.
+// EnsureTrait creates a CUSTOM_ trait if it does not exist.
 func (c *Client) EnsureTrait(ctx context.Context, trait resource.Trait) error {
 	_, err := c.REST.Do(ctx, "PUT", "/traits/"+url.PathEscape(string(trait)), nil, nil)
 	return fault.Wrap("", "placement.EnsureTrait", err)
 }
 
-// Usages says how much of each class of its inventory is taken on a provider.
+// Usages returns how much of each class in its inventory is used on a provider.
 func (c *Client) Usages(ctx context.Context, id provider.ID) (resource.Amounts, error) {
 	var doc UsagesDoc
 	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/usages"), nil, &doc); err != nil {

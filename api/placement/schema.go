@@ -6,8 +6,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// edition is the schema of a body from one microversion on.
-type edition struct {
+// schemaVersion is the schema of a body from one microversion on.
+type schemaVersion struct {
 	since  Version
 	schema object
 }
@@ -20,17 +20,18 @@ const (
 	patternUUID       = "^[0-9a-fA-F-]{36}$"
 	patternSuffix     = "[a-zA-Z0-9_-]{1,64}"
 
-	maxRatio = 3.40282e+38 // a bit under the largest float32
+	maxRatio = 3.40282e+38 // slightly less than the largest float32
 )
 
-// schemas says what each request body may hold, and since when: the whole of the API's writing side.
-func schemas() map[Body][]edition {
+// schemas returns the schemas of all request bodies.
+func schemas() map[Body][]schemaVersion {
 	text200 := object{"type": "string", "maxLength": 200}
 	parent := object{"anyOf": []any{uuidSchema(), object{"type": "null"}}}
 	class := closed(object{"name": object{"type": "string", "pattern": patternCustomName, "maxLength": 255}}, "name")
 	aggregates := object{"type": "array", "items": uuidSchema(), "uniqueItems": true}
+	className := object{"type": "string", "pattern": patternName}
 	traits := object{"type": "array", "items": object{"type": "string", "minLength": 1, "maxLength": 255}}
-	return map[Body][]edition{
+	return map[Body][]schemaVersion{
 		BodyNewProvider: {
 			{0, closed(object{"name": text200, "uuid": uuidSchema()}, "name")},
 			{14, closed(object{"name": text200, "uuid": uuidSchema(), "parent_provider_uuid": parent}, "name")},
@@ -39,15 +40,18 @@ func schemas() map[Body][]edition {
 			{0, closed(object{"name": text200}, "name")},
 			{14, closed(object{"name": text200, "parent_provider_uuid": parent}, "name")},
 		},
-		BodyNewInventory: {{0, closed(with(inventoryMembers(), object{"resource_class": object{"type": "string", "pattern": patternName}}), "total", "resource_class")}},
-		BodyInventory:    {{0, closed(inventoryMembers(), "total", "resource_provider_generation")}},
-		BodyInventories:  {{0, inventoriesSchema()}},
+		BodyNewInventory: {{0, closed(with(inventoryMembers(), object{"resource_class": className}),
+			"total", "resource_class")}},
+		BodyInventory:   {{0, closed(inventoryMembers(), "total", "resource_provider_generation")}},
+		BodyInventories: {{0, inventoriesSchema()}},
 		BodyAggregates: {
 			{1, aggregates},
-			{19, closed(object{"aggregates": aggregates, "resource_provider_generation": integer()}, "aggregates", "resource_provider_generation")},
+			{19, closed(object{"aggregates": aggregates, "resource_provider_generation": integer()},
+				"aggregates", "resource_provider_generation")},
 		},
-		BodyTraits: {{6, closed(object{"traits": traits, "resource_provider_generation": integer()}, "traits", "resource_provider_generation")}},
-		BodyClass:  {{2, class}},
+		BodyTraits: {{6, closed(object{"traits": traits, "resource_provider_generation": integer()},
+			"traits", "resource_provider_generation")}},
+		BodyClass: {{2, class}},
 		BodyAllocation: {
 			{0, allocationList()},
 			{8, allocationList("project_id", "user_id")},
@@ -56,19 +60,25 @@ func schemas() map[Body][]edition {
 			{34, allocationSchema(34, 0)},
 			{38, allocationSchema(38, 0)},
 		},
-		BodyAllocations: {{13, allocationsSchema(13, 1)}, {28, allocationsSchema(28, 1)}, {34, allocationsSchema(34, 1)}, {38, allocationsSchema(38, 1)}},
-		BodyReshape:     {{30, reshapeSchema(28)}, {34, reshapeSchema(34)}, {38, reshapeSchema(38)}},
+		BodyAllocations: {
+			{13, allocationsSchema(13, 1)},
+			{28, allocationsSchema(28, 1)},
+			{34, allocationsSchema(34, 1)},
+			{38, allocationsSchema(38, 1)},
+		},
+		BodyReshape: {{30, reshapeSchema(28)}, {34, reshapeSchema(34)}, {38, reshapeSchema(38)}},
 	}
 }
 
-// closed is an object that may have these members and no others.
+// closed returns the schema of an object with these members and no others.
 func closed(members object, required ...string) object {
 	return object{"type": "object", "properties": members, "required": required, "additionalProperties": false}
 }
 
-// keyed is an object whose names follow a pattern.
+// keyed returns the schema of an object whose member names match a pattern.
 func keyed(pattern string, value object, atLeast int) object {
-	return object{"type": "object", "patternProperties": object{pattern: value}, "additionalProperties": false, "minProperties": atLeast}
+	return object{"type": "object", "patternProperties": object{pattern: value}, "additionalProperties": false,
+		"minProperties": atLeast}
 }
 
 func with(base, more object) object {
@@ -95,7 +105,8 @@ func inventoryMembers() object {
 	}
 }
 
-// inventoriesSchema: the original lets names of classes pass that can be none, and refuses them later as unknown.
+// inventoriesSchema returns the schema of all inventories of a provider. As in the original, it does not check the
+// names of classes; an unknown class is refused later.
 func inventoriesSchema() object {
 	inventory := closed(inventoryMembers(), "total")
 	return closed(object{
@@ -110,9 +121,10 @@ func amounts() object {
 	return keyed(patternName, object{"type": "integer", "minimum": 1}, 1)
 }
 
-// allocationList is the body of PUT /allocations/{consumer} before microversion 1.12.
+// allocationList returns the schema of PUT /allocations/{consumer} before microversion 1.12.
 func allocationList(owners ...string) object {
-	share := closed(object{"resource_provider": closed(object{"uuid": uuidSchema()}, "uuid"), "resources": amounts()}, "resource_provider", "resources")
+	id := closed(object{"uuid": uuidSchema()}, "uuid")
+	share := closed(object{"resource_provider": id, "resources": amounts()}, "resource_provider", "resources")
 	members := object{"allocations": object{"type": "array", "minItems": 1, "items": share}}
 	for _, name := range owners {
 		members[name] = owner()
@@ -120,7 +132,7 @@ func allocationList(owners ...string) object {
 	return closed(members, append([]string{"allocations"}, owners...)...)
 }
 
-// allocationSchema is what one consumer shall hold, since microversion 1.12.
+// allocationSchema returns the schema of the allocations of one consumer since microversion 1.12.
 func allocationSchema(v Version, atLeast int) object {
 	share := closed(object{"generation": integer(), "resources": amounts()}, "resources")
 	members := object{"allocations": keyed(patternUUID, share, atLeast), "project_id": owner(), "user_id": owner()}
@@ -131,7 +143,8 @@ func allocationSchema(v Version, atLeast int) object {
 	}
 	if v >= 34 {
 		providers := object{"type": "array", "minItems": 1, "items": uuidSchema()}
-		members["mappings"] = object{"type": "object", "minProperties": 1, "patternProperties": object{patternSuffix: providers}}
+		members["mappings"] = object{"type": "object", "minProperties": 1,
+			"patternProperties": object{patternSuffix: providers}}
 	}
 	if v >= 38 {
 		members["consumer_type"] = object{"type": "string", "pattern": patternName, "minLength": 1, "maxLength": 255}

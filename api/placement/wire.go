@@ -44,7 +44,7 @@ type Link struct {
 	Href string `json:"href"`
 }
 
-// NewProvider is the body of POST /resource_providers. A UUID that is left out is chosen by the service.
+// NewProvider is the body of POST /resource_providers. Without a UUID the service chooses one.
 type NewProvider struct {
 	Name   string       `json:"name"`
 	UUID   provider.ID  `json:"uuid,omitempty"`
@@ -61,7 +61,7 @@ type ProviderDoc struct {
 	Links      []Link       `json:"links"`
 }
 
-// Provider is the word for what the document says.
+// Provider returns the document as a provider.Provider.
 func (d ProviderDoc) Provider() provider.Provider {
 	p := provider.Provider{ID: d.UUID, Name: d.Name, Root: d.Root, Generation: d.Generation}
 	if d.Parent != nil {
@@ -75,7 +75,7 @@ type ProvidersDoc struct {
 	Providers []ProviderDoc `json:"resource_providers"`
 }
 
-// InventoryDoc is one inventory. What is left out of a request has Placement's default.
+// InventoryDoc is one inventory. A member that is omitted in a request has Placement's default.
 type InventoryDoc struct {
 	Total           int    `json:"total"`
 	Reserved        *int   `json:"reserved,omitempty"`
@@ -85,11 +85,11 @@ type InventoryDoc struct {
 	AllocationRatio *Ratio `json:"allocation_ratio,omitempty"`
 }
 
-// Ratio is a number that is written with its point also when it is whole, as the original does and dynamically typed
-// clients tell apart: 1.0.
+// Ratio is a number that is always written with a decimal point, such as 1.0, as in the original. Clients in
+// dynamically typed languages distinguish 1.0 from 1.
 type Ratio float64
 
-// MarshalJSON writes the number.
+// MarshalJSON returns the number with a decimal point or an exponent.
 func (r Ratio) MarshalJSON() ([]byte, error) {
 	text, err := json.Marshal(float64(r))
 	if err == nil && !bytes.ContainsAny(text, ".e") {
@@ -98,7 +98,7 @@ func (r Ratio) MarshalJSON() ([]byte, error) {
 	return text, err
 }
 
-// Inventory is the word for the document, with Placement's defaults for what it leaves out.
+// Inventory returns the document as a resource.Inventory, with Placement's defaults for omitted members.
 func (d InventoryDoc) Inventory() resource.Inventory {
 	inv := resource.Inventory{Total: d.Total, MinUnit: 1, MaxUnit: resource.MaxAmount, StepSize: 1, AllocationRatio: 1}
 	set(&inv.Reserved, d.Reserved)
@@ -111,13 +111,14 @@ func (d InventoryDoc) Inventory() resource.Inventory {
 	return inv
 }
 
+// set copies a value unless the pointer is nil.
 func set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-// NewInventoryDoc is the document for an inventory, complete.
+// NewInventoryDoc returns the document of an inventory, with all members.
 func NewInventoryDoc(inv resource.Inventory) InventoryDoc {
 	ratio := Ratio(inv.AllocationRatio)
 	return InventoryDoc{Total: inv.Total, Reserved: &inv.Reserved, MinUnit: &inv.MinUnit, MaxUnit: &inv.MaxUnit,
@@ -156,14 +157,14 @@ type UsagesDoc struct {
 	Usages     resource.Amounts `json:"usages"`
 }
 
-// ShareDoc is what lies on one provider, or what one consumer has there.
+// ShareDoc contains the amounts that one consumer has on one provider.
 type ShareDoc struct {
 	Resources  resource.Amounts `json:"resources"`
 	Generation *int             `json:"generation,omitempty"`
 }
 
-// AllocationsDoc is what one consumer holds: the body of PUT /allocations/{consumer} (since 1.12), the values of POST
-// /allocations and of a reshape, and the answer of GET.
+// AllocationsDoc contains the allocations of one consumer: the body of PUT /allocations/{consumer} (since 1.12), the
+// values of POST /allocations and of a reshape, and the answer of GET.
 type AllocationsDoc struct {
 	Allocations  map[provider.ID]ShareDoc `json:"allocations"`
 	Mappings     map[string][]provider.ID `json:"mappings,omitempty"`
@@ -173,7 +174,8 @@ type AllocationsDoc struct {
 	ConsumerType string                   `json:"consumer_type,omitempty"`
 }
 
-// What GET calls a consumer that was written below 1.38 (Nova writes so) is no word that a PUT may say. Who writes with this client writes of servers.
+// GET returns the consumer type unknown for a consumer that was written before 1.38, as Nova writes it, but PUT does
+// not accept that type. The client writes instance in its place, because its consumers are servers.
 const (
 	untyped  = "unknown"
 	instance = "INSTANCE"
@@ -193,7 +195,7 @@ func allocationsDoc(h Held) AllocationsDoc {
 	return doc
 }
 
-// Held is the word for what the document says.
+// Held returns the document as a Held.
 func (d AllocationsDoc) Held() Held {
 	h := Held{Allocation: make(resource.Allocation, len(d.Allocations)), Mappings: d.Mappings, Generation: d.Generation,
 		Project: d.Project, User: d.User, ConsumerType: d.ConsumerType}
@@ -239,7 +241,7 @@ type AllocationRequest struct {
 	Mappings    map[string][]provider.ID `json:"mappings"`
 }
 
-// SummaryDoc tells of one provider of the trees that are involved.
+// SummaryDoc describes one provider in the trees of the candidates.
 type SummaryDoc struct {
 	Resources map[resource.Class]Capacity `json:"resources"`
 	Traits    []resource.Trait            `json:"traits"`
@@ -247,9 +249,10 @@ type SummaryDoc struct {
 	Root      provider.ID                 `json:"root_provider_uuid"`
 }
 
-// Candidates is the word for what the document says.
+// Candidates returns the document as Candidates.
 func (d CandidatesDoc) Candidates() Candidates {
-	out := Candidates{List: make([]Candidate, len(d.Requests)), Summaries: make(map[provider.ID]Summary, len(d.Summaries))}
+	out := Candidates{List: make([]Candidate, len(d.Requests)),
+		Summaries: make(map[provider.ID]Summary, len(d.Summaries))}
 	for i, r := range d.Requests {
 		c := Candidate{Allocation: make(resource.Allocation, len(r.Allocations)), Mappings: r.Mappings}
 		for id, share := range r.Allocations {

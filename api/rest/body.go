@@ -14,58 +14,59 @@ import (
 )
 
 const (
-	// FreeBody is how many bytes of each body a BodyBudget does not count. A body that is no larger waits for no other.
+	// FreeBody is how many bytes of each body a BodyBudget does not count. A body up to this size never waits.
 	FreeBody = 16 << 10
 
-	// contendedTime is how long a counted body may take to arrive while another one waits for memory.
-	contendedTime = 3 * time.Second
+	// contendedTimeout is how long a counted body may take to arrive while another one waits for memory.
+	contendedTimeout = 3 * time.Second
 
-	bodyStep     = 16 << 10               // a body is charged for its next bytes before they are read
-	bodyInterval = 100 * time.Millisecond // how often a body that waits looks for slow ones
+	bodyStep     = 16 << 10               // how many bytes a body is charged for before they are read
+	bodyInterval = 100 * time.Millisecond // how often a waiting body checks for slow ones
 )
 
-// ErrSlowBody is the cause when a request body was given up because it arrived too slowly.
+// ErrSlowBody is the error for a request body that arrived too slowly.
 var ErrSlowBody = errors.New("the request body arrived too slowly; " +
 	"send it again, over a faster connection or in smaller parts")
 
 // BodyBudget bounds the memory of the request bodies that a server reads and handles at one time. It is safe for
 // concurrent use.
 //
-// A body is charged as its bytes arrive, so one that is announced and does not come costs nothing. When the budget is
-// used up, further bodies wait, and their clients with them: nothing is read from their connections. While any body
-// waits, those that have been arriving for more than contendedTime are given up, the slowest first; so slow clients
-// cannot keep the budget from others, and are served as long as there is enough for all. The body that began first can
-// always be completed: a part of the budget, as large as the largest body, is reserved for it. Without that, bodies
-// that have each arrived in part could wait for each other.
+// A body is charged as its bytes arrive, so a body that is announced but not sent costs nothing. When the budget is
+// used up, further bodies wait: nothing is read from their connections. While any body waits, bodies that have been
+// arriving for more than contendedTimeout are aborted, the slowest first, so slow clients cannot block others. Without
+// contention they are not aborted. The oldest body can always be completed: a share of the budget, as large as the
+// largest body, is reserved for it. Without this share, bodies that have each arrived in part could wait for each
+// other.
 type BodyBudget struct {
 	largest int64
 
 	mu       sync.Mutex
 	free     int64
 	arriving []*upload // the oldest first
-	waiting  []*upload // of those, the ones that wait for the budget, in the order in which they began to
+	waiting  []*upload // those in arriving that wait for the budget, in the order in which they began to wait
 }
 
 // upload is one counted body. Its BodyBudget's mu guards it.
 type upload struct {
 	charged int64
-	granted chan struct{} // while it waits: closed when it has been charged
-	spent   time.Duration // on reads that have returned
-	since   time.Time     // when the read under way began; zero: none is
-	slow    bool          // it was given up
-	stop    func()        // makes a read under way return
+	granted chan struct{} // closed when a waiting body has been charged
+	spent   time.Duration // in completed reads
+	since   time.Time     // when the current read began; zero: there is none
+	slow    bool          // it was aborted
+	stop    func()        // makes the current read return
 }
 
-// NewBodyBudget returns a budget of so many bytes, for bodies of at most largest bytes. It is at least twice largest.
+// NewBodyBudget returns a budget of the given bytes, at least twice largest, for bodies of at most largest bytes.
 func NewBodyBudget(bytes, largest int64) *BodyBudget {
 	return &BodyBudget{largest: largest, free: max(bytes, 2*largest)}
 }
 
-// Read reads the whole body of a request of at most limit bytes. The caller calls release when it needs no more of what
-// it made of the body; release may be called several times, and must be called without an error only. Errors:
-// *http.MaxBytesError when the body is larger, ErrSlowBody when it arrived too slowly, fault.Unavailable when the
-// request ended while the body waited, and those of the connection.
-func (b *BodyBudget) Read(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, release func(), err error) {
+// Read reads the whole body of a request, of at most limit bytes. If it returns no error, the caller must call release
+// when it needs neither the body nor what it decoded from it any more; further calls have no effect. Errors:
+// *http.MaxBytesError if the body is larger, ErrSlowBody if it arrived too slowly, fault.Unavailable if the request
+// ended while the body waited, and those of the connection.
+func (b *BodyBudget) Read(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, release func(),
+	err error) {
 	from := http.MaxBytesReader(w, r.Body, limit)
 	data, err = io.ReadAll(io.LimitReader(from, FreeBody))
 	if err != nil || len(data) < FreeBody || r.ContentLength == FreeBody {
@@ -73,7 +74,7 @@ func (b *BodyBudget) Read(w http.ResponseWriter, r *http.Request, limit int64) (
 	}
 	control := http.NewResponseController(w)
 	u := &upload{stop: func() {
-		_ = control.SetReadDeadline(time.Unix(1, 0)) // fails for a body in memory, which is never slow
+		_ = control.SetReadDeadline(time.Unix(1, 0)) // fails for a body from memory, which is never slow
 	}}
 	b.begin(u)
 	data, err = b.readCharged(r.Context(), u, from, data)
@@ -85,7 +86,7 @@ func (b *BodyBudget) Read(w http.ResponseWriter, r *http.Request, limit int64) (
 	return data, sync.OnceFunc(func() { b.end(u) }), nil
 }
 
-// bodyError returns ErrSlowBody for a read that met a deadline.
+// bodyError returns ErrSlowBody for a read that exceeded a deadline, otherwise err.
 func bodyError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return ErrSlowBody
@@ -93,7 +94,7 @@ func bodyError(err error) error {
 	return err
 }
 
-// readCharged appends the rest of a body to data.
+// readCharged appends the rest of a body to data, and charges the budget for it.
 func (b *BodyBudget) readCharged(ctx context.Context, u *upload, from io.Reader, data []byte) ([]byte, error) {
 	for {
 		if err := b.charge(ctx, u); err != nil {
@@ -106,7 +107,7 @@ func (b *BodyBudget) readCharged(ctx context.Context, u *upload, from io.Reader,
 			n, err = from.Read(data[len(data):end])
 			data = data[:len(data)+n]
 		}
-		slow := b.pause(u)
+		slow := b.endRead(u)
 		switch {
 		case err == io.EOF:
 			return data, nil
@@ -137,7 +138,7 @@ func (b *BodyBudget) charge(ctx context.Context, u *upload) error {
 	look := time.NewTicker(bodyInterval)
 	defer look.Stop()
 	for slices.Contains(b.waiting, u) {
-		b.relieve(time.Now())
+		b.abortSlowest(time.Now())
 		b.mu.Unlock()
 		select {
 		case <-u.granted:
@@ -155,8 +156,8 @@ func (b *BodyBudget) charge(ctx context.Context, u *upload) error {
 	return nil
 }
 
-// grant charges those that wait, as far as there is room: the oldest of all bodies, and others in their turn. mu is
-// held.
+// grant charges waiting bodies as far as there is room: first the oldest of all bodies, then the others in the order in
+// which they began to wait. The caller holds mu.
 func (b *BodyBudget) grant() {
 	charge := func(u *upload) {
 		b.free -= bodyStep
@@ -167,7 +168,7 @@ func (b *BodyBudget) grant() {
 	if b.free >= bodyStep && len(b.waiting) > 0 && slices.Contains(b.waiting, b.arriving[0]) {
 		charge(b.arriving[0])
 	}
-	// The last step of a body may be charged beyond its end, so that is reserved too.
+	// The last charge of a body may be larger than its rest, so one more step is reserved.
 	for len(b.waiting) > 0 && b.free-bodyStep >= b.largest+bodyStep {
 		charge(b.waiting[0])
 	}
@@ -177,13 +178,13 @@ func without(list []*upload, u *upload) []*upload {
 	return slices.DeleteFunc(list, func(other *upload) bool { return other == u })
 }
 
-// relieve gives up the slowest body if it has been arriving for too long. mu is held.
-func (b *BodyBudget) relieve(now time.Time) {
+// abortSlowest aborts the slowest body that has been arriving for contendedTimeout or more. The caller holds mu.
+func (b *BodyBudget) abortSlowest(now time.Time) {
 	var slowest *upload
-	longest := contendedTime
+	longest := contendedTimeout
 	for _, u := range b.arriving {
-		if u.slow { // its memory comes back as soon as its read has returned
-			u.stop() // again: the deadline that was set may have been replaced
+		if u.slow { // its memory is released when its read returns
+			u.stop() // again, because the deadline may have been replaced
 			return
 		}
 		if took := u.took(now); u.charged > 0 && !slices.Contains(b.waiting, u) && took >= longest {
@@ -196,7 +197,7 @@ func (b *BodyBudget) relieve(now time.Time) {
 	}
 }
 
-// took is how long a body has been arriving, without the times when it waited for the budget.
+// took returns how long a body has been arriving, without the time in which it waited for the budget.
 func (u *upload) took(now time.Time) time.Duration {
 	if u.since.IsZero() {
 		return u.spent
@@ -204,32 +205,32 @@ func (u *upload) took(now time.Time) time.Duration {
 	return u.spent + now.Sub(u.since)
 }
 
-// pause ends the time of a read, and reports whether the body was given up.
-func (b *BodyBudget) pause(u *upload) (slow bool) {
+// endRead adds the time of the current read to spent, and reports whether the body was aborted.
+func (b *BodyBudget) endRead(u *upload) (slow bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u.spent, u.since = u.took(time.Now()), time.Time{}
 	return u.slow
 }
 
-// arrived records that all of a body has been read; it is charged until end.
+// arrived records that the whole body has been read. It remains charged until end.
 func (b *BodyBudget) arrived(u *upload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leave(u)
+	b.removeArriving(u)
 }
 
-// end gives back what a body was charged.
+// end returns the charge of a body to the budget.
 func (b *BodyBudget) end(u *upload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.free += u.charged
 	u.charged = 0
-	b.leave(u)
+	b.removeArriving(u)
 }
 
-// leave takes a body from those that arrive, and charges those that wait. mu is held.
-func (b *BodyBudget) leave(u *upload) {
+// removeArriving removes a body from arriving and charges waiting ones. The caller holds mu.
+func (b *BodyBudget) removeArriving(u *upload) {
 	b.arriving = without(b.arriving, u)
 	b.grant()
 }

@@ -24,7 +24,7 @@ const (
 	testBudget  = 8 * bodyStep
 )
 
-// sender is a client of a budget: what it sends arrives as the body of a request.
+// sender is a client of a budget. It sends the body of a request in pieces.
 type sender struct {
 	*httptest.ResponseRecorder
 	body    *io.PipeReader
@@ -35,7 +35,7 @@ type sender struct {
 	release func()
 }
 
-// SetReadDeadline ends a read under way, as that of a connection does.
+// SetReadDeadline ends the current read, as the method of a connection does.
 func (s *sender) SetReadDeadline(time.Time) error {
 	return s.body.CloseWithError(os.ErrDeadlineExceeded)
 }
@@ -50,7 +50,7 @@ func (s *sender) Read(p []byte) (int, error) {
 
 func (s *sender) Close() error { return nil }
 
-// begin reads a body of this announced length (-1: none) in the background.
+// begin reads a body with this Content-Length (-1: none) in the background.
 func begin(ctx context.Context, b *BodyBudget, length int64) *sender {
 	s := &sender{ResponseRecorder: httptest.NewRecorder(), result: make(chan error, 1)}
 	s.body, s.send = io.Pipe()
@@ -68,7 +68,7 @@ func (s *sender) write(bytes int) {
 	_, _ = s.send.Write(make([]byte, bytes)) // fails when the budget has given the body up
 }
 
-// state is "arriving", "done" or the error; it waits until nothing moves any more.
+// state returns "arriving", "done" or the error, after all goroutines have blocked.
 func (s *sender) state() string {
 	synctest.Wait()
 	select {
@@ -90,8 +90,8 @@ func expect(t *testing.T, what string, s *sender, want string) {
 	}
 }
 
-// A body that is announced and does not come costs nothing. A small body does not wait. A large one is charged for what
-// has arrived, until it is released.
+// A body that is announced but not sent costs nothing. A small body does not wait. A large one is charged for the bytes
+// that have arrived, until it is released.
 func TestBodiesAreChargedAsTheyArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBodyBudget(testBudget, testLargest)
@@ -124,8 +124,8 @@ func TestBodiesAreChargedAsTheyArrive(t *testing.T) {
 	})
 }
 
-// A body that finds no room waits until another is released, and no longer than its request.
-func TestABodyWaitsForRoom(t *testing.T) {
+// A body waits for the budget until another one is released, at most until its request ends.
+func TestBodyWaitsForBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBodyBudget(testBudget, testLargest)
 		b.free = 0
@@ -138,7 +138,8 @@ func TestABodyWaitsForRoom(t *testing.T) {
 		time.Sleep(time.Hour)
 		expect(t, "without room", waiting, "arriving")
 		leave()
-		if expect(t, "a request that ended", left, "rest.BodyBudget: the request ended"); !fault.Is(<-left.result, fault.Unavailable) {
+		if expect(t, "a request that ended", left, "rest.BodyBudget: the request ended"); !fault.Is(<-left.result,
+			fault.Unavailable) {
 			t.Error("the kind of the fault is another")
 		}
 		b.end(&upload{charged: testBudget})
@@ -148,8 +149,8 @@ func TestABodyWaitsForRoom(t *testing.T) {
 	})
 }
 
-// Slow bodies are given up when others wait for what they hold, and only then.
-func TestSlowBodiesGiveWay(t *testing.T) {
+// Slow bodies are aborted only if others wait for the budget.
+func TestSlowBodiesAreAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBodyBudget(testBudget, testLargest)
 		first := begin(t.Context(), b, testLargest)
@@ -170,7 +171,7 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 			honest.send.Close()
 		}()
 		<-honest.result
-		if took := time.Since(begun); took > 3*contendedTime || len(honest.data) != testLargest {
+		if took := time.Since(begun); took > 3*contendedTimeout || len(honest.data) != testLargest {
 			t.Errorf("%d bytes after %s", len(honest.data), took)
 		}
 		honest.release()
@@ -187,8 +188,8 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	})
 }
 
-// Many large bodies at once, in pieces of any size, all arrive whole: none waits without end, and none is given up.
-// What is charged never exceeds the budget.
+// Many concurrent large bodies, in pieces of any size, all arrive: none waits indefinitely, and none is aborted. The
+// charges never exceed the budget.
 func TestManyLargeBodiesArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBodyBudget(testBudget, testLargest)
@@ -231,15 +232,18 @@ func TestManyLargeBodiesArrive(t *testing.T) {
 	})
 }
 
-// Errors of the connection and of the size come through, and give everything back.
+// Errors of the connection and of the size are returned, and release the budget.
 func TestBodiesThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		body io.Reader
 		want func(error) bool
 	}{
-		"too large":    {strings.NewReader(strings.Repeat("x", testLargest+1)), func(err error) bool { _, ok := errors.AsType[*http.MaxBytesError](err); return ok }},
-		"broken off":   {io.MultiReader(strings.NewReader(strings.Repeat("x", 3*bodyStep+1)), failing{io.ErrUnexpectedEOF}), func(err error) bool { return err == io.ErrUnexpectedEOF }},
-		"slow":         {io.MultiReader(strings.NewReader(strings.Repeat("x", 3*bodyStep)), failing{os.ErrDeadlineExceeded}), func(err error) bool { return err == ErrSlowBody }},
+		"too large": {strings.NewReader(strings.Repeat("x", testLargest+1)),
+			func(err error) bool { _, ok := errors.AsType[*http.MaxBytesError](err); return ok }},
+		"broken off": {io.MultiReader(strings.NewReader(strings.Repeat("x", 3*bodyStep+1)), failing{io.ErrUnexpectedEOF}),
+			func(err error) bool { return err == io.ErrUnexpectedEOF }},
+		"slow": {io.MultiReader(strings.NewReader(strings.Repeat("x", 3*bodyStep)),
+			failing{os.ErrDeadlineExceeded}), func(err error) bool { return err == ErrSlowBody }},
 		"slow at once": {failing{os.ErrDeadlineExceeded}, func(err error) bool { return err == ErrSlowBody }},
 	} {
 		b := NewBodyBudget(testBudget, testLargest)

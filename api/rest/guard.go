@@ -7,9 +7,9 @@ import (
 )
 
 // Guard returns a client that calls check immediately before it sends anything, and returns check's error instead of
-// sending. Over sockets it also calls check before each write to a connection. So a request is refused too if it
-// waited for its connection, or if the process was stopped in the meantime. A nil client means one with a timeout of
-// one minute, as in Client.
+// sending. Over sockets it also calls check before each write to a connection, so that a request is also refused after
+// it has waited for its connection or the process was suspended. A nil client means one with a timeout of one minute,
+// as in Client.
 func Guard(client *http.Client, check func() error) *http.Client {
 	if client == nil {
 		client = defaultHTTP

@@ -31,11 +31,11 @@ func (g *guard) refused(t *testing.T, c *Client) {
 	}
 }
 
-// A guarded client sends nothing once its check fails, over a socket and in memory, and returns the check's error.
+// A guarded client sends nothing after its check fails, over a socket and in memory, and returns the check's error.
 func TestGuard(t *testing.T) {
 	var served atomic.Int32
 	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
-	roads(t, h, func(t *testing.T, c *Client) {
+	transports(t, h, func(t *testing.T, c *Client) {
 		var g guard
 		served.Store(0)
 		c.HTTP = Guard(c.HTTP, g.check)
@@ -50,7 +50,7 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// The check fails while the request waits for its connection: nothing of it is sent.
+// If the check fails while the request waits for its connection, nothing is sent.
 func TestGuardWhileConnecting(t *testing.T) {
 	var served atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))

@@ -8,15 +8,16 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Limit gives every request to h a time limit, from its head to the beginning of its answer: its context ends then,
-// with a fault Unavailable as the cause, and h answers. A handler that has read a body uses Renew, and one whose answer
-// is a stream uses Unlimited from the beginning of the answer on. 0 means no limit.
+// Limit returns a handler that sets a time limit for every request to h, from the arrival of its headers to the
+// beginning of its answer. At the limit the context of the request ends with fault.Unavailable as the cause, and h
+// answers. A handler that has read a body uses Renew, and one whose answer is a stream uses Unlimited from the
+// beginning of the answer on. 0 means no limit.
 func Limit(h http.Handler, limit time.Duration) http.Handler {
 	if limit <= 0 {
 		return h
 	}
 	timeUp := &fault.Error{Kind: fault.Unavailable, Op: "rest.Limit", Err: context.DeadlineExceeded,
-		Msg: "the request was given up because it was not finished within " + limit.String() + ": the service or its " +
+		Msg: "the request was not finished within " + limit.String() + ": the service or its " +
 			"database is slow or stalled; try again later"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), limit, timeUp)
@@ -26,19 +27,19 @@ func Limit(h http.Handler, limit time.Duration) http.Handler {
 	})
 }
 
-// requestLimit is what Limit keeps in the context of a request.
+// requestLimit is what Limit stores in the context of a request.
 type requestLimit struct {
-	whole  context.Context // the context that Limit was given
+	whole  context.Context // the context that Limit received
 	limit  time.Duration
 	timeUp error
 }
 
-// limitKey is where the context of a request has its *requestLimit.
+// limitKey is the key of the *requestLimit in the context of a request.
 type limitKey struct{}
 
-// Renew returns a context with the values of ctx and the whole limit of Limit from now on. A server that has waited for
-// its client, for example for a body, uses it, so that the client's time does not count as the server's. Without Limit
-// it returns ctx itself. The caller calls the function when the request has ended.
+// Renew returns a context with the values of ctx and the full limit of Limit from now on; without Limit, ctx itself. A
+// server that has waited for its client, for example for a body, uses it so that the waiting time does not count. The
+// caller calls the returned function when the request has ended.
 func Renew(ctx context.Context) (context.Context, context.CancelFunc) {
 	l, ok := ctx.Value(limitKey{}).(*requestLimit)
 	if !ok {
@@ -53,7 +54,7 @@ type valued struct {
 	values context.Context
 }
 
-// Value implements context.Context. What both have is that of Context: package context finds a parent by its values.
+// Value implements context.Context. Context has precedence, because package context finds a parent by its values.
 func (v valued) Value(key any) any {
 	if value := v.Context.Value(key); value != nil {
 		return value
@@ -61,8 +62,8 @@ func (v valued) Value(key any) any {
 	return v.values.Value(key)
 }
 
-// Patient returns a context with the time limit of ctx that does not end when the client goes: for work that must be
-// finished although nobody waits for the answer.
+// Patient returns a context with the time limit of ctx that does not end if the client disconnects, for work that must
+// be finished in any case.
 func Patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -70,7 +71,7 @@ func Patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
-// Unlimited returns the context of a request without the limit of Limit. It still ends when the client goes.
+// Unlimited returns the context of a request without the limit of Limit. It still ends if the client disconnects.
 func Unlimited(ctx context.Context) context.Context {
 	if l, ok := ctx.Value(limitKey{}).(*requestLimit); ok {
 		return l.whole

@@ -13,8 +13,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A request's context ends after the limit, and says why. What is unlimited ends with the client alone; a limit of 0
-// is none.
+// The context of a request ends at the limit with a cause. An unlimited one ends only with the client. 0 means no
+// limit.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for limit, want := range map[time.Duration]error{30 * time.Second: context.DeadlineExceeded, 0: nil} {
@@ -55,7 +55,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// A renewed limit begins anew, keeps the values of the request, and says why it ends.
+// A renewed limit starts again, keeps the values of the request, and has the same cause.
 func TestRenew(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {

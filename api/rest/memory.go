@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// InMemory is a road to a handler in the same process: a client that behaves as over a socket (headers first,
-// the body as it is written, cancellation both ways) without one.
+// InMemory returns a client that calls a handler in the same process. It behaves as over a socket: the headers arrive
+// first, the body as it is written, and cancellation works in both directions.
 func InMemory(h http.Handler) *http.Client { return &http.Client{Transport: memory{h}} }
 
 type memory struct{ handler http.Handler }
 
-// RoundTrip runs the handler in a goroutine of its own; the answer's body is a pipe, so a stream flows.
-// A handler that panics breaks its answer off, as a server that closes the connection would.
+// RoundTrip runs the handler in its own goroutine. The body of the answer is a pipe, so that the client can read a
+// stream while it is written. If the handler panics, reading the body fails, as if a server closed the connection.
 func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner := req.Clone(req.Context())
 	inner.RequestURI = req.URL.RequestURI()
@@ -62,7 +62,7 @@ func (w *memoryWriter) serve(h http.Handler, r *http.Request) {
 		p := recover()
 		if p == nil {
 			w.WriteHeader(http.StatusOK)
-			w.pipe.CloseWithError(r.Context().Err()) // nil, the usual case, is a plain end
+			w.pipe.CloseWithError(r.Context().Err()) // nil, the normal case, ends the body
 			return
 		}
 		w.WriteHeader(http.StatusInternalServerError)
@@ -71,7 +71,7 @@ func (w *memoryWriter) serve(h http.Handler, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// Header is what will be sent with the first write.
+// Header returns the headers that are sent with the first write.
 func (w *memoryWriter) Header() http.Header { return w.header }
 
 // WriteHeader sends the headers; only the first call counts.
@@ -82,11 +82,11 @@ func (w *memoryWriter) WriteHeader(status int) {
 	})
 }
 
-// Write hands the bytes to the reader and returns when they are read.
+// Write passes the bytes to the reader and returns when they have been read.
 func (w *memoryWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.pipe.Write(bytes.Clone(p))
 }
 
-// Flush sends the headers; the pipe holds nothing back.
+// Flush sends the headers. The pipe does not buffer.
 func (w *memoryWriter) Flush() { w.WriteHeader(http.StatusOK) }

@@ -1,8 +1,8 @@
-// Package rest is what all of Berth's HTTP contracts share: the client, the road between houses in one
-// process, request ids, and reading bodies with a limit.
+// Package rest contains what all HTTP APIs of Berth share: the client, an in-memory transport, time limits, and reading
+// of request bodies with limits.
 //
-// Houses meet only here, over HTTP, also when they run in one process: InMemory gives a client the
-// other house's handler in place of a socket.
+// The services of Berth communicate only over HTTP, also if they run in one process: InMemory connects a client to the
+// handler of another service without a socket.
 package rest
 
 import (
@@ -22,36 +22,36 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// MaxBody is the largest request or answer body, in bytes, that a client or a server reads whole.
+// MaxBody is the maximum size in bytes of a request or answer body that a client or a server reads into memory.
 const MaxBody = 64 << 20
 
-// Client speaks JSON to one service.
+// Client sends JSON requests to one service.
 type Client struct {
-	Base    string            // such as "http://127.0.0.1:8778", without a slash at the end
-	HTTP    *http.Client      // nil means a client with a timeout of one minute
+	Base    string            // such as "http://127.0.0.1:8778", without a trailing slash
+	HTTP    *http.Client      // nil: a client with a timeout of one minute
 	Headers map[string]string // sent with each request: the token, the microversion
 }
 
 var defaultHTTP = &http.Client{Timeout: time.Minute}
 
-// Answer is what came back.
+// Answer is the answer to a request.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Status is the fault's cause when a service answered with an error: what it said, and the number.
+// Status is the error answer of a service. It is the cause of a fault that Client returns.
 type Status struct {
 	Method, Path string
 	Code         int    // the HTTP status
 	Title        string // such as "Conflict"
-	Detail       string // the service's own sentence
-	Word         string // Placement's errors[].code, or empty
+	Detail       string // the error text of the service
+	ErrorCode    string // Placement's errors[].code, or empty
 	RequestID    string
 }
 
-// Error prints the answer for a log.
+// Error returns the answer as one line for a log.
 func (s *Status) Error() string {
 	text := fmt.Sprintf("%s %s: %d %s: %s", s.Method, s.Path, s.Code, s.Title, s.Detail)
 	if s.RequestID != "" {
@@ -60,9 +60,9 @@ func (s *Status) Error() string {
 	return text
 }
 
-// Do sends body (nil, or something that encoding/json can write) and, when into is not nil, reads the
-// answer into it. A status of 400 or more is a fault with a *Status in its chain; a connection
-// that fails is fault.Unavailable.
+// Do sends a request and reads its answer. body is encoded as JSON unless it is nil; the answer is decoded into into
+// unless that is nil. A status of 400 or more is returned as a fault with a *Status in its chain, a failed connection
+// as fault.Unavailable.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) (Answer, error) {
 	op := method + " " + path
 	resp, err := c.Send(ctx, method, path, body)
@@ -72,7 +72,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) (A
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
 	if err != nil {
-		return Answer{}, fault.New(fault.Unavailable, op, "the answer of %s broke off: %w", c.Base, err)
+		return Answer{}, fault.New(fault.Unavailable, op, "cannot read the whole answer of %s: %w", c.Base, err)
 	}
 	if len(data) > MaxBody {
 		return Answer{}, fault.New(fault.Internal, op, "the answer of %s is over %d MiB", c.Base, MaxBody>>20)
@@ -83,27 +83,27 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) (A
 	}
 	if into != nil && len(data) > 0 {
 		if err := json.Unmarshal(data, into); err != nil {
-			return answer, fault.New(fault.Internal, op, "the answer of %s is not what its API promises: %w", c.Base, err)
+			return answer, fault.New(fault.Internal, op, "the answer of %s does not match its API: %w", c.Base, err)
 		}
 	}
 	return answer, nil
 }
 
-// Send sends the request and returns the answer with its body still open: for answers that are
-// streams. The caller closes the body. The status is not looked at.
+// Send sends a request and returns the answer with its body open, for answers that are streams. The caller closes the
+// body. Send does not check the status.
 func (c *Client) Send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	op := method + " " + path
 	var reader io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
 		if err != nil {
-			return nil, fault.New(fault.Internal, op, "cannot write the request as JSON: %w", err)
+			return nil, fault.New(fault.Internal, op, "cannot encode the request as JSON: %w", err)
 		}
 		reader = bytes.NewReader(data)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, reader)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, op, "%q is no usable address: %w", c.Base, err)
+		return nil, fault.New(fault.Invalid, op, "the address %q is not valid: %w", c.Base, err)
 	}
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
@@ -119,9 +119,9 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 	resp, err := client.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // without method and address, which stand before it
+			err = e.Err // without the method and the address, which op and Base contain
 		}
-		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing was sent
+		if _, refused := errors.AsType[*fault.Error](err); refused { // by Guard: nothing has been sent
 			return nil, fault.Wrap("", op, err)
 		}
 		return nil, fault.New(fault.Unavailable, op, "%s does not answer: %w", c.Base, err)
@@ -129,7 +129,8 @@ func (c *Client) Send(ctx context.Context, method, path string, body any) (*http
 	return resp, nil
 }
 
-// AnswerFault turns an answer with an error status, whose body is read and closed, into a fault; nil below 400.
+// AnswerFault returns a fault for an answer with a status of 400 or more, after reading and closing its body; nil for
+// another status.
 func AnswerFault(method, path string, resp *http.Response) error {
 	if resp.StatusCode < 400 {
 		return nil
@@ -139,13 +140,15 @@ func AnswerFault(method, path string, resp *http.Response) error {
 	if err != nil {
 		data = nil
 	}
-	return statusFault(method+" "+path, readStatus(method, path, Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}))
+	answer := Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}
+	return statusFault(method+" "+path, readStatus(method, path, answer))
 }
 
 func statusFault(op string, s *Status) error {
 	kind := fault.Internal
 	switch s.Code {
-	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge:
+	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusUnsupportedMediaType,
+		http.StatusRequestEntityTooLarge:
 		kind = fault.Invalid
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		kind = fault.NotFound
@@ -153,20 +156,21 @@ func statusFault(op string, s *Status) error {
 		kind = fault.Conflict
 	case http.StatusUnauthorized, http.StatusForbidden:
 		kind = fault.Forbidden
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusRequestTimeout:
 		kind = fault.Unavailable
 	}
-	return &fault.Error{Kind: kind, Op: op, Code: s.Word, Msg: s.Detail, Err: s}
+	return &fault.Error{Kind: kind, Op: op, Code: s.ErrorCode, Msg: s.Detail, Err: s}
 }
 
-// StatusOf finds what a service answered in a fault from Do, or nil.
+// StatusOf returns the error answer in a fault from Do; nil if there is none.
 func StatusOf(err error) *Status {
 	s, _ := errors.AsType[*Status](err)
 	return s
 }
 
-// readStatus understands the three error bodies of OpenStack's APIs: Placement's {"errors": [{…}]}, Compute's
-// {"badRequest": {"code": …, "message": …}}, and anything else as plain text.
+// readStatus parses an error answer. The body may be Placement's {"errors": [{…}]}, Compute's
+// {"badRequest": {"code": …, "message": …}}, or plain text.
 func readStatus(method, path string, a Answer) *Status {
 	s := &Status{Method: method, Path: path, Code: a.Status, Title: http.StatusText(a.Status),
 		RequestID: cmp.Or(a.Header.Get("Openstack-Request-Id"), a.Header.Get("X-Openstack-Request-Id"))}
@@ -175,7 +179,7 @@ func readStatus(method, path string, a Answer) *Status {
 	}
 	if json.Unmarshal(a.Body, &placement) == nil && len(placement.Errors) > 0 {
 		e := placement.Errors[0]
-		s.Title, s.Detail, s.Word = e.Title, strings.TrimSpace(e.Detail), e.Code
+		s.Title, s.Detail, s.ErrorCode = e.Title, strings.TrimSpace(e.Detail), e.Code
 		return s
 	}
 	var compute map[string]struct {
@@ -197,8 +201,8 @@ func readStatus(method, path string, a Answer) *Status {
 	return s
 }
 
-// ReadJSON reads a request body of at most MaxBody bytes into v. Syntax errors and trailing text are faults of
-// kind Invalid whose sentence can be shown to the client; so is another content type than JSON.
+// ReadJSON reads a request body of at most MaxBody bytes into v. It returns fault.Invalid, with a text for the client,
+// for a content type other than JSON, for a body that is too large, and for a syntax error or trailing text.
 func ReadJSON(r *http.Request, v any) error {
 	const op = "rest.ReadJSON"
 	if ct := r.Header.Get("Content-Type"); ct != "" {
@@ -208,7 +212,7 @@ func ReadJSON(r *http.Request, v any) error {
 	}
 	data, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
 	if err != nil {
-		return fault.New(fault.Invalid, op, "the request body broke off: %w", err)
+		return fault.New(fault.Invalid, op, "cannot read the request body: %w", err)
 	}
 	if len(data) > MaxBody {
 		return fault.New(fault.Invalid, op, "the request body is over %d MiB", MaxBody>>20)
@@ -219,15 +223,15 @@ func ReadJSON(r *http.Request, v any) error {
 	return nil
 }
 
-// WriteJSON answers with a status and a JSON body.
+// WriteJSON answers with a status and v as a JSON body.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		http.Error(w, "cannot write the answer as JSON: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "cannot encode the answer as JSON: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// The client may have gone; there is nobody left to tell.
+	// An error means that the client has disconnected.
 	_, _ = w.Write(data)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// roads runs a test over a socket and in memory: a client must not be able to tell them apart.
-func roads(t *testing.T, h http.Handler, test func(t *testing.T, c *Client)) {
+// transports runs a test over a socket and in memory. Both must behave in the same way.
+func transports(t *testing.T, h http.Handler, test func(t *testing.T, c *Client)) {
 	t.Run("socket", func(t *testing.T) {
 		s := httptest.NewServer(h)
 		defer s.Close()
@@ -26,14 +26,16 @@ func TestErrorBodiesBecomeFaults(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/placement", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Openstack-Request-Id", "req-1")
-		WriteJSON(w, 409, map[string]any{"errors": []any{map[string]any{"status": 409, "title": "Conflict", "detail": "generation", "code": "placement.concurrent_update"}}})
+		WriteJSON(w, 409, map[string]any{"errors": []any{map[string]any{"status": 409, "title": "Conflict",
+			"detail": "generation", "code": "placement.concurrent_update"}}})
 	})
 	mux.HandleFunc("/compute", func(w http.ResponseWriter, r *http.Request) {
 		WriteJSON(w, 400, map[string]any{"badRequest": map[string]any{"code": 400, "message": "no name"}})
 	})
-	roads(t, mux, func(t *testing.T, c *Client) {
+	transports(t, mux, func(t *testing.T, c *Client) {
 		_, err := c.Do(t.Context(), "GET", "/placement", nil, nil)
-		if !fault.Is(err, fault.Conflict) || fault.CodeOf(err) != "placement.concurrent_update" || StatusOf(err).RequestID != "req-1" {
+		if !fault.Is(err, fault.Conflict) || fault.CodeOf(err) != "placement.concurrent_update" ||
+			StatusOf(err).RequestID != "req-1" {
 			t.Errorf("%v", err)
 		}
 		_, err = c.Do(t.Context(), "GET", "/compute", nil, nil)
@@ -47,7 +49,7 @@ func TestErrorBodiesBecomeFaults(t *testing.T) {
 	})
 }
 
-func TestBodyTravelsBothWays(t *testing.T) {
+func TestRequestAndAnswerBodies(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in map[string]int
 		if err := ReadJSON(r, &in); err != nil {
@@ -56,15 +58,16 @@ func TestBodyTravelsBothWays(t *testing.T) {
 		}
 		WriteJSON(w, 200, map[string]int{"twice": in["n"] * 2, "q": len(r.URL.Query()["a"])})
 	})
-	roads(t, h, func(t *testing.T, c *Client) {
+	transports(t, h, func(t *testing.T, c *Client) {
 		var out map[string]int
-		if _, err := c.Do(t.Context(), "PUT", "/x?a=1&a=2", map[string]int{"n": 21}, &out); err != nil || out["twice"] != 42 || out["q"] != 2 {
+		if _, err := c.Do(t.Context(), "PUT", "/x?a=1&a=2", map[string]int{"n": 21}, &out); err != nil ||
+			out["twice"] != 42 || out["q"] != 2 {
 			t.Errorf("%v %v", out, err)
 		}
 	})
 }
 
-func TestStreamFlowsAndCancelReachesTheHandler(t *testing.T) {
+func TestInMemoryStreamAndCancellation(t *testing.T) {
 	gone := make(chan struct{}, 2)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "one")
@@ -72,7 +75,7 @@ func TestStreamFlowsAndCancelReachesTheHandler(t *testing.T) {
 		<-r.Context().Done()
 		gone <- struct{}{}
 	})
-	roads(t, h, func(t *testing.T, c *Client) {
+	transports(t, h, func(t *testing.T, c *Client) {
 		ctx, cancel := context.WithCancel(t.Context())
 		resp, err := c.Send(ctx, "GET", "/", nil)
 		if err != nil {
@@ -91,8 +94,11 @@ func TestStreamFlowsAndCancelReachesTheHandler(t *testing.T) {
 	})
 }
 
-func TestPanicBreaksTheAnswerOff(t *testing.T) {
-	c := &Client{Base: "http://x", HTTP: InMemory(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }))}
+func TestPanicEndsTheAnswer(t *testing.T) {
+	c := &Client{Base: "http://x", HTTP: InMemory(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		panic("boom")
+	}))}
 	if _, err := c.Do(t.Context(), "GET", "/", nil, nil); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}

@@ -233,7 +233,7 @@ func OpenPlacement(ctx context.Context, url string, s Settings, missing string, 
 	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst,
 		MaxCandidates: p.maxCandidates(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh, MaxIndexAge: p.IndexMaxAge}
 	if p.Policy != nil {
-		options.Policy = enforcer{p.Policy}
+		options.Enforcer = enforcer{p.Policy}
 	}
 	srv, err := func() (*server.Server, error) {
 		st, err := store.Open(ctx, db)

@@ -2,10 +2,10 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// indexCollector reads the state of the index when somebody looks.
+// indexCollector reads the state of the index at each scrape.
 type indexCollector struct {
-	read                        func() Index
-	trees, providers, age, lags *prometheus.Desc
+	read                       func() Index
+	trees, providers, age, lag *prometheus.Desc
 }
 
 func newIndexCollector(read func() Index) *indexCollector {
@@ -14,14 +14,14 @@ func newIndexCollector(read func() Index) *indexCollector {
 		read:      read,
 		trees:     desc("index_trees", "Provider trees in the index."),
 		providers: desc("index_providers", "Resource providers in the index."),
-		age:       desc("index_age_seconds", "Time since the index was last known to be what the database says."),
-		lags:      desc("index_lag_seconds", "How long trees have been waiting to be read again; 0 when none are."),
+		age:       desc("index_age_seconds", "Time since the index was last known to match the database."),
+		lag:       desc("index_lag_seconds", "How long trees have been waiting to be read again; 0 if none are waiting."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *indexCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.trees, c.providers, c.age, c.lags} {
+	for _, d := range []*prometheus.Desc{c.trees, c.providers, c.age, c.lag} {
 		to <- d
 	}
 }
@@ -30,7 +30,8 @@ func (c *indexCollector) Describe(to chan<- *prometheus.Desc) {
 func (c *indexCollector) Collect(to chan<- prometheus.Metric) {
 	now := c.read()
 	for d, v := range map[*prometheus.Desc]float64{
-		c.trees: float64(now.Trees), c.providers: float64(now.Providers), c.age: now.Age.Seconds(), c.lags: now.Lag.Seconds(),
+		c.trees: float64(now.Trees), c.providers: float64(now.Providers),
+		c.age: now.Age.Seconds(), c.lag: now.Lag.Seconds(),
 	} {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// busy is a set in which everything has happened.
+// busy returns a set in which every metric has a value.
 func busy() *Set {
 	s := New()
 	s.WatchIndex(func() Index { return Index{Trees: 3, Providers: 40, Age: 1500 * time.Millisecond, Lag: time.Second} })
@@ -55,18 +55,18 @@ func wantLines(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// docs/operations.md names every metric with its labels, and no other.
-func TestTheManualNamesThemAll(t *testing.T) {
+// docs/operations.md lists exactly the existing metrics with their labels.
+func TestManualListsAllMetrics(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile("(?m)^\\| `(berth_[a-z_]+)` \\| ([^|]*) \\| [^|]{10,} \\|$")
-	told := map[string]string{}
+	listed := map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(string(bytes.ReplaceAll(manual, []byte("| |"), []byte("|  |"))), -1) {
 		labels := strings.Fields(strings.ReplaceAll(m[2], "`", ""))
 		slices.Sort(labels)
-		told[m[1]] = fmt.Sprint(labels)
+		listed[m[1]] = fmt.Sprint(labels)
 	}
 	families, err := busy().registry.Gather()
 	if err != nil {
@@ -86,12 +86,12 @@ func TestTheManualNamesThemAll(t *testing.T) {
 			t.Errorf("%s has no help", family.GetName())
 		}
 	}
-	if !maps.Equal(told, have) {
-		t.Errorf("docs/operations.md tells of\n%v\nthe code has\n%v", told, have)
+	if !maps.Equal(listed, have) {
+		t.Errorf("docs/operations.md lists\n%v\nthe code has\n%v", listed, have)
 	}
 }
 
-func TestShown(t *testing.T) {
+func TestHandlerExposesMetrics(t *testing.T) {
 	text := shown(t, busy())
 	wantLines(t, text,
 		`berth_placement_requests_in_flight 1`,
@@ -122,8 +122,8 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// Whose fault it is: a refusal is the client's, and a client that went away is nobody's.
-func TestWhoseFault(t *testing.T) {
+// A refusal counts as refused, a disconnected client as abandoned, an error of the service as failed.
+func TestClaimOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		err                      error
 		granted, refused, failed int
@@ -143,15 +143,17 @@ func TestWhoseFault(t *testing.T) {
 		s.Transaction("X", 1, time.Millisecond, c.err)
 		text := shown(t, s)
 		wantLines(t, text, fmt.Sprintf(`berth_placement_claims_total{outcome="granted"} %d`, c.granted),
-			fmt.Sprintf(`berth_placement_claims_total{outcome="refused"} %d`, c.refused), fmt.Sprintf(`berth_placement_claims_total{outcome="failed"} %d`, c.failed))
-		if strings.Contains(text, `database_errors_total{operation="X"} 1`) != c.counts || strings.Contains(text, "retries_total{") {
+			fmt.Sprintf(`berth_placement_claims_total{outcome="refused"} %d`, c.refused),
+			fmt.Sprintf(`berth_placement_claims_total{outcome="failed"} %d`, c.failed))
+		if strings.Contains(text, `database_errors_total{operation="X"} 1`) != c.counts ||
+			strings.Contains(text, "retries_total{") {
 			t.Errorf("%v: %s", c.err, text)
 		}
 	}
 }
 
-// What clients make up makes no series.
-func TestFewSeries(t *testing.T) {
+// Methods that are not standard share one series.
+func TestUnknownMethodsShareASeries(t *testing.T) {
 	s := New()
 	for i := range 1000 {
 		s.Request("", fmt.Sprintf("M%d", i), 404, time.Millisecond, 1)
@@ -159,7 +161,7 @@ func TestFewSeries(t *testing.T) {
 	wantLines(t, shown(t, s), `berth_placement_requests_total{method="other",route="none",status="404"} 1000`)
 }
 
-// BenchmarkRequest is what counting costs a request.
+// BenchmarkRequest measures the cost of recording a request.
 func BenchmarkRequest(b *testing.B) {
 	s := New()
 	b.ReportAllocs()

@@ -10,8 +10,8 @@ import (
 
 var sampleLine = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*\})? (\S+)$`)
 
-// The answer of /metrics is Prometheus' text format, also when what is told holds quotes and line ends: each sample stands once, below the help and the type
-// of its metric, and the buckets of a histogram only grow, up to its count.
+// The answer of /metrics is Prometheus' text format, also if labels contain quotes and line ends: each sample occurs
+// once, after the help and the type of its metric, and the buckets of a histogram increase up to its count.
 func TestTextFormat(t *testing.T) {
 	s := busy()
 	s.Request("/a\"b\\c\nd", "GET", 200, time.Second, 1)

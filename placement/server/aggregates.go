@@ -9,12 +9,12 @@ import (
 )
 
 func (c *call) sendAggregates(generation int, all []resource.AggregateID) error {
-	d := doc{"aggregates": append([]resource.AggregateID{}, all...)}
+	d := object{"aggregates": append([]resource.AggregateID{}, all...)}
 	if c.version >= sinceAggregateGuard {
 		d["resource_provider_generation"] = generation
 	}
-	c.modified(time.Time{})
-	return c.json(http.StatusOK, d)
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusOK, d)
 }
 
 func (c *call) listAggregates() error {

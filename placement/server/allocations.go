@@ -25,7 +25,7 @@ func (c *call) showAllocations() error {
 		generation := held.Generations[id]
 		shares[id] = api.ShareDoc{Resources: amounts, Generation: &generation}
 	}
-	d := doc{"allocations": shares}
+	d := object{"allocations": shares}
 	if len(shares) > 0 {
 		if c.version >= sinceAllocationOwner {
 			d["project_id"], d["user_id"] = held.Project, held.User
@@ -37,8 +37,8 @@ func (c *call) showAllocations() error {
 			d["consumer_type"] = held.ConsumerType
 		}
 	}
-	c.modified(held.Modified)
-	return c.json(http.StatusOK, d)
+	c.setModified(held.Modified)
+	return c.sendJSON(http.StatusOK, d)
 }
 
 func (c *call) providerAllocations() error {
@@ -46,24 +46,24 @@ func (c *call) providerAllocations() error {
 	if err != nil {
 		return err
 	}
-	shares := make(map[resource.ConsumerID]doc, len(all.Shares))
+	shares := make(map[resource.ConsumerID]object, len(all.Shares))
 	for id, share := range all.Shares {
-		shares[id] = doc{"resources": share.Amounts}
+		shares[id] = object{"resources": share.Amounts}
 		if c.version >= sinceConsumerGuard {
 			shares[id]["consumer_generation"] = share.Generation
 		}
 	}
-	c.modified(all.Modified)
-	return c.json(http.StatusOK, doc{"resource_provider_generation": all.Generation, "allocations": shares})
+	c.setModified(all.Modified)
+	return c.sendJSON(http.StatusOK, object{"resource_provider_generation": all.Generation, "allocations": shares})
 }
 
-// claim is what a document asks for one consumer.
+// claim returns the claim that an allocations document makes for one consumer.
 func (c *call) claim(id resource.ConsumerID, d api.AllocationsDoc) store.Claim {
-	return store.Claim{Consumer: id, Allocation: d.Held().Allocation, Guarded: c.version >= sinceConsumerGuard, Generation: d.Generation,
-		Project: d.Project, User: d.User, ConsumerType: d.ConsumerType}
+	return store.Claim{Consumer: id, Allocation: d.Held().Allocation, Guarded: c.version >= sinceConsumerGuard,
+		Generation: d.Generation, Project: d.Project, User: d.User, ConsumerType: d.ConsumerType}
 }
 
-// claims lists what documents ask, by consumer.
+// claims returns the claims of allocations documents, sorted by consumer.
 func (c *call) claims(docs map[resource.ConsumerID]api.AllocationsDoc) []store.Claim {
 	var list []store.Claim
 	for _, id := range slices.Sorted(maps.Keys(docs)) {
@@ -81,10 +81,10 @@ func (c *call) putAllocations() error {
 	if err != nil {
 		return err
 	}
-	return c.put(c.claim(resource.ConsumerID(id), in))
+	return c.writeClaims(c.claim(resource.ConsumerID(id), in))
 }
 
-// readAllocations reads the body of PUT /allocations/{consumer}, which was a list in the first microversions.
+// readAllocations reads the body of PUT /allocations/{consumer}. Its allocations are a list up to microversion 1.11.
 func (c *call) readAllocations() (api.AllocationsDoc, error) {
 	if c.version > lastListShapedAllocate {
 		var in api.AllocationsDoc
@@ -112,26 +112,26 @@ func (c *call) postAllocations() error {
 	if err := c.read(api.BodyAllocations, &in); err != nil {
 		return err
 	}
-	return c.put(c.claims(in)...)
+	return c.writeClaims(c.claims(in)...)
 }
 
-// put carries claims out and answers.
-func (c *call) put(claims ...store.Claim) error {
+// writeClaims writes the allocations of all claims in one transaction and answers 204.
+func (c *call) writeClaims(claims ...store.Claim) error {
 	change, err := c.server.store.PutAllocations(c.ctx(), claims...)
 	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
-		c.refused(err, claims, nil)
+		c.refreshRefused(err, claims, nil)
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }
 
-// refused reads the trees again that a refused write is about: the index, which suggested it, may be behind, and the next candidates shall
-// not be. There is nothing to retry here: a claim names its amounts and the generation of its consumer, nothing in it comes from the
-// index, and SQL has judged it as things are (trying again by itself when others wrote at the same moment, Store.ClaimAttempts).
-// Another candidate is the client's to choose.
-func (c *call) refused(err error, claims []store.Claim, more []provider.ID) {
+// refreshRefused reads the trees of a refused write again, because the index that proposed the candidate may be out of
+// date. The write is not repeated: a claim consists of amounts and a consumer generation, which do not depend on the
+// index, and the database has checked it against its current state. (The store repeats transactions that conflict with
+// others: Store.ClaimAttempts.) The client may choose another candidate. more are further providers of the write.
+func (c *call) refreshRefused(err error, claims []store.Claim, more []provider.ID) {
 	if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NoCapacity) {
 		return
 	}
@@ -141,13 +141,13 @@ func (c *call) refused(err error, claims []store.Claim, more []provider.ID) {
 	}
 	slices.Sort(ids)
 	var roots []provider.ID
-	snapshot := c.server.index.now()
+	snapshot := c.server.index.current()
 	for _, id := range slices.Compact(ids) {
 		if row, ok := snapshot.Row(id); ok {
 			roots = append(roots, cmp.Or(row.Root, row.ID))
 		}
 		if p, err := c.server.store.Provider(c.ctx(), id); err == nil {
-			roots = append(roots, p.Root) // another one when somebody else has moved the provider
+			roots = append(roots, p.Root) // differs if another process has moved the provider
 		}
 	}
 	c.refreshRoots(roots)
@@ -159,5 +159,5 @@ func (c *call) deleteAllocations() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

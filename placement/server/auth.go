@@ -7,40 +7,41 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Policy says who may do what. rule is a name of the original's, such as placement:resource_providers:list. target is what the
-// request is about, under the original's names: the project_id and user_id of the caller, or for placement:usages the
-// project_id of the query (nil when it has none). why is for the log.
-type Policy interface {
+// Enforcer checks whether a caller may make a request. rule has the name that OpenStack's Placement uses, such as
+// placement:resource_providers:list. target has the attributes that rules may refer to: the project_id and user_id of
+// the caller, or for placement:usages the project_id of the query (nil if it has none). why is the reason of a refusal,
+// for the log.
+type Enforcer interface {
 	Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string)
 }
 
-// nobody is the Authenticator of a server that was told none.
-func nobody(*http.Request) (identity.Identity, error) {
-	return identity.Identity{}, fault.New(fault.Forbidden, "placement.server", "This service is not set up to know anybody.")
+// denyAll is the Authenticator of a server without Options.Auth.
+func denyAll(*http.Request) (identity.Identity, error) {
+	return identity.Identity{}, fault.New(fault.Forbidden, "placement.server", "No authentication is configured.")
 }
 
-// plainPolicy is the rules as they are before anybody writes others: administrators and services may do all, and a reader
-// may ask for the usages of its own project.
-type plainPolicy struct{}
+// defaultEnforcer implements the default rules: the roles admin and service may make all requests, and the role reader
+// may read the usages of its own project.
+type defaultEnforcer struct{}
 
-// Allow implements Policy.
-func (plainPolicy) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
+// Allow implements Enforcer.
+func (defaultEnforcer) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
 	if caller.Has("admin") || caller.Has("service") {
 		return true, ""
 	}
 	if rule != ruleUsages {
-		return false, "it takes the role admin or service"
+		return false, "the role admin or service is required"
 	}
 	if project, _ := target["project_id"].(string); !caller.Has("reader") || project == "" || project != caller.Project {
-		return false, "it takes the role admin or service, or reader for the token's own project"
+		return false, "the role admin or service is required, or reader for the token's own project"
 	}
 	return true, ""
 }
 
-// ruleUsages is the one rule whose target is not the caller.
+// ruleUsages is the only rule whose target is not the caller.
 const ruleUsages = "placement:usages"
 
-// target is what a request is about, for a rule.
+// target returns the attributes of a request that a rule may refer to.
 func (c *call) target(rule string) map[string]any {
 	if rule != ruleUsages {
 		return map[string]any{"project_id": c.caller.Project, "user_id": c.caller.User}
@@ -52,14 +53,15 @@ func (c *call) target(rule string) map[string]any {
 	return map[string]any{"project_id": given[len(given)-1]}
 }
 
-// allowed asks the policy. A route without a rule is open to all.
-func (c *call) allowed(rule string) error {
+// authorize returns status 403 if the policy does not allow the request. An empty rule allows every request.
+func (c *call) authorize(rule string) error {
 	if rule == "" {
 		return nil
 	}
-	if ok, why := c.server.opts.Policy.Allow(rule, c.caller, c.target(rule)); !ok {
-		c.server.log.Debug("the policy says no", "request_id", c.id, "rule", rule, "user", c.caller.User, "project", c.caller.Project, "roles", c.caller.Roles, "why", why)
-		return status(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
+	if ok, why := c.server.opts.Enforcer.Allow(rule, c.caller, c.target(rule)); !ok {
+		c.server.log.Debug("policy refused request", "request_id", c.id, "rule", rule, "user", c.caller.User,
+			"project", c.caller.Project, "roles", c.caller.Roles, "why", why)
+		return newStatusError(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
 	}
 	return nil
 }

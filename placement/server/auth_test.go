@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/api/identity"
 )
 
-// rules is what OpenStack's documentation says of Placement's policies: each operation's rule.
+// rules lists the policy rule of each operation, from OpenStack's documentation of Placement's policies.
 const rules = `
 GET /resource_providers placement:resource_providers:list
 POST /resource_providers placement:resource_providers:create
@@ -48,25 +48,25 @@ POST /reshaper placement:reshaper:reshape
 GET /berth/v1/explain placement:allocation_candidates:list
 `
 
-// question is what a policy was asked.
-type question struct {
+// policyCall is one call of Enforcer.Allow.
+type policyCall struct {
 	rule   string
 	caller identity.Identity
 	target map[string]any
 }
 
-// askedPolicy denies all, and remembers what it was asked.
-type askedPolicy struct{ asked []question }
+// recordingEnforcer denies all requests and records its calls.
+type recordingEnforcer struct{ calls []policyCall }
 
-func (p *askedPolicy) Allow(rule string, caller identity.Identity, target map[string]any) (bool, string) {
-	p.asked = append(p.asked, question{rule, caller, target})
+func (p *recordingEnforcer) Allow(rule string, caller identity.Identity, target map[string]any) (bool, string) {
+	p.calls = append(p.calls, policyCall{rule, caller, target})
 	return false, "this is a test"
 }
 
-// Every operation asks its own rule, once, before its handler does anything.
-func TestRules(t *testing.T) {
-	policy := &askedPolicy{}
-	w := newWorld(t, func(o *Options) { o.Policy = policy })
+// Every operation checks its own rule exactly once, before its handler runs.
+func TestEachOperationChecksItsRule(t *testing.T) {
+	policy := &recordingEnforcer{}
+	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
 	want := map[string]string{}
 	for line := range strings.Lines(strings.TrimSpace(rules)) {
 		f := strings.Fields(line)
@@ -79,23 +79,25 @@ func TestRules(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, v.rule, want[name])
 			}
 			delete(want, name)
-			policy.asked = nil
+			policy.calls = nil
 			body := ""
 			if v.body {
 				body = "{}"
 			}
-			resp := w.ask("1.39", method, strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path), body)
+			resp := w.ask("1.39", method, strings.NewReplacer("{uuid}", "u", "{class}", "c", "{name}", "n").Replace(r.path),
+				body)
 			if v.rule == "" {
-				if resp.StatusCode != 200 || len(policy.asked) > 0 {
-					t.Errorf("%s: %d, asked %v", name, resp.StatusCode, policy.asked)
+				if resp.StatusCode != 200 || len(policy.calls) > 0 {
+					t.Errorf("%s: %d, calls %v", name, resp.StatusCode, policy.calls)
 				}
 				continue
 			}
-			if text := bodyOf(t, resp); resp.StatusCode != 403 || !strings.Contains(text, "Policy does not allow "+v.rule+" to be performed.") {
+			if text := bodyOf(t, resp); resp.StatusCode != 403 ||
+				!strings.Contains(text, "Policy does not allow "+v.rule+" to be performed.") {
 				t.Errorf("%s: %d %s", name, resp.StatusCode, text)
 			}
-			if len(policy.asked) != 1 || policy.asked[0].rule != v.rule {
-				t.Errorf("%s asked %v", name, policy.asked)
+			if len(policy.calls) != 1 || policy.calls[0].rule != v.rule {
+				t.Errorf("%s: calls %v", name, policy.calls)
 			}
 		}
 	}
@@ -104,10 +106,10 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What a policy is told: who asks, and what about.
-func TestTargets(t *testing.T) {
-	policy := &askedPolicy{}
-	w := newWorld(t, func(o *Options) { o.Policy = policy })
+// The target of a policy check is the caller, or for usages the requested project.
+func TestPolicyTargets(t *testing.T) {
+	policy := &recordingEnforcer{}
+	w := newWorld(t, func(o *Options) { o.Enforcer = policy })
 	caller := identity.Identity{User: "ann", Project: "p", Roles: []string{"reader"}}
 	for path, target := range map[string]map[string]any{
 		"/traits":                            {"project_id": "p", "user_id": "ann"},
@@ -118,16 +120,17 @@ func TestTargets(t *testing.T) {
 		"/resource_providers?project_id=q":   {"project_id": "p", "user_id": "ann"},
 		"/allocation_candidates?nonsense=in": {"project_id": "p", "user_id": "ann"},
 	} {
-		policy.asked = nil
+		policy.calls = nil
 		w.ask("1.39", "GET", path, "", "X-Auth-Token", "ann:p", "X-Roles", "reader")
-		if len(policy.asked) != 1 || !reflect.DeepEqual(policy.asked[0].target, target) || !reflect.DeepEqual(policy.asked[0].caller, caller) {
-			t.Errorf("%s: %+v, want %v by %v", path, policy.asked, target, caller)
+		if len(policy.calls) != 1 || !reflect.DeepEqual(policy.calls[0].target, target) ||
+			!reflect.DeepEqual(policy.calls[0].caller, caller) {
+			t.Errorf("%s: %+v, want %v by %v", path, policy.calls, target, caller)
 		}
 	}
 }
 
-// Keystone's clients are told where to get a token; those of noauth2 are not, as in the original.
-func TestChallenge(t *testing.T) {
+// A 401 answer has WWW-Authenticate for Keystone, and not for noauth2, as in the original.
+func TestAuthenticateHeader(t *testing.T) {
 	for _, challenge := range []string{"", `Keystone uri="http://127.0.0.1:5000"`} {
 		w := newWorld(t, func(o *Options) { o.Challenge = challenge })
 		resp := w.ask("1.39", "GET", "/traits", "", "X-Auth-Token", "")

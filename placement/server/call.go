@@ -21,34 +21,34 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// call is one request on its way through the server.
+// call is the state of one request.
 type call struct {
 	server     *Server
 	w          http.ResponseWriter
 	r          *http.Request
 	id         string // openstack-request-id
 	began      time.Time
-	reads      uint64 // live.reads when it began
+	reads      uint64 // liveIndex.reads when the call began
 	caller     identity.Identity
 	version    api.Version
-	negotiated bool              // version is what the client asked for
-	values     map[string]string // of the path's variables
-	route      *route            // nil: the path is none
-	sent       []byte            // the request's body, once it is read
-	status     int               // as sent; 0: nothing was sent
-	size       int64             // of the body
-	scheme     string            // as a proxy says; empty: ours
-	prefix     string            // of our paths, as a proxy says
-	turn       bool              // it has one of the searches' turns
-	done       []func()          // what the end of the call gives back
-	left       bool              // the client went away, or the server stops, before there was an answer
+	negotiated bool              // version was read from the request
+	values     map[string]string // of the variables in the path
+	route      *route            // nil: there is no route for the path
+	body       []byte            // the request body, after read
+	status     int               // of the answer; 0: nothing has been sent
+	size       int64             // of the answer's body in bytes, so far
+	scheme     string            // from a proxy's headers; empty: that of the connection
+	prefix     string            // of the API's paths, from a proxy's headers
+	holdsSlot  bool              // the call holds a slot of Server.searches
+	cleanups   []func()          // called at the end of the call
+	clientGone bool              // the client disconnected, or the server stopped, before the answer was complete
 }
 
-// doc is an answer whose shape depends on the microversion.
-type doc = map[string]any
+// object is a JSON object whose members depend on the microversion.
+type object = map[string]any
 
-// ctx is the context of the request. Once the answer has begun it has no time limit any more: the client may take it
-// as slowly as it may.
+// ctx returns the context of the request. After the answer has begun it has no time limit, because a slow client may
+// need any time to receive a large answer.
 func (c *call) ctx() context.Context {
 	if c.status != 0 {
 		return rest.Unlimited(c.r.Context())
@@ -56,23 +56,25 @@ func (c *call) ctx() context.Context {
 	return c.r.Context()
 }
 
-// provider is the provider that the path names.
+// provider returns the UUID of the provider in the path.
 func (c *call) provider() provider.ID { return provider.ID(c.values["uuid"]) }
 
-// query reads the query string.
+// query parses the query string. It returns fault.Invalid if a key or a value is not UTF-8.
 func (c *call) query() (url.Values, error) {
 	q := parseQuery(c.r.URL.RawQuery)
 	for key, values := range q {
 		for _, text := range append(values, key) {
 			if !utf8.ValidString(text) {
-				return nil, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %q is not UTF-8", text)
+				return nil, fault.New(fault.Invalid, "placement.server",
+					"Invalid query string parameters: %q is not UTF-8", text)
 			}
 		}
 	}
 	return q, nil
 }
 
-// parseQuery is url.ParseQuery as lenient as the original: a % that begins no byte stands for itself, and a semicolon separates as & does.
+// parseQuery is url.ParseQuery with the leniency of the original: a % that does not begin an escaped byte is kept, and
+// a semicolon is a separator as & is.
 func parseQuery(raw string) url.Values {
 	q := url.Values{}
 	for pair := range strings.FieldsFuncSeq(raw, separator) {
@@ -105,44 +107,45 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// read reads the request's body into a document.
+// read reads the request body, validates it against the schema and decodes it. It returns status 413 for a body over
+// Options.MaxBody, 408 for one that arrives too slowly, and fault.Invalid for one that is not valid.
 func (c *call) read(body api.Body, into any) error {
 	limit := c.server.opts.MaxBody
-	tooLarge := status(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", limit)
-	if c.r.ContentLength > limit { // before any of it is read: it would take memory for nothing
+	tooLarge := newStatusError(http.StatusRequestEntityTooLarge, "the request body is over %d bytes", limit)
+	if c.r.ContentLength > limit { // refuse it before reading, which would waste memory
 		return tooLarge
 	}
-	data, release, err := c.server.budget.Read(c.w, c.r, limit)
+	data, release, err := c.server.bodyBudget.Read(c.w, c.r, limit)
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case err == nil:
-		c.done = append(c.done, release) // what is made of the body is needed until the end of the call
+		c.cleanups = append(c.cleanups, release) // the decoded body is used until the end of the call
 	case large:
 		return tooLarge
 	case errors.Is(err, rest.ErrSlowBody):
-		return status(http.StatusRequestTimeout, "%s", err)
+		return newStatusError(http.StatusRequestTimeout, "%s", err)
 	case fault.Is(err, fault.Unavailable):
 		return err
 	default:
-		return fault.New(fault.Invalid, "placement.server", "the request body broke off: %w", err)
+		return fault.New(fault.Invalid, "placement.server", "cannot read the request body: %w", err)
 	}
-	c.sent = data
-	ctx, cancel := rest.Renew(c.r.Context()) // the time of the client does not count
-	c.done = append(c.done, cancel)
+	c.body = data
+	ctx, cancel := rest.Renew(c.r.Context()) // the time that the client took does not count
+	c.cleanups = append(c.cleanups, cancel)
 	c.r = c.r.WithContext(ctx)
 	return c.server.bodies.Read(body, c.version, data, into)
 }
 
-// close gives back what the call holds.
+// close releases the resources of the call.
 func (c *call) close() {
-	c.pause()
-	for _, done := range c.done {
+	c.release()
+	for _, done := range c.cleanups {
 		done()
 	}
 }
 
-// modified sets the headers that say how old an answer is, in microversions that have them. The zero time is now.
-func (c *call) modified(at time.Time) {
+// setModified sets Last-Modified and Cache-Control, in microversions that have them. The zero time means now.
+func (c *call) setModified(at time.Time) {
 	if c.version < sinceCacheHeaders {
 		return
 	}
@@ -153,18 +156,19 @@ func (c *call) modified(at time.Time) {
 	c.w.Header().Set("Cache-Control", "no-cache")
 }
 
-// location names what was made. The original gives a whole URL, of the host as the client calls it.
-func (c *call) location(path string) {
+// setLocation sets the Location header to the created resource. As in the original it is an absolute URL with the host
+// of the request.
+func (c *call) setLocation(path string) {
 	scheme := "http"
 	if c.r.TLS != nil {
 		scheme = "https"
 	}
 	scheme = cmp.Or(c.scheme, scheme)
-	c.w.Header().Set("Location", scheme+"://"+withoutUsualPort(scheme, c.r.Host)+c.prefix+path)
+	c.w.Header().Set("Location", scheme+"://"+withoutDefaultPort(scheme, c.r.Host)+c.prefix+path)
 }
 
-// json answers with a document.
-func (c *call) json(status int, document any) error {
+// sendJSON answers with a status and a JSON document.
+func (c *call) sendJSON(status int, document any) error {
 	data, err := json.Marshal(document)
 	if err != nil {
 		return fault.Wrap(fault.Internal, "placement.server", err)
@@ -173,8 +177,8 @@ func (c *call) json(status int, document any) error {
 	return nil
 }
 
-// none answers without a body.
-func (c *call) none(status int) error {
+// sendStatus answers with a status and no body.
+func (c *call) sendStatus(status int) error {
 	c.send(status, nil)
 	return nil
 }
@@ -185,12 +189,13 @@ func (c *call) send(status int, body []byte) {
 		c.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	if c.begin(status, body != nil) {
-		// The client may have gone; there is nobody left to tell.
+		// An error means that the client has disconnected.
 		_ = c.write(body)
 	}
 }
 
-// begin sends the head of an answer. It says whether the body is to follow.
+// begin sends the status and the headers of an answer. It returns false if the body must not be sent, because a CORS
+// preflight answer has replaced it.
 func (c *call) begin(status int, json bool) bool {
 	h := c.w.Header()
 	if json {
@@ -208,25 +213,25 @@ func (c *call) begin(status int, json bool) bool {
 	return !replaced
 }
 
-// write sends a part of the body.
-func (c *call) write(part []byte) error {
-	if len(part) == 0 {
+// write sends the next bytes of the body.
+func (c *call) write(data []byte) error {
+	if len(data) == 0 {
 		return nil
 	}
-	n, err := c.w.Write(part)
+	n, err := c.w.Write(data)
 	c.size += int64(n)
 	return err
 }
 
-// report counts and logs the request once it is answered.
+// report records the answered request in the metrics and the log.
 func (c *call) report() {
 	took, path := c.server.now().Sub(c.began), ""
 	if c.route != nil {
 		path = c.route.path
 	}
 	status := c.status
-	if c.left {
-		status = clientLeft
+	if c.clientGone {
+		status = statusClientGone
 	}
 	c.server.metrics.Request(path, c.r.Method, status, took, c.size)
 	version := "-"
@@ -234,9 +239,11 @@ func (c *call) report() {
 		version = c.version.String()
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", c.id), slog.String("method", c.r.Method), slog.String("route", path), slog.String("uri", clip(c.r.URL.RequestURI())),
+		slog.String("request_id", c.id), slog.String("method", c.r.Method), slog.String("route", path),
+		slog.String("uri", clip(c.r.URL.RequestURI())),
 		slog.Int("status", status), slog.Int64("len", c.size), slog.String("microversion", version),
-		slog.String("user", c.caller.User), slog.String("project", c.caller.Project), slog.String("from", c.r.RemoteAddr), slog.Duration("took", took),
+		slog.String("user", c.caller.User), slog.String("project", c.caller.Project),
+		slog.String("from", c.r.RemoteAddr), slog.Duration("took", took),
 	}
 	if global := c.r.Header.Get("X-Openstack-Request-Id"); globalID.MatchString(global) {
 		attrs = append(attrs, slog.String("global_request_id", global))
@@ -244,10 +251,10 @@ func (c *call) report() {
 	c.server.log.LogAttrs(context.WithoutCancel(c.ctx()), slog.LevelInfo, "request", attrs...)
 }
 
-// clientLeft is the status in logs and metrics of a request that nobody waits for any more.
-const clientLeft = 499
+// statusClientGone is the status in logs and metrics of a request whose client disconnected before the answer.
+const statusClientGone = 499
 
-// clip keeps a line of the log readable.
+// clip shortens a text for the log.
 func clip(text string) string {
 	const longest = 1000
 	if len(text) <= longest {
@@ -256,5 +263,6 @@ func clip(text string) string {
 	return text[:longest] + "…"
 }
 
-// globalID is what a client may call its own request, so that it is found in the logs of all services that it led to.
+// globalID matches a request id that the client has chosen. It is logged, so that one id finds the request in the logs
+// of all services.
 var globalID = regexp.MustCompile(`^req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

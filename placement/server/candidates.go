@@ -20,8 +20,9 @@ import (
 
 func shuffle(n int, swap func(i, j int)) { rand.Shuffle(n, swap) }
 
-// ask reads the query of a question for candidates, and the snapshot that answers it. unknown says which names there are not.
-func (c *call) ask() (ask resource.Ask, snapshot *index.Snapshot, unknown, err error) {
+// parseCandidateQuery reads the query of GET /allocation_candidates and returns it with the snapshot to search. unknown
+// is an error if the query names a resource class or a trait that does not exist.
+func (c *call) parseCandidateQuery() (ask resource.Ask, snapshot *index.Snapshot, unknown, err error) {
 	values, err := c.query()
 	if err != nil {
 		return ask, nil, nil, err
@@ -31,112 +32,116 @@ func (c *call) ask() (ask resource.Ask, snapshot *index.Snapshot, unknown, err e
 	}
 	unknown = c.server.names.check(c.ctx(), ask.Groups, ask.RootRequired, ask.RootForbidden)
 	ask.Flat = c.version < sinceNestedCandidates
-	snapshot, err = c.fresh()
+	snapshot, err = c.currentSnapshot()
 	return ask, snapshot, unknown, err
 }
 
-// candidates is GET /allocation_candidates. A large answer is sent in parts while the rest is still being found, so what it takes of
-// memory does not grow with it.
+// candidates handles GET /allocation_candidates. It sends a large answer in chunks while the search runs, so the memory
+// it needs does not depend on the size of the answer.
 func (c *call) candidates() error {
-	ask, snapshot, unknown, err := c.ask()
+	ask, snapshot, unknown, err := c.parseCandidateQuery()
 	if err != nil {
 		return err
 	}
 	if unknown != nil {
-		return c.candidatesOfUnknown(ask, snapshot, unknown)
+		return c.sendNoCandidates(ask, snapshot, unknown)
 	}
-	c.modified(time.Time{})
+	c.setModified(time.Time{})
 	w := newAnswerWriter(c, snapshot, ask)
 	defer w.close()
 	began := c.server.now()
-	effort := c.effort(&w.sending)
-	found := c.search(effort.ended, snapshot, ask)
+	clock := c.newSearchClock(&w.sending)
+	found := c.search(clock.expired, snapshot, ask)
 	if c.server.opts.RandomizeCandidates {
 		found = slices.Values(c.sample(found, ask.Limit))
 	}
 	n, err := w.answer(found)
 	if err == nil {
-		err = effort.err() // the list may have been cut short
+		err = clock.err() // the list is incomplete if the search was stopped
 	}
 	if err != nil {
 		return err
 	}
 	took := c.server.now().Sub(began) - w.sending
 	c.server.metrics.Candidates(took, n)
-	c.server.log.Debug("candidates", "request_id", c.id, "found", n, "took", took, "providers", snapshot.Providers())
+	c.server.log.Debug("candidates found", "request_id", c.id, "found", n, "took", took,
+		"providers", snapshot.Providers())
 	if n == 0 {
-		why, err := c.why(snapshot, ask)
+		why, err := c.explanation(snapshot, ask)
 		if c.ctx().Err() != nil {
 			return c.ctx().Err()
 		}
 		if err == nil && why.Reason != "" {
-			c.w.Header().Set(api.ReasonHeader, oneLine(why.Reason))
+			c.w.Header().Set(api.ReasonHeader, headerValue(why.Reason))
 		}
 	}
-	return w.end()
+	return w.finish()
 }
 
-// why asks for an explanation.
-func (c *call) why(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
-	began, effort := c.server.now(), c.effort(new(time.Duration))
-	why := explain.Why(snapshot, ask, effort.ended)
+// explanation returns why there are no candidates.
+func (c *call) explanation(snapshot *index.Snapshot, ask resource.Ask) (explain.Explanation, error) {
+	began, clock := c.server.now(), c.newSearchClock(new(time.Duration))
+	why := explain.Why(snapshot, ask, clock.expired)
 	took := c.server.now().Sub(began)
 	c.server.metrics.Explain(took)
-	c.server.log.Debug("explained", "request_id", c.id, "reason", why.Reason, "took", took)
-	return why, effort.err() // one that was given up is worth nothing
+	c.server.log.Debug("candidates explained", "request_id", c.id, "reason", why.Reason, "took", took)
+	return why, clock.err() // an explanation that was stopped is not usable
 }
 
-// searchTime is how long a question may keep a core busy. What fits into what is a hard problem: somebody can always make up a
-// question that takes for ever, and it is not for him to have a core that long. Nearly all take milliseconds.
-const searchTime = 20 * time.Second
+// searchTimeout bounds the CPU time of one search. Nearly all searches take milliseconds, but a crafted query can
+// search indefinitely, because the problem is NP-hard.
+const searchTimeout = 20 * time.Second
 
-// effort is the work on one question: given up when nobody waits for the answer any more, or when it takes too long.
-type effort struct {
-	call    *call
-	began   time.Time
-	sending *time.Duration // time that does not count: the client's
-	spent   bool
+// searchClock stops a search when its client has disconnected or after searchTimeout.
+type searchClock struct {
+	call     *call
+	began    time.Time
+	sending  *time.Duration // time spent sending the answer, which does not count
+	timedOut bool
 }
 
-func (c *call) effort(sending *time.Duration) *effort {
-	return &effort{call: c, began: c.server.now(), sending: sending}
+func (c *call) newSearchClock(sending *time.Duration) *searchClock {
+	return &searchClock{call: c, began: c.server.now(), sending: sending}
 }
 
-// ended is a stop function: it reports whether the search must end.
-func (e *effort) ended() bool {
-	e.spent = e.spent || e.call.server.now().Sub(e.began)-*e.sending > searchTime
-	return e.spent || e.call.ctx().Err() != nil
+// expired reports whether the search must stop.
+func (e *searchClock) expired() bool {
+	e.timedOut = e.timedOut || e.call.server.now().Sub(e.began)-*e.sending > searchTimeout
+	return e.timedOut || e.call.ctx().Err() != nil
 }
 
-// err says why it was given up, or nothing.
-func (e *effort) err() error {
+// err returns why the search was stopped; nil if it was not.
+func (e *searchClock) err() error {
 	switch err := e.call.ctx().Err(); {
 	case err != nil:
 		return err
-	case e.spent:
-		return e.call.tooHard()
+	case e.timedOut:
+		return e.call.searchTimeoutError()
 	}
 	return nil
 }
 
-// tooHard is the refusal of a question that took too long. It is never told as an empty answer: nobody knows that it is.
-func (c *call) tooHard() error {
-	detail := fmt.Sprintf("It took more than %v to find out which providers fit this request, so the search was given up. "+
-		"Ask for fewer groups, for equal amounts, or for fewer same_subtree clauses.", searchTime)
-	c.server.log.Warn("a search was given up", "request_id", c.id, "uri", c.r.URL.RequestURI(), "after", searchTime)
-	entry := api.ErrorDoc{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: detail, RequestID: c.id}
+// searchTimeoutError returns the error for a search that was stopped after searchTimeout. A search that timed out is
+// reported as 503, never as an empty list.
+func (c *call) searchTimeoutError() error {
+	detail := fmt.Sprintf("The search for candidates was stopped: it took more than %v. "+
+		"Ask for fewer groups, for equal amounts, or for fewer same_subtree clauses.", searchTimeout)
+	c.server.log.Warn("candidate search timed out", "request_id", c.id, "uri", c.r.URL.RequestURI(),
+		"after", searchTimeout)
+	entry := api.ErrorDoc{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: detail,
+		RequestID: c.id}
 	if c.version >= sinceErrorCodes {
 		entry.Code = api.CodeUndefined
 	}
-	return &refusal{status: entry.Status, detail: detail, doc: api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}}
+	return &statusError{status: entry.Status, detail: detail, doc: api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}}
 }
 
-// search takes from the solver what the options and the microversion allow, and stops when nobody waits any more. What it gives is
-// overwritten by the next.
+// search returns the candidates up to the limits of the query and of MaxCandidates, until stop returns true. Each
+// candidate is valid until the next one is returned.
 func (c *call) search(stop func() bool, snapshot *index.Snapshot, ask resource.Ask) iter.Seq[candidate.Candidate] {
 	limit, most := ask.Limit, max(c.server.opts.MaxCandidates, 0)
 	if c.server.opts.RandomizeCandidates {
-		limit = 0 // it takes from all
+		limit = 0 // the sample is taken from all candidates
 	}
 	if ask.Limit = limit; limit == 0 || 0 < most && most < limit {
 		ask.Limit = most
@@ -144,14 +149,14 @@ func (c *call) search(stop func() bool, snapshot *index.Snapshot, ask resource.A
 	return candidate.Find(snapshot, ask, candidate.Options{Stop: stop, BreadthFirst: c.server.opts.BreadthFirst})
 }
 
-// sample takes as many as limit by chance, all when it is 0, and leaves their order to chance.
+// sample returns limit randomly chosen candidates, or all if limit is 0, in random order.
 func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidate.Candidate {
 	var list []candidate.Candidate
 	seen := 0
 	for one := range found {
 		if seen++; limit == 0 || len(list) < limit {
 			list = append(list, one.Clone())
-		} else if at := c.server.pick(seen); at < limit { // each of those seen has the same chance to be among the list
+		} else if at := c.server.pick(seen); at < limit { // reservoir sampling: all have the same probability
 			list[at] = one.Clone()
 		}
 	}
@@ -159,8 +164,8 @@ func (c *call) sample(found iter.Seq[candidate.Candidate], limit int) []candidat
 	return list
 }
 
-// oneLine keeps a sentence within what a header may hold.
-func oneLine(text string) string {
+// headerValue returns a text without control characters, shortened to fit into a header.
+func headerValue(text string) string {
 	const longest = 1000
 	out := make([]rune, 0, len(text))
 	for _, r := range text {
@@ -174,48 +179,51 @@ func oneLine(text string) string {
 	return string(out)
 }
 
-// explain is GET /berth/v1/explain: why the same query would find nothing, or that it would not.
+// explain handles GET /berth/v1/explain: it answers why a query for candidates finds none. The reason is empty if it
+// finds some.
 func (c *call) explain() error {
-	c.version = api.Latest // the answer is Berth's own, and the question that of the newest microversion
-	ask, snapshot, unknown, err := c.ask()
+	c.version = api.Latest // the query is that of the newest microversion
+	ask, snapshot, unknown, err := c.parseCandidateQuery()
 	if err = cmp.Or(unknown, err); err != nil {
 		return err
 	}
-	why, err := c.why(snapshot, ask)
+	why, err := c.explanation(snapshot, ask)
 	if err != nil {
 		return err
 	}
-	told := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainStep{}, Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Nearest: []api.ExplainMiss{}}
+	answer := api.Explanation{Reason: why.Reason, Funnel: []api.ExplainFunnelRow{},
+		Minimal: append([]string{}, why.Minimal...), Rough: why.Rough, Nearest: []api.ExplainNearestMiss{}}
 	for _, step := range why.Funnel {
-		told.Funnel = append(told.Funnel, api.ExplainStep(step))
+		answer.Funnel = append(answer.Funnel, api.ExplainFunnelRow(step))
 	}
 	for _, m := range why.Nearest {
-		miss := api.ExplainMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
+		miss := api.ExplainNearestMiss{Root: m.Root, Host: m.Host, Deficits: []api.ExplainDeficit{}}
 		for _, d := range m.Deficits {
-			held, err := c.holders(snapshot, d)
+			held, err := c.deficitHolders(snapshot, d)
 			if err != nil {
 				return err
 			}
-			miss.Deficits = append(miss.Deficits, api.ExplainDeficit{Class: d.Class, Cause: string(d.Cause), Asks: d.Asks, Free: d.Free, Of: d.Of, Text: d.String(), HeldBy: held})
+			miss.Deficits = append(miss.Deficits, api.ExplainDeficit{Class: d.Class, Cause: string(d.Cause),
+				Asks: d.Asks, Free: d.Free, Of: d.Of, Text: d.String(), HeldBy: held})
 		}
-		told.Nearest = append(told.Nearest, miss)
+		answer.Nearest = append(answer.Nearest, miss)
 	}
-	return c.json(http.StatusOK, told)
+	return c.sendJSON(http.StatusOK, answer)
 }
 
-// mostHolders is how many consumers are told of one provider.
-const mostHolders = 8
+// maxHolders is how many consumers of one provider an explanation names.
+const maxHolders = 8
 
-// holders reads who has what is lacking, if the caller may read it.
-func (c *call) holders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
+// deficitHolders returns the consumers that hold the missing resources, if the caller may read allocations.
+func (c *call) deficitHolders(snapshot *index.Snapshot, d explain.Deficit) (held []api.ExplainHolder, err error) {
 	const rule = "placement:resource_providers:allocations:list"
-	if may, _ := c.server.opts.Policy.Allow(rule, c.caller, c.target(rule)); !may {
+	if may, _ := c.server.opts.Enforcer.Allow(rule, c.caller, c.target(rule)); !may {
 		return nil, nil
 	}
 	for _, id := range d.Taken {
 		all, err := c.server.store.ProviderAllocations(c.ctx(), id)
 		if fault.Is(err, fault.NotFound) {
-			continue // it has gone since
+			continue // deleted in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -225,7 +233,7 @@ func (c *call) holders(snapshot *index.Snapshot, d explain.Deficit) (held []api.
 			holder.Name = at.Node().Name
 		}
 		for _, consumer := range slices.Sorted(maps.Keys(all.Shares)) {
-			if all.Shares[consumer].Amounts[d.Class] > 0 && len(holder.Consumers) < mostHolders {
+			if all.Shares[consumer].Amounts[d.Class] > 0 && len(holder.Consumers) < maxHolders {
 				holder.Consumers = append(holder.Consumers, consumer)
 			}
 		}

@@ -23,11 +23,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// fleet is a server without a store, whose index has hosts with so many VCPU and NICs of 8 VFs each.
+// fleet returns a server without a store, with an index of hosts that have VCPU and NICs of 8 VFs each.
 func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	var rows []index.Row
 	add := func(id, root string, stock map[resource.Class]resource.Inventory, traits ...resource.Trait) {
-		row := index.Row{Provider: provider.Provider{ID: provider.ID(id), Name: id, Root: provider.ID(root), Inventories: stock, Traits: traits}}
+		row := index.Row{Provider: provider.Provider{ID: provider.ID(id), Name: id, Root: provider.ID(root),
+			Inventories: stock, Traits: traits}}
 		if id != root {
 			row.Parent = provider.ID(root)
 		}
@@ -35,26 +36,29 @@ func fleet(hosts, nics int, change ...func(*Options)) *Server {
 	}
 	for h := range hosts {
 		host := fmt.Sprintf("00000000-0000-4000-8000-%012d", h)
-		add(host, host, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(64), "MEMORY_MB": resource.Whole(1 << 18), "DISK_GB": resource.Whole(2000)}, "COMPUTE_NODE", "HW_CPU_X86_AVX")
+		add(host, host, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(64),
+			"MEMORY_MB": resource.Whole(1 << 18), "DISK_GB": resource.Whole(2000)}, "COMPUTE_NODE", "HW_CPU_X86_AVX")
 		for n := range nics {
-			add(fmt.Sprintf("10000000-0000-4000-8000-%06d%06d", h, n), host, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(8)}, "CUSTOM_PHYSNET_A")
+			add(fmt.Sprintf("10000000-0000-4000-8000-%06d%06d", h, n), host,
+				map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(8)}, "CUSTOM_PHYSNET_A")
 		}
 	}
-	opts := Options{Auth: identity.NoAuth2, Policy: plainPolicy{}}
+	opts := Options{Auth: identity.NoAuth2, Enforcer: defaultEnforcer{}}
 	for _, c := range change {
 		c(&opts)
 	}
-	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLive(nil), names: newNames(nil),
+	s := &Server{opts: opts, metrics: metrics.New(), routes: routes(), index: newLiveIndex(nil), names: newNameCache(nil),
 		pick: rand.IntN, available: func() error { return nil }}
 	s.scrape = s.metrics.Handler()
 	quiet(s)
 	s.index.snapshot.Store(index.Build(rows))
-	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true} // taken for known, so that no store is asked
+	// in the name cache, so that no store is needed
+	s.names.classes = map[resource.Class]bool{"VCPU": true, "MEMORY_MB": true, "CUSTOM_VF": true}
 	s.names.traits = map[resource.Trait]bool{"CUSTOM_PHYSNET_A": true}
 	return s
 }
 
-// candidatesOf asks for candidates as admin.
+// candidatesOf queries candidates as admin.
 func candidatesOf(version, query string) *http.Request {
 	r := httptest.NewRequest("GET", "/allocation_candidates?"+query, nil)
 	r.Header.Set("X-Auth-Token", "admin")
@@ -62,11 +66,11 @@ func candidatesOf(version, query string) *http.Request {
 	return r
 }
 
-// wide asks for a VF from each of three groups: 20 NICs of a host give 20³ candidates.
+// wide is a query for a VF from each of three groups: 20 NICs of a host yield 20³ candidates.
 const wide = "group_policy=none&resources_A=CUSTOM_VF:1&resources_B=CUSTOM_VF:1&resources_C=CUSTOM_VF:1"
 
-// A large answer is sent in parts, a small one with its length; put together they say the same.
-func TestLargeAnswersAreSentInParts(t *testing.T) {
+// A large answer is sent in chunks, a small one with its length. The content is the same.
+func TestLargeAnswersAreSentInChunks(t *testing.T) {
 	web := httptest.NewServer(fleet(1, 20))
 	defer web.Close()
 	for _, c := range []struct {
@@ -86,11 +90,13 @@ func TestLargeAnswersAreSentInParts(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		var got api.CandidatesDoc
-		if err := errors.Join(err, json.Unmarshal(body, &got)); err != nil || resp.StatusCode != 200 || len(got.Requests) != c.want || len(got.Summaries) != 21 {
-			t.Fatalf("limit %d: %d, %v, %d candidates, %d summaries", c.limit, resp.StatusCode, err, len(got.Requests), len(got.Summaries))
+		if err := errors.Join(err, json.Unmarshal(body, &got)); err != nil || resp.StatusCode != 200 ||
+			len(got.Requests) != c.want || len(got.Summaries) != 21 {
+			t.Fatalf("limit %d: %d, %v, %d candidates, %d summaries", c.limit, resp.StatusCode, err, len(got.Requests),
+				len(got.Summaries))
 		}
 		length := resp.Header.Get("Content-Length")
-		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < part) {
+		if c.whole && length != strconv.Itoa(len(body)) || !c.whole && (length != "" || len(body) < chunkSize) {
 			t.Errorf("limit %d: %d bytes, content-length %q", c.limit, len(body), length)
 		}
 		for _, name := range []string{api.VersionHeader, "Last-Modified", "X-Openstack-Request-Id"} {
@@ -101,7 +107,7 @@ func TestLargeAnswersAreSentInParts(t *testing.T) {
 	}
 }
 
-// lazy is a client that takes so many bytes and then goes away.
+// lazy is a client that disconnects after a number of bytes.
 type lazy struct {
 	*httptest.ResponseRecorder
 	takes int
@@ -116,12 +122,12 @@ func (l *lazy) Write(data []byte) (int, error) {
 	return l.ResponseRecorder.Write(data)
 }
 
-// A question with millions of answers stops when its client goes away, and the connection is broken.
-func TestNobodyWaitsForTheAnswer(t *testing.T) {
+// A search with millions of results stops when its client disconnects, and the connection is closed.
+func TestSearchStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(1, 200)
 	query := wide + "&resources_D=CUSTOM_VF:1&resources_E=CUSTOM_VF:1" // 200⁵ candidates
 	ctx, cancel := context.WithCancel(t.Context())
-	rec := &lazy{httptest.NewRecorder(), 3 * part, cancel}
+	rec := &lazy{httptest.NewRecorder(), 3 * chunkSize, cancel}
 	func() {
 		defer func() {
 			if p := recover(); p != http.ErrAbortHandler {
@@ -130,10 +136,10 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 		}()
 		s.ServeHTTP(rec, candidatesOf("1.39", query).WithContext(ctx))
 	}()
-	if n := rec.Body.Len(); n < 3*part || n > 5*part {
-		t.Errorf("%d bytes were sent to one who takes %d", n, 3*part)
+	if n := rec.Body.Len(); n < 3*chunkSize || n > 5*chunkSize {
+		t.Errorf("%d bytes were sent to one who takes %d", n, 3*chunkSize)
 	}
-	// Gone before the first part: the search stops by itself.
+	// The client disconnects before the first chunk: the search stops.
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
 	again := httptest.NewRecorder()
@@ -141,19 +147,21 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	if again.Code != http.StatusServiceUnavailable {
 		t.Errorf("%d", again.Code)
 	}
-	if text := scrape(t, s); !strings.Contains(text, `berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
-		t.Error("the metrics do not tell of clients that left:", text)
+	if text := scrape(t, s); !strings.Contains(text,
+		`berth_placement_requests_total{method="GET",route="/allocation_candidates",status="499"} 2`) {
+		t.Error("the metrics do not count disconnected clients:", text)
 	}
 }
 
-// max_allocation_candidates bounds what is found; a limit takes from that.
+// max_allocation_candidates bounds the search; a limit applies in addition.
 func TestMaxCandidates(t *testing.T) {
 	for _, c := range []struct {
 		most, limit int
 		breadth     bool
 		want, hosts int
 	}{
-		{0, 0, false, 40, 10}, {-1, 0, false, 40, 10}, {-1, 7, false, 7, 2}, {6, 0, false, 6, 2}, {6, 7, false, 6, 2}, {7, 6, false, 6, 2},
+		{0, 0, false, 40, 10}, {-1, 0, false, 40, 10}, {-1, 7, false, 7, 2}, {6, 0, false, 6, 2}, {6, 7, false, 6, 2},
+		{7, 6, false, 6, 2},
 		{6, 0, true, 6, 6}, {-1, 12, true, 12, 10}, {-1, 0, true, 40, 10},
 	} {
 		s := fleet(10, 4, func(o *Options) { o.MaxCandidates, o.BreadthFirst = c.most, c.breadth })
@@ -170,7 +178,7 @@ func TestMaxCandidates(t *testing.T) {
 			t.Errorf("%+v: %d candidates on %d hosts", c, len(list), len(hosts))
 		}
 	}
-	// Before 1.29 candidates within a tree are left out of what was found.
+	// Before 1.29, candidates with several providers of a tree are not returned.
 	s := fleet(10, 4, func(o *Options) { o.MaxCandidates = 6 })
 	if list := listed(t, s, "1.28", "resources=VCPU:1,CUSTOM_VF:1"); len(list) != 0 {
 		t.Errorf("%v", list)
@@ -180,7 +188,7 @@ func TestMaxCandidates(t *testing.T) {
 	}
 }
 
-// listed asks for candidates and gives the providers of each, sorted.
+// listed queries candidates and returns the providers of each, sorted.
 func listed(t *testing.T, s *Server, version, query string) []string {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -201,7 +209,7 @@ func listed(t *testing.T, s *Server, version, query string) []string {
 	return out
 }
 
-// The order is left to chance when the operator says so, and the limit then takes from all.
+// With the option, the order is random and a limit selects from all candidates.
 func TestRandomizedCandidates(t *testing.T) {
 	s := fleet(10, 4, func(o *Options) { o.RandomizeCandidates = true })
 	const query = "resources=VCPU:1&resources1=CUSTOM_VF:1"
@@ -209,7 +217,8 @@ func TestRandomizedCandidates(t *testing.T) {
 	s.shuffle, s.pick = func(n int, swap func(i, j int)) { chance.Shuffle(n, swap) }, chance.IntN
 	inOrder := listed(t, fleet(10, 4), "1.39", query)
 	all := listed(t, s, "1.39", query)
-	if slices.Equal(all, inOrder) || !slices.Equal(slices.Sorted(slices.Values(all)), slices.Sorted(slices.Values(inOrder))) {
+	if slices.Equal(all, inOrder) || !slices.Equal(slices.Sorted(slices.Values(all)),
+		slices.Sorted(slices.Values(inOrder))) {
 		t.Errorf("not another order of the same:\n%v\n%v", all, inOrder)
 	}
 	times := map[string]int{}
@@ -228,15 +237,18 @@ func TestRandomizedCandidates(t *testing.T) {
 		t.Errorf("%d of %d were ever taken: %v", len(times), len(inOrder), slices.Sorted(maps.Keys(times)))
 	}
 	s.opts.MaxCandidates = 3 // which bounds what chance takes from
-	if list := listed(t, s, "1.39", query); !slices.Equal(slices.Sorted(slices.Values(list)), slices.Sorted(slices.Values(inOrder[:3]))) {
+	if list := listed(t, s, "1.39", query); !slices.Equal(slices.Sorted(slices.Values(list)),
+		slices.Sorted(slices.Values(inOrder[:3]))) {
 		t.Errorf("%v, want %v in any order", list, inOrder[:3])
 	}
 }
 
-// BenchmarkCandidates asks for a server with one VF, 1000 candidates at most, in a fleet of 2000 hosts with four NICs each.
+// BenchmarkCandidates queries at most 1000 candidates for a server with one VF, in a fleet of 2000 hosts with four NICs
+// each.
 func BenchmarkCandidates(b *testing.B) {
 	s := fleet(2000, 4)
-	r := candidatesOf("1.39", "resources=VCPU:2,MEMORY_MB:1024&resources_VF=CUSTOM_VF:1&required_VF=CUSTOM_PHYSNET_A&limit=1000")
+	r := candidatesOf("1.39", "resources=VCPU:2,MEMORY_MB:1024&resources_VF=CUSTOM_VF:1"+
+		"&required_VF=CUSTOM_PHYSNET_A&limit=1000")
 	b.ReportAllocs()
 	for b.Loop() {
 		rec := httptest.NewRecorder()
@@ -247,8 +259,8 @@ func BenchmarkCandidates(b *testing.B) {
 	}
 }
 
-// An explanation is given up when its client has gone.
-func TestNobodyWaitsForTheExplanation(t *testing.T) {
+// An explanation stops when its client disconnects.
+func TestExplanationStopsWhenTheClientDisconnects(t *testing.T) {
 	s := fleet(10, 4)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

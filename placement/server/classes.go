@@ -12,8 +12,8 @@ import (
 
 func classPath(name resource.Class) string { return "/resource_classes/" + string(name) }
 
-func (c *call) classDoc(name resource.Class) doc {
-	return doc{"name": name, "links": []api.Link{{Rel: "self", Href: c.prefix + classPath(name)}}}
+func (c *call) classDoc(name resource.Class) object {
+	return object{"name": name, "links": []api.Link{{Rel: "self", Href: c.prefix + classPath(name)}}}
 }
 
 func (c *call) class() resource.Class { return resource.Class(c.values["name"]) }
@@ -23,12 +23,12 @@ func (c *call) listClasses() error {
 	if err != nil {
 		return err
 	}
-	docs := make([]doc, len(list))
+	docs := make([]object, len(list))
 	for i, class := range list {
 		docs[i] = c.classDoc(class.Name)
 	}
-	c.modified(newest(list, func(class store.Class) time.Time { return class.Modified }))
-	return c.json(http.StatusOK, doc{"resource_classes": docs})
+	c.setModified(newest(list, func(class store.Class) time.Time { return class.Modified }))
+	return c.sendJSON(http.StatusOK, object{"resource_classes": docs})
 }
 
 func (c *call) showClass() error {
@@ -36,8 +36,8 @@ func (c *call) showClass() error {
 	if err != nil {
 		return err
 	}
-	c.modified(class.Modified)
-	return c.json(http.StatusOK, c.classDoc(class.Name))
+	c.setModified(class.Modified)
+	return c.sendJSON(http.StatusOK, c.classDoc(class.Name))
 }
 
 func (c *call) createClass() error {
@@ -50,29 +50,30 @@ func (c *call) createClass() error {
 	if err := c.server.store.CreateClass(c.ctx(), in.Name); err != nil {
 		return err
 	}
-	c.location(classPath(in.Name))
-	return c.none(http.StatusCreated)
+	c.setLocation(classPath(in.Name))
+	return c.sendStatus(http.StatusCreated)
 }
 
-// putClass makes a class exist, or renames it in the first microversions.
+// putClass creates a class if it does not exist. Up to microversion 1.6 it renames a class.
 func (c *call) putClass() error {
 	if c.version <= lastClassRename {
 		return c.renameClass()
 	}
 	name := c.class()
 	if !resource.IsCustom(string(name)) {
-		return fault.New(fault.Invalid, "placement.server", "The resource class %q is invalid: a class that can be made is CUSTOM_ and then A-Z, 0-9 and _, 255 characters at most", name)
+		return fault.New(fault.Invalid, "placement.server", "The resource class %q is not valid: "+
+			"a custom class is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
 	created, err := c.server.store.EnsureClass(c.ctx(), name)
 	if err != nil {
 		return err
 	}
-	c.location(classPath(name))
-	return c.none(madeStatus(created))
+	c.setLocation(classPath(name))
+	return c.sendStatus(createdStatus(created))
 }
 
 func (c *call) renameClass() error {
-	if err := c.wantJSON(); err != nil {
+	if err := c.requireJSON(); err != nil {
 		return err
 	}
 	var in struct {
@@ -87,7 +88,7 @@ func (c *call) renameClass() error {
 	}
 	c.server.names.forget(c.class(), "")
 	c.refresh(change)
-	return c.json(http.StatusOK, c.classDoc(in.Name))
+	return c.sendJSON(http.StatusOK, c.classDoc(in.Name))
 }
 
 func (c *call) deleteClass() error {
@@ -95,5 +96,5 @@ func (c *call) deleteClass() error {
 		return err
 	}
 	c.server.names.forget(c.class(), "")
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The contract's client against the contract's server: everything the agent does to a tree.
+// The client of api/placement works with this server: all operations that the agent uses on a tree.
 func TestClientTree(t *testing.T) {
 	w := newWorld(t)
 	c, ctx := w.client(), t.Context()
@@ -34,9 +34,11 @@ func TestClientTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := provider.Tree{Providers: []provider.Provider{
-		{ID: host, Name: "host", Root: host, Generation: 1, Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8)}},
-		{ID: nic, Name: "host_nic", Parent: host, Root: host, Generation: 2, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(4)},
-			Traits: []resource.Trait{"CUSTOM_RED", "HW_NIC_SRIOV"}},
+		{ID: host, Name: "host", Root: host, Generation: 1,
+			Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8)}},
+		{ID: nic, Name: "host_nic", Parent: host, Root: host, Generation: 2,
+			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(4)},
+			Traits:      []resource.Trait{"CUSTOM_RED", "HW_NIC_SRIOV"}},
 	}}
 	if !reflect.DeepEqual(tree, want) {
 		t.Errorf("\n%+v\nwant\n%+v", tree, want)
@@ -56,7 +58,8 @@ func TestClientTree(t *testing.T) {
 			t.Errorf("%s of what is not there: %v", what, err)
 		}
 	}
-	if _, err := c.PutInventories(ctx, nic, 0, nil); !fault.Is(err, fault.Conflict) || fault.CodeOf(err) != api.CodeConcurrentUpdate {
+	if _, err := c.PutInventories(ctx, nic, 0, nil); !fault.Is(err, fault.Conflict) ||
+		fault.CodeOf(err) != api.CodeConcurrentUpdate {
 		t.Errorf("an old generation: %v", err)
 	}
 	if _, err := c.PutTraits(ctx, nic, 2, []resource.Trait{"CUSTOM_UNHEARD"}); !fault.Is(err, fault.Invalid) {
@@ -78,21 +81,24 @@ func TestClientTree(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// From a question to a claim, and what becomes of it.
+// The client finds candidates, claims one and deletes the claim.
 func TestClientClaim(t *testing.T) {
 	w := newWorld(t)
 	c, ctx := w.client(), t.Context()
 	host, nic := grow(t, c, "host", 8, 4)
-	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 2}}, {Suffix: "_pci-0", Resources: resource.Amounts{"CUSTOM_VF": 1}}}, Limit: 10}
+	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 2}},
+		{Suffix: "_pci-0", Resources: resource.Amounts{"CUSTOM_VF": 1}}}, Limit: 10}
 	found, err := c.Candidates(ctx, ask)
 	if err != nil || len(found.List) != 1 || found.Reason != "" {
 		t.Fatalf("%+v %v", found, err)
 	}
-	want := api.Candidate{Allocation: resource.Allocation{host: {"VCPU": 2}, nic: {"CUSTOM_VF": 1}}, Mappings: map[string][]provider.ID{"": {host}, "_pci-0": {nic}}}
+	want := api.Candidate{Allocation: resource.Allocation{host: {"VCPU": 2}, nic: {"CUSTOM_VF": 1}},
+		Mappings: map[string][]provider.ID{"": {host}, "_pci-0": {nic}}}
 	if !reflect.DeepEqual(found.List[0], want) {
 		t.Errorf("%+v, want %+v", found.List[0], want)
 	}
-	summary := api.Summary{Root: host, Parent: host, Resources: map[resource.Class]api.Capacity{"CUSTOM_VF": {Capacity: 4}}, Traits: []resource.Trait{}}
+	summary := api.Summary{Root: host, Parent: host,
+		Resources: map[resource.Class]api.Capacity{"CUSTOM_VF": {Capacity: 4}}, Traits: []resource.Trait{}}
 	if !reflect.DeepEqual(found.Summaries[nic], summary) {
 		t.Errorf("%+v, want %+v", found.Summaries[nic], summary)
 	}
@@ -101,7 +107,8 @@ func TestClientClaim(t *testing.T) {
 	if err != nil || held.Generation != nil || len(held.Allocation) != 0 {
 		t.Fatalf("%+v %v", held, err)
 	}
-	held = api.Held{Allocation: found.List[0].Allocation, Mappings: found.List[0].Mappings, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+	held = api.Held{Allocation: found.List[0].Allocation, Mappings: found.List[0].Mappings, Project: "p", User: "u",
+		ConsumerType: "INSTANCE"}
 	if err := c.PutAllocation(ctx, id, held); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +116,8 @@ func TestClientClaim(t *testing.T) {
 		t.Errorf("as a new consumer again: %v", err)
 	}
 	got, err := c.Allocation(ctx, id)
-	if err != nil || got.Generation == nil || *got.Generation != 1 || !got.Allocation.Equal(held.Allocation) || got.Project != "p" || got.ConsumerType != "INSTANCE" {
+	if err != nil || got.Generation == nil || *got.Generation != 1 || !got.Allocation.Equal(held.Allocation) ||
+		got.Project != "p" || got.ConsumerType != "INSTANCE" {
 		t.Fatalf("%+v %v", got, err)
 	}
 	holders, err := c.ProviderAllocations(ctx, nic)
@@ -126,8 +134,9 @@ func TestClientClaim(t *testing.T) {
 	same(t, w)
 }
 
-// testClientReshape moves VCPU from the host to the NIC's provider, with what the consumer holds.
-func testClientReshape(ctx context.Context, t *testing.T, c *api.Client, host, nic provider.ID, id resource.ConsumerID, held api.Held) {
+// testClientReshape moves VCPU with its allocations from the host to the NIC's provider.
+func testClientReshape(ctx context.Context, t *testing.T, c *api.Client, host, nic provider.ID,
+	id resource.ConsumerID, held api.Held) {
 	t.Helper()
 	list, err := c.Providers(ctx, map[string][]string{"in_tree": {string(host)}})
 	if err != nil {
@@ -140,7 +149,8 @@ func testClientReshape(ctx context.Context, t *testing.T, c *api.Client, host, n
 	move := api.Reshape{
 		Inventories: map[provider.ID]api.Stock{
 			host: {Generation: generation(host)},
-			nic:  {Generation: generation(nic), Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8), "CUSTOM_VF": resource.Whole(4)}},
+			nic: {Generation: generation(nic), Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8),
+				"CUSTOM_VF": resource.Whole(4)}},
 		},
 		Allocations: map[resource.ConsumerID]api.Held{id: held},
 	}

@@ -11,7 +11,7 @@ import (
 	api "github.com/openberth/berth/api/placement"
 )
 
-// Browsers are answered as the original answers them: before anybody asks for a token, and whatever the answer is.
+// CORS headers are those of the original, before authentication and for every status.
 func TestCORS(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) {
@@ -27,14 +27,19 @@ func TestCORS(t *testing.T) {
 		allowed            bool
 		vary, version      string
 	}{
-		{"a question", "OPTIONS", "/traits", []string{origin, site, token, "", "Access-Control-Request-Method", "GET"}, 200, true, "Origin", ""},
-		{"a question about no path", "OPTIONS", "/nowhere", []string{origin, site, token, "", "Access-Control-Request-Method", "PUT"}, 200, true, "Origin", ""},
-		{"a question of a stranger", "OPTIONS", "/traits", []string{origin, "https://b.example", token, "", "Access-Control-Request-Method", "GET"}, 200, false, "", ""},
+		{"a preflight", "OPTIONS", "/traits", []string{origin, site, token, "", "Access-Control-Request-Method", "GET"}, 200,
+			true, "Origin", ""},
+		{"a preflight of an unknown path", "OPTIONS", "/nowhere",
+			[]string{origin, site, token, "", "Access-Control-Request-Method", "PUT"}, 200, true, "Origin", ""},
+		{"a preflight from an unknown origin", "OPTIONS", "/traits",
+			[]string{origin, "https://b.example", token, "", "Access-Control-Request-Method", "GET"}, 200, false, "", ""},
 		{"OPTIONS alone", "OPTIONS", "/traits", nil, 200, false, "", ""},
 		{"an answer", "GET", "/traits", []string{origin, site}, 200, true, "openstack-api-version,Origin", "placement 1.39"},
-		{"an answer to a stranger", "GET", "/traits", []string{origin, "https://b.example"}, 200, false, "openstack-api-version", "placement 1.39"},
+		{"an answer to an unknown origin", "GET", "/traits", []string{origin, "https://b.example"}, 200, false,
+			"openstack-api-version", "placement 1.39"},
 		{"no token", "GET", "/traits", []string{origin, site, token, ""}, 401, true, "Origin", ""},
-		{"candidates", "GET", "/allocation_candidates?resources=VCPU:1", []string{origin, site}, 200, true, "openstack-api-version,Origin", "placement 1.39"},
+		{"candidates", "GET", "/allocation_candidates?resources=VCPU:1", []string{origin, site}, 200, true,
+			"openstack-api-version,Origin", "placement 1.39"},
 		{"no such version", "GET", "/", []string{origin, site, api.VersionHeader, "placement 1.99"}, 406, true, "Origin", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -42,10 +47,12 @@ func TestCORS(t *testing.T) {
 			resp := w.ask("1.39", c.method, c.path, "", c.headers...)
 			body := bodyOf(t, resp)
 			h := resp.Header
-			if resp.StatusCode != c.status || (h.Get("Access-Control-Allow-Origin") == site) != c.allowed || h.Get("Vary") != c.vary || h.Get(api.VersionHeader) != c.version {
+			if resp.StatusCode != c.status || (h.Get("Access-Control-Allow-Origin") == site) != c.allowed ||
+				h.Get("Vary") != c.vary || h.Get(api.VersionHeader) != c.version {
 				t.Errorf("%d %v", resp.StatusCode, h)
 			}
-			if c.method == "OPTIONS" && (body != "" || h.Get("Allow") != "" || h.Get("Content-Type") != "" || h.Get("Content-Length") != "") {
+			if c.method == "OPTIONS" && (body != "" || h.Get("Allow") != "" || h.Get("Content-Type") != "" ||
+				h.Get("Content-Length") != "") {
 				t.Errorf("something is left of the answer that was replaced: %q %v", body, h)
 			}
 			if id := h.Get("X-Openstack-Request-Id"); !strings.HasPrefix(id, "req-") {
@@ -58,7 +65,8 @@ func TestCORS(t *testing.T) {
 		})
 	}
 	plain := newWorld(t)
-	if resp := plain.ask("1.39", "OPTIONS", "/traits", "", origin, site); resp.StatusCode != 405 || resp.Header.Get("Vary") != "openstack-api-version" {
+	if resp := plain.ask("1.39", "OPTIONS", "/traits", "", origin, site); resp.StatusCode != 405 ||
+		resp.Header.Get("Vary") != "openstack-api-version" {
 		t.Errorf("without [cors]: %d %v", resp.StatusCode, resp.Header)
 	}
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/openberth/berth/placement/store"
 )
 
-// refusal is an answer with an error status that no kind of fault stands for.
-type refusal struct {
-	status int
-	detail string
-	doc    any  // the whole body in place of an ErrorsDoc; nil: none
-	range_ bool // tell which microversions there are
+// statusError is an error with an HTTP status that no kind of fault has.
+type statusError struct {
+	status           int
+	detail           string
+	doc              any  // the whole body of the answer; nil: an ErrorsDoc
+	withVersionRange bool // the body includes the supported microversions
 }
 
-// Error is the sentence of the answer.
-func (r *refusal) Error() string { return r.detail }
+// Error returns the detail of the answer.
+func (r *statusError) Error() string { return r.detail }
 
-func status(code int, format string, args ...any) error {
-	return &refusal{status: code, detail: fmt.Sprintf(format, args...)}
+func newStatusError(code int, format string, args ...any) error {
+	return &statusError{status: code, detail: fmt.Sprintf(format, args...)}
 }
 
-// statusOf is the HTTP status of a fault.
+// statusOf returns the HTTP status of an error.
 func statusOf(err error) int {
-	if r, ok := errors.AsType[*refusal](err); ok {
+	if r, ok := errors.AsType[*statusError](err); ok {
 		return r.status
 	}
 	switch fault.KindOf(err) {
@@ -47,10 +47,11 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers with an error. Faults of ours are logged with all they say, and the client is told the request id only.
+// fail answers with an error. An error of the service (5xx) is logged in full, and the client receives only the request
+// id. logged means that the caller has logged it. After the answer has begun fail panics with http.ErrAbortHandler.
 func (c *call) fail(err error, logged bool) {
-	if c.status != 0 { // the answer has begun: only a broken connection tells the client that it is not whole
-		if c.left = !logged; logged {
+	if c.status != 0 { // the client recognizes the incomplete answer by the closed connection
+		if c.clientGone = !logged; logged {
 			c.status = http.StatusInternalServerError
 		}
 		panic(http.ErrAbortHandler)
@@ -60,22 +61,23 @@ func (c *call) fail(err error, logged bool) {
 	if timeUp {
 		code = http.StatusServiceUnavailable
 	}
-	if c.left = c.ctx().Err() != nil && errors.Is(err, context.Canceled); c.left {
+	if c.clientGone = c.ctx().Err() != nil && errors.Is(err, context.Canceled); c.clientGone {
 		code = http.StatusServiceUnavailable
 	}
 	entry := api.ErrorDoc{Status: code, Title: http.StatusText(code), Detail: fault.TextOf(err), RequestID: c.id}
 	if code >= http.StatusInternalServerError {
-		if !logged && !c.left {
-			c.server.log.Error("a request failed", "request_id", c.id, "method", c.r.Method, "uri", c.r.URL.RequestURI(), "error", err)
+		if !logged && !c.clientGone {
+			c.server.log.Error("request failed", "request_id", c.id, "method", c.r.Method,
+				"uri", c.r.URL.RequestURI(), "error", err)
 		}
-		entry.Detail = "The service failed; its log tells more under " + c.id + "."
+		entry.Detail = "The service failed; see its log for " + c.id + "."
 		if timeUp {
-			entry.Detail = fault.TextOf(context.Cause(c.ctx())) + ". The log tells more under " + c.id + "."
+			entry.Detail = fault.TextOf(context.Cause(c.ctx())) + ". See the log for " + c.id + "."
 		}
 		if fault.CodeOf(err) == store.CodeUnknownOutcome {
 			entry.Detail = "The connection to the database was lost, or the time was up, at the last moment. " +
-				"It is unknown whether this was carried out: read before you repeat it. " +
-				"The log tells more under " + c.id + "."
+				"It is unknown whether the request took effect: read the resource before you repeat it. " +
+				"See the log for " + c.id + "."
 		}
 	}
 	if c.negotiated && c.version >= sinceErrorCodes {
@@ -85,8 +87,8 @@ func (c *call) fail(err error, logged bool) {
 		}
 	}
 	var body any = api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}
-	if r, ok := errors.AsType[*refusal](err); ok {
-		if r.range_ {
+	if r, ok := errors.AsType[*statusError](err); ok {
+		if r.withVersionRange {
 			entry.MinVersion, entry.MaxVersion = api.Oldest.String(), api.Latest.String()
 			body = api.ErrorsDoc{Errors: []api.ErrorDoc{entry}}
 		}
@@ -101,21 +103,21 @@ func (c *call) fail(err error, logged bool) {
 	for _, name := range []string{"Last-Modified", "Cache-Control", "Location"} {
 		h.Del(name)
 	}
-	if err := c.json(code, body); err != nil {
-		c.none(code)
+	if err := c.sendJSON(code, body); err != nil {
+		c.sendStatus(code)
 	}
 }
 
-// badVersion refuses a request whose microversion is none, or none of ours.
+// badVersion returns status 400 for a microversion that is not valid, and 406 for one that is not supported.
 func (c *call) badVersion(err error) error {
 	if fault.CodeOf(err) != api.CodeVersion {
-		return status(http.StatusBadRequest, "%s", fault.TextOf(err))
+		return newStatusError(http.StatusBadRequest, "%s", fault.TextOf(err))
 	}
-	return &refusal{status: http.StatusNotAcceptable, detail: fault.TextOf(err), range_: true}
+	return &statusError{status: http.StatusNotAcceptable, detail: fault.TextOf(err), withVersionRange: true}
 }
 
-// unauthorized refuses a request without a caller. The body is that of OpenStack's noauth2 or, where there is a challenge, that of
-// its Keystone middleware. Neither is an ErrorsDoc.
+// unauthorized returns status 401 for a request without a valid caller, and other errors unchanged. The body is that of
+// OpenStack's noauth2 or, with Options.Challenge, that of its Keystone middleware. Neither is an ErrorsDoc.
 func (c *call) unauthorized(err error) error {
 	if !fault.Is(err, fault.Forbidden) {
 		return err
@@ -123,9 +125,9 @@ func (c *call) unauthorized(err error) error {
 	text := fault.TextOf(err)
 	if c.server.opts.Challenge != "" {
 		c.w.Header().Set("Www-Authenticate", c.server.opts.Challenge)
-		return &refusal{status: http.StatusUnauthorized, detail: text,
-			doc: doc{"error": doc{"code": http.StatusUnauthorized, "title": "Unauthorized", "message": text}}}
+		return &statusError{status: http.StatusUnauthorized, detail: text,
+			doc: object{"error": object{"code": http.StatusUnauthorized, "title": "Unauthorized", "message": text}}}
 	}
-	return &refusal{status: http.StatusUnauthorized, detail: text,
-		doc: doc{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}}
+	return &statusError{status: http.StatusUnauthorized, detail: text,
+		doc: object{"message": text, "code": "401 Unauthorized", "title": "Unauthorized"}}
 }

@@ -5,23 +5,29 @@ import (
 	"testing"
 )
 
-// What a proxy says of a request is believed when the option is set, as oslo.middleware's http_proxy_to_wsgi believes it.
+// With the option, the headers of a proxy are applied as in oslo.middleware's http_proxy_to_wsgi.
 func TestForwarded(t *testing.T) {
 	believing, deaf := newWorld(t, func(o *Options) { o.ProxyHeaders = true }), newWorld(t)
 	const here = "http://example.com"
 	for _, c := range []struct {
 		name    string
 		headers []string
-		want    string // what stands before /traits/CUSTOM_A
+		want    string // the URL before /traits/CUSTOM_A
 	}{
 		{"nothing", nil, here},
 		{"https", []string{"X-Forwarded-Proto", "https"}, "https://example.com"},
-		{"all", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example:8778", "X-Forwarded-Prefix", "/placement"}, "https://api.example:8778/placement"},
-		{"the usual port", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example:443"}, "https://api.example"},
-		{"several proxies", []string{"X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "api.example, inner"}, "https://api.example"},
-		{"RFC 7239", []string{"Forwarded", `for="[2001:db8::1]:9";Proto=https;HOST="api.example", for=10.0.0.1;host=inner`}, "https://api.example"},
-		{"RFC 7239 goes first", []string{"Forwarded", "host=a.example", "X-Forwarded-Host", "b.example", "X-Forwarded-Proto", "https"}, "http://a.example"},
-		{"the prefix goes with it", []string{"Forwarded", "host=a.example", "X-Forwarded-Prefix", "p/"}, "http://a.example/p"},
+		{"all", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example:8778", "X-Forwarded-Prefix",
+			"/placement"}, "https://api.example:8778/placement"},
+		{"the usual port", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example:443"},
+			"https://api.example"},
+		{"several proxies", []string{"X-Forwarded-Proto", "https, http", "X-Forwarded-Host", "api.example, inner"},
+			"https://api.example"},
+		{"RFC 7239", []string{"Forwarded", `for="[2001:db8::1]:9";Proto=https;HOST="api.example", for=10.0.0.1;host=inner`},
+			"https://api.example"},
+		{"RFC 7239 goes first", []string{"Forwarded", "host=a.example", "X-Forwarded-Host", "b.example",
+			"X-Forwarded-Proto", "https"}, "http://a.example"},
+		{"the prefix goes with it", []string{"Forwarded", "host=a.example", "X-Forwarded-Prefix", "p/"},
+			"http://a.example/p"},
 		{"nonsense", []string{"X-Forwarded-Proto", "javascript", "X-Forwarded-Host", " ", "X-Forwarded-Prefix", "/"}, here},
 		{"more nonsense", []string{"Forwarded", ";;=,=;"}, here},
 	} {
@@ -30,7 +36,8 @@ func TestForwarded(t *testing.T) {
 			if got := resp.Header.Get("Location"); got != c.want+"/traits/CUSTOM_A" {
 				t.Errorf("location %s, want %s", got, c.want)
 			}
-			if got := deaf.ask("1.39", "PUT", "/traits/CUSTOM_A", "", c.headers...).Header.Get("Location"); got != here+"/traits/CUSTOM_A" {
+			if got := deaf.ask("1.39", "PUT", "/traits/CUSTOM_A", "", c.headers...).Header.Get("Location"); got != here+
+				"/traits/CUSTOM_A" {
 				t.Errorf("without the option: %s", got)
 			}
 		})
@@ -38,18 +45,21 @@ func TestForwarded(t *testing.T) {
 	behind := []string{"X-Forwarded-Prefix", "/placement"}
 	made := bodyOf(t, believing.ask("1.39", "POST", "/resource_providers", `{"name":"host"}`, behind...))
 	classes := bodyOf(t, believing.ask("1.39", "GET", "/resource_classes", "", behind...))
-	if strings.Count(made, `"href":"/placement/resource_providers/`) != 6 || !strings.Contains(classes, `"href":"/placement/resource_classes/VCPU"`) {
+	if strings.Count(made, `"href":"/placement/resource_providers/`) != 6 ||
+		!strings.Contains(classes, `"href":"/placement/resource_classes/VCPU"`) {
 		t.Errorf("links do not lead through the proxy: %s %.300s", made, classes)
 	}
-	if plain := bodyOf(t, deaf.ask("1.39", "GET", "/resource_classes", "", behind...)); !strings.Contains(plain, `"href":"/resource_classes/VCPU"`) {
+	if plain := bodyOf(t, deaf.ask("1.39", "GET", "/resource_classes", "", behind...)); !strings.Contains(plain,
+		`"href":"/resource_classes/VCPU"`) {
 		t.Errorf("without the option: %.300s", plain)
 	}
 }
 
-// The usual port is left out of what the client calls us.
-func TestUsualPort(t *testing.T) {
-	for _, c := range [][3]string{{"http", "a:80", "a"}, {"https", "a:443", "a"}, {"http", "a:443", "a:443"}, {"https", "[::1]:443", "[::1]"}, {"http", "a:8080", "a:8080"}} {
-		if got := withoutUsualPort(c[0], c[1]); got != c[2] {
+// The default port is removed from the host.
+func TestDefaultPort(t *testing.T) {
+	for _, c := range [][3]string{{"http", "a:80", "a"}, {"https", "a:443", "a"}, {"http", "a:443", "a:443"},
+		{"https", "[::1]:443", "[::1]"}, {"http", "a:8080", "a:8080"}} {
+		if got := withoutDefaultPort(c[0], c[1]); got != c[2] {
 			t.Errorf("%s %s: %s", c[0], c[1], got)
 		}
 	}

@@ -15,20 +15,25 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// FuzzRequest sends whole requests: nothing that a client sends is our fault (500), brings the server down, or is refused without a
-// document that says why.
+// FuzzRequest sends whole requests. No request may cause status 500 or a panic, and every refusal must have an error
+// document.
 func FuzzRequest(f *testing.F) {
-	const id, claim = "00000000-0000-4000-8000-000000000001", `{"allocations":{"00000000-0000-4000-8000-000000000001":{"resources":{"VCPU":1}}},` +
-		`"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
+	const id, claim = "00000000-0000-4000-8000-000000000001",
+		`{"allocations":{"00000000-0000-4000-8000-000000000001":{"resources":{"VCPU":1}}},` +
+			`"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
 	f.Add(39, "POST", "/resource_providers", `{"name":"a","uuid":"`+id+`"}`, "")
-	f.Add(39, "PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":8}}}`, "")
+	f.Add(39, "PUT", "/resource_providers/"+id+"/inventories",
+		`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":8}}}`, "")
 	f.Add(39, "PUT", "/resource_providers/"+id+"/traits", `{"resource_provider_generation":1,"traits":["CUSTOM_A"]}`, "")
-	f.Add(19, "PUT", "/resource_providers/"+id+"/aggregates", `{"resource_provider_generation":1,"aggregates":["`+id+`"]}`, "")
+	f.Add(19, "PUT", "/resource_providers/"+id+"/aggregates",
+		`{"resource_provider_generation":1,"aggregates":["`+id+`"]}`, "")
 	f.Add(39, "PUT", "/allocations/"+id, claim, "")
 	f.Add(39, "POST", "/allocations", `{"`+id+`":`+claim+`}`, "")
 	f.Add(39, "POST", "/reshaper", `{"inventories":{},"allocations":{"`+id+`":`+claim+`}}`, "")
-	f.Add(0, "PUT", "/allocations/"+id, `{"allocations":[{"resource_provider":{"uuid":"`+id+`"},"resources":{"VCPU":1}}]}`, "")
-	f.Add(39, "GET", "/allocation_candidates?resources=VCPU:1&resources_A=VCPU:1&group_policy=none&same_subtree=_A&required=in:A,B&limit=2", "", "text/html")
+	f.Add(0, "PUT", "/allocations/"+id, `{"allocations":[{"resource_provider":{"uuid":"`+id+
+		`"},"resources":{"VCPU":1}}]}`, "")
+	f.Add(39, "GET", "/allocation_candidates?resources=VCPU:1&resources_A=VCPU:1&group_policy=none&same_subtree=_A"+
+		"&required=in:A,B&limit=2", "", "text/html")
 	f.Add(12, "GET", "/resource_providers?resources=VCPU:1&member_of=in:"+id+"&name=%00", "", "")
 	f.Add(7, "PUT", "/resource_classes/CUSTOM_X", "", "")
 	f.Add(6, "PUT", "/traits/CUSTOM_%C3%9C", "", "")
@@ -52,13 +57,14 @@ func FuzzRequest(f *testing.F) {
 		if rec.Code >= 500 && rec.Code != http.StatusNotImplemented || rec.Code < 200 {
 			t.Fatalf("%d for %s %q: %s", rec.Code, method, target, rec.Body)
 		}
-		if rec.Code >= 400 && method != http.MethodHead && strings.HasPrefix(rec.Header().Get("Content-Type"), "application/json") && !json.Valid(rec.Body.Bytes()) {
+		if rec.Code >= 400 && method != http.MethodHead &&
+			strings.HasPrefix(rec.Header().Get("Content-Type"), "application/json") && !json.Valid(rec.Body.Bytes()) {
 			t.Fatalf("%d for %s %q without a document: %q", rec.Code, method, target, rec.Body)
 		}
 	})
 }
 
-// fuzzed is a server with an empty database.
+// fuzzed returns a server with an empty database.
 func fuzzed(f *testing.F) *Server {
 	ctx := f.Context()
 	db, err := sqldb.Open(ctx, "sqlite:///"+filepath.Join(f.TempDir(), "placement.db"))

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	healthTime = 2 * time.Second // how long the database may take to answer
-	healthAge  = time.Second     // how long an answer about health is repeated: nobody knows who asks
+	healthTimeout   = 2 * time.Second // the time limit of the database's answer
+	healthCacheTime = time.Second     // how long a result is reused, because /healthz needs no authentication
 )
 
-// health is the last answer about health.
+// health is the result of the last health check.
 type health struct {
-	mu   sync.Mutex
-	at   time.Time
-	sick string // a sentence; empty: all is well
+	mu        sync.Mutex
+	checkedAt time.Time
+	reason    string // why the server is unhealthy; empty: it is healthy
 }
 
-// aside answers what is no part of Placement's API: /healthz and /metrics, without asking who wants to know.
-func (s *Server) aside(w http.ResponseWriter, r *http.Request) bool {
+// serveInternal answers /healthz and /metrics, which need no authentication. It returns false for other paths.
+func (s *Server) serveInternal(w http.ResponseWriter, r *http.Request) bool {
 	var answer http.HandlerFunc
 	switch r.URL.Path {
 	case "/healthz":
@@ -56,18 +56,18 @@ type healthDoc struct {
 	} `json:"index"`
 }
 
-// healthz says whether this server should be asked: the database answers and takes writes, and the index is young
-// enough.
+// healthz answers 200 if clients can use this server: the database answers and accepts writes, and the index is not
+// older than Options.MaxIndexAge. Otherwise it answers 503.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
-	sick, state := s.sick(r.Context()), s.indexState()
-	said := healthDoc{Status: "ok", Reason: sick}
-	said.Index.Trees, said.Index.Providers, said.Index.Age = state.Trees, state.Providers, int(state.Age.Seconds())
+	reason, state := s.unhealthy(r.Context()), s.indexState()
+	answer := healthDoc{Status: "ok", Reason: reason}
+	answer.Index.Trees, answer.Index.Providers, answer.Index.Age = state.Trees, state.Providers, int(state.Age.Seconds())
 	status := http.StatusOK
-	if sick != "" {
-		said.Status, status = "unavailable", http.StatusServiceUnavailable
+	if reason != "" {
+		answer.Status, status = "unavailable", http.StatusServiceUnavailable
 	}
-	data, err := json.Marshal(said)
-	if err != nil { // texts and numbers are always written
+	data, err := json.Marshal(answer)
+	if err != nil { // does not occur: strings and numbers can always be encoded
 		status, data = http.StatusInternalServerError, nil
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -76,25 +76,25 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data)
 }
 
-// sick is the sentence that says why this server should not be asked; empty when it should. Those who ask at the same time
-// share one look.
-func (s *Server) sick(ctx context.Context) string {
+// unhealthy returns why clients cannot use this server; empty if they can. Concurrent callers share one check.
+func (s *Server) unhealthy(ctx context.Context) string {
 	h := &s.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := s.now(); h.at.IsZero() || now.Sub(h.at) >= healthAge {
-		sick, cause := s.examine(ctx)
-		if sick != h.sick {
-			s.log.Warn("health has changed", "before", h.sick, "now", sick, "cause", cause)
+	if now := s.now(); h.checkedAt.IsZero() || now.Sub(h.checkedAt) >= healthCacheTime {
+		reason, cause := s.check(ctx)
+		if reason != h.reason {
+			s.log.Warn("health changed", "before", h.reason, "now", reason, "cause", cause)
 		}
-		h.at, h.sick = s.now(), sick
+		h.checkedAt, h.reason = s.now(), reason
 	}
-	return h.sick
+	return h.reason
 }
 
-// examine returns a sentence for everybody, and the error behind it for the log.
-func (s *Server) examine(ctx context.Context) (sick string, cause error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTime)
+// check makes a health check. It returns the reason to publish, empty if the server is healthy, and its cause for the
+// log.
+func (s *Server) check(ctx context.Context) (reason string, cause error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancel()
 	began := time.Now()
 	if err := s.available(); err != nil {
@@ -103,18 +103,19 @@ func (s *Server) examine(ctx context.Context) (sick string, cause error) {
 	if _, err := s.store.Version(ctx); err != nil {
 		return "The database does not answer.", err
 	}
-	if err := s.store.CheckWrites(healthTime - time.Since(began)); err != nil {
+	if err := s.store.CheckWrites(healthTimeout - time.Since(began)); err != nil {
 		return "The database takes no writes: " + fault.TextOf(err) + ".", errors.Unwrap(err)
 	}
 	if state := s.indexState(); s.opts.MaxIndexAge > 0 && state.Age > s.opts.MaxIndexAge {
-		return fmt.Sprintf("The index is %s old, more than the %s that it may be.", state.Age.Round(time.Second),
+		return fmt.Sprintf("The index is %s old, more than the limit of %s.", state.Age.Round(time.Second),
 			s.opts.MaxIndexAge), nil
 	}
 	return "", nil
 }
 
-// indexState is the state of the index now.
+// indexState returns the current state of the index for the metrics.
 func (s *Server) indexState() metrics.Index {
-	snapshot := s.index.now()
-	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.fresh.Load()), Lag: s.index.waiting()}
+	snapshot := s.index.current()
+	return metrics.Index{Trees: snapshot.Len(), Providers: snapshot.Providers(), Age: s.now().Sub(*s.verifiedAt.Load()),
+		Lag: s.index.lag()}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// scrape is what /metrics says.
+// scrape returns the text of /metrics.
 func scrape(t *testing.T, s *Server) string {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -31,7 +31,7 @@ func scrape(t *testing.T, s *Server) string {
 	return rec.Body.String()
 }
 
-// wantLines looks for whole lines in what /metrics says.
+// wantLines checks that /metrics contains these lines.
 func wantLines(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -48,7 +48,7 @@ func wantLines(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// healthOf asks for health, without a token.
+// healthOf requests /healthz without a token.
 func healthOf(t *testing.T, s *Server) (status int, said struct {
 	Status, Reason string
 	Index          struct {
@@ -59,13 +59,14 @@ func healthOf(t *testing.T, s *Server) (status int, said struct {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, httptest.NewRequest("GET", "/healthz", nil))
-	if err := json.Unmarshal(rec.Body.Bytes(), &said); err != nil || rec.Header().Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal(rec.Body.Bytes(), &said); err != nil ||
+		rec.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
 	return rec.Code, said
 }
 
-// /healthz needs no token, and says whether the database answers and the index is young enough.
+// /healthz needs no token. It reports whether the database answers and the index is not too old.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.MaxIndexAge = 10 * time.Second })
 	clock := time.Now()
@@ -74,17 +75,19 @@ func TestHealth(t *testing.T) {
 	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); clock = clock.Add(d) }
 	grow(t, w.client(), "host", 4, 1)
 	pass(9 * time.Second)
-	if status, said := healthOf(t, w.server); status != 200 || said.Status != "ok" || said.Reason != "" || said.Index.Trees != 1 || said.Index.Providers != 2 || said.Index.Age < 8 {
+	if status, said := healthOf(t, w.server); status != 200 || said.Status != "ok" || said.Reason != "" ||
+		said.Index.Trees != 1 || said.Index.Providers != 2 || said.Index.Age < 8 {
 		t.Errorf("%d %+v", status, said)
 	}
 	pass(2 * time.Second)
-	if status, said := healthOf(t, w.server); status != 503 || said.Status != "unavailable" || said.Reason != "The index is 11s old, more than the 10s that it may be." {
+	const tooOld = "The index is 11s old, more than the limit of 10s."
+	if status, said := healthOf(t, w.server); status != 503 || said.Status != "unavailable" || said.Reason != tooOld {
 		t.Errorf("%d %+v", status, said)
 	}
 	if err := w.server.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pass(healthAge)
+	pass(healthCacheTime)
 	if status, said := healthOf(t, w.server); status != 200 || said.Index.Age != 1 {
 		t.Errorf("after a reload: %d %+v", status, said)
 	}
@@ -94,14 +97,14 @@ func TestHealth(t *testing.T) {
 	if status, said := healthOf(t, w.server); status != 200 {
 		t.Errorf("within a second the same is said again: %d %+v", status, said)
 	}
-	pass(healthAge)
+	pass(healthCacheTime)
 	if status, said := healthOf(t, w.server); status != 503 || said.Reason != "The database does not answer." {
 		t.Errorf("without a database: %d %+v", status, said)
 	}
 	wantLines(t, scrape(t, w.server), `berth_placement_database_errors_total{operation="Version"} 1`)
 }
 
-// An index of any age is healthy where nobody else writes.
+// Without MaxIndexAge an index of any age is healthy.
 func TestHealthOfAnOldIndex(t *testing.T) {
 	w := newWorld(t)
 	later := time.Now().Add(1000 * time.Hour)
@@ -111,7 +114,7 @@ func TestHealthOfAnOldIndex(t *testing.T) {
 	}
 }
 
-// Trees that could not be read again are told as a lag, from the first failure to the success.
+// The lag counts from the first failed refresh to the successful one.
 func TestLag(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
@@ -122,12 +125,12 @@ func TestLag(t *testing.T) {
 		t.Errorf("a lag of %s before anything failed", lag)
 	}
 	for range 2 { // a batch that fails twice has been waiting since the first time
-		l.turn <- struct{}{}
-		l.add(time.Now().Add(-time.Minute), ask{roots: []provider.ID{host}})
+		l.running <- struct{}{}
+		l.enqueue(time.Now().Add(-time.Minute), refreshRequest{roots: []provider.ID{host}})
 		l.store = nil
 		func() {
 			defer func() { _ = recover() }()
-			l.run(ended)
+			l.runNext(ended)
 		}()
 		l.store = w.store
 		if lag := w.server.indexState().Lag; lag < time.Minute || lag > 2*time.Minute {
@@ -140,7 +143,7 @@ func TestLag(t *testing.T) {
 	}
 }
 
-func TestAside(t *testing.T) {
+func TestInternalPaths(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string]int{"/healthz": 405, "/metrics": 405, "/healthz/": 401, "/metrics/x": 401} {
 		rec := httptest.NewRecorder()
@@ -156,12 +159,13 @@ func TestAside(t *testing.T) {
 	}
 }
 
-// What happens to requests is counted, by what the operator wants to tell apart.
+// Requests, claims and conflicts are counted by their outcome.
 func TestMetrics(t *testing.T) {
 	w := newWorld(t)
 	_, nic := grow(t, w.client(), "host", 4, 1)
 	claim := func(on provider.ID, n int) string {
-		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":%d}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"X"}`, on, n)
+		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":%d}}},"project_id":"p","user_id":"u",`+
+			`"consumer_generation":null,"consumer_type":"X"}`, on, n)
 	}
 	w.want(409, "PUT", "/allocations/"+uuid.NewString(), claim(nic, 2))
 	id := uuid.NewString()
@@ -173,7 +177,9 @@ func TestMetrics(t *testing.T) {
 	w.want(404, "GET", "/nowhere", "")
 	w.want(404, "GET", "/resource_providers/"+uuid.NewString(), "")
 	w.want(405, "BREW", "/resource_providers", "")
-	w.server.routes = append(w.server.routes, route{path: "/panics", parts: []string{"", "panics"}, verbs: map[string]verb{"GET": {handle: func(*call) error { panic("no") }}}})
+	w.server.routes = append(w.server.routes,
+		route{path: "/panics", segments: []string{"", "panics"},
+			verbs: map[string]verb{"GET": {handle: func(*call) error { panic("no") }}}})
 	w.want(500, "GET", "/panics", "")
 	text := scrape(t, w.server)
 	wantLines(t, text,
@@ -199,7 +205,7 @@ func TestMetrics(t *testing.T) {
 		`berth_placement_index_lag_seconds 0`,
 		`berth_placement_transaction_duration_seconds_count{operation="PutAllocations"} 3`,
 	)
-	// Two more claims at once: the consumer that was granted counts with those that were not.
+	// Two claims in one request: neither is granted, and both are counted.
 	w.server.metrics.Claims(2, nil)
 	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="granted"} 3`)
 	if err := w.close(); err != nil {
@@ -208,10 +214,11 @@ func TestMetrics(t *testing.T) {
 	if resp := w.ask("1.39", "PUT", "/allocations/"+uuid.NewString(), claim(nic, 1)); resp.StatusCode != 503 {
 		t.Errorf("%d", resp.StatusCode)
 	}
-	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="failed"} 1`, `berth_placement_database_errors_total{operation="PutAllocations"} 1`)
+	wantLines(t, scrape(t, w.server), `berth_placement_claims_total{outcome="failed"} 1`,
+		`berth_placement_database_errors_total{operation="PutAllocations"} 1`)
 }
 
-// Each request is one line in the log, with all that finds it again; /healthz and /metrics are none.
+// Each request has one line in the log with its attributes; /healthz and /metrics have none.
 func TestLogs(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
@@ -221,12 +228,17 @@ func TestLogs(t *testing.T) {
 		headers               []string
 		want                  map[string]any
 	}{
-		{"GET", "/resource_providers?name=x", "1.39", []string{"X-Auth-Token", "ann:p", "X-Roles", "admin", "X-Openstack-Request-Id", global},
-			map[string]any{"route": "/resource_providers", "uri": "/resource_providers?name=x", "status": 200.0, "len": 25.0, "microversion": "1.39", "user": "ann", "project": "p", "global_request_id": global}},
+		{"GET", "/resource_providers?name=x", "1.39",
+			[]string{"X-Auth-Token", "ann:p", "X-Roles", "admin", "X-Openstack-Request-Id", global},
+			map[string]any{"route": "/resource_providers", "uri": "/resource_providers?name=x", "status": 200.0, "len": 25.0,
+				"microversion": "1.39", "user": "ann", "project": "p", "global_request_id": global}},
 		{"GET", "/resource_providers/x/usages", "1.0", []string{"X-Openstack-Request-Id", "req-none"},
-			map[string]any{"route": "/resource_providers/{uuid}/usages", "status": 404.0, "microversion": "1.0", "user": "admin", "global_request_id": nil}},
-		{"DELETE", "/nowhere", "9.9", []string{"X-Auth-Token", ""}, map[string]any{"route": "", "status": 401.0, "microversion": "-", "user": ""}},
-		{"GET", "/?" + strings.Repeat("x", 2000), "1.1", nil, map[string]any{"route": "/", "status": 200.0, "uri": "/?" + strings.Repeat("x", 998) + "…"}},
+			map[string]any{"route": "/resource_providers/{uuid}/usages", "status": 404.0, "microversion": "1.0",
+				"user": "admin", "global_request_id": nil}},
+		{"DELETE", "/nowhere", "9.9", []string{"X-Auth-Token", ""},
+			map[string]any{"route": "", "status": 401.0, "microversion": "-", "user": ""}},
+		{"GET", "/?" + strings.Repeat("x", 2000), "1.1", nil,
+			map[string]any{"route": "/", "status": 200.0, "uri": "/?" + strings.Repeat("x", 998) + "…"}},
 	} {
 		log.Reset()
 		resp := w.ask(c.version, c.method, c.path, "", c.headers...)
@@ -250,31 +262,33 @@ func TestLogs(t *testing.T) {
 	scrape(t, w.server)
 	healthOf(t, w.server)
 	if log.Len() > 0 {
-		t.Errorf("whoever watches is logged: %s", &log)
+		t.Errorf("a request of a monitor is logged: %s", &log)
 	}
 }
 
-// Debugging tells what led to an answer.
+// The debug log contains the steps of a request.
 func TestDebugLogs(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	grow(t, w.client(), "host", 4, 1)
-	if _, err := w.client().Candidates(t.Context(), resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}); err != nil {
+	if _, err := w.client().Candidates(t.Context(),
+		resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.ask("1.39", "GET", "/traits", "", "X-Auth-Token", "bob")
-	for _, want := range []string{"request begins", "msg=candidates", "found=0", "msg=explained", "the policy says no", "placement:traits:list"} {
+	for _, want := range []string{"request received", "candidates found", "found=0", "candidates explained",
+		"policy refused request", "placement:traits:list"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in\n%s", want, &log)
 		}
 	}
 }
 
-// Once the database's file is lost every request is refused, also what the index alone could answer, and /healthz says
+// After the database file is lost, every request is refused, also one that needs only the index, and /healthz reports
 // why.
-func TestNothingIsAnsweredWithoutTheDatabasesFile(t *testing.T) {
+func TestRequestsAreRefusedAfterTheDatabaseFileIsLost(t *testing.T) {
 	w := newWorld(t)
 	grow(t, w.client(), "host", 4, 1)
 	w.want(200, "GET", "/allocation_candidates?resources=VCPU:1", "")

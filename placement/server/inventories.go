@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// inventoryDoc is one inventory by itself, with the generation of its provider.
+// inventoryDoc is one inventory with the generation of its provider.
 type inventoryDoc struct {
 	api.InventoryDoc
 	Generation int `json:"resource_provider_generation"`
@@ -20,7 +20,7 @@ func (c *call) sendInventories(generation int, all map[resource.Class]resource.I
 	for class, inv := range all {
 		out.Inventories[class] = api.NewInventoryDoc(inv)
 	}
-	return c.json(http.StatusOK, out)
+	return c.sendJSON(http.StatusOK, out)
 }
 
 func (c *call) listInventories() error {
@@ -34,9 +34,9 @@ func (c *call) listInventories() error {
 			at = t
 		}
 	}
-	c.modified(at)
+	c.setModified(at)
 	if len(all.Classes) == 0 {
-		c.w.Header().Del("Last-Modified") // as in the original: nothing has no age
+		c.w.Header().Del("Last-Modified") // as in the original
 	}
 	return c.sendInventories(all.Generation, all.Classes)
 }
@@ -51,15 +51,17 @@ func (c *call) showInventory() error {
 	if !ok {
 		return fault.New(fault.NotFound, "placement.server", "No inventory of class %s for %s", class, c.provider())
 	}
-	c.modified(all.Modified[class])
-	return c.json(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), all.Generation})
+	c.setModified(all.Modified[class])
+	return c.sendJSON(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), all.Generation})
 }
 
-// judge refuses an inventory that holds more back than it has.
-func (c *call) judge(class resource.Class, inv resource.Inventory) error {
+// checkCapacity returns fault.Invalid for an inventory that reserves more than its total; before microversion 1.26 also
+// for one that reserves all of it.
+func (c *call) checkCapacity(class resource.Class, inv resource.Inventory) error {
 	left := inv.Capacity()
 	if left < 0 || left == 0 && c.version < sinceFullReserve {
-		return fault.New(fault.Invalid, "placement.server", "Invalid inventory for '%s' on resource provider '%s': reserved is %d of a total of %d, at an allocation ratio of %g",
+		return fault.New(fault.Invalid, "placement.server", "Invalid inventory for '%s' on resource provider '%s': "+
+			"reserved is %d of a total of %d, at an allocation ratio of %g",
 			class, c.provider(), inv.Reserved, inv.Total, inv.AllocationRatio)
 	}
 	return nil
@@ -74,7 +76,7 @@ func (c *call) createInventory() error {
 		return err
 	}
 	inv := in.Inventory()
-	if err := c.judge(in.Class, inv); err != nil {
+	if err := c.checkCapacity(in.Class, inv); err != nil {
 		return c.missingOr(err)
 	}
 	change, err := c.server.store.AddInventory(c.ctx(), c.provider(), in.Class, inv)
@@ -82,9 +84,9 @@ func (c *call) createInventory() error {
 		return err
 	}
 	c.refresh(change)
-	c.location(providerPath(c.provider()) + "/inventories/" + string(in.Class))
-	c.modified(time.Time{})
-	return c.json(http.StatusCreated, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
+	c.setLocation(providerPath(c.provider()) + "/inventories/" + string(in.Class))
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusCreated, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
 }
 
 func (c *call) replaceInventories() error {
@@ -96,25 +98,26 @@ func (c *call) replaceInventories() error {
 	for class, d := range in.Inventories {
 		all[class] = d.Inventory()
 	}
-	if err := c.judgeAll(in.Generation, all); err != nil {
+	if err := c.checkInventories(in.Generation, all); err != nil {
 		return err
 	}
 	change, err := c.server.store.ReplaceInventories(c.ctx(), c.provider(), in.Generation, all)
 	if err != nil {
 		return err
 	}
-	c.stocked(change, in.Generation, all)
-	c.modified(time.Time{})
+	c.patchInventories(change, in.Generation, all)
+	c.setModified(time.Time{})
 	if len(all) == 0 {
 		c.w.Header().Del("Last-Modified")
 	}
 	return c.sendInventories(change.Generation, all)
 }
 
-// judgeAll judges inventories. That the generation has moved, or the provider is gone, comes before that they are wrong.
-func (c *call) judgeAll(generation int, all map[resource.Class]resource.Inventory) error {
+// checkInventories checks the capacity of inventories. If one is not valid, but the provider does not exist or has
+// another generation, it returns that error instead, as the original does.
+func (c *call) checkInventories(generation int, all map[resource.Class]resource.Inventory) error {
 	for class, inv := range all {
-		wrong := c.judge(class, inv)
+		wrong := c.checkCapacity(class, inv)
 		if wrong == nil {
 			continue
 		}
@@ -123,7 +126,9 @@ func (c *call) judgeAll(generation int, all map[resource.Class]resource.Inventor
 			return err
 		}
 		if p.Generation != generation {
-			return fault.New(fault.Conflict, "placement.server", "resource provider generation conflict: it is %d, and %d was given", p.Generation, generation).WithCode(api.CodeConcurrentUpdate)
+			return fault.New(fault.Conflict, "placement.server",
+				"resource provider generation conflict: it is %d, and %d was given", p.Generation, generation).
+				WithCode(api.CodeConcurrentUpdate)
 		}
 		return wrong
 	}
@@ -136,7 +141,7 @@ func (c *call) updateInventory() error {
 		return err
 	}
 	class, inv := resource.Class(c.values["class"]), in.Inventory()
-	if err := c.judgeAll(in.Generation, map[resource.Class]resource.Inventory{class: inv}); err != nil {
+	if err := c.checkInventories(in.Generation, map[resource.Class]resource.Inventory{class: inv}); err != nil {
 		return err
 	}
 	change, err := c.server.store.UpdateInventory(c.ctx(), c.provider(), in.Generation, class, inv)
@@ -144,8 +149,8 @@ func (c *call) updateInventory() error {
 		return err
 	}
 	c.refresh(change)
-	c.modified(time.Time{})
-	return c.json(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusOK, inventoryDoc{api.NewInventoryDoc(inv), change.Generation})
 }
 
 func (c *call) deleteInventory() error {
@@ -154,7 +159,7 @@ func (c *call) deleteInventory() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }
 
 func (c *call) deleteInventories() error {
@@ -163,5 +168,5 @@ func (c *call) deleteInventories() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

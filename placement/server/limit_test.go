@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/api/rest"
 )
 
-// slow is a client that takes an hour for each part of an answer.
+// slow is a client that takes an hour to receive each chunk of an answer.
 type slow struct{ *httptest.ResponseRecorder }
 
 func (s slow) Write(data []byte) (int, error) {
@@ -20,9 +20,8 @@ func (s slow) Write(data []byte) (int, error) {
 	return s.ResponseRecorder.Write(data)
 }
 
-// The time limit of a request ends with the beginning of its answer: a large answer is not cut short for a client that
-// takes it slowly.
-func TestALargeAnswerOutlivesTheLimit(t *testing.T) {
+// The time limit of a request ends when its answer begins: a large answer to a slow client is complete.
+func TestLargeAnswersHaveNoTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, began := httptest.NewRecorder(), time.Now()
 		rest.Limit(fleet(1, 20), 30*time.Second).ServeHTTP(slow{rec}, candidatesOf("1.39", wide))
@@ -36,12 +35,12 @@ func TestALargeAnswerOutlivesTheLimit(t *testing.T) {
 	})
 }
 
-// A request that waits for its turn is refused when its time is up, and says so; it does not count as one whose client
-// has gone.
-func TestTheLimitWhileWaiting(t *testing.T) {
+// A request that waits for a search slot is refused at its time limit. It is not recorded as one whose client
+// disconnected.
+func TestTimeLimitWhileWaitingForASearchSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fleet(1, 1)
-		s.searches = make(turns, 1)
+		s.searches = make(limiter, 1)
 		s.searches <- struct{}{}
 		rec, began := httptest.NewRecorder(), time.Now()
 		rest.Limit(s, 30*time.Second).ServeHTTP(rec, candidatesOf("1.39", "resources=VCPU:1"))

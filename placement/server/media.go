@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// jsonType is the one media type of the API.
+// jsonType is the only media type of the API.
 const jsonType = "application/json"
 
-// wantJSON refuses a body of another content type than JSON. As in the original, the type is what stands before the first
-// semicolon, letter by letter.
-func (c *call) wantJSON() error {
+// requireJSON returns status 415 if the Content-Type is not JSON. As in the original, the text before the first
+// semicolon is compared exactly.
+func (c *call) requireJSON() error {
 	given := c.r.Header.Get("Content-Type")
 	media, _, _ := strings.Cut(given, ";")
 	if media == jsonType {
@@ -21,25 +21,26 @@ func (c *call) wantJSON() error {
 	if media == "" {
 		given = "None"
 	}
-	return status(http.StatusUnsupportedMediaType, "The media type %s is not supported, use %s", given, jsonType)
+	return newStatusError(http.StatusUnsupportedMediaType, "The media type %s is not supported, use %s", given, jsonType)
 }
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 
-// What RFC 7231, section 5.3.2 calls an Accept header.
+// The grammar of the Accept header in RFC 7231, section 5.3.2.
 var (
 	acceptItems = regexp.MustCompile(`(?:[^,"]|"(?:[^"\\]|\\.)*"?)+`)
-	acceptRange = regexp.MustCompile(`^(` + token + `)/(` + token + `)((?:[ \t]*;[ \t]*` + token + `(?:=(?:` + token + `|"(?:[^"\\]|\\.)*"))?)*)$`)
+	acceptRange = regexp.MustCompile(`^(` + token + `)/(` + token + `)((?:[ \t]*;[ \t]*` + token +
+		`(?:=(?:` + token + `|"(?:[^"\\]|\\.)*"))?)*)$`)
 	acceptParam = regexp.MustCompile(`;[ \t]*(` + token + `)(?:=(` + token + `|"(?:[^"\\]|\\.)*"))?`)
 	acceptValue = regexp.MustCompile(`^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$`)
 )
 
-// accepts says whether a client takes JSON. The most specific range that covers it decides, the first of several. Without the header, and
-// when it is malformed, the client takes anything; from a list of nothing it takes nothing.
+// accepts reports whether a client accepts JSON. The most specific range that covers JSON decides; of several, the
+// first. Without the header, or if it is malformed, any type is accepted. An empty list accepts nothing.
 func accepts(h http.Header) bool {
 	header := strings.Join(h.Values("Accept"), ", ")
 	switch header {
-	case "", "*/*", jsonType: // as nearly all say it
+	case "", "*/*", jsonType: // the usual values
 		return true
 	}
 	best, quality := 0, 0.0
@@ -58,7 +59,8 @@ func accepts(h http.Header) bool {
 	return quality > 0
 }
 
-// acceptItem reads one media range: how closely it names JSON (0: not at all) and how much it is wanted.
+// acceptItem parses one media range. It returns how specifically the range matches JSON (0: not at all) and its quality
+// value.
 func acceptItem(item string) (specific int, quality float64, ok bool) {
 	m := acceptRange.FindStringSubmatch(item)
 	if m == nil {
@@ -72,7 +74,7 @@ func acceptItem(item string) (specific int, quality float64, ok bool) {
 			if quality, err = strconv.ParseFloat(p[2], 64); err != nil || !acceptValue.MatchString(p[2]) {
 				return 0, 0, false
 			}
-			break // what follows extends Accept, not the range
+			break // the parameters after q belong to Accept, not to the range
 		}
 		if p[2] == "" {
 			return 0, 0, false

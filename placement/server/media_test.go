@@ -32,7 +32,8 @@ func TestAccepts(t *testing.T) {
 			t.Errorf("%s: %v", header, got)
 		}
 	}
-	if !accepts(http.Header{}) || !accepts(http.Header{"Accept": {""}}) || accepts(http.Header{"Accept": {"text/plain", "image/png"}}) {
+	if !accepts(http.Header{}) || !accepts(http.Header{"Accept": {""}}) ||
+		accepts(http.Header{"Accept": {"text/plain", "image/png"}}) {
 		t.Error("no header, an empty one, or two")
 	}
 }

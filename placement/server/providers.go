@@ -15,28 +15,29 @@ import (
 
 func providerPath(id provider.ID) string { return "/resource_providers/" + string(id) }
 
-// providerDoc shapes a provider for the call's microversion.
-func (c *call) providerDoc(p store.Provider) doc {
+// providerDoc returns a provider in the form of the call's microversion.
+func (c *call) providerDoc(p store.Provider) object {
 	self := c.prefix + providerPath(p.ID)
 	links := []api.Link{{Rel: "self", Href: self}}
 	for _, l := range []struct {
 		rel   string
 		since api.Version
 	}{
-		{"inventories", 0}, {"usages", 0}, {"aggregates", sinceAggregatesLink}, {"traits", sinceTraitsLink}, {"allocations", sinceAllocationsLink},
+		{"inventories", 0}, {"usages", 0}, {"aggregates", sinceAggregatesLink}, {"traits", sinceTraitsLink},
+		{"allocations", sinceAllocationsLink},
 	} {
 		if c.version >= l.since {
 			links = append(links, api.Link{Rel: l.rel, Href: self + "/" + l.rel})
 		}
 	}
-	d := doc{"uuid": p.ID, "name": p.Name, "generation": p.Generation, "links": links}
+	d := object{"uuid": p.ID, "name": p.Name, "generation": p.Generation, "links": links}
 	if c.version >= sinceNesting {
 		d["parent_provider_uuid"], d["root_provider_uuid"] = nullable(p.Parent), p.Root
 	}
 	return d
 }
 
-// nullable writes the empty text as null.
+// nullable returns nil, which is encoded as null, for the empty text.
 func nullable[T ~string](text T) any {
 	if text == "" {
 		return nil
@@ -44,7 +45,7 @@ func nullable[T ~string](text T) any {
 	return text
 }
 
-// newest is the latest of several moments; none of them is the zero time, which is sent as now.
+// newest returns the latest of several times; the zero time for an empty list, which setModified sends as now.
 func newest[T any](list []T, at func(T) time.Time) (out time.Time) {
 	for _, item := range list {
 		if t := at(item); t.After(out) {
@@ -67,8 +68,8 @@ func (c *call) listProviders() error {
 		if err = c.unknownInList(q, err); err != nil {
 			return err
 		}
-		c.modified(time.Time{})
-		return c.list("resource_providers", 0, nil)
+		c.setModified(time.Time{})
+		return c.sendList("resource_providers", 0, nil)
 	}
 	list, err := c.server.store.Providers(c.ctx(), store.Filter{Name: q.Name, ID: q.ID, InTree: q.Group.InTree,
 		MemberOf: q.Group.MemberOf, NotMemberOf: q.Group.NotMemberOf})
@@ -76,17 +77,17 @@ func (c *call) listProviders() error {
 		return err
 	}
 	if len(q.Group.Resources)+len(q.Group.Required)+len(q.Group.Forbidden) > 0 {
-		snapshot := c.server.index.now()
+		snapshot := c.server.index.current()
 		list = slices.DeleteFunc(list, func(p store.Provider) bool {
 			row, ok := snapshot.Row(p.ID)
 			return !ok || !meets(row, q.Group)
 		})
 	}
-	c.modified(newest(list, func(p store.Provider) time.Time { return p.Modified }))
-	return c.list("resource_providers", len(list), func(i int) any { return c.providerDoc(list[i]) })
+	c.setModified(newest(list, func(p store.Provider) time.Time { return p.Modified }))
+	return c.sendList("resource_providers", len(list), func(i int) any { return c.providerDoc(list[i]) })
 }
 
-// meets says whether a provider has, alone, what a query of providers wants of it.
+// meets reports whether a provider alone has the resources and the traits of a group.
 func meets(row index.Row, g resource.Group) bool {
 	for class, amount := range g.Resources {
 		inv, ok := row.Inventories[class]
@@ -120,16 +121,17 @@ func (c *call) createProvider() error {
 	if err != nil {
 		return err
 	}
-	c.patch(change, patch{id: p.ID, parent: p.Parent, before: -1, do: func(r *index.Row) { r.Name = p.Name }})
-	c.location(providerPath(p.ID))
+	c.applyDelta(change, indexDelta{id: p.ID, parent: p.Parent, generationBefore: -1,
+		change: func(r *index.Row) { r.Name = p.Name }})
+	c.setLocation(providerPath(p.ID))
 	if c.version < sinceCreatedBody {
-		return c.none(http.StatusCreated)
+		return c.sendStatus(http.StatusCreated)
 	}
-	c.modified(p.Modified)
-	return c.json(http.StatusOK, c.providerDoc(p))
+	c.setModified(p.Modified)
+	return c.sendJSON(http.StatusOK, c.providerDoc(p))
 }
 
-// text is what a pointer points to, or nothing.
+// text returns the text that a pointer points to; empty for nil.
 func text[T ~string](p *T) T {
 	if p == nil {
 		return ""
@@ -142,28 +144,29 @@ func (c *call) showProvider() error {
 	if err != nil {
 		return err
 	}
-	c.modified(p.Modified)
-	return c.json(http.StatusOK, c.providerDoc(p))
+	c.setModified(p.Modified)
+	return c.sendJSON(http.StatusOK, c.providerDoc(p))
 }
 
 func (c *call) updateProvider() error {
-	var in map[string]*string // that the parent is left out and that it is null differ
+	var in map[string]*string // an omitted parent and a null parent differ
 	if err := c.readExisting(api.BodyProvider, &in); err != nil {
 		return err
 	}
 	parent, move := in["parent_provider_uuid"]
-	to := store.Update{Name: text(in["name"]), Move: move, Parent: provider.ID(text(parent)), Free: c.version >= sinceReparenting}
+	to := store.Update{Name: text(in["name"]), Move: move, Parent: provider.ID(text(parent)),
+		Free: c.version >= sinceReparenting}
 	p, change, err := c.server.store.UpdateProvider(c.ctx(), c.provider(), to)
 	if err != nil {
 		return err
 	}
 	c.refresh(change)
-	c.modified(p.Modified)
-	return c.json(http.StatusOK, c.providerDoc(p))
+	c.setModified(p.Modified)
+	return c.sendJSON(http.StatusOK, c.providerDoc(p))
 }
 
-// readExisting reads the body of a request about a provider. That the provider does not exist comes before that the body
-// is wrong.
+// readExisting reads the body of a request about a provider. If the body is not valid and the provider does not exist,
+// it returns the error about the provider.
 func (c *call) readExisting(body api.Body, into any) error {
 	err := c.read(body, into)
 	if err == nil || statusOf(err) != http.StatusBadRequest {
@@ -172,7 +175,8 @@ func (c *call) readExisting(body api.Body, into any) error {
 	return c.missingOr(err)
 }
 
-// missingOr is an error, unless the provider of the path does not exist: the original finds that out first.
+// missingOr returns fault.NotFound if the provider in the path does not exist, otherwise err. The original checks the
+// provider first.
 func (c *call) missingOr(err error) error {
 	if _, missing := c.server.store.Provider(c.ctx(), c.provider()); missing != nil {
 		return missing
@@ -186,5 +190,5 @@ func (c *call) deleteProvider() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

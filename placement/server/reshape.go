@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// reshape is POST /reshaper: inventories move between providers, and the allocations with them, or nothing does.
+// reshape handles POST /reshaper: it moves inventories and their allocations between providers in one transaction.
 func (c *call) reshape() error {
 	var in api.ReshapeDoc
 	if err := c.read(api.BodyReshape, &in); err != nil {
@@ -30,29 +30,31 @@ func (c *call) reshape() error {
 	change, err := c.server.store.Reshape(c.ctx(), inventories, claims)
 	c.server.metrics.Claims(len(claims), err)
 	if err != nil {
-		c.refused(err, claims, slices.Collect(maps.Keys(inventories)))
-		return c.firstStale(inventories, err)
+		c.refreshRefused(err, claims, slices.Collect(maps.Keys(inventories)))
+		return c.firstConflict(inventories, err)
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }
 
-// firstStale is why a reshape is refused: of several reasons that of the first provider in the body which is not there or has changed, as
-// in the original; else the one that was found.
-func (c *call) firstStale(inventories map[provider.ID]store.NewInventories, found error) error {
+// firstConflict returns the error of a refused reshape. As in the original, it is that of the first provider in the
+// body that does not exist or has another generation; without such a provider, it is found.
+func (c *call) firstConflict(inventories map[provider.ID]store.NewInventories, found error) error {
 	if !fault.Is(found, fault.Invalid) && !fault.Is(found, fault.Conflict) && !fault.Is(found, fault.NoCapacity) {
 		return found
 	}
-	for _, id := range api.Names(c.sent, "inventories") {
+	for _, id := range api.Names(c.body, "inventories") {
 		want, named := inventories[provider.ID(id)]
 		p, err := c.server.store.Provider(c.ctx(), provider.ID(id))
 		switch {
 		case !named || err != nil && !fault.Is(err, fault.NotFound):
 			return found
 		case err != nil:
-			return fault.New(fault.Invalid, "placement.server", "there is no resource provider %s, which the inventories name", id).WithCode(api.CodeProviderNotFound)
+			return fault.New(fault.Invalid, "placement.server", "no resource provider %s, which inventories names", id).
+				WithCode(api.CodeProviderNotFound)
 		case p.Generation != want.Generation:
-			return fault.New(fault.Conflict, "placement.server", "resource provider generation conflict: that of %s is %d, and %d was given", id, p.Generation, want.Generation).
+			return fault.New(fault.Conflict, "placement.server",
+				"resource provider generation conflict: that of %s is %d, and %d was given", id, p.Generation, want.Generation).
 				WithCode(api.CodeConcurrentUpdate)
 		}
 	}

@@ -9,50 +9,52 @@ import (
 	api "github.com/openberth/berth/api/placement"
 )
 
-// route is a path and what can be done with it.
+// route is a path of the API with its methods.
 type route struct {
-	path  string   // as the table writes it: the name of the route in logs and metrics
-	parts []string // of the path; one in braces is a variable
-	verbs map[string]verb
+	path     string   // as written in the table; it names the route in logs and metrics
+	segments []string // of the path; a segment in braces is a variable
+	verbs    map[string]verb
 }
 
-// verb is a method of a path.
+// verb is one method of a route.
 type verb struct {
-	rule   string // what the policy is asked; empty: open to all
-	handle func(*call) error
-	since  api.Version
-	absent int  // the status before since: 404 unless it says otherwise
-	media  bool // media types are looked at before since is
-	body   bool // the request has to have JSON
-	answer bool // the answer is JSON, and the client has to accept it
+	rule         string // the policy rule that is checked; empty: none
+	handle       func(*call) error
+	since        api.Version
+	statusBefore int  // the status before since; 0: 404
+	mediaFirst   bool // media types are checked before since
+	body         bool // the request body must be JSON
+	answer       bool // the answer is JSON; the client must accept it
 }
 
-// read is a verb that answers JSON, write one that takes it, plain one that does neither. Rules are named without
-// their `placement:`.
+// read returns a verb that answers with JSON. rule is given without its prefix `placement:`.
 func read(since api.Version, rule string, handle func(*call) error) verb {
 	return verb{rule: "placement:" + rule, handle: handle, since: since, answer: true}
 }
 
+// write returns a verb whose request has a JSON body. rule is given without its prefix `placement:`.
 func write(since api.Version, rule string, handle func(*call) error) verb {
 	return verb{rule: "placement:" + rule, handle: handle, since: since, body: true}
 }
 
+// plain returns a verb that neither reads nor answers JSON. rule is given without its prefix `placement:`.
 func plain(since api.Version, rule string, handle func(*call) error) verb {
 	return verb{rule: "placement:" + rule, handle: handle, since: since}
 }
 
-// routes is the whole API.
+// routes returns the routes of the whole API.
 func routes() []route {
 	type verbs = map[string]verb
-	emptying := plain(5, "resource_providers:inventories:delete", (*call).deleteInventories)
-	emptying.absent = http.StatusMethodNotAllowed
-	listing, replacing := read(1, "resource_providers:aggregates:list", (*call).listAggregates), write(1, "resource_providers:aggregates:update", (*call).replaceAggregates)
-	listing.media, replacing.media = true, true
+	deleteAll := plain(5, "resource_providers:inventories:delete", (*call).deleteInventories)
+	deleteAll.statusBefore = http.StatusMethodNotAllowed
+	listAggregates := read(1, "resource_providers:aggregates:list", (*call).listAggregates)
+	replaceAggregates := write(1, "resource_providers:aggregates:update", (*call).replaceAggregates)
+	listAggregates.mediaFirst, replaceAggregates.mediaFirst = true, true
 	table := []route{
 		{path: "/", verbs: verbs{"GET": {handle: (*call).versions}}},
 		{path: "", verbs: verbs{"GET": {handle: (*call).versions}}},
 		{path: "/resource_providers", verbs: verbs{
-			"GET":  read(0, "resource_providers:list", inTurn((*call).listProviders)),
+			"GET":  read(0, "resource_providers:list", limited((*call).listProviders)),
 			"POST": write(0, "resource_providers:create", (*call).createProvider)}},
 		{path: "/resource_providers/{uuid}", verbs: verbs{
 			"GET":    read(0, "resource_providers:show", (*call).showProvider),
@@ -62,7 +64,7 @@ func routes() []route {
 			"GET":    read(0, "resource_providers:inventories:list", (*call).listInventories),
 			"POST":   write(0, "resource_providers:inventories:create", (*call).createInventory),
 			"PUT":    write(0, "resource_providers:inventories:update", (*call).replaceInventories),
-			"DELETE": emptying}},
+			"DELETE": deleteAll}},
 		{path: "/resource_providers/{uuid}/inventories/{class}", verbs: verbs{
 			"GET":    read(0, "resource_providers:inventories:show", (*call).showInventory),
 			"PUT":    write(0, "resource_providers:inventories:update", (*call).updateInventory),
@@ -70,8 +72,8 @@ func routes() []route {
 		{path: "/resource_providers/{uuid}/usages", verbs: verbs{
 			"GET": read(0, "resource_providers:usages", (*call).providerUsages)}},
 		{path: "/resource_providers/{uuid}/aggregates", verbs: verbs{
-			"GET": listing,
-			"PUT": replacing}},
+			"GET": listAggregates,
+			"PUT": replaceAggregates}},
 		{path: "/resource_providers/{uuid}/allocations", verbs: verbs{
 			"GET": read(0, "resource_providers:allocations:list", (*call).providerAllocations)}},
 		{path: "/resource_providers/{uuid}/traits", verbs: verbs{
@@ -98,27 +100,28 @@ func routes() []route {
 			"PUT":    write(0, "allocations:update", (*call).putAllocations),
 			"DELETE": plain(0, "allocations:delete", (*call).deleteAllocations)}},
 		{path: "/allocation_candidates", verbs: verbs{
-			"GET": read(10, "allocation_candidates:list", inTurn((*call).candidates))}},
+			"GET": read(10, "allocation_candidates:list", limited((*call).candidates))}},
 		{path: "/usages", verbs: verbs{
 			"GET": read(9, "usages", (*call).totalUsages)}},
 		{path: "/reshaper", verbs: verbs{
 			"POST": write(30, "reshaper:reshape", (*call).reshape)}},
-		{path: "/berth/v1/explain", verbs: verbs{ // who may ask the question may ask why it has no answer
-			"GET": read(0, "allocation_candidates:list", inTurn((*call).explain))}},
+		{path: "/berth/v1/explain", verbs: verbs{ // same rule as the query that it explains
+			"GET": read(0, "allocation_candidates:list", limited((*call).explain))}},
 	}
 	for i := range table {
-		table[i].parts = strings.Split(table[i].path, "/")
+		table[i].segments = strings.Split(table[i].path, "/")
 	}
 	return table
 }
 
-// match compares a path, cut at its slashes, with the route. A variable takes any text but none.
+// match compares the segments of a path with the route and returns the values of the variables. A variable matches any
+// text except the empty one.
 func (r *route) match(parts []string) (map[string]string, bool) {
-	if len(parts) != len(r.parts) {
+	if len(parts) != len(r.segments) {
 		return nil, false
 	}
 	var values map[string]string
-	for i, want := range r.parts {
+	for i, want := range r.segments {
 		if !strings.HasPrefix(want, "{") {
 			if want != parts[i] {
 				return nil, false
@@ -136,39 +139,40 @@ func (r *route) match(parts []string) (map[string]string, bool) {
 	return values, true
 }
 
-// admit holds a request against what its verb demands.
+// admit returns an error if the request does not meet the requirements of its verb: the microversion, the media types
+// and the policy.
 func (v verb) admit(c *call, r *route) error {
-	if v.media {
+	if v.mediaFirst {
 		if err := v.admitMedia(c); err != nil {
 			return err
 		}
 	}
 	if c.version < v.since {
-		if v.absent == http.StatusMethodNotAllowed {
+		if v.statusBefore == http.StatusMethodNotAllowed {
 			return notAllowed(c, r)
 		}
-		return status(http.StatusNotFound, "The resource could not be found.")
+		return newStatusError(http.StatusNotFound, "The resource could not be found.")
 	}
 	if err := v.admitMedia(c); err != nil {
 		return err
 	}
-	return c.allowed(v.rule)
+	return c.authorize(v.rule)
 }
 
-// admitMedia looks at what the request sends and takes.
+// admitMedia checks the Content-Type and the Accept header of the request.
 func (v verb) admitMedia(c *call) error {
 	if v.body {
-		if err := c.wantJSON(); err != nil {
+		if err := c.requireJSON(); err != nil {
 			return err
 		}
 	}
 	if v.answer && !accepts(c.r.Header) {
-		return status(http.StatusNotAcceptable, "Only %s is provided", jsonType)
+		return newStatusError(http.StatusNotAcceptable, "Only %s is provided", jsonType)
 	}
 	return nil
 }
 
 func notAllowed(c *call, r *route) error {
 	c.w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(r.verbs)), ", "))
-	return status(http.StatusMethodNotAllowed, "The method %s is not allowed for this resource.", c.r.Method)
+	return newStatusError(http.StatusMethodNotAllowed, "The method %s is not allowed for this resource.", c.r.Method)
 }

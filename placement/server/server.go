@@ -1,22 +1,24 @@
-// Package server is Placement's HTTP API: the handlers, and the live index that candidates are found in.
+// Package server implements the Placement HTTP API: the handlers, and the in-memory index that finds candidates.
 //
-//	request ─▶ ServeHTTP: id, limits, who asks, microversion, route ─▶ handler ─┬─▶ store   (every read and write but one)
-//	                                                                            └─▶ index   (candidates)
-//	                                          a write's trees ◀── store ────────────┘ ▲
-//	                                                  └── read again, replaced ───────┘ before the write is answered
+//	request ─▶ ServeHTTP: id, limits, caller, microversion, route ─▶ handler ─┬─▶ store   (all reads and writes
+//	                                                                          │            except candidates)
+//	                                                                          └─▶ index   (candidates)
+//	                                          trees of a write ◀── store ─────┘ ▲
+//	                                                  └── read again, replaced ─┘ before the write is answered
 //
-// SQL decides, the index suggests. What differs between microversions stands in since.go and in the route table.
+// The database decides whether a claim is granted; the index only proposes candidates. The differences between
+// microversions are in microversions.go and in the route table.
 //
-// Statuses, bodies, codes and headers are those of OpenStack's own Placement. On purpose it differs in this:
-//   - The sentences of errors are its own, and errors are JSON whatever the client would rather have.
-//   - Vary is sent with every answer that has a microversion. The original leaves it out of some errors.
-//   - Allow is also sent when a method is not there yet at the microversion asked for.
+// Statuses, bodies, codes and headers are those of OpenStack's own Placement. The intended differences are:
+//   - Error texts are Berth's own. Errors are always JSON, whatever the Accept header of the request.
+//   - Vary is sent with every answer that has a microversion. The original omits it from some errors.
+//   - Allow is also sent if a method does not exist yet at the requested microversion.
 //   - PUT /resource_providers/{uuid} has Last-Modified also at the first change of a provider.
-//   - A claim that is refused leaves nothing behind. In the original the consumer may stay, with generation 0.
-//   - Amounts are added once when the unsuffixed group and a suffixed one take from one inventory and no policy is given.
-//   - Names do not end in a newline, and what half of a surrogate pair stands for is refused.
-//   - /healthz, /metrics and /berth/v1/explain are there, the first two for everybody.
-//   - The number of request groups, the length of the request line and the size of bodies have limits.
+//   - A refused claim leaves nothing behind. In the original the consumer may remain, with generation 0.
+//   - Amounts are added once if the unsuffixed group and a suffixed one use one inventory and no group policy is given.
+//   - Names do not end in a newline, and an unpaired surrogate is refused.
+//   - /healthz, /metrics and /berth/v1/explain exist; the first two need no authentication.
+//   - The number of request groups, the length of the request line and the size of bodies are limited.
 package server
 
 import (
@@ -41,34 +43,45 @@ import (
 	"github.com/openberth/berth/placement/store"
 )
 
-// MaxHeader is how large the header of a request may be, in bytes: for http.Server's MaxHeaderBytes. The server itself
+// MaxHeader is the maximum size of a request header in bytes, for http.Server's MaxHeaderBytes. The server itself
 // refuses a request line that is longer.
 const MaxHeader = 64 << 10
 
-// largestBody bounds a request: the JSON of one takes about thirty times its length in memory while it is judged. A
-// reshape of thousands of providers fits.
-const largestBody = 8 << 20
+// defaultMaxBody is the default limit of a request body in bytes. Validating a JSON body takes about thirty times its
+// length in memory. A reshape of thousands of providers fits into the limit.
+const defaultMaxBody = 8 << 20
 
-// Options are what the server may be told. The zero value is complete but for Auth. Two more options of [placement] are the store's:
-// Store.ClaimAttempts, and Store.IncompleteProject and IncompleteUser.
+// Options configures a Server. Only Auth has no useful zero value. Further options of [placement] belong to the store:
+// Store.ClaimAttempts, Store.IncompleteProject and Store.IncompleteUser.
 type Options struct {
-	Auth      identity.Authenticator // who is asking; nil lets nobody in but to the version document
-	Challenge string                 // the WWW-Authenticate header of an answer 401, for Keystone; empty: none
-	Policy    Policy                 // who may do what; nil: administrators and services all, readers the usages of their project
-	CORS      cors.Options           // [cors]; without an AllowedOrigin there is none
+	Auth      identity.Authenticator // identifies the caller; nil: only the version document is served
+	Challenge string                 // the WWW-Authenticate header of a 401 answer, for Keystone; empty: none
+	Enforcer  Enforcer               // the access policy; nil: defaultEnforcer
+	CORS      cors.Options           // [cors]; without AllowedOrigin no CORS headers are sent
 	Log       *slog.Logger           // nil: slog.Default()
-	Metrics   *metrics.Set           // nil: a set of its own
+	Metrics   *metrics.Set           // nil: a new set
 
-	RandomizeCandidates bool // [placement] randomize_allocation_candidates: the order of candidates, and what a limit leaves, is left to chance
-	BreadthFirst        bool // [placement] allocation_candidates_generation_strategy = breadth-first: a candidate from each host in turn
-	MaxCandidates       int  // [placement] max_allocation_candidates: how many are found for one answer at most; 0 and less: all. (The original takes 0 for 1.)
+	// RandomizeCandidates is [placement] randomize_allocation_candidates: the candidates are in random order, and a
+	// limit selects a random sample.
+	RandomizeCandidates bool
 
-	RefreshInterval time.Duration // [berth] index_refresh_interval: how often Run looks for what others wrote to the database; 0: 1 s
+	// BreadthFirst is [placement] allocation_candidates_generation_strategy = breadth-first: one candidate from each
+	// host in turn.
+	BreadthFirst bool
 
-	ProxyHeaders bool // [oslo_middleware] enable_proxy_headers_parsing: X-Forwarded-… and Forwarded are believed
+	// MaxCandidates is [placement] max_allocation_candidates: the maximum number of candidates in one answer. 0 and
+	// less mean no limit; the original treats 0 as 1.
+	MaxCandidates int
 
-	MaxBody     int64         // the largest request body in bytes; 0: 8 MiB
-	MaxIndexAge time.Duration // /healthz says 503 when the index is older; 0: it may be of any age, nobody else writes
+	// RefreshInterval is [berth] index_refresh_interval: how often Run polls the database for writes of other
+	// processes. 0 means 1 s.
+	RefreshInterval time.Duration
+
+	// ProxyHeaders is [oslo_middleware] enable_proxy_headers_parsing: X-Forwarded-… and Forwarded are trusted.
+	ProxyHeaders bool
+
+	MaxBody     int64         // the maximum size of a request body in bytes; 0: 8 MiB
+	MaxIndexAge time.Duration // /healthz answers 503 if the index is older; 0: the age is not checked
 }
 
 // Server is the API's http.Handler. It is safe for concurrent use.
@@ -79,40 +92,40 @@ type Server struct {
 	log       *slog.Logger
 	bodies    *api.Bodies
 	routes    []route
-	index     *live
-	names     *names
+	index     *liveIndex
+	names     *nameCache
 
-	lookout *lookout // Run's
+	syncer *syncer // used by Run only
 
-	cors    *cors.Policy
-	metrics *metrics.Set
-	scrape  http.Handler // /metrics
-	health  health
-	fresh   atomic.Pointer[time.Time] // when the index was last read whole, or found to be right
-	buffers sync.Pool                 // of *wire: for the parts of large answers
-	told    summaries
+	cors       *cors.Handler
+	metrics    *metrics.Set
+	scrape     http.Handler // /metrics
+	health     health
+	verifiedAt atomic.Pointer[time.Time] // when the index was last known to match the database
+	buffers    sync.Pool                 // of *jsonBuffer, for the chunks of large answers
+	summaries  summaryCache
 
-	searches turns            // as many as may be under way
-	large    turns            // as many as may be sent in parts
-	budget   *rest.BodyBudget // of large bodies
+	searches   limiter          // bounds the searches that run at one time
+	streams    limiter          // bounds the answers that are sent in chunks at one time
+	bodyBudget *rest.BodyBudget // bounds the memory of large request bodies
 
 	now     func() time.Time
-	newID   func() string // the UUID of a provider that was made without one
+	newID   func() string // returns the UUID of a provider that is created without one
 	shuffle func(int, func(i, j int))
-	pick    func(n int) int // a number from 0 to n-1, by chance
+	pick    func(n int) int // returns a random number from 0 to n-1
 }
 
-// New makes a server on a store whose schema is in place, and reads the whole database into the index.
+// New returns a server on a store whose schema exists. It reads the whole database into the index.
 func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	bodies, err := api.NewBodies()
 	if err != nil {
 		return nil, err
 	}
 	if opts.Auth == nil {
-		opts.Auth = nobody
+		opts.Auth = denyAll
 	}
-	if opts.Policy == nil {
-		opts.Policy = plainPolicy{}
+	if opts.Enforcer == nil {
+		opts.Enforcer = defaultEnforcer{}
 	}
 	if opts.Log == nil {
 		opts.Log = slog.Default()
@@ -124,20 +137,20 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 		opts.RefreshInterval = defaultRefreshInterval
 	}
 	if opts.MaxBody <= 0 {
-		opts.MaxBody = largestBody
+		opts.MaxBody = defaultMaxBody
 	}
 	srv := &Server{
 		store: s, available: s.Available, opts: opts, log: opts.Log, bodies: bodies, routes: routes(),
-		index: newLive(s), names: newNames(s),
+		index: newLiveIndex(s), names: newNameCache(s),
 		cors: cors.New(opts.CORS), metrics: opts.Metrics, scrape: opts.Metrics.Handler(),
 		now: time.Now, newID: uuid.NewString, shuffle: shuffle, pick: rand.IntN,
-		searches: newSearchTurns(), large: make(turns, largeAnswers),
-		budget: rest.NewBodyBudget(bodiesAtOnce*opts.MaxBody, opts.MaxBody),
+		searches: newSearchLimiter(), streams: make(limiter, maxStreams),
+		bodyBudget: rest.NewBodyBudget(maxLargeBodies*opts.MaxBody, opts.MaxBody),
 	}
 	if s.Watch == nil {
 		s.Watch = func(r store.Run) { opts.Metrics.Transaction(r.Op, r.Attempts, r.Took, r.Err) }
 	}
-	if srv.lookout, err = newLookout(ctx, s, srv.index, srv.names); err != nil {
+	if srv.syncer, err = newSyncer(ctx, s, srv.index, srv.names); err != nil {
 		return nil, fault.Wrap("", "placement.server.New", err)
 	}
 	if err := srv.Reload(ctx); err != nil {
@@ -147,19 +160,19 @@ func New(ctx context.Context, s *store.Store, opts Options) (*Server, error) {
 	return srv, nil
 }
 
-// Reload reads the whole database into the index. Run finds out by itself what to read again.
+// Reload reads the whole database into the index. Run does not need it: it detects by itself which trees have changed.
 func (s *Server) Reload(ctx context.Context) error {
 	began := s.now()
 	err := s.index.reload(ctx)
 	if err == nil {
-		s.fresh.Store(&began)
+		s.verifiedAt.Store(&began)
 	}
 	return err
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.aside(w, r) {
+	if s.serveInternal(w, r) {
 		return
 	}
 	c := &call{server: s, w: w, r: r, id: "req-" + uuid.NewString(), began: s.now(), reads: s.index.reads.Load()}
@@ -175,20 +188,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				panic(p)
 			}
 			s.metrics.Panic()
-			s.log.Error("a handler panicked", "request_id", c.id, "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("handler panicked", "request_id", c.id, "method", r.Method, "path", r.URL.Path, "panic", p,
+				"stack", string(debug.Stack()))
 			c.fail(fault.New(fault.Internal, "placement.server", "unexpected"), true)
 		}
 	}()
-	s.log.Debug("request begins", "request_id", c.id, "method", r.Method, "uri", clip(r.URL.RequestURI()), "from", c.r.RemoteAddr)
+	s.log.Debug("request received", "request_id", c.id, "method", r.Method, "uri", clip(r.URL.RequestURI()),
+		"from", c.r.RemoteAddr)
 	if err := s.serve(c); err != nil {
 		c.fail(err, false)
 	}
 }
 
-// serve takes a request through everything that comes before its handler, in the order of the original.
+// serve checks a request and calls its handler. It makes the checks in the same order as the original, so that a
+// request with several faults gets the same status.
 func (s *Server) serve(c *call) error {
 	if len(c.r.URL.RequestURI()) > MaxHeader {
-		return status(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxHeader)
+		return newStatusError(http.StatusRequestURITooLong, "the request line is over %d bytes", MaxHeader)
 	}
 	if err := s.available(); err != nil {
 		return err
@@ -207,11 +223,11 @@ func (s *Server) serve(c *call) error {
 	}
 	c.version, c.negotiated = version, true
 	if c.r.ContentLength > 0 && c.r.Header.Get("Content-Type") == "" {
-		return status(http.StatusBadRequest, "content-type header required when content-length > 0")
+		return newStatusError(http.StatusBadRequest, "content-type header required when content-length > 0")
 	}
 	found, values := s.match(path)
 	if found == nil {
-		return status(http.StatusNotFound, "The resource could not be found.")
+		return newStatusError(http.StatusNotFound, "The resource could not be found.")
 	}
 	c.route, c.values = found, values
 	v, ok := found.verbs[c.r.Method]
@@ -224,7 +240,7 @@ func (s *Server) serve(c *call) error {
 	return v.handle(c)
 }
 
-// match finds the route of a path, and the values of its variables.
+// match returns the route of a path and the values of its variables; nil if there is no route.
 func (s *Server) match(path string) (*route, map[string]string) {
 	parts := strings.Split(path, "/")
 	for i := range s.routes {

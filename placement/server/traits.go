@@ -36,11 +36,12 @@ func (c *call) listTraits() error {
 		case "associated":
 			yes := strings.EqualFold(last, "true")
 			if !yes && !strings.EqualFold(last, "false") {
-				err = fault.New(fault.Invalid, "placement.server", "associated is %q, it can be true or false", last)
+				err = fault.New(fault.Invalid, "placement.server", "associated=%q is not valid; use true or false", last)
 			}
 			filter.Associated = &yes
 		default:
-			err = fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: there is no parameter %q", key)
+			err = fault.New(fault.Invalid, "placement.server",
+				"Invalid query string parameters: there is no parameter %q", key)
 		}
 		if err != nil {
 			return err
@@ -50,16 +51,18 @@ func (c *call) listTraits() error {
 	if err != nil {
 		return err
 	}
-	c.modified(newest(list, traitModified))
-	return c.json(http.StatusOK, doc{"traits": traitNames(list)})
+	c.setModified(newest(list, traitModified))
+	return c.sendJSON(http.StatusOK, object{"traits": traitNames(list)})
 }
 
-// filterNames reads `in:A,B` or `startswith:A`. Any other word before the colon selects all, as in the original.
+// filterNames parses `in:A,B` or `startswith:A` into a filter. As in the original, any other word before the colon
+// selects all traits.
 func filterNames(filter *store.TraitFilter, value string) error {
 	op, list, ok := strings.Cut(value, ":")
 	switch {
 	case !ok:
-		return fault.New(fault.Invalid, "placement.server", "name is %q; it is written as in:NAME,NAME or as startswith:PREFIX", value)
+		return fault.New(fault.Invalid, "placement.server",
+			"name=%q is not valid; use in:NAME,NAME or startswith:PREFIX", value)
 	case op == "in":
 		filter.In = []resource.Trait{}
 		for name := range strings.SplitSeq(list, ",") {
@@ -76,26 +79,27 @@ func (c *call) showTrait() error {
 	if err != nil {
 		return err
 	}
-	c.modified(t.Modified)
-	return c.none(http.StatusNoContent)
+	c.setModified(t.Modified)
+	return c.sendStatus(http.StatusNoContent)
 }
 
 func (c *call) putTrait() error {
 	name := c.values["name"]
 	if !resource.IsCustom(name) {
-		return fault.New(fault.Invalid, "placement.server", "The trait %q is invalid: a trait that can be made is CUSTOM_ and then A-Z, 0-9 and _, 255 characters at most", name)
+		return fault.New(fault.Invalid, "placement.server", "The trait %q is not valid: "+
+			"a custom trait is CUSTOM_ followed by A-Z, 0-9 and _, 255 characters at most", name)
 	}
 	t, created, err := c.server.store.EnsureTrait(c.ctx(), resource.Trait(name))
 	if err != nil {
 		return err
 	}
-	c.location("/traits/" + name)
-	c.modified(t.Modified)
-	return c.none(madeStatus(created))
+	c.setLocation("/traits/" + name)
+	c.setModified(t.Modified)
+	return c.sendStatus(createdStatus(created))
 }
 
-// madeStatus is the status of a PUT that makes something exist.
-func madeStatus(created bool) int {
+// createdStatus returns the status of a PUT that creates a resource if it does not exist.
+func createdStatus(created bool) int {
 	if created {
 		return http.StatusCreated
 	}
@@ -108,12 +112,12 @@ func (c *call) deleteTrait() error {
 		return err
 	}
 	c.server.names.forget("", name)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }
 
 func (c *call) sendProviderTraits(generation int, list []store.Trait) error {
-	c.modified(newest(list, traitModified))
-	return c.json(http.StatusOK, api.ProviderTraitsDoc{Generation: generation, Traits: traitNames(list)})
+	c.setModified(newest(list, traitModified))
+	return c.sendJSON(http.StatusOK, api.ProviderTraitsDoc{Generation: generation, Traits: traitNames(list)})
 }
 
 func (c *call) listProviderTraits() error {
@@ -133,7 +137,8 @@ func (c *call) replaceTraits() error {
 	if err != nil {
 		return err
 	}
-	c.patch(change, patch{id: c.provider(), before: in.Generation, do: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
+	c.applyDelta(change, indexDelta{id: c.provider(), generationBefore: in.Generation,
+		change: func(r *index.Row) { r.Traits = traitNames(all.Traits) }})
 	return c.sendProviderTraits(all.Generation, all.Traits)
 }
 
@@ -143,5 +148,5 @@ func (c *call) clearTraits() error {
 		return err
 	}
 	c.refresh(change)
-	return c.none(http.StatusNoContent)
+	return c.sendStatus(http.StatusNoContent)
 }

@@ -17,11 +17,11 @@ func (c *call) providerUsages() error {
 	if err != nil {
 		return err
 	}
-	c.modified(time.Time{})
-	return c.json(http.StatusOK, api.UsagesDoc{Generation: all.Generation, Usages: all.Used})
+	c.setModified(time.Time{})
+	return c.sendJSON(http.StatusOK, api.UsagesDoc{Generation: all.Generation, Usages: all.Used})
 }
 
-// totalUsages is GET /usages: what the consumers of a project hold.
+// totalUsages handles GET /usages: the usage of all consumers of a project.
 func (c *call) totalUsages() error {
 	q, err := c.query()
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *call) totalUsages() error {
 	if err != nil {
 		return err
 	}
-	c.modified(time.Time{})
+	c.setModified(time.Time{})
 	if c.version < sinceConsumerTypes {
 		sum := resource.Amounts{}
 		for _, u := range list {
@@ -43,23 +43,24 @@ func (c *call) totalUsages() error {
 				sum[class] += n
 			}
 		}
-		return c.json(http.StatusOK, doc{"usages": sum})
+		return c.sendJSON(http.StatusOK, object{"usages": sum})
 	}
-	byType := make(map[string]doc, len(list))
+	byType := make(map[string]object, len(list))
 	for _, u := range list {
-		d := doc{"consumer_count": u.Consumers}
+		d := object{"consumer_count": u.Consumers}
 		for class, n := range u.Used {
 			d[string(class)] = n
 		}
 		byType[u.ConsumerType] = d
 	}
-	return c.json(http.StatusOK, doc{"usages": byType})
+	return c.sendJSON(http.StatusOK, object{"usages": byType})
 }
 
-// consumerTypeWord is what consumer_type may be in a query. The original's pattern ends the word `all` nowhere.
+// consumerTypeWord matches the values of consumer_type in a query. As in the original, the pattern does not anchor the
+// end of `all`.
 var consumerTypeWord = regexp.MustCompile(`^[A-Z0-9_]+$|^all|^unknown$`)
 
-// usageFilter reads the query of GET /usages.
+// usageFilter parses the query of GET /usages.
 func (c *call) usageFilter(q url.Values) (store.UsageFilter, error) {
 	filter := store.UsageFilter{ConsumerType: "all"}
 	if c.version >= sinceConsumerTypes {
@@ -75,14 +76,17 @@ func (c *call) usageFilter(q url.Values) (store.UsageFilter, error) {
 		case key == "consumer_type" && c.version >= sinceConsumerTypes && consumerTypeWord.MatchString(last):
 			filter.ConsumerType = last
 		default:
-			return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %s=%q is none at microversion %s", key, last, c.version)
+			return filter, fault.New(fault.Invalid, "placement.server",
+				"Invalid query string parameters: %s=%q is not valid at microversion %s", key, last, c.version)
 		}
 		if last == "" || len([]rune(last)) > 255 {
-			return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: %s has 1 to 255 characters", key)
+			return filter, fault.New(fault.Invalid, "placement.server",
+				"Invalid query string parameters: %s must have 1 to 255 characters", key)
 		}
 	}
 	if filter.Project == "" {
-		return filter, fault.New(fault.Invalid, "placement.server", "Invalid query string parameters: project_id is required")
+		return filter, fault.New(fault.Invalid, "placement.server",
+			"Invalid query string parameters: project_id is required")
 	}
 	return filter, nil
 }

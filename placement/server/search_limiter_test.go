@@ -20,19 +20,21 @@ import (
 
 const aLongTime = 30 * time.Second
 
-// host makes a host of so many cells with 100 VCPUs each.
+// host creates a host with a number of cells of 100 VCPUs each.
 func (w *world) host(cells int) {
 	w.t.Helper()
 	root := uuid.NewString()
 	w.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name":"host","uuid":%q}`, root))
 	for i := range cells {
 		id := uuid.NewString()
-		w.must("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name":"cell-%d","uuid":%q,"parent_provider_uuid":%q}`, i, id, root))
-		w.must("1.39", "PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`)
+		w.must("1.39", "POST", "/resource_providers",
+			fmt.Sprintf(`{"name":"cell-%d","uuid":%q,"parent_provider_uuid":%q}`, i, id, root))
+		w.must("1.39", "PUT", "/resource_providers/"+id+"/inventories",
+			`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`)
 	}
 }
 
-// answers sends a request in the background and gives its status.
+// answers sends a request in the background and returns a channel with its status.
 func (w *world) answers(ctx context.Context, method, path string, body io.Reader) chan int {
 	status := make(chan int, 1)
 	r := httptest.NewRequestWithContext(ctx, method, path, body)
@@ -47,7 +49,7 @@ func (w *world) answers(ctx context.Context, method, path string, body io.Reader
 	return status
 }
 
-func (w *world) hears(status chan int, want int) {
+func (w *world) wantStatus(status chan int, want int) {
 	w.t.Helper()
 	select {
 	case got := <-status:
@@ -59,29 +61,32 @@ func (w *world) hears(status chan int, want int) {
 	}
 }
 
-// waits waits until so many searches wait for their turn.
+// waits returns when a number of searches wait for a slot.
 func (w *world) waits(n int) {
 	w.t.Helper()
 	for until := time.Now().Add(aLongTime); time.Now().Before(until); time.Sleep(time.Millisecond) {
-		if strings.Contains(bodyOf(w.t, w.ask("1.39", "GET", "/metrics", "")), fmt.Sprintf("\nberth_placement_searches_waiting %d\n", n)) {
+		if strings.Contains(bodyOf(w.t, w.ask("1.39", "GET", "/metrics", "")),
+			fmt.Sprintf("\nberth_placement_searches_waiting %d\n", n)) {
 			return
 		}
 	}
 	w.t.Fatalf("there are never %d searches that wait", n)
 }
 
-// Only so many searches are under way; the others wait, may leave, and hinder nobody who does not search.
-func TestSearchesTakeTurns(t *testing.T) {
+// The number of running searches is limited. The others wait until there is a slot or their client disconnects. Other
+// requests do not wait.
+func TestConcurrentSearchesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	w.host(2)
 	turns := cap(w.server.searches)
 	for range turns {
-		if err := w.server.searches.take(t.Context()); err != nil {
+		if err := w.server.searches.acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var waiting []chan int
-	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/berth/v1/explain?resources=VCPU:1", "/resource_providers"} {
+	for _, path := range []string{"/allocation_candidates?resources=VCPU:1", "/berth/v1/explain?resources=VCPU:1",
+		"/resource_providers"} {
 		waiting = append(waiting, w.answers(t.Context(), "GET", path, nil))
 	}
 	leaving, leave := context.WithCancel(t.Context())
@@ -89,13 +94,13 @@ func TestSearchesTakeTurns(t *testing.T) {
 	w.waits(4)
 	w.must("1.39", "PUT", "/traits/CUSTOM_A", "")
 	leave()
-	w.hears(left, http.StatusServiceUnavailable)
+	w.wantStatus(left, http.StatusServiceUnavailable)
 	w.waits(3)
 	for range turns {
-		w.server.searches.give()
+		w.server.searches.release()
 	}
 	for _, status := range waiting {
-		w.hears(status, http.StatusOK)
+		w.wantStatus(status, http.StatusOK)
 	}
 	w.waits(0)
 	if n := len(w.server.searches); n != 0 {
@@ -103,7 +108,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 	}
 }
 
-// slowWriter is a client that takes nothing until it is let.
+// slowWriter is a client that receives nothing until it is released.
 type slowWriter struct {
 	*httptest.ResponseRecorder
 	begun chan struct{}
@@ -117,12 +122,12 @@ func (s *slowWriter) Write(data []byte) (int, error) {
 	return s.ResponseRecorder.Write(data)
 }
 
-// Who does not take a large answer holds no turn of those who search; and only so many such answers are on their way.
-func TestSlowReadersHoldNoTurn(t *testing.T) {
+// A client that receives a large answer slowly holds no search slot. The number of such answers is limited.
+func TestSlowReadersHoldNoSearchSlot(t *testing.T) {
 	w := newWorld(t)
-	w.server.searches, w.server.large = make(turns, 1), make(turns, 1)
+	w.server.searches, w.server.streams = make(limiter, 1), make(limiter, 1)
 	w.host(80)
-	// 80 × 80 candidates of more than 200 bytes each are larger than a part.
+	// 80 × 80 candidates of more than 200 bytes each are larger than a chunk.
 	const path = "/allocation_candidates?resources1=VCPU:1&resources2=VCPU:1&group_policy=none"
 	slow := &slowWriter{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{}), let: make(chan struct{})}
 	r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
@@ -142,49 +147,50 @@ func TestSlowReadersHoldNoTurn(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(slow.let)
-	w.hears(second, http.StatusOK)
+	w.wantStatus(second, http.StatusOK)
 	select {
 	case <-ended:
 	case <-time.After(aLongTime):
 		t.Fatal("the slow client's answer does not end")
 	}
-	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= part {
+	if n := strings.Count(slow.Body.String(), `"mappings"`); n != 6400 || slow.Body.Len() <= chunkSize {
 		t.Errorf("%d candidates in %d bytes", n, slow.Body.Len())
 	}
-	if len(w.server.searches)+len(w.server.large) != 0 {
-		t.Errorf("turns are lost: %d, %d", len(w.server.searches), len(w.server.large))
+	if len(w.server.searches)+len(w.server.streams) != 0 {
+		t.Errorf("turns are lost: %d, %d", len(w.server.searches), len(w.server.streams))
 	}
 }
 
-// Large bodies are read and judged a few at a time, whether their length is told or not; small ones wait for nobody.
-func TestLargeBodiesTakeTurns(t *testing.T) {
+// The number of large bodies that are read at one time is limited, with and without a Content-Length. Small bodies do
+// not wait.
+func TestConcurrentLargeBodiesAreLimited(t *testing.T) {
 	w := newWorld(t)
-	const all, small = bodiesAtOnce * largestBody, rest.FreeBody
-	// A body that takes the whole budget, until it is released.
+	const all, small = maxLargeBodies * defaultMaxBody, rest.FreeBody
+	// This body uses the whole budget until it is released.
 	held := httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1)))
-	_, release, err := w.server.budget.Read(httptest.NewRecorder(), held, 2*all)
+	_, release, err := w.server.bodyBudget.Read(httptest.NewRecorder(), held, 2*all)
 	if err != nil {
 		t.Fatal(err)
 	}
 	large := `{"name":"` + strings.Repeat("x", 4*small) + `"}`
-	told := w.answers(t.Context(), "POST", "/resource_providers", strings.NewReader(large))
-	untold := w.answers(t.Context(), "POST", "/resource_providers", io.MultiReader(strings.NewReader(large)))
+	withLength := w.answers(t.Context(), "POST", "/resource_providers", strings.NewReader(large))
+	chunked := w.answers(t.Context(), "POST", "/resource_providers", io.MultiReader(strings.NewReader(large)))
 	leaving, leave := context.WithCancel(t.Context())
 	left := w.answers(leaving, "POST", "/resource_providers", strings.NewReader(large))
 	w.must("1.39", "POST", "/resource_providers", `{"name":"small"}`)
 	leave()
-	w.hears(left, http.StatusServiceUnavailable)
+	w.wantStatus(left, http.StatusServiceUnavailable)
 	select {
-	case <-told:
+	case <-withLength:
 		t.Error("a large body did not wait")
-	case <-untold:
+	case <-chunked:
 		t.Error("a large body of unknown length did not wait")
 	case <-time.After(50 * time.Millisecond):
 	}
 	release()
-	w.hears(told, http.StatusBadRequest)
-	w.hears(untold, http.StatusBadRequest)
-	_, release, err = w.server.budget.Read(httptest.NewRecorder(),
+	w.wantStatus(withLength, http.StatusBadRequest)
+	w.wantStatus(chunked, http.StatusBadRequest)
+	_, release, err = w.server.bodyBudget.Read(httptest.NewRecorder(),
 		httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", all+small-1))), 2*all)
 	if err != nil {
 		t.Errorf("some room is lost: %v", err)
@@ -192,48 +198,53 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	release()
 }
 
-// stalled is a body that stops to arrive.
+// stalled is a body that stops arriving.
 type stalled struct{}
 
 func (stalled) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
-// A body that arrives too slowly is answered with 408, whether it is large or not.
-func TestABodyThatStopsToArrive(t *testing.T) {
+// A body that arrives too slowly is answered with 408, whatever its size.
+func TestSlowBodyIsAborted(t *testing.T) {
 	w := newWorld(t)
 	for _, sent := range []int{10, 10 * rest.FreeBody} {
 		body := io.MultiReader(strings.NewReader(strings.Repeat(" ", sent)), stalled{})
-		w.hears(w.answers(t.Context(), "POST", "/resource_providers", body), http.StatusRequestTimeout)
+		w.wantStatus(w.answers(t.Context(), "POST", "/resource_providers", body), http.StatusRequestTimeout)
 	}
 }
 
-// Nobody is kept waiting whose request is over.
-func TestATurnThatNobodyWaitsFor(t *testing.T) {
+// Waiting ends when the request ends.
+func TestWaitingEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	full := make(turns)
-	if err := full.take(ctx); !fault.Is(err, fault.Unavailable) {
+	full := make(limiter)
+	if err := full.acquire(ctx); !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
-	if err := turns(nil).take(ctx); err != nil {
+	if err := limiter(nil).acquire(ctx); err != nil {
 		t.Error(err)
 	}
-	turns(nil).give()
+	limiter(nil).release()
 }
 
-// A list that is longer than a part is whole, too.
+// A list larger than a chunk is complete.
 func TestLongLists(t *testing.T) {
 	w := newWorld(t)
 	c := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := c.list("items", 30_000, func(i int) any { return doc{"n": i, "text": strings.Repeat("x", 50)} }); err != nil {
+	if err := c.sendList("items", 30_000, func(i int) any {
+		return object{"n": i,
+			"text": strings.Repeat("x", 50)}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	c.close()
 	body := c.w.(*httptest.ResponseRecorder).Body.String()
-	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) || strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*part {
+	if !strings.HasPrefix(body, `{"items":[{"n":0,`) || !strings.HasSuffix(body, `"}]}`) ||
+		strings.Count(body, `},{"n":`) != 29_999 || len(body) <= 2*chunkSize {
 		t.Errorf("%d bytes: %.100s", len(body), body)
 	}
 	empty := &call{server: w.server, w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
-	if err := empty.list("items", 0, nil); err != nil || empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
+	if err := empty.sendList("items", 0, nil); err != nil ||
+		empty.w.(*httptest.ResponseRecorder).Body.String() != `{"items":[]}` {
 		t.Error(err)
 	}
 }

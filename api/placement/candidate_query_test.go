@@ -20,7 +20,7 @@ const (
 	uuidC = "cccccccc-cccc-4ccc-8ccc-cccccccccccc"
 )
 
-// whole is an ask that uses the whole grammar, in its normal form.
+// whole is an ask that uses the whole syntax, in its normal form.
 func wholeAsk() resource.Ask {
 	return resource.Ask{
 		Groups: []resource.Group{
@@ -43,11 +43,12 @@ func wholeAsk() resource.Ask {
 	}
 }
 
-func TestAskSurvivesItsQuery(t *testing.T) {
+func TestAskQueryRoundTrip(t *testing.T) {
 	for name, ask := range map[string]resource.Ask{
 		"everything": wholeAsk(),
 		"least":      {Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}}}},
-		"suffixed":   {Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1}, Forbidden: []resource.Trait{"X"}}}},
+		"suffixed": {Groups: []resource.Group{{Suffix: "1", Resources: resource.Amounts{"VCPU": 1},
+			Forbidden: []resource.Trait{"X"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			query, err := url.ParseQuery(AskQuery(ask).Encode())
@@ -65,10 +66,13 @@ func TestAskSurvivesItsQuery(t *testing.T) {
 	}
 }
 
-func TestParseAskReadsWhatTheReferenceShows(t *testing.T) {
-	query, err := url.ParseQuery("resources=VCPU:2,MEMORY_MB:1024&resources=DISK_GB:5&required=A,%20!B&required=in:C,D&required=!!!E" +
-		"&member_of=" + uuidA + "&member_of=in:" + uuidA + "," + uuidB + "&member_of=!" + uuidC + "&member_of=!in:" + uuidB + "," + uuidC +
-		"&in_tree=%20" + uuidA + "&resources1=SRIOV_NET_VF:1&required1=A,A&limit=3&limit=4&group_policy=none&root_required=R,!S&same_subtree=1,1")
+func TestParseAskExamplesOfTheReference(t *testing.T) {
+	query, err := url.ParseQuery("resources=VCPU:2,MEMORY_MB:1024&resources=DISK_GB:5&required=A,%20!B" +
+		"&required=in:C,D&required=!!!E" +
+		"&member_of=" + uuidA + "&member_of=in:" + uuidA + "," + uuidB + "&member_of=!" + uuidC + "&member_of=!in:" +
+		uuidB + "," + uuidC +
+		"&in_tree=%20" + uuidA + "&resources1=SRIOV_NET_VF:1&required1=A,A&limit=3&limit=4&group_policy=none" +
+		"&root_required=R,!S&same_subtree=1,1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,12 +99,12 @@ func TestParseAskReadsWhatTheReferenceShows(t *testing.T) {
 	}
 }
 
-// refusal is a query that makes no sense at a microversion, and what the fault has to say.
+// refusal is a query that is not valid at a microversion, and a part of the expected error.
 type refusal struct {
 	v     Version
 	query string
 	code  string
-	says  string
+	want  string
 }
 
 func askRefusals() []refusal {
@@ -116,7 +120,7 @@ func askRefusals() []refusal {
 		{39, "resources=VCPU:1:2", "", "CLASS:amount"},
 		{39, "resources=VCPU:0", "", "1 or more"},
 		{39, "resources=VCPU:-1", "", "1 or more"},
-		{39, "resources=VCPU:x", "", "no whole number"},
+		{39, "resources=VCPU:x", "", "not an integer"},
 		{39, "resources=VCPU:1&bogus=1", "", "bogus"},
 		{39, "resources=VCPU:1&limit=0", "", "limit"},
 		{39, "resources=VCPU:1&limit=-1", "", "limit"},
@@ -146,9 +150,9 @@ func askRefusals() []refusal {
 		{32, "resources01=VCPU:1", "", "resources01"},
 		{39, "resources" + strings.Repeat("a", 65) + "=VCPU:1", "", "there is no parameter"},
 		{39, "resources=VCPU:1&required1=A", CodeQueryBadValue, "same_subtree"},
-		{35, "resources=VCPU:1&required1=A", "", "need resources"},
+		{35, "resources=VCPU:1&required1=A", "", "must have resources"},
 		{39, "resources=VCPU:1&same_subtree=1", CodeQueryBadValue, "no group has that suffix"},
-		{39, "resources1=VCPU:1&same_subtree=1,", CodeQueryBadValue, "without one"},
+		{39, "resources1=VCPU:1&same_subtree=1,", CodeQueryBadValue, "empty suffix"},
 		{35, "resources1=VCPU:1&same_subtree=1", "", "same_subtree"},
 		{39, "resources=VCPU:1&root_required=A&root_required=B", CodeQueryDuplicateKey, "once"},
 		{39, "resources=VCPU:1&root_required=A,!A", CodeQueryBadValue, "forbids"},
@@ -171,13 +175,13 @@ func TestParseAskRefuses(t *testing.T) {
 			t.Errorf("%s ?%.80s: %v, want Invalid (%+v)", c.v, c.query, err, ask)
 		case fault.CodeOf(err) != c.code:
 			t.Errorf("%s ?%.80s: code %q, want %q", c.v, c.query, fault.CodeOf(err), c.code)
-		case !strings.Contains(fault.TextOf(err), c.says):
-			t.Errorf("%s ?%.80s: %q does not say %q", c.v, c.query, fault.TextOf(err), c.says)
+		case !strings.Contains(fault.TextOf(err), c.want):
+			t.Errorf("%s ?%.80s: %q does not contain %q", c.v, c.query, fault.TextOf(err), c.want)
 		}
 	}
 }
 
-func TestAmountsBeyondCountingAskForMoreThanThereIs(t *testing.T) {
+func TestAmountsThatOverflow(t *testing.T) {
 	for _, amount := range []string{"2147483648", "9223372036854775807", "99999999999999999999999999"} {
 		ask, err := ParseAsk(Latest, url.Values{"resources": {"VCPU:" + amount}})
 		if err != nil || ask.Groups[0].Resources["VCPU"] <= resource.MaxAmount {
@@ -186,7 +190,7 @@ func TestAmountsBeyondCountingAskForMoreThanThereIs(t *testing.T) {
 	}
 }
 
-func TestRequiredBefore139IsItsLastValue(t *testing.T) {
+func TestRequiredUsesItsLastValueBefore139(t *testing.T) {
 	q := url.Values{"resources": {"VCPU:1"}, "required": {"A", "B"}}
 	for v, want := range map[Version][][]resource.Trait{38: {{"B"}}, 39: {{"A"}, {"B"}}} {
 		ask, err := ParseAsk(v, q)
@@ -221,7 +225,7 @@ func FuzzParseAsk(f *testing.F) {
 		printed := AskQuery(ask)
 		again, err := ParseAsk(Latest, printed)
 		if err != nil {
-			// The newest microversion wants group_policy where an older one had a single group; nothing else may be refused.
+			// Only the newest microversion requires group_policy for some queries; no other query may be refused.
 			t.Fatalf("%q is read, and printed as %q refused: %v", query, printed.Encode(), err)
 		}
 		if !reflect.DeepEqual(again, ask) || !maps.EqualFunc(AskQuery(again), printed, slices.Equal) {
@@ -231,11 +235,13 @@ func FuzzParseAsk(f *testing.F) {
 }
 
 func TestParseProviderQuery(t *testing.T) {
-	q := url.Values{"name": {"n"}, "uuid": {uuidA}, "in_tree": {uuidB}, "resources": {"VCPU:1"}, "required": {"A,!B", "in:C,D"}, "member_of": {uuidA, "!" + uuidB}}
+	q := url.Values{"name": {"n"}, "uuid": {uuidA}, "in_tree": {uuidB}, "resources": {"VCPU:1"},
+		"required": {"A,!B", "in:C,D"}, "member_of": {uuidA, "!" + uuidB}}
 	got, err := ParseProviderQuery(Latest, q)
-	want := ProviderQuery{Name: "n", ID: uuidA, Group: resource.Group{InTree: uuidB, Resources: resource.Amounts{"VCPU": 1},
-		Required: [][]resource.Trait{{"A"}, {"C", "D"}}, Forbidden: []resource.Trait{"B"},
-		MemberOf: [][]resource.AggregateID{{uuidA}}, NotMemberOf: []resource.AggregateID{uuidB}}}
+	want := ProviderQuery{Name: "n", ID: uuidA,
+		Group: resource.Group{InTree: uuidB, Resources: resource.Amounts{"VCPU": 1},
+			Required: [][]resource.Trait{{"A"}, {"C", "D"}}, Forbidden: []resource.Trait{"B"},
+			MemberOf: [][]resource.AggregateID{{uuidA}}, NotMemberOf: []resource.AggregateID{uuidB}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -244,7 +250,8 @@ func TestParseProviderQuery(t *testing.T) {
 		query string
 	}{
 		{39, "uuid=" + uuidA[1:]}, {39, "in_tree=x"}, {39, "limit=1"}, {39, "resources1=VCPU:1"},
-		{13, "in_tree=" + uuidA}, {17, "required=A"}, {3, "resources=VCPU:1"}, {2, "member_of=" + uuidA}, {39, "required=in:A,!B"},
+		{13, "in_tree=" + uuidA}, {17, "required=A"}, {3, "resources=VCPU:1"}, {2, "member_of=" + uuidA},
+		{39, "required=in:A,!B"},
 	} {
 		q, err := url.ParseQuery(c.query)
 		if err != nil {
@@ -287,8 +294,9 @@ func TestRequestVersion(t *testing.T) {
 
 func TestCanonicalUUID(t *testing.T) {
 	for text, ok := range map[string]bool{
-		uuidA: true, strings.ToUpper(uuidA): true, strings.ReplaceAll(uuidA, "-", ""): true, "{" + uuidA + "}": true, "urn:uuid:" + uuidA: true,
-		"": false, uuidA + "a": false, "gggggggg-aaaa-4aaa-8aaa-aaaaaaaaaaaa": false,
+		uuidA: true, strings.ToUpper(uuidA): true, strings.ReplaceAll(uuidA, "-", ""): true, "{" + uuidA + "}": true,
+		"urn:uuid:" + uuidA: true,
+		"":                  false, uuidA + "a": false, "gggggggg-aaaa-4aaa-8aaa-aaaaaaaaaaaa": false,
 	} {
 		got, is := CanonicalUUID(text)
 		if is != ok || ok && got != uuidA {
@@ -297,7 +305,7 @@ func TestCanonicalUUID(t *testing.T) {
 	}
 }
 
-// FuzzParseProviderQuery: a query is read or refused as the client's mistake.
+// FuzzParseProviderQuery checks that every query is parsed or refused with fault.Invalid.
 func FuzzParseProviderQuery(f *testing.F) {
 	f.Add(39, "name=n&uuid="+uuidA+"&in_tree="+uuidB+"&resources=VCPU:1&required=A,!B&required=in:C,D&member_of=!"+uuidB)
 	f.Add(3, "member_of=in:"+uuidA)
@@ -313,7 +321,7 @@ func FuzzParseProviderQuery(f *testing.F) {
 	})
 }
 
-// FuzzParseVersion: what is read as a version prints as one that is read again.
+// FuzzParseVersion checks that every parsed version can be printed and parsed again.
 func FuzzParseVersion(f *testing.F) {
 	for _, text := range []string{"1.39", "latest", "1.", "-1.3", " 1 . 4 ", "1.0039", "2.1", "99999999999999999999.1"} {
 		f.Add(text)

@@ -8,15 +8,15 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Inventories reads what one provider has, and its generation; fault.NotFound when there is no such provider.
+// Inventories reads the inventories of a provider and its generation; fault.NotFound if the provider does not exist.
 func (c *Client) Inventories(ctx context.Context, id provider.ID) (Stock, error) {
 	var doc InventoriesDoc
 	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/inventories"), nil, &doc); err != nil {
 		return Stock{}, fault.Wrap("", "placement.Inventories", err)
 	}
-	stock := Stock{Generation: doc.Generation, Inventories: make(map[resource.Class]resource.Inventory, len(doc.Inventories))}
+	inventories := make(map[resource.Class]resource.Inventory, len(doc.Inventories))
 	for class, inv := range doc.Inventories {
-		stock.Inventories[class] = inv.Inventory()
+		inventories[class] = inv.Inventory()
 	}
-	return stock, nil
+	return Stock{Generation: doc.Generation, Inventories: inventories}, nil
 }

@@ -21,13 +21,13 @@ import (
 
 func (w *world) look() {
 	w.t.Helper()
-	if err := w.server.lookout.look(w.t.Context()); err != nil {
+	if err := w.server.syncer.poll(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// stranger is somebody who writes to the same database without telling.
-type stranger struct {
+// otherWriter is another process that writes to the same database.
+type otherWriter struct {
 	t         *testing.T
 	store     *store.Store
 	chance    *rand.Rand
@@ -35,15 +35,15 @@ type stranger struct {
 	consumers []resource.ConsumerID
 }
 
-// newStranger writes over connections of its own.
-func newStranger(t *testing.T, url string, seed uint64) *stranger {
-	return &stranger{t: t, store: newWorldOn(t, url).store, chance: rand.New(rand.NewPCG(7, seed))}
+// newOtherWriter returns a otherWriter with its own connections.
+func newOtherWriter(t *testing.T, url string, seed uint64) *otherWriter {
+	return &otherWriter{t: t, store: newWorldOn(t, url).store, chance: rand.New(rand.NewPCG(7, seed))}
 }
 
-func pick[T any](s *stranger, list []T) T { return list[s.chance.IntN(len(list))] }
+func pick[T any](s *otherWriter, list []T) T { return list[s.chance.IntN(len(list))] }
 
-// fine lets pass what a stranger may hear: what is in use, or makes a loop, stays.
-func (s *stranger) fine(err error) bool {
+// fine accepts the errors that a otherWriter may get, such as a provider in use or a loop in a tree.
+func (s *otherWriter) fine(err error) bool {
 	s.t.Helper()
 	if err != nil && !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.NotFound) {
 		s.t.Fatal(err)
@@ -51,28 +51,30 @@ func (s *stranger) fine(err error) bool {
 	return err == nil
 }
 
-func (s *stranger) create(name string, parent provider.ID) {
+func (s *otherWriter) create(name string, parent provider.ID) {
 	id := provider.ID(uuid.NewString())
 	if _, _, err := s.store.CreateProvider(s.t.Context(), id, name, parent); s.fine(err) {
 		s.providers = append(s.providers, id)
-		_, err := s.store.ReplaceInventories(s.t.Context(), id, 0, map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8), "DISK_GB": resource.Whole(50)})
+		_, err := s.store.ReplaceInventories(s.t.Context(), id, 0,
+			map[resource.Class]resource.Inventory{"VCPU": resource.Whole(8), "DISK_GB": resource.Whole(50)})
 		s.fine(err)
 	}
 }
 
-func (s *stranger) claim() {
+func (s *otherWriter) claim() {
 	id := resource.ConsumerID(uuid.NewString())
 	held := resource.Allocation{}
 	for range 1 + s.chance.IntN(2) {
 		held[pick(s, s.providers)] = resource.Amounts{"VCPU": 1 + s.chance.IntN(2)}
 	}
-	if _, err := s.store.PutAllocations(s.t.Context(), store.Claim{Consumer: id, Allocation: held, Project: "p", User: "u"}); s.fine(err) {
+	if _, err := s.store.PutAllocations(s.t.Context(),
+		store.Claim{Consumer: id, Allocation: held, Project: "p", User: "u"}); s.fine(err) {
 		s.consumers = append(s.consumers, id)
 	}
 }
 
-// verbs are all ways to change what the index shows.
-func (s *stranger) verbs() map[string]func() {
+// verbs are all operations that change the index.
+func (s *otherWriter) verbs() map[string]func() {
 	ctx := s.t.Context()
 	at := func(id provider.ID) store.Provider {
 		p, err := s.store.Provider(ctx, id)
@@ -119,7 +121,8 @@ func (s *stranger) verbs() map[string]func() {
 		},
 		"traits": func() {
 			p := at(pick(s, s.providers))
-			_, _, err := s.store.ReplaceTraits(ctx, p.ID, p.Generation, []resource.Trait{pick(s, []resource.Trait{"HW_CPU_X86_VMX", "HW_CPU_X86_SVM"})})
+			_, _, err := s.store.ReplaceTraits(ctx, p.ID, p.Generation,
+				[]resource.Trait{pick(s, []resource.Trait{"HW_CPU_X86_VMX", "HW_CPU_X86_SVM"})})
 			s.fine(err)
 		},
 		"aggregates": func() { // as before microversion 1.19: no generation rises
@@ -135,7 +138,7 @@ func (s *stranger) verbs() map[string]func() {
 	}
 }
 
-func TestLookout(t *testing.T) {
+func TestSyncer(t *testing.T) {
 	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 		t.Run("what others write", func(t *testing.T) { lookoutFinds(t, fresh) })
 		t.Run("stretches", func(t *testing.T) { lookoutFindsTheStretch(t, fresh) })
@@ -143,12 +146,12 @@ func TestLookout(t *testing.T) {
 	})
 }
 
-// Whatever a stranger writes, after one look the index is the database; and when nobody but this server has written, a look
-// changes nothing.
+// After any write of another process and one poll, the index equals the database. A poll after only this server's
+// writes changes nothing.
 func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 	for seed := range uint64(2) {
 		url := fresh(t)
-		s := newStranger(t, url, seed)
+		s := newOtherWriter(t, url, seed)
 		for i := range 5 {
 			s.create(fmt.Sprint("before", i), "")
 		}
@@ -171,7 +174,7 @@ func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 			verbs[did]()
 			w.look()
 			if did == "rename" { // a name alone may take a whole turn
-				for range sweepLooks {
+				for range sweepPolls {
 					w.look()
 				}
 			}
@@ -182,26 +185,26 @@ func lookoutFinds(t *testing.T, fresh func(testing.TB) string) {
 				continue
 			}
 			_, _ = grow(t, w.client(), fmt.Sprint("own ", round), 4, 4)
-			before := w.server.index.now()
+			before := w.server.index.current()
 			w.look()
 			w.look()
-			if w.server.index.now() != before {
+			if w.server.index.current() != before {
 				t.Fatalf("seed %d, round %d: trees were read again that were right", seed, round)
 			}
 		}
 	}
 }
 
-// Many stretches: a look finds the one that has changed, also one that is new, or gone with all its providers.
+// With many buckets, a poll finds a changed bucket, a new one, and one whose providers have all been deleted.
 func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
 	url := fresh(t)
-	s := newStranger(t, url, 1)
+	s := newOtherWriter(t, url, 1)
 	for i := range 200 {
 		s.create(fmt.Sprint("p", i), "")
 	}
 	w := newWorldOn(t, url)
 	w.look()
-	if n := len(w.server.lookout.seen); n != 4 {
+	if n := len(w.server.syncer.seen); n != 4 {
 		t.Fatalf("%d stretches, want 4", n)
 	}
 	for _, id := range s.providers[60:130] { // one stretch whole, and parts of its neighbours
@@ -211,7 +214,7 @@ func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
 	s.claim()
 	w.look()
 	same(t, w)
-	if n := len(w.server.lookout.seen); n != 3 {
+	if n := len(w.server.syncer.seen); n != 3 {
 		t.Errorf("%d stretches, want 3", n)
 	}
 	for i := range 70 {
@@ -221,7 +224,7 @@ func lookoutFindsTheStretch(t *testing.T, fresh func(testing.TB) string) {
 	same(t, w)
 }
 
-// A class of another name is another name in every tree, and one that is gone is refused.
+// A renamed class has its new name in every tree, and a deleted class is refused.
 func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
 	url := fresh(t)
 	w, other := newWorldOn(t, url), newWorldOn(t, url)
@@ -231,7 +234,8 @@ func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
 	const ask = "/allocation_candidates?resources=CUSTOM_GONE:1&required=CUSTOM_GONE"
 	w.want(http.StatusOK, "GET", ask, "")
 	w.look()
-	if response := other.ask("1.2", "PUT", "/resource_classes/CUSTOM_VF", `{"name":"CUSTOM_OTHER"}`); response.StatusCode != http.StatusOK {
+	if response := other.ask("1.2", "PUT", "/resource_classes/CUSTOM_VF",
+		`{"name":"CUSTOM_OTHER"}`); response.StatusCode != http.StatusOK {
 		t.Fatal(response.Status)
 	}
 	w.look()
@@ -244,13 +248,13 @@ func lookoutFollowsNames(t *testing.T, fresh func(testing.TB) string) {
 	}
 }
 
-// Run looks by itself, says how old the index is, and goes on when the database comes back.
-func TestRunFollows(t *testing.T) {
+// Run polls, records the age of the index, and continues when the database answers again.
+func TestRunUpdatesTheIndex(t *testing.T) {
 	server := databases.MariaDB(t)
 	url := server.Database(t)
 	const interval = 50 * time.Millisecond
 	w := newWorldOn(t, url, func(o *Options) { o.RefreshInterval = interval })
-	s := newStranger(t, url, 1)
+	s := newOtherWriter(t, url, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.server.Run(ctx) }()
@@ -261,11 +265,11 @@ func TestRunFollows(t *testing.T) {
 		s.create(name, "")
 		id := s.providers[len(s.providers)-1]
 		for last := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-			if row, ok := w.server.index.now().Row(id); ok && row.Generation == 1 {
+			if row, ok := w.server.index.current().Row(id); ok && row.Generation == 1 {
 				return
 			}
 			if time.Now().After(last) {
-				t.Fatal("the index does not see what a stranger wrote")
+				t.Fatal("the index does not see what a otherWriter wrote")
 			}
 		}
 	}
@@ -285,9 +289,9 @@ func TestRunFollows(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeIsTold: a write whose outcome another client hides before it is found out is answered 503, with a
-// sentence and a code.
-func TestUnknownOutcomeIsTold(t *testing.T) {
+// TestUnknownOutcomeIsReported checks a write whose outcome cannot be determined, because another client changed the
+// data first: the answer is 503 with a text and a code.
+func TestUnknownOutcomeIsReported(t *testing.T) {
 	server := databases.MariaDB(t)
 	url, proxy := server.Database(t), databases.NewProxy(t, server.Addr)
 	w, other := newWorldOn(t, proxy.URL(url)), newWorldOn(t, url)
@@ -301,7 +305,7 @@ func TestUnknownOutcomeIsTold(t *testing.T) {
 	}
 	proxy.Break(databases.Cut{Word: "\x03COMMIT"})
 	body := w.want(http.StatusServiceUnavailable, "PUT", path, `{"name":"new"}`)
-	if !strings.Contains(body, "unknown whether this was carried out") ||
+	if !strings.Contains(body, "unknown whether the request took effect") ||
 		!strings.Contains(body, store.CodeUnknownOutcome) {
 		t.Error(body)
 	}

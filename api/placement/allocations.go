@@ -9,33 +9,33 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Candidate is one way to meet an ask: what would be taken where, and which providers each group uses.
+// Candidate is one way to satisfy an ask: the amounts per provider, and the providers of each group.
 type Candidate struct {
 	Allocation resource.Allocation
 	Mappings   map[string][]provider.ID // by the group's suffix
 }
 
-// Capacity is how much of a class a provider can give out in all, and how much of it is taken.
+// Capacity is the total amount of a class that a provider can allocate, and the amount that is allocated.
 type Capacity struct {
 	Capacity int `json:"capacity"`
 	Used     int `json:"used"`
 }
 
-// Summary tells of a provider in the trees of the candidates, whether or not a candidate uses it.
+// Summary describes a provider in the trees of the candidates, whether or not a candidate uses it.
 type Summary struct {
 	Root, Parent provider.ID // Parent is empty for a root
 	Resources    map[resource.Class]Capacity
 	Traits       []resource.Trait
 }
 
-// Candidates is the answer to an ask.
+// Candidates is the result of Client.Candidates.
 type Candidates struct {
 	List      []Candidate
 	Summaries map[provider.ID]Summary
-	Reason    string // why the list is empty, in one line; empty from a Placement that is not Berth's
+	Reason    string // why the list is empty, in one line; only Berth's Placement sets it
 }
 
-// Candidates asks what could be had. An empty list is an answer and no error.
+// Candidates returns the allocation candidates for an ask. An empty list is not an error.
 func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, error) {
 	var doc CandidatesDoc
 	answer, err := c.REST.Do(ctx, "GET", "/allocation_candidates?"+AskQuery(ask).Encode(), nil, &doc)
@@ -47,16 +47,16 @@ func (c *Client) Candidates(ctx context.Context, ask resource.Ask) (Candidates, 
 	return out, nil
 }
 
-// Held is what a consumer holds and for whom.
+// Held contains the allocations of a consumer, and its owner.
 type Held struct {
 	Allocation    resource.Allocation
-	Mappings      map[string][]provider.ID // written, never read back: Placement does not keep it
-	Generation    *int                     // the consumer's generation; nil: a consumer that does not exist yet
+	Mappings      map[string][]provider.ID // only written: Placement does not store it
+	Generation    *int                     // of the consumer; nil: it does not exist yet
 	Project, User string
 	ConsumerType  string // such as INSTANCE
 }
 
-// Allocation reads what a consumer holds. For one that holds nothing the allocation is empty and the generation nil.
+// Allocation reads the allocations of a consumer. Without any, the allocation is empty and the generation nil.
 func (c *Client) Allocation(ctx context.Context, consumer resource.ConsumerID) (Held, error) {
 	var doc AllocationsDoc
 	if _, err := c.REST.Do(ctx, "GET", consumerPath(consumer), nil, &doc); err != nil {
@@ -65,15 +65,27 @@ func (c *Client) Allocation(ctx context.Context, consumer resource.ConsumerID) (
 	return doc.Held(), nil
 }
 
-// PutAllocation makes held all that the consumer holds. Held with an empty allocation takes everything from a consumer
-// that exists. fault.Conflict has the code CodeConcurrentUpdate when the consumer or a provider has changed (read again
-// and retry), and CodeUndefined when there is not enough left.
+// PutAllocation replaces the allocations of a consumer by held. An empty allocation removes all allocations of an
+// existing consumer. fault.Conflict has the code CodeConcurrentUpdate if the consumer or a provider has changed (read
+// again and retry), and CodeUndefined if there is not enough capacity.
 func (c *Client) PutAllocation(ctx context.Context, consumer resource.ConsumerID, held Held) error {
 	_, err := c.REST.Do(ctx, "PUT", consumerPath(consumer), allocationsDoc(held), nil)
 	return fault.Wrap("", "placement.PutAllocation", err)
 }
 
-// DeleteAllocation takes everything from a consumer; nil also when it holds nothing.
+// PutAllocations replaces the allocations of several consumers in one transaction: POST /allocations. It can move
+// allocations from one consumer to another, and no other consumer can claim them in between. An empty allocation
+// removes all allocations of an existing consumer. Its faults are those of PutAllocation.
+func (c *Client) PutAllocations(ctx context.Context, all map[resource.ConsumerID]Held) error {
+	body := make(map[resource.ConsumerID]AllocationsDoc, len(all))
+	for consumer, held := range all {
+		body[consumer] = allocationsDoc(held)
+	}
+	_, err := c.REST.Do(ctx, "POST", "/allocations", body, nil)
+	return fault.Wrap("", "placement.PutAllocations", err)
+}
+
+// DeleteAllocation deletes all allocations of a consumer. It returns nil also if there are none.
 func (c *Client) DeleteAllocation(ctx context.Context, consumer resource.ConsumerID) error {
 	_, err := c.REST.Do(ctx, "DELETE", consumerPath(consumer), nil, nil)
 	if fault.Is(err, fault.NotFound) {
@@ -84,8 +96,9 @@ func (c *Client) DeleteAllocation(ctx context.Context, consumer resource.Consume
 
 func consumerPath(id resource.ConsumerID) string { return "/allocations/" + url.PathEscape(string(id)) }
 
-// ProviderAllocations says who holds what on a provider.
-func (c *Client) ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+// ProviderAllocations returns the allocations on a provider, by consumer.
+func (c *Client) ProviderAllocations(ctx context.Context,
+	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
 	var doc ProviderAllocationsDoc
 	if _, err := c.REST.Do(ctx, "GET", providerPath(id, "/allocations"), nil, &doc); err != nil {
 		return nil, fault.Wrap("", "placement.ProviderAllocations", err)
@@ -97,19 +110,19 @@ func (c *Client) ProviderAllocations(ctx context.Context, id provider.ID) (map[r
 	return out, nil
 }
 
-// Stock is all that a provider shall have, and the generation at which this was decided.
+// Stock contains all inventories of a provider, and the provider's generation.
 type Stock struct {
 	Generation  int
 	Inventories map[resource.Class]resource.Inventory
 }
 
-// Reshape moves inventories between providers, and the allocations with them, in one step.
+// Reshape is a request to move inventories and their allocations between providers.
 type Reshape struct {
 	Inventories map[provider.ID]Stock
 	Allocations map[resource.ConsumerID]Held
 }
 
-// Reshape carries a reshape out, whole or not at all.
+// Reshape moves inventories and allocations between providers in one transaction.
 func (c *Client) Reshape(ctx context.Context, r Reshape) error {
 	_, err := c.REST.Do(ctx, "POST", "/reshaper", reshapeDoc(r), nil)
 	return fault.Wrap("", "placement.Reshape", err)

@@ -17,7 +17,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Body names one kind of request body. Its schema may differ between microversions.
+// Body identifies a kind of request body. Its schema may differ between microversions.
 type Body string
 
 // The request bodies of the API.
@@ -35,27 +35,27 @@ const (
 	BodyReshape      Body = "POST /reshaper"
 )
 
-// Bodies reads request bodies strictly. It holds the compiled schemas and is safe for concurrent use.
-type Bodies struct{ shapes map[Body][]shape }
+// Bodies validates and decodes request bodies. It holds the compiled schemas and is safe for concurrent use.
+type Bodies struct{ schemas map[Body][]versionedSchema }
 
-// shape is a schema and the microversion that brought it.
-type shape struct {
+// versionedSchema is a compiled schema and the microversion from which it is in effect.
+type versionedSchema struct {
 	since  Version
 	schema *jsonschema.Schema
 }
 
-// NewBodies compiles the schemas. An error is a mistake in them.
+// NewBodies compiles the schemas. An error is a defect in them.
 func NewBodies() (*Bodies, error) {
 	const op = "placement.NewBodies"
 	c := jsonschema.NewCompiler()
 	c.RegisterFormat(&jsonschema.Format{Name: "uuid", Validate: func(v any) error {
 		if text, ok := v.(string); ok && !IsUUID(text) {
-			return errors.New("is no UUID")
+			return errors.New("is not a UUID")
 		}
 		return nil
 	}})
 	c.AssertFormat()
-	b := &Bodies{shapes: map[Body][]shape{}}
+	b := &Bodies{schemas: map[Body][]versionedSchema{}}
 	for body, editions := range schemas() {
 		for _, e := range editions {
 			name := fmt.Sprintf("berth:///%d/%s", e.since, strings.NewReplacer(" ", "", "{", "", "}", "").Replace(string(body)))
@@ -74,31 +74,32 @@ func NewBodies() (*Bodies, error) {
 			if err != nil {
 				return nil, fault.New(fault.Internal, op, "schema of %s since %s: %w", body, e.since, err)
 			}
-			b.shapes[body] = append(b.shapes[body], shape{e.since, compiled})
+			b.schemas[body] = append(b.schemas[body], versionedSchema{e.since, compiled})
 		}
 	}
 	return b, nil
 }
 
-// Read reads data, the body of this kind at this microversion, into a document type of this package. What does not
-// follow the schema, unknown members included, is fault.Invalid with a sentence that names the place.
+// Read validates data, a body of this kind at this microversion, and decodes it into a document type of this package.
+// It returns fault.Invalid, with the place of the error in the body, if the body does not follow its schema; unknown
+// members are errors too.
 func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 	const op = "placement.Read"
 	if !utf8.Valid(data) {
 		return fault.New(fault.Invalid, op, "Malformed JSON: the text is not UTF-8")
 	}
-	if halfPair(data) { // Go would put another character in its place, and the original falls over it
-		return fault.New(fault.Invalid, op, "Malformed JSON: half of a surrogate pair is no character")
+	if hasLoneSurrogate(data) { // Go would replace it by another character, and the original fails
+		return fault.New(fault.Invalid, op, "Malformed JSON: it contains an unpaired surrogate")
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return fault.New(fault.Invalid, op, "Malformed JSON: %w", err)
 	}
-	if value, err = asPython(value); err != nil {
+	if value, err = asPythonNumbers(value); err != nil {
 		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
 	}
 	var schema *jsonschema.Schema
-	for _, s := range b.shapes[body] {
+	for _, s := range b.schemas[body] {
 		if v >= s.since {
 			schema = s.schema
 		}
@@ -107,27 +108,28 @@ func (b *Bodies) Read(body Body, v Version, data []byte, into any) error {
 		return fault.New(fault.Internal, op, "%s has no body at microversion %s", body, v)
 	}
 	if err := schema.Validate(value); err != nil {
-		return fault.New(fault.Invalid, op, "JSON does not validate: %s", sentence(err))
+		return fault.New(fault.Invalid, op, "JSON does not validate: %s", validationMessage(err))
 	}
-	// What was judged is what is read: of a member that is there twice, the last one.
-	judged, err := json.Marshal(whole("", value))
+	// The validated value is decoded, not data: if a member occurs twice, both use the last one.
+	validated, err := json.Marshal(normalizeIntegers("", value))
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
-	if err := json.Unmarshal(judged, into); err != nil {
+	if err := json.Unmarshal(validated, into); err != nil {
 		return fault.New(fault.Invalid, op, "JSON does not validate: %w", err)
 	}
 	return nil
 }
 
-// Names lists the names in the object that a body has under member, in their order, which a map forgets. The body is one that Read took.
+// Names returns the member names of the object under member in a body, in the order of the body. Read must have
+// accepted the body.
 func Names(data []byte, member string) (names []string) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(members[member]))
-	if _, err := d.Token(); err != nil { // the brace
+	if _, err := d.Token(); err != nil { // the opening brace
 		return nil
 	}
 	for d.More() {
@@ -142,8 +144,8 @@ func Names(data []byte, member string) (names []string) {
 	return names
 }
 
-// halfPair says whether a text in JSON has an escape such as \ud83d without its other half.
-func halfPair(data []byte) bool {
+// hasLoneSurrogate reports whether a JSON text contains half of a surrogate pair, such as the escape \ud83d alone.
+func hasLoneSurrogate(data []byte) bool {
 	for at := bytes.IndexByte(data, '\\'); at >= 0 && at < len(data); {
 		r := escaped(data[at:])
 		switch {
@@ -167,7 +169,7 @@ func halfPair(data []byte) bool {
 	return false
 }
 
-// escaped is the character that \uXXXX at the beginning stands for; -1: there is none.
+// escaped returns the character of the escape \uXXXX at the beginning of data; -1 if there is none.
 func escaped(data []byte) rune {
 	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
 		return -1
@@ -179,8 +181,9 @@ func escaped(data []byte) rune {
 	return rune(n)
 }
 
-// sentence says what is wrong, and where: of several mistakes the first by place, so that one body has one sentence.
-func sentence(err error) string {
+// validationMessage returns what is wrong and where. Of several errors it returns the first in the order of their
+// places, so that the same body always has the same message.
+func validationMessage(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return err.Error()

@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/policy"
 )
 
-// original is a rule of OpenStack's Placement, as testdata/capture.py prints it.
+// original is a rule of OpenStack's Placement, as printed by testdata/capture.py.
 type original struct {
 	Name, Check string
 	Scopes      []string
@@ -33,7 +33,7 @@ func originals(t *testing.T, name string) (rules []original) {
 	return rules
 }
 
-func TestAsTheOriginal(t *testing.T) {
+func TestDefaultsOfTheOriginal(t *testing.T) {
 	for _, c := range []struct {
 		file string
 		ours []policy.Rule
@@ -49,27 +49,28 @@ func TestAsTheOriginal(t *testing.T) {
 		}
 		for _, want := range theirs {
 			got := ours[want.Name]
-			if got.Check != want.Check || strings.Join(got.Scopes, " ") != strings.Join(want.Scopes, " ") || !reflect.DeepEqual(got.Deprecated, want.Deprecated) {
+			if got.Check != want.Check || strings.Join(got.Scopes, " ") != strings.Join(want.Scopes, " ") ||
+				!reflect.DeepEqual(got.Deprecated, want.Deprecated) {
 				t.Errorf("%s: %s is %+v, in the original %+v", c.file, want.Name, got, want)
 			}
 			if len(want.Guards) > 0 && got.Description != strings.Join(want.Guards, ", ") {
 				t.Errorf("%s: %s guards %q, in the original %q", c.file, want.Name, got.Description, want.Guards)
 			}
 			if got.Description == "" {
-				t.Errorf("%s: %s says nothing of itself", c.file, want.Name)
+				t.Errorf("%s: %s has no description", c.file, want.Name)
 			}
 		}
 	}
 }
 
-// The table of the package comment.
-func TestWhoMay(t *testing.T) {
+// The defaults permit what the table in the package comment lists.
+func TestPermissionsByRole(t *testing.T) {
 	const reads, writes = ListProviders, UpdateInventory
 	who := map[string]policy.Creds{
 		"admin":          {"roles": []string{"admin"}, "project_id": "p"},
 		"service":        {"roles": []string{"service"}, "project_id": "p"},
 		"reader":         {"roles": []string{"reader"}, "project_id": "p"},
-		"stranger":       {"roles": []string{"reader"}, "project_id": "q"},
+		"other project":  {"roles": []string{"reader"}, "project_id": "q"},
 		"nobody":         {"roles": []string{}, "project_id": "p"},
 		"system admin":   {"roles": []string{"admin", "reader"}, "project_id": nil, "system_scope": "all"},
 		"system reader":  {"roles": []string{"reader"}, "project_id": nil, "system_scope": "all"},
@@ -95,7 +96,8 @@ func TestWhoMay(t *testing.T) {
 		{"zed", Zed(), policy.Options{}, Reshape, "admin, system admin"},
 		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, reads, "system admin, system reader"},
 		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, writes, "system admin"},
-		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, Usages, "reader, system admin, system reader"},
+		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, Usages,
+			"reader, system admin, system reader"},
 		{"zed", Zed(), policy.Options{EnforceNewDefaults: true, EnforceScope: true}, Reshape, "system admin"},
 	} {
 		e, err := policy.New(c.rules, c.opts)
@@ -117,10 +119,11 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
-// A file written for Zed still finds the rules it refers to.
-func TestFilesOfZed(t *testing.T) {
+// A policy file for Zed can refer to the base rules of Zed.
+func TestPolicyFilesOfZed(t *testing.T) {
 	path := t.TempDir() + "/policy.yaml"
-	if err := os.WriteFile(path, []byte("placement:traits:list: rule:system_reader_api or role:auditor\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("placement:traits:list: rule:system_reader_api or role:auditor\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	e, err := policy.New(Rules(), policy.Options{}, path)

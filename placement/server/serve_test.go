@@ -29,8 +29,8 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 	return string(data)
 }
 
-// What happens before a handler, in the order of the original.
-func TestFront(t *testing.T) {
+// The checks before a handler have the order of the original.
+func TestChecksBeforeTheHandler(t *testing.T) {
 	w := newWorld(t)
 	const noToken, version = "X-Auth-Token", api.VersionHeader
 	for _, c := range []struct {
@@ -43,30 +43,40 @@ func TestFront(t *testing.T) {
 		{"version document at the empty path", "GET", "", "", []string{noToken, ""}, 200, `"min_version":"1.0"`},
 		{"no token", "GET", "/resource_providers", "", []string{noToken, ""}, 401, `"code":"401 Unauthorized"`},
 		{"no token comes before no path", "GET", "/nowhere", "", []string{noToken, ""}, 401, "Unauthorized"},
-		{"no token comes before a bad version", "GET", "/resource_providers", "", []string{noToken, "", version, "placement 9.9"}, 401, "Unauthorized"},
+		{"no token comes before a bad version", "GET", "/resource_providers", "",
+			[]string{noToken, "", version, "placement 9.9"}, 401, "Unauthorized"},
 		{"latest", "GET", "/resource_providers", "", []string{version, "placement latest"}, 200, "[]"},
-		{"unknown version", "GET", "/resource_providers", "", []string{version, "placement 1.40"}, 406, `"max_version":"1.39","min_version":"1.0"`},
+		{"unknown version", "GET", "/resource_providers", "", []string{version, "placement 1.40"}, 406,
+			`"max_version":"1.39","min_version":"1.0"`},
 		{"unknown version of the document", "GET", "/", "", []string{version, "placement 1.40"}, 406, `"max_version"`},
 		{"no version at all", "GET", "/resource_providers", "", []string{version, "placement one"}, 400, "Bad Request"},
-		{"nobody", "GET", "/resource_providers", "", []string{noToken, "bob"}, 403, "Forbidden"},
-		{"a role from the header", "GET", "/resource_providers", "", []string{noToken, "bob", "X-Roles", "reader,admin"}, 200, "[]"},
-		{"the header takes admin's role away", "GET", "/resource_providers", "", []string{"X-Roles", "reader"}, 403, "Policy"},
+		{"a caller without a role", "GET", "/resource_providers", "", []string{noToken, "bob"}, 403, "Forbidden"},
+		{"a role from the header", "GET", "/resource_providers", "", []string{noToken, "bob", "X-Roles", "reader,admin"},
+			200, "[]"},
+		{"the header takes admin's role away", "GET", "/resource_providers", "", []string{"X-Roles", "reader"}, 403,
+			"Policy"},
 		{"a service", "GET", "/resource_providers", "", []string{noToken, "nova", "X-Roles", "service"}, 200, "[]"},
-		{"a reader of its own project", "GET", "/usages?project_id=p", "", []string{noToken, "bob:p", "X-Roles", "reader"}, 200, "usages"},
-		{"a reader of another project", "GET", "/usages?project_id=q", "", []string{noToken, "bob:p", "X-Roles", "reader"}, 403, "Policy"},
+		{"a reader of its own project", "GET", "/usages?project_id=p", "", []string{noToken, "bob:p", "X-Roles", "reader"},
+			200, "usages"},
+		{"a reader of another project", "GET", "/usages?project_id=q", "", []string{noToken, "bob:p", "X-Roles", "reader"},
+			403, "Policy"},
 		{"no such path", "GET", "/nowhere", "", nil, 404, "Not Found"},
 		{"a slash too many", "GET", "/resource_providers/", "", nil, 404, "Not Found"},
 		{"an empty part", "GET", "/resource_providers//inventories", "", nil, 404, "Not Found"},
 		{"wrong method", "PATCH", "/resource_providers", "", nil, 405, "Method Not Allowed"},
-		{"wrong method, and nobody", "PATCH", "/resource_providers", "", []string{noToken, "bob"}, 405, "Method Not Allowed"},
+		{"wrong method without a role", "PATCH", "/resource_providers", "", []string{noToken, "bob"}, 405,
+			"Method Not Allowed"},
 		{"HEAD", "HEAD", "/resource_providers", "", nil, 405, ""},
 		{"before its time", "POST", "/reshaper", "{}", []string{version, "placement 1.29"}, 404, "Not Found"},
 		{"no content type", "POST", "/resource_providers", "{}", []string{"Content-Type", ""}, 400, "content-type"},
-		{"wrong content type", "POST", "/resource_providers", "{}", []string{"Content-Type", "text/plain"}, 415, "text/plain"},
-		{"content type with parameters", "POST", "/resource_providers", `{}`, []string{"Content-Type", "application/json; charset=utf-8"}, 400, "name"},
+		{"wrong content type", "POST", "/resource_providers", "{}", []string{"Content-Type", "text/plain"}, 415,
+			"text/plain"},
+		{"content type with parameters", "POST", "/resource_providers", `{}`,
+			[]string{"Content-Type", "application/json; charset=utf-8"}, 400, "name"},
 		{"no body and no content type", "POST", "/resource_providers", "", nil, 415, "None"},
 		{"takes HTML alone", "GET", "/resource_providers", "", []string{"Accept", "text/html"}, 406, "application/json"},
-		{"takes anything but JSON", "GET", "/resource_providers", "", []string{"Accept", "application/json;q=0"}, 406, "application/json"},
+		{"takes anything but JSON", "GET", "/resource_providers", "", []string{"Accept", "application/json;q=0"}, 406,
+			"application/json"},
 		{"takes anything", "GET", "/resource_providers", "", []string{"Accept", "text/html, */*;q=0.1"}, 200, "[]"},
 		{"a query that is none", "GET", "/resource_providers?name=%zz", "", nil, 200, "[]"},
 		{"a semicolon in a query", "GET", "/resource_providers?name=a;uuid=b", "", nil, 400, "uuid"},
@@ -79,11 +89,13 @@ func TestFront(t *testing.T) {
 			if resp.StatusCode != c.status || !strings.Contains(body, c.want) {
 				t.Errorf("%d %s, want %d with %q", resp.StatusCode, body, c.status, c.want)
 			}
-			if id := resp.Header.Get("X-Openstack-Request-Id"); !strings.HasPrefix(id, "req-") || resp.Header.Get("Openstack-Request-Id") != id {
+			if id := resp.Header.Get("X-Openstack-Request-Id"); !strings.HasPrefix(id, "req-") ||
+				resp.Header.Get("Openstack-Request-Id") != id {
 				t.Errorf("request ids %q and %q", id, resp.Header.Get("Openstack-Request-Id"))
 			}
 			negotiated := c.status != 401 && !strings.Contains(body, "microversion") && c.status != 414
-			if got := resp.Header.Get(api.VersionHeader); strings.HasPrefix(got, "placement 1.") != negotiated || (resp.Header.Get("Vary") == "openstack-api-version") != negotiated {
+			if got := resp.Header.Get(api.VersionHeader); strings.HasPrefix(got, "placement 1.") != negotiated ||
+				(resp.Header.Get("Vary") == "openstack-api-version") != negotiated {
 				t.Errorf("%s: %q, vary %q", api.VersionHeader, got, resp.Header.Get("Vary"))
 			}
 			if (resp.Header.Get("Allow") != "") != (c.status == 405) {
@@ -93,7 +105,7 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// Every error has all its members, and a code since 1.23.
+// Every error document has all members, and a code since 1.23.
 func TestErrorDocument(t *testing.T) {
 	w := newWorld(t)
 	for version, code := range map[string]string{"1.22": "", "1.23": api.CodeUndefined} {
@@ -103,16 +115,18 @@ func TestErrorDocument(t *testing.T) {
 			t.Fatalf("%v %+v", err, got)
 		}
 		e := got.Errors[0]
-		if e.Status != 404 || e.Title != "Not Found" || e.Detail == "" || e.Code != code || e.RequestID != resp.Header.Get("Openstack-Request-Id") {
+		if e.Status != 404 || e.Title != "Not Found" || e.Detail == "" || e.Code != code ||
+			e.RequestID != resp.Header.Get("Openstack-Request-Id") {
 			t.Errorf("%s: %+v", version, e)
 		}
 		if strings.Contains(e.Detail, "placement.") {
-			t.Errorf("the sentence tells of our rooms: %q", e.Detail)
+			t.Errorf("the detail names a package: %q", e.Detail)
 		}
 	}
 }
 
-// As the original reads a query: a % that begins no byte stands for itself, and a semicolon separates.
+// A query is parsed as in the original: a % that does not begin an escaped byte is kept, and a semicolon is a
+// separator.
 func TestParseQuery(t *testing.T) {
 	for raw, want := range map[string]string{
 		"":                     "map[]",
@@ -132,26 +146,28 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-func TestBodyHasALimit(t *testing.T) {
+func TestBodyLimit(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.MaxBody = 100 })
-	if resp := w.ask("1.39", "POST", "/resource_providers", `{"name":"`+strings.Repeat("n", 100)+`"}`); resp.StatusCode != 413 {
+	if resp := w.ask("1.39", "POST", "/resource_providers",
+		`{"name":"`+strings.Repeat("n", 100)+`"}`); resp.StatusCode != 413 {
 		t.Errorf("%d %s", resp.StatusCode, bodyOf(t, resp))
 	}
 }
 
-func TestGroupsHaveALimit(t *testing.T) {
+func TestGroupLimit(t *testing.T) {
 	w := newWorld(t)
 	query := "group_policy=none"
 	for i := range api.MaxGroups + 1 {
 		query += fmt.Sprintf("&resources%d=VCPU:1", i+1)
 	}
-	if resp := w.ask("1.39", "GET", "/allocation_candidates?"+query, ""); resp.StatusCode != 400 || !strings.Contains(bodyOf(t, resp), "too many") {
+	if resp := w.ask("1.39", "GET", "/allocation_candidates?"+query, ""); resp.StatusCode != 400 ||
+		!strings.Contains(bodyOf(t, resp), "too many") {
 		t.Errorf("%d", resp.StatusCode)
 	}
 }
 
-// A handler that panics, and one that fails, answer 500 with an id that leads to the log, and nothing of the reason.
-func TestOurFaultsAreLoggedAndNotTold(t *testing.T) {
+// A handler that panics or fails is answered with 500 and a request id that is also in the log, without the cause.
+func TestServiceErrorsAreOnlyLogged(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	for path, handle := range map[string]func(*call) error{
@@ -159,7 +175,8 @@ func TestOurFaultsAreLoggedAndNotTold(t *testing.T) {
 		"/fails":  func(*call) error { return errors.New("the secret") },
 		"/down":   func(*call) error { return fault.New(fault.Unavailable, "store", "the secret") },
 	} {
-		w.server.routes = append(w.server.routes, route{parts: strings.Split(path, "/"), verbs: map[string]verb{"GET": {handle: handle}}})
+		w.server.routes = append(w.server.routes,
+			route{segments: strings.Split(path, "/"), verbs: map[string]verb{"GET": {handle: handle}}})
 		log.Reset()
 		resp := w.ask("1.39", "GET", path, "")
 		body, id := bodyOf(t, resp), resp.Header.Get("Openstack-Request-Id")
@@ -167,11 +184,12 @@ func TestOurFaultsAreLoggedAndNotTold(t *testing.T) {
 			t.Errorf("%s: %d", path, resp.StatusCode)
 		}
 		if strings.Contains(body, "secret") || !strings.Contains(body, id) {
-			t.Errorf("%s tells %s", path, body)
+			t.Errorf("%s: body %s", path, body)
 		}
-		faults := slices.DeleteFunc(strings.Split(log.String(), "\n"), func(line string) bool { return !strings.Contains(line, "level=ERROR") })
+		faults := slices.DeleteFunc(strings.Split(log.String(), "\n"),
+			func(line string) bool { return !strings.Contains(line, "level=ERROR") })
 		if len(faults) != 1 || !strings.Contains(faults[0], "the secret") || !strings.Contains(faults[0], id) {
-			t.Errorf("%s: the log says %q", path, faults)
+			t.Errorf("%s: log %q", path, faults)
 		}
 	}
 	if resp := w.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 200 {
@@ -179,7 +197,7 @@ func TestOurFaultsAreLoggedAndNotTold(t *testing.T) {
 	}
 }
 
-func TestNobodyIsLetInWithoutAuth(t *testing.T) {
+func TestRequestsAreRefusedWithoutAuthentication(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Auth = nil })
 	if resp := w.ask("1.39", "GET", "/resource_providers", ""); resp.StatusCode != 401 {
 		t.Errorf("%d", resp.StatusCode)
@@ -194,45 +212,49 @@ func TestNobodyIsLetInWithoutAuth(t *testing.T) {
 	}
 }
 
-// An empty answer says why, and explain says it at length.
-func TestWhyThereIsNothing(t *testing.T) {
+// An empty list has a reason, and explain returns the details.
+func TestReasonForNoCandidates(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 9}}}}
-	why := explain.Why(w.server.index.now(), ask, nil)
+	why := explain.Why(w.server.index.current(), ask, nil)
 	found, err := w.client().Candidates(t.Context(), ask)
 	if err != nil || len(found.List) != 0 || found.Reason != why.Reason || found.Reason == "" {
 		t.Errorf("%+v, %v, want %q", found, err, why.Reason)
 	}
 	long, err := w.client().Explain(t.Context(), ask)
-	if err != nil || long.Reason != why.Reason || len(long.Nearest) == 0 || long.Nearest[0].Root != host || long.Nearest[0].Host != "host" {
+	if err != nil || long.Reason != why.Reason || len(long.Nearest) == 0 || long.Nearest[0].Root != host ||
+		long.Nearest[0].Host != "host" {
 		t.Errorf("%+v, %v, want %+v", long, err, why)
 	}
-	var told struct {
+	var answer struct {
 		Reason  string
 		Funnel  []struct{ Clause string }
 		Minimal []string
 		Nearest []any
 	}
 	resp := w.ask("1.0", "GET", "/berth/v1/explain?resources=VCPU:9", "")
-	if err := json.Unmarshal([]byte(bodyOf(t, resp)), &told); err != nil || resp.StatusCode != 200 {
+	if err := json.Unmarshal([]byte(bodyOf(t, resp)), &answer); err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%d %v", resp.StatusCode, err)
 	}
-	if told.Reason != why.Reason || len(told.Funnel) != len(why.Funnel) || !slices.Equal(told.Minimal, why.Minimal) || told.Nearest == nil {
-		t.Errorf("%+v, want %+v", told, why)
+	if answer.Reason != why.Reason || len(answer.Funnel) != len(why.Funnel) ||
+		!slices.Equal(answer.Minimal, why.Minimal) ||
+		answer.Nearest == nil {
+		t.Errorf("%+v, want %+v", answer, why)
 	}
 	if resp := w.ask("1.39", "GET", "/berth/v1/explain?resources=VCPU", ""); resp.StatusCode != 400 {
 		t.Errorf("%d", resp.StatusCode)
 	}
 }
 
-func TestOneLine(t *testing.T) {
-	if got := oneLine("a\r\nb\x7f" + strings.Repeat("ü", 2000)); strings.ContainsAny(got, "\r\n\x7f") || len([]rune(got)) != 1000 {
+func TestHeaderValue(t *testing.T) {
+	if got := headerValue("a\r\nb\x7f" + strings.Repeat("ü", 2000)); strings.ContainsAny(got, "\r\n\x7f") ||
+		len([]rune(got)) != 1000 {
 		t.Errorf("%d %.10q", len([]rune(got)), got)
 	}
 }
 
-// want sends a request at 1.39 and takes no other answer than one with this status.
+// want sends a request at 1.39 and checks the status of the answer.
 func (w *world) want(status int, method, path, body string) string {
 	w.t.Helper()
 	resp := w.ask("1.39", method, path, body)
@@ -243,7 +265,7 @@ func (w *world) want(status int, method, path, body string) string {
 	return text
 }
 
-// client is the contract's own client, over the in-memory road.
+// client returns an api/placement client that uses the in-memory transport.
 func (w *world) client() *api.Client {
 	return api.NewClient("http://placement", rest.InMemory(w.server), "admin")
 }

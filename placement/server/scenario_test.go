@@ -27,7 +27,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.story from what the server answers now")
 
-// world is a server on an empty database in a file of its own.
+// world is a server with an empty database file.
 type world struct {
 	t      *testing.T
 	server *Server
@@ -40,7 +40,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	return newWorldOn(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"), change...)
 }
 
-// newWorldOn is newWorld on a database that may have been filled already.
+// newWorldOn is newWorld on an existing database.
 func newWorldOn(t *testing.T, url string, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t}
@@ -66,7 +66,7 @@ func newWorldOn(t *testing.T, url string, change ...func(*Options)) *world {
 	return w
 }
 
-// ask sends one request as admin.
+// ask sends a request as admin.
 func (w *world) ask(version, method, path, body string, headers ...string) *http.Response {
 	w.t.Helper()
 	r := httptest.NewRequestWithContext(w.t.Context(), method, "http://example.com"+path, strings.NewReader(body))
@@ -88,7 +88,7 @@ func (w *world) ask(version, method, path, body string, headers ...string) *http
 
 var variable = regexp.MustCompile(`\$[a-z][a-z0-9]*`)
 
-// expand puts UUIDs in the place of $names. The same name is the same UUID in all stories.
+// expand replaces $names by UUIDs. The same name has the same UUID in all scenarios.
 func expand(text string, names map[string]string) string {
 	return variable.ReplaceAllStringFunc(text, func(name string) string {
 		id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(name)).String()
@@ -97,9 +97,9 @@ func expand(text string, names map[string]string) string {
 	})
 }
 
-// tell is an answer as the stories write it: the status and the headers that differ between answers, then the body; of an
-// error the code, for its sentence may change any day.
-func tell(t *testing.T, resp *http.Response, names map[string]string) string {
+// format formats an answer for a scenario: the status, the headers that differ between answers, and the body. Of an
+// error it prints the code, because its text may change.
+func format(t *testing.T, resp *http.Response, names map[string]string) string {
 	t.Helper()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -121,7 +121,8 @@ func tell(t *testing.T, resp *http.Response, names map[string]string) string {
 	case len(data) == 0:
 	case json.Unmarshal(data, &errs) == nil && len(errs.Errors) > 0:
 		e := errs.Errors[0]
-		if e.Status != resp.StatusCode || e.Title != http.StatusText(e.Status) || e.Detail == "" || e.RequestID != resp.Header.Get("Openstack-Request-Id") {
+		if e.Status != resp.StatusCode || e.Title != http.StatusText(e.Status) || e.Detail == "" ||
+			e.RequestID != resp.Header.Get("Openstack-Request-Id") {
 			t.Errorf("an error that does not say all: %s", data)
 		}
 		fmt.Fprintf(&b, "error %q\n", e.Code)
@@ -141,7 +142,7 @@ func tell(t *testing.T, resp *http.Response, names map[string]string) string {
 	return out
 }
 
-// pretty writes JSON on one line where it is short, and else a member or item a line.
+// pretty formats JSON on one line if it is short, otherwise with one member or item per line.
 func pretty(t *testing.T, v any, indent string) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -168,9 +169,9 @@ func pretty(t *testing.T, v any, indent string) string {
 	return string(data)
 }
 
-// TestStories plays testdata/*.story. Each block of a story is a request, `VERSION METHOD PATH [BODY]`, and what the answer
-// was; each story begins with an empty database.
-func TestStories(t *testing.T) {
+// TestScenarios runs testdata/*.story. Each block is a request, `VERSION METHOD PATH [BODY]`, and its answer. Each
+// scenario begins with an empty database.
+func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.story")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no stories: %v", err)
@@ -192,7 +193,7 @@ func TestStories(t *testing.T) {
 			was, is := strings.Split(string(data), "\n\n"), strings.Split(got, "\n\n")
 			for i := range max(len(was), len(is)) {
 				if i >= len(was) || i >= len(is) || was[i] != is[i] {
-					t.Fatalf("block %d:\n%s\n--- the story says\n%s", i+1, at(is, i), at(was, i))
+					t.Fatalf("block %d:\n%s\n--- want\n%s", i+1, at(is, i), at(was, i))
 				}
 			}
 		})
@@ -206,7 +207,7 @@ func at(list []string, i int) string {
 	return "(nothing)"
 }
 
-// play sends the requests of a story and writes it anew.
+// play sends the requests of a scenario and returns it with the actual answers.
 func play(t *testing.T, w *world, story string) string {
 	t.Helper()
 	names := map[string]string{}
@@ -223,7 +224,7 @@ func play(t *testing.T, w *world, story string) string {
 			t.Fatalf("%q is no request", lines[at])
 		}
 		resp := w.ask(part[0], part[1], expand(part[2], names), expand(part[3], names))
-		out = append(out, strings.Join(lines[:at+1], "\n")+"\n"+strings.TrimRight(tell(t, resp, names), "\n"))
+		out = append(out, strings.Join(lines[:at+1], "\n")+"\n"+strings.TrimRight(format(t, resp, names), "\n"))
 	}
 	return strings.Join(out, "\n\n") + "\n"
 }

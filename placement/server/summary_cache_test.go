@@ -16,43 +16,43 @@ func lone(id string, used int) []index.Row {
 
 func never() error { return nil }
 
-// What is told of a tree is told again as it was, but only while the tree is as it was.
-func TestSummariesFollowTheirTrees(t *testing.T) {
-	var s summaries
+// A cached summary is used as long as its tree does not change.
+func TestSummariesChangeWithTheirTrees(t *testing.T) {
+	var s summaryCache
 	one := index.Build(append(lone("a", 0), lone("b", 1)...))
-	tell := func(snapshot *index.Snapshot, roots ...provider.ID) string {
+	write := func(snapshot *index.Snapshot, roots ...provider.ID) string {
 		var trees []*index.Tree
 		for _, root := range roots {
 			trees = append(trees, snapshot.Lookup(root))
 		}
-		var out wire
+		var out jsonBuffer
 		if err := s.write(&out, snapshot, trees, never); err != nil {
 			t.Fatal(err)
 		}
 		return string(out)
 	}
-	first := tell(one, "a", "b")
+	first := write(one, "a", "b")
 	if !strings.Contains(first, `"used":0`) || !strings.Contains(first, `"used":1`) || !strings.Contains(first, `},"b":`) {
-		t.Errorf("told %s", first)
+		t.Errorf("got %s", first)
 	}
-	if again := tell(one, "a", "b"); again != first {
-		t.Errorf("told %s, and then %s", first, again)
+	if again := write(one, "a", "b"); again != first {
+		t.Errorf("first %s, then %s", first, again)
 	}
 	two := one.Replace("a", lone("a", 5))
-	if told := tell(two, "a"); !strings.Contains(told, `"used":5`) {
-		t.Errorf("after a change: %s", told)
+	if got := write(two, "a"); !strings.Contains(got, `"used":5`) {
+		t.Errorf("after a change: %s", got)
 	}
-	if told := tell(one, "a"); !strings.Contains(told, `"used":0`) {
-		t.Errorf("who still has the old snapshot: %s", told)
+	if got := write(one, "a"); !strings.Contains(got, `"used":0`) {
+		t.Errorf("with the old snapshot: %s", got)
 	}
 }
 
-// Texts of trees that are gone do not stay for ever.
-func TestSummariesAreForgotten(t *testing.T) {
-	var s summaries
+// Summaries of deleted trees are removed from the cache.
+func TestSummaryCacheIsBounded(t *testing.T) {
+	var s summaryCache
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		snapshot := index.Build(lone(id, 0))
-		var out wire
+		var out jsonBuffer
 		if err := s.write(&out, snapshot, []*index.Tree{snapshot.Lookup(provider.ID(id))}, never); err != nil {
 			t.Fatal(err)
 		}

@@ -14,41 +14,42 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A query that names a class or a trait which does not exist is refused, but the original does not look at a name any more once it knows
-// that nothing fits: then the answer is empty. Berth looks at all names first, and only when one does not exist at what the original
-// would have known by then.
+// A query with a class or a trait that does not exist is refused. The original, however, does not check a name after it
+// has found that nothing matches, and returns an empty list. Berth checks all names first. Only if one does not exist,
+// it repeats the checks in the order of the original.
 
-// namesOf checks the names of some groups, and keeps the first error.
-type namesOf struct {
+// nameCheck checks the names of groups. err is the result of the last check.
+type nameCheck struct {
 	call *call
 	err  error
 }
 
-func (n *namesOf) bad(groups []resource.Group, more ...[]resource.Trait) bool {
+func (n *nameCheck) fails(groups []resource.Group, more ...[]resource.Trait) bool {
 	n.err = n.call.server.names.check(n.call.ctx(), groups, more...)
 	return n.err != nil
 }
 
-// unknownInList judges a query for providers with a name that does not exist: nil when the original answers with an empty list.
+// unknownInList returns the error for a query of providers with a name that does not exist; nil if the original answers
+// with an empty list.
 func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	snapshot, err := c.fresh()
+	snapshot, err := c.currentSnapshot()
 	if err != nil {
 		return err
 	}
-	names, g := namesOf{call: c}, q.Group
+	names, g := nameCheck{call: c}, q.Group
 	if _, found := snapshot.Row(g.InTree); g.InTree != "" && !found {
 		return nil
 	}
-	if names.bad([]resource.Group{{Required: g.Required}}) {
+	if names.fails([]resource.Group{{Required: g.Required}}) {
 		return names.err
 	}
 	if len(g.Required) > 0 && !someNode(snapshot, (*index.Node).HasTrait, numbersOf(snapshot.Trait, g.Required)) {
 		return nil
 	}
-	if names.bad([]resource.Group{{Forbidden: g.Forbidden}}) {
+	if names.fails([]resource.Group{{Forbidden: g.Forbidden}}) {
 		return names.err
 	}
 	if len(g.MemberOf) > 0 && !someNode(snapshot, (*index.Node).In, numbersOf(snapshot.Aggregate, g.MemberOf)) {
@@ -57,23 +58,24 @@ func (c *call) unknownInList(q api.ProviderQuery, wrong error) error {
 	return wrong
 }
 
-// candidatesOfUnknown answers a question for candidates with a name that does not exist.
-func (c *call) candidatesOfUnknown(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
+// sendNoCandidates answers a query for candidates with a name that does not exist: with an empty list or an error.
+func (c *call) sendNoCandidates(ask resource.Ask, snapshot *index.Snapshot, unknown error) error {
 	if err := c.unknownInAsk(ask, snapshot, unknown); err != nil {
 		return err
 	}
-	c.modified(time.Time{})
-	c.w.Header().Set(api.ReasonHeader, oneLine(fault.TextOf(unknown)))
-	return c.json(http.StatusOK, doc{"allocation_requests": []doc{}, "provider_summaries": doc{}})
+	c.setModified(time.Time{})
+	c.w.Header().Set(api.ReasonHeader, headerValue(fault.TextOf(unknown)))
+	return c.sendJSON(http.StatusOK, object{"allocation_requests": []object{}, "provider_summaries": object{}})
 }
 
-// unknownInAsk judges a question for candidates with a name that does not exist: nil when the original answers that there are none.
+// unknownInAsk returns the error for a query of candidates with a name that does not exist; nil if the original answers
+// with an empty list.
 func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong error) error {
 	if !fault.Is(wrong, fault.Invalid) {
 		return wrong
 	}
-	names, effort := namesOf{call: c}, c.effort(new(time.Duration)) // for all groups together
-	if names.bad(nil, ask.RootRequired, ask.RootForbidden) {
+	names, clock := nameCheck{call: c}, c.newSearchClock(new(time.Duration)) // one time limit for all groups
+	if names.fails(nil, ask.RootRequired, ask.RootForbidden) {
 		return names.err
 	}
 	if len(ask.RootRequired)+len(ask.RootForbidden) > 0 && !someRoot(snapshot, ask) {
@@ -85,32 +87,33 @@ func (c *call) unknownInAsk(ask resource.Ask, snapshot *index.Snapshot, wrong er
 			continue
 		}
 		g := ask.Groups[at]
-		if names.bad([]resource.Group{{Resources: g.Resources}}) {
+		if names.fails([]resource.Group{{Resources: g.Resources}}) {
 			return names.err
 		}
 		if len(g.MemberOf) > 0 && !someNode(snapshot, (*index.Node).In, numbersOf(snapshot.Aggregate, g.MemberOf)) {
 			return nil
 		}
-		if names.bad([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
+		if names.fails([]resource.Group{{Required: g.Required, Forbidden: g.Forbidden}}) {
 			return names.err
 		}
-		some, err := effort.some(snapshot, resource.Ask{Groups: []resource.Group{g}, RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
-		if err != nil || !some {
+		found, err := clock.anyCandidate(snapshot, resource.Ask{Groups: []resource.Group{g},
+			RootRequired: ask.RootRequired, RootForbidden: ask.RootForbidden, Limit: 1})
+		if err != nil || !found {
 			return err
 		}
 	}
 	return wrong
 }
 
-// some says whether there is any candidate.
-func (e *effort) some(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
-	for range candidate.Find(snapshot, ask, candidate.Options{Stop: e.ended}) {
+// anyCandidate reports whether there is a candidate.
+func (e *searchClock) anyCandidate(snapshot *index.Snapshot, ask resource.Ask) (bool, error) {
+	for range candidate.Find(snapshot, ask, candidate.Options{Stop: e.expired}) {
 		return true, nil
 	}
 	return false, e.err()
 }
 
-// suffixes lists the groups of a query in the order in which it names them.
+// suffixes returns the suffixes of the groups in a query, in the order of their first parameters.
 func suffixes(query string) (list []string) {
 	for pair := range strings.FieldsFuncSeq(query, separator) {
 		key, _, _ := strings.Cut(pair, "=")
@@ -123,7 +126,7 @@ func suffixes(query string) (list []string) {
 
 var groupKey = regexp.MustCompile(`^(?:resources|required|member_of|in_tree)([a-zA-Z0-9_-]*)$`)
 
-// numbersOf looks names up, and leaves out those that no provider has.
+// numbersOf returns the index numbers of names, without those that no provider has.
 func numbersOf[N any](number func(N) index.No, sets [][]N) [][]index.No {
 	out := make([][]index.No, len(sets))
 	for i, set := range sets {
@@ -136,7 +139,7 @@ func numbersOf[N any](number func(N) index.No, sets [][]N) [][]index.No {
 	return out
 }
 
-// someNode says whether some provider has at least one of each of these sets.
+// someNode reports whether a provider has at least one item of each of these sets.
 func someNode(snapshot *index.Snapshot, has func(*index.Node, index.No) bool, sets [][]index.No) bool {
 	if slices.ContainsFunc(sets, func(set []index.No) bool { return len(set) == 0 }) {
 		return false
@@ -154,6 +157,7 @@ func someNode(snapshot *index.Snapshot, has func(*index.Node, index.No) bool, se
 	return false
 }
 
+// someRoot reports whether a root has the required traits of the ask and none of the forbidden ones.
 func someRoot(snapshot *index.Snapshot, ask resource.Ask) bool {
 	for tree := range snapshot.Trees() {
 		top := tree.Top()

@@ -23,7 +23,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// grow makes a host with VCPU and one NIC under it.
+// grow creates a host with VCPU and a child provider with one NIC.
 func grow(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, nic provider.ID) {
 	t.Helper()
 	host, nic = provider.ID(uuid.NewString()), provider.ID(uuid.NewString())
@@ -45,14 +45,14 @@ func grow(t *testing.T, c *api.Client, name string, vcpu, vfs int) (host, nic pr
 	return host, nic
 }
 
-// same compares the index with the database, whole.
+// same compares the whole index with the database.
 func same(t *testing.T, w *world) {
 	t.Helper()
 	rows, err := w.store.Rows(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot := w.server.index.now()
+	snapshot := w.server.index.current()
 	if n := snapshot.Providers(); n != len(rows) {
 		t.Errorf("the index has %d providers, the database %d", n, len(rows))
 	}
@@ -64,8 +64,8 @@ func same(t *testing.T, w *world) {
 	}
 }
 
-// settle leaves out what two readings may differ in without meaning it: empty and absent lists, usages of zero, and the generation,
-// which in the index is that of the last reading of the whole provider.
+// settle removes differences without a meaning: empty and absent lists, usages of zero, and the generation, which in
+// the index is that of the last read of the whole provider.
 func settle(r index.Row) index.Row {
 	r.Generation = 0
 	r.Used = maps.Clone(r.Used)
@@ -85,8 +85,8 @@ func settle(r index.Row) index.Row {
 	return r
 }
 
-// Ten units are left and 32 clients want one each: ten get one, and the others are told that there is none.
-func TestTheLastTen(t *testing.T) {
+// 32 clients concurrently claim one of ten units each: ten claims are granted, the others are refused.
+func TestConcurrentClaimsDoNotExceedTheInventory(t *testing.T) {
 	w := newWorld(t)
 	host, nic := grow(t, w.client(), "host", 4, 10)
 	var got, none atomic.Int32
@@ -95,7 +95,8 @@ func TestTheLastTen(t *testing.T) {
 	for range 32 {
 		all.Go(func() {
 			<-start
-			held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+			held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1}}, Project: "p", User: "u",
+				ConsumerType: "INSTANCE"}
 			id := resource.ConsumerID(uuid.NewString())
 			for range 100 {
 				err := w.client().PutAllocation(t.Context(), id, held)
@@ -123,15 +124,16 @@ func TestTheLastTen(t *testing.T) {
 	if err != nil || used["CUSTOM_VF"] != 10 {
 		t.Errorf("usage %v %v", used, err)
 	}
-	found, err := w.client().Candidates(t.Context(), resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"CUSTOM_VF": 1}, InTree: host}}})
+	found, err := w.client().Candidates(t.Context(),
+		resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"CUSTOM_VF": 1}, InTree: host}}})
 	if err != nil || len(found.List) != 0 {
 		t.Errorf("candidates after the last one: %+v %v", found, err)
 	}
 	same(t, w)
 }
 
-// Many clients write at random. Each reads its own writes from the index as soon as they are answered, and at the end
-// the index is the database.
+// Many clients make random writes. Each client finds its writes in the index after the answer. In the end the index
+// equals the database.
 func TestWritersReadTheirWrites(t *testing.T) {
 	w := newWorld(t)
 	const hosts, clients, rounds = 3, 6, 12
@@ -147,19 +149,20 @@ func TestWritersReadTheirWrites(t *testing.T) {
 	same(t, w)
 }
 
-// writer claims and lets go, and makes and removes providers of its own.
+// writer claims and deletes allocations, and creates and deletes its own providers.
 func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, rounds int) {
 	c := w.client()
 	for range rounds {
 		id, nic := resource.ConsumerID(uuid.NewString()), nics[chance.IntN(len(nics))]
-		held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}}, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+		held := api.Held{Allocation: resource.Allocation{nic: {"CUSTOM_VF": 1 + chance.IntN(2)}}, Project: "p", User: "u",
+			ConsumerType: "INSTANCE"}
 		for err := c.PutAllocation(t.Context(), id, held); err != nil; err = c.PutAllocation(t.Context(), id, held) {
 			if fault.CodeOf(err) != api.CodeConcurrentUpdate {
 				t.Error(err)
 				return
 			}
 		}
-		if row, _ := w.server.index.now().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
+		if row, _ := w.server.index.current().Row(nic); row.Used["CUSTOM_VF"] < held.Allocation[nic]["CUSTOM_VF"] {
 			t.Errorf("the index does not know of my claim: %+v", row)
 		}
 		if chance.IntN(2) == 0 {
@@ -172,7 +175,7 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 			t.Error(err)
 			return
 		}
-		if _, ok := w.server.index.now().Row(mine); !ok {
+		if _, ok := w.server.index.current().Row(mine); !ok {
 			t.Error("the index does not know the provider that I made")
 		}
 		if chance.IntN(2) == 0 {
@@ -181,27 +184,27 @@ func writer(t *testing.T, w *world, chance *rand.Rand, nics []provider.ID, round
 		if err := c.DeleteProvider(t.Context(), mine); err != nil {
 			t.Error(err)
 		}
-		if _, ok := w.server.index.now().Row(mine); ok {
+		if _, ok := w.server.index.current().Row(mine); ok {
 			t.Error("the index knows the provider that I removed")
 		}
 	}
 }
 
-// fill gives a new provider inventory and traits, and finds them in the index.
+// fill sets the inventory and the traits of a new provider, and checks them in the index.
 func fill(t *testing.T, w *world, id provider.ID) {
 	c := w.client()
 	g, err := c.PutInventories(t.Context(), id, 0, map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(3)})
 	if err == nil {
 		_, err = c.PutTraits(t.Context(), id, g, []resource.Trait{"HW_CPU_X86_AVX"})
 	}
-	row, _ := w.server.index.now().Row(id)
+	row, _ := w.server.index.current().Row(id)
 	if err != nil || row.Inventories["CUSTOM_VF"].Total != 3 || !row.HasTrait("HW_CPU_X86_AVX") || row.Generation != 2 {
 		t.Errorf("the index does not know what I gave the provider: %+v %v", row, err)
 	}
 }
 
-// Somebody else writes to the database: a claim that is refused for it makes the next question right, and Reload all.
-func TestARefusedClaimRefreshes(t *testing.T) {
+// Another process writes to the database. A refused claim refreshes its trees, and Reload refreshes the whole index.
+func TestRefusedClaimRefreshesTheIndex(t *testing.T) {
 	w := newWorld(t)
 	_, nic := grow(t, w.client(), "host", 4, 1)
 	_, other := grow(t, w.client(), "other", 4, 1)
@@ -210,14 +213,16 @@ func TestARefusedClaimRefreshes(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := func(on provider.ID) string {
-		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"X"}`, on)
+		return fmt.Sprintf(`{"allocations":{%q:{"resources":{"CUSTOM_VF":1}}},"project_id":"p","user_id":"u",`+
+			`"consumer_generation":null,"consumer_type":"X"}`, on)
 	}
 	foreign := &world{t: t, server: elsewhere, store: w.store}
 	foreign.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(nic))
 	foreign.want(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), claim(other))
 	count := func() int {
 		var found api.CandidatesDoc
-		if err := json.Unmarshal([]byte(w.want(http.StatusOK, "GET", "/allocation_candidates?resources=CUSTOM_VF:1", "")), &found); err != nil {
+		if err := json.Unmarshal([]byte(w.want(http.StatusOK, "GET", "/allocation_candidates?resources=CUSTOM_VF:1", "")),
+			&found); err != nil {
 			t.Fatal(err)
 		}
 		return len(found.Requests)
@@ -238,8 +243,8 @@ func TestARefusedClaimRefreshes(t *testing.T) {
 	same(t, w)
 }
 
-// A refresh that fails is owed: the next question pays before it is answered.
-func TestAFailedRefreshIsRepeated(t *testing.T) {
+// The next query repeats a failed refresh before it is answered.
+func TestFailedRefreshIsRepeated(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	l, whole := w.server.index, w.server.index.store
@@ -254,19 +259,19 @@ func TestAFailedRefreshIsRepeated(t *testing.T) {
 	}()
 	l.store = whole
 	l.snapshot.Store(index.Build(nil))
-	if !l.behind() {
+	if !l.hasPending() {
 		t.Fatal("nothing is owed")
 	}
 	if body := w.want(http.StatusOK, "GET", "/allocation_candidates?resources=VCPU:1", ""); len(body) < 100 {
 		t.Errorf("answered from the old snapshot: %s", body)
 	}
-	if l.behind() {
+	if l.hasPending() {
 		t.Error("still owed")
 	}
 	same(t, w)
 }
 
-// quiet fills the slots that New fills, for a server without a store.
+// quiet sets the fields that New sets, for a server without a store.
 func quiet(s *Server) {
 	s.log, s.now, s.shuffle = slog.New(slog.DiscardHandler), time.Now, shuffle
 }

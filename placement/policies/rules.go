@@ -1,19 +1,20 @@
-// Package policies has the names and defaults of Placement's policy rules, as data for package policy.
+// Package policies contains the names and defaults of Placement's policy rules, as data for package policy.
 //
-// OpenStack's Placement changed its defaults twice. Up to Victoria all was for the role admin. From Wallaby to
-// Zed (Zed) rules were for tokens of the system, readers among them. Since 2023.1 (Rules) they are for tokens of a
-// project, for the roles admin and service. Both later sets keep the first beside them until enforce_new_defaults is set.
+// OpenStack's Placement changed its defaults twice. Up to Victoria all rules required the role admin. From Wallaby to
+// Zed (function Zed) rules required system-scoped tokens, with the role reader for reads. Since 2023.1 (function Rules)
+// they require project-scoped tokens with the role admin or service. Both later sets also accept the first one until
+// enforce_new_defaults is set.
 //
 //	                              Rules                        Zed
 //	reads                         admin or service             reader or admin, of the system
 //	writes                        admin or service             admin, of the system
 //	GET /usages                   these, or a reader of        these, or a reader of
-//	                              the project asked for        the project asked for
+//	                              the requested project        the requested project
 //	POST /reshaper                service                      admin, of the system
 //	… without enforce_new_defaults: or admin                   or admin
 //	scope (with enforce_scope)    project                      system; GET /usages also project
 //
-// The question about GET /usages has the project that is asked for in its target, as project_id.
+// For GET /usages, the target of the policy check has the requested project as project_id.
 package policies
 
 import "github.com/openberth/berth/policy"
@@ -55,8 +56,8 @@ const (
 	Reshape             = "placement:reshaper:reshape"
 )
 
-// guards says what each rule guards, and whether that only reads.
-var guards = [...]struct {
+// guardedRequests lists the requests that each rule guards, and whether they only read.
+var guardedRequests = [...]struct {
 	name  string
 	reads bool
 	what  string
@@ -69,8 +70,10 @@ var guards = [...]struct {
 	{ListInventories, true, "GET /resource_providers/{uuid}/inventories"},
 	{CreateInventory, false, "POST /resource_providers/{uuid}/inventories"},
 	{ShowInventory, true, "GET /resource_providers/{uuid}/inventories/{resource_class}"},
-	{UpdateInventory, false, "PUT /resource_providers/{uuid}/inventories, PUT /resource_providers/{uuid}/inventories/{resource_class}"},
-	{DeleteInventory, false, "DELETE /resource_providers/{uuid}/inventories, DELETE /resource_providers/{uuid}/inventories/{resource_class}"},
+	{UpdateInventory, false, "PUT /resource_providers/{uuid}/inventories, " +
+		"PUT /resource_providers/{uuid}/inventories/{resource_class}"},
+	{DeleteInventory, false, "DELETE /resource_providers/{uuid}/inventories, " +
+		"DELETE /resource_providers/{uuid}/inventories/{resource_class}"},
 	{ListAggregates, true, "GET /resource_providers/{uuid}/aggregates"},
 	{UpdateAggregates, false, "PUT /resource_providers/{uuid}/aggregates"},
 	{ProviderUsages, true, "GET /resource_providers/{uuid}/usages"},
@@ -96,8 +99,9 @@ var guards = [...]struct {
 	{Reshape, false, "POST /reshaper"},
 }
 
-// before is what the rules that others refer to replace. The colon in the name is the original's own: so no rule of a file replaces it.
-func before() *policy.Deprecated {
+// deprecatedAdmin returns the deprecated check that the base rules replace. As in the original its name contains
+// "rule:", so no rule of a policy file can override it.
+func deprecatedAdmin() *policy.Deprecated {
 	return &policy.Deprecated{Name: "rule:admin_api", Check: "role:admin"}
 }
 
@@ -106,19 +110,20 @@ var (
 	system  = []string{"system"}
 )
 
-// Rules are the defaults since 2023.1. The rules of Zed that others refer to are there too, for policy files that
-// still name them; nothing here does.
+// Rules returns the defaults since 2023.1. They include the base rules of Zed, which only policy files may refer to.
 func Rules() []policy.Rule {
 	rules := []policy.Rule{
 		{Name: "admin_api", Check: "role:admin", Scopes: project, Description: "An administrator."},
-		{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: before(), Description: "Another service of the cloud."},
-		{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: before(), Description: "Most requests."},
+		{Name: "service_api", Check: "role:service", Scopes: project, Deprecated: deprecatedAdmin(),
+			Description: "Another service of the cloud."},
+		{Name: "admin_or_service_api", Check: "role:admin or role:service", Scopes: project, Deprecated: deprecatedAdmin(),
+			Description: "Most requests."},
 		projectReader(),
-		{Name: "admin_or_project_reader_or_service_api", Check: "role:admin or rule:project_reader_api or role:service", Scopes: project,
-			Deprecated: before(), Description: "What a project may know of itself."},
+		{Name: "admin_or_project_reader_or_service_api", Check: "role:admin or rule:project_reader_api or role:service",
+			Scopes: project, Deprecated: deprecatedAdmin(), Description: "Requests about a project's own usage."},
 	}
-	rules = append(rules, ofSystem()...)
-	for _, g := range guards {
+	rules = append(rules, systemRules()...)
+	for _, g := range guardedRequests {
 		check := "rule:admin_or_service_api"
 		switch g.name {
 		case Usages:
@@ -131,11 +136,14 @@ func Rules() []policy.Rule {
 	return rules
 }
 
-// Zed are the defaults from Wallaby to Zed, which Debian's placement 8.0.0 has.
+// Zed returns the defaults from Wallaby to Zed, which Debian's placement 8.0.0 has.
 func Zed() []policy.Rule {
-	rules := []policy.Rule{{Name: "admin_api", Check: "role:admin", Scopes: system, Description: "An administrator."}, projectReader()}
-	rules = append(rules, ofSystem()...)
-	for _, g := range guards {
+	rules := []policy.Rule{
+		{Name: "admin_api", Check: "role:admin", Scopes: system, Description: "An administrator."},
+		projectReader(),
+	}
+	rules = append(rules, systemRules()...)
+	for _, g := range guardedRequests {
 		r := policy.Rule{Name: g.name, Check: "rule:system_admin_api", Scopes: system, Description: g.what}
 		if g.reads {
 			r.Check = "rule:system_reader_api"
@@ -148,15 +156,20 @@ func Zed() []policy.Rule {
 	return rules
 }
 
+// projectReader returns the base rule for readers of a project.
 func projectReader() policy.Rule {
-	return policy.Rule{Name: "project_reader_api", Check: "role:reader and project_id:%(project_id)s", Deprecated: before(), Description: "A reader of the project in question."}
+	return policy.Rule{Name: "project_reader_api", Check: "role:reader and project_id:%(project_id)s",
+		Deprecated: deprecatedAdmin(), Description: "A reader of the project in question."}
 }
 
-func ofSystem() []policy.Rule {
+// systemRules returns the base rules for system-scoped tokens.
+func systemRules() []policy.Rule {
 	return []policy.Rule{
-		{Name: "system_admin_api", Check: "role:admin and system_scope:all", Deprecated: before(), Description: "An administrator of the system."},
-		{Name: "system_reader_api", Check: "role:reader and system_scope:all", Deprecated: before(), Description: "A reader of the system."},
-		{Name: "system_or_project_reader", Check: "rule:system_reader_api or rule:project_reader_api", Deprecated: before(),
-			Description: "A reader of the system, or of the project in question."},
+		{Name: "system_admin_api", Check: "role:admin and system_scope:all", Deprecated: deprecatedAdmin(),
+			Description: "An administrator of the system."},
+		{Name: "system_reader_api", Check: "role:reader and system_scope:all", Deprecated: deprecatedAdmin(),
+			Description: "A reader of the system."},
+		{Name: "system_or_project_reader", Check: "rule:system_reader_api or rule:project_reader_api",
+			Deprecated: deprecatedAdmin(), Description: "A reader of the system, or of the project in question."},
 	}
 }

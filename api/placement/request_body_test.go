@@ -20,7 +20,7 @@ func bodies(t *testing.T) *Bodies {
 	return b
 }
 
-func TestBodiesNameThePlace(t *testing.T) {
+func TestBodyErrorsNameThePlace(t *testing.T) {
 	b := bodies(t)
 	claim := func(more string) string {
 		return `{"allocations":{"` + uuidA + `":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u"` + more + `}`
@@ -30,7 +30,7 @@ func TestBodiesNameThePlace(t *testing.T) {
 		body Body
 		v    Version
 		text string
-		says string // "" when it is right
+		want string // "" when it is right
 	}{
 		{BodyNewProvider, 39, `{"name":"n"}`, ""},
 		{BodyNewProvider, 39, `{"name":"n"} x`, "Malformed JSON"},
@@ -48,7 +48,8 @@ func TestBodiesNameThePlace(t *testing.T) {
 		{BodyNewProvider, 39, `{"name":"n","parent_provider_uuid":null}`, ""},
 		{BodyNewProvider, 13, `{"name":"n","parent_provider_uuid":null}`, "parent_provider_uuid"},
 		{BodyProvider, 39, `{"name":"n","uuid":"` + uuidA + `"}`, "uuid"},
-		{BodyInventories, 39, `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":1,"max_unit":0}}}`, "/inventories/VCPU/max_unit"},
+		{BodyInventories, 39, `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":1,"max_unit":0}}}`,
+			"/inventories/VCPU/max_unit"},
 		{BodyInventories, 39, `{"resource_provider_generation":1.5,"inventories":{}}`, "/resource_provider_generation"},
 		{BodyInventories, 39, `{"resource_provider_generation":true,"inventories":{}}`, "/resource_provider_generation"},
 		{BodyInventory, 39, `{"total":1}`, "resource_provider_generation"},
@@ -72,12 +73,15 @@ func TestBodiesNameThePlace(t *testing.T) {
 		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"vcpu":1`, 1), "'vcpu' not allowed"},
 		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, ``, 1), "minProperties"},
 		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"VCPU":99999999999999999999999`, 1), ""},
-		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"VCPU":`+strings.Repeat("9", 5000), 1), "more than 4300 digits"},
+		{BodyAllocation, 38, strings.Replace(claim(new138), `"VCPU":1`, `"VCPU":`+strings.Repeat("9", 5000), 1),
+			"more than 4300 digits"},
 		{BodyInventories, 39, `{"resource_provider_generation":1e30,"inventories":{}}`, ""},
 		{BodyInventories, 39, `{"resource_provider_generation":1e1000001,"inventories":{}}`, "1e1000001 is too large"},
 		{BodyInventories, 39, `{"resource_provider_generation":1e-1000001,"inventories":{}}`, ""},
-		{BodyInventories, 39, `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":1,"allocation_ratio":1e30}}}`, ""},
-		{BodyInventories, 39, `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":1,"allocation_ratio":3.402821e38}}}`, "/inventories/VCPU/allocation_ratio"},
+		{BodyInventories, 39, `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":1,` +
+			`"allocation_ratio":1e30}}}`, ""},
+		{BodyInventories, 39, `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":1,` +
+			`"allocation_ratio":3.402821e38}}}`, "/inventories/VCPU/allocation_ratio"},
 		{BodyAllocations, 38, `{}`, "minProperties"},
 		{BodyAllocations, 38, `{"x":` + claim(new138) + `}`, "'x' not allowed"},
 		{BodyReshape, 30, `{"inventories":{},"allocations":{}}`, "/inventories"},
@@ -90,37 +94,40 @@ func TestBodiesNameThePlace(t *testing.T) {
 			into = new(any)
 		}
 		err := b.Read(c.body, c.v, []byte(c.text), into)
-		if c.says == "" {
+		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s at %s: %s: %v", c.body, c.v, c.text, err)
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(fault.TextOf(err), c.says) {
-			t.Errorf("%s at %s: %s: %v, want a sentence with %q", c.body, c.v, c.text, err, c.says)
+		if err == nil || !strings.Contains(fault.TextOf(err), c.want) {
+			t.Errorf("%s at %s: %s: %v, want an error with %q", c.body, c.v, c.text, err, c.want)
 		}
 	}
 }
 
-// What was judged is what is read: whole numbers however they are written, and of two members of one name the last.
-func TestReadIsWhatWasJudged(t *testing.T) {
+// The validated value is decoded: integers in any notation, and the last of two members with the same name.
+func TestDecodedValueIsTheValidatedOne(t *testing.T) {
 	var got AllocationsDoc
-	text := `{"allocations":{"` + uuidA + `":{"resources":{"VCPU":-7,"DISK_GB":5}}},"allocations":{"` + uuidB + `":{"resources":{"VCPU":1e1,"MEMORY_MB":2.0}}},
+	text := `{"allocations":{"` + uuidA + `":{"resources":{"VCPU":-7,"DISK_GB":5}}},"allocations":{"` + uuidB +
+		`":{"resources":{"VCPU":1e1,"MEMORY_MB":2.0}}},
 		"project_id":"p","user_id":"u","consumer_generation":3.0,"consumer_type":"X"}`
 	if err := bodies(t).Read(BodyAllocation, 38, []byte(text), &got); err != nil {
 		t.Fatal(err)
 	}
 	three := 3
-	want := Held{Allocation: resource.Allocation{uuidB: {"VCPU": 10, "MEMORY_MB": 2}}, Generation: &three, Project: "p", User: "u", ConsumerType: "X"}
+	want := Held{Allocation: resource.Allocation{uuidB: {"VCPU": 10, "MEMORY_MB": 2}}, Generation: &three, Project: "p",
+		User: "u", ConsumerType: "X"}
 	if !reflect.DeepEqual(got.Held(), want) {
 		t.Errorf("%+v, want %+v", got.Held(), want)
 	}
 }
 
-// What the client writes, the schemas of the newest microversion take.
+// The bodies that the client writes follow the schemas of the newest microversion.
 func TestClientBodiesFollowTheSchemas(t *testing.T) {
 	parent, one := provider.ID(uuidB), 1
-	held := Held{Allocation: resource.Allocation{uuidA: {"VCPU": 1}, uuidB: {}}, Mappings: map[string][]provider.ID{"": {uuidA}}, Generation: &one, Project: "p", User: "u", ConsumerType: "INSTANCE"}
+	held := Held{Allocation: resource.Allocation{uuidA: {"VCPU": 1}, uuidB: {}},
+		Mappings: map[string][]provider.ID{"": {uuidA}}, Generation: &one, Project: "p", User: "u", ConsumerType: "INSTANCE"}
 	stock := map[resource.Class]resource.Inventory{"VCPU": resource.Whole(4)}
 	for body, doc := range map[Body]any{
 		BodyNewProvider: NewProvider{Name: "n", UUID: uuidA, Parent: &parent},
@@ -128,7 +135,8 @@ func TestClientBodiesFollowTheSchemas(t *testing.T) {
 		BodyTraits:      ProviderTraitsDoc{Generation: 1, Traits: []resource.Trait{}},
 		BodyAllocation:  allocationsDoc(held),
 		BodyAllocations: map[string]any{uuidA: allocationsDoc(Held{Project: "p", User: "u", ConsumerType: "X"})},
-		BodyReshape: reshapeDoc(Reshape{Inventories: map[provider.ID]Stock{uuidA: {Generation: 1, Inventories: stock}, uuidB: {}},
+		BodyReshape: reshapeDoc(Reshape{Inventories: map[provider.ID]Stock{uuidA: {Generation: 1, Inventories: stock},
+			uuidB: {}},
 			Allocations: map[resource.ConsumerID]Held{uuidC: held}}),
 	} {
 		text, err := json.Marshal(doc)

@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// MaxGroups is how many request groups one query may have. OpenStack's own Placement sets no limit.
+// MaxGroups is the maximum number of request groups in a query. OpenStack's own Placement has no limit.
 const MaxGroups = 128
 
 // The query parameters of GET /allocation_candidates. Those in groupKeys take a suffix.
@@ -27,11 +27,12 @@ const (
 	keySameSubtree  = "same_subtree"
 )
 
-// AskQuery prints an ask as a query of microversion 1.39. ParseAsk of it gives the same ask, with its groups sorted by suffix.
+// AskQuery returns an ask as a query of microversion 1.39. ParseAsk of the query returns the same ask, with its groups
+// sorted by suffix.
 func AskQuery(ask resource.Ask) url.Values {
 	q := url.Values{}
 	for _, g := range ask.Groups {
-		printGroup(q, g)
+		encodeGroup(q, g)
 	}
 	if ask.GroupPolicy != resource.PolicyUnset {
 		q.Set(keyGroupPolicy, string(ask.GroupPolicy))
@@ -40,7 +41,7 @@ func AskQuery(ask resource.Ask) url.Values {
 		q.Add(keySameSubtree, strings.Join(suffixes, ","))
 	}
 	if len(ask.RootRequired)+len(ask.RootForbidden) > 0 {
-		q.Set(keyRootRequired, join(words("", ask.RootRequired), words("!", ask.RootForbidden)))
+		q.Set(keyRootRequired, join(prefixed("", ask.RootRequired), prefixed("!", ask.RootForbidden)))
 	}
 	if ask.Limit > 0 {
 		q.Set(keyLimit, strconv.Itoa(ask.Limit))
@@ -48,7 +49,8 @@ func AskQuery(ask resource.Ask) url.Values {
 	return q
 }
 
-func printGroup(q url.Values, g resource.Group) {
+// encodeGroup adds the parameters of a group to a query.
+func encodeGroup(q url.Values, g resource.Group) {
 	if len(g.Resources) > 0 {
 		q.Set(keyResources+g.Suffix, g.Resources.String())
 	}
@@ -58,27 +60,28 @@ func printGroup(q url.Values, g resource.Group) {
 			single = append(single, g.Required[i][0])
 		}
 		if len(single) > 0 {
-			q.Add(keyRequired+g.Suffix, join(words("", single)))
+			q.Add(keyRequired+g.Suffix, join(prefixed("", single)))
 			continue
 		}
-		q.Add(keyRequired+g.Suffix, "in:"+join(words("", g.Required[i])))
+		q.Add(keyRequired+g.Suffix, "in:"+join(prefixed("", g.Required[i])))
 		i++
 	}
 	if len(g.Forbidden) > 0 {
-		q.Add(keyRequired+g.Suffix, join(words("!", g.Forbidden)))
+		q.Add(keyRequired+g.Suffix, join(prefixed("!", g.Forbidden)))
 	}
 	for _, any := range g.MemberOf {
-		q.Add(keyMemberOf+g.Suffix, "in:"+join(words("", any)))
+		q.Add(keyMemberOf+g.Suffix, "in:"+join(prefixed("", any)))
 	}
 	if len(g.NotMemberOf) > 0 {
-		q.Add(keyMemberOf+g.Suffix, "!in:"+join(words("", g.NotMemberOf)))
+		q.Add(keyMemberOf+g.Suffix, "!in:"+join(prefixed("", g.NotMemberOf)))
 	}
 	if g.InTree != "" {
 		q.Set(keyInTree+g.Suffix, string(g.InTree))
 	}
 }
 
-func words[T ~string](prefix string, list []T) []string {
+// prefixed returns the items of a list with a prefix.
+func prefixed[T ~string](prefix string, list []T) []string {
 	out := make([]string, len(list))
 	for i, w := range list {
 		out[i] = prefix + string(w)
@@ -93,9 +96,9 @@ var (
 	namedKey    = regexp.MustCompile(`^(resources|required|member_of|in_tree)([a-zA-Z0-9_-]{1,64})?$`)
 )
 
-// ParseAsk reads the query of GET /allocation_candidates as this microversion understands it. Its faults are of kind
-// Invalid; their code is empty or one of CodeQuery…. That classes and traits exist is for the server to see.
-// Groups are sorted by suffix. As in the original, of a parameter that takes no repetition one value counts: the first of
+// ParseAsk parses the query of GET /allocation_candidates at a microversion. The groups of the ask are sorted by
+// suffix. Errors are fault.Invalid; their code is empty or one of CodeQuery…. ParseAsk does not check whether classes
+// and traits exist. As in the original, a parameter that should not be repeated has one effective value: the first of
 // limit and group_policy, the last of resources and in_tree.
 func ParseAsk(v Version, q url.Values) (resource.Ask, error) {
 	var ask resource.Ask
@@ -106,7 +109,7 @@ func ParseAsk(v Version, q url.Values) (resource.Ask, error) {
 		}
 	}
 	if len(groups) > MaxGroups {
-		return resource.Ask{}, invalid("%d request groups are too many, the limit is %d", len(groups), MaxGroups)
+		return resource.Ask{}, invalid("%d request groups are too many; the limit is %d", len(groups), MaxGroups)
 	}
 	for _, suffix := range slices.Sorted(maps.Keys(groups)) {
 		ask.Groups = append(ask.Groups, *groups[suffix])
@@ -117,35 +120,36 @@ func ParseAsk(v Version, q url.Values) (resource.Ask, error) {
 	return ask, nil
 }
 
-// parseKey reads all values of one parameter into the ask or into its group.
+// parseKey parses all values of one parameter into the ask or into its group.
 func parseKey(v Version, q url.Values, key string, groups map[string]*resource.Group, ask *resource.Ask) error {
 	values := q[key]
 	if len(values) == 0 {
 		return nil
 	}
-	if since, known := wideKeys[key]; known && v >= since {
-		return parseWide(ask, key, values)
+	if since, known := askKeys[key]; known && v >= since {
+		return parseAskParameter(ask, key, values)
 	}
 	pattern := namedKey
 	if v < sinceNamedSuffix {
 		pattern = numberedKey
 	}
-	part := pattern.FindStringSubmatch(key)
-	if part == nil || v < groupKeys[part[1]] || part[2] != "" && v < sinceSuffix {
+	match := pattern.FindStringSubmatch(key)
+	if match == nil || v < groupKeys[match[1]] || match[2] != "" && v < sinceSuffix {
 		return invalid("Invalid query string parameters: there is no parameter %q at microversion %s", key, v)
 	}
-	g := groups[part[2]]
+	name, suffix := match[1], match[2]
+	g := groups[suffix]
 	if g == nil {
-		g = &resource.Group{Suffix: part[2]}
-		groups[part[2]] = g
+		g = &resource.Group{Suffix: suffix}
+		groups[suffix] = g
 	}
 	var err error
-	switch part[1] {
+	switch name {
 	case keyRequired:
 		g.Required, g.Forbidden, err = parseRequired(v, values)
 	case keyMemberOf:
 		g.MemberOf, g.NotMemberOf, err = parseMemberOf(v, key, values)
-	case keyResources: // all have to be right, the last one counts
+	case keyResources: // all values must be valid; the last one is effective
 		for i := 0; i < len(values) && err == nil; i++ {
 			g.Resources, err = parseResources(values[i])
 		}
@@ -157,20 +161,20 @@ func parseKey(v Version, q url.Values, key string, groups map[string]*resource.G
 	return err
 }
 
-// parseWide reads a parameter that belongs to no group.
-func parseWide(ask *resource.Ask, key string, values []string) error {
+// parseAskParameter parses a parameter that does not belong to a group.
+func parseAskParameter(ask *resource.Ask, key string, values []string) error {
 	switch key {
 	case keyLimit:
-		for _, value := range slices.Backward(values) { // all have to be right, the first one counts
+		for _, value := range slices.Backward(values) { // all values must be valid; the first one is effective
 			if err := parseLimit(ask, value); err != nil {
 				return err
 			}
 		}
 	case keyGroupPolicy:
-		return parsePolicy(ask, values)
+		return parseGroupPolicy(ask, values)
 	case keyRootRequired:
 		if len(values) > 1 {
-			return invalid("root_required can be given once only").WithCode(CodeQueryDuplicateKey)
+			return invalid("root_required may be given only once").WithCode(CodeQueryDuplicateKey)
 		}
 		return parseRootRequired(ask, values[0])
 	case keySameSubtree:
@@ -178,7 +182,8 @@ func parseWide(ask *resource.Ask, key string, values []string) error {
 			var suffixes []string
 			for suffix := range strings.SplitSeq(value, ",") {
 				if suffix = strings.TrimSpace(suffix); suffix == "" {
-					return invalid("same_subtree takes suffixes, and the group without one has none: %q", value).WithCode(CodeQueryBadValue)
+					return invalid("same_subtree=%q is not valid: it has an empty suffix", value).
+						WithCode(CodeQueryBadValue)
 				}
 				suffixes = add(suffixes, suffix)
 			}
@@ -188,16 +193,17 @@ func parseWide(ask *resource.Ask, key string, values []string) error {
 	return nil
 }
 
-// parsePolicy: the last value has to be right, the first one counts. One that is wrong and counts is none, if it is anything.
-func parsePolicy(ask *resource.Ask, values []string) error {
-	right := func(value string) bool {
+// parseGroupPolicy parses group_policy. As in the original, the last value must be valid and the first one is
+// effective. If the first one is not valid and not empty, it means none.
+func parseGroupPolicy(ask *resource.Ask, values []string) error {
+	valid := func(value string) bool {
 		return value == string(resource.PolicyNone) || value == string(resource.PolicyIsolate)
 	}
-	if last := values[len(values)-1]; !right(last) {
-		return invalid("Invalid query string parameters: group_policy is %q, it can be none or isolate", last)
+	if last := values[len(values)-1]; !valid(last) {
+		return invalid("Invalid query string parameters: group_policy=%q is not valid; use none or isolate", last)
 	}
 	ask.GroupPolicy = resource.Policy(values[0])
-	if !right(values[0]) && values[0] != "" {
+	if !valid(values[0]) && values[0] != "" {
 		ask.GroupPolicy = resource.PolicyNone
 	}
 	return nil
@@ -205,11 +211,11 @@ func parsePolicy(ask *resource.Ask, values []string) error {
 
 func parseLimit(ask *resource.Ask, value string) error {
 	if value == "" || value[0] < '1' || value[0] > '9' || strings.Trim(value, "0123456789") != "" {
-		return invalid("Invalid query string parameters: limit is %q, not a whole number from 1 up", value)
+		return invalid("Invalid query string parameters: limit=%q is not valid; use an integer of 1 or more", value)
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil {
-		n = resource.MaxAmount // more than can be counted: all of them
+		n = resource.MaxAmount // too large for an int: no limit in effect
 	}
 	ask.Limit = n
 	return nil
@@ -226,17 +232,18 @@ func parseRootRequired(ask *resource.Ask, value string) error {
 	ask.RootForbidden = forbidden
 	for _, t := range ask.RootRequired {
 		if slices.Contains(forbidden, t) {
-			return invalid("root_required both wants and forbids %s", t).WithCode(CodeQueryBadValue)
+			return invalid("root_required both requires and forbids %s", t).WithCode(CodeQueryBadValue)
 		}
 	}
 	return nil
 }
 
+// invalid returns a fault of kind Invalid.
 func invalid(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "placement.query", format, args...)
 }
 
-// add appends what is not there yet.
+// add appends an item unless the list contains it.
 func add[T comparable](list []T, item T) []T {
 	if slices.Contains(list, item) {
 		return list

@@ -17,20 +17,22 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The explanation names the providers that are in use, and who holds them.
-func TestExplainTellsWhoHoldsIt(t *testing.T) {
+// The explanation names the providers that are in use and their consumers.
+func TestExplainNamesConsumers(t *testing.T) {
 	w := newWorld(t)
 	host, _ := grow(t, w.client(), "host", 4, 1)
 	const consumer = "c0000000-0000-4000-8000-000000000001"
-	w.want(204, "PUT", "/allocations/"+consumer, fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, host))
-	var told api.Explanation
-	if err := json.Unmarshal([]byte(w.want(200, "GET", "/berth/v1/explain?resources=VCPU:2", "")), &told); err != nil {
+	w.want(204, "PUT", "/allocations/"+consumer,
+		fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u",`+
+			`"consumer_generation":null,"consumer_type":"INSTANCE"}`, host))
+	var answer api.Explanation
+	if err := json.Unmarshal([]byte(w.want(200, "GET", "/berth/v1/explain?resources=VCPU:2", "")), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if len(told.Nearest) != 1 || len(told.Nearest[0].Deficits) != 1 {
-		t.Fatalf("%+v", told)
+	if len(answer.Nearest) != 1 || len(answer.Nearest[0].Deficits) != 1 {
+		t.Fatalf("%+v", answer)
 	}
-	d := told.Nearest[0].Deficits[0]
+	d := answer.Nearest[0].Deficits[0]
 	want := []api.ExplainHolder{{Provider: host, Name: "host", Consumers: []resource.ConsumerID{consumer}}}
 	if d.Cause != "held" || d.Text != "VCPU: asks 2, 1 of 4 free" ||
 		!slices.EqualFunc(d.HeldBy, want, func(a, b api.ExplainHolder) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
@@ -38,7 +40,7 @@ func TestExplainTellsWhoHoldsIt(t *testing.T) {
 	}
 }
 
-// packing asks amounts of a host's devices that would fit if halves were allowed: that they do not takes long to find out.
+// packing requests amounts of a host's devices that fit only if amounts could be split. The search for that takes long.
 func packing() (rows []index.Row, query string) {
 	root := provider.ID("00000000-0000-4000-8000-000000000000")
 	rows = []index.Row{{Provider: provider.Provider{ID: root, Name: "host", Root: root}}}
@@ -58,8 +60,8 @@ func packing() (rows []index.Row, query string) {
 	return rows, values.Encode()
 }
 
-// A question that would keep a core for ever is given up, and that is not told as an empty answer.
-func TestAQuestionMayBeTooHard(t *testing.T) {
+// A search that exceeds the time limit is answered with an error, never with an empty list.
+func TestSearchTimeout(t *testing.T) {
 	s := fleet(1, 1)
 	rows, query := packing()
 	s.index.snapshot.Store(index.Build(rows))
@@ -70,14 +72,16 @@ func TestAQuestionMayBeTooHard(t *testing.T) {
 		r.URL.Path = path
 		rec := httptest.NewRecorder()
 		s.ServeHTTP(rec, r)
-		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "given up") || !strings.Contains(rec.Body.String(), `"request_id"`) {
+		if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "was stopped") ||
+			!strings.Contains(rec.Body.String(), `"request_id"`) {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}
 	}
 }
 
-// Before microversion 1.29 of one tree one provider gives; a wide host is not gone through for that, and the reason is told.
-func TestTheOldWayOfAskingAWideHost(t *testing.T) {
+// Before microversion 1.29, a candidate uses one provider of a tree. A wide host is not searched for more, and the
+// reason says so.
+func TestFlatCandidatesOfAWideHost(t *testing.T) {
 	s := fleet(1, 60)
 	values := url.Values{"group_policy": {"isolate"}, "limit": {"10"}}
 	for i := range 60 {
@@ -92,7 +96,8 @@ func TestTheOldWayOfAskingAWideHost(t *testing.T) {
 		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != 200 || len(got.List) != want {
 			t.Errorf("%s: %d, %d candidates, %v", version, rec.Code, len(got.List), err)
 		}
-		if reason := rec.Header().Get(api.ReasonHeader); (reason != "") != (want == 0) || strings.ContainsFunc(reason, func(r rune) bool { return r > '~' }) {
+		if reason := rec.Header().Get(api.ReasonHeader); (reason != "") != (want == 0) ||
+			strings.ContainsFunc(reason, func(r rune) bool { return r > '~' }) {
 			t.Errorf("%s: %q", version, reason)
 		}
 	}

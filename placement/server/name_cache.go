@@ -10,9 +10,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// names remembers which resource classes and traits exist, so that a query need not ask the database about each. A name
-// that is not known here is looked for there: somebody else may have added it.
-type names struct {
+// nameCache holds the names of existing resource classes and traits, so that a query need not read each from the
+// database. It reads a name that it does not hold from the database, because another process may have added it.
+type nameCache struct {
 	store *store.Store
 
 	mu      sync.RWMutex
@@ -20,27 +20,27 @@ type names struct {
 	traits  map[resource.Trait]bool
 }
 
-func newNames(s *store.Store) *names {
-	return &names{store: s, classes: map[resource.Class]bool{}, traits: map[resource.Trait]bool{}}
+func newNameCache(s *store.Store) *nameCache {
+	return &nameCache{store: s, classes: map[resource.Class]bool{}, traits: map[resource.Trait]bool{}}
 }
 
-// forget is for a name that is gone, or may be.
-func (n *names) forget(class resource.Class, trait resource.Trait) {
+// forget removes names from the cache. Call it when they have been, or may have been, deleted.
+func (n *nameCache) forget(class resource.Class, trait resource.Trait) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.classes, class)
 	delete(n.traits, trait)
 }
 
-// check refuses a query that names a class or a trait which does not exist.
-func (n *names) check(ctx context.Context, groups []resource.Group, more ...[]resource.Trait) error {
+// check returns fault.Invalid if a class or a trait in these groups and lists does not exist.
+func (n *nameCache) check(ctx context.Context, groups []resource.Group, more ...[]resource.Trait) error {
 	var traits []resource.Trait
 	for _, list := range more {
 		traits = append(traits, list...)
 	}
 	for _, g := range groups {
 		for _, class := range g.Resources.Sorted() {
-			if err := n.class(ctx, class); err != nil {
+			if err := n.checkClass(ctx, class); err != nil {
 				return err
 			}
 		}
@@ -49,10 +49,10 @@ func (n *names) check(ctx context.Context, groups []resource.Group, more ...[]re
 		}
 		traits = append(traits, g.Forbidden...)
 	}
-	return n.all(ctx, traits)
+	return n.checkTraits(ctx, traits)
 }
 
-func (n *names) class(ctx context.Context, name resource.Class) error {
+func (n *nameCache) checkClass(ctx context.Context, name resource.Class) error {
 	n.mu.RLock()
 	known := n.classes[name]
 	n.mu.RUnlock()
@@ -61,7 +61,8 @@ func (n *names) class(ctx context.Context, name resource.Class) error {
 	}
 	switch _, err := n.store.Class(ctx, name); {
 	case fault.Is(err, fault.NotFound):
-		return fault.New(fault.Invalid, "placement.server", "Invalid resource class in resources parameter: No such resource class %s.", name)
+		return fault.New(fault.Invalid, "placement.server",
+			"Invalid resource class in resources parameter: No such resource class %s.", name)
 	case err != nil:
 		return err
 	}
@@ -71,7 +72,7 @@ func (n *names) class(ctx context.Context, name resource.Class) error {
 	return nil
 }
 
-func (n *names) all(ctx context.Context, traits []resource.Trait) error {
+func (n *nameCache) checkTraits(ctx context.Context, traits []resource.Trait) error {
 	var ask []resource.Trait
 	n.mu.RLock()
 	for _, t := range traits {

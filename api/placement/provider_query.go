@@ -9,18 +9,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// ProviderQuery is the query of GET /resource_providers. What is empty selects all.
+// ProviderQuery is the query of GET /resource_providers. An empty field selects all providers.
 type ProviderQuery struct {
 	Name  string
 	ID    provider.ID
-	Group resource.Group // all but its suffix: what one provider has to have, alone
+	Group resource.Group // what a provider alone must have; Suffix is not used
 }
 
-// providerKeys are the parameters, and when each came.
-var providerKeys = map[string]Version{"name": 0, "uuid": 0, keyMemberOf: 3, keyResources: 4, keyInTree: 14, keyRequired: 18}
+// providerKeys are the parameters and the microversion that added each.
+var providerKeys = map[string]Version{
+	"name": 0, "uuid": 0, keyMemberOf: 3, keyResources: 4, keyInTree: 14, keyRequired: 18,
+}
 
-// ParseProviderQuery reads the query of GET /resource_providers as this microversion understands it. Its faults are of
-// kind Invalid.
+// ParseProviderQuery parses the query of GET /resource_providers at a microversion. Its errors are fault.Invalid.
 func ParseProviderQuery(v Version, q url.Values) (ProviderQuery, error) {
 	var out ProviderQuery
 	for _, key := range slices.Sorted(maps.Keys(q)) {
@@ -29,7 +30,8 @@ func ParseProviderQuery(v Version, q url.Values) (ProviderQuery, error) {
 			continue
 		}
 		if since, known := providerKeys[key]; !known || v < since {
-			return ProviderQuery{}, invalid("Invalid query string parameters: there is no parameter %q at microversion %s", key, v)
+			return ProviderQuery{}, invalid(
+				"Invalid query string parameters: there is no parameter %q at microversion %s", key, v)
 		}
 		var err error
 		switch last := values[len(values)-1]; key {

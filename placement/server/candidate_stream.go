@@ -1,0 +1,347 @@
+package server
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	api "github.com/openberth/berth/api/placement"
+	"github.com/openberth/berth/placement/candidate"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// answerWriter writes the answer of GET /allocation_candidates while the candidates are found. The answer can have many
+// megabytes, so it is assembled from fragments that are encoded once, without reflection.
+type answerWriter struct {
+	call     *call
+	snapshot *index.Snapshot
+	ask      resource.Ask
+	out      jsonBuffer
+	sending  time.Duration // how long sending the chunks took
+
+	items     []itemText            // by Take.Item; set at the first candidate
+	trees     []*index.Tree         // that candidates use, in the order in which they were found
+	seenTrees map[*index.Tree]bool  // the trees in trees
+	used      map[provider.ID]bool  // providers that candidates use; nil if it is not needed
+	slots     []slotText            // by Take.Slot
+	next      []int                 // by take: 1 + the index of the next take in the same slot, or 0
+	sums      map[string]jsonBuffer // total amounts, by the numbers of the items that share a provider
+}
+
+// slotText is the encoded provider of a slot, and the takes from it in the current candidate.
+type slotText struct {
+	node *index.Node
+	id   jsonBuffer // `"uuid"`, of node
+	head int        // 1 + the index of the first take from it, or 0; 0 between two candidates
+}
+
+// itemText is the encoded form of an item. It is the same in all candidates.
+type itemText struct {
+	group  jsonBuffer // `"suffix":[`
+	amount jsonBuffer // `{"VCPU":1}`
+}
+
+// newAnswerWriter returns a writer. The caller closes it.
+func newAnswerWriter(c *call, snapshot *index.Snapshot, ask resource.Ask) *answerWriter {
+	w := &answerWriter{call: c, snapshot: snapshot, ask: ask, seenTrees: map[*index.Tree]bool{},
+		sums: map[string]jsonBuffer{}}
+	if c.version < sinceNestedCandidates {
+		w.used = map[provider.ID]bool{}
+	}
+	if kept, ok := c.server.buffers.Get().(*jsonBuffer); ok {
+		w.out = (*kept)[:0]
+	}
+	return w
+}
+
+// close returns the buffer to the pool.
+func (w *answerWriter) close() {
+	if cap(w.out) <= 2*chunkSize {
+		w.call.server.buffers.Put(&w.out)
+	}
+}
+
+// flushIfFull sends the buffer if it has reached chunkSize.
+func (w *answerWriter) flushIfFull() error {
+	if len(w.out) < chunkSize {
+		return nil
+	}
+	began := w.call.server.now()
+	err := w.call.sendChunk(w.out)
+	w.out = w.out[:0]
+	w.sending += w.call.server.now().Sub(began)
+	return err
+}
+
+// finish sends the rest of the answer.
+func (w *answerWriter) finish() error {
+	return w.call.sendRest(w.out)
+}
+
+// answer writes the whole answer and returns the number of candidates in it.
+func (w *answerWriter) answer(list iter.Seq[candidate.Candidate]) (n int, err error) {
+	w.out.put(`{"allocation_requests":[`)
+	for found := range list {
+		if n == 0 {
+			w.prepareItems(found.Takes)
+		}
+		w.out.comma(n)
+		w.request(found.Takes)
+		n++
+		if err = w.flushIfFull(); err != nil {
+			return n, err
+		}
+	}
+	w.out.put(`],"provider_summaries":{`)
+	slices.SortFunc(w.trees, func(a, b *index.Tree) int { return strings.Compare(string(a.Root), string(b.Root)) })
+	if w.used == nil {
+		err = w.call.server.summaries.write(&w.out, w.snapshot, w.trees, w.flushIfFull)
+	} else {
+		err = w.usedSummaries()
+	}
+	w.out.put(`}}`)
+	return n, err
+}
+
+// usedSummaries writes the summaries of the providers that candidates use, as before microversion 1.29.
+func (w *answerWriter) usedSummaries() error {
+	asked, n := w.ask.Total(), 0
+	for _, t := range w.trees {
+		for _, row := range w.snapshot.Tree(t.Root) {
+			if w.used[row.ID] {
+				w.out.comma(n)
+				w.out.summary(row, w.call.version, asked)
+				n++
+			}
+		}
+		if err := w.flushIfFull(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request writes one candidate.
+func (w *answerWriter) request(takes []candidate.Take) {
+	byList := w.call.version < sinceAllocationOwner
+	open, shut := `{"allocations":{`, `}`
+	if byList {
+		open, shut = `{"allocations":[`, `]`
+		slices.SortStableFunc(takes, func(a, b candidate.Take) int {
+			return strings.Compare(string(a.Node().ID), string(b.Node().ID))
+		})
+	}
+	w.linkTakes(takes)
+	w.out.put(open)
+	n := 0
+	for i := range takes {
+		if t := &takes[i]; w.slots[t.Slot].head == i+1 { // it includes the other takes from this provider
+			w.out.comma(n)
+			n++
+			w.share(takes, i, byList)
+			w.recordTree(t)
+		}
+	}
+	w.out.put(shut)
+	if w.call.version >= sinceMappings {
+		w.mappings(takes)
+	}
+	w.out.put(`}`)
+	for i := range takes {
+		w.slots[takes[i].Slot].head = 0
+	}
+}
+
+// prepareItems encodes what is the same in all candidates.
+func (w *answerWriter) prepareItems(takes []candidate.Take) {
+	w.items, w.next = make([]itemText, len(takes)), make([]int, len(takes))
+	for _, t := range takes {
+		item := &w.items[t.Item]
+		item.group.quoted(t.Suffix)
+		item.group.put(`:[`)
+		item.amount.amounts(t.Amounts)
+	}
+}
+
+// linkTakes links the takes from each provider into a list. It skips takes without amounts.
+func (w *answerWriter) linkTakes(takes []candidate.Take) {
+	for i := len(takes) - 1; i >= 0; i-- {
+		t := &takes[i]
+		for t.Slot >= len(w.slots) {
+			w.slots = append(w.slots, slotText{})
+		}
+		spot := &w.slots[t.Slot]
+		if node := t.Node(); spot.node != node {
+			spot.node, spot.id = node, spot.id[:0]
+			spot.id.quoted(string(node.ID))
+		}
+		if len(t.Amounts) > 0 {
+			w.next[i], spot.head = spot.head, i+1
+		}
+	}
+}
+
+// share writes the total amounts of all takes from one provider; first is the first of these takes.
+func (w *answerWriter) share(takes []candidate.Take, first int, byList bool) {
+	id := w.slots[takes[first].Slot].id
+	if byList {
+		w.out.put(`{"resource_provider":{"uuid":`)
+		w.out = append(w.out, id...)
+		w.out.put(`},"resources":`)
+	} else {
+		w.out = append(w.out, id...)
+		w.out.put(`:{"resources":`)
+	}
+	if w.next[first] == 0 {
+		w.out = append(w.out, w.items[takes[first].Item].amount...)
+	} else {
+		w.out = append(w.out, w.sum(takes, first)...)
+	}
+	w.out.put(`}`)
+}
+
+// maxCachedSums is the maximum number of entries in answerWriter.sums.
+const maxCachedSums = 1000
+
+// sum returns the encoded total amounts of all takes from one provider. Several takes from one provider are mostly the
+// classes of the unsuffixed group.
+func (w *answerWriter) sum(takes []candidate.Take, first int) jsonBuffer {
+	var scratch [64]byte
+	key := scratch[:0]
+	for i := first + 1; i > 0; i = w.next[i-1] {
+		key = binary.AppendUvarint(key, uint64(takes[i-1].Item))
+	}
+	if known, ok := w.sums[string(key)]; ok {
+		return known
+	}
+	total := resource.Amounts{}
+	for i := first + 1; i > 0; i = w.next[i-1] {
+		for class, n := range takes[i-1].Amounts {
+			total[class] += n
+		}
+	}
+	var out jsonBuffer
+	out.amounts(total)
+	if len(w.sums) < maxCachedSums {
+		w.sums[string(key)] = out
+	}
+	return out
+}
+
+// recordTree records the tree and the provider of a take for the summaries.
+func (w *answerWriter) recordTree(t *candidate.Take) {
+	if w.used != nil {
+		w.used[t.Node().ID] = true
+	}
+	if n := len(w.trees); n > 0 && w.trees[n-1] == t.Tree || w.seenTrees[t.Tree] {
+		return
+	}
+	w.seenTrees[t.Tree] = true
+	w.trees = append(w.trees, t.Tree)
+}
+
+// mappings writes the providers of each request group.
+func (w *answerWriter) mappings(takes []candidate.Take) {
+	w.out.put(`,"mappings":{`)
+	for i := 0; i < len(takes); {
+		w.out.comma(i)
+		w.out = append(w.out, w.items[takes[i].Item].group...)
+		group := i
+		for ; i < len(takes) && takes[i].Suffix == takes[group].Suffix; i++ { // the unsuffixed group may have several takes
+			written := slices.ContainsFunc(takes[group:i], func(o candidate.Take) bool { return o.Slot == takes[i].Slot })
+			if !written {
+				w.out.comma(i - group)
+				w.out = append(w.out, w.slots[takes[i].Slot].id...)
+			}
+		}
+		w.out.put(`]`)
+	}
+	w.out.put(`}`)
+}
+
+// jsonBuffer is a buffer to which JSON is appended.
+type jsonBuffer []byte
+
+func (t *jsonBuffer) put(more string) { *t = append(*t, more...) }
+
+// quoted appends a JSON string. Nearly all texts are UUIDs and upper-case names, which need no escapes.
+func (t *jsonBuffer) quoted(text string) {
+	for i := range len(text) {
+		if b := text[i]; b < ' ' || b > '~' || b == '"' || b == '\\' {
+			data, err := json.Marshal(text)
+			if err != nil {
+				data = []byte(`""`) // does not occur: every string can be encoded
+			}
+			*t = append(*t, data...)
+			return
+		}
+	}
+	*t = append(append(append(*t, '"'), text...), '"')
+}
+
+func (t *jsonBuffer) number(n int) { *t = strconv.AppendInt(*t, int64(n), 10) }
+
+// comma appends a comma, except before item 0.
+func (t *jsonBuffer) comma(i int) {
+	if i > 0 {
+		*t = append(*t, ',')
+	}
+}
+
+func (t *jsonBuffer) amounts(amounts resource.Amounts) {
+	t.put(`{`)
+	for i, class := range amounts.Sorted() {
+		t.comma(i)
+		t.quoted(string(class))
+		t.put(`:`)
+		t.number(amounts[class])
+	}
+	t.put(`}`)
+}
+
+// summary appends the summary of one provider as a member of an object, in the form of a microversion.
+func (t *jsonBuffer) summary(row index.Row, version api.Version, asked resource.Amounts) {
+	t.quoted(string(row.ID))
+	t.put(`:{"resources":{`)
+	n := 0
+	for _, class := range slices.Sorted(maps.Keys(row.Inventories)) {
+		if _, wanted := asked[class]; !wanted && version < sinceSummaryAll {
+			continue
+		}
+		t.comma(n)
+		n++
+		t.quoted(string(class))
+		t.put(`:{"capacity":`)
+		t.number(row.Inventories[class].Capacity())
+		t.put(`,"used":`)
+		t.number(row.Used[class])
+		t.put(`}`)
+	}
+	t.put(`}`)
+	if version >= sinceSummaryTraits {
+		t.put(`,"traits":[`)
+		for i, trait := range row.Traits {
+			t.comma(i)
+			t.quoted(string(trait))
+		}
+		t.put(`]`)
+	}
+	if version >= sinceNestedCandidates {
+		t.put(`,"parent_provider_uuid":`)
+		if row.Parent == "" {
+			t.put(`null`)
+		} else {
+			t.quoted(string(row.Parent))
+		}
+		t.put(`,"root_provider_uuid":`)
+		t.quoted(string(row.Root))
+	}
+	t.put(`}`)
+}

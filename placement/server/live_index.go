@@ -1,0 +1,280 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/placement/index"
+	"github.com/openberth/berth/placement/store"
+	"github.com/openberth/berth/provider"
+)
+
+// refreshTimeout is the time limit of a refresh. A refresh continues if the client that caused it disconnects.
+const refreshTimeout = 30 * time.Second
+
+// liveIndex holds the newest snapshot of the index and reads trees again from the database.
+//
+// Only one refresh runs at a time, and each reads the database after it has started, so an older read never replaces a
+// newer one. All callers that wait during a refresh share the next one.
+type liveIndex struct {
+	store    *store.Store
+	snapshot atomic.Pointer[index.Snapshot]
+
+	running chan struct{} // holds one token while a refresh runs
+	reads   atomic.Uint64 // the number of times that trees have been read
+
+	mu   sync.Mutex
+	next *batch // what the next refresh reads; nil: nothing
+}
+
+// batch is what one refresh reads, and its result.
+type batch struct {
+	all    bool // the whole database
+	roots  map[provider.ID]bool
+	used   map[provider.ID]bool // providers of which only the usage has changed
+	deltas []indexDelta         // in the order in which they were requested
+	oldest time.Time            // when the oldest of its requests was made
+	done   chan struct{}
+	err    error // set before done is closed
+}
+
+// refreshRequest is what a caller adds to the next refresh.
+type refreshRequest struct {
+	all    bool
+	roots  []provider.ID
+	used   []provider.ID
+	deltas []indexDelta
+}
+
+func newLiveIndex(s *store.Store) *liveIndex {
+	l := &liveIndex{store: s, running: make(chan struct{}, 1)}
+	l.snapshot.Store(index.Build(nil))
+	return l
+}
+
+// current returns the newest snapshot.
+func (l *liveIndex) current() *index.Snapshot { return l.snapshot.Load() }
+
+// reload reads the whole database again.
+func (l *liveIndex) reload(ctx context.Context) error {
+	return l.refreshAndWait(ctx, refreshRequest{all: true})
+}
+
+// refresh reads these trees again; the result includes everything that the caller has committed. If it fails, the next
+// refresh reads them.
+func (l *liveIndex) refresh(ctx context.Context, roots ...provider.ID) error {
+	if len(roots) == 0 {
+		return nil
+	}
+	return l.refreshAndWait(ctx, refreshRequest{roots: roots})
+}
+
+// refreshUsage reads only the usage of these providers again.
+func (l *liveIndex) refreshUsage(ctx context.Context, used ...provider.ID) error {
+	return l.refreshAndWait(ctx, refreshRequest{used: used})
+}
+
+// refreshAndWait adds a request to the next refresh, and runs that refresh or waits for it. It returns
+// fault.Unavailable at the deadline of ctx; the request then remains for the next refresh.
+func (l *liveIndex) refreshAndWait(ctx context.Context, what refreshRequest) error {
+	ctx, cancel := withoutCancel(ctx, refreshTimeout)
+	defer cancel()
+	mine := l.enqueue(time.Now(), what)
+	select {
+	case l.running <- struct{}{}:
+		l.runNext(ctx)
+	case <-mine.done:
+	case <-ctx.Done():
+	}
+	select {
+	case <-mine.done: // closed by runNext here or in another goroutine
+		return mine.err
+	case <-ctx.Done():
+		return fault.New(fault.Unavailable, "placement.server", "the index was not refreshed in time: %w", ctx.Err())
+	}
+}
+
+// withoutCancel returns a context that ends after limit or at the deadline of ctx, but not if the client disconnects.
+func withoutCancel(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(limit)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), end)
+}
+
+func (l *liveIndex) enqueue(since time.Time, what refreshRequest) *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		l.next = &batch{roots: map[provider.ID]bool{}, used: map[provider.ID]bool{}, oldest: since, done: make(chan struct{})}
+	}
+	if since.Before(l.next.oldest) {
+		l.next.oldest = since
+	}
+	l.next.all = l.next.all || what.all
+	l.next.deltas = append(l.next.deltas, what.deltas...)
+	for _, root := range what.roots {
+		l.next.roots[root] = true
+	}
+	for _, id := range what.used {
+		l.next.used[id] = true
+	}
+	return l.next
+}
+
+// runNext runs the next refresh, if any. The caller has put a token into running; runNext removes it in any case.
+func (l *liveIndex) runNext(ctx context.Context) {
+	defer func() { <-l.running }()
+	l.mu.Lock()
+	b := l.next
+	l.next = nil
+	l.mu.Unlock()
+	if b == nil {
+		return
+	}
+	ctx, cancel := withoutCancel(ctx, refreshTimeout)
+	defer cancel()
+	b.err = fault.New(fault.Internal, "placement.server", "the refresh panicked") // replaced below unless load panics
+	defer func() {
+		if b.err != nil {
+			for _, p := range b.deltas {
+				b.roots[p.root] = true
+			}
+			l.enqueue(b.oldest, refreshRequest{all: b.all, roots: slices.Collect(maps.Keys(b.roots)),
+				used: slices.Collect(maps.Keys(b.used))})
+		}
+		close(b.done)
+	}()
+	b.err = l.load(ctx, b)
+}
+
+// load reads the contents of a batch and then replaces the snapshot once.
+func (l *liveIndex) load(ctx context.Context, b *batch) error {
+	if b.all {
+		rows, err := l.store.Rows(ctx)
+		if err == nil {
+			l.reads.Add(1)
+			l.snapshot.Store(index.Build(indexRows(rows)))
+		}
+		return err
+	}
+	s := l.applyDeltas(l.snapshot.Load(), b)
+	s, err := l.replace(ctx, s, slices.Sorted(maps.Keys(b.roots)))
+	if err != nil {
+		return err
+	}
+	if s, err = l.readUsage(ctx, s, b); err != nil {
+		return err
+	}
+	l.snapshot.Store(s)
+	return nil
+}
+
+// replace returns a snapshot in which these trees have been read again.
+func (l *liveIndex) replace(ctx context.Context, s *index.Snapshot, roots []provider.ID) (*index.Snapshot, error) {
+	if len(roots) == 0 {
+		return s, nil
+	}
+	rows, err := l.store.TreeRows(ctx, roots...)
+	if err != nil {
+		return nil, err
+	}
+	trees := make(map[provider.ID][]index.Row, len(roots))
+	for _, row := range indexRows(rows) {
+		trees[row.Root] = append(trees[row.Root], row)
+	}
+	for _, root := range roots {
+		s = s.Replace(root, trees[root])
+	}
+	l.reads.Add(1)
+	return s, nil
+}
+
+// readUsage returns a snapshot with the current usage of the providers in b.used, except those whose trees are in
+// b.roots and have just been read.
+func (l *liveIndex) readUsage(ctx context.Context, s *index.Snapshot, b *batch) (*index.Snapshot, error) {
+	var ids []provider.ID
+	for id := range b.used {
+		if !b.roots[s.RootOf(id)] {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return s, nil
+	}
+	slices.Sort(ids)
+	uses, err := l.store.Uses(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	return s.Use(uses), nil
+}
+
+// hasPending reports whether trees wait to be read, for example after a failed refresh.
+func (l *liveIndex) hasPending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next != nil
+}
+
+// lag returns how long trees have been waiting to be read; 0 if none are waiting.
+func (l *liveIndex) lag() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		return 0
+	}
+	return time.Since(l.next.oldest)
+}
+
+func indexRows(rows []store.Row) []index.Row {
+	out := make([]index.Row, len(rows))
+	for i, r := range rows {
+		out[i] = index.Row(r)
+	}
+	return out
+}
+
+// refresh reads the trees of a change again before the write is answered, so that a client that knows of the write
+// finds it in the index. The write is committed in any case: a failed refresh is logged, and the next query for
+// candidates repeats it.
+func (c *call) refresh(change store.Change) {
+	snapshot := c.server.index.current()
+	known := func(id provider.ID) bool { return slices.Contains(change.Roots, snapshot.RootOf(id)) }
+	if len(change.Used) == 0 || !all(change.Used, known) { // another process created or moved one
+		c.refreshRoots(change.Roots)
+		return
+	}
+	c.logRefreshError(c.server.index.refreshUsage(c.ctx(), change.Used...), change.Roots)
+}
+
+func (c *call) refreshRoots(roots []provider.ID) {
+	c.logRefreshError(c.server.index.refresh(c.ctx(), roots...), roots)
+}
+
+// logRefreshError logs that trees were not read again after a write.
+func (c *call) logRefreshError(err error, roots []provider.ID) {
+	if err != nil {
+		c.server.log.Warn("index refresh failed, will retry", "request_id", c.id, "trees", roots, "error", err)
+	}
+}
+
+func all[T any](list []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(t T) bool { return !is(t) })
+}
+
+// currentSnapshot returns a snapshot after all pending refreshes have been done.
+func (c *call) currentSnapshot() (*index.Snapshot, error) {
+	if c.server.index.hasPending() {
+		if err := c.server.index.refreshAndWait(c.ctx(), refreshRequest{}); err != nil {
+			return nil, err
+		}
+	}
+	return c.server.index.current(), nil
+}

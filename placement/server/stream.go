@@ -1,0 +1,63 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/openberth/berth/fault"
+)
+
+// chunkSize is how many bytes of an answer are buffered before they are sent. A smaller answer is sent whole, with its
+// Content-Length.
+const chunkSize = 1 << 20
+
+// sendChunk sends a chunk of a large answer, after which more follows. It waits if maxStreams other answers are being
+// sent in chunks.
+func (c *call) sendChunk(data []byte) error {
+	c.release()
+	if c.status == 0 {
+		if err := c.server.streams.acquire(c.ctx()); err != nil {
+			return err
+		}
+		c.cleanups = append(c.cleanups, c.server.streams.release)
+		c.begin(http.StatusOK, true)
+	}
+	if err := c.write(data); err != nil {
+		return fault.New(fault.Unavailable, "placement.server", "cannot send the answer to the client: %w", err)
+	}
+	return c.reacquire()
+}
+
+// sendRest sends the last chunk of an answer, or the whole answer if no chunk has been sent.
+func (c *call) sendRest(data []byte) error {
+	c.release()
+	if c.status == 0 {
+		c.send(http.StatusOK, data)
+		return nil
+	}
+	return c.write(data)
+}
+
+// sendList answers with an object whose only member is a list of n items. It sends the list in chunks while it encodes
+// the items, because the list may have any length.
+func (c *call) sendList(name string, n int, item func(i int) any) error {
+	var out jsonBuffer
+	out.put(`{`)
+	out.quoted(name)
+	out.put(`:[`)
+	for i := range n {
+		out.comma(i)
+		data, err := json.Marshal(item(i))
+		if err != nil {
+			return fault.Wrap(fault.Internal, "placement.server", err)
+		}
+		if out = append(out, data...); len(out) >= chunkSize {
+			if err := c.sendChunk(out); err != nil {
+				return err
+			}
+			out = out[:0]
+		}
+	}
+	out.put(`]}`)
+	return c.sendRest(out)
+}
