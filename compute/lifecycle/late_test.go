@@ -76,7 +76,7 @@ func TestLateWordsChangeNothing(t *testing.T) {
 	for n := range int64(100) {
 		tell(strings.Repeat("x", int(n%40)), n+1, GuestRunning{Host: "a", Consumer: "s"})
 	}
-	if len(s.LastReports) != maxVoices {
+	if len(s.LastReports) != maxReports {
 		t.Errorf("%d voices", len(s.LastReports))
 	}
 }

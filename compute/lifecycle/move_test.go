@@ -23,7 +23,8 @@ func resizing(between ...Event) Server {
 	return tellAll(s, AllocationsMoved{})
 }
 
-// The hypervisor refused to stop a guest, the server was to go on running, and its agent stopped it at another try before it had read that.
+// The hypervisor refused to stop a guest, the server was to go on running, and its agent stopped it at another try
+// before it had read that.
 func TestASourceThatRunsAgainIsStoppedBeforeTheDestinationIsBuilt(t *testing.T) {
 	s := resizing(GuestStopped{Host: "a", Consumer: "s"}, GuestRunning{Host: "a", Consumer: "s"})
 	s = tellAll(s, GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 1})

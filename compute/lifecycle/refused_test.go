@@ -7,7 +7,8 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// What a hypervisor refuses to do with a guest is given up: the guest is shown as it is, and the user reads why until the next wish.
+// What a hypervisor refuses to do with a guest is given up: the guest is shown as it is, and the user reads why until
+// the next wish.
 func TestARefusedWishHasAnEnd(t *testing.T) {
 	ask := func(a Action) ActionRequested { return ActionRequested{ID: string(a), Action: a} }
 	stopped := []Event{ask(Stop), GuestStopped{Host: "a", Consumer: "s"}}

@@ -165,8 +165,8 @@ func TestAGuestThatHasArrived(t *testing.T) {
 	}
 }
 
-// A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its guest,
-// as when the record is from a backup: then its end is awaited.
+// A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its
+// guest, as when the record is from a backup: then its end is awaited.
 func TestADeletionBeforeAnyReport(t *testing.T) {
 	assigned := tellAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1})
 	if s := tellAll(assigned, DeleteRequested{}); s.State != DeletingAllocation {

@@ -8,7 +8,8 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Z12 of pci.md 7.14, as far as it is about flavors: what Placement chose is written into the requests, a provider for each device.
+// Z12 of pci.md 7.14, as far as it is about flavors: what Placement chose is written into the requests, a provider for
+// each device.
 func TestChosenProviders(t *testing.T) {
 	type list = []provider.ID
 	for _, c := range []struct {
@@ -28,7 +29,7 @@ func TestChosenProviders(t *testing.T) {
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			var got []list
-			for _, r := range serve(c.requests, c.mappings) {
+			for _, r := range withProviders(c.requests, c.mappings) {
 				got = append(got, r.Providers)
 			}
 			if !reflect.DeepEqual(got, c.want) {

@@ -109,7 +109,7 @@ func (f *filler) fillStruct(v reflect.Value) {
 func (f *filler) fillOne(v reflect.Value) {
 	word := map[reflect.Type]any{
 		reflect.TypeFor[lifecycle.State](): lifecycle.LiveMigrating,
-		reflect.TypeFor[lifecycle.Task]():  lifecycle.TakingBack,
+		reflect.TypeFor[lifecycle.Task]():  lifecycle.ResizeReverting,
 		reflect.TypeFor[lifecycle.Kind]():  lifecycle.LiveMigration,
 		reflect.TypeFor[lifecycle.Power](): lifecycle.Off,
 	}[v.Type()]

@@ -113,8 +113,8 @@ var tasks = words[lifecycle.Task]{
 	{lifecycle.RebootStarted, "reboot_started"},
 	{lifecycle.RebootStartedHard, "reboot_started_hard"},
 	{lifecycle.Rebuilding, "rebuilding"},
-	{lifecycle.TakingBack, "resize_reverting"},
-	{lifecycle.Arriving, "migrating"},
+	{lifecycle.ResizeReverting, "resize_reverting"},
+	{lifecycle.MigratingLive, "migrating"},
 }
 
 // kinds are the kinds of moves, by the Compute API's words.

@@ -419,8 +419,8 @@ func TestWake(t *testing.T) {
 		if got, done := w.get("k000"); got.done != "ab" || done != "ab" {
 			t.Errorf("%+v, done %s", got, done)
 		}
-		if len(r.jobs) != 0 || len(r.queue) != 0 {
-			t.Errorf("%d jobs, %d in the queue when all is done", len(r.jobs), len(r.queue))
+		if len(r.keys) != 0 || len(r.queue) != 0 {
+			t.Errorf("%d jobs, %d in the queue when all is done", len(r.keys), len(r.queue))
 		}
 	})
 }
@@ -528,8 +528,8 @@ func TestRecordsFail(t *testing.T) {
 		r.Wake("vanished")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if got, _ := w.get("k000"); got.done != "a" || len(r.jobs) != 0 {
-			t.Errorf("%+v, %d jobs left", got, len(r.jobs))
+		if got, _ := w.get("k000"); got.done != "a" || len(r.keys) != 0 {
+			t.Errorf("%+v, %d jobs left", got, len(r.keys))
 		}
 	})
 }
