@@ -55,7 +55,7 @@ func Ask(f Flavor, i Image, aliases pci.Aliases, o Options, newID func() string)
 	if err != nil {
 		return resource.Ask{}, nil, err
 	}
-	groups.defaults(f, cpus)
+	groups.addDefaults(f, cpus)
 	required, forbidden := cpus.traits()
 	ofImage, err := i.traits()
 	if err != nil {
@@ -88,7 +88,7 @@ const socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 
 // requests makes one request for each `alias:count`. A NUMA policy of the flavor or image is stronger than the alias'; socket: they say so.
 func requests(f Flavor, i Image, aliases pci.Aliases, newID func() string) (list []pci.Request, socket bool, err error) {
-	text, err := policyOf(f, i)
+	text, err := numaPolicy(f, i)
 	if err != nil {
 		return nil, false, err
 	}
@@ -102,8 +102,8 @@ func requests(f Flavor, i Image, aliases pci.Aliases, newID func() string) (list
 }
 
 // policyOf is the NUMA policy of devices that flavor and image say, or nothing.
-func policyOf(f Flavor, i Image) (string, error) {
-	return wishes(f, i, affinitySpec).word(string(pci.Required), string(pci.Legacy), string(pci.Preferred), string(pci.Socket))
+func numaPolicy(f Flavor, i Image) (string, error) {
+	return readSetting(f, i, affinitySpec).oneOf(string(pci.Required), string(pci.Legacy), string(pci.Preferred), string(pci.Socket))
 }
 
 // deviceGroups makes one group for each device, so that each can come from a provider of its own.
@@ -155,7 +155,7 @@ func (gs groups) read(specs map[string]string) error {
 		if m == nil {
 			continue
 		}
-		g := gs.named(m[2], key)
+		g := gs.group(m[2], key)
 		var err error
 		if m[1] == "resources" {
 			err = g.readAmount(key, resource.Class(m[3]), specs[key])
@@ -169,7 +169,7 @@ func (gs groups) read(specs map[string]string) error {
 	return nil
 }
 
-func (gs groups) named(suffix, spec string) *group {
+func (gs groups) group(suffix, spec string) *group {
 	if gs[suffix] == nil {
 		gs[suffix] = &group{amounts: resource.Amounts{}, spec: spec}
 	}
@@ -204,7 +204,7 @@ func (g *group) readTrait(key string, trait resource.Trait, text string) error {
 }
 
 // defaults adds what the flavor has, to the unsuffixed group, but for classes that some group names.
-func (gs groups) defaults(f Flavor, c cpus) {
+func (gs groups) addDefaults(f Flavor, c cpus) {
 	own := resource.Amounts{"MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB + f.Ephemeral + (f.Swap+1023)/1024}
 	if !c.inGroups {
 		maps.Copy(own, c.amounts())
@@ -214,22 +214,22 @@ func (gs groups) defaults(f Flavor, c cpus) {
 			delete(own, class)
 		}
 	}
-	maps.Copy(gs.named("", "").amounts, own)
+	maps.Copy(gs.group("", "").amounts, own)
 }
 
 // ask writes the groups down: the unsuffixed one first, then by suffix. required and forbidden are traits that are wanted of the host.
 func (gs groups) ask(required, forbidden []resource.Trait) (resource.Ask, error) {
 	var ask resource.Ask
-	own := gs.named("", "")
-	own.trim()
+	own := gs.group("", "")
+	own.dropZeros()
 	if len(own.amounts) > 0 {
-		own.required, own.forbidden = merged(own.required, required), merged(own.forbidden, forbidden)
+		own.required, own.forbidden = addTraits(own.required, required), addTraits(own.forbidden, forbidden)
 	} else {
-		ask.RootRequired, ask.RootForbidden = merged(nil, required), merged(nil, forbidden)
+		ask.RootRequired, ask.RootForbidden = addTraits(nil, required), addTraits(nil, forbidden)
 	}
 	for _, suffix := range slices.Sorted(maps.Keys(gs)) {
 		g := gs[suffix]
-		g.trim()
+		g.dropZeros()
 		if len(g.amounts) == 0 {
 			if len(g.required)+len(g.forbidden) > 0 {
 				return resource.Ask{}, invalid("extra spec %s belongs to a group that asks for no resources; add resources%s:<CLASS>", g.spec, suffix)
@@ -249,12 +249,12 @@ func (gs groups) ask(required, forbidden []resource.Trait) (resource.Ask, error)
 }
 
 // trim takes out what is not wanted.
-func (g *group) trim() {
+func (g *group) dropZeros() {
 	maps.DeleteFunc(g.amounts, func(_ resource.Class, n int) bool { return n == 0 })
 }
 
 // merged adds traits to a list, each once.
-func merged(list, more []resource.Trait) []resource.Trait {
+func addTraits(list, more []resource.Trait) []resource.Trait {
 	for _, t := range more {
 		if !slices.Contains(list, t) {
 			list = append(list, t)

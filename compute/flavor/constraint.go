@@ -15,13 +15,13 @@ type Constraint struct {
 }
 
 // placing are the extra specs that place a server and that images have too. Those of devices have a say only with devices.
-var placing = [...]string{nodesSpec, pagesSpec, cpuPolicySpec, maskSpec, threadsSpec, emulatorSpec, affinitySpec}
+var placementSpecs = [...]string{nodesSpec, pagesSpec, cpuPolicySpec, maskSpec, threadsSpec, emulatorSpec, affinitySpec}
 
 // Constraints are the words of a flavor and an image that agree with each other, by key: NUMA cells, pages, CPUs, the policy of devices,
 // and traits of the host.
 func Constraints(f Flavor, i Image) []Constraint {
 	keys := map[string]bool{}
-	for _, key := range placing {
+	for _, key := range placementSpecs {
 		keys[key] = true
 	}
 	for key := range f.ExtraSpecs {
@@ -48,7 +48,7 @@ func Constraints(f Flavor, i Image) []Constraint {
 // constraint is what holds of one key. Where both say something and not the same, the flavor has its way, but for pages: there the image
 // chooses among what the flavor allows.
 func constraint(f Flavor, i Image, key string) Constraint {
-	w := wishes(f, i, key)
+	w := readSetting(f, i, key)
 	switch {
 	case key == maskSpec: // the flavor's alone
 		w.image = ""

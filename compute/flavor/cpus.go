@@ -52,13 +52,13 @@ func readCPUs(f Flavor, i Image) (cpus, error) {
 
 // readPolicy: a flavor that says dedicated has its way; what else it says, the image may not raise.
 func (c *cpus) readPolicy(f Flavor, i Image) error {
-	w := wishes(f, i, cpuPolicySpec)
+	w := readSetting(f, i, cpuPolicySpec)
 	known := []string{shared, dedicated, mixed}
 	if w.flavor == dedicated && slices.Contains(known, w.image) || w.flavor == mixed && w.image == shared {
 		w.image = ""
 	}
 	var err error
-	if c.policy, err = w.word(known...); err != nil {
+	if c.policy, err = w.oneOf(known...); err != nil {
 		return err
 	}
 	asked, named := 0, ""
@@ -75,9 +75,9 @@ func (c *cpus) readPolicy(f Flavor, i Image) error {
 	}
 	switch {
 	case named != "" && (c.policy == dedicated || c.policy == mixed):
-		return invalid("%s is %s, and extra spec %s asks for CPUs too; leave one of them out", w.name(), c.policy, named)
+		return invalid("%s is %s, and extra spec %s asks for CPUs too; leave one of them out", w.source(), c.policy, named)
 	case asked > 0 && c.policy == shared:
-		return invalid("%s is shared, and extra spec %s asks for PCPU; leave one of them out", w.name(), named)
+		return invalid("%s is shared, and extra spec %s asks for PCPU; leave one of them out", w.source(), named)
 	case asked == 0:
 	case asked != c.total:
 		return invalid("the flavor has %d CPUs and its groups ask for %d PCPU; for some of each write %s=mixed and %s", c.total, asked, cpuPolicySpec, maskSpec)
@@ -96,7 +96,7 @@ func (c *cpus) readDedicated(f Flavor, _ Image) error {
 	case c.policy != "" && c.policy != shared && c.total > maxCPUs:
 		return invalid("the flavor has %d CPUs; with %s %s at most %d", c.total, cpuPolicySpec, c.policy, maxCPUs)
 	case c.policy == dedicated:
-		c.dedicated = upTo(c.total)
+		c.dedicated = allBelow(c.total)
 		return nil
 	case c.policy != mixed:
 		return nil
@@ -115,33 +115,33 @@ func (c *cpus) readDedicated(f Flavor, _ Image) error {
 }
 
 func (c *cpus) readThreads(f Flavor, i Image) error {
-	w := wishes(f, i, threadsSpec)
+	w := readSetting(f, i, threadsSpec)
 	known := []string{string(numa.Prefer), string(numa.Isolate), string(numa.Require)}
 	if w.flavor == string(numa.Prefer) && slices.Contains(known, w.image) {
 		w.image = ""
 	}
-	text, err := w.word(known...)
+	text, err := w.oneOf(known...)
 	if err != nil || text == "" {
 		return err
 	}
 	if len(c.dedicated) == 0 {
-		return invalid("%s is %q, but no CPU is dedicated; set %s to dedicated or mixed", w.name(), text, cpuPolicySpec)
+		return invalid("%s is %q, but no CPU is dedicated; set %s to dedicated or mixed", w.source(), text, cpuPolicySpec)
 	}
 	c.threads = numa.Threads(text)
 	return nil
 }
 
 func (c *cpus) readEmulator(f Flavor, i Image) error {
-	w := wishes(f, i, emulatorSpec)
-	text, err := w.word("share", "isolate")
+	w := readSetting(f, i, emulatorSpec)
+	text, err := w.oneOf("share", "isolate")
 	if err != nil || text != "isolate" {
 		return err
 	}
 	if len(c.dedicated) == 0 {
-		return invalid("%s is isolate, but no CPU is dedicated; set %s to dedicated or mixed", w.name(), cpuPolicySpec)
+		return invalid("%s is isolate, but no CPU is dedicated; set %s to dedicated or mixed", w.source(), cpuPolicySpec)
 	}
 	if c.inGroups {
-		return invalid("%s is isolate, and resources of class PCPU are asked for; write %s=dedicated instead of them", w.name(), cpuPolicySpec)
+		return invalid("%s is isolate, and resources of class PCPU are asked for; write %s=dedicated instead of them", w.source(), cpuPolicySpec)
 	}
 	c.emulator = 1
 	return nil
@@ -168,7 +168,7 @@ func (c cpus) traits() (required, forbidden []resource.Trait) {
 	return nil, nil
 }
 
-func upTo(n int) []int {
+func allBelow(n int) []int {
 	list := make([]int, n)
 	for i := range list {
 		list[i] = i

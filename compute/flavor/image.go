@@ -35,14 +35,14 @@ func Fits(f Flavor, i Image) error {
 }
 
 // wish is one thing that a flavor and an image may both say: "hw:cpu_policy" and "hw_cpu_policy".
-type wish struct {
+type setting struct {
 	key           string // of the flavor
 	flavor, image string // what each says; empty: nothing
 }
 
 // wishes reads one wish by the flavor's key.
-func wishes(f Flavor, i Image, key string) wish {
-	return wish{key: key, flavor: strings.TrimSpace(f.ExtraSpecs[key]), image: strings.TrimSpace(i.Properties[imageKey(key)])}
+func readSetting(f Flavor, i Image, key string) setting {
+	return setting{key: key, flavor: strings.TrimSpace(f.ExtraSpecs[key]), image: strings.TrimSpace(i.Properties[imageKey(key)])}
 }
 
 // imageKey is the image's name for an extra spec; of traits it is the same.
@@ -54,7 +54,7 @@ func imageKey(key string) string {
 }
 
 // name is where the word of a wish comes from, for sentences.
-func (w wish) name() string {
+func (w setting) source() string {
 	if w.flavor == "" && w.image != "" {
 		return "image property " + imageKey(w.key)
 	}
@@ -62,11 +62,11 @@ func (w wish) name() string {
 }
 
 // word is what both say together, one of the known words or nothing. The image may not say otherwise than the flavor.
-func (w wish) word(known ...string) (string, error) {
-	for _, said := range []wish{{key: w.key, flavor: w.flavor}, {key: w.key, image: w.image}} {
+func (w setting) oneOf(known ...string) (string, error) {
+	for _, said := range []setting{{key: w.key, flavor: w.flavor}, {key: w.key, image: w.image}} {
 		text := said.flavor + said.image
 		if text != "" && !slices.Contains(known, text) {
-			return "", invalid("%s is %q; write one of %s", said.name(), text, strings.Join(known, ", "))
+			return "", invalid("%s is %q; write one of %s", said.source(), text, strings.Join(known, ", "))
 		}
 	}
 	if w.flavor != "" && w.image != "" && w.flavor != w.image {
@@ -76,7 +76,7 @@ func (w wish) word(known ...string) (string, error) {
 }
 
 // forbidden is the fault of an image that wants otherwise than its flavor. Nova answers with 403 where it is about devices, else with 400.
-func (w wish) forbidden() error {
+func (w setting) forbidden() error {
 	kind := fault.Invalid
 	if w.key == affinitySpec {
 		kind = fault.Forbidden

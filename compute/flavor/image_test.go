@@ -90,7 +90,7 @@ func TestRebuilt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 2048, ExtraSpecs: c.specs}
-			more, err := flavor.Rebuilt(f, flavor.Image{ID: "old", Properties: c.before}, flavor.Image{ID: "new", Properties: c.after})
+			more, err := flavor.CheckRebuild(f, flavor.Image{ID: "old", Properties: c.before}, flavor.Image{ID: "new", Properties: c.after})
 			if (err == nil) != (c.says == "") || err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says)) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
@@ -131,7 +131,7 @@ func TestReask(t *testing.T) {
 				return a
 			}
 			old := ask(before)
-			got, want := flavor.Reask(f, before, after, old), ask(after)
+			got, want := flavor.AskAfterRebuild(f, before, after, old), ask(after)
 			if show(got) != show(want) || fmt.Sprint(got.RootRequired) != fmt.Sprint(want.RootRequired) {
 				t.Errorf("got\n%s%v\nwant\n%s%v", show(got), got.RootRequired, show(want), want.RootRequired)
 			}

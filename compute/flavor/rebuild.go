@@ -14,8 +14,8 @@ import (
 // Rebuilt refuses an image that a server cannot be rebuilt from where it is: what it has was claimed for the image before, and a rebuild
 // claims nothing. The NUMA cells and the policy of its devices must stay as they are (the policy is one check more than Nova's). more are
 // the traits that the image requires and that the host was not asked for: it must have them. The fault is of kind Invalid.
-func Rebuilt(f Flavor, before, after Image) (more []resource.Trait, err error) {
-	if err := sameClaim(f, before, after); err != nil {
+func CheckRebuild(f Flavor, before, after Image) (more []resource.Trait, err error) {
+	if err := checkSameClaim(f, before, after); err != nil {
 		return nil, err
 	}
 	has, forbidden, err := hostTraits(f, before)
@@ -38,7 +38,7 @@ func Rebuilt(f Flavor, before, after Image) (more []resource.Trait, err error) {
 }
 
 // sameClaim refuses an image with which other cells, or devices elsewhere, would be claimed.
-func sameClaim(f Flavor, before, after Image) error {
+func checkSameClaim(f Flavor, before, after Image) error {
 	cells, err := Topology(f, before)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func devicePolicy(f Flavor, i Image) (string, error) {
 	if f.ExtraSpecs[aliasSpec] == "" {
 		return "", nil
 	}
-	return policyOf(f, i)
+	return numaPolicy(f, i)
 }
 
 // hostTraits are the traits that a host must have, and must not, for a flavor and an image.
@@ -130,10 +130,10 @@ func changes(f Flavor, before, after Image) []string {
 
 // Reask is the question of a server that has been rebuilt from another image, for its next move: what only the image before required of
 // the host is not asked for any more, and what this one requires is. Rebuilt has let the image through, so all else is as it was.
-func Reask(f Flavor, before, after Image, ask resource.Ask) resource.Ask {
+func AskAfterRebuild(f Flavor, before, after Image, ask resource.Ask) resource.Ask {
 	gone, err1 := before.traits()
 	stays, _, err2 := hostTraits(f, after)
-	more, err3 := Rebuilt(f, before, after)
+	more, err3 := CheckRebuild(f, before, after)
 	if err1 != nil || err2 != nil || err3 != nil {
 		return ask
 	}
@@ -151,6 +151,6 @@ func Reask(f Flavor, before, after Image, ask resource.Ask) resource.Ask {
 		ask.Groups[n] = g
 		return ask
 	}
-	ask.RootRequired = merged(ask.RootRequired, more)
+	ask.RootRequired = addTraits(ask.RootRequired, more)
 	return ask
 }

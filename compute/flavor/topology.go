@@ -72,7 +72,7 @@ func topology(f Flavor, i Image, c cpus) ([]numa.Part, error) {
 }
 
 func readNodes(f Flavor, i Image) (int, error) {
-	w := wishes(f, i, nodesSpec)
+	w := readSetting(f, i, nodesSpec)
 	if w.flavor != "" && w.image != "" && w.flavor != w.image {
 		return 0, w.forbidden()
 	}
@@ -82,7 +82,7 @@ func readNodes(f Flavor, i Image) (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil || n < 1 {
-		return 0, invalid("%s is %q; write a whole number from 1", w.name(), text)
+		return 0, invalid("%s is %q; write a whole number from 1", w.source(), text)
 	}
 	return int(n), nil
 }
@@ -91,12 +91,12 @@ var sizeText = regexp.MustCompile(`^([0-9]+) *(?i:([kmgt])(i?b)?)?$`)
 
 // readPages reads the size of pages: a number in KiB, one with a unit, or a word. An image has a say only where the flavor leaves it one.
 func readPages(f Flavor, i Image) (int, error) {
-	w := wishes(f, i, pagesSpec)
-	fromFlavor, err := pages(wish{key: w.key, flavor: w.flavor})
+	w := readSetting(f, i, pagesSpec)
+	fromFlavor, err := parsePages(setting{key: w.key, flavor: w.flavor})
 	if err != nil {
 		return 0, err
 	}
-	fromImage, err := pages(wish{key: w.key, image: w.image})
+	fromImage, err := parsePages(setting{key: w.key, image: w.image})
 	if err != nil || w.image == "" {
 		return fromFlavor, err
 	}
@@ -107,7 +107,7 @@ func readPages(f Flavor, i Image) (int, error) {
 	return 0, w.forbidden()
 }
 
-func pages(w wish) (int, error) {
+func parsePages(w setting) (int, error) {
 	text := strings.ToLower(w.flavor + w.image)
 	switch text {
 	case "":
@@ -121,7 +121,7 @@ func pages(w wish) (int, error) {
 	}
 	m := sizeText.FindStringSubmatch(text)
 	if m == nil {
-		return 0, invalid("%s is %q; write small, large, any, or a size such as 2048 (KiB), 2MB or 1GB", w.name(), text)
+		return 0, invalid("%s is %q; write small, large, any, or a size such as 2048 (KiB), 2MB or 1GB", w.source(), text)
 	}
 	kb, err := strconv.ParseUint(m[1], 10, 31)
 	switch m[2] {
@@ -133,7 +133,7 @@ func pages(w wish) (int, error) {
 		kb <<= 30
 	}
 	if err != nil || kb == 0 || kb > 1<<40 || kb&(kb-1) != 0 {
-		return 0, invalid("%s is %q; no machine has pages of that size", w.name(), text)
+		return 0, invalid("%s is %q; no machine has pages of that size", w.source(), text)
 	}
 	if kb == 4 {
 		return numa.OwnPages, nil
@@ -157,7 +157,7 @@ func readMaps(f Flavor, i Image) (map[string]string, error) {
 		switch m := mapSpec.FindStringSubmatch(key); {
 		case m == nil || !strings.HasPrefix(key, "hw_"):
 		case ofFlavor > 0 && out[own] != i.Properties[key]:
-			return nil, wish{key: own, flavor: out[own], image: i.Properties[key]}.forbidden()
+			return nil, setting{key: own, flavor: out[own], image: i.Properties[key]}.forbidden()
 		default:
 			out[own] = i.Properties[key]
 		}
@@ -168,7 +168,7 @@ func readMaps(f Flavor, i Image) (map[string]string, error) {
 // divide makes the cells with their CPUs and memory.
 func divide(f Flavor, nodes int, said map[string]string) ([]numa.Part, error) {
 	if len(said) == 0 {
-		return evenly(f, nodes)
+		return divideEvenly(f, nodes)
 	}
 	for key := range said {
 		if n, _ := strconv.Atoi(mapSpec.FindStringSubmatch(key)[2]); n >= nodes {
@@ -208,7 +208,7 @@ func divide(f Flavor, nodes int, said map[string]string) ([]numa.Part, error) {
 	return parts, nil
 }
 
-func evenly(f Flavor, nodes int) ([]numa.Part, error) {
+func divideEvenly(f Flavor, nodes int) ([]numa.Part, error) {
 	if f.VCPUs < nodes || f.VCPUs%nodes != 0 || f.MemoryMB%nodes != 0 {
 		return nil, invalid("%d CPUs and %d MiB cannot be divided evenly into %d NUMA cells (%s); say of each what it has (%sN, %sN)",
 			f.VCPUs, f.MemoryMB, nodes, nodesSpec, cpusSpec, memSpec)

@@ -112,7 +112,7 @@ func rebuild(s Server, e ActionRequested) Server {
 	s.Task = Rebuilding
 	if e.Image != "" {
 		if e.ImageSnapshot != nil {
-			s.Ask = flavor.Reask(s.Flavor, s.SourceImage(), *e.ImageSnapshot, s.Ask)
+			s.Ask = flavor.AskAfterRebuild(s.Flavor, s.SourceImage(), *e.ImageSnapshot, s.Ask)
 		}
 		s.Image, s.ImageSnapshot = e.Image, e.ImageSnapshot
 	}

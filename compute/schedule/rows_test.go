@@ -435,7 +435,7 @@ func TestHostsAreTold(t *testing.T) {
 	}
 	p.Cells, p.Only = nil, "two"
 	choices, refusals = schedule.Choose(p, nil, 1)
-	if len(choices) != 1 || choices[0].Host != "two" || schedule.Summarise(refusals) != "2 hosts: host two was asked for" {
+	if len(choices) != 1 || choices[0].Host != "two" || schedule.Summarise(refusals) != "2 hosts: host two was requested" {
 		t.Errorf("%v %s", choices, schedule.Summarise(refusals))
 	}
 }

@@ -28,7 +28,7 @@ func (s *Store) CreateFlavor(ctx context.Context, f flavor.Flavor) error {
 	const op = "CreateFlavor"
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO compute_flavors (`+flavorColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			f.ID, f.Name, f.Description, f.VCPUs, f.MemoryMB, f.DiskGB, f.Ephemeral, f.Swap, f.RXTXFactor, bit(f.Public), bit(f.Disabled))
+			f.ID, f.Name, f.Description, f.VCPUs, f.MemoryMB, f.DiskGB, f.Ephemeral, f.Swap, f.RXTXFactor, boolInt(f.Public), boolInt(f.Disabled))
 		if sqldb.IsDuplicate(err) {
 			return fault.New(fault.Conflict, op, "there is a flavor with the id %q or the name %q already", f.ID, f.Name)
 		}
@@ -46,7 +46,7 @@ func (s *Store) Flavor(ctx context.Context, id string) (flavor.Flavor, error) {
 		var err error
 		f, err = scanFlavor(tx.QueryRow(ctx, `SELECT `+flavorColumns+` FROM compute_flavors WHERE id = ?`, id))
 		if errors.Is(err, sql.ErrNoRows) {
-			return noFlavor(id)
+			return unknownFlavor(id)
 		}
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 func (s *Store) DescribeFlavor(ctx context.Context, id, description string) error {
 	return wrap("DescribeFlavor", s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET description = ? WHERE id = ?`, description, id)
-		return one(done, err, noFlavor(id))
+		return requireRow(done, err, unknownFlavor(id))
 	}))
 }
 
@@ -123,7 +123,7 @@ func (s *Store) DescribeFlavor(ctx context.Context, id, description string) erro
 func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
 	return wrap("DeleteFlavor", s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavors WHERE id = ?`, id)
-		if err := one(done, err, noFlavor(id)); err != nil {
+		if err := requireRow(done, err, unknownFlavor(id)); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ?`, id)
@@ -136,7 +136,7 @@ func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]s
 	return wrap("SetExtraSpecs", s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		// The flavor's row is written so that it cannot be deleted meanwhile.
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET name = name WHERE id = ?`, id)
-		if err := one(done, err, noFlavor(id)); err != nil {
+		if err := requireRow(done, err, unknownFlavor(id)); err != nil {
 			return err
 		}
 		return putSpecs(ctx, tx, id, specs)
@@ -148,16 +148,16 @@ func (s *Store) DeleteExtraSpec(ctx context.Context, id, key string) error {
 	const op = "DeleteExtraSpec"
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ? AND spec = ?`, id, key)
-		return one(done, err, fault.New(fault.NotFound, op, "flavor %s has no extra spec %q", id, key))
+		return requireRow(done, err, fault.New(fault.NotFound, op, "flavor %s has no extra spec %q", id, key))
 	}))
 }
 
-func noFlavor(id string) error {
+func unknownFlavor(id string) error {
 	return fault.New(fault.NotFound, "", "there is no flavor %s", id)
 }
 
 // one turns a statement that met no row into the given fault.
-func one(done sql.Result, err error, none error) error {
+func requireRow(done sql.Result, err error, none error) error {
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func scanFlavor(row scanner) (flavor.Flavor, error) {
 	return f, err
 }
 
-func bit(b bool) int {
+func boolInt(b bool) int {
 	if b {
 		return 1
 	}

@@ -40,7 +40,7 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 		return wrap(op, err)
 	}
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := meet(ctx, tx, host.Name); err != nil {
+		if err := ensureHost(ctx, tx, host.Name); err != nil {
 			return err
 		}
 		// Two agents that come at the same moment wait for each other here.
@@ -58,7 +58,7 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 			}
 		}
 		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
-			string(host.Provider), moment(host.Seen), string(report), host.Name)
+			string(host.Provider), micros(host.Seen), string(report), host.Name)
 		return err
 	}))
 }
@@ -140,13 +140,13 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	}
 	for _, server := range servers {
 		for _, stay := range server.Residences() {
-			if i, here := index[stay.Host]; here && weighs(stay.Requests, stay.Topology) > 0 {
+			if i, here := index[stay.Host]; here && deviceCount(stay.Requests, stay.Topology) > 0 {
 				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{ID: stay.Consumer, Requests: stay.Requests,
 					Devices: stay.Devices, Cells: stay.Topology, Placed: stay.Cells})
 			}
 		}
 	}
-	placed, err := placedAt(ctx, tx, slices.Sorted(maps.Keys(holders)))
+	placed, err := hostsOfConsumers(ctx, tx, slices.Sorted(maps.Keys(holders)))
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 }
 
 // placedAt says on which host each of these consumers is, "" for none. One that is unknown is missing.
-func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]string, error) {
+func hostsOfConsumers(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]string, error) {
 	out := map[string]string{}
 	for some := range slices.Chunk(ids, chunk) {
 		for _, from := range []string{
@@ -173,7 +173,7 @@ func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]strin
 			`SELECT consumer, host FROM compute_stays WHERE consumer`,
 		} {
 			condition, args := in("", some)
-			if err := placedIn(ctx, tx, from+condition, args, out); err != nil {
+			if err := scanHosts(ctx, tx, from+condition, args, out); err != nil {
 				return nil, err
 			}
 		}
@@ -181,7 +181,7 @@ func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]strin
 	return out, nil
 }
 
-func placedIn(ctx context.Context, tx *sqldb.Tx, query string, args []any, out map[string]string) error {
+func scanHosts(ctx context.Context, tx *sqldb.Tx, query string, args []any, out map[string]string) error {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 			})
 		}
 		if err == nil {
-			out.CleanRequests, err = readWishes(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
+			out.CleanRequests, err = readCleanRequests(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
 		}
 		return err
 	})
@@ -244,26 +244,26 @@ func (s *Store) Subscribe(host string) (changed <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.followers[host] == nil {
-		s.followers[host] = map[chan struct{}]bool{}
+	if s.subscribers[host] == nil {
+		s.subscribers[host] = map[chan struct{}]bool{}
 	}
-	s.followers[host][ch] = true
+	s.subscribers[host][ch] = true
 	return ch, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.followers[host], ch)
-		if len(s.followers[host]) == 0 {
-			delete(s.followers, host)
+		delete(s.subscribers[host], ch)
+		if len(s.subscribers[host]) == 0 {
+			delete(s.subscribers, host)
 		}
 	}
 }
 
 // tell wakes those who follow the hosts.
-func (s *Store) tell(hosts ...string) {
+func (s *Store) notify(hosts ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, host := range hosts {
-		for ch := range s.followers[host] {
+		for ch := range s.subscribers[host] {
 			select {
 			case ch <- struct{}{}:
 			default: // it has been told and has not looked yet
@@ -273,19 +273,19 @@ func (s *Store) tell(hosts ...string) {
 }
 
 // meet makes the row of a host exist.
-func meet(ctx context.Context, tx *sqldb.Tx, host string) error {
+func ensureHost(ctx context.Context, tx *sqldb.Tx, host string) error {
 	_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_hosts (name, provider, revision, seen, report)
 		VALUES (?, '', 0, 0, '')`, host)
 	return err
 }
 
 // raise counts up the revision of each host's assignments. An empty name is nobody.
-func raise(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
+func raiseRevisions(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
 	for _, host := range hosts {
 		if host == "" {
 			continue
 		}
-		if err := meet(ctx, tx, host); err != nil {
+		if err := ensureHost(ctx, tx, host); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision + 1 WHERE name = ?`, host); err != nil {

@@ -42,13 +42,13 @@ type LeaseOptions struct {
 // Lease is the hold of one process on the database. Two that carried out the same servers' steps would do everything twice.
 type Lease struct {
 	db     *sqldb.DB
-	me     LeaseOwner
-	terms  LeaseOptions
+	self     LeaseOwner
+	options  LeaseOptions
 	client *clientLease
 
 	once sync.Once
 	lost chan struct{} // closed after by is set
-	by   LeaseOwner
+	takenBy   LeaseOwner
 
 	running atomic.Int32 // calls of the database that have not returned
 }
@@ -66,54 +66,54 @@ func (l *Lease) Bind(ctx context.Context) (bound context.Context, stop context.C
 // fenced is the database as the store sees it. Once it is held, each transaction first sees that it still is, and by this process: one that was
 // stopped for so long that another has taken over neither changes anything here nor reads anything. Lease.Check guards
 // what it sends to other services.
-type fenced struct {
+type fencedDB struct {
 	db    *sqldb.DB
 	mu    sync.RWMutex
 	lease *Lease // nil: whoever opens it may use it
 }
 
 // Write is that of sqldb.DB. Until its end nobody takes the lease.
-func (f *fenced) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
-	return f.db.Write(ctx, f.first(ctx, true, fn))
+func (f *fencedDB) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return f.db.Write(ctx, f.withFence(ctx, true, fn))
 }
 
 // Read is that of sqldb.DB.
-func (f *fenced) Read(ctx context.Context, fn func(*sqldb.Tx) error) error {
-	return f.db.Read(ctx, f.first(ctx, false, fn))
+func (f *fencedDB) Read(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return f.db.Read(ctx, f.withFence(ctx, false, fn))
 }
 
-func (f *fenced) first(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
+func (f *fencedDB) withFence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.lease == nil {
 		return fn
 	}
-	return f.lease.around(ctx, lock, fn)
+	return f.lease.fence(ctx, lock, fn)
 }
 
 // around makes a transaction's function see first that the lease is still this process's.
-func (l *Lease) around(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
+func (l *Lease) fence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
 	return func(tx *sqldb.Tx) error {
-		held, err := readHolder(ctx, tx, lock)
+		held, err := readOwner(ctx, tx, lock)
 		if err != nil {
 			return err
 		}
-		if held.Instance != l.me.Instance {
-			return l.lose(held)
+		if held.Instance != l.self.Instance {
+			return l.setLost(held)
 		}
 		return fn(tx)
 	}
 }
 
 // lose notes who has the database now, and is the fault that says so.
-func (l *Lease) lose(by LeaseOwner) error {
+func (l *Lease) setLost(by LeaseOwner) error {
 	l.once.Do(func() {
-		l.by = by
+		l.takenBy = by
 		l.client.end()
 		close(l.lost)
 	})
 	<-l.lost
-	return fault.New(fault.Unavailable, "", "compute's database is in other hands (%s): this process did not renew its hold for %s, and ends", l.by, l.terms.TTL)
+	return fault.New(fault.Unavailable, "", "compute's database is in other hands (%s): this process did not renew its hold for %s, and ends", l.takenBy, l.options.TTL)
 }
 
 // Hold takes the database for this process; from then on the store refuses all once another process has it. A holder that is dead, or has let
@@ -121,9 +121,9 @@ func (l *Lease) lose(by LeaseOwner) error {
 // alive: it renews its lease. Keep must run as long as the store is used.
 func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*Lease, error) {
 	const op = "Hold"
-	l := &Lease{db: s.db.db, me: me, terms: terms.filled(), lost: make(chan struct{})}
-	l.client = newClientLease(l.terms.TTL - l.terms.TTL/3)
-	if err := l.obtain(ctx); err != nil {
+	l := &Lease{db: s.db.db, self: me, options: terms.withDefaults(), lost: make(chan struct{})}
+	l.client = newClientLease(l.options.TTL - l.options.TTL/3)
+	if err := l.waitAndAcquire(ctx); err != nil {
 		return nil, wrap(op, err)
 	}
 	s.db.mu.Lock()
@@ -133,42 +133,42 @@ func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*L
 }
 
 // obtain waits until the lease is taken, or somebody else is seen to be alive with it.
-func (l *Lease) obtain(ctx context.Context) error {
-	var first sight
+func (l *Lease) waitAndAcquire(ctx context.Context) error {
+	var first leaseView
 	var since time.Time
 	for {
-		now, err := l.look(ctx)
+		now, err := l.observe(ctx)
 		if err != nil {
 			return err
 		}
 		// The database's clock may have been changed, so expired does not suffice: after the term of a client's lease
 		// without a renewal the holder has stopped acting.
-		waits, patience, over := !since.IsZero(), l.terms.TTL, now.expiry == released
+		waits, patience, over := !since.IsZero(), l.options.TTL, now.expiry == released
 		if now.expired {
 			patience = l.client.term
 		}
-		if l.terms.Alive(now.holder) { // it has too little CPU time, probably
-			patience = 2 * l.terms.TTL
+		if l.options.Alive(now.owner) { // it has too little CPU time, probably
+			patience = 2 * l.options.TTL
 		}
-		if over || l.terms.Dead(now.holder) || waits && time.Since(since) > patience {
-			took, err := l.take(ctx, now)
+		if over || l.options.Dead(now.owner) || waits && time.Since(since) > patience {
+			took, err := l.acquire(ctx, now)
 			if err != nil || took {
 				return err
 			}
 			continue // somebody was faster, or has renewed: the next look finds him
 		}
-		if waits && (now.holder.Instance != first.holder.Instance || now.expiry != first.expiry) {
+		if waits && (now.owner.Instance != first.owner.Instance || now.expiry != first.expiry) {
 			return fault.New(fault.Conflict, "", "compute's database is in use by another berth: %s; end that one first (only one `berth compute` or `berth up` can work on a database), "+
-				"or name another database in [database] connection", now.holder)
+				"or name another database in [database] connection", now.owner)
 		}
 		if !waits {
 			first, since = now, time.Now()
-			l.terms.Waiting(now.holder, patience)
+			l.options.Waiting(now.owner, patience)
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Unavailable, "", "stopped while waiting for compute's database, which had not been given back by %s", now.holder)
-		case <-time.After(l.terms.Poll):
+			return fault.New(fault.Unavailable, "", "stopped while waiting for compute's database, which had not been given back by %s", now.owner)
+		case <-time.After(l.options.Poll):
 		}
 	}
 }
@@ -176,14 +176,14 @@ func (l *Lease) obtain(ctx context.Context) error {
 // Keep renews the lease until ctx ends, and then returns nil. When another process has taken it, the fault says which; whoever
 // uses the store must end then. A database that does not answer is asked again: as long as nobody else took it, nothing is lost.
 func (l *Lease) Keep(ctx context.Context) error {
-	tick := time.NewTicker(l.terms.Renew)
+	tick := time.NewTicker(l.options.Renew)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.lost:
-			return wrap("Keep", l.lose(l.by))
+			return wrap("Keep", l.setLost(l.takenBy))
 		case <-tick.C:
 		}
 		// Whether it was renewed shows in what comes of it; that it is lost shows in l.lost.
@@ -192,17 +192,17 @@ func (l *Lease) Keep(ctx context.Context) error {
 }
 
 // mostRunning is how many calls of the database may wait for an answer on dead connections before no renewal is sent.
-const mostRunning = 8
+const maxPendingRenewals = 8
 
 // renew sends one renewal. It returns after the term of the client's lease at the latest, also if the database does not
 // answer: the next renewal uses another connection.
 func (l *Lease) renew(ctx context.Context) error {
-	if l.running.Load() >= mostRunning {
-		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", mostRunning)
+	if l.running.Load() >= maxPendingRenewals {
+		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", maxPendingRenewals)
 	}
 	var sent time.Time // of the last run of the function, which is the one that is committed
-	return l.within(ctx, max(l.client.term, l.terms.Renew), func(ctx context.Context) error {
-		err := l.db.Write(ctx, l.around(ctx, true, func(tx *sqldb.Tx) error {
+	return l.within(ctx, max(l.client.term, l.options.Renew), func(ctx context.Context) error {
+		err := l.db.Write(ctx, l.fence(ctx, true, func(tx *sqldb.Tx) error {
 			sent = time.Now()
 			return l.extend(ctx, tx)
 		}))
@@ -232,7 +232,7 @@ func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(l.terms.Renew):
+	case <-time.After(l.options.Renew):
 	}
 	return fault.New(fault.Unavailable, "",
 		"compute's database has not answered for %s; check the database and the connection to it", limit)
@@ -241,10 +241,10 @@ func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context
 // Release gives the database back, so that the next process need not wait. It is no error when another one has it.
 func (l *Lease) Release(ctx context.Context) error {
 	l.client.end()
-	return wrap("Release", l.within(ctx, l.terms.TTL, func(ctx context.Context) error {
+	return wrap("Release", l.within(ctx, l.options.TTL, func(ctx context.Context) error {
 		return l.db.Write(ctx, func(tx *sqldb.Tx) error {
-			held, err := readHolder(ctx, tx, true)
-			if err != nil || held.Instance != l.me.Instance {
+			held, err := readOwner(ctx, tx, true)
+			if err != nil || held.Instance != l.self.Instance {
 				return err
 			}
 			_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = ? WHERE one = 1`, released)
@@ -257,20 +257,20 @@ func (l *Lease) Release(ctx context.Context) error {
 const released = 0
 
 // sight is how things stood at one look.
-type sight struct {
-	holder  LeaseOwner
+type leaseView struct {
+	owner  LeaseOwner
 	expiry  int64 // microseconds since 1970 by the database's clock
 	expired bool  // by that clock
 }
 
 // look reads who has the database.
-func (l *Lease) look(ctx context.Context) (sight, error) {
-	seen := make(chan sight, 1)
-	err := l.within(ctx, l.terms.TakeoverTimeout, func(ctx context.Context) error {
-		var out sight
+func (l *Lease) observe(ctx context.Context) (leaseView, error) {
+	seen := make(chan leaseView, 1)
+	err := l.within(ctx, l.options.TakeoverTimeout, func(ctx context.Context) error {
+		var out leaseView
 		err := l.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
 			var now int64
-			if out.holder, err = readHolder(ctx, tx, false); err != nil {
+			if out.owner, err = readOwner(ctx, tx, false); err != nil {
 				return err
 			}
 			query := `SELECT expiry, ` + clock(tx) + ` FROM compute_lease WHERE one = 1`
@@ -282,17 +282,17 @@ func (l *Lease) look(ctx context.Context) (sight, error) {
 		return err
 	})
 	if err != nil {
-		return sight{}, err
+		return leaseView{}, err
 	}
 	return <-seen, nil
 }
 
 // take writes this process down as the holder, if all is as it was seen.
-func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
+func (l *Lease) acquire(ctx context.Context, seen leaseView) (took bool, err error) {
 	began, sent := time.Now(), make(chan time.Time, 1)
-	err = l.within(ctx, l.terms.TakeoverTimeout, func(ctx context.Context) error {
+	err = l.within(ctx, l.options.TakeoverTimeout, func(ctx context.Context) error {
 		var last time.Time
-		err := l.db.Write(ctx, func(tx *sqldb.Tx) error { return l.put(ctx, tx, seen, &last) })
+		err := l.db.Write(ctx, func(tx *sqldb.Tx) error { return l.writeOwner(ctx, tx, seen, &last) })
 		sent <- last
 		return err
 	})
@@ -302,23 +302,23 @@ func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
 		return true, nil
 	case errors.Is(err, errRenewed):
 		return false, nil
-	case time.Since(began) >= l.terms.TakeoverTimeout && ctx.Err() == nil:
+	case time.Since(began) >= l.options.TakeoverTimeout && ctx.Err() == nil:
 		return false, fault.New(fault.Unavailable, "", "compute's database still waits for the end of what %s was writing; try again later, or end its connection to the database server: %w",
-			seen.holder, err)
+			seen.owner, err)
 	}
 	return false, err
 }
 
 // put is the transaction of take. It sets sent to the moment from which the client's lease counts.
-func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight, sent *time.Time) error {
+func (l *Lease) writeOwner(ctx context.Context, tx *sqldb.Tx, seen leaseView, sent *time.Time) error {
 	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
-		l.me.Instance, l.me.Host, l.me.PID, l.me.ProcessSpace, l.me.StartTime, seen.holder.Instance)
-	if err := one(done, err, errRenewed); err != nil {
+		l.self.Instance, l.self.Host, l.self.PID, l.self.ProcessSpace, l.self.StartTime, seen.owner.Instance)
+	if err := requireRow(done, err, errRenewed); err != nil {
 		return err
 	}
 	*sent = time.Now()
-	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`, l.terms.TTL.Microseconds(), seen.expiry)
-	return one(done, err, errRenewed)
+	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`, l.options.TTL.Microseconds(), seen.expiry)
+	return requireRow(done, err, errRenewed)
 }
 
 // errRenewed undoes a take: the holder has shown that it is alive, or another one was faster.
@@ -327,13 +327,13 @@ var errRenewed = errors.New("the lease is not as it was seen")
 // extend renews the lease. A lease that was released stays released, also if a renewal is executed late.
 func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
 	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry <> ?`,
-		l.terms.TTL.Microseconds(), released)
+		l.options.TTL.Microseconds(), released)
 	return err
 }
 
 // readHolder reads who has the database. With lock nobody else takes it before the transaction ends. Renewing is in a table of its own, so that
 // it and all that is locked here need not wait for each other.
-func readHolder(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err error) {
+func readOwner(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err error) {
 	query := `SELECT instance, host, pid, place, birth, since FROM compute_holder WHERE one = 1`
 	switch {
 	case !lock: // and SQLite's writer is alone anyway
@@ -359,7 +359,7 @@ func clock(tx *sqldb.Tx) string {
 	return `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)` // to the millisecond
 }
 
-func (t LeaseOptions) filled() LeaseOptions {
+func (t LeaseOptions) withDefaults() LeaseOptions {
 	t.TTL = cmp.Or(t.TTL, 6*time.Second)
 	t.Renew = cmp.Or(t.Renew, time.Second)
 	t.Poll = cmp.Or(t.Poll, 100*time.Millisecond)

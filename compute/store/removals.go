@@ -11,7 +11,7 @@ import (
 // keepRemovals records which guests a change of a server leaves on hosts that an operator has declared dead. No agent
 // has confirmed that they are gone, so they are to be destroyed should the host return; the record of the server does
 // not mention them any more.
-func keepRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
+func recordRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
 	ended := lifecycle.EndedResidences(before, after)
 	if len(ended) == 0 {
 		return nil
@@ -42,10 +42,10 @@ func (s *Store) RemovalDone(ctx context.Context, host, consumer string) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM compute_removals WHERE host = ? AND consumer = ?`, host, consumer); err != nil {
 			return err
 		}
-		return raise(ctx, tx, host)
+		return raiseRevisions(ctx, tx, host)
 	})
 	if err == nil {
-		s.tell(host)
+		s.notify(host)
 	}
 	return wrap(op, err)
 }

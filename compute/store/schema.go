@@ -10,7 +10,7 @@ import (
 )
 
 // versions is the table that lists the steps done.
-const versions = "compute_versions"
+const versionTable = "compute_versions"
 
 // steps are the changes of the schema, in order. A released one never changes.
 //
@@ -82,11 +82,11 @@ func steps() []sqldb.Step {
 		table("compute_cloud", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
-	}, later()...)
+	}, laterSteps()...)
 }
 
 // later are the steps since compute can be one of several processes that want its database.
-func later() []sqldb.Step {
+func laterSteps() []sqldb.Step {
 	return []sqldb.Step{
 		table("compute_holder", `
 			one INTEGER NOT NULL PRIMARY KEY,
@@ -160,7 +160,7 @@ func table(name, columns string, indexes ...string) sqldb.Step {
 }
 
 // moment is a time as a column has it.
-func moment(t time.Time) int64 {
+func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}

@@ -41,10 +41,10 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 				return err
 			}
 		}
-		return raise(ctx, tx, hosts...)
+		return raiseRevisions(ctx, tx, hosts...)
 	})
 	if err == nil {
-		s.tell(hosts...)
+		s.notify(hosts...)
 	}
 	return wrap("Create", err)
 }
@@ -67,7 +67,7 @@ func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 	if err != nil {
 		return err
 	}
-	return follow(ctx, tx, lifecycle.Server{}, server)
+	return saveResidences(ctx, tx, lifecycle.Server{}, server)
 }
 
 // Read reads a server by id, a deleted one too; fault.NotFound.
@@ -110,19 +110,19 @@ func (s *Store) Change(
 			record = ? WHERE id = ? AND revision = ?`, append(columns(after, record), id, before.Revision)...)
 		// The snapshot may be older than the row; then another run sees the row as it is.
 		again := sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))
-		if err := one(done, err, again); err != nil {
+		if err := requireRow(done, err, again); err != nil {
 			return err
 		}
-		if err := follow(ctx, tx, before, after); err != nil {
+		if err := saveResidences(ctx, tx, before, after); err != nil {
 			return err
 		}
 		touched = assignmentsTouched(before, after)
-		return raise(ctx, tx, touched...)
+		return raiseRevisions(ctx, tx, touched...)
 	})
 	if err != nil {
 		return lifecycle.Server{}, wrap(op, err)
 	}
-	s.tell(touched...)
+	s.notify(touched...)
 	return after, nil
 }
 
@@ -130,8 +130,8 @@ func (s *Store) Change(
 func columns(s lifecycle.Server, record []byte) []any {
 	shown := s.Shown()
 	state, _ := states.text(s.State) // a state without a word has no record either
-	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), bit(len(s.Steps()) > 0),
-		shown.Host, s.AllocatedHost(), weighs(s.Requests, nil), moment(s.Created), moment(s.Updated), moment(s.Ended),
+	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), boolInt(len(s.Steps()) > 0),
+		shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil), micros(s.Created), micros(s.Updated), micros(s.Ended),
 		s.Revision, string(record)}
 }
 
@@ -179,7 +179,7 @@ func (f ServerFilter) where() *where {
 		w.and("name LIKE ? ESCAPE '!'", like(f.Name))
 	}
 	if !f.Since.IsZero() {
-		w.and("updated >= ?", moment(f.Since))
+		w.and("updated >= ?", micros(f.Since))
 	}
 	switch {
 	case f.Deleted:
@@ -218,7 +218,7 @@ func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]stri
 func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 	return wrap("Purge", s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND ended < ?`,
-			stateDeleted, moment(before))
+			stateDeleted, micros(before))
 		if err != nil {
 			return err
 		}

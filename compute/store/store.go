@@ -24,30 +24,30 @@ const chunk = 500
 
 // Store is compute's database. It is safe for concurrent use.
 type Store struct {
-	db     fenced
+	db     fencedDB
 	cloud  string
 	epoch  Epoch // of this process; zero before BeginEpoch
 	writes *sqldb.WriteCheck
 
 	mu        sync.Mutex
-	followers map[string]map[chan struct{}]bool // by host
+	subscribers map[string]map[chan struct{}]bool // by host
 }
 
 // Open brings the tables up to date and returns the store. The database stays the caller's to close.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	if err := sqldb.Migrate(ctx, db, versions, steps()); err != nil {
+	if err := sqldb.Migrate(ctx, db, versionTable, steps()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
-	s := &Store{db: fenced{db: db}, followers: map[string]map[chan struct{}]bool{}}
+	s := &Store{db: fencedDB{db: db}, subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
-	return s, wrap("Open", s.name(ctx))
+	return s, wrap("Open", s.loadCloudID(ctx))
 }
 
 // Cloud is the UUID that was made with this database.
 func (s *Store) Cloud() string { return s.cloud }
 
 // name reads the cloud's UUID, and makes it the first time.
-func (s *Store) name(ctx context.Context) error {
+func (s *Store) loadCloudID(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_cloud (one, id) VALUES (1, ?)`, newUUID()); err != nil {
 			return err

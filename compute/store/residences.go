@@ -17,7 +17,7 @@ import (
 )
 
 // weighs is how much of what the scheduler counts a consumer has on its host; 0 is nothing.
-func weighs(requests []pci.Request, cells []numa.Part) int {
+func deviceCount(requests []pci.Request, cells []numa.Part) int {
 	n := len(cells)
 	for _, r := range requests {
 		n += r.Count
@@ -26,17 +26,17 @@ func weighs(requests []pci.Request, cells []numa.Part) int {
 }
 
 // follow writes what follows from a changed record: the rows of its stays, of its removals and of its migration.
-func follow(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
-	if err := keepRemovals(ctx, tx, before, after); err != nil {
+func saveResidences(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
+	if err := recordRemovals(ctx, tx, before, after); err != nil {
 		return err
 	}
-	if old, now := rows(before), rows(after); !maps.Equal(old, now) {
+	if old, now := residenceRows(before), residenceRows(after); !maps.Equal(old, now) {
 		if _, err := tx.Exec(ctx, `DELETE FROM compute_stays WHERE server = ?`, after.ID); err != nil {
 			return err
 		}
 		for _, consumer := range slices.Sorted(maps.Keys(now)) {
 			if _, err := tx.Exec(ctx, `INSERT INTO compute_stays (consumer, server, host, weighs) VALUES (?, ?, ?, ?)`,
-				consumer, after.ID, now[consumer].host, now[consumer].weighs); err != nil {
+				consumer, after.ID, now[consumer].host, now[consumer].devices); err != nil {
 				return err
 			}
 		}
@@ -47,22 +47,22 @@ func follow(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) e
 	return putMigration(ctx, tx, after.ID, *after.Migration)
 }
 
-type stayRow struct {
+type residenceRow struct {
 	host   string
-	weighs int
+	devices int
 }
 
-func rows(s lifecycle.Server) map[string]stayRow {
-	out := map[string]stayRow{}
+func residenceRows(s lifecycle.Server) map[string]residenceRow {
+	out := map[string]residenceRow{}
 	for _, stay := range s.Residences() {
-		out[stay.Consumer] = stayRow{stay.Host, weighs(stay.Requests, stay.Topology)}
+		out[stay.Consumer] = residenceRow{stay.Host, deviceCount(stay.Requests, stay.Topology)}
 	}
 	return out
 }
 
 func putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.Migration) error {
 	done, err := tx.Exec(ctx, `UPDATE compute_migrations SET status = ?, destination = ?, updated = ? WHERE id = ?`,
-		m.Status, m.To, moment(m.Updated), m.ID)
+		m.Status, m.To, micros(m.Updated), m.ID)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func putMigration(ctx context.Context, tx *sqldb.Tx, server string, m lifecycle.
 	// MySQL counts a row that stays the same as not affected.
 	_, err = tx.InsertIgnore(ctx, `INSERT INTO compute_migrations (id, number, server, kind, status, source, destination, old_flavor, new_flavor,
 		begun, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, m.ID, number, server, string(m.Kind), m.Status, m.From, m.To,
-		m.OldFlavor, m.NewFlavor, moment(m.Begun), moment(m.Updated))
+		m.OldFlavor, m.NewFlavor, micros(m.Begun), micros(m.Updated))
 	return err
 }
 
@@ -130,7 +130,7 @@ func (s *Store) ServerOfConsumer(ctx context.Context, consumer string) (string, 
 }
 
 // Staying lists the servers whose consumers may have something on a host, by id.
-func (s *Store) Staying(ctx context.Context, host string) ([]string, error) {
+func (s *Store) IDsOnHost(ctx context.Context, host string) ([]string, error) {
 	ids, err := s.texts(ctx, `SELECT DISTINCT server FROM compute_stays WHERE host = ? ORDER BY server`, host)
 	return ids, wrap("Staying", err)
 }
@@ -166,7 +166,7 @@ func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Ti
 		unknown := fault.New(fault.NotFound, op, "no agent has reported for host %s", host)
 		// The host's row is written so that Forget cannot remove the host meanwhile.
 		done, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision WHERE name = ? AND report <> ''`, host)
-		known := one(done, err, unknown)
+		known := requireRow(done, err, unknown)
 		if known != nil && known != unknown {
 			return known
 		}
@@ -174,14 +174,14 @@ func (s *Store) SetDead(ctx context.Context, host string, dead bool, now time.Ti
 			if known != nil {
 				return known
 			}
-			_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_dead (host, since) VALUES (?, ?)`, host, moment(now))
+			_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_dead (host, since) VALUES (?, ?)`, host, micros(now))
 			return err
 		}
 		done, err = tx.Exec(ctx, `DELETE FROM compute_dead WHERE host = ?`, host)
 		if known == nil {
 			return err
 		}
-		return one(done, err, known)
+		return requireRow(done, err, known)
 	}))
 }
 

@@ -21,13 +21,13 @@ type CleanRequest struct {
 // Want keeps a wish, in the place of an earlier one for the same device, and wakes those who follow the host.
 func (s *Store) RequestClean(ctx context.Context, w CleanRequest) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := tx.Upsert(ctx, "compute_wishes", []string{"host", "address"}, []string{"asked", "refused"}, w.Host, w.Address.String(), moment(w.Asked), ""); err != nil {
+		if err := tx.Upsert(ctx, "compute_wishes", []string{"host", "address"}, []string{"asked", "refused"}, w.Host, w.Address.String(), micros(w.Asked), ""); err != nil {
 			return err
 		}
-		return raise(ctx, tx, w.Host)
+		return raiseRevisions(ctx, tx, w.Host)
 	})
 	if err == nil {
-		s.tell(w.Host)
+		s.notify(w.Host)
 	}
 	return wrap("Want", err)
 }
@@ -36,7 +36,7 @@ func (s *Store) RequestClean(ctx context.Context, w CleanRequest) error {
 func (s *Store) CleanRequests(ctx context.Context) ([]CleanRequest, error) {
 	var list []CleanRequest
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
-		list, err = readWishes(ctx, tx, ` ORDER BY host, address`)
+		list, err = readCleanRequests(ctx, tx, ` ORDER BY host, address`)
 		return err
 	})
 	return list, wrap("Wishes", err)
@@ -48,7 +48,7 @@ func (s *Store) ResolveClean(ctx context.Context, host string, needsCleaning fun
 	const op = "Settle"
 	var open []CleanRequest
 	if err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
-		open, err = readWishes(ctx, tx, ` WHERE host = ? ORDER BY address`, host)
+		open, err = readCleanRequests(ctx, tx, ` WHERE host = ? ORDER BY address`, host)
 		return err
 	}); err != nil || len(open) == 0 {
 		return wrap(op, err)
@@ -63,9 +63,9 @@ func (s *Store) ResolveClean(ctx context.Context, host string, needsCleaning fun
 			var err error
 			switch {
 			case refusal != "" && refusal != w.Refused && needsCleaning(w.Address):
-				_, err = tx.Exec(ctx, `UPDATE compute_wishes SET refused = ? WHERE host = ? AND address = ? AND asked = ?`, refusal, host, w.Address.String(), moment(w.Asked))
+				_, err = tx.Exec(ctx, `UPDATE compute_wishes SET refused = ? WHERE host = ? AND address = ? AND asked = ?`, refusal, host, w.Address.String(), micros(w.Asked))
 			case i >= 0 && refusal == "" || !needsCleaning(w.Address):
-				_, err = tx.Exec(ctx, `DELETE FROM compute_wishes WHERE host = ? AND address = ? AND asked = ?`, host, w.Address.String(), moment(w.Asked))
+				_, err = tx.Exec(ctx, `DELETE FROM compute_wishes WHERE host = ? AND address = ? AND asked = ?`, host, w.Address.String(), micros(w.Asked))
 			}
 			if err != nil {
 				return err
@@ -75,7 +75,7 @@ func (s *Store) ResolveClean(ctx context.Context, host string, needsCleaning fun
 	}))
 }
 
-func readWishes(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]CleanRequest, error) {
+func readCleanRequests(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]CleanRequest, error) {
 	rows, err := tx.Query(ctx, `SELECT host, address, asked, refused FROM compute_wishes`+rest, args...)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func stays(t *testing.T, s *store.Store) {
 		for _, host := range []string{"h", "g"} {
 			a, err := s.Assignments(ctx, host)
 			must(t, err)
-			staying, err := s.Staying(ctx, host)
+			staying, err := s.IDsOnHost(ctx, host)
 			must(t, err)
 			out += fmt.Sprintf("%s: %s (%d) ", host, guests(a), len(staying))
 		}
