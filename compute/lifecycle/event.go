@@ -170,7 +170,7 @@ type ActionRequested struct {
 
 	Hard          bool          // Reboot: also if the guest does not run
 	Image         string        // Rebuild: the image; empty: the present one
-	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.Rebuilt; nil: not looked up
+	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
 	Name          string        // Rebuild: the new name; empty: unchanged
 	To            string        // moves: the only permitted host; empty: any
 	SameHost      bool          // Resize, Migrate: the present host is permitted as destination
