@@ -112,59 +112,59 @@ func TestDeviceRows(t *testing.T) {
 		ask     ask
 		says    string
 	}{
-		{"Z8 none requested", plain, ask{}, ""},
-		{"Z8 the host has none", nil, ask{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
-		{"S19 the product is another", plain, ask{requests: []pci.Request{want(1, "", "1534")}}, "no free device 8086:1534 on the host"},
-		{"Z8 T4 two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
-		{"Z8 T4 three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}}, "fewer than 3 free"},
-		{"T18 without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},
-		{"T14 VFs of two PFs", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
-		{"T1 one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}}, "fewer than 5 free type-VF 8086:1515 on the host"},
-		{"T15 VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
-		{"T24 the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}}, ""},
-		{"T24 and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}}, "fewer than 2 free type-PF 8086:1528 on the chosen provider"},
-		{"S9 S18 live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"S12 S18 and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"S8 and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{migratable(vf)}}, ""},
-		{"S11 the opposite is wanted, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
-		{"S13 and it says nothing", vfs[:1], ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
-		{"S21 and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{fixed(vf)}}, ""},
-		{"S14 nothing is wanted of it, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{vf}}, ""},
-		{"S15 or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{vf}}, ""},
-		{"S16 or nothing", vfs[:1], ask{requests: []pci.Request{vf}}, ""},
-		{"Z14 a provider of the class that no agent reports", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
-		{"T20 a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}}, "on the chosen provider"},
-		{"T22 two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")}, on: []provider.ID{"pf2", "pf3"}}, ""},
-		{"T23 VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
-		{"T23 8.1/3 VF and PF of one card", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}}, "no free type-PF 8086:1528 on the chosen provider"},
-		{"T25 R5 three VFs of two PFs", vfs, ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
-		{"R4 one VF of each", vfs, ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}}, ""},
-		{"M5 the sum would do, one provider is exhausted", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
+		{"none requested", plain, ask{}, ""},
+		{"the host has none", nil, ask{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
+		{"the product is another", plain, ask{requests: []pci.Request{want(1, "", "1534")}}, "no free device 8086:1534 on the host"},
+		{"two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
+		{"three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}}, "fewer than 3 free"},
+		{"without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},
+		{"VFs of two PFs", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}}, "fewer than 5 free type-VF 8086:1515 on the host"},
+		{"VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}}, ""},
+		{"and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}}, "fewer than 2 free type-PF 8086:1528 on the chosen provider"},
+		{"live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{migratable(vf)}}, ""},
+		{"the opposite is wanted, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
+		{"and it says nothing", vfs[:1], ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
+		{"and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{fixed(vf)}}, ""},
+		{"nothing is wanted of it, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{vf}}, ""},
+		{"or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{vf}}, ""},
+		{"or nothing", vfs[:1], ask{requests: []pci.Request{vf}}, ""},
+		{"a provider of the class that no agent reports", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
+		{"a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}}, "on the chosen provider"},
+		{"two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")}, on: []provider.ID{"pf2", "pf3"}}, ""},
+		{"VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
+		{"VF and PF of one card", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}}, "no free type-PF 8086:1528 on the chosen provider"},
+		{"three VFs of two PFs", vfs, ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
+		{"one VF of each", vfs, ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}}, ""},
+		{"the sum would do, one provider is exhausted", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
 			"fewer than 3 free"},
-		{"T29 VF and PF, a PF is left whole", three, ask{requests: []pci.Request{want(8, pci.Virtual, "1515"), pf}}, ""},
-		{"T29 VFs of both and two PFs", three, ask{requests: []pci.Request{want(5, pci.Virtual, "1515"), want(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
-		{"T30 a PF of the same product is no VF", slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
+		{"VF and PF, a PF is left whole", three, ask{requests: []pci.Request{want(8, pci.Virtual, "1515"), pf}}, ""},
+		{"VFs of both and two PFs", three, ask{requests: []pci.Request{want(5, pci.Virtual, "1515"), want(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
+		{"a PF of the same product is no VF", slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
 			ask{requests: []pci.Request{want(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
 		{"3.6 a PF only when it is asked for", card(1, "p", 0, true, 0), ask{requests: []pci.Request{want(1, "", "1528")}}, "no free device"},
 		{"3.6 vdpa only when it is asked for", change(card(1, "p", 0, false, 1), 0, func(d *schedule.Device) { d.Type = "vdpa" }), ask{requests: []pci.Request{want(1, "", "1515")}}, "no free device"},
-		{"T31 remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, "fewer than 4 free"},
-		{"T31 the others are not", change(vfs, 0, remote), ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}}, ""},
-		{"S0 a device of a physical network, by alias, without Placement", change(plain, 0, physnet), ask{requests: []pci.Request{one, one}}, ""},
-		{"S0 not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}}, "no free device"},
-		{"R3 the class here, the product there", slices.Concat(
+		{"remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, "fewer than 4 free"},
+		{"the others are not", change(vfs, 0, remote), ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}}, ""},
+		{"a device of a physical network, by alias, without Placement", change(plain, 0, physnet), ask{requests: []pci.Request{one, one}}, ""},
+		{"not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}}, "no free device"},
+		{"the class here, the product there", slices.Concat(
 			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
 			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
 			ask{requests: []pci.Request{{Alias: "a", Count: 1, Want: pci.Want{Vendor: "8086", Product: "1533", Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
 				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
-		{"T16 class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}}, ""},
-		{"T16 unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
-		{"A2 either definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1533"})}}, ""},
-		{"A2 neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}}, "no free device"},
-		{"M17 a PF whose VFs differ in tags does not matter to the others", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}}, ""},
+		{"unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
+		{"either definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1533"})}}, ""},
+		{"neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}}, "no free device"},
+		{"a PF whose VFs differ in tags does not matter to the others", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
-		{"M17 T27 nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
-		{"R6 used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }), ask{requests: []pci.Request{one}}, "no free device"},
+		{"used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }), ask{requests: []pci.Request{one}}, "no free device"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			step := schedule.FilterDevices
@@ -247,39 +247,39 @@ func TestNUMARows(t *testing.T) {
 		says  string
 		step  schedule.Filter
 	}{
-		{"Z8 Z10 no device wanted", []numa.Cell{node(0, 0, 2)}, nil, ask{parts: guest(1)}, "", ""},
-		{"Z8 NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
-		{"Z8 the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
-		{"Z8 the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "reports no NUMA nodes", near},
-		{"T9 no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{policy(pci.Required, r)}}, "", ""},
-		{"T6 a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(2)}, "", ""},
-		{"T6 a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
-		{"T7 no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
-		{"T7 no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Required, r)}, parts: guest(1)}, "numa_policy required", near},
-		{"T7 no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
-		{"N1 preferred, the guest must lie on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
+		{"no device wanted", []numa.Cell{node(0, 0, 2)}, nil, ask{parts: guest(1)}, "", ""},
+		{"NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
+		{"the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+		{"the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "reports no NUMA nodes", near},
+		{"no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{policy(pci.Required, r)}}, "", ""},
+		{"a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(2)}, "", ""},
+		{"a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+		{"no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
+		{"no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Required, r)}, parts: guest(1)}, "numa_policy required", near},
+		{"no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
+		{"preferred, the guest must lie on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
-		{"P1 N12 legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
+		{"legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{r}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
-		{"N3 the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0), nic(2, "red", 1)},
+		{"the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0), nic(2, "red", 1)},
 			ask{requests: []pci.Request{policy(pci.Required, r)}, on: []provider.ID{"green"}, parts: guest(1)}, "near enough", near},
-		{"N5 one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
+		{"one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
-		{"N6 two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
+		{"two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
-		{"N7 three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
+		{"three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(3)}, "", ""},
-		{"T8 socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)}, []schedule.Device{nic(1, "p", 1)},
+		{"socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
-		{"T8 the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)}, []schedule.Device{nic(1, "p", 0)},
+		{"the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)}, []schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
-		{"T8 the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)}, []schedule.Device{nic(1, "p", 2)},
+		{"the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)}, []schedule.Device{nic(1, "p", 2)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
-		{"M14 preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", 1)},
+		{"preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", 1)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
-		{"M14 preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)), nic(2, "far", 1)},
+		{"preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)), nic(2, "far", 1)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
-		{"M14 legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
+		{"legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
 			ask{requests: []pci.Request{r}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
 		{"two devices on two nodes and a guest of two cells", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
 			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)}, ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"}, parts: guest(2)}, "", ""},
@@ -297,7 +297,7 @@ func taken(d schedule.Device) schedule.Device { d.State = schedule.Allocated; re
 func TestNUMAPolicyTable(t *testing.T) {
 	for p, fits := range map[pci.Policy]string{pci.Preferred: "AAA", pci.Legacy: "AEA", pci.Required: "EEA"} {
 		for i, on := range []int{pci.NoNUMA, 0, 1} {
-			t.Run(fmt.Sprintf("N4 %s device on %d", p, on), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s device on %d", p, on), func(t *testing.T) {
 				h := withCells(host("h", dev(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
 				says, step := "", schedule.Filter("")
 				if fits[i] == 'E' {
@@ -320,11 +320,11 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 		cells []numa.Cell
 		fits  bool
 	}{
-		{"T10 required node0", pci.Required, 1, on0, true}, {"T10 required node999", pci.Required, 1, on9, false}, {"T10 required 2", pci.Required, 2, on0, false},
-		{"T10 legacy node0", pci.Legacy, 1, on0, true}, {"T10 legacy 999", pci.Legacy, 1, on9, true},
-		{"T10 legacy 2", pci.Legacy, 2, on0, true}, {"T10 legacy 3", pci.Legacy, 3, on0, false},
-		{"T10 preferred 2", pci.Preferred, 2, on0, true}, {"T10 preferred 3", pci.Preferred, 3, on0, true}, {"T10 preferred 999", pci.Preferred, 1, on9, true},
-		{"T10 preferred 4", pci.Preferred, 4, on0, false},
+		{"required node0", pci.Required, 1, on0, true}, {"required node999", pci.Required, 1, on9, false}, {"required 2", pci.Required, 2, on0, false},
+		{"legacy node0", pci.Legacy, 1, on0, true}, {"legacy 999", pci.Legacy, 1, on9, true},
+		{"legacy 2", pci.Legacy, 2, on0, true}, {"legacy 3", pci.Legacy, 3, on0, false},
+		{"preferred 2", pci.Preferred, 2, on0, true}, {"preferred 3", pci.Preferred, 3, on0, true}, {"preferred 999", pci.Preferred, 1, on9, true},
+		{"preferred 4", pci.Preferred, 4, on0, false},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			reason, _ := ask{requests: []pci.Request{policy(c.p, want(c.count, "", "1533"))}, parts: guest(1)}.of(withCells(h, c.cells...))
@@ -408,13 +408,13 @@ func TestWeighers(t *testing.T) {
 		return names
 	}
 	if got := order(nil, many, busy, some, none); !slices.Equal(got, []string{"none", "busy", "some", "many"}) {
-		t.Errorf("Z11 without devices: %v", got)
+		t.Errorf("without devices: %v", got)
 	}
 	vf := want(1, pci.Virtual, "1515")
 	vf.ID = "R"
 	many.Load, some.Load = 0.1, 0.5
 	if got := order([]pci.Request{vf}, gpus, some, many); !slices.Equal(got, []string{"many", "some", "gpus"}) {
-		t.Errorf("Z11 with devices: the GPU is kept: %v", got)
+		t.Errorf("with devices: the GPU is kept: %v", got)
 	}
 }
 

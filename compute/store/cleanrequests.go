@@ -10,42 +10,46 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Wish is a device for one-time use that an operator wants back from its host's agent. It stands until the device is clean.
+// CleanRequest is an operator's request to clean a device for one-time use. It is kept until the device is clean.
 type CleanRequest struct {
 	Host    string
 	Address pci.Address
-	Asked   time.Time // to the microsecond; another time is another wish
-	Refused string    // why the agent did not clean it; empty: it has not answered
+	Asked   time.Time // to the microsecond; identifies the request
+	Refused string    // why the agent did not clean the device; empty: no answer yet
 }
 
-// Want keeps a wish, in the place of an earlier one for the same device, and wakes those who follow the host.
-func (s *Store) RequestClean(ctx context.Context, w CleanRequest) error {
+// RequestClean stores a clean request, replaces an earlier one for the same device, and notifies the subscribers of the
+// host.
+func (s *Store) RequestClean(ctx context.Context, r CleanRequest) error {
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := tx.Upsert(ctx, "compute_wishes", []string{"host", "address"}, []string{"asked", "refused"}, w.Host, w.Address.String(), micros(w.Asked), ""); err != nil {
+		if err := tx.Upsert(ctx, "compute_wishes", []string{"host", "address"}, []string{"asked", "refused"},
+			r.Host, r.Address.String(), micros(r.Asked), ""); err != nil {
 			return err
 		}
-		return raiseRevisions(ctx, tx, w.Host)
+		return raiseRevisions(ctx, tx, r.Host)
 	})
 	if err == nil {
-		s.notify(w.Host)
+		s.notify(r.Host)
 	}
-	return wrap("Want", err)
+	return wrap("RequestClean", err)
 }
 
-// Wishes lists the wishes of all hosts, the refused ones too, by host and address.
+// CleanRequests lists the clean requests of all hosts, including refused ones, sorted by host and address.
 func (s *Store) CleanRequests(ctx context.Context) ([]CleanRequest, error) {
 	var list []CleanRequest
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
 		list, err = readCleanRequests(ctx, tx, ` ORDER BY host, address`)
 		return err
 	})
-	return list, wrap("Wishes", err)
+	return list, wrap("CleanRequests", err)
 }
 
-// Settle takes in what a host's agent says of wishes: those for devices that need no cleaning any more are fulfilled, and answers with Refused are kept
-// for who asks. An answer to an earlier wish for the device counts for nothing.
-func (s *Store) ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []CleanRequest) error {
-	const op = "Settle"
+// ResolveClean applies the answers of a host's agent to clean requests. It removes requests for devices that do not
+// need cleaning any more and records answers with Refused. An answer to an earlier request for the device is ignored.
+func (s *Store) ResolveClean(
+	ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []CleanRequest,
+) error {
+	const op = "ResolveClean"
 	var open []CleanRequest
 	if err := s.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
 		open, err = readCleanRequests(ctx, tx, ` WHERE host = ? ORDER BY address`, host)
@@ -54,18 +58,22 @@ func (s *Store) ResolveClean(ctx context.Context, host string, needsCleaning fun
 		return wrap(op, err)
 	}
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		for _, w := range open {
-			i := slices.IndexFunc(answers, func(a CleanRequest) bool { return a.Address == w.Address && a.Asked.Equal(w.Asked) })
+		for _, r := range open {
+			i := slices.IndexFunc(answers, func(a CleanRequest) bool {
+				return a.Address == r.Address && a.Asked.Equal(r.Asked)
+			})
 			refusal := ""
 			if i >= 0 {
 				refusal = answers[i].Refused
 			}
 			var err error
 			switch {
-			case refusal != "" && refusal != w.Refused && needsCleaning(w.Address):
-				_, err = tx.Exec(ctx, `UPDATE compute_wishes SET refused = ? WHERE host = ? AND address = ? AND asked = ?`, refusal, host, w.Address.String(), micros(w.Asked))
-			case i >= 0 && refusal == "" || !needsCleaning(w.Address):
-				_, err = tx.Exec(ctx, `DELETE FROM compute_wishes WHERE host = ? AND address = ? AND asked = ?`, host, w.Address.String(), micros(w.Asked))
+			case refusal != "" && refusal != r.Refused && needsCleaning(r.Address):
+				_, err = tx.Exec(ctx, `UPDATE compute_wishes SET refused = ? WHERE host = ? AND address = ? AND asked = ?`,
+					refusal, host, r.Address.String(), micros(r.Asked))
+			case i >= 0 && refusal == "" || !needsCleaning(r.Address):
+				_, err = tx.Exec(ctx, `DELETE FROM compute_wishes WHERE host = ? AND address = ? AND asked = ?`,
+					host, r.Address.String(), micros(r.Asked))
 			}
 			if err != nil {
 				return err
@@ -75,6 +83,7 @@ func (s *Store) ResolveClean(ctx context.Context, host string, needsCleaning fun
 	}))
 }
 
+// readCleanRequests reads the clean requests that the rest of the statement selects.
 func readCleanRequests(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]CleanRequest, error) {
 	rows, err := tx.Query(ctx, `SELECT host, address, asked, refused FROM compute_wishes`+rest, args...)
 	if err != nil {
@@ -83,17 +92,17 @@ func readCleanRequests(ctx context.Context, tx *sqldb.Tx, rest string, args ...a
 	defer rows.Close()
 	var list []CleanRequest
 	for rows.Next() {
-		var w CleanRequest
+		var r CleanRequest
 		var address string
 		var asked int64
-		if err := rows.Scan(&w.Host, &address, &asked, &w.Refused); err != nil {
+		if err := rows.Scan(&r.Host, &address, &asked, &r.Refused); err != nil {
 			return nil, err
 		}
-		if w.Address, err = pci.ParseAddress(address); err != nil {
-			return nil, fault.New(fault.Internal, "", "a wish in the database names the device %q: %w", address, err)
+		if r.Address, err = pci.ParseAddress(address); err != nil {
+			return nil, fault.New(fault.Internal, "", "cannot read a clean request: device address %q: %w", address, err)
 		}
-		w.Asked = time.UnixMicro(asked).UTC()
-		list = append(list, w)
+		r.Asked = time.UnixMicro(asked).UTC()
+		list = append(list, r)
 	}
 	return list, rows.Err()
 }

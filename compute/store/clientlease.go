@@ -11,17 +11,17 @@ import (
 // clientLease is the period in which a process may act on its lease without asking the database.
 //
 // Each confirmed renewal extends it to one term after the moment at which the renewal was sent. The term is shorter
-// than the life of the lease in the database, which counts from the later moment at which the database executed the
-// renewal. So the client's lease always ends first, also when the database does not answer any more.
+// than the TTL of the lease in the database, which counts from the later moment at which the database executed the
+// renewal. So the client's lease always ends first, also if the database does not answer any more.
 type clientLease struct {
 	term time.Duration
 
-	mu     sync.Mutex
-	sent   time.Time          // when the last confirmed renewal was sent; zero: there was none
-	period context.Context    // ends with the lease; the next renewal after that starts another one
+	mu        sync.Mutex
+	sent      time.Time          // when the last confirmed renewal was sent; zero: there was none
+	period    context.Context    // ends with the lease; the next renewal after that starts another one
 	endPeriod context.CancelFunc // ends period
-	timer  *time.Timer        // calls expire; nil before the first renewal
-	ended   bool               // end was called
+	timer     *time.Timer        // calls expire; nil before the first renewal
+	ended     bool               // end was called
 }
 
 func newClientLease(term time.Duration) *clientLease {
@@ -35,7 +35,7 @@ func newClientLease(term time.Duration) *clientLease {
 func (c *clientLease) renewed(sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended || sent.Before(c.sent) { // a later one was confirmed before
+	if c.ended || sent.Before(c.sent) { // a later renewal has been confirmed already
 		return
 	}
 	c.sent = sent
@@ -70,7 +70,7 @@ func (c *clientLease) expire() {
 	c.endPeriod()
 }
 
-// end ends the lease at once and for good.
+// end ends the lease immediately and permanently.
 func (c *clientLease) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func (c *clientLease) end() {
 	}
 }
 
-// check returns nil while the lease lasts, else fault.Unavailable. It reads the clocks, so that it is correct even if
+// check returns nil during the lease, otherwise fault.Unavailable. It reads the clocks, so that it is correct even if
 // the timer fires late.
 func (c *clientLease) check() error {
 	c.mu.Lock()

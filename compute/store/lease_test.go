@@ -204,7 +204,7 @@ func fencedOff(t *testing.T, url string) {
 	}
 	err = first.Create(t.Context(), server("late", 1))
 	is(t, err, fault.Unavailable)
-	if !strings.Contains(fault.TextOf(err), "in other hands (process 4711 on host db1") {
+	if !strings.Contains(fault.TextOf(err), "taken over compute's database (process 4711 on host db1") {
 		t.Errorf("the refusal does not say who has it: %v", err)
 	}
 	_, err = first.Read(t.Context(), "s")
@@ -241,7 +241,7 @@ func begunFirst(t *testing.T, url string) {
 	short.TakeoverTimeout = time.Second
 	_, err = third.Hold(t.Context(), holder("third"), short)
 	is(t, err, fault.Unavailable)
-	if !strings.Contains(fault.TextOf(err), "still waits for the end of what process 4711 on host db1") {
+	if !strings.Contains(fault.TextOf(err), "still waits for a transaction of process 4711 on host db1") {
 		t.Errorf("it does not say what it waited for: %v", err)
 	}
 	go func() {
