@@ -57,7 +57,7 @@ func TestConstraintsNameTheirSources(t *testing.T) {
 }
 
 // A rebuild claims nothing, so the new image must not change what was claimed.
-func TestRebuilt(t *testing.T) {
+func TestCheckRebuild(t *testing.T) {
 	devices := specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}
 	for _, c := range []struct {
 		name          string
@@ -102,7 +102,7 @@ func TestRebuilt(t *testing.T) {
 }
 
 // After a rebuild the next move asks what a new server of flavor and image would ask.
-func TestReask(t *testing.T) {
+func TestAskAfterRebuild(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		specs         specs

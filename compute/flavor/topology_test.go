@@ -13,7 +13,8 @@ import (
 
 type specs = map[string]string
 
-// showParts writes cells down: "0,1(1) 1024 MiB 2048 isolate +1" is CPUs, those dedicated, memory, pages, threads, emulator.
+// showParts writes cells down: "0,1(1) 1024 MiB 2048 isolate +1" is CPUs, those dedicated, memory, pages, threads,
+// emulator.
 func showParts(parts []numa.Part) string {
 	var list []string
 	for _, p := range parts {
@@ -36,7 +37,7 @@ func showParts(parts []numa.Part) string {
 	return strings.Join(list, "; ")
 }
 
-// What makes NUMA cells, and which (pci.md 5.6), and what is asked of Placement for them (5.1).
+// Which settings create which NUMA cells, and the request to Placement for them.
 func TestTopology(t *testing.T) {
 	four := flavor.Flavor{Name: "four", VCPUs: 4, MemoryMB: 4096, DiskGB: 1}
 	const plain = "DISK_GB:1,MEMORY_MB:4096,VCPU:4"
@@ -107,7 +108,7 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// Z18 and 4.4: the flavor's or the image's NUMA policy is stronger than the alias'; both must not differ.
+// The NUMA policy of the flavor or image overrides that of the alias. Flavor and image must not differ.
 func TestNUMAPolicy(t *testing.T) {
 	for _, c := range []struct {
 		row, flavor, image string
@@ -221,7 +222,7 @@ func TestTopologyRefuses(t *testing.T) {
 }
 
 // A flavor of a size that no machine has is refused before its CPUs are counted one by one.
-func TestHugeFlavors(t *testing.T) {
+func TestTooManyCPUsAreRefused(t *testing.T) {
 	for _, s := range []specs{{"hw:cpu_policy": "dedicated"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, {"hw:numa_nodes": "1"}, {"resources:PCPU": "2147483647"}} {
 		f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1, ExtraSpecs: s}
 		if _, err := flavor.Topology(f, flavor.Image{}); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "4096") {
@@ -234,8 +235,9 @@ func TestHugeFlavors(t *testing.T) {
 	}
 }
 
-// R1: an alias that asks for another class, or a trait more, than the device has asks Placement for what it does not have.
-func TestR1(t *testing.T) {
+// An alias that requests another class than the device has, or one more trait, results in a request that Placement
+// cannot satisfy.
+func TestAliasThatDoesNotMatchTheDevice(t *testing.T) {
 	for alias, want := range map[string]string{
 		`{"name":"a","vendor_id":"8086","product_id":"1533"}`:       "[R1-0] CUSTOM_PCI_8086_1533:1\n",
 		`{"name":"a","resource_class":"PGPU"}`:                      "[R1-0] PGPU:1\n",
@@ -290,7 +292,7 @@ func TestTraitsOfTheHostGoToTheRoot(t *testing.T) {
 	}
 }
 
-// The rows A17 to A21 of pci.md 7.10: the groups of devices.
+// The request groups of devices.
 func TestGroupRows(t *testing.T) {
 	as, err := pci.ParseAliases(true, `{"name":"a","vendor_id":"de12","product_id":"1234"}`, `{"name":"b","vendor_id":"0fff","product_id":"dead"}`,
 		`{"name":"c","resource_class":"gpu","traits":"foo,bar,CUSTOM_BLUE"}`, `{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1234"}`,

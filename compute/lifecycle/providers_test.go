@@ -8,8 +8,7 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Z12 of pci.md 7.14, as far as it is about flavors: what Placement chose is written into the requests, a provider for
-// each device.
+// The provider that Placement chose for each device is written into the device requests.
 func TestChosenProviders(t *testing.T) {
 	type list = []provider.ID
 	for _, c := range []struct {

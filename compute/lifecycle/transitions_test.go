@@ -252,7 +252,7 @@ func trim(s Server) Server {
 // Everything that can happen to a server happens to it, in every order, through up to two moves: after each event the
 // invariants hold, and whatever the state, deleting it and letting Placement and the agents answer ends in deleted with
 // nothing held; and when everybody does his part, it comes to rest.
-func TestWalk(t *testing.T) {
+func TestAllEventSequences(t *testing.T) {
 	start := node{Server: fresh(), world: world{map[string]bool{}, map[string]bool{}}}
 	together := start
 	together.MinCount = 2
@@ -380,7 +380,7 @@ func canEnd(t *testing.T, n node) {
 }
 
 // Each answer to a due step moves the server on, or the runner would perform it for ever.
-func TestEveryAnswerMovesOn(t *testing.T) {
+func TestEveryResultChangesTheServer(t *testing.T) {
 	for _, c := range []struct {
 		state  State
 		answer Event
@@ -407,7 +407,7 @@ func TestEveryAnswerMovesOn(t *testing.T) {
 }
 
 // Losing and failing for ever ends in ERROR, in bounded time, with all reasons.
-func TestBadLuckEnds(t *testing.T) {
+func TestRepeatedFailuresEndInError(t *testing.T) {
 	s, _ := Next(fresh(), Created{}, noon)
 	for n := 0; s.State != Error; n++ {
 		if n > 1000 {
@@ -443,7 +443,7 @@ func TestOneFullStop(t *testing.T) {
 	}
 }
 
-func TestTrailTellsTheStory(t *testing.T) {
+func TestHistory(t *testing.T) {
 	s := fresh()
 	at := noon
 	for _, e := range []Event{
@@ -496,7 +496,7 @@ func TestTrailTellsTheStory(t *testing.T) {
 	}
 }
 
-func TestTrailKeepsBothEnds(t *testing.T) {
+func TestHistoryKeepsBothEnds(t *testing.T) {
 	s := fresh()
 	for i := range 500 {
 		s = addHistory(s, noon, fmt.Sprint(i))

@@ -14,7 +14,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The words of a small machine, so that a case is a line: devices are added with on… functions, requests are made by want.
+// The words of a small machine, so that a case is a line: devices are added with on… functions, requests are made by
+// want.
 
 // dev is a free device on a bus of its own; on is its provider, node its NUMA node.
 func dev(bus uint8, kind pci.Type, product string, on provider.ID, node int) schedule.Device {
@@ -92,7 +93,7 @@ func check(t *testing.T, a ask, h schedule.Host, says string, step schedule.Filt
 	}
 }
 
-// The rows of pci.md 7.11 about what a host's devices can serve, without NUMA; and R3 to R5, M5, M17, S0, S9 to S21 and Z14.
+// Which requests the devices of a host can fulfil, without NUMA.
 func TestDeviceRows(t *testing.T) {
 	three := slices.Concat(card(1, "pf1", 0, true, 4), card(2, "pf2", 0, true, 4), card(3, "pf3", 0, true, 0))
 	vfs := slices.Concat(card(1, "pf1", 0, false, 2), card(2, "pf2", 0, false, 2))
@@ -179,7 +180,7 @@ func TestDeviceRows(t *testing.T) {
 	check(t, ask{requests: []pci.Request{one}}, inPlacement, "no free device", schedule.FilterDevices)
 }
 
-// T11: devices that differ in their tags; each request takes the one that is for it, whatever the order.
+// Devices differ in their tags; each request gets the matching device, whatever the order of requests.
 func TestTagsAreFitted(t *testing.T) {
 	flags := []pci.Flag{pci.Unset, pci.Yes, pci.No}
 	var list []schedule.Device
@@ -199,8 +200,8 @@ func TestTagsAreFitted(t *testing.T) {
 	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true on the host", schedule.FilterDevices)
 }
 
-// T2: what guests hold or will pick is taken away, with the PF of a VF (S5) and the VFs of a PF (S4), as in T29.
-func TestGuestsTakeRelativesAlong(t *testing.T) {
+// The devices that guests have or will get are not free, and neither are the PFs of their VFs and the VFs of their PFs.
+func TestParentsAndChildrenOfTakenDevicesAreNotFree(t *testing.T) {
 	one := host("h", card(1, "p", 0, true, 2)...)
 	held := one
 	held.Guests = []schedule.Guest{{ID: "s1", Devices: []schedule.Picked{{Address: "0000:01:01.0"}}}}
@@ -232,7 +233,7 @@ func guest(cells int) (parts []numa.Part) {
 
 func withCells(h schedule.Host, cells ...numa.Cell) schedule.Host { h.Cells = cells; return h }
 
-// The rows of pci.md 7.5, and those of 7.11 and 7.14 about NUMA: on which nodes the guest may lie so that its devices are near enough.
+// On which NUMA nodes a guest can be placed so that its devices are near enough.
 func TestNUMARows(t *testing.T) {
 	// full is a node on which no CPU is left.
 	full := func(id, socket int) numa.Cell { return node(id, socket, 0) }
@@ -293,7 +294,7 @@ func TestNUMARows(t *testing.T) {
 
 func taken(d schedule.Device) schedule.Device { d.State = schedule.Allocated; return d }
 
-// N4: the table of policies × where the device is, for a guest that finds CPUs on node 1 only.
+// All NUMA policies × all nodes of the device, for a guest that has free CPUs only on node 1.
 func TestNUMAPolicyTable(t *testing.T) {
 	for p, fits := range map[pci.Policy]string{pci.Preferred: "AAA", pci.Legacy: "AEA", pci.Required: "EEA"} {
 		for i, on := range []int{pci.NoNUMA, 0, 1} {
@@ -309,7 +310,7 @@ func TestNUMAPolicyTable(t *testing.T) {
 	}
 }
 
-// T10: the table of the original for several devices: node0 and pr0, node1 and pr1, no node and pr_none.
+// NUMA policies with several devices: on node 0, on node 1, and without a node.
 func TestPolicyWithSeveralDevices(t *testing.T) {
 	h := host("h", dev(1, pci.Plain, "1533", "pr0", 0), dev(2, pci.Plain, "1533", "pr1", 1), dev(3, pci.Plain, "1533", "prn", pci.NoNUMA))
 	on0, on9 := []numa.Cell{node(0, 0, 2)}, []numa.Cell{node(9, 0, 2)}
@@ -361,7 +362,8 @@ func TestPlacedGuestsCount(t *testing.T) {
 	}
 }
 
-// M13 and Z10: of two candidates on one host the one that fits stands; when both do, the second is there for when the first is lost.
+// Of two candidates on one host only the suitable one is accepted. If both are suitable, the second is the fallback for
+// the first.
 func TestCandidatesOfOneHost(t *testing.T) {
 	h := withCells(host("h", dev(1, pci.Plain, "1533", "p0", 0), dev(2, pci.Plain, "1533", "p1", 1), dev(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
 	r := policy(pci.Required, want(1, "", "1533"))
@@ -382,7 +384,8 @@ func TestCandidatesOfOneHost(t *testing.T) {
 	}
 }
 
-// Z11: a server goes where the fewest devices are left that it has no use for; then where there is more room.
+// The preferred host is the one with the fewest free devices that the server cannot use, then the one with the lower
+// load.
 func TestWeighers(t *testing.T) {
 	many := host("many", slices.Concat(card(1, "m", 0, false, 8), card(2, "n", 0, false, 4))...)
 	some := host("some", card(1, "s", 0, false, 1)...)
@@ -418,8 +421,8 @@ func TestWeighers(t *testing.T) {
 	}
 }
 
-// The host that was asked for, hosts that will not do, and what is told of the nearest miss over hosts.
-func TestHostsAreTold(t *testing.T) {
+// The requested host, hosts that are not permitted, and the nearest miss over several hosts.
+func TestRefusalsOfHosts(t *testing.T) {
 	one, two := withCells(host("one"), node(0, 0, 0), node(1, 0, 1)), withCells(host("two"), node(0, 0, 0))
 	p := schedule.Input{Hosts: hosts(one, two, host("three")), Cells: guest(1), Now: noon, Silence: schedule.Silence,
 		ExcludedHosts: map[string]string{"three": "it is the host that the server leaves"},

@@ -189,7 +189,8 @@ func deadFollowed(t *testing.T, url string) {
 	must(t, err)
 }
 
-// A holder that stopped renewing is waited for, then followed. When it wakes up it can neither write nor read, and hears who has taken over.
+// A holder that stopped renewing is waited for, then followed. When it wakes up it can neither write nor read, and
+// hears who has taken over.
 func fencedOff(t *testing.T, url string) {
 	first, second := another(t, url), another(t, url)
 	l, err := first.Hold(t.Context(), holder("first"), brief())
