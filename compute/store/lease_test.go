@@ -243,7 +243,7 @@ func begunFirst(t *testing.T, url string) {
 	_, err = third.Hold(t.Context(), holder("third"), short)
 	is(t, err, fault.Unavailable)
 	if !strings.Contains(fault.TextOf(err), "still waits for a transaction of process 4711 on host db1") {
-		t.Errorf("it does not say what it waited for: %v", err)
+		t.Errorf("the fault does not name the process that it waited for: %v", err)
 	}
 	go func() {
 		_, err := second.Hold(t.Context(), holder("second"), terms)

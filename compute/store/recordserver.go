@@ -18,7 +18,7 @@ type serverRecord struct {
 	serverTimes
 }
 
-// serverIdentity is what users have called the server and said of it.
+// serverIdentity is the name, the owner and the description of the server.
 type serverIdentity struct {
 	ID            string            `json:"id,omitzero" v1:"ID"`
 	Name          string            `json:"name,omitzero" v1:"Name"`
@@ -60,7 +60,7 @@ type serverPlace struct {
 	LastReports      []reportRecord    `json:"last_reports,omitzero" v1:"Voices"`
 }
 
-// serverProgress is what is being done to the server.
+// serverProgress is the actions in progress on the server.
 type serverProgress struct {
 	State           storedState      `json:"state,omitzero" v1:"State"`
 	Task            storedTask       `json:"task_state,omitzero" v1:"Doing"`
@@ -131,7 +131,7 @@ type migrationRecord struct {
 
 // failureRecord is which hosts a filter has refused for one reason.
 type failureRecord struct {
-	Filter  schedule.Filter `json:"filter,omitzero" v1:"Step"` // for people only, so no table has its words
+	Filter  schedule.Filter `json:"filter,omitzero" v1:"Step"` // only shown, so there is no table of its values
 	Reason  string          `json:"reason,omitzero" v1:"Reason"`
 	Count   int             `json:"host_count,omitzero" v1:"Count"`
 	Hosts   []string        `json:"hosts,omitzero" v1:"Hosts"`
