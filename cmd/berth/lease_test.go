@@ -170,7 +170,7 @@ func (c *contest) over(before []string) {
 	select {
 	case err := <-c.first.done:
 		c.first.done <- err
-		if err == nil || !strings.Contains(c.first.log.String(), "in other hands") {
+		if err == nil || !strings.Contains(c.first.log.String(), "taken over compute's database") {
 			c.Errorf("it ended without a reason (%v):\n%s", err, c.first.log)
 		}
 	case <-time.After(time.Minute):

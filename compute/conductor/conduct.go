@@ -55,7 +55,7 @@ type Store interface {
 	Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error)
 	Purge(ctx context.Context, before time.Time, keep int) error
 	ServerOfConsumer(ctx context.Context, consumer string) (string, error)
-	Staying(ctx context.Context, host string) ([]string, error)
+	IDsOnHost(ctx context.Context, host string) ([]string, error)
 	OnHost(ctx context.Context, host string) ([]lifecycle.Server, error)
 	ByReservation(ctx context.Context, beginning string) ([]lifecycle.Server, error)
 	SetDead(ctx context.Context, host string, dead bool, now time.Time) error

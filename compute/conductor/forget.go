@@ -89,7 +89,7 @@ func (c *Conductor) stillAlive(ctx context.Context, name string) (reports string
 
 // standing names the servers that stand on a host or have left something there.
 func (c *Conductor) standing(ctx context.Context, host string) (names []string, err error) {
-	ids, err := c.store.Staying(ctx, host)
+	ids, err := c.store.IDsOnHost(ctx, host)
 	if err != nil {
 		return nil, err
 	}

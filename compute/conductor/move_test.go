@@ -510,7 +510,7 @@ func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 		s := c.one()
 		return s.Migration.ID == "m2" && s.Migration.Status == "error" && s.TaskState() == ""
 	})
-	if !strings.Contains(c.trails(), "the server has left something there that is not gone yet") {
+	if !strings.Contains(c.trails(), "an earlier guest of the server there is not gone yet") {
 		t.Error(c.trails())
 	}
 	c.agents.hide("a", false)

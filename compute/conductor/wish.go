@@ -123,7 +123,7 @@ func (c *Conductor) bury(ctx context.Context) error {
 		return err
 	}
 	for _, host := range dead {
-		servers, err := c.store.Staying(ctx, host)
+		servers, err := c.store.IDsOnHost(ctx, host)
 		if err != nil {
 			return err
 		}

@@ -256,7 +256,7 @@ func (a *agents) look(t *testing.T) {
 func (a *agents) remove(t *testing.T, host string, wanted map[string]bool, removals []lifecycle.Removal) {
 	named := map[string]bool{}
 	for _, r := range removals {
-		for _, id := range []string{r.Consumer, r.Was} {
+		for _, id := range []string{r.Consumer, r.PreviousConsumer} {
 			named[id] = true
 			if !wanted[id] {
 				delete(a.guests[host], id)

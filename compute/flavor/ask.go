@@ -11,33 +11,35 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The extra specs about devices and groups. cpus.go and topology.go have those about CPUs and NUMA; all others are kept, shown, and
-// mean nothing to Berth.
+// The extra specs about devices and groups. Those about CPUs and NUMA are in cpus.go and topology.go. All others are
+// stored and shown, without effect.
 const (
 	aliasSpec    = "pci_passthrough:alias"
 	affinitySpec = "hw:pci_numa_affinity_policy"
 	policySpec   = "group_policy"
 )
 
-// Options are the switches of the cloud.
+// Options are the configuration options that affect request groups.
 type Options struct {
 	PCIInPlacement bool // [filter_scheduler] pci_in_placement: ask Placement for devices
 }
 
-// Ask makes the question to Placement and the device requests of a server of this flavor and image. newID makes the request ids: UUIDs.
-// Topology tells how its CPUs and memory lie.
+// Ask returns the request to Placement and the device requests of a server with this flavor and image. newID returns a
+// new UUID for each device request. The server's NUMA cells are returned by Topology.
 //
-// The unsuffixed group has VCPU, MEMORY_MB and DISK_GB (root, ephemeral and swap, rounded up), unless an extra spec
-// `resources…:CLASS` names the class itself. `resources:`/`trait:` change the unsuffixed group, `resourcesS:`/`traitS:` make group
-// S. Each device of `pci_passthrough:alias` becomes a group of its own, with the suffix "<request_id>-<index>" (spec
-// 002, "Scheduling"); with PCIInPlacement off there are requests only. group_policy is "none" where it is needed and not said.
+// The unsuffixed group has VCPU, MEMORY_MB and DISK_GB (root, ephemeral and swap, rounded up), except classes that an
+// extra spec `resources…:CLASS` names. `resources:` and `trait:` change the unsuffixed group, `resourcesS:` and
+// `traitS:` define group S. Each device of `pci_passthrough:alias` becomes a group with the suffix
+// "<request_id>-<index>"; without PCIInPlacement only device requests are returned. group_policy is "none" if it is
+// needed and not set.
 //
-// A dedicated CPU (hw:cpu_policy) is a PCPU instead of a VCPU, a thread for the emulator alone one PCPU more. What is wanted of the host
-// (traits of the image, HW_CPU_HYPERTHREADING by the thread policy, COMPUTE_SOCKET_PCI_NUMA_AFFINITY for devices under the policy
-// socket) is asked of the unsuffixed group, or of the root where that one asks for nothing.
+// A dedicated CPU (hw:cpu_policy) is a PCPU instead of a VCPU; a separate emulator thread is one more PCPU. Traits of
+// the host (those of the image, HW_CPU_HYPERTHREADING for the thread policy, COMPUTE_SOCKET_PCI_NUMA_AFFINITY for
+// devices with the policy socket) are required of the unsuffixed group, or of the root provider if that group has no
+// resources.
 //
-// What makes no sense is a fault of kind Invalid that names the extra spec: Nova logs it and goes on without. An image that
-// wants otherwise than the flavor is so too; of devices it is Forbidden.
+// A value that is not valid yields a fault of kind Invalid that names the extra spec (Nova logs and ignores some of
+// them). An image that contradicts the flavor yields a fault of kind Invalid, or Forbidden for devices.
 func Ask(f Flavor, i Image, aliases pci.Aliases, o Options, newID func() string) (resource.Ask, []pci.Request, error) {
 	groups := groups{}
 	if err := groups.read(f.ExtraSpecs); err != nil {
@@ -55,7 +57,7 @@ func Ask(f Flavor, i Image, aliases pci.Aliases, o Options, newID func() string)
 	if err != nil {
 		return resource.Ask{}, nil, err
 	}
-	groups.defaults(f, cpus)
+	groups.addDefaults(f, cpus)
 	required, forbidden := cpus.traits()
 	ofImage, err := i.traits()
 	if err != nil {
@@ -73,22 +75,26 @@ func Ask(f Flavor, i Image, aliases pci.Aliases, o Options, newID func() string)
 		ask.Groups = append(ask.Groups, deviceGroups(requests)...)
 	}
 	if len(ask.Groups) == 0 {
-		return resource.Ask{}, nil, invalid("flavor %s asks for nothing at all", f.Name)
+		return resource.Ask{}, nil, invalid("flavor %s requests no resources; set VCPUs, memory or disk", f.Name)
 	}
 	ask.GroupPolicy, err = groupPolicy(f.ExtraSpecs, ask.Suffixed())
 	return ask, requests, err
 }
 
+// invalid returns a fault of kind Invalid.
 func invalid(format string, args ...any) error {
 	return fault.New(fault.Invalid, "flavor.Ask", format, args...)
 }
 
-// socketAffinity is borne by hosts that know the sockets of their NUMA nodes.
+// socketAffinity is the trait of hosts that report the sockets of their NUMA nodes.
 const socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 
-// requests makes one request for each `alias:count`. A NUMA policy of the flavor or image is stronger than the alias'; socket: they say so.
-func requests(f Flavor, i Image, aliases pci.Aliases, newID func() string) (list []pci.Request, socket bool, err error) {
-	text, err := policyOf(f, i)
+// requests returns one request for each `alias:count`. A NUMA policy of the flavor or image overrides that of the
+// alias; socket is true if it is the policy socket.
+func requests(
+	f Flavor, i Image, aliases pci.Aliases, newID func() string,
+) (list []pci.Request, socket bool, err error) {
+	text, err := numaPolicy(f, i)
 	if err != nil {
 		return nil, false, err
 	}
@@ -101,17 +107,22 @@ func requests(f Flavor, i Image, aliases pci.Aliases, newID func() string) (list
 	return list, len(list) > 0 && pci.Policy(text) == pci.Socket, nil
 }
 
-// policyOf is the NUMA policy of devices that flavor and image say, or nothing.
-func policyOf(f Flavor, i Image) (string, error) {
-	return wishes(f, i, affinitySpec).word(string(pci.Required), string(pci.Legacy), string(pci.Preferred), string(pci.Socket))
+// numaPolicy returns the NUMA policy of devices in the flavor and image, or an empty string.
+func numaPolicy(f Flavor, i Image) (string, error) {
+	return readSetting(f, i, affinitySpec).
+		oneOf(string(pci.Required), string(pci.Legacy), string(pci.Preferred), string(pci.Socket))
 }
 
-// deviceGroups makes one group for each device, so that each can come from a provider of its own.
+// deviceGroups returns one group for each device, so that each can come from a different provider.
 func deviceGroups(requests []pci.Request) []resource.Group {
 	var list []resource.Group
 	for _, r := range requests {
 		for i := range r.Count {
-			g := resource.Group{Suffix: r.GroupSuffix(i), Resources: resource.Amounts{r.Want.Class: 1}, Forbidden: slices.Clone(r.Want.Forbidden)}
+			g := resource.Group{
+				Suffix:    r.GroupSuffix(i),
+				Resources: resource.Amounts{r.Want.Class: 1},
+				Forbidden: slices.Clone(r.Want.Forbidden),
+			}
 			for _, t := range r.Want.Required {
 				g.Required = append(g.Required, []resource.Trait{t})
 			}
@@ -121,15 +132,15 @@ func deviceGroups(requests []pci.Request) []resource.Group {
 	return list
 }
 
-// groupPolicy is what the flavor says. Placement wants it said with two suffixed groups or more; then "none", the
-// freer one, is what a flavor that does not say it means.
+// groupPolicy returns the group_policy of the flavor. Placement requires one with two or more suffixed groups; the
+// default is then "none", the less restrictive one.
 func groupPolicy(specs map[string]string, suffixed int) (resource.Policy, error) {
-	text, said := specs[policySpec]
+	text, set := specs[policySpec]
 	policy := resource.Policy(text)
 	switch {
-	case said && policy != resource.PolicyNone && policy != resource.PolicyIsolate:
+	case set && policy != resource.PolicyNone && policy != resource.PolicyIsolate:
 		return "", invalid("extra spec %s is %q; write none or isolate", policySpec, text)
-	case said:
+	case set:
 		return policy, nil
 	case suffixed >= 2:
 		return resource.PolicyNone, nil
@@ -140,22 +151,23 @@ func groupPolicy(specs map[string]string, suffixed int) (resource.Policy, error)
 // groups are the flavor's own groups by suffix.
 type groups map[string]*group
 
+// group is one request group of the flavor.
 type group struct {
-	amounts             resource.Amounts // zeros included: they say that the class is not wanted
+	amounts             resource.Amounts // includes zeros, which remove a default class
 	required, forbidden []resource.Trait
-	spec                string // an extra spec that named it, for the sentence
+	spec                string // an extra spec of the group, for messages
 }
 
 var groupSpec = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{0,64}):(.*)$`)
 
-// read takes in the extra specs that make groups.
+// read adds the groups of the extra specs.
 func (gs groups) read(specs map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(specs)) {
 		m := groupSpec.FindStringSubmatch(key)
 		if m == nil {
 			continue
 		}
-		g := gs.named(m[2], key)
+		g := gs.group(m[2], key)
 		var err error
 		if m[1] == "resources" {
 			err = g.readAmount(key, resource.Class(m[3]), specs[key])
@@ -169,16 +181,19 @@ func (gs groups) read(specs map[string]string) error {
 	return nil
 }
 
-func (gs groups) named(suffix, spec string) *group {
+// group returns the group with this suffix; it is created if necessary.
+func (gs groups) group(suffix, spec string) *group {
 	if gs[suffix] == nil {
 		gs[suffix] = &group{amounts: resource.Amounts{}, spec: spec}
 	}
 	return gs[suffix]
 }
 
+// readAmount adds the amount of an extra spec resources…:CLASS.
 func (g *group) readAmount(key string, class resource.Class, text string) error {
 	if !resource.IsStandardClass(class) && !resource.IsCustom(string(class)) {
-		return invalid("extra spec %s: %q is no resource class; a class of your own begins with CUSTOM_", key, class)
+		return invalid("extra spec %s: %q is not a resource class; use a standard class or one that begins with CUSTOM_",
+			key, class)
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n > resource.MaxAmount {
@@ -188,9 +203,11 @@ func (g *group) readAmount(key string, class resource.Class, text string) error 
 	return nil
 }
 
+// readTrait adds the trait of an extra spec trait…:TRAIT.
 func (g *group) readTrait(key string, trait resource.Trait, text string) error {
 	if !resource.IsStandardTrait(trait) && !resource.IsCustom(string(trait)) {
-		return invalid("extra spec %s: %q is no trait; a trait of your own begins with CUSTOM_", key, trait)
+		return invalid("extra spec %s: %q is not a trait; use a standard trait or one that begins with CUSTOM_",
+			key, trait)
 	}
 	switch text {
 	case "required":
@@ -203,8 +220,8 @@ func (g *group) readTrait(key string, trait resource.Trait, text string) error {
 	return nil
 }
 
-// defaults adds what the flavor has, to the unsuffixed group, but for classes that some group names.
-func (gs groups) defaults(f Flavor, c cpus) {
+// addDefaults adds the flavor's CPUs, memory and disk to the unsuffixed group, except classes that any group names.
+func (gs groups) addDefaults(f Flavor, c cpus) {
 	own := resource.Amounts{"MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB + f.Ephemeral + (f.Swap+1023)/1024}
 	if !c.inGroups {
 		maps.Copy(own, c.amounts())
@@ -214,32 +231,35 @@ func (gs groups) defaults(f Flavor, c cpus) {
 			delete(own, class)
 		}
 	}
-	maps.Copy(gs.named("", "").amounts, own)
+	maps.Copy(gs.group("", "").amounts, own)
 }
 
-// ask writes the groups down: the unsuffixed one first, then by suffix. required and forbidden are traits that are wanted of the host.
+// ask returns the groups as a request: the unsuffixed one first, then sorted by suffix. required and forbidden are
+// traits of the host.
 func (gs groups) ask(required, forbidden []resource.Trait) (resource.Ask, error) {
 	var ask resource.Ask
-	own := gs.named("", "")
-	own.trim()
+	own := gs.group("", "")
+	own.dropZeros()
 	if len(own.amounts) > 0 {
-		own.required, own.forbidden = merged(own.required, required), merged(own.forbidden, forbidden)
+		own.required, own.forbidden = addTraits(own.required, required), addTraits(own.forbidden, forbidden)
 	} else {
-		ask.RootRequired, ask.RootForbidden = merged(nil, required), merged(nil, forbidden)
+		ask.RootRequired, ask.RootForbidden = addTraits(nil, required), addTraits(nil, forbidden)
 	}
 	for _, suffix := range slices.Sorted(maps.Keys(gs)) {
 		g := gs[suffix]
-		g.trim()
+		g.dropZeros()
 		if len(g.amounts) == 0 {
 			if len(g.required)+len(g.forbidden) > 0 {
-				return resource.Ask{}, invalid("extra spec %s belongs to a group that asks for no resources; add resources%s:<CLASS>", g.spec, suffix)
+				return resource.Ask{}, invalid("extra spec %s belongs to a group without resources; add resources%s:<CLASS>",
+					g.spec, suffix)
 			}
 			continue
 		}
 		out := resource.Group{Suffix: suffix, Resources: g.amounts, Forbidden: g.forbidden}
 		for _, t := range g.required {
 			if slices.Contains(g.forbidden, t) {
-				return resource.Ask{}, invalid("trait %s is both required and forbidden by the extra specs and the image", t)
+				return resource.Ask{}, invalid(
+					"trait %s is both required and forbidden by the extra specs and the image; remove one of them", t)
 			}
 			out.Required = append(out.Required, []resource.Trait{t})
 		}
@@ -248,13 +268,13 @@ func (gs groups) ask(required, forbidden []resource.Trait) (resource.Ask, error)
 	return ask, nil
 }
 
-// trim takes out what is not wanted.
-func (g *group) trim() {
+// dropZeros removes classes with the amount 0.
+func (g *group) dropZeros() {
 	maps.DeleteFunc(g.amounts, func(_ resource.Class, n int) bool { return n == 0 })
 }
 
-// merged adds traits to a list, each once.
-func merged(list, more []resource.Trait) []resource.Trait {
+// addTraits appends the traits that the list lacks.
+func addTraits(list, more []resource.Trait) []resource.Trait {
 	for _, t := range more {
 		if !slices.Contains(list, t) {
 			list = append(list, t)

@@ -69,7 +69,8 @@ func TestAsk(t *testing.T) {
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[1] CUSTOM_A:1\n[_B] CUSTOM_A:1\npolicy none\n"},
 		{name: "policy said", specs: map[string]string{"pci_passthrough:alias": "nic:1", "group_policy": "isolate"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[R1-0] CUSTOM_PCI_8086_1515:1\npolicy isolate\n"},
-		// spec 002: "a single request object is split into multiple RequestGroup objects", "request_id-<index>", index from 0.
+		// A request for several devices is split into one group for each, with the suffix "<request_id>-<index>", index
+		// from 0.
 		{name: "a group for each device", specs: map[string]string{"pci_passthrough:alias": "nic:2, gpu:1"},
 			want: "[] DISK_GB:20,MEMORY_MB:2048,VCPU:2\n[R1-0] CUSTOM_PCI_8086_1515:1\n[R1-1] CUSTOM_PCI_8086_1515:1\n" +
 				"[R2-0] CUSTOM_GPU:1 +CUSTOM_FAST -CUSTOM_OLD\npolicy none\n"},

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Constraint is one word of a flavor or an image that has a say in where a server may lie.
+// Constraint is one extra spec or image property that restricts the placement of a server.
 type Constraint struct {
-	Key     string   // of the flavor: "hw:numa_nodes", "trait:HW_CPU_X86_AVX2"
-	Value   string   // what holds
-	Sources []string // who says so: "extra spec hw:numa_nodes", "image property hw_numa_nodes"
+	Key     string   // the flavor's key, such as "hw:numa_nodes" or "trait:HW_CPU_X86_AVX2"
+	Value   string   // the effective value
+	Sources []string // where it is set, such as "extra spec hw:numa_nodes" or "image property hw_numa_nodes"
 }
 
-// placing are the extra specs that place a server and that images have too. Those of devices have a say only with devices.
-var placing = [...]string{nodesSpec, pagesSpec, cpuPolicySpec, maskSpec, threadsSpec, emulatorSpec, affinitySpec}
+// placementSpecs are the extra specs about placement that images can also have.
+var placementSpecs = [...]string{nodesSpec, pagesSpec, cpuPolicySpec, maskSpec, threadsSpec, emulatorSpec, affinitySpec}
 
-// Constraints are the words of a flavor and an image that agree with each other, by key: NUMA cells, pages, CPUs, the policy of devices,
-// and traits of the host.
+// Constraints lists the constraints of a flavor and an image that do not contradict each other, by key: NUMA cells,
+// pages, CPUs, the NUMA policy of devices, and traits of the host.
 func Constraints(f Flavor, i Image) []Constraint {
 	keys := map[string]bool{}
-	for _, key := range placing {
+	for _, key := range placementSpecs {
 		keys[key] = true
 	}
 	for key := range f.ExtraSpecs {
@@ -45,12 +45,12 @@ func Constraints(f Flavor, i Image) []Constraint {
 	return list
 }
 
-// constraint is what holds of one key. Where both say something and not the same, the flavor has its way, but for pages: there the image
-// chooses among what the flavor allows.
+// constraint returns the effective value of one key. If flavor and image differ, the flavor takes precedence. Pages are
+// an exception: the image chooses among those that the flavor permits.
 func constraint(f Flavor, i Image, key string) Constraint {
-	w := wishes(f, i, key)
+	w := readSetting(f, i, key)
 	switch {
-	case key == maskSpec: // the flavor's alone
+	case key == maskSpec: // not valid in images
 		w.image = ""
 	case w.flavor == "" || w.image == "" || w.flavor == w.image:
 	case key == pagesSpec:

@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The extra specs about CPUs. Images have each of them too, with hw_ instead of hw:, except for the mask.
+// The extra specs about CPUs. Images have the same properties with hw_ instead of hw:, except the mask.
 const (
 	cpuPolicySpec = "hw:cpu_policy"
 	threadsSpec   = "hw:cpu_thread_policy"
@@ -17,29 +17,29 @@ const (
 	emulatorSpec  = "hw:emulator_threads_policy"
 )
 
-// The words of hw:cpu_policy.
+// The values of hw:cpu_policy.
 const (
 	shared    = "shared"
 	dedicated = "dedicated"
 	mixed     = "mixed"
 )
 
-// maxCPUs is how many CPUs a server may have whose CPUs are told apart: more than any hypervisor gives a guest.
+// maxCPUs is the maximum number of CPUs of a server with dedicated CPUs or NUMA cells. Hypervisors support fewer.
 const maxCPUs = 4096
 
 const hyperthreading resource.Trait = "HW_CPU_HYPERTHREADING"
 
-// cpus is how the CPUs of a server get host threads.
+// cpus describes how the CPUs of a server are mapped to host threads.
 type cpus struct {
 	total     int
 	policy    string // "" is shared
-	dedicated []int  // numbers of those that have a host thread each, rising
+	dedicated []int  // numbers of the dedicated CPUs, ascending
 	threads   numa.Threads
-	emulator  int  // host threads for the emulator alone
-	inGroups  bool // the flavor's own groups ask for PCPU
+	emulator  int  // separate host threads for the emulator
+	inGroups  bool // the flavor requests PCPU in its extra specs
 }
 
-// readCPUs reads what flavor and image say of CPUs.
+// readCPUs reads the CPU settings of flavor and image.
 func readCPUs(f Flavor, i Image) (cpus, error) {
 	c := cpus{total: f.VCPUs}
 	for _, read := range []func(Flavor, Image) error{c.readPolicy, c.readDedicated, c.readThreads, c.readEmulator} {
@@ -50,15 +50,16 @@ func readCPUs(f Flavor, i Image) (cpus, error) {
 	return c, nil
 }
 
-// readPolicy: a flavor that says dedicated has its way; what else it says, the image may not raise.
+// readPolicy reads hw:cpu_policy. dedicated in the flavor takes precedence; otherwise the image must not ask for more
+// than the flavor.
 func (c *cpus) readPolicy(f Flavor, i Image) error {
-	w := wishes(f, i, cpuPolicySpec)
+	w := readSetting(f, i, cpuPolicySpec)
 	known := []string{shared, dedicated, mixed}
 	if w.flavor == dedicated && slices.Contains(known, w.image) || w.flavor == mixed && w.image == shared {
 		w.image = ""
 	}
 	var err error
-	if c.policy, err = w.word(known...); err != nil {
+	if c.policy, err = w.oneOf(known...); err != nil {
 		return err
 	}
 	asked, named := 0, ""
@@ -69,85 +70,94 @@ func (c *cpus) readPolicy(f Flavor, i Image) error {
 		}
 		named = max(named, key)
 		if m[3] == "PCPU" {
-			n, _ := strconv.Atoi(value) // what is no number is refused where the groups are read
+			n, _ := strconv.Atoi(value) // groups.read refuses a value that is not a number
 			asked += n
 		}
 	}
 	switch {
 	case named != "" && (c.policy == dedicated || c.policy == mixed):
-		return invalid("%s is %s, and extra spec %s asks for CPUs too; leave one of them out", w.name(), c.policy, named)
+		return invalid("%s is %s, and extra spec %s requests CPUs too; remove one of them", w.source(), c.policy, named)
 	case asked > 0 && c.policy == shared:
-		return invalid("%s is shared, and extra spec %s asks for PCPU; leave one of them out", w.name(), named)
+		return invalid("%s is shared, and extra spec %s requests PCPU; remove one of them", w.source(), named)
 	case asked == 0:
 	case asked != c.total:
-		return invalid("the flavor has %d CPUs and its groups ask for %d PCPU; for some of each write %s=mixed and %s", c.total, asked, cpuPolicySpec, maskSpec)
+		return invalid("the flavor has %d CPUs and its groups request %d PCPU; to mix dedicated and shared CPUs, "+
+			"write %s=mixed and %s", c.total, asked, cpuPolicySpec, maskSpec)
 	default:
 		c.policy, c.inGroups = dedicated, true
 	}
 	return nil
 }
 
-// readDedicated finds out which CPUs are dedicated.
+// readDedicated sets the dedicated CPUs.
 func (c *cpus) readDedicated(f Flavor, _ Image) error {
-	text, said := f.ExtraSpecs[maskSpec]
+	text, set := f.ExtraSpecs[maskSpec]
 	switch {
-	case c.policy != mixed && said:
-		return invalid("extra spec %s needs %s=mixed", maskSpec, cpuPolicySpec)
+	case c.policy != mixed && set:
+		return invalid("extra spec %s requires %s=mixed", maskSpec, cpuPolicySpec)
 	case c.policy != "" && c.policy != shared && c.total > maxCPUs:
-		return invalid("the flavor has %d CPUs; with %s %s at most %d", c.total, cpuPolicySpec, c.policy, maxCPUs)
+		return invalid("the flavor has %d CPUs; with %s %s at most %d are possible",
+			c.total, cpuPolicySpec, c.policy, maxCPUs)
 	case c.policy == dedicated:
-		c.dedicated = upTo(c.total)
+		c.dedicated = allBelow(c.total)
 		return nil
 	case c.policy != mixed:
 		return nil
-	case !said:
-		return invalid("%s is mixed; say in extra spec %s which CPUs are dedicated, such as \"0-1\", or \"^0\" for all but the first", cpuPolicySpec, maskSpec)
+	case !set:
+		return invalid("%s is mixed; set extra spec %s to the dedicated CPUs, such as \"0-1\", "+
+			"or \"^0\" for all except the first", cpuPolicySpec, maskSpec)
 	}
 	list, err := readSet(maskSpec, text, c.total)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 || len(list) == c.total {
-		return invalid("extra spec %s is %q, which makes %d of %d CPUs dedicated; for all or none say so in %s", maskSpec, text, len(list), c.total, cpuPolicySpec)
+		return invalid("extra spec %s is %q, which makes %d of %d CPUs dedicated; for all or none set %s instead",
+			maskSpec, text, len(list), c.total, cpuPolicySpec)
 	}
 	c.dedicated = list
 	return nil
 }
 
+// readThreads reads hw:cpu_thread_policy.
 func (c *cpus) readThreads(f Flavor, i Image) error {
-	w := wishes(f, i, threadsSpec)
+	w := readSetting(f, i, threadsSpec)
 	known := []string{string(numa.Prefer), string(numa.Isolate), string(numa.Require)}
 	if w.flavor == string(numa.Prefer) && slices.Contains(known, w.image) {
 		w.image = ""
 	}
-	text, err := w.word(known...)
+	text, err := w.oneOf(known...)
 	if err != nil || text == "" {
 		return err
 	}
 	if len(c.dedicated) == 0 {
-		return invalid("%s is %q, but no CPU is dedicated; set %s to dedicated or mixed", w.name(), text, cpuPolicySpec)
+		return invalid("%s is %q, but no CPU is dedicated; set %s to dedicated or mixed",
+			w.source(), text, cpuPolicySpec)
 	}
 	c.threads = numa.Threads(text)
 	return nil
 }
 
+// readEmulator reads hw:emulator_threads_policy.
 func (c *cpus) readEmulator(f Flavor, i Image) error {
-	w := wishes(f, i, emulatorSpec)
-	text, err := w.word("share", "isolate")
+	w := readSetting(f, i, emulatorSpec)
+	text, err := w.oneOf("share", "isolate")
 	if err != nil || text != "isolate" {
 		return err
 	}
 	if len(c.dedicated) == 0 {
-		return invalid("%s is isolate, but no CPU is dedicated; set %s to dedicated or mixed", w.name(), cpuPolicySpec)
+		return invalid("%s is isolate, but no CPU is dedicated; set %s to dedicated or mixed",
+			w.source(), cpuPolicySpec)
 	}
 	if c.inGroups {
-		return invalid("%s is isolate, and resources of class PCPU are asked for; write %s=dedicated instead of them", w.name(), cpuPolicySpec)
+		return invalid("%s is isolate, and an extra spec requests resources of class PCPU; write %s=dedicated instead",
+			w.source(), cpuPolicySpec)
 	}
 	c.emulator = 1
 	return nil
 }
 
-// amounts are the classes for the CPUs: a dedicated one is a PCPU, and so is a thread for the emulator.
+// amounts returns the resources for the CPUs: PCPU for dedicated CPUs and emulator threads, VCPU for the others.
 func (c cpus) amounts() resource.Amounts {
 	pinned := len(c.dedicated)
 	out := resource.Amounts{"VCPU": c.total - pinned}
@@ -157,7 +167,7 @@ func (c cpus) amounts() resource.Amounts {
 	return out
 }
 
-// traits are what a host must have, or must not, for the thread policy.
+// traits returns the traits of the host that the thread policy requires and forbids.
 func (c cpus) traits() (required, forbidden []resource.Trait) {
 	switch c.threads {
 	case numa.Require:
@@ -168,7 +178,8 @@ func (c cpus) traits() (required, forbidden []resource.Trait) {
 	return nil, nil
 }
 
-func upTo(n int) []int {
+// allBelow returns the numbers from 0 to n-1.
+func allBelow(n int) []int {
 	list := make([]int, n)
 	for i := range list {
 		list[i] = i
@@ -176,7 +187,8 @@ func upTo(n int) []int {
 	return list
 }
 
-// readSet reads a set of CPU numbers below total, such as "0-3,^2,7"; what begins with "^" is taken out, of all when nothing is put in.
+// readSet parses a set of CPU numbers below total, such as "0-3,^2,7". An element that begins with "^" is excluded. If
+// all elements are exclusions, they apply to the set of all CPUs.
 func readSet(key, text string, total int) ([]int, error) {
 	in, out, some := map[int]bool{}, map[int]bool{}, false
 	for part := range strings.SplitSeq(text, ",") {

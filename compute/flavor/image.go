@@ -10,42 +10,49 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Image is what a server starts from, as far as it has a say in where the server may lie. An image that is known by id only has none.
+// Image is the part of an image that affects placement. If an image has not been looked up, only ID is set.
 type Image struct {
 	ID, Name   string
-	MinRAM     int               // MiB that a flavor must have
-	MinDisk    int               // GiB that the root disk must have
-	Size       int64             // bytes; 0: not known
+	MinRAM     int               // minimum memory of the flavor in MiB
+	MinDisk    int               // minimum root disk in GiB
+	Size       int64             // bytes; 0: unknown
 	Properties map[string]string // such as hw_numa_nodes, or trait:HW_CPU_X86_AVX2 with the value required
 }
 
-// Fits refuses a flavor that is too small for an image: a fault of kind Invalid that begins with the Compute API's words. A root disk of
-// 0 GiB is as large as the image.
+// Fits returns nil if the flavor is large enough for the image, otherwise a fault of kind Invalid with the text of the
+// Compute API. A root disk of 0 GiB has the size of the image.
 func Fits(f Flavor, i Image) error {
 	disk, least := int64(f.DiskGB)<<30, int64(i.MinDisk)<<30
 	switch {
 	case f.MemoryMB < i.MinRAM:
-		return invalid("Flavor's memory is too small for requested image: flavor %s has %d MiB, image %s needs %d MiB", f.Name, f.MemoryMB, i.ID, i.MinRAM)
+		return invalid("Flavor's memory is too small for requested image: flavor %s has %d MiB, image %s needs %d MiB",
+			f.Name, f.MemoryMB, i.ID, i.MinRAM)
 	case disk > 0 && i.Size > disk:
-		return invalid("Flavor's disk is too small for requested image. Flavor disk is %d bytes, image is %d bytes.", disk, i.Size)
+		return invalid("Flavor's disk is too small for requested image. "+
+			"Flavor disk is %d bytes, image is %d bytes.", disk, i.Size)
 	case disk > 0 && least > disk:
-		return invalid("Flavor's disk is smaller than the minimum size specified in image metadata. Flavor disk is %d bytes, minimum size is %d bytes.", disk, least)
+		return invalid("Flavor's disk is smaller than the minimum size specified in image metadata. "+
+			"Flavor disk is %d bytes, minimum size is %d bytes.", disk, least)
 	}
 	return nil
 }
 
-// wish is one thing that a flavor and an image may both say: "hw:cpu_policy" and "hw_cpu_policy".
-type wish struct {
+// setting is one setting that a flavor and an image can both have, such as "hw:cpu_policy" and "hw_cpu_policy".
+type setting struct {
 	key           string // of the flavor
-	flavor, image string // what each says; empty: nothing
+	flavor, image string // the values; empty: not set
 }
 
-// wishes reads one wish by the flavor's key.
-func wishes(f Flavor, i Image, key string) wish {
-	return wish{key: key, flavor: strings.TrimSpace(f.ExtraSpecs[key]), image: strings.TrimSpace(i.Properties[imageKey(key)])}
+// readSetting returns a setting by the flavor's key.
+func readSetting(f Flavor, i Image, key string) setting {
+	return setting{
+		key:    key,
+		flavor: strings.TrimSpace(f.ExtraSpecs[key]),
+		image:  strings.TrimSpace(i.Properties[imageKey(key)]),
+	}
 }
 
-// imageKey is the image's name for an extra spec; of traits it is the same.
+// imageKey returns the image property for an extra spec. Traits have the same key in both.
 func imageKey(key string) string {
 	if strings.HasPrefix(key, "trait:") {
 		return key
@@ -53,20 +60,21 @@ func imageKey(key string) string {
 	return strings.Replace(key, ":", "_", 1)
 }
 
-// name is where the word of a wish comes from, for sentences.
-func (w wish) name() string {
+// source returns where the setting is made, for messages.
+func (w setting) source() string {
 	if w.flavor == "" && w.image != "" {
 		return "image property " + imageKey(w.key)
 	}
 	return "extra spec " + w.key
 }
 
-// word is what both say together, one of the known words or nothing. The image may not say otherwise than the flavor.
-func (w wish) word(known ...string) (string, error) {
-	for _, said := range []wish{{key: w.key, flavor: w.flavor}, {key: w.key, image: w.image}} {
-		text := said.flavor + said.image
+// oneOf returns the value of the setting, one of the known values or an empty string. An image that contradicts the
+// flavor yields a fault.
+func (w setting) oneOf(known ...string) (string, error) {
+	for _, one := range []setting{{key: w.key, flavor: w.flavor}, {key: w.key, image: w.image}} {
+		text := one.flavor + one.image
 		if text != "" && !slices.Contains(known, text) {
-			return "", invalid("%s is %q; write one of %s", said.name(), text, strings.Join(known, ", "))
+			return "", invalid("%s is %q; write one of %s", one.source(), text, strings.Join(known, ", "))
 		}
 	}
 	if w.flavor != "" && w.image != "" && w.flavor != w.image {
@@ -75,17 +83,19 @@ func (w wish) word(known ...string) (string, error) {
 	return cmp.Or(w.flavor, w.image), nil
 }
 
-// forbidden is the fault of an image that wants otherwise than its flavor. Nova answers with 403 where it is about devices, else with 400.
-func (w wish) forbidden() error {
+// forbidden returns the fault for an image that contradicts its flavor: of kind Forbidden for devices and Invalid for
+// anything else, as in Nova.
+func (w setting) forbidden() error {
 	kind := fault.Invalid
 	if w.key == affinitySpec {
 		kind = fault.Forbidden
 	}
-	return fault.New(kind, "flavor.Ask", "image property %s is %q, and extra spec %s of the flavor is %q: the image may not override it",
+	return fault.New(kind, "flavor.Ask",
+		"image property %s is %q, and extra spec %s of the flavor is %q: the image may not override it",
 		imageKey(w.key), w.image, w.key, w.flavor)
 }
 
-// traits are what an image requires of a host: properties trait:NAME with the value required.
+// traits returns the traits that the image requires of a host: properties trait:NAME with the value required.
 func (i Image) traits() ([]resource.Trait, error) {
 	var list []resource.Trait
 	for _, key := range slices.Sorted(maps.Keys(i.Properties)) {
@@ -95,7 +105,8 @@ func (i Image) traits() ([]resource.Trait, error) {
 		}
 		trait := resource.Trait(name)
 		if !resource.IsStandardTrait(trait) && !resource.IsCustom(name) {
-			return nil, invalid("image property %s: %q is no trait; a trait of your own begins with CUSTOM_", key, name)
+			return nil, invalid(
+				"image property %s: %q is not a trait; use a standard trait or one that begins with CUSTOM_", key, name)
 		}
 		if i.Properties[key] != "required" {
 			return nil, invalid("image property %s is %q; write required", key, i.Properties[key])

@@ -57,7 +57,7 @@ func TestConstraintsNameTheirSources(t *testing.T) {
 }
 
 // A rebuild claims nothing, so the new image must not change what was claimed.
-func TestRebuilt(t *testing.T) {
+func TestCheckRebuild(t *testing.T) {
 	devices := specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}
 	for _, c := range []struct {
 		name          string
@@ -70,9 +70,9 @@ func TestRebuilt(t *testing.T) {
 		{"what has no say changes", nil, specs{"hw_disk_bus": "ide"}, specs{"hw_disk_bus": "scsi"}, "", ""},
 		{"the same in other words", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "2048"}, specs{"hw_mem_page_size": "2MB"}, "", ""},
 		{"what the flavor says too", specs{"hw:numa_nodes": "2"}, nil, specs{"hw_numa_nodes": "2"}, "", ""},
-		{"cells come", nil, nil, specs{"hw_numa_nodes": "2"}, `image property hw_numa_nodes is "2", and the server was made without`, ""},
+		{"cells come", nil, nil, specs{"hw_numa_nodes": "2"}, `image property hw_numa_nodes is "2", and the server was created without it`, ""},
 		{"cells go", nil, specs{"hw_numa_nodes": "2"}, nil, `image property hw_numa_nodes was "2", and the image does not have it`, ""},
-		{"other cells", nil, specs{"hw_numa_nodes": "2"}, specs{"hw_numa_nodes": "1"}, `is "1", and the server was made with "2"`, ""},
+		{"other cells", nil, specs{"hw_numa_nodes": "2"}, specs{"hw_numa_nodes": "1"}, `is "1", and the server was created with "2"`, ""},
 		{"CPUs become dedicated", nil, nil, specs{"hw_cpu_policy": "dedicated"}, "hw_cpu_policy", ""},
 		{"other pages", specs{"hw:mem_page_size": "any"}, specs{"hw_mem_page_size": "2MB"}, specs{"hw_mem_page_size": "1GB"}, "hw_mem_page_size", ""},
 		{"the policy of devices", devices, nil, specs{"hw_pci_numa_affinity_policy": "required"}, "hw_pci_numa_affinity_policy", ""},
@@ -90,7 +90,7 @@ func TestRebuilt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := flavor.Flavor{Name: "f", VCPUs: 2, MemoryMB: 2048, ExtraSpecs: c.specs}
-			more, err := flavor.Rebuilt(f, flavor.Image{ID: "old", Properties: c.before}, flavor.Image{ID: "new", Properties: c.after})
+			more, err := flavor.CheckRebuild(f, flavor.Image{ID: "old", Properties: c.before}, flavor.Image{ID: "new", Properties: c.after})
 			if (err == nil) != (c.says == "") || err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), c.says)) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
@@ -102,7 +102,7 @@ func TestRebuilt(t *testing.T) {
 }
 
 // After a rebuild the next move asks what a new server of flavor and image would ask.
-func TestReask(t *testing.T) {
+func TestAskAfterRebuild(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		specs         specs
@@ -131,7 +131,7 @@ func TestReask(t *testing.T) {
 				return a
 			}
 			old := ask(before)
-			got, want := flavor.Reask(f, before, after, old), ask(after)
+			got, want := flavor.AskAfterRebuild(f, before, after, old), ask(after)
 			if show(got) != show(want) || fmt.Sprint(got.RootRequired) != fmt.Sprint(want.RootRequired) {
 				t.Errorf("got\n%s%v\nwant\n%s%v", show(got), got.RootRequired, show(want), want.RootRequired)
 			}

@@ -11,11 +11,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Rebuilt refuses an image that a server cannot be rebuilt from where it is: what it has was claimed for the image before, and a rebuild
-// claims nothing. The NUMA cells and the policy of its devices must stay as they are (the policy is one check more than Nova's). more are
-// the traits that the image requires and that the host was not asked for: it must have them. The fault is of kind Invalid.
-func Rebuilt(f Flavor, before, after Image) (more []resource.Trait, err error) {
-	if err := sameClaim(f, before, after); err != nil {
+// CheckRebuild returns a fault of kind Invalid if a server cannot be rebuilt from an image on its host: a rebuild
+// claims nothing, so the claim for the image before must be valid for the image after. The NUMA cells and the NUMA
+// policy of devices must not change; Nova does not check the policy. more lists the traits that the image requires and
+// that the request to Placement did not contain: the caller must check that the host has them.
+func CheckRebuild(f Flavor, before, after Image) (more []resource.Trait, err error) {
+	if err := checkSameClaim(f, before, after); err != nil {
 		return nil, err
 	}
 	has, forbidden, err := hostTraits(f, before)
@@ -28,7 +29,8 @@ func Rebuilt(f Flavor, before, after Image) (more []resource.Trait, err error) {
 	}
 	for _, t := range wants {
 		if slices.Contains(forbidden, t) {
-			return nil, invalid("trait %s is both required and forbidden by the extra specs and the image", t)
+			return nil, invalid(
+				"trait %s is both required and forbidden by the extra specs and the image; remove one of them", t)
 		}
 		if !slices.Contains(has, t) {
 			more = append(more, t)
@@ -37,8 +39,8 @@ func Rebuilt(f Flavor, before, after Image) (more []resource.Trait, err error) {
 	return more, nil
 }
 
-// sameClaim refuses an image with which other cells, or devices elsewhere, would be claimed.
-func sameClaim(f Flavor, before, after Image) error {
+// checkSameClaim returns a fault if the images need different NUMA cells or a different NUMA policy of devices.
+func checkSameClaim(f Flavor, before, after Image) error {
 	cells, err := Topology(f, before)
 	if err != nil {
 		return err
@@ -56,21 +58,21 @@ func sameClaim(f Flavor, before, after Image) error {
 		return err
 	}
 	if !reflect.DeepEqual(cells, parts) || len(parts) > 0 && policy != wanted {
-		return invalid("An instance's NUMA topology cannot be changed as part of a rebuild. The image provided is invalid for this instance: %s",
-			strings.Join(changes(f, before, after), "; "))
+		return invalid("An instance's NUMA topology cannot be changed as part of a rebuild. "+
+			"The image provided is invalid for this instance: %s", strings.Join(changes(f, before, after), "; "))
 	}
 	return nil
 }
 
-// devicePolicy is what flavor and image say of devices; nothing without devices.
+// devicePolicy returns the NUMA policy of devices in the flavor and image; it is empty without devices.
 func devicePolicy(f Flavor, i Image) (string, error) {
 	if f.ExtraSpecs[aliasSpec] == "" {
 		return "", nil
 	}
-	return policyOf(f, i)
+	return numaPolicy(f, i)
 }
 
-// hostTraits are the traits that a host must have, and must not, for a flavor and an image.
+// hostTraits returns the traits of the host that a flavor and an image require and forbid.
 func hostTraits(f Flavor, i Image) (required, forbidden []resource.Trait, err error) {
 	c, err := readCPUs(f, i)
 	if err != nil {
@@ -101,7 +103,7 @@ func hostTraits(f Flavor, i Image) (required, forbidden []resource.Trait, err er
 	return required, forbidden, nil
 }
 
-// changes says what of two images differs, property by property.
+// changes describes the differences of the constraints of two images.
 func changes(f Flavor, before, after Image) []string {
 	values := func(i Image) map[string]string {
 		out := map[string]string{}
@@ -118,22 +120,26 @@ func changes(f Flavor, before, after Image) []string {
 		switch was, is := old[key], now[key]; {
 		case was == is || strings.HasPrefix(key, "trait:"):
 		case was == "":
-			list = append(list, fmt.Sprintf("image property %s is %q, and the server was made without", imageKey(key), is))
+			list = append(list, fmt.Sprintf("image property %s is %q, and the server was created without it",
+				imageKey(key), is))
 		case is == "":
-			list = append(list, fmt.Sprintf("image property %s was %q, and the image does not have it", imageKey(key), was))
+			list = append(list, fmt.Sprintf("image property %s was %q, and the image does not have it",
+				imageKey(key), was))
 		default:
-			list = append(list, fmt.Sprintf("image property %s is %q, and the server was made with %q", imageKey(key), is, was))
+			list = append(list, fmt.Sprintf("image property %s is %q, and the server was created with %q",
+				imageKey(key), is, was))
 		}
 	}
 	return list
 }
 
-// Reask is the question of a server that has been rebuilt from another image, for its next move: what only the image before required of
-// the host is not asked for any more, and what this one requires is. Rebuilt has let the image through, so all else is as it was.
-func Reask(f Flavor, before, after Image, ask resource.Ask) resource.Ask {
+// AskAfterRebuild returns the request to Placement for the next move of a server that has been rebuilt from another
+// image: traits that only the image before required are removed, and those of the image after are added. CheckRebuild
+// has accepted the image, so the rest is unchanged.
+func AskAfterRebuild(f Flavor, before, after Image, ask resource.Ask) resource.Ask {
 	gone, err1 := before.traits()
 	stays, _, err2 := hostTraits(f, after)
-	more, err3 := Rebuilt(f, before, after)
+	more, err3 := CheckRebuild(f, before, after)
 	if err1 != nil || err2 != nil || err3 != nil {
 		return ask
 	}
@@ -144,13 +150,15 @@ func Reask(f Flavor, before, after Image, ask resource.Ask) resource.Ask {
 		if g.Suffix != "" {
 			continue
 		}
-		g.Required = slices.DeleteFunc(slices.Clone(g.Required), func(any []resource.Trait) bool { return len(any) == 1 && drop(any[0]) })
+		g.Required = slices.DeleteFunc(slices.Clone(g.Required), func(any []resource.Trait) bool {
+			return len(any) == 1 && drop(any[0])
+		})
 		for _, t := range more {
 			g.Required = append(g.Required, []resource.Trait{t})
 		}
 		ask.Groups[n] = g
 		return ask
 	}
-	ask.RootRequired = merged(ask.RootRequired, more)
+	ask.RootRequired = addTraits(ask.RootRequired, more)
 	return ask
 }

@@ -13,7 +13,8 @@ import (
 
 type specs = map[string]string
 
-// showParts writes cells down: "0,1(1) 1024 MiB 2048 isolate +1" is CPUs, those dedicated, memory, pages, threads, emulator.
+// showParts writes cells down: "0,1(1) 1024 MiB 2048 isolate +1" is CPUs, those dedicated, memory, pages, threads,
+// emulator.
 func showParts(parts []numa.Part) string {
 	var list []string
 	for _, p := range parts {
@@ -36,7 +37,7 @@ func showParts(parts []numa.Part) string {
 	return strings.Join(list, "; ")
 }
 
-// What makes NUMA cells, and which (pci.md 5.6), and what is asked of Placement for them (5.1).
+// Which settings create which NUMA cells, and the request to Placement for them.
 func TestTopology(t *testing.T) {
 	four := flavor.Flavor{Name: "four", VCPUs: 4, MemoryMB: 4096, DiskGB: 1}
 	const plain = "DISK_GB:1,MEMORY_MB:4096,VCPU:4"
@@ -84,12 +85,12 @@ func TestTopology(t *testing.T) {
 		{"prefer wants no trait", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"}, specs{"hw_cpu_thread_policy": "isolate"},
 			"[0 1 2 3](0 1 2 3) 4096 prefer", pinned},
 		{"traits of the image", nil, specs{"trait:HW_CPU_X86_AVX2": "required", "trait:CUSTOM_GOLD": "required", "os_type": "linux"}, "", plain + " +CUSTOM_GOLD +HW_CPU_X86_AVX2"},
-		{"Z15 socket", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}, nil,
+		{"socket", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}, nil,
 			"[0 1 2 3] 4096", plain + " +COMPUTE_SOCKET_PCI_NUMA_AFFINITY"},
-		{"Z15 socket of the image", specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}, specs{"hw_pci_numa_affinity_policy": "socket"},
+		{"socket of the image", specs{"pci_passthrough:alias": "nic:1", "hw:numa_nodes": "1"}, specs{"hw_pci_numa_affinity_policy": "socket"},
 			"[0 1 2 3] 4096", plain + " +COMPUTE_SOCKET_PCI_NUMA_AFFINITY"},
-		{"Z15 socket without cells means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1"}, nil, "", plain},
-		{"Z15 socket without devices means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "hw:numa_nodes": "1"}, nil, "[0 1 2 3] 4096", plain},
+		{"socket without cells means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "pci_passthrough:alias": "nic:1"}, nil, "", plain},
+		{"socket without devices means nothing", specs{"hw:pci_numa_affinity_policy": "socket", "hw:numa_nodes": "1"}, nil, "[0 1 2 3] 4096", plain},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := four
@@ -107,20 +108,20 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// Z18 and 4.4: the flavor's or the image's NUMA policy is stronger than the alias'; both must not differ.
+// The NUMA policy of the flavor or image overrides that of the alias. Flavor and image must not differ.
 func TestNUMAPolicy(t *testing.T) {
 	for _, c := range []struct {
 		row, flavor, image string
 		kind               fault.Kind
 		want               pci.Policy
 	}{
-		{"Z18 none", "", "", "", pci.Legacy},
-		{"Z18 flavor only", "required", "", "", pci.Required},
-		{"Z18 image only", "", "preferred", "", pci.Preferred},
-		{"Z18 equal", "socket", "socket", "", pci.Socket},
-		{"Z18 conflict", "required", "preferred", fault.Forbidden, ""},
-		{"Z18 invalid in the flavor", "near", "", fault.Invalid, ""},
-		{"Z18 invalid in the image", "required", "near", fault.Invalid, ""},
+		{"none", "", "", "", pci.Legacy},
+		{"flavor only", "required", "", "", pci.Required},
+		{"image only", "", "preferred", "", pci.Preferred},
+		{"equal", "socket", "socket", "", pci.Socket},
+		{"conflict", "required", "preferred", fault.Forbidden, ""},
+		{"invalid in the flavor", "near", "", fault.Invalid, ""},
+		{"invalid in the image", "required", "near", fault.Invalid, ""},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": "nic:2"}}
@@ -172,8 +173,8 @@ func TestTopologyRefuses(t *testing.T) {
 		{"nodes differ", specs{"hw:numa_nodes": "1"}, specs{"hw_numa_nodes": "2"}, fault.Invalid, "hw_numa_nodes"},
 		{"uneven", specs{"hw:numa_nodes": "3"}, nil, fault.Invalid, "cannot be divided evenly"},
 		{"more nodes than CPUs", specs{"hw:numa_nodes": "2000000000"}, nil, fault.Invalid, "cannot be divided evenly"},
-		{"maps without nodes", with(specs{"hw:numa_nodes": ""}), nil, fault.Invalid, "how many in hw:numa_nodes"},
-		{"maps incomplete", with(specs{"hw:numa_mem.1": ""}), nil, fault.Invalid, "how much memory"},
+		{"maps without nodes", with(specs{"hw:numa_nodes": ""}), nil, fault.Invalid, "set their number in hw:numa_nodes"},
+		{"maps incomplete", with(specs{"hw:numa_mem.1": ""}), nil, fault.Invalid, "of all cells or of none"},
 		{"maps of a cell too many", with(specs{"hw:numa_mem.2": "1"}), nil, fault.Invalid, "hw:numa_mem.2"},
 		{"a CPU twice", with(specs{"hw:numa_cpus.1": "1-3"}), nil, fault.Invalid, "CPU 1, which NUMA cell 0 has"},
 		{"a CPU that is not there", with(specs{"hw:numa_cpus.1": "2-4"}), nil, fault.Invalid, "there are 4 CPUs"},
@@ -183,23 +184,23 @@ func TestTopologyRefuses(t *testing.T) {
 		{"no memory", with(specs{"hw:numa_mem.1": "much"}), nil, fault.Invalid, "hw:numa_mem.1"},
 		{"maps differ", maps, specs{"hw_numa_mem.0": "1024"}, fault.Invalid, "hw_numa_mem.0"},
 		{"pages", specs{"hw:mem_page_size": "huge"}, nil, fault.Invalid, "hw:mem_page_size"},
-		{"pages of no machine", specs{"hw:mem_page_size": "3000"}, nil, fault.Invalid, "no machine"},
+		{"page size that is not a power of two", specs{"hw:mem_page_size": "3000"}, nil, fault.Invalid, "must be a power of two"},
 		{"pages of the image alone", nil, specs{"hw_mem_page_size": "2048"}, fault.Invalid, "hw_mem_page_size"},
 		{"pages of the image against small", specs{"hw:mem_page_size": "small"}, specs{"hw_mem_page_size": "2048"}, fault.Invalid, "hw_mem_page_size"},
 		{"small pages of the image against large", specs{"hw:mem_page_size": "large"}, specs{"hw_mem_page_size": "small"}, fault.Invalid, "hw_mem_page_size"},
-		{"memory no multiple of the page", specs{"hw:mem_page_size": "1GB", "hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "1536", "hw:numa_mem.1": "2560"},
-			nil, fault.Invalid, "no multiple"},
+		{"memory not a multiple of the page", specs{"hw:mem_page_size": "1GB", "hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_cpus.1": "2-3", "hw:numa_mem.0": "1536", "hw:numa_mem.1": "2560"},
+			nil, fault.Invalid, "not a multiple"},
 		{"CPU policy", specs{"hw:cpu_policy": "pinned"}, nil, fault.Invalid, "hw:cpu_policy"},
 		{"shared may not be raised", specs{"hw:cpu_policy": "shared"}, specs{"hw_cpu_policy": "dedicated"}, fault.Invalid, "hw_cpu_policy"},
 		{"mixed may not be raised", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, specs{"hw_cpu_policy": "dedicated"}, fault.Invalid, "hw_cpu_policy"},
-		{"policy and resources", specs{"hw:cpu_policy": "dedicated", "resources:PCPU": "4"}, nil, fault.Invalid, "leave one of them out"},
-		{"shared and PCPU", specs{"hw:cpu_policy": "shared", "resources:PCPU": "4"}, nil, fault.Invalid, "leave one of them out"},
+		{"policy and resources", specs{"hw:cpu_policy": "dedicated", "resources:PCPU": "4"}, nil, fault.Invalid, "remove one of them"},
+		{"shared and PCPU", specs{"hw:cpu_policy": "shared", "resources:PCPU": "4"}, nil, fault.Invalid, "remove one of them"},
 		{"PCPU for some", specs{"resources:PCPU": "2"}, nil, fault.Invalid, "hw:cpu_policy=mixed"},
 		{"PCPU and emulator", specs{"resources:PCPU": "4", "hw:emulator_threads_policy": "isolate"}, nil, fault.Invalid, "hw:cpu_policy=dedicated"},
 		{"mixed without mask", specs{"hw:cpu_policy": "mixed"}, nil, fault.Invalid, "hw:cpu_dedicated_mask"},
 		{"mask of all", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3"}, nil, fault.Invalid, "4 of 4"},
 		{"mask of none", specs{"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0-3"}, nil, fault.Invalid, "0 of 4"},
-		{"mask alone", specs{"hw:cpu_dedicated_mask": "0"}, nil, fault.Invalid, "needs hw:cpu_policy=mixed"},
+		{"mask alone", specs{"hw:cpu_dedicated_mask": "0"}, nil, fault.Invalid, "requires hw:cpu_policy=mixed"},
 		{"thread policy", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "x"}, nil, fault.Invalid, "hw:cpu_thread_policy"},
 		{"thread policy without dedicated CPUs", specs{"hw:cpu_thread_policy": "isolate"}, nil, fault.Invalid, "no CPU is dedicated"},
 		{"thread policies differ", specs{"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, specs{"hw_cpu_thread_policy": "isolate"}, fault.Invalid, "hw_cpu_thread_policy"},
@@ -221,7 +222,7 @@ func TestTopologyRefuses(t *testing.T) {
 }
 
 // A flavor of a size that no machine has is refused before its CPUs are counted one by one.
-func TestHugeFlavors(t *testing.T) {
+func TestTooManyCPUsAreRefused(t *testing.T) {
 	for _, s := range []specs{{"hw:cpu_policy": "dedicated"}, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, {"hw:numa_nodes": "1"}, {"resources:PCPU": "2147483647"}} {
 		f := flavor.Flavor{Name: "huge", VCPUs: 1<<31 - 1, MemoryMB: 1, ExtraSpecs: s}
 		if _, err := flavor.Topology(f, flavor.Image{}); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.TextOf(err), "4096") {
@@ -234,8 +235,9 @@ func TestHugeFlavors(t *testing.T) {
 	}
 }
 
-// R1: an alias that asks for another class, or a trait more, than the device has asks Placement for what it does not have.
-func TestR1(t *testing.T) {
+// An alias that requests another class than the device has, or one more trait, results in a request that Placement
+// cannot satisfy.
+func TestAliasThatDoesNotMatchTheDevice(t *testing.T) {
 	for alias, want := range map[string]string{
 		`{"name":"a","vendor_id":"8086","product_id":"1533"}`:       "[R1-0] CUSTOM_PCI_8086_1533:1\n",
 		`{"name":"a","resource_class":"PGPU"}`:                      "[R1-0] PGPU:1\n",
@@ -290,7 +292,7 @@ func TestTraitsOfTheHostGoToTheRoot(t *testing.T) {
 	}
 }
 
-// The rows A17 to A21 of pci.md 7.10: the groups of devices.
+// The request groups of devices.
 func TestGroupRows(t *testing.T) {
 	as, err := pci.ParseAliases(true, `{"name":"a","vendor_id":"de12","product_id":"1234"}`, `{"name":"b","vendor_id":"0fff","product_id":"dead"}`,
 		`{"name":"c","resource_class":"gpu","traits":"foo,bar,CUSTOM_BLUE"}`, `{"name":"d","resource_class":"x","vendor_id":"de12","product_id":"1234"}`,
@@ -306,7 +308,7 @@ func TestGroupRows(t *testing.T) {
 		{"A17", "a:1", true, ""},
 		{"A19", "a:1,b:2", false, "[R1-0] CUSTOM_PCI_DE12_1234:1\n[R2-0] CUSTOM_PCI_0FFF_DEAD:1\n[R2-1] CUSTOM_PCI_0FFF_DEAD:1\npolicy none\n"},
 		{"A21", "c:1", false, "[R1-0] CUSTOM_GPU:1 +CUSTOM_BAR +CUSTOM_BLUE +CUSTOM_FOO\n"},
-		{"T16 R3 alternatives of one class are one question", "d:1", false, "[R1-0] CUSTOM_X:1\n"},
+		{"alternatives of one class are one question", "d:1", false, "[R1-0] CUSTOM_X:1\n"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			f := flavor.Flavor{VCPUs: 1, ExtraSpecs: specs{"pci_passthrough:alias": c.text}}

@@ -11,84 +11,84 @@ import (
 // Event is something that happened to a server.
 type Event interface{ event() }
 
-// Created begins the life of a server.
+// Created is the first event of a server.
 type Created struct{}
 
-// Chosen says that candidates were judged and some stood: the answer to Schedule.
+// Chosen is the result of Schedule if some candidates passed the filters.
 type Chosen struct {
 	Choices        []schedule.Choice        // best first, at least one
-	Candidates     int                      // how many Placement offered
-	Refused        string                   // the refusals in one sentence, or empty
-	FilterFailures []schedule.FilterFailure // the same in full
+	Candidates     int                      // number of candidates that Placement returned
+	Refused        string                   // summary of the refusals, or empty
+	FilterFailures []schedule.FilterFailure // the refusals by filter and reason
 }
 
-// NothingFits says that there is no candidate that stands: the other answer to Schedule.
+// NoValidHost is the result of Schedule if no candidate passed the filters.
 type NoValidHost struct {
-	Candidates     int    // how many Placement offered
+	Candidates     int    // number of candidates that Placement returned
 	Reason         string // one sentence without its full stop
-	Again          bool   // asking again may help: what was offered may have been taken before it was looked at
+	Again          bool   // another round may help: candidates may have been taken before they were filtered
 	FilterFailures []schedule.FilterFailure
 }
 
-// Claimed says that Choices[0] is held: the answer to Claim.
+// Claimed is the result of Claim if the server's consumer holds Choices[0].
 type Claimed struct{ Try int }
 
-// ClaimLost says that Choices[0] can no longer be had and that nothing is held.
+// ClaimLost is the result of Claim if Choices[0] is no longer available. The server's consumer holds nothing.
 type ClaimLost struct {
 	Try    int
 	Reason string
 }
 
-// Mustered says that enough servers of one request have found a place: the answer to Muster.
+// MinCountReached is the result of CheckMinCount if enough servers of the request have been claimed.
 type MinCountReached struct{}
 
-// MusterFailed says that too few servers of one request can find a place: the other answer to Muster.
+// MinCountFailed is the result of CheckMinCount if too few servers of the request can be claimed.
 type MinCountFailed struct{ Reason string }
 
-// Rekeyed says that the migration holds what the server held: the answer to Rekey.
+// AllocationsMoved is the result of MoveAllocations: the migration holds what the server held.
 type AllocationsMoved struct{}
 
-// Restored says that the server holds again what its migration held: the answer to Restore.
+// AllocationsRestored is the result of RestoreAllocations: the server holds again what its migration held.
 type AllocationsRestored struct{}
 
-// Dropped says that a consumer of Left holds nothing any more: the answer to Drop.
+// LeftoverReleased is the result of ReleaseLeftover: a consumer of Leftovers holds nothing any more.
 type LeftoverReleased struct{ Consumer string }
 
-// Refused says that a step cannot be done, now or later, for a reason that is not about capacity.
+// Refused is the result of a step that cannot succeed, now or later, for a reason other than capacity.
 type Refused struct {
 	Step   Step
 	Reason string
 }
 
-// Stumbled says that a step could not be done now and will be tried again.
+// StepFailed is the result of a step that failed and will be retried.
 type StepFailed struct {
 	Step    Step
 	Reason  string
-	Refused bool // it was told no, and nothing says that it will not be told so again
+	Refused bool // the other service refused the request and may refuse it again
 }
 
-// Released says that the server holds nothing in Placement any more: the answer to Release.
+// Released is the result of Release: the server's own consumer holds nothing in Placement any more.
 type Released struct{}
 
-// Told is one of the Guest… events that follow, and where it stands among all that its agent has said: words may overtake each other on
-// their way, and what is older than what is known must change nothing.
+// Report is one of the Guest… events below with its sequence number. Reports may arrive out of order; a report that is
+// older than the last applied one must not change anything.
 type Report struct {
 	Host     string
 	Instance string // of the agent
-	Number   int64  // larger than in all that this instance has said before
+	Number   int64  // larger than in all earlier reports of this instance
 	Event    Event
 }
 
-// GuestClaimed comes from the agent of Host: the devices are picked, the guest is being built.
+// GuestClaimed is reported by the agent of Host: the devices are picked, the guest is being built.
 type GuestClaimed struct {
 	Host     string
-	Consumer string // the consumer that the agent knows the guest by; empty: the server's own id
+	Consumer string // the consumer by which the agent knows the guest; empty: the server's own id
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
 	Build    int
 }
 
-// GuestRunning comes from the agent of Host: the guest runs with these devices.
+// GuestRunning is reported by the agent of Host: the guest runs with these devices.
 type GuestRunning struct {
 	Host     string
 	Consumer string
@@ -97,7 +97,7 @@ type GuestRunning struct {
 	Build    int
 }
 
-// GuestStopped comes from the agent of Host: the guest is there with these devices and does not run.
+// GuestStopped is reported by the agent of Host: the guest exists with these devices and does not run.
 type GuestStopped struct {
 	Host     string
 	Consumer string
@@ -106,42 +106,42 @@ type GuestStopped struct {
 	Build    int
 }
 
-// GuestRefused comes from the agent of Host: the guest is there with these devices, and the hypervisor will not start, stop or rebuild it
-// as it shall. It stays as it is.
+// GuestRefused is reported by the agent of Host: the guest exists with these devices, and the hypervisor refuses to
+// start, stop or rebuild it as requested. The guest is unchanged.
 type GuestRefused struct {
 	Host     string
 	Consumer string
 	Devices  []schedule.Picked
 	Cells    []numa.Placed
-	Build    int  // of the guest that is there
-	Stopped  bool // it does not run
+	Build    int  // of the existing guest
+	Stopped  bool // the guest does not run
 	Message  string
 }
 
-// GuestDeparted comes from the agent of Host: the guest runs where it was to go by live migration.
+// GuestMigrated is reported by the agent of Host, the source of a live migration: the guest runs at the destination.
 type GuestMigrated struct{ Host, Consumer string }
 
-// GuestFailed comes from the agent of Host: the guest cannot be built or kept there, and nothing of it is left. Of one that was to
-// be migrated live: it cannot leave, and runs there as before.
+// GuestFailed is reported by the agent of Host: the guest cannot be built or kept there, and nothing of it is left. At
+// the source of a live migration it means that the migration failed and the guest runs there as before.
 type GuestFailed struct {
 	Host     string
 	Consumer string
 	Message  string
 }
 
-// GuestGone comes from the agent of Host: nothing of the guest is left.
+// GuestGone is reported by the agent of Host: nothing of the guest is left.
 type GuestGone struct{ Host, Consumer string }
 
-// HostDead comes from an operator: the host is gone for good, and so is everything on it.
+// HostDead is declared by an operator: the host and everything on it are lost permanently.
 type HostDead struct{ Host string }
 
-// DeleteRequested comes from a user.
+// DeleteRequested is a user's request to delete the server.
 type DeleteRequested struct {
-	Silent bool // no agent that could say that the guest is gone reports now: to users the server is deleted at once
-	Exists bool // the server's host reports a guest of it, which a database from a backup may not know
+	Silent bool // no agent reports that could confirm the removal now: users see the server as deleted at once
+	Exists bool // the server's host reports a guest of it; a database restored from a backup may lack it
 }
 
-// Action is what a user may ask of a server, by the Compute API's word.
+// Action is an action on a server, as the Compute API names it.
 type Action string
 
 // The actions.
@@ -162,22 +162,23 @@ const (
 	Reset    Action = "os-resetState"
 )
 
-// Asked comes from a user or an operator. Next takes it in when Refuse has nothing against it, and then Server.Asked is its ID.
+// ActionRequested is an action requested by a user or an operator. Next accepts it if Refuse returns an empty string;
+// Server.LastAction is its ID then.
 type ActionRequested struct {
-	ID     string // of this wish, a UUID; of a move it becomes the consumer that holds the source's devices
+	ID     string // of this request, a UUID; a move uses it as the consumer that holds the source's devices
 	Action Action
 
-	Hard          bool          // Reboot: also when the guest does not run
-	Image         string        // Rebuild: from this image; empty: from the one it has
-	ImageSnapshot *flavor.Image // Rebuild: that image as it is now, which flavor.Rebuilt has let through; nil: nobody looked for it
-	Name          string        // Rebuild: the new name; empty: as it is
-	To            string        // moves: this host and no other; empty: any
-	SameHost      bool          // Resize, Migrate: the host where it is will do
+	Hard          bool          // Reboot: also if the guest does not run
+	Image         string        // Rebuild: the image; empty: the present one
+	ImageSnapshot *flavor.Image // Rebuild: the image as it is now, accepted by flavor.CheckRebuild; nil: not looked up
+	Name          string        // Rebuild: the new name; empty: unchanged
+	To            string        // moves: the only permitted host; empty: any
+	SameHost      bool          // Resize, Migrate: the present host is permitted as destination
 	Flavor        flavor.Flavor // Resize
 	Request       resource.Ask  // Resize
 	Requests      []pci.Request // Resize
 	Topology      []numa.Part   // Resize
-	Error         bool          // Reset: to ERROR; else to what it was before it
+	Error         bool          // Reset: set ERROR; false: clear it
 }
 
 func (Created) event()             {}

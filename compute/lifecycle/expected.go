@@ -7,16 +7,16 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Expectation is what a consumer of a server must have in Placement because of its stay on a host.
+// Expectation is what a consumer of a server must hold in Placement because of its residence on a host.
 type Expectation struct {
 	Consumer   string
-	Also       []string            // consumers that may have it instead while it is transferred
+	Also       []string            // consumers that may hold it instead while it is transferred
 	Root       provider.ID         // root provider of the host at the time of the claim
-	Allocation resource.Allocation // what was claimed. Placement may have more: agents add shares of devices
+	Allocation resource.Allocation // the claimed allocation. Placement may have more: agents add device allocations
 }
 
-// Expected lists what the consumers of the server must have in Placement because of their stays on a host. It leaves
-// out what is about to be released, and what is not claimed yet.
+// Expected lists what the consumers of the server must hold in Placement because of their residences on a host. What is
+// about to be released and what is not claimed yet is omitted.
 func (s Server) Expected(host string) []Expectation {
 	var list []Expectation
 	for _, stay := range s.Residences() {
@@ -24,7 +24,8 @@ func (s Server) Expected(host string) []Expectation {
 			continue
 		}
 		one := Expectation{Consumer: stay.Consumer, Root: stay.Choice.Root, Allocation: stay.Choice.Allocation}
-		if m := s.Move; m != nil && slices.Contains([]State{MovingAllocations, RestoringAllocations, RevertBlocked}, s.State) {
+		transfers := []State{MovingAllocations, RestoringAllocations, RevertBlocked}
+		if m := s.Move; m != nil && slices.Contains(transfers, s.State) {
 			one.Also = []string{s.ID, m.Consumer, m.From.Consumer}
 		}
 		list = append(list, one)

@@ -11,39 +11,42 @@ import (
 	"github.com/openberth/berth/numa"
 )
 
-// said is what an agent says of a guest.
+// guestReport is what an agent reports about a guest.
 type guestReport struct {
-	phase    string
-	host, as string
-	devices  []schedule.Picked
-	parts    []numa.Placed
-	build    int
-	message  string
-	stopped  bool // with phase refused
+	phase          string
+	host, consumer string
+	devices        []schedule.Picked
+	cells          []numa.Placed
+	build          int
+	message        string
+	stopped        bool // with phase refused
 }
 
-// Expects reports whether a guest of this consumer is awaited on a host: it stands in the assignments there.
+// Expects reports whether the assignments of a host contain a guest of this consumer.
 func (s Server) Expects(consumer, host string) bool {
 	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Consumer == consumer && e.Host == host })
 }
 
-// maxVoices is how many voices a server remembers: those heard last. One is forgotten when as many other agents have spoken of it since.
-const maxVoices = 16
+// maxReports is how many entries LastReports keeps. An agent's entry is removed after as many other agents have
+// reported the server since.
+const maxReports = 16
 
-// listen takes in what an agent says, unless it is older than what that agent has said of any guest of the server before: a guest may have
-// had another name then.
+// onReport applies the event of a report unless it is older than the agent's last report about any guest of the server.
+// All guests count because an older report may name the guest by an earlier id.
 func onReport(s Server, e Report, now time.Time) (Server, bool) {
 	if e.Number <= s.Latest(e.Host, e.Instance) {
-		return s, isKnown(e.Event)
+		return s, isDefined(e.Event)
 	}
-	s, known := move(s, e.Event, now)
-	s.LastReports = slices.DeleteFunc(slices.Clone(s.LastReports), func(v LastReport) bool { return v.Host == e.Host && v.Instance == e.Instance })
+	s, known := transition(s, e.Event, now)
+	s.LastReports = slices.DeleteFunc(slices.Clone(s.LastReports), func(r LastReport) bool {
+		return r.Host == e.Host && r.Instance == e.Instance
+	})
 	s.LastReports = append(s.LastReports, LastReport{Host: e.Host, Instance: e.Instance, Number: e.Number})
-	s.LastReports = s.LastReports[max(0, len(s.LastReports)-maxVoices):]
+	s.LastReports = s.LastReports[max(0, len(s.LastReports)-maxReports):]
 	return s, known
 }
 
-// Latest is the number of the last that an instance of the agent of a host has said of the server; 0 for nothing.
+// Latest returns the number of the last report about the server from an agent instance of the host; 0 if there is none.
 func (s Server) Latest(host, instance string) int64 {
 	for _, v := range s.LastReports {
 		if v.Host == host && v.Instance == instance {
@@ -53,79 +56,85 @@ func (s Server) Latest(host, instance string) int64 {
 	return 0
 }
 
-// hears finds out of which of its stays an agent speaks. Of another it speaks too late, or of what it was before.
+// applyReport applies the report to the residence that it concerns. A report about any other residence is late and is
+// ignored.
 func applyReport(s Server, g guestReport, now time.Time) Server {
-	if g.as == "" {
-		g.as = s.ID
+	if g.consumer == "" {
+		g.consumer = s.ID
 	}
-	mine := g.as == s.ID || g.as == s.PreviousConsumer && g.phase == "gone" // it may go before its agent has heard of its new id
+	// it may be removed before its agent receives the new id
+	mine := g.consumer == s.ID || g.consumer == s.PreviousConsumer && g.phase == "gone"
 	if mine && g.host != "" && g.host == s.AllocatedHost() {
 		return ownGuest(s, g, now)
 	}
 	if m := s.Move; m != nil && m.From.Host == g.host {
-		doomed := !s.Requested.IsZero() && g.as == m.From.PreviousConsumer && (g.phase == "gone" || g.phase == "failed")
-		if g.as == m.From.Consumer || doomed {
+		deleted := !s.Requested.IsZero() && g.consumer == m.From.PreviousConsumer &&
+			(g.phase == "gone" || g.phase == "failed")
+		if g.consumer == m.From.Consumer || deleted {
 			return sourceGuest(s, g, now)
 		}
 	}
 	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool {
-		return l.Host == g.host && !l.Gone && (g.as == l.Consumer || g.as == l.PreviousConsumer)
+		return l.Host == g.host && !l.Gone && (g.consumer == l.Consumer || g.consumer == l.PreviousConsumer)
 	})
 	if i < 0 {
 		return s
 	}
 	s.Leftovers = slices.Clone(s.Leftovers)
 	switch {
-	case g.phase == "gone": // not failed: the guest may have failed to leave. The agent is told to remove it and says when it is gone
+	case g.phase == "gone":
+		// not "failed": a live migration may have failed; the agent removes the guest and reports it
 		s.Leftovers[i].Gone = true
-		s = addHistory(s, now, "nothing of what it left is on "+g.host+" any more")
-	case g.as == s.Leftovers[i].Consumer: // its agent knows it by the new id
+		s = addHistory(s, now, "the leftover guest on "+g.host+" is gone")
+	case g.consumer == s.Leftovers[i].Consumer: // the agent knows the guest by the new id
 		s.Leftovers[i].PreviousConsumer = ""
 	}
 	return s
 }
 
-// ownGuest takes in what is said of the guest of the server's own consumer, where it is placed.
+// ownGuest applies a report about the guest of the server's own consumer on AllocatedHost.
 func ownGuest(s Server, g guestReport, now time.Time) Server {
 	switch g.phase {
 	case "gone":
-		return vanished(s, "", now)
+		return onGuestGone(s, "", now)
 	case "failed":
-		return broken(s, g.message, now)
+		return onGuestFailed(s, g.message, now)
 	case "departed":
-		return s // it goes nowhere
+		return s // this guest is not a source
 	case "refused":
-		return refuse(s, g, now)
+		return onGuestRefused(s, g, now)
 	}
-	s = countBuilds(s, g)
+	s = recordBuilds(s, g)
 	switch s.State {
 	case PreLiveMigration, LiveMigrating:
-		s = hear(s, g, now)
+		s = recordDevices(s, g, now)
 		switch {
-		case g.phase == "running": // the guest has arrived, also when the record is from a backup of before
+		case g.phase == "running":
+			// the guest has arrived; a record restored from a backup may still have an earlier state
 			s = onArrived(s, now, false)
 		case s.State == PreLiveMigration && g.phase == "claimed":
 			s.State = LiveMigrating
-			s = addHistory(s, now, fmt.Sprintf("the agent of %s is to send the guest to %s", s.Move.From.Host, s.Host))
+			s = addHistory(s, now, fmt.Sprintf("waiting for the agent of %s to migrate the guest to %s",
+				s.Move.From.Host, s.Host))
 		}
 	case Spawning:
-		s = hear(s, g, now)
+		s = recordDevices(s, g, now)
 		if g.phase == "running" && s.Power == On || g.phase == "stopped" && s.Power == Off {
 			s = onArrived(s, now, g.phase == "stopped")
 		}
 	case Active, Resized:
-		s = hear(s, g, now)
-		s.PreviousConsumer = "" // the agent knows it by its id
+		s = recordDevices(s, g, now)
+		s.PreviousConsumer = "" // the agent knows the guest by the server's id
 		if g.phase != "claimed" {
-			s = settle(s, g, now)
+			s = settleTask(s, g, now)
 		}
 	}
-	return s // else it is not in the assignments, or not any more: late
+	return s // in other states the guest is not assigned: the report is late
 }
 
-// countBuilds takes note that a guest has been rebuilt more often than the record knows, as when the record is from a backup. A rebuild that is
-// asked for now is then one more: its agent builds no guest again as it was.
-func countBuilds(s Server, g guestReport) Server {
+// recordBuilds sets Builds if the guest has been rebuilt more often than the record says, as after a restore from a
+// backup. A rebuild in progress then gets the next number, because an agent ignores a build number that it has done.
+func recordBuilds(s Server, g guestReport) Server {
 	if g.build <= s.Builds {
 		return s
 	}
@@ -135,14 +144,14 @@ func countBuilds(s Server, g guestReport) Server {
 	return s
 }
 
-// refuse gives up what was to be done to a guest, because its hypervisor will not do it: what the guest does is from now on what it shall do.
-// The user reads why, and may ask again.
-func refuse(s Server, g guestReport, now time.Time) Server {
+// onGuestRefused gives up the requested action because the hypervisor refuses it: the actual state of the guest becomes
+// the desired one. Refusal contains the reason for the user, who may repeat the action.
+func onGuestRefused(s Server, g guestReport, now time.Time) Server {
 	switch s.State {
-	case PreLiveMigration, LiveMigrating: // nothing but its devices was asked for
-		return hear(s, g, now)
+	case PreLiveMigration, LiveMigrating: // only the devices matter here
+		return recordDevices(s, g, now)
 	case Spawning, Active, Resized:
-		s = hear(s, g, now)
+		s = recordDevices(s, g, now)
 	default:
 		return s // late
 	}
@@ -153,7 +162,7 @@ func refuse(s Server, g guestReport, now time.Time) Server {
 	case !g.stopped:
 		what = "stopped"
 	}
-	if u := s.PreRebuild; u != nil && g.build != s.Builds { // the guest is still the one before
+	if u := s.PreRebuild; u != nil && g.build != s.Builds { // the guest has not been rebuilt
 		s.Name, s.Image, s.ImageSnapshot, s.Ask = u.Name, u.Image, u.ImageSnapshot, u.Ask
 	}
 	s.PreviousConsumer, s.Task, s.Stopped, s.Builds, s.Power, s.PreRebuild = "", "", g.stopped, g.build, On, nil
@@ -163,19 +172,20 @@ func refuse(s Server, g guestReport, now time.Time) Server {
 	if s.State == Spawning {
 		s = onArrived(s, now, g.stopped)
 	}
-	text := fmt.Sprintf("The guest cannot be %s on %s: %s. It stays as it is; ask again when that has been seen to.", what, g.host, bare(g.message))
+	text := fmt.Sprintf("The guest cannot be %s on %s: %s; it is unchanged. Correct the cause and repeat the action.",
+		what, g.host, trimStop(g.message))
 	s.Refusal = &Fault{Code: 500, Message: text, Created: now}
 	return addHistory(s, now, text)
 }
 
-// settle ends what is being done to a guest that is there, when the agent says so.
-func settle(s Server, g guestReport, now time.Time) Server {
+// settleTask ends the task in progress if the report shows that it is done.
+func settleTask(s Server, g guestReport, now time.Time) Server {
 	stopped := g.phase == "stopped"
 	was := s.Task
 	switch s.Task {
 	case Rebooting, RebootingHard:
 		if !stopped {
-			return s // late: from before
+			return s // late: from before the task
 		}
 		s.Task = RebootStarted
 		if was == RebootingHard {
@@ -183,7 +193,7 @@ func settle(s Server, g guestReport, now time.Time) Server {
 		}
 	case Rebuilding:
 		if g.build != 0 && g.build != s.Builds || stopped != (s.Power == Off) {
-			return s // late: of the guest before
+			return s // late: about the guest before the rebuild
 		}
 		s.Task, s.Fault, s.PreRebuild = "", nil, nil
 	case "":
@@ -206,8 +216,8 @@ func settle(s Server, g guestReport, now time.Time) Server {
 	return addHistory(s, now, fmt.Sprintf("the guest %s on %s", word, s.Host))
 }
 
-// vanished goes on when nothing of the guest is left where the server is placed. One that is assigned is built anew by its agent.
-func vanished(s Server, why string, now time.Time) Server {
+// onGuestGone continues after the guest on AllocatedHost is gone. An assigned guest is rebuilt by its agent.
+func onGuestGone(s Server, why string, now time.Time) Server {
 	switch s.State {
 	case DeletingGuest:
 		s.State = DeletingAllocation
@@ -218,29 +228,29 @@ func vanished(s Server, why string, now time.Time) Server {
 	default:
 		return s
 	}
-	return addHistory(s, now, "nothing of the guest is left on "+s.Host+also(": ", why))
+	return addHistory(s, now, "the guest on "+s.Host+" is gone"+prefixed(": ", why))
 }
 
-// broken goes on when the guest cannot be built or kept where the server is placed, and nothing of it is left there.
-func broken(s Server, message string, now time.Time) Server {
+// onGuestFailed continues after the guest on AllocatedHost could not be built or kept. Nothing of it is left there.
+func onGuestFailed(s Server, message string, now time.Time) Server {
 	text := fmt.Sprintf("%s: %s", s.Host, message)
 	switch s.State {
 	case Spawning, PreLiveMigration:
 		return reschedule(s, message, now)
 	case Active:
-		// It has run, so it may have had data: it is not built anew elsewhere.
+		// The guest has run and may have had data, so it is not rebuilt elsewhere.
 		s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", s.Host, message))
 		s.Task = ""
-		return fail(s, now, Failing, "The server failed on "+bare(text)+".")
+		return fail(s, now, Failing, "The server failed on "+trimStop(text)+".")
 	case Resized:
-		return goBack(s, now, "The guest failed before its move was confirmed: "+bare(text)+".")
+		return goBack(s, now, "The guest failed before its move was confirmed: "+trimStop(text)+".")
 	case LiveMigrating:
-		return goBack(s, now, "The live migration failed on "+bare(text)+".")
+		return goBack(s, now, "The live migration failed on "+trimStop(text)+".")
 	}
-	return vanished(s, "", now)
+	return onGuestGone(s, "", now)
 }
 
-// sourceGuest takes in what is said of the guest at the source of a move.
+// sourceGuest applies a report about the guest at the source of a move.
 func sourceGuest(s Server, g guestReport, now time.Time) Server {
 	refused := g.phase == "refused"
 	if refused {
@@ -249,25 +259,25 @@ func sourceGuest(s Server, g guestReport, now time.Time) Server {
 			g.phase = "stopped"
 		}
 	}
-	here := g.phase != "gone" && g.phase != "failed"
-	if here && g.as == s.Move.From.Consumer && s.Move.AllocationsMoved && s.Move.From.PreviousConsumer != "" {
-		s.change().From.PreviousConsumer = "" // the agent knows it by its new id
+	exists := g.phase != "gone" && g.phase != "failed"
+	if exists && g.consumer == s.Move.From.Consumer && s.Move.AllocationsMoved && s.Move.From.PreviousConsumer != "" {
+		s.change().From.PreviousConsumer = "" // the agent knows the guest by its new id
 	}
 	switch g.phase {
 	case "claimed", "running", "stopped":
 		m := s.change()
-		m.From.Devices, m.From.Cells, m.From.Reported = slices.Clone(g.devices), slices.Clone(g.parts), true
-		if g.phase != "claimed" { // it may have stopped for something that was asked before, and run again
+		m.From.Devices, m.From.Cells, m.From.Reported = slices.Clone(g.devices), slices.Clone(g.cells), true
+		if g.phase != "claimed" { // an earlier action may have stopped the guest; it may run again later
 			m.SourceStopped = g.phase == "stopped"
 		}
-		if !m.AllocationsMoved && g.phase != "claimed" { // should nothing come of the move, this is what it is
+		if !m.AllocationsMoved && g.phase != "claimed" { // if the move is given up, this is the state of the server
 			s.Stopped = g.phase == "stopped"
 		}
 		if s.State == AwaitingSourceAck {
-			return try(s, now)
+			return beginClaim(s, now)
 		}
-		if refused && m.StopSource && !m.SourceStopped { // it says so once
-			text := fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, bare(g.message))
+		if refused && m.StopSource && !m.SourceStopped { // the agent reports this once
+			text := fmt.Sprintf("The guest cannot be stopped on %s: %s.", m.From.Host, trimStop(g.message))
 			switch s.State {
 			case StoppingSource, Rescheduling, Scheduling, Claiming:
 				return goBack(s, now, text)
@@ -277,38 +287,39 @@ func sourceGuest(s Server, g guestReport, now time.Time) Server {
 		if s.State == StoppingSource && m.SourceStopped {
 			s.State = Spawning
 			s = setMigrationStatus(s, now, "post-migrating")
-			return addHistory(s, now, fmt.Sprintf("the guest on %s has stopped; the agent of %s is to build it", m.From.Host, s.Host))
+			return addHistory(s, now, fmt.Sprintf(
+				"the guest on %s has stopped; waiting for the agent of %s to build it", m.From.Host, s.Host))
 		}
 	case "departed":
 		if s.State == LiveMigrating {
 			from := s.Move.From.Host
-			s = leave(setMigrationStatus(s, now, "completed"))
-			s.State, s.Task = Active, Arriving
-			return addHistory(s, now, fmt.Sprintf("the guest has left %s for %s", from, s.Host))
+			s = leaveSource(setMigrationStatus(s, now, "completed"))
+			s.State, s.Task = Active, MigratingLive
+			return addHistory(s, now, fmt.Sprintf("the guest has migrated from %s to %s", from, s.Host))
 		}
 	case "failed":
-		return stuck(s, g.message, now)
+		return onSourceFailed(s, g.message, now)
 	case "gone":
 		if !s.Requested.IsZero() {
 			s.change().From.Gone = true
-		} // else the agent builds it anew, because it is assigned
+		} // otherwise the agent rebuilds the guest, because it is assigned
 	}
 	return s
 }
 
-// stuck goes on when the guest at the source cannot leave, or has been lost there.
-func stuck(s Server, message string, now time.Time) Server {
+// onSourceFailed continues after the live migration failed at the source, or the guest at the source was lost.
+func onSourceFailed(s Server, message string, now time.Time) Server {
 	text := fmt.Sprintf("%s: %s", s.Move.From.Host, message)
-	if s.State == LiveMigrating { // it runs there as before
-		s = goBack(s, now, "The live migration failed on "+bare(text)+".")
+	if s.State == LiveMigrating { // the guest runs at the source as before
+		s = goBack(s, now, "The live migration failed on "+trimStop(text)+".")
 		s.State = Reverting // the devices at the destination are claimed
 		return s
 	}
 	if s.Move.Kind == LiveMigration && s.Move.Failed != "" {
-		return s // said twice
+		return s // a repeated report
 	}
 	m := s.change()
-	m.From.Gone, m.SourceLost = true, "The server failed on "+bare(text)+"."
+	m.From.Gone, m.SourceLost = true, "The server failed on "+trimStop(text)+"."
 	s = addHistory(s, now, fmt.Sprintf("the guest failed on %s: %s", m.From.Host, message))
 	switch s.State {
 	case Resized:
@@ -316,22 +327,24 @@ func stuck(s Server, message string, now time.Time) Server {
 	case Planning, AwaitingSourceAck, Scheduling, Claiming, StoppingSource, Rescheduling:
 		return goBack(s, now, m.SourceLost)
 	case PreLiveMigration:
-		heard := s.Reported
-		if s = goBack(s, now, m.SourceLost); heard {
+		reported := s.Reported
+		if s = goBack(s, now, m.SourceLost); reported {
 			s.State = Reverting
 		}
 	}
-	return s // Assigned: the destination is on its way; Rekeying, Reverting, Undoing, Restoring: it is seen to after that
+	// Spawning: the destination is being built. MovingAllocations, Reverting, ReleasingDestination and
+	// RestoringAllocations: their end handles SourceLost.
+	return s
 }
 
-// hear notes what the agent says that the guest holds.
-func hear(s Server, g guestReport, now time.Time) Server {
-	if s.Reported && slices.Equal(s.Devices, g.devices) && reflect.DeepEqual(s.Cells, g.parts) {
+// recordDevices records the devices and cells of the guest as reported.
+func recordDevices(s Server, g guestReport, now time.Time) Server {
+	if s.Reported && slices.Equal(s.Devices, g.devices) && reflect.DeepEqual(s.Cells, g.cells) {
 		return s
 	}
-	s.Reported, s.Devices, s.Cells = true, slices.Clone(g.devices), slices.Clone(g.parts)
+	s.Reported, s.Devices, s.Cells = true, slices.Clone(g.devices), slices.Clone(g.cells)
 	if len(s.Devices) == 0 {
-		return addHistory(s, now, "the agent of "+s.Host+" is at it")
+		return addHistory(s, now, "the agent of "+s.Host+" has accepted the guest")
 	}
 	var picked []string
 	for _, d := range s.Devices {

@@ -10,7 +10,7 @@ import (
 )
 
 // A rebuild takes the image in as it is then; the next move does not ask for what only the image before required.
-func TestARebuildChangesTheImage(t *testing.T) {
+func TestRebuildChangesTheImage(t *testing.T) {
 	old := flavor.Image{ID: "old", Properties: map[string]string{"trait:CUSTOM_A": "required"}}
 	now := flavor.Image{ID: "new"}
 	ask := resource.Ask{Groups: []resource.Group{{Resources: resource.Amounts{"VCPU": 1}, Required: [][]resource.Trait{{"CUSTOM_A"}}}}}

@@ -8,9 +8,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// EndedStays lists the guests of stays that after does not have any more and before had, by host and consumer. A stay
-// whose guest the agent may still know under an earlier id is listed under both ids. A stay at which nothing is left is
-// not listed, and neither is the earlier id of a stay that goes on: its agent has given the guest the new id.
+// EndedResidences lists the guests of residences that before has and after has not, sorted by host and consumer. A
+// residence whose guest the agent may still know by an earlier id is listed with both ids. Residences where nothing is
+// left are omitted, and so is the earlier id of a residence that continues: its agent has given the guest the new id.
 func EndedResidences(before, after Server) []Removal {
 	now := map[Removal]bool{}
 	for _, stay := range after.Residences() {
@@ -35,8 +35,8 @@ func EndedResidences(before, after Server) []Removal {
 	})
 }
 
-// RemovalsAt lists the guests that must be destroyed on a host: those of the records of the servers that stay there,
-// and the recorded ones that these records do not mention.
+// RemovalsAt lists the guests that must be destroyed on a host: those that follow from the records of the servers
+// there, and the recorded ones that these records do not mention.
 func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
 	var list []Removal
 	named := map[string]bool{}
@@ -60,25 +60,30 @@ func RemovalsAt(host string, servers []Server, recorded []string) []Removal {
 }
 
 // Contradicts reports whether the guests of a host contradict the record of the server. behind is true when the host's
-// agent does not follow the assignments: then any guest of the server, and any stay of it there, is a contradiction.
-// Else only a guest is that the assignments do not mention, also not those that follow from the record now.
+// agent does not follow the assignments: then any guest and any residence of the server there is a contradiction.
+// Otherwise only a guest that is neither in the agent's assignments nor in those that follow from the record now is
+// one.
 func (s Server) Contradicts(host string, behind bool, guests []schedule.Present) bool {
-	return behind && s.staysOn(host) || slices.ContainsFunc(guests, func(g schedule.Present) bool {
-		return (g.ID == s.ID || g.Server == s.ID) && (behind || !g.Assigned && !s.mentions(host, g.ID))
+	return behind && s.usesHost(host) || slices.ContainsFunc(guests, func(g schedule.Present) bool {
+		return (g.ID == s.ID || g.Server == s.ID) && (behind || !g.Assigned && !s.isAssigned(host, g.ID))
 	})
 }
 
-// MovedAhead reports whether the guests of the destination of a move include the server's own although the record, which
-// is from a backup, says that the guest of this consumer still runs at the source: the move has ended since. A source
-// that is stopped may exist beside its destination.
+// MovedAhead reports whether the move has ended after the record was written, as with a record from a backup: the
+// guests of the destination include the server's own although the record has the guest of this consumer still running
+// at the source. A stopped source may exist beside the destination.
 func (s Server) MovedAhead(consumer string, destination []schedule.Present) bool {
-	return s.Move != nil && s.Power != Off && !s.Move.StopSource && consumer == s.Move.From.Consumer && consumer != s.ID &&
-		s.Host != s.Move.From.Host && slices.ContainsFunc(destination, func(g schedule.Present) bool { return g.ID == s.ID })
+	if s.Move == nil || s.Power == Off || s.Move.StopSource {
+		return false
+	}
+	from := s.Move.From
+	return consumer == from.Consumer && consumer != s.ID && s.Host != from.Host &&
+		slices.ContainsFunc(destination, func(g schedule.Present) bool { return g.ID == s.ID })
 }
 
-// HeldFor returns the consumer to which an allocation of the server's own consumer belongs according to the record: that
-// of the source of a move or of a guest that was left behind. It is empty if the allocation is the server's own. The
-// record is older than such an allocation, as when it is from a backup: the server has since returned to that host.
+// HeldFor returns the consumer to which an allocation of the server's own consumer belongs according to the record: the
+// source of a move or a leftover. It is empty if the allocation is the server's own. A record is older than such an
+// allocation if it is from a backup and the server has since returned to that host.
 func (s Server) HeldFor(own resource.Allocation) string {
 	others := slices.Clone(s.Leftovers)
 	if s.Move != nil && s.Move.AllocationsMoved {
@@ -97,14 +102,17 @@ func (s Server) HeldFor(own resource.Allocation) string {
 	return ""
 }
 
-// mentions reports whether the assignments of a host name a guest of the server, to be there or to be removed.
-func (s Server) mentions(host, id string) bool {
-	return slices.ContainsFunc(s.Entries(), func(e Entry) bool { return e.Host == host && (e.Consumer == id || e.PreviousConsumer == id) }) ||
-		slices.ContainsFunc(s.Removals(), func(r Removal) bool { return r.Host == host && (r.Consumer == id || r.Was == id) })
+// isAssigned reports whether the assignments of a host name a guest of the server, to exist or to be removed.
+func (s Server) isAssigned(host, id string) bool {
+	return slices.ContainsFunc(s.Entries(), func(e Entry) bool {
+		return e.Host == host && (e.Consumer == id || e.PreviousConsumer == id)
+	}) || slices.ContainsFunc(s.Removals(), func(r Removal) bool {
+		return r.Host == host && (r.Consumer == id || r.PreviousConsumer == id)
+	})
 }
 
-// staysOn reports whether the record places anything of the server on a host, or is about to.
-func (s Server) staysOn(host string) bool {
+// usesHost reports whether the record places anything of the server on a host, or is about to.
+func (s Server) usesHost(host string) bool {
 	if s.Host == host || len(s.Choices) > 0 && s.Choices[0].Host == host {
 		return true
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-func TestEndedStays(t *testing.T) {
+func TestEndedResidences(t *testing.T) {
 	active := func(host, was string) Server {
 		return Server{ID: "s", State: Active, Host: host, PreviousConsumer: was}
 	}
@@ -150,13 +150,13 @@ func TestHeldFor(t *testing.T) {
 
 // A live migration has ended when the destination says that the guest runs there, also if the record, which is from a
 // backup, has it at the beginning.
-func TestAGuestThatHasArrived(t *testing.T) {
-	s := tellAll(Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}, ActionRequested{ID: "m", Action: Live},
+func TestLiveMigrationHasEnded(t *testing.T) {
+	s := applyAll(Server{ID: "s", State: Active, Host: "a", Choices: []schedule.Choice{choice("a")}}, ActionRequested{ID: "m", Action: Live},
 		Chosen{Choices: []schedule.Choice{choice("b")}}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m"}, Claimed{Try: 1})
 	if s.State != PreLiveMigration {
 		t.Fatal(s.State)
 	}
-	s = tellAll(s, GuestRunning{Host: "b", Consumer: "s"})
+	s = applyAll(s, GuestRunning{Host: "b", Consumer: "s"})
 	if s.State != Active || s.Host != "b" || s.Move != nil || s.Migration.Status != "completed" {
 		t.Errorf("%s on %s, %+v, %+v", s.State, s.Host, s.Move, s.Migration)
 	}
@@ -165,18 +165,18 @@ func TestAGuestThatHasArrived(t *testing.T) {
 	}
 }
 
-// A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its guest,
-// as when the record is from a backup: then its end is awaited.
-func TestADeletionBeforeAnyReport(t *testing.T) {
-	assigned := tellAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1})
-	if s := tellAll(assigned, DeleteRequested{}); s.State != DeletingAllocation {
+// A server whose agent has reported nothing of it is released at once when it is deleted, unless the host has its
+// guest, as when the record is from a backup: then its end is awaited.
+func TestDeletionBeforeAnyReport(t *testing.T) {
+	assigned := applyAll(fresh(), Created{}, Chosen{Choices: []schedule.Choice{choice("a")}, Candidates: 1}, Claimed{Try: 1})
+	if s := applyAll(assigned, DeleteRequested{}); s.State != DeletingAllocation {
 		t.Errorf("%s", s.State)
 	}
-	s := tellAll(assigned, DeleteRequested{Exists: true})
+	s := applyAll(assigned, DeleteRequested{Exists: true})
 	if want := []Removal{{Host: "a", Consumer: "s"}}; s.State != DeletingGuest || !slices.Equal(s.Removals(), want) {
 		t.Errorf("%s, %+v", s.State, s.Removals())
 	}
-	if s = tellAll(s, GuestGone{Host: "a", Consumer: "s"}); s.State != DeletingAllocation {
+	if s = applyAll(s, GuestGone{Host: "a", Consumer: "s"}); s.State != DeletingAllocation {
 		t.Errorf("%s", s.State)
 	}
 }

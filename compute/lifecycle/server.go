@@ -11,67 +11,81 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Server is the record of one server: everything that is known of it, and where it is on its way.
+// Server is the record of one server: its definition and its state.
 //
-// Whoever makes one fills in the first block and gives it to Next with Created; only Next changes the rest.
+// The creator of a server fills in the first block of fields and passes the record to Next with Created. Only Next
+// changes the other fields.
 //
-// What a server holds is held by consumers: the one with its own id, whose stay is in Host, Requests, Devices, …; while it moves,
-// that of the migration, which keeps what it had before (Move.From); and those of Left, of which nothing but the end is awaited.
+// Up to three kinds of consumers hold the allocations of a server: its own (ID), whose residence is in Host, Requests,
+// Devices and so on; during a move the migration, which holds the source (Move.From); and those of Leftovers, which
+// only wait to be released.
 type Server struct {
 	ID, Name      string
 	Description   string
 	Project, User string
-	Image         string        // UUID, or empty
-	ImageSnapshot *flavor.Image `json:",omitempty"` // that image as it was when the server was made from it; nil: nobody looked for it
+	Image         string // UUID, or empty
+	// the image as it was when the server was created; nil: not looked up
+	ImageSnapshot *flavor.Image `json:",omitempty"`
 	KeyName       string
 	Zone          string // availability zone, shown only
 	Metadata      map[string]string
 	Tags          []string
 	Flavor        flavor.Flavor // as it was when the server was created or resized
-	Ask           resource.Ask  // the question to Placement
-	Requests      []pci.Request // Providers are filled in when a choice has been claimed
-	MinCount      int           `json:",omitempty"` // so many servers of its request must find a place, or none is built; 0 and 1: each by itself
+	Ask           resource.Ask  // the request to Placement
+	Requests      []pci.Request // Providers are set when a choice has been claimed
+	// number of servers of one request that must be claimed before any is built; 0 and 1: no minimum
+	MinCount int `json:",omitempty"`
 
-	State            State
-	Host             string                   // where it is or was meant to be; empty before a choice
-	Reported         bool                     // the agent of Host has told of this server, so something of it may be there
-	PreviousConsumer string                   `json:",omitempty"` // the consumer under which the guest stood on Host before, until its agent speaks of it by its id
-	Round            int                      // how often candidates have been asked for
-	Try              int                      // how many claims have been begun; it tells a late answer from one that is awaited
-	Choices          []schedule.Choice        // the first is being claimed or is claimed; the others are for when it is lost
-	FailedHosts      map[string]string        // hosts where the guest failed, and why
-	FilterFailures   []schedule.FilterFailure `json:",omitempty"` // why candidates of the last round were turned down, the most frequent first
-	Devices          []schedule.Picked        // what the agent gave it
-	Topology         []numa.Part              `json:",omitempty"` // its NUMA cells, of the flavor; nil: it has none
-	Cells            []numa.Placed            `json:",omitempty"` // where they lie, as the agent says
-	Power            Power                    `json:",omitempty"` // what its guest shall do
-	Stopped          bool                     `json:",omitempty"` // its guest does not run, as far as the agent has told
-	Task             Task                     `json:",omitempty"` // what is being done to its guest in state Active, or empty
-	Builds           int                      `json:",omitempty"` // how often it has been rebuilt
-	Shelved          bool                     `json:",omitempty"` // it is shelved, or being unshelved
-	MinCountReached  bool                     `json:",omitempty"` // enough servers of its request have found a place
-	Move             *Move                    `json:",omitempty"` // the move that it is on, or nil
-	Leftovers        []Residence              `json:",omitempty"` // what is left behind on hosts, until their agents say that it is gone
-	LastReports      []LastReport             `json:",omitempty"` // the last that agents have said of it, the last last
-	Migration        *Migration               `json:",omitempty"` // the present or the last move, as told to operators
-	LastAction       string                   `json:",omitempty"` // id of the last wish that was taken in
-	Fault            *Fault                   // why it is in ERROR
-	PreRebuild       *PreRebuild              `json:",omitempty"` // what a rebuild replaces that is not done yet
-	Refusal          *Fault                   `json:",omitempty"` // why the last wish about its guest was given up, while all else is well
-	History          []HistoryEntry           // what happened, oldest first; bounded
-	Created          time.Time
-	Updated          time.Time
-	Launched         time.Time // when it first ran; zero before
-	Ended            time.Time // when it was deleted, as users see it; zero before
-	Requested        time.Time // when its deletion was asked for; zero before
+	State State
+	Host  string // current or planned host; empty before a choice
+	// the agent of Host has reported the guest, so something of it may exist there
+	Reported bool
+	// the guest's earlier consumer on Host, until the agent reports the guest by the server's id
+	PreviousConsumer string `json:",omitempty"`
+	Round            int    // how often candidates have been requested
+	Try              int    // number of claims started; identifies the claim that a result belongs to
+	// the first is being claimed or is claimed; the others are used if that claim is lost
+	Choices     []schedule.Choice
+	FailedHosts map[string]string // hosts where the guest failed, and why
+	// why candidates of the last round were refused, the most frequent reason first
+	FilterFailures []schedule.FilterFailure `json:",omitempty"`
+	Devices        []schedule.Picked        // the devices that the agent assigned
+	Topology       []numa.Part              `json:",omitempty"` // its NUMA cells, from the flavor; nil: none
+	// the host cells they are placed on, as the agent reports
+	Cells []numa.Placed `json:",omitempty"`
+	Power Power         `json:",omitempty"` // the desired power state of the guest
+	// the guest does not run, according to the last report
+	Stopped bool `json:",omitempty"`
+	// the action in progress on the guest in state Active, or empty
+	Task            Task  `json:",omitempty"`
+	Builds          int   `json:",omitempty"` // how often the guest has been rebuilt
+	Shelved         bool  `json:",omitempty"` // the server is shelved or being unshelved
+	MinCountReached bool  `json:",omitempty"` // MinCount servers of its request have been claimed
+	Move            *Move `json:",omitempty"` // the move in progress, or nil
+	// residences left behind on hosts, until their agents report that they are gone
+	Leftovers []Residence `json:",omitempty"`
+	// the last report of each agent about the server, the newest last
+	LastReports []LastReport `json:",omitempty"`
+	Migration   *Migration   `json:",omitempty"` // the current or last move, as shown to operators
+	LastAction  string       `json:",omitempty"` // id of the last accepted action
+	Fault       *Fault       // why the server is in ERROR
+	PreRebuild  *PreRebuild  `json:",omitempty"` // what a rebuild in progress replaces
+	// why the last action on the guest was refused; the server itself is not in ERROR
+	Refusal   *Fault         `json:",omitempty"`
+	History   []HistoryEntry // the events, oldest first; bounded
+	Created   time.Time
+	Updated   time.Time
+	Launched  time.Time // when the guest first ran; zero before
+	Ended     time.Time // when the server was deleted, as shown to users; zero before
+	Requested time.Time // when its deletion was requested; zero before
 
-	Revision int64 // of the record; the store counts it
+	Revision int64 // of the record; the store increments it
 }
 
-// Stay is what one consumer has on one host.
+// Residence is what one consumer has on one host.
 type Residence struct {
-	Consumer         string // who holds it in Placement, and its id in the assignments of the host
-	PreviousConsumer string // under which id the guest stood there before, until its agent speaks of it by the new one
+	Consumer         string // consumer in Placement, and the guest's id in the assignments of the host
+	PreviousConsumer string // earlier id of the guest, until the agent reports it by the new one
 	Host             string
 	Flavor           flavor.Flavor
 	Ask              resource.Ask
@@ -80,43 +94,45 @@ type Residence struct {
 	Devices          []schedule.Picked
 	Topology         []numa.Part
 	Cells            []numa.Placed
-	Reported         bool // the agent has told of it
-	Gone             bool // nothing of it is left on the host
+	Reported         bool // the agent has reported the guest
+	Gone             bool // nothing of the guest is left on the host
 }
 
-// Voice is the last that was heard of a server from an agent.
+// LastReport is the number of the last report about the server from one start of an agent.
 type LastReport struct {
 	Host, Instance string
 	Number         int64
 }
 
-// Undone is what a server was before a rebuild, for the case that the hypervisor refuses it.
+// PreRebuild is what a rebuild replaces. It is restored if the hypervisor refuses the rebuild.
 type PreRebuild struct {
 	Name, Image   string
 	ImageSnapshot *flavor.Image `json:",omitempty"`
 	Ask           resource.Ask
 }
 
-// Move is a move on its way.
+// Move is a move in progress.
 type Move struct {
-	Kind             Kind
-	To               string    // this host and no other; empty: any
-	SameHostAllowed  bool      // the host where it is will do
-	Consumer         string    // the consumer that keeps what it had: the migration's id, or an older one's by which the agent may know the guest
-	From             Residence // what it had before. Its consumer is the server until As holds it
-	AllocationsMoved bool      // As holds it
-	StopSource       bool      // the guest at From is to be stopped
-	SourceStopped    bool      // it has stopped
-	Reverting        bool      // it is being reverted
-	Failed           string    // why it was given up, or empty
-	SourceLost       string    // why the guest at From is no more, or empty
-	Refusals         int       `json:",omitempty"` // how often Placement has refused to give the server back what the migration holds
+	Kind            Kind
+	To              string // the only permitted host; empty: any
+	SameHostAllowed bool   // the source host is permitted as destination
+	// holds the source: the migration's id, or an earlier one that the agent may know the guest by
+	Consumer         string
+	From             Residence // the source. Its consumer is the server until AllocationsMoved
+	AllocationsMoved bool      // Consumer holds the source's allocations
+	StopSource       bool      // the guest at From must be stopped
+	SourceStopped    bool      // the guest at From has stopped
+	Reverting        bool      // the move is being reverted
+	Failed           string    // why the move was given up, or empty
+	SourceLost       string    // why the guest at From no longer exists, or empty
+	// how often Placement has refused to restore the server's allocations
+	Refusals int `json:",omitempty"`
 }
 
-// Kind is what kind of move it is, by the Compute API's words.
+// Kind is the kind of a move, as the Compute API names it.
 type Kind string
 
-// The kinds.
+// The kinds of moves.
 const (
 	Resizing      Kind = "resize"
 	Migrating     Kind = "migration"
@@ -124,55 +140,58 @@ const (
 	Evacuating    Kind = "evacuation"
 )
 
-// Migration is what operators are told of a move, in the Compute API's words.
+// Migration is the description of a move for operators, in the terms of the Compute API.
 type Migration struct {
-	ID                   string // the consumer
-	Kind                 Kind
-	Status               string // accepted, pre-migrating, migrating, finished, confirmed, reverted, completed, error, cancelled
+	ID   string // the consumer
+	Kind Kind
+	// accepted, pre-migrating, migrating, finished, confirmed, reverted, completed, error, cancelled
+	Status               string
 	From, To             string // hosts; To is empty before a choice
 	OldFlavor, NewFlavor string // ids
 	Begun, Updated       time.Time
 }
 
-// Power is what a guest shall do.
+// Power is the desired power state of a guest.
 type Power string
 
-// The powers.
+// The power states.
 const (
 	On  Power = ""
-	Off Power = "off" // it keeps its devices
+	Off Power = "off" // the guest keeps its devices
 )
 
-// Fault is the sentence that a user reads on a server in ERROR.
+// Fault is the message shown to users on a server in ERROR.
 type Fault struct {
-	Code    int // as the Compute API has it: 500 for all that are made here
+	Code    int // as in the Compute API: 500 for all faults of this package
 	Message string
-	Details string // more sentences, for operators
+	Details string // more text, for operators
 	Created time.Time
 }
 
-// Mark is one line of a server's trail.
+// HistoryEntry is one line of a server's history.
 type HistoryEntry struct {
-	At    time.Time // of the last time
+	At    time.Time // time of the last occurrence
 	Text  string
-	Times int // how often in a row the same was marked; 1 for once
+	Times int // number of consecutive occurrences, at least 1
 }
 
-// Step is something to be done for a server, outside of it.
+// Step is an operation on another service that a server needs.
 type Step string
 
-// The steps. Each may be repeated, also when nobody knows whether it was done.
+// The steps. Each may be repeated, also when its outcome is unknown.
 const (
-	Schedule           Step = "schedule" // ask for candidates, judge them → Chosen, NothingFits or Refused
+	Schedule           Step = "schedule" // request and filter candidates → Chosen, NoValidHost or Refused
 	Claim              Step = "claim"    // claim Choices[0] in Placement → Claimed, ClaimLost or Refused
-	CheckMinCount      Step = "muster"   // see how the others of the request fare → Mustered or MusterFailed
-	Release            Step = "release"  // give back whatever the server holds in Placement → Released
-	MoveAllocations    Step = "rekey"    // what the server holds becomes its migration's → Rekeyed or Refused
-	RestoreAllocations Step = "restore"  // what its migration holds becomes the server's → Restored
-	ReleaseLeftover    Step = "drop"     // give back what the first consumer of Left that is gone holds → Dropped
+	CheckMinCount      Step = "muster"   // check the other servers of the request → MinCountReached or MinCountFailed
+	Release            Step = "release"  // release all allocations of the server's own consumer → Released
+	MoveAllocations    Step = "rekey"    // move the server's allocations to its migration → AllocationsMoved or Refused
+	RestoreAllocations Step = "restore"  // move the migration's allocations to the server → AllocationsRestored
+	// release the allocations of the first leftover that is gone → LeftoverReleased
+	ReleaseLeftover Step = "drop"
 )
 
-// Likeness is the image that the server was made from, as it was then: by its id only when nobody looked for it.
+// SourceImage returns the image that the server was created from, as it was then. If it was not looked up, only its id
+// is set.
 func (s Server) SourceImage() flavor.Image {
 	if s.ImageSnapshot == nil {
 		return flavor.Image{ID: s.Image}
@@ -180,7 +199,7 @@ func (s Server) SourceImage() flavor.Image {
 	return *s.ImageSnapshot
 }
 
-// Steps lists what is to be done for the server now, first things first.
+// Steps lists the due steps of the server in the order in which they must be performed.
 func (s Server) Steps() []Step {
 	if _, ok := s.NextLeftover(); ok {
 		return append([]Step{ReleaseLeftover}, s.State.Steps()...)
@@ -188,7 +207,7 @@ func (s Server) Steps() []Step {
 	return s.State.Steps()
 }
 
-// Dropping is the stay whose consumer is to give back what it holds.
+// NextLeftover returns the first leftover whose allocations can be released, and whether there is one.
 func (s Server) NextLeftover() (Residence, bool) {
 	i := slices.IndexFunc(s.Leftovers, func(l Residence) bool { return l.Gone })
 	if i < 0 {
@@ -197,30 +216,35 @@ func (s Server) NextLeftover() (Residence, bool) {
 	return s.Leftovers[i], true
 }
 
-// own is the stay of the server's own consumer.
-func (s Server) own() Residence {
-	stay := Residence{Consumer: s.ID, PreviousConsumer: s.PreviousConsumer, Host: s.Host, Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests,
-		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: s.Reported}
-	if len(s.Choices) > 0 {
-		stay.Choice = &s.Choices[0]
+// ownResidence returns the residence of the server's own consumer.
+func (s Server) ownResidence() Residence {
+	own := Residence{
+		Consumer: s.ID, PreviousConsumer: s.PreviousConsumer, Host: s.Host,
+		Flavor: s.Flavor, Ask: s.Ask, Requests: s.Requests,
+		Devices: s.Devices, Topology: s.Topology, Cells: s.Cells, Reported: s.Reported,
 	}
-	return stay
+	if len(s.Choices) > 0 {
+		own.Choice = &s.Choices[0]
+	}
+	return own
 }
 
-// Placed is the host whose devices the server's own consumer may hold, or empty. Stays has those of its other consumers too.
+// AllocatedHost returns the host whose devices the server's own consumer may hold, or an empty string. Residences also
+// lists the hosts of the other consumers.
 func (s Server) AllocatedHost() string {
 	switch s.State {
-	case AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating, Spawning, Active, Resized, Reverting, Shelving, DeletingGuest:
+	case AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating, Spawning, Active, Resized, Reverting,
+		Shelving, DeletingGuest:
 		return s.Host
 	}
 	return ""
 }
 
-// Stays are what the server's consumers may have on hosts.
+// Residences lists what the server's consumers may have on hosts.
 func (s Server) Residences() []Residence {
 	var list []Residence
 	if s.AllocatedHost() != "" {
-		list = append(list, s.own())
+		list = append(list, s.ownResidence())
 	}
 	if s.Move != nil {
 		list = append(list, s.Move.From)
@@ -228,40 +252,40 @@ func (s Server) Residences() []Residence {
 	return append(list, s.Leftovers...)
 }
 
-// Assignment is the host in whose assignments the server stands under its own id, or empty. A server that is being deleted
-// is still Placed but no longer assigned.
+// Assignment returns the host whose assignments contain the server under its own id, or an empty string. A server that
+// is being deleted still has an AllocatedHost but no assignment.
 func (s Server) Assignment() string {
 	switch s.State {
 	case PreLiveMigration, LiveMigrating, Spawning, Active, Resized:
 		return s.Host
 	}
 	if s.Move != nil && !s.Move.AllocationsMoved && s.Requested.IsZero() {
-		return s.Move.From.Host // nothing has begun there
+		return s.Move.From.Host // the source is unchanged so far
 	}
 	return ""
 }
 
-// Entry is one entry of a host's assignments.
+// Entry is one entry in the assignments of a host.
 type Entry struct {
 	Residence
 	Power     Power
-	Incoming  bool              // it will arrive by live migration
-	Outgoing  string            // the host to which it goes by live migration, or empty
-	DeviceMap map[string]string // address here → address there, of one that goes
+	Incoming  bool              // the guest will arrive by live migration
+	Outgoing  string            // destination host of the live migration, or empty
+	DeviceMap map[string]string // device address here → device address at the destination; set with Outgoing
 }
 
-// Entries are what the server is in the assignments of hosts: of one host, two at most.
+// Entries lists the entries of the server in the assignments of hosts: at most two for one host.
 func (s Server) Entries() []Entry {
 	var list []Entry
 	switch s.State {
 	case PreLiveMigration, LiveMigrating:
-		list = append(list, Entry{Residence: s.own(), Incoming: true})
+		list = append(list, Entry{Residence: s.ownResidence(), Incoming: true})
 	case Spawning, Resized:
-		list = append(list, Entry{Residence: s.own(), Power: s.Power})
+		list = append(list, Entry{Residence: s.ownResidence(), Power: s.Power})
 	case Active:
-		e := Entry{Residence: s.own(), Power: s.Power}
+		e := Entry{Residence: s.ownResidence(), Power: s.Power}
 		if s.Task == Rebooting || s.Task == RebootingHard {
-			e.Power = Off // until it has stopped
+			e.Power = Off // until the guest has stopped
 		}
 		list = append(list, e)
 	}
@@ -280,34 +304,34 @@ func (s Server) Entries() []Entry {
 
 // Removal is a guest that must be destroyed on a host.
 type Removal struct {
-	Host     string
-	Consumer string // its id in the assignments of the host
-	Was      string // the id under which the agent may still know it, or empty
+	Host             string
+	Consumer         string // its id in the assignments of the host
+	PreviousConsumer string // earlier id that the agent may still know the guest by, or empty
 }
 
-// Removals lists the guests of the server that must be destroyed: those of stays that no entry of the assignments
-// mentions. A stay at which nothing has been built yet is none.
+// Removals lists the guests of the server that must be destroyed: those of residences without an entry in the
+// assignments. Residences where nothing has been built yet are omitted.
 func (s Server) Removals() []Removal {
 	entries := s.Entries()
 	var list []Removal
-	for _, stay := range s.Residences() {
-		named := func(id string) bool {
-			return slices.ContainsFunc(entries, func(e Entry) bool { return e.Host == stay.Host && e.Consumer == id })
+	for _, res := range s.Residences() {
+		assigned := func(id string) bool {
+			return slices.ContainsFunc(entries, func(e Entry) bool { return e.Host == res.Host && e.Consumer == id })
 		}
-		own := stay.Consumer == s.ID && (s.State == AwaitingMinCount || s.State == StoppingSource)
-		if own || stay.Gone || stay.Host == "" || named(stay.Consumer) {
+		unbuilt := res.Consumer == s.ID && (s.State == AwaitingMinCount || s.State == StoppingSource)
+		if unbuilt || res.Gone || res.Host == "" || assigned(res.Consumer) {
 			continue
 		}
-		r := Removal{Host: stay.Host, Consumer: stay.Consumer, Was: stay.PreviousConsumer}
-		if named(stay.PreviousConsumer) {
-			r.Was = ""
+		r := Removal{Host: res.Host, Consumer: res.Consumer, PreviousConsumer: res.PreviousConsumer}
+		if assigned(res.PreviousConsumer) {
+			r.PreviousConsumer = ""
 		}
 		list = append(list, r)
 	}
 	return list
 }
 
-// pairUp matches the devices here with those there: the same request, in order.
+// pairUp maps the addresses of the devices here to those of the devices there: same request, in order.
 func pairUp(here, there []schedule.Picked) map[string]string {
 	next := map[string][]string{}
 	for _, d := range there {
@@ -322,10 +346,10 @@ func pairUp(here, there []schedule.Picked) map[string]string {
 	return out
 }
 
-// Shown is the stay that users see: while a move is on its way and not to be confirmed yet, the one before it.
+// Shown returns the residence that users see: the source while a move is in progress, otherwise the server's own.
 func (s Server) Shown() Residence {
 	if s.Move != nil && s.State != Resized && s.State != Reverting {
 		return s.Move.From
 	}
-	return s.own()
+	return s.ownResidence()
 }

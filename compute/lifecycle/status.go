@@ -2,47 +2,59 @@ package lifecycle
 
 import "slices"
 
-// State is where a server is on its way.
+// State is the state of a server.
 type State string
 
-// The states. The claim of a server's own consumer may exist in Placement in those from Claiming to Releasing, but for Handing and
-// Shelved.
+// The states. The server's own consumer may hold allocations in Placement in the states from Claiming to
+// DeletingAllocation, except Shelved. Before MovingAllocations has ended it holds those of the source.
 const (
-	Scheduling             State = "scheduling"  // holds nothing; candidates are to be asked for
-	Planning               State = "planning"    // a move was asked for: candidates are to be asked for. Nothing has changed yet
-	MovingAllocations      State = "rekeying"    // its migration is to hold what it holds
-	AwaitingSourceAck      State = "handing"     // its migration does; the agent of the source has not said yet that it knows
-	Claiming               State = "claiming"    // the first choice is to be claimed, or has been and we do not know it yet
-	AwaitingMinCount       State = "mustering"   // it holds its claim and waits for the others of its request
-	StoppingSource         State = "halting"     // it holds its claim and waits for the guest at the source to stop
-	PreLiveMigration       State = "receiving"   // Host has been told of its arrival by live migration and is to claim the devices
-	LiveMigrating          State = "crossing"    // it is being migrated live
-	Spawning               State = "assigned"    // it holds its claim and stands in the assignments of Host, whose agent builds it
-	Active                 State = "active"      // its guest is there, and runs or not as it shall
-	Resized                State = "resized"     // its guest is there, and the move is to be confirmed or reverted
-	Rescheduling           State = "retreating"  // the guest failed on Host: the claim is to be given back, then another host is tried
-	Failing                State = "failing"     // it has failed for good: the claim is to be given back
-	Error                  State = "error"       // it has failed and holds nothing
-	Reverting              State = "reverting"   // a move is taken back; the agent of Host has not said yet that the guest is gone
-	ReleasingDestination   State = "undoing"     // a move is taken back: the claim at Host is to be given back
-	RestoringAllocations   State = "restoring"   // a move is taken back: what the migration holds is to be the server's again
-	RevertBlocked          State = "stranded"    // Placement refuses that again and again: an operator has to see to it. The guest is there, under the migration's name
-	Shelving               State = "shelving"    // it is to be shelved; the agent of Host has not said yet that the guest is gone
-	Offloading             State = "offloading"  // it is to be shelved: the claim is to be given back
-	Shelved                State = "shelved"     // it is shelved and holds nothing
-	DeletingGuest          State = "unassigning" // it is to be deleted; out of the assignments, and the agent has not said yet that it is gone
-	DeletingAllocation     State = "releasing"   // it is to be deleted and nothing of it is on a host: the claim is to be given back
-	DeletedAwaitingCleanup State = "lingering"   // it is deleted, but for what it has left behind on hosts
-	Deleted                State = "deleted"     // it holds nothing and is kept only to be asked about
+	Scheduling State = "scheduling" // holds nothing; candidates are requested
+	// a move was requested; candidates are requested. Nothing has changed yet
+	Planning          State = "planning"
+	MovingAllocations State = "rekeying" // the server's allocations are moved to its migration
+	// they are moved; the agent of the source has not acknowledged the migration yet
+	AwaitingSourceAck State = "handing"
+	Claiming          State = "claiming"  // the first choice is being claimed; the result is not known yet
+	AwaitingMinCount  State = "mustering" // claimed; waiting for the other servers of the request
+	StoppingSource    State = "halting"   // claimed; waiting for the guest at the source to stop
+	// claimed; the agent of Host prepares the live migration and picks devices
+	PreLiveMigration State = "receiving"
+	LiveMigrating    State = "crossing" // the guest is being migrated live
+	Spawning         State = "assigned" // claimed and in the assignments of Host; its agent builds the guest
+	Active           State = "active"   // the guest exists, running or stopped
+	Resized          State = "resized"  // the guest exists; the move waits to be confirmed or reverted
+	// the guest failed on Host: the claim is released, then another host is tried
+	Rescheduling State = "retreating"
+	Failing      State = "failing" // failed permanently: the claim is released
+	Error        State = "error"   // failed; holds nothing
+	// the move is reverted; the agent of Host has not reported the guest gone yet
+	Reverting            State = "reverting"
+	ReleasingDestination State = "undoing" // the move is reverted: the claim on Host is released
+	// the move is reverted: the migration's allocations are moved back to the server
+	RestoringAllocations State = "restoring"
+	// Placement refuses that repeatedly; an operator must repair it. The guest runs under the migration's id
+	RevertBlocked State = "stranded"
+	Shelving      State = "shelving"   // to be shelved; the agent of Host has not reported the guest gone yet
+	Offloading    State = "offloading" // to be shelved: the claim is released
+	Shelved       State = "shelved"    // shelved; holds nothing
+	// to be deleted, not assigned; the agent has not reported the guest gone yet
+	DeletingGuest          State = "unassigning"
+	DeletingAllocation     State = "releasing" // to be deleted, no guest left: the claim is released
+	DeletedAwaitingCleanup State = "lingering" // deleted, except for its leftovers on hosts
+	Deleted                State = "deleted"   // holds nothing; kept for queries only
 )
 
-// States lists all states but the one before Created, which is empty.
+// States lists all states except the empty one before Created.
 func States() []State {
-	return []State{Scheduling, Planning, MovingAllocations, AwaitingSourceAck, Claiming, AwaitingMinCount, StoppingSource, PreLiveMigration, LiveMigrating, Spawning, Active, Resized,
-		Rescheduling, Failing, Error, Reverting, ReleasingDestination, RestoringAllocations, RevertBlocked, Shelving, Offloading, Shelved, DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup, Deleted}
+	return []State{
+		Scheduling, Planning, MovingAllocations, AwaitingSourceAck, Claiming, AwaitingMinCount,
+		StoppingSource, PreLiveMigration, LiveMigrating, Spawning, Active, Resized,
+		Rescheduling, Failing, Error, Reverting, ReleasingDestination, RestoringAllocations, RevertBlocked,
+		Shelving, Offloading, Shelved, DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup, Deleted,
+	}
 }
 
-// Steps lists what is to be done for a server in this state. A state without steps waits for somebody or is an end.
+// Steps lists the steps that are due in this state. A state without steps waits for an agent or a user, or is final.
 func (s State) Steps() []Step {
 	switch s {
 	case Scheduling, Planning:
@@ -61,23 +73,23 @@ func (s State) Steps() []Step {
 	return nil
 }
 
-// Task is OpenStack's OS-EXT-STS:task_state: what is being done. Empty is nothing.
+// Task is OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
 type Task string
 
-// The tasks that an agent ends.
+// The tasks that end with a report of an agent.
 const (
 	PoweringOff       Task = "powering-off"
 	PoweringOn        Task = "powering-on"
-	Rebooting         Task = "rebooting" // it is to stop first
+	Rebooting         Task = "rebooting" // the guest must stop first
 	RebootingHard     Task = "rebooting_hard"
-	RebootStarted     Task = "reboot_started" // it has stopped
+	RebootStarted     Task = "reboot_started" // the guest has stopped and must start
 	RebootStartedHard Task = "reboot_started_hard"
 	Rebuilding        Task = "rebuilding"
-	TakingBack        Task = "resize_reverting"
-	Arriving          Task = "migrating"
+	ResizeReverting   Task = "resize_reverting"
+	MigratingLive     Task = "migrating"
 )
 
-// VMState is OpenStack's OS-EXT-STS:vm_state.
+// VMState returns OpenStack's OS-EXT-STS:vm_state.
 func (s Server) VMState() string {
 	moved := s.State == Resized || s.Move != nil && s.Move.Reverting
 	switch {
@@ -97,10 +109,10 @@ func (s Server) VMState() string {
 	return "active"
 }
 
-// TaskState is OpenStack's OS-EXT-STS:task_state: what is being done, or empty for nothing.
+// TaskState returns OpenStack's OS-EXT-STS:task_state: the action in progress, or empty.
 func (s Server) TaskState() string {
 	if s.Move != nil && s.Requested.IsZero() {
-		return s.Move.task(s.State)
+		return s.Move.taskState(s.State)
 	}
 	switch s.State {
 	case Scheduling, Claiming, AwaitingMinCount, Rescheduling:
@@ -117,22 +129,24 @@ func (s Server) TaskState() string {
 		return string(s.Task)
 	case Shelving, Offloading:
 		return "shelving_offloading"
-	case MovingAllocations, RestoringAllocations, DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup: // the first two with a deletion that waits for them
+	case MovingAllocations, RestoringAllocations, // a deletion waits for their end
+		DeletingGuest, DeletingAllocation, DeletedAwaitingCleanup:
 		return "deleting"
 	}
 	return ""
 }
 
-func (m Move) task(s State) string {
+// taskState returns the task_state of a server with this move in state s.
+func (m Move) taskState(s State) string {
 	switch {
 	case s == Resized, s == RevertBlocked:
 		return ""
 	case m.Reverting:
-		return string(TakingBack)
+		return string(ResizeReverting)
 	case m.Kind == Evacuating:
 		return string(Rebuilding)
 	case m.Kind == LiveMigration:
-		return string(Arriving)
+		return string(MigratingLive)
 	case s == Spawning:
 		return "resize_finish"
 	case s == StoppingSource:
@@ -141,7 +155,8 @@ func (m Move) task(s State) string {
 	return "resize_prep"
 }
 
-// Status is the word that the Compute API shows; ACTIVE, BUILD, SHUTOFF, … It follows from VMState and TaskState.
+// Status returns the status shown by the Compute API, such as ACTIVE, BUILD or SHUTOFF. It follows from VMState and
+// TaskState.
 func (s Server) Status() string {
 	task := s.TaskState()
 	switch vm := s.VMState(); {
@@ -153,7 +168,7 @@ func (s Server) Status() string {
 		return "BUILD"
 	case vm == "shelved_offloaded":
 		return "SHELVED_OFFLOADED"
-	case vm == "resized" && task == string(TakingBack):
+	case vm == "resized" && task == string(ResizeReverting):
 		return "REVERT_RESIZE"
 	case vm == "resized":
 		return "VERIFY_RESIZE"
@@ -161,7 +176,7 @@ func (s Server) Status() string {
 		return "RESIZE"
 	case task == string(Rebuilding):
 		return "REBUILD"
-	case task == string(Arriving):
+	case task == string(MigratingLive):
 		return "MIGRATING"
 	case task == string(Rebooting), task == string(RebootStarted):
 		return "REBOOT"

@@ -16,25 +16,25 @@ const (
 	Reconnect = time.Minute
 )
 
-// Sender is a start of an agent that asks to serve a host.
+// Sender is the start of an agent that requests to serve a host.
 type Sender struct {
 	Instance     string   // of the agent's journal
 	Start        string   // of its process
-	Previous     []string // the starts of the journal before it, from the last one that compute acknowledged on
+	Previous     []string // earlier starts of the journal, from the last one that compute acknowledged
 	ProcessSpace string   // boot and process namespace; empty when unknown
 }
 
-// Signs is what compute has observed of the admitted start since compute itself began. It is measured with a clock that
-// no administrator sets.
+// Liveness is what compute has observed of the admitted start since compute itself started. It is measured with the
+// monotonic clock.
 type Liveness struct {
 	Streams int           // open streams of assignments
-	Quiet   time.Duration // since the last report, since a stream ended, or since compute began
+	Quiet   time.Duration // since the last report, the end of a stream, or the start of compute
 }
 
-// Admit returns why a start of an agent may not serve the host now; empty when it may. wait is after how long a start
-// that continues the journal of the admitted one may ask again; 0 for any other, and while the admitted one is
-// connected. One start serves a host: two would build every guest twice.
-func (h Host) Admit(from Sender, signs Liveness) (refusal string, wait time.Duration) {
+// Admit returns why a start of an agent may not serve the host now, or an empty string if it may. wait is the time
+// after which a start that continues the journal of the admitted one may retry; it is 0 for any other start, and while
+// the admitted one is connected. Only one start may serve a host, because two would build every guest twice.
+func (h Host) Admit(from Sender, seen Liveness) (refusal string, wait time.Duration) {
 	silence := Silence
 	continues := h.Instance == from.Instance && (h.Start == "" || slices.Contains(from.Previous, h.Start))
 	switch {
@@ -49,17 +49,17 @@ func (h Host) Admit(from Sender, signs Liveness) (refusal string, wait time.Dura
 	if h.Instance == from.Instance {
 		who = "another start of the same journal, so the agent's directory or its machine was copied"
 	}
-	if signs.Streams > 0 {
+	if seen.Streams > 0 {
 		return fmt.Sprintf("another agent serves host %s: %s, connected now. Stop it, or give this host another name", h.Name, who), 0
 	}
-	if signs.Quiet >= silence {
+	if seen.Quiet >= silence {
 		return "", 0
 	}
-	left := silence - signs.Quiet
+	left := silence - seen.Quiet
 	if continues {
 		wait = left
 	}
 	return fmt.Sprintf("another agent serves host %s: %s, last heard of %s ago. Stop it, or give this host another name; "+
 		"if it is gone for good, or its journal is lost, this one can take its place in %s",
-		h.Name, who, signs.Quiet.Round(time.Second), left.Round(time.Second)), wait
+		h.Name, who, seen.Quiet.Round(time.Second), left.Round(time.Second)), wait
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// MaxChoices is how many choices are returned at most: the first to be claimed, the others for when that claim is lost.
+// MaxChoices is the maximum number of choices. The first is claimed; the others are used if that claim is lost.
 const MaxChoices = 16
 
-// Choose judges every candidate on its host and returns those that stand, best first, at most MaxChoices: the best candidate
-// of each host in the order of hosts, then the second of each, and so on, so that one lost host does not lose all choices.
-// requests are the server's PCI requests; those that have groups in the candidates are judged on the chosen providers
-// alone, the others on the whole host. Every candidate is judged against the whole picture: none uses up what another sees.
+// Choose filters the candidates and returns the accepted ones, best first and at most MaxChoices, and the refusals. The
+// choices contain the best candidate of each host in the order of hosts, then the second of each, and so on, so that
+// the loss of one host leaves other choices. requests are the server's PCI requests; those with groups in the
+// candidates are judged on the chosen providers, the others on the whole host. Candidates do not affect each other.
 func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) {
 	rng := rand.New(rand.NewPCG(seed, seed))
-	standing := map[provider.ID][]Choice{}
+	accepted := map[provider.ID][]Choice{}
 	var roots []provider.ID // in order of appearance
 	var refusals []Refusal
-	left := map[provider.ID]*leftover{}
+	left := map[provider.ID]*remaining{}
 	for _, c := range p.Candidates {
 		host := p.Hosts[c.Root]
 		if refusal := p.judge(c, requests, left); refusal.Reason != "" {
@@ -30,28 +30,29 @@ func Choose(p Input, requests []pci.Request, seed uint64) ([]Choice, []Refusal) 
 			refusals = append(refusals, refusal)
 			continue
 		}
-		if len(standing[c.Root]) == 0 {
+		if len(accepted[c.Root]) == 0 {
 			roots = append(roots, c.Root)
 		}
-		standing[c.Root] = append(standing[c.Root], Choice{Host: host.Name, Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings})
+		choice := Choice{Host: host.Name, Root: c.Root, Allocation: c.Allocation, Mappings: c.Mappings}
+		accepted[c.Root] = append(accepted[c.Root], choice)
 	}
 	for _, root := range roots {
-		list := standing[root]
+		list := accepted[root]
 		rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	}
-	p.order(roots, left, rng)
-	return interleave(roots, standing), refusals
+	p.sortHosts(roots, left, rng)
+	return interleave(roots, accepted), refusals
 }
 
-// leftover is what a host has left for any candidate.
-type leftover struct {
+// remaining is what a host has free for any candidate.
+type remaining struct {
 	free   []Device
 	room   numa.Host
-	wasted int // free devices that no request is for
+	wasted int // free devices that no request can use
 }
 
-// judge takes a candidate through all filters.
-func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*leftover) Refusal {
+// judge applies all filters to a candidate and returns the first refusal; its Reason is empty if all filters accept.
+func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*remaining) Refusal {
 	host, reason := p.host(c)
 	if reason != "" {
 		return Refusal{Filter: FilterHost, Reason: reason}
@@ -62,23 +63,25 @@ func (p Input) judge(c Candidate, requests []pci.Request, left map[provider.ID]*
 	for _, r := range requests {
 		for i := range r.Count {
 			if n := len(c.Mappings[r.GroupSuffix(i)]); n > 1 {
-				return Refusal{Filter: FilterDevices, Reason: "the candidate gives one device of alias " + r.Alias + " several providers"}
+				reason := "the candidate gives one device of alias " + r.Alias + " several providers"
+				return Refusal{Filter: FilterDevices, Reason: reason}
 			}
 		}
 	}
 	if left[c.Root] == nil {
-		left[c.Root] = p.leftover(host, requests)
+		left[c.Root] = p.remaining(host, requests)
 	}
 	rest, slots := left[c.Root], slotsOf(requests, c.Mappings)
-	bid := host.bid(rest.free, slots)
-	if refusal := bid.judgeDevices(); refusal.Reason != "" || len(p.Cells) == 0 {
+	wanted := host.newDemand(rest.free, slots)
+	if refusal := wanted.judgeDevices(); refusal.Reason != "" || len(p.Cells) == 0 {
 		return refusal
 	}
-	return bid.judgeCells(rest.room, p.Cells)
+	return wanted.judgeCells(rest.room, p.Cells)
 }
 
-func (p Input) leftover(h Host, requests []pci.Request) *leftover {
-	out := &leftover{free: h.Free()}
+// remaining returns what the host has free.
+func (p Input) remaining(h Host, requests []pci.Request) *remaining {
+	out := &remaining{free: h.Free()}
 	out.room = h.Room(out.free, p.Pack)
 	anywhere := slotsOf(requests, nil)
 	for i := range anywhere {
@@ -92,23 +95,23 @@ func (p Input) leftover(h Host, requests []pci.Request) *leftover {
 	return out
 }
 
-// host finds the host of a candidate, and the sentence why nothing can be put there now, if there is one.
+// host returns the host of a candidate and why no server can be placed there now; the reason is empty if it can.
 func (p Input) host(c Candidate) (Host, string) {
 	host, known := p.Hosts[c.Root]
 	if !known {
 		return Host{}, "no agent has reported for this root provider"
 	}
 	if p.Only != "" && host.Name != p.Only {
-		return host, "host " + p.Only + " was asked for"
+		return host, "host " + p.Only + " was requested"
 	}
-	if why, barred := p.ExcludedHosts[host.Name]; barred {
+	if why, excluded := p.ExcludedHosts[host.Name]; excluded {
 		return host, why
 	}
 	if why, tried := p.FailedHosts[host.Name]; tried {
 		return host, "the server failed there before: " + why
 	}
 	if silent := p.Now.Sub(host.Seen); silent > p.Silence {
-		return host, "its agent has not reported for " + roughly(silent)
+		return host, "its agent has not reported for " + roundedDuration(silent)
 	}
 	if host.Behind != "" {
 		return host, "its agent does not follow compute's assignments; see the conditions of the host"
@@ -116,12 +119,12 @@ func (p Input) host(c Candidate) (Host, string) {
 	return host, ""
 }
 
-// countedDevices is up to how many devices hosts are told apart, as Nova's PCIWeigher does.
+// countedDevices is the number of devices from which on hosts are considered equal, as in Nova's PCIWeigher.
 const countedDevices = 99
 
-// order sorts hosts. A server goes where the fewest devices are left that it has no use for, so that hosts with devices are kept for
-// those who need them; then the emptier host comes first, in tenths; what is still equal, chance decides.
-func (p Input) order(roots []provider.ID, left map[provider.ID]*leftover, rng *rand.Rand) {
+// sortHosts sorts hosts in place, the preferred one first: by the number of free devices that the server cannot use, so
+// that hosts with devices remain for servers that need them; then by load in steps of 10 %; then at random.
+func (p Input) sortHosts(roots []provider.ID, left map[provider.ID]*remaining, rng *rand.Rand) {
 	rng.Shuffle(len(roots), func(i, j int) { roots[i], roots[j] = roots[j], roots[i] })
 	slices.SortStableFunc(roots, func(a, b provider.ID) int {
 		return cmp.Or(cmp.Compare(min(left[a].wasted, countedDevices), min(left[b].wasted, countedDevices)),
@@ -129,14 +132,14 @@ func (p Input) order(roots []provider.ID, left map[provider.ID]*leftover, rng *r
 	})
 }
 
-// interleave takes the first of each host, then the second of each, up to MaxChoices.
-func interleave(roots []provider.ID, standing map[provider.ID][]Choice) []Choice {
+// interleave returns the first choice of each host, then the second of each, up to MaxChoices.
+func interleave(roots []provider.ID, accepted map[provider.ID][]Choice) []Choice {
 	var out []Choice
 	for round := 0; len(out) < MaxChoices; round++ {
 		before := len(out)
 		for _, root := range roots {
-			if round < len(standing[root]) && len(out) < MaxChoices {
-				out = append(out, standing[root][round])
+			if round < len(accepted[root]) && len(out) < MaxChoices {
+				out = append(out, accepted[root][round])
 			}
 		}
 		if len(out) == before {

@@ -235,8 +235,9 @@ func TestChoicesAlternateOverHostsAndAreBounded(t *testing.T) {
 	}
 }
 
-// The same seed gives the same answer; other seeds begin with other candidates, so that those who ask at once do not collide.
-func TestChanceIsAnArgument(t *testing.T) {
+// The same seed gives the same answer; other seeds begin with other candidates, so that those who ask at once do not
+// collide.
+func TestSameSeedSameChoices(t *testing.T) {
 	var p schedule.Input
 	h := host("h")
 	for i := range 16 {

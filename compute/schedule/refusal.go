@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	maxReasons = 8  // how many different reasons one summary tells
-	maxHosts   = 20 // how many hosts one Fall names
+	maxReasons = 8  // number of reasons in a summary
+	maxHosts   = 20 // number of hosts in a FilterFailure
 )
 
-// Fall is which hosts fell at which step for one reason.
+// FilterFailure is the hosts that one filter refused for one reason.
 type FilterFailure struct {
 	Filter  Filter
 	Reason  string
-	Count   int      // of hosts
-	Hosts   []string // the first of them, by name
-	Nearest string   // the nearest miss: "host7: node 1 has 3"; empty when there is nothing to tell
+	Count   int      // number of hosts
+	Hosts   []string // the first ones by name, at most maxHosts
+	Nearest string   // the nearest miss, such as "host7: node 1 has 3"; may be empty
 
-	miss string // the same for users, who are told of no hosts
+	nearestForUsers string // the nearest miss without the host
 }
 
-// Falls sorts refusals by step and reason, the most frequent reason first. A host whose candidates were turned down for different
-// reasons counts with each of them.
+// FilterFailures groups refusals by filter and reason, the most frequent reason first. A host whose candidates were
+// refused for different reasons counts for each of them.
 func FilterFailures(refusals []Refusal) []FilterFailure {
 	type key struct {
-		step   Filter
+		filter Filter
 		reason string
 	}
 	hosts, nearest := map[key]map[string]bool{}, map[key]Refusal{}
@@ -38,38 +38,41 @@ func FilterFailures(refusals []Refusal) []FilterFailure {
 			hosts[k] = map[string]bool{}
 		}
 		hosts[k][r.Host] = true
-		if before, told := nearest[k]; r.Nearest != "" && (!told || r.Shortfall < before.Shortfall || r.Shortfall == before.Shortfall && r.Host < before.Host) {
+		before, found := nearest[k]
+		closer := !found || r.Shortfall < before.Shortfall || r.Shortfall == before.Shortfall && r.Host < before.Host
+		if r.Nearest != "" && closer {
 			nearest[k] = r
 		}
 	}
 	var out []FilterFailure
 	for k, of := range hosts {
-		f := FilterFailure{Filter: k.step, Reason: k.reason, Count: len(of)}
+		f := FilterFailure{Filter: k.filter, Reason: k.reason, Count: len(of)}
 		for h := range of {
 			f.Hosts = append(f.Hosts, h)
 		}
 		slices.Sort(f.Hosts)
 		f.Hosts = f.Hosts[:min(len(f.Hosts), maxHosts)]
-		if r, told := nearest[k]; told {
-			f.miss, f.Nearest = r.Nearest, strings.TrimSpace(r.Host+" "+r.Device)+": "+r.Nearest
+		if r, found := nearest[k]; found {
+			f.nearestForUsers, f.Nearest = r.Nearest, strings.TrimSpace(r.Host+" "+r.Device)+": "+r.Nearest
 		}
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, b FilterFailure) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Reason, b.Reason), strings.Compare(string(a.Filter), string(b.Filter)))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Reason, b.Reason),
+			strings.Compare(string(a.Filter), string(b.Filter)))
 	})
 	return out
 }
 
-// Summarise tells refusals in one sentence for users, the most frequent reason first, each with its nearest miss: "3 hosts: no free
-// type-VF 8086:1515 on the chosen provider (nearest: one is claimed); 1 host: its agent has not reported for 5 min". Nothing
-// refused is an empty sentence.
+// Summarise returns a summary of refusals for users, the most frequent reason first, each with its nearest miss, such
+// as "3 hosts: no free type-VF 8086:1515 on the chosen provider (nearest: one is claimed); 1 host: its agent has not
+// reported for 5 min". It is empty without refusals.
 func Summarise(refusals []Refusal) string {
-	falls := FilterFailures(refusals)
+	failures := FilterFailures(refusals)
 	var parts []string
-	for i, f := range falls {
+	for i, f := range failures {
 		if i == maxReasons {
-			parts = append(parts, fmt.Sprintf("and %d more reasons", len(falls)-maxReasons))
+			parts = append(parts, fmt.Sprintf("and %d more reasons", len(failures)-maxReasons))
 			break
 		}
 		noun := "hosts"
@@ -77,16 +80,17 @@ func Summarise(refusals []Refusal) string {
 			noun = "host"
 		}
 		text := fmt.Sprintf("%d %s: %s", f.Count, noun, f.Reason)
-		if f.miss != "" {
-			text += " (nearest: " + f.miss + ")"
+		if f.nearestForUsers != "" {
+			text += " (nearest: " + f.nearestForUsers + ")"
 		}
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// roughly says a duration in the largest unit that fits, cut down, so that hosts silent for about as long are counted together.
-func roughly(d time.Duration) string {
+// roundedDuration formats a duration, rounded down in the largest suitable unit, so that hosts that have been silent
+// for about the same time are grouped.
+func roundedDuration(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%d days", d/(24*time.Hour))

@@ -14,7 +14,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// The words of a small machine, so that a case is a line: devices are added with on… functions, requests are made by want.
+// The words of a small machine, so that a case is a line: devices are added with on… functions, requests are made by
+// want.
 
 // dev is a free device on a bus of its own; on is its provider, node its NUMA node.
 func dev(bus uint8, kind pci.Type, product string, on provider.ID, node int) schedule.Device {
@@ -92,7 +93,7 @@ func check(t *testing.T, a ask, h schedule.Host, says string, step schedule.Filt
 	}
 }
 
-// The rows of pci.md 7.11 about what a host's devices can serve, without NUMA; and R3 to R5, M5, M17, S0, S9 to S21 and Z14.
+// Which requests the devices of a host can fulfil, without NUMA.
 func TestDeviceRows(t *testing.T) {
 	three := slices.Concat(card(1, "pf1", 0, true, 4), card(2, "pf2", 0, true, 4), card(3, "pf3", 0, true, 0))
 	vfs := slices.Concat(card(1, "pf1", 0, false, 2), card(2, "pf2", 0, false, 2))
@@ -112,59 +113,59 @@ func TestDeviceRows(t *testing.T) {
 		ask     ask
 		says    string
 	}{
-		{"Z8 none requested", plain, ask{}, ""},
-		{"Z8 the host has none", nil, ask{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
-		{"S19 the product is another", plain, ask{requests: []pci.Request{want(1, "", "1534")}}, "no free device 8086:1534 on the host"},
-		{"Z8 T4 two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
-		{"Z8 T4 three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}}, "fewer than 3 free"},
-		{"T18 without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},
-		{"T14 VFs of two PFs", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
-		{"T1 one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}}, "fewer than 5 free type-VF 8086:1515 on the host"},
-		{"T15 VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
-		{"T24 the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}}, ""},
-		{"T24 and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}}, "fewer than 2 free type-PF 8086:1528 on the chosen provider"},
-		{"S9 S18 live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"S12 S18 and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
-		{"S8 and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{migratable(vf)}}, ""},
-		{"S11 the opposite is wanted, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
-		{"S13 and it says nothing", vfs[:1], ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
-		{"S21 and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{fixed(vf)}}, ""},
-		{"S14 nothing is wanted of it, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{vf}}, ""},
-		{"S15 or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{vf}}, ""},
-		{"S16 or nothing", vfs[:1], ask{requests: []pci.Request{vf}}, ""},
-		{"Z14 a provider of the class that no agent reports", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
-		{"T20 a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}}, "on the chosen provider"},
-		{"T22 two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")}, on: []provider.ID{"pf2", "pf3"}}, ""},
-		{"T23 VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
-		{"T23 8.1/3 VF and PF of one card", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}}, "no free type-PF 8086:1528 on the chosen provider"},
-		{"T25 R5 three VFs of two PFs", vfs, ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
-		{"R4 one VF of each", vfs, ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}}, ""},
-		{"M5 the sum would do, one provider is exhausted", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
+		{"none requested", plain, ask{}, ""},
+		{"the host has none", nil, ask{requests: []pci.Request{one}}, "no free device 8086:1533 on the host"},
+		{"the product is another", plain, ask{requests: []pci.Request{want(1, "", "1534")}}, "no free device 8086:1534 on the host"},
+		{"two requests", plain, ask{requests: []pci.Request{one, one}}, ""},
+		{"three requests, applied one after the other", plain, ask{requests: []pci.Request{one, one, one}}, "fewer than 3 free"},
+		{"without mapping anything will do", slices.Concat(three, plain), ask{requests: []pci.Request{vf, pf, one}}, ""},
+		{"VFs of two PFs", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"one more", vfs, ask{requests: []pci.Request{want(5, pci.Virtual, "1515")}}, "fewer than 5 free type-VF 8086:1515 on the host"},
+		{"VFs of one PF that differ in class", change(vfs, 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_Y" }), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, ""},
+		{"the request itself names the provider", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf2")}}, ""},
+		{"and nothing else will do", three, ask{requests: []pci.Request{named(pf, "pf3"), named(pf, "pf3")}}, "fewer than 2 free type-PF 8086:1528 on the chosen provider"},
+		{"live-migratable is wanted, the device says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"and it says nothing", vfs[:1], ask{requests: []pci.Request{migratable(vf)}}, "live_migratable true"},
+		{"and it says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{migratable(vf)}}, ""},
+		{"the opposite is wanted, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
+		{"and it says nothing", vfs[:1], ask{requests: []pci.Request{fixed(vf)}}, "live_migratable false"},
+		{"and it says no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{fixed(vf)}}, ""},
+		{"nothing is wanted of it, the device says yes", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.Yes }), ask{requests: []pci.Request{vf}}, ""},
+		{"or no", change(vfs[:1], 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }), ask{requests: []pci.Request{vf}}, ""},
+		{"or nothing", vfs[:1], ask{requests: []pci.Request{vf}}, ""},
+		{"a provider of the class that no agent reports", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"another's"}}, "no free device of CUSTOM_X on the chosen provider"},
+		{"a provider that is not there", vfs, ask{requests: []pci.Request{vf}, on: []provider.ID{"elsewhere"}}, "on the chosen provider"},
+		{"two PFs by name", three, ask{requests: []pci.Request{want(2, pci.Physical, "1528")}, on: []provider.ID{"pf2", "pf3"}}, ""},
+		{"VF of one, PF of another", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf3"}}, ""},
+		{"VF and PF of one card", three, ask{requests: []pci.Request{vf, pf}, on: []provider.ID{"pf1", "pf1"}}, "no free type-PF 8086:1528 on the chosen provider"},
+		{"three VFs of two PFs", vfs, ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2", "pf2"}}, ""},
+		{"one VF of each", vfs, ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf2"}}, ""},
+		{"the sum would do, one provider is exhausted", vfs, ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1", "pf1", "pf2"}},
 			"fewer than 3 free"},
-		{"T29 VF and PF, a PF is left whole", three, ask{requests: []pci.Request{want(8, pci.Virtual, "1515"), pf}}, ""},
-		{"T29 VFs of both and two PFs", three, ask{requests: []pci.Request{want(5, pci.Virtual, "1515"), want(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
-		{"T30 a PF of the same product is no VF", slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
+		{"VF and PF, a PF is left whole", three, ask{requests: []pci.Request{want(8, pci.Virtual, "1515"), pf}}, ""},
+		{"VFs of both and two PFs", three, ask{requests: []pci.Request{want(5, pci.Virtual, "1515"), want(2, pci.Physical, "1528")}}, "fewer than 2 free type-PF"},
+		{"a PF of the same product is no VF", slices.Concat(change(card(1, "p", 0, true, 8), 0, func(d *schedule.Device) { d.Product = "1515" })),
 			ask{requests: []pci.Request{want(9, "", "1515")}}, "fewer than 9 free device 8086:1515"},
 		{"3.6 a PF only when it is asked for", card(1, "p", 0, true, 0), ask{requests: []pci.Request{want(1, "", "1528")}}, "no free device"},
 		{"3.6 vdpa only when it is asked for", change(card(1, "p", 0, false, 1), 0, func(d *schedule.Device) { d.Type = "vdpa" }), ask{requests: []pci.Request{want(1, "", "1515")}}, "no free device"},
-		{"T31 remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, "fewer than 4 free"},
-		{"T31 the others are not", change(vfs, 0, remote), ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}}, ""},
-		{"S0 a device of a physical network, by alias, without Placement", change(plain, 0, physnet), ask{requests: []pci.Request{one, one}}, ""},
-		{"S0 not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}}, "no free device"},
-		{"R3 the class here, the product there", slices.Concat(
+		{"remote-managed is for ports", change(vfs, 0, remote), ask{requests: []pci.Request{want(4, pci.Virtual, "1515")}}, "fewer than 4 free"},
+		{"the others are not", change(vfs, 0, remote), ask{requests: []pci.Request{want(3, pci.Virtual, "1515")}}, ""},
+		{"a device of a physical network, by alias, without Placement", change(plain, 0, physnet), ask{requests: []pci.Request{one, one}}, ""},
+		{"not where Placement chose", change(plain, 0, physnet), ask{requests: []pci.Request{one}, on: []provider.ID{"p8"}}, "no free device"},
+		{"the class here, the product there", slices.Concat(
 			change(plain[:1], 0, func(d *schedule.Device) { d.Provider, d.ResourceClass = "p00", "CUSTOM_MY_DEV" }),
 			change(card(5, "p01", 0, true, 0), 0, func(d *schedule.Device) { d.ResourceClass = "CUSTOM_MY_DEV" })),
 			ask{requests: []pci.Request{{Alias: "a", Count: 1, Want: pci.Want{Vendor: "8086", Product: "1533", Class: "CUSTOM_MY_DEV", Required: []resource.Trait{"CUSTOM_A_PF"}}}},
 				on: []provider.ID{"p01"}}, "no free device 8086:1533 on the chosen provider"},
-		{"T16 class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}}, ""},
-		{"T16 unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
-		{"A2 either definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1533"})}}, ""},
-		{"A2 neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}}, "no free device"},
-		{"M17 a PF whose VFs differ in tags does not matter to the others", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"class and traits are Placement's to judge", plain, ask{requests: []pci.Request{class}, on: []provider.ID{"p8"}}, ""},
+		{"unless it is not asked", plain, ask{requests: []pci.Request{class}}, "no free device of CUSTOM_X on the host"},
+		{"either definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1533"})}}, ""},
+		{"neither definition", plain, ask{requests: []pci.Request{or(class, pci.Want{Vendor: "8086", Product: "1534"})}}, "no free device"},
+		{"a PF whose VFs differ in tags does not matter to the others", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf2", "pf2"}}, ""},
-		{"M17 T27 nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
+		{"nor to those who want either of its VFs", change(vfs, 0, func(d *schedule.Device) { d.LiveMigratable = pci.No }),
 			ask{requests: []pci.Request{want(2, pci.Virtual, "1515")}, on: []provider.ID{"pf1", "pf1"}}, ""},
-		{"R6 used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }), ask{requests: []pci.Request{one}}, "no free device"},
+		{"used once and not cleaned", change(plain[:1], 0, func(d *schedule.Device) { d.OneTimeUse, d.Spent = true, true }), ask{requests: []pci.Request{one}}, "no free device"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			step := schedule.FilterDevices
@@ -179,7 +180,7 @@ func TestDeviceRows(t *testing.T) {
 	check(t, ask{requests: []pci.Request{one}}, inPlacement, "no free device", schedule.FilterDevices)
 }
 
-// T11: devices that differ in their tags; each request takes the one that is for it, whatever the order.
+// Devices differ in their tags; each request gets the matching device, whatever the order of requests.
 func TestTagsAreFitted(t *testing.T) {
 	flags := []pci.Flag{pci.Unset, pci.Yes, pci.No}
 	var list []schedule.Device
@@ -199,8 +200,8 @@ func TestTagsAreFitted(t *testing.T) {
 	check(t, ask{requests: requests}, host("h", list...), "fewer than 2 free device 8086:1533 with live_migratable true on the host", schedule.FilterDevices)
 }
 
-// T2: what guests hold or will pick is taken away, with the PF of a VF (S5) and the VFs of a PF (S4), as in T29.
-func TestGuestsTakeRelativesAlong(t *testing.T) {
+// The devices that guests have or will get are not free, and neither are the PFs of their VFs and the VFs of their PFs.
+func TestParentsAndChildrenOfTakenDevicesAreNotFree(t *testing.T) {
 	one := host("h", card(1, "p", 0, true, 2)...)
 	held := one
 	held.Guests = []schedule.Guest{{ID: "s1", Devices: []schedule.Picked{{Address: "0000:01:01.0"}}}}
@@ -232,7 +233,7 @@ func guest(cells int) (parts []numa.Part) {
 
 func withCells(h schedule.Host, cells ...numa.Cell) schedule.Host { h.Cells = cells; return h }
 
-// The rows of pci.md 7.5, and those of 7.11 and 7.14 about NUMA: on which nodes the guest may lie so that its devices are near enough.
+// On which NUMA nodes a guest can be placed so that its devices are near enough.
 func TestNUMARows(t *testing.T) {
 	// full is a node on which no CPU is left.
 	full := func(id, socket int) numa.Cell { return node(id, socket, 0) }
@@ -247,39 +248,39 @@ func TestNUMARows(t *testing.T) {
 		says  string
 		step  schedule.Filter
 	}{
-		{"Z8 Z10 no device wanted", []numa.Cell{node(0, 0, 2)}, nil, ask{parts: guest(1)}, "", ""},
-		{"Z8 NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
-		{"Z8 the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
-		{"Z8 the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "reports no NUMA nodes", near},
-		{"T9 no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{policy(pci.Required, r)}}, "", ""},
-		{"T6 a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(2)}, "", ""},
-		{"T6 a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
-		{"T7 no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
-		{"T7 no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Required, r)}, parts: guest(1)}, "numa_policy required", near},
-		{"T7 no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
-		{"N1 preferred, the guest must lie on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
+		{"no device wanted", []numa.Cell{node(0, 0, 2)}, nil, ask{parts: guest(1)}, "", ""},
+		{"NUMA and PCI", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
+		{"the device is elsewhere", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+		{"the host reports no nodes", nil, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "reports no NUMA nodes", near},
+		{"no NUMA cells: even required means nothing", []numa.Cell{full(0, 0)}, []schedule.Device{nic(1, "p", 0)}, ask{requests: []pci.Request{policy(pci.Required, r)}}, "", ""},
+		{"a guest on both nodes", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(2)}, "", ""},
+		{"a guest on the other", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "near enough", near},
+		{"no node: legacy", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{r}, parts: guest(1)}, "", ""},
+		{"no node: required", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Required, r)}, parts: guest(1)}, "numa_policy required", near},
+		{"no node: preferred", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "p", pci.NoNUMA)}, ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
+		{"preferred, the guest must lie on node 1", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
-		{"P1 N12 legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
+		{"legacy finds the node of the device", []numa.Cell{node(0, 0, 2), node(1, 1, 2)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{r}, on: []provider.ID{"p"}, parts: guest(1)}, "", ""},
-		{"N3 the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0), nic(2, "red", 1)},
+		{"the green device is on the full node", []numa.Cell{full(0, 0), node(1, 1, 2)}, []schedule.Device{nic(1, "green", 0), nic(2, "red", 1)},
 			ask{requests: []pci.Request{policy(pci.Required, r)}, on: []provider.ID{"green"}, parts: guest(1)}, "near enough", near},
-		{"N5 one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
+		{"one socket of two nodes", []numa.Cell{node(0, 0, 2), full(1, 0)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
-		{"N6 two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
+		{"two sockets", []numa.Cell{node(0, 0, 2), full(1, 1)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
-		{"N7 three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
+		{"three of four nodes", []numa.Cell{full(0, 0), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)}, []schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(3)}, "", ""},
-		{"T8 socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)}, []schedule.Device{nic(1, "p", 1)},
+		{"socket and a node whose socket nobody knows", []numa.Cell{node(0, 0, 2), full(1, 0), full(2, numa.NoSocket)}, []schedule.Device{nic(1, "p", 1)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "numa_policy socket", near},
-		{"T8 the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)}, []schedule.Device{nic(1, "p", 0)},
+		{"the device is local all the same", []numa.Cell{node(0, 0, 2), full(1, numa.NoSocket)}, []schedule.Device{nic(1, "p", 0)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
-		{"T8 the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)}, []schedule.Device{nic(1, "p", 2)},
+		{"the second node of a socket is found", []numa.Cell{node(0, 0, 2), node(1, 1, 2), full(2, 1)}, []schedule.Device{nic(1, "p", 2)},
 			ask{requests: []pci.Request{policy(pci.Socket, r)}, parts: guest(1)}, "", ""},
-		{"M14 preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", 1)},
+		{"preferred: the near one is not this candidate's", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", 1)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
-		{"M14 preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)), nic(2, "far", 1)},
+		{"preferred: the near one is taken", []numa.Cell{node(0, 0, 2)}, []schedule.Device{taken(nic(1, "near", 0)), nic(2, "far", 1)},
 			ask{requests: []pci.Request{policy(pci.Preferred, r)}, parts: guest(1)}, "", ""},
-		{"M14 legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
+		{"legacy: the near one is not this candidate's, the other has no node", []numa.Cell{node(0, 0, 2)}, []schedule.Device{nic(1, "near", 0), nic(2, "far", pci.NoNUMA)},
 			ask{requests: []pci.Request{r}, on: []provider.ID{"far"}, parts: guest(1)}, "", ""},
 		{"two devices on two nodes and a guest of two cells", []numa.Cell{node(0, 0, 2), node(1, 0, 2), node(2, 1, 2), node(3, 1, 2)},
 			[]schedule.Device{nic(1, "p", 1), nic(2, "q", 3)}, ask{requests: []pci.Request{policy(pci.Required, want(2, "", "1533"))}, on: []provider.ID{"p", "q"}, parts: guest(2)}, "", ""},
@@ -293,11 +294,11 @@ func TestNUMARows(t *testing.T) {
 
 func taken(d schedule.Device) schedule.Device { d.State = schedule.Allocated; return d }
 
-// N4: the table of policies × where the device is, for a guest that finds CPUs on node 1 only.
+// All NUMA policies × all nodes of the device, for a guest that has free CPUs only on node 1.
 func TestNUMAPolicyTable(t *testing.T) {
 	for p, fits := range map[pci.Policy]string{pci.Preferred: "AAA", pci.Legacy: "AEA", pci.Required: "EEA"} {
 		for i, on := range []int{pci.NoNUMA, 0, 1} {
-			t.Run(fmt.Sprintf("N4 %s device on %d", p, on), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s device on %d", p, on), func(t *testing.T) {
 				h := withCells(host("h", dev(1, pci.Plain, "1533", "p", on)), node(0, 0, 0), node(1, 1, 2))
 				says, step := "", schedule.Filter("")
 				if fits[i] == 'E' {
@@ -309,7 +310,7 @@ func TestNUMAPolicyTable(t *testing.T) {
 	}
 }
 
-// T10: the table of the original for several devices: node0 and pr0, node1 and pr1, no node and pr_none.
+// NUMA policies with several devices: on node 0, on node 1, and without a node.
 func TestPolicyWithSeveralDevices(t *testing.T) {
 	h := host("h", dev(1, pci.Plain, "1533", "pr0", 0), dev(2, pci.Plain, "1533", "pr1", 1), dev(3, pci.Plain, "1533", "prn", pci.NoNUMA))
 	on0, on9 := []numa.Cell{node(0, 0, 2)}, []numa.Cell{node(9, 0, 2)}
@@ -320,11 +321,11 @@ func TestPolicyWithSeveralDevices(t *testing.T) {
 		cells []numa.Cell
 		fits  bool
 	}{
-		{"T10 required node0", pci.Required, 1, on0, true}, {"T10 required node999", pci.Required, 1, on9, false}, {"T10 required 2", pci.Required, 2, on0, false},
-		{"T10 legacy node0", pci.Legacy, 1, on0, true}, {"T10 legacy 999", pci.Legacy, 1, on9, true},
-		{"T10 legacy 2", pci.Legacy, 2, on0, true}, {"T10 legacy 3", pci.Legacy, 3, on0, false},
-		{"T10 preferred 2", pci.Preferred, 2, on0, true}, {"T10 preferred 3", pci.Preferred, 3, on0, true}, {"T10 preferred 999", pci.Preferred, 1, on9, true},
-		{"T10 preferred 4", pci.Preferred, 4, on0, false},
+		{"required node0", pci.Required, 1, on0, true}, {"required node999", pci.Required, 1, on9, false}, {"required 2", pci.Required, 2, on0, false},
+		{"legacy node0", pci.Legacy, 1, on0, true}, {"legacy 999", pci.Legacy, 1, on9, true},
+		{"legacy 2", pci.Legacy, 2, on0, true}, {"legacy 3", pci.Legacy, 3, on0, false},
+		{"preferred 2", pci.Preferred, 2, on0, true}, {"preferred 3", pci.Preferred, 3, on0, true}, {"preferred 999", pci.Preferred, 1, on9, true},
+		{"preferred 4", pci.Preferred, 4, on0, false},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			reason, _ := ask{requests: []pci.Request{policy(c.p, want(c.count, "", "1533"))}, parts: guest(1)}.of(withCells(h, c.cells...))
@@ -361,7 +362,8 @@ func TestPlacedGuestsCount(t *testing.T) {
 	}
 }
 
-// M13 and Z10: of two candidates on one host the one that fits stands; when both do, the second is there for when the first is lost.
+// Of two candidates on one host only the suitable one is accepted. If both are suitable, the second is the fallback for
+// the first.
 func TestCandidatesOfOneHost(t *testing.T) {
 	h := withCells(host("h", dev(1, pci.Plain, "1533", "p0", 0), dev(2, pci.Plain, "1533", "p1", 1), dev(3, pci.Plain, "1533", "p2", 1)), node(0, 0, 0), node(1, 1, 2))
 	r := policy(pci.Required, want(1, "", "1533"))
@@ -382,7 +384,8 @@ func TestCandidatesOfOneHost(t *testing.T) {
 	}
 }
 
-// Z11: a server goes where the fewest devices are left that it has no use for; then where there is more room.
+// The preferred host is the one with the fewest free devices that the server cannot use, then the one with the lower
+// load.
 func TestWeighers(t *testing.T) {
 	many := host("many", slices.Concat(card(1, "m", 0, false, 8), card(2, "n", 0, false, 4))...)
 	some := host("some", card(1, "s", 0, false, 1)...)
@@ -408,18 +411,18 @@ func TestWeighers(t *testing.T) {
 		return names
 	}
 	if got := order(nil, many, busy, some, none); !slices.Equal(got, []string{"none", "busy", "some", "many"}) {
-		t.Errorf("Z11 without devices: %v", got)
+		t.Errorf("without devices: %v", got)
 	}
 	vf := want(1, pci.Virtual, "1515")
 	vf.ID = "R"
 	many.Load, some.Load = 0.1, 0.5
 	if got := order([]pci.Request{vf}, gpus, some, many); !slices.Equal(got, []string{"many", "some", "gpus"}) {
-		t.Errorf("Z11 with devices: the GPU is kept: %v", got)
+		t.Errorf("with devices: the GPU is kept: %v", got)
 	}
 }
 
-// The host that was asked for, hosts that will not do, and what is told of the nearest miss over hosts.
-func TestHostsAreTold(t *testing.T) {
+// The requested host, hosts that are not permitted, and the nearest miss over several hosts.
+func TestRefusalsOfHosts(t *testing.T) {
 	one, two := withCells(host("one"), node(0, 0, 0), node(1, 0, 1)), withCells(host("two"), node(0, 0, 0))
 	p := schedule.Input{Hosts: hosts(one, two, host("three")), Cells: guest(1), Now: noon, Silence: schedule.Silence,
 		ExcludedHosts: map[string]string{"three": "it is the host that the server leaves"},
@@ -435,7 +438,7 @@ func TestHostsAreTold(t *testing.T) {
 	}
 	p.Cells, p.Only = nil, "two"
 	choices, refusals = schedule.Choose(p, nil, 1)
-	if len(choices) != 1 || choices[0].Host != "two" || schedule.Summarise(refusals) != "2 hosts: host two was asked for" {
+	if len(choices) != 1 || choices[0].Host != "two" || schedule.Summarise(refusals) != "2 hosts: host two was requested" {
 		t.Errorf("%v %s", choices, schedule.Summarise(refusals))
 	}
 }

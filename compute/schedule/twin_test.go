@@ -11,9 +11,9 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// The stupid twin of the whole judgement: a server fits exactly when some nodes for its cells and some devices for its requests, tried
-// one by one, obey all rules. 8.1/9: what is accepted can be claimed.
-func TestJudgementAgreesWithTryingEverything(t *testing.T) {
+// The stupid twin of the whole judgement: a server fits exactly when some nodes for its cells and some devices for its
+// requests, tried one by one, obey all rules. 8.1/9: what is accepted can be claimed.
+func TestChooseAgreesWithTryingEverything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 4))
 	const cases = 4000
 	fits := 0
@@ -112,7 +112,7 @@ func anyDevices(h schedule.Host, wants []pci.Request, on []provider.ID, nodes, c
 	return false
 }
 
-// nearEnough is pci.md 3.7 in the plainest words.
+// nearEnough is the definition of the NUMA policies, implemented by trying everything.
 func nearEnough(cells []numa.Cell, p pci.Policy, device int, nodes []int) bool {
 	if len(nodes) == 0 || slices.Contains(nodes, device) || p == pci.Preferred {
 		return true

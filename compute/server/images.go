@@ -78,7 +78,7 @@ func (s *server) rebuildFrom(c *call, found lifecycle.Server, id string) (*flavo
 	if now == nil || id == found.Image && found.ImageSnapshot != nil {
 		return found.ImageSnapshot, nil
 	}
-	more, err := flavor.Rebuilt(found.Flavor, found.SourceImage(), *now)
+	more, err := flavor.CheckRebuild(found.Flavor, found.SourceImage(), *now)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 	line := host.Assignments{Cloud: a.Cloud, Position: writePosition(store.Position{Epoch: a.Epoch, Revision: a.Revision}), Past: past,
 		Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeWishes(a.CleanRequests)}
 	for _, r := range a.Removals {
-		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, Was: r.Was})
+		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, Was: r.PreviousConsumer})
 	}
 	for _, e := range a.Entries {
 		line.Servers = append(line.Servers, writeAssigned(e))

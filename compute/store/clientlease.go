@@ -11,23 +11,23 @@ import (
 // clientLease is the period in which a process may act on its lease without asking the database.
 //
 // Each confirmed renewal extends it to one term after the moment at which the renewal was sent. The term is shorter
-// than the life of the lease in the database, which counts from the later moment at which the database executed the
-// renewal. So the client's lease always ends first, also when the database does not answer any more.
+// than the TTL of the lease in the database, which counts from the later moment at which the database executed the
+// renewal. So the client's lease always ends first, also if the database does not answer any more.
 type clientLease struct {
 	term time.Duration
 
-	mu     sync.Mutex
-	sent   time.Time          // when the last confirmed renewal was sent; zero: there was none
-	period context.Context    // ends with the lease; the next renewal after that starts another one
-	finish context.CancelFunc // ends period
-	timer  *time.Timer        // calls expire; nil before the first renewal
-	over   bool               // end was called
+	mu        sync.Mutex
+	sent      time.Time          // when the last confirmed renewal was sent; zero: there was none
+	period    context.Context    // ends with the lease; the next renewal after that starts another one
+	endPeriod context.CancelFunc // ends period
+	timer     *time.Timer        // calls expire; nil before the first renewal
+	ended     bool               // end was called
 }
 
 func newClientLease(term time.Duration) *clientLease {
 	c := &clientLease{term: term}
-	c.period, c.finish = context.WithCancel(context.Background())
-	c.finish()
+	c.period, c.endPeriod = context.WithCancel(context.Background())
+	c.endPeriod()
 	return c
 }
 
@@ -35,7 +35,7 @@ func newClientLease(term time.Duration) *clientLease {
 func (c *clientLease) renewed(sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over || sent.Before(c.sent) { // a later one was confirmed before
+	if c.ended || sent.Before(c.sent) { // a later renewal has been confirmed already
 		return
 	}
 	c.sent = sent
@@ -44,7 +44,7 @@ func (c *clientLease) renewed(sent time.Time) {
 		return // the answer came too late
 	}
 	if c.period.Err() != nil {
-		c.period, c.finish = context.WithCancel(context.Background())
+		c.period, c.endPeriod = context.WithCancel(context.Background())
 	}
 	if c.timer == nil {
 		c.timer = time.AfterFunc(left, c.expire)
@@ -67,21 +67,21 @@ func (c *clientLease) expire() {
 		c.timer.Reset(left)
 		return
 	}
-	c.finish()
+	c.endPeriod()
 }
 
-// end ends the lease at once and for good.
+// end ends the lease immediately and permanently.
 func (c *clientLease) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over, c.sent = true, time.Time{}
-	c.finish()
+	c.ended, c.sent = true, time.Time{}
+	c.endPeriod()
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 }
 
-// check returns nil while the lease lasts, else fault.Unavailable. It reads the clocks, so that it is correct even if
+// check returns nil during the lease, otherwise fault.Unavailable. It reads the clocks, so that it is correct even if
 // the timer fires late.
 func (c *clientLease) check() error {
 	c.mu.Lock()
@@ -90,8 +90,8 @@ func (c *clientLease) check() error {
 	if c.left(now) > 0 {
 		return nil
 	}
-	c.finish()
-	if c.over {
+	c.endPeriod()
+	if c.ended {
 		return fault.New(fault.Unavailable, "",
 			"nothing is sent to other services: this process has released compute's database or lost it")
 	}

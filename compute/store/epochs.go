@@ -8,15 +8,15 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Epoch is one start of compute on its database. Agents keep the newest one that they have seen, so that a database
-// that was restored from a backup shows.
+// Epoch is one start of compute on its database. Agents store the newest one they have seen and so detect a database
+// that was restored from a backup.
 type Epoch struct {
-	Number int64  // from 1; 0 for none
-	ID     string // random, so that two copies of a database that count the same number differ
+	Number int64  // from 1; 0: none
+	ID     string // random; distinguishes two copies of a database with the same number
 }
 
-// BeginEpoch counts this start of compute and records at which revision each host's assignments ended in the epoch
-// before. Called once, after Hold and before any change.
+// BeginEpoch starts a new epoch and records the last revision of each host's assignments in the previous one. It must
+// be called once, after Hold and before any change.
 func (s *Store) BeginEpoch(ctx context.Context) error {
 	next := Epoch{ID: newUUID()}
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -25,7 +25,8 @@ func (s *Store) BeginEpoch(ctx context.Context) error {
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO compute_epoch_ends (host, epoch, revision)
 			SELECT name, ?, revision FROM compute_hosts h
-			WHERE revision > COALESCE((SELECT MAX(e.revision) FROM compute_epoch_ends e WHERE e.host = h.name), -1)`, next.Number); err != nil {
+			WHERE revision > COALESCE((SELECT MAX(e.revision) FROM compute_epoch_ends e WHERE e.host = h.name), -1)`,
+			next.Number); err != nil {
 			return err
 		}
 		next.Number++
@@ -44,17 +45,18 @@ type Position struct {
 	Revision int64
 }
 
-// Position returns the present point of a host's assignments.
+// Position returns the current position of a host's assignments.
 func (s *Store) Position(ctx context.Context, host string) (Position, error) {
 	p := Position{Epoch: s.epoch}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
-		return tx.QueryRow(ctx, `SELECT COALESCE(MAX(revision), 0) FROM compute_hosts WHERE name = ?`, host).Scan(&p.Revision)
+		const query = `SELECT COALESCE(MAX(revision), 0) FROM compute_hosts WHERE name = ?`
+		return tx.QueryRow(ctx, query, host).Scan(&p.Revision)
 	})
 	return p, wrap("Position", err)
 }
 
-// EpochEnd returns the last revision of a host's assignments in a past epoch. known is false when the database has no
-// such epoch.
+// EpochEnd returns the last revision of a host's assignments in a past epoch. known is false if the database does not
+// contain that epoch.
 func (s *Store) EpochEnd(ctx context.Context, host string, e Epoch) (revision int64, known bool, err error) {
 	err = s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var id string
@@ -68,7 +70,8 @@ func (s *Store) EpochEnd(ctx context.Context, host string, e Epoch) (revision in
 		if known = id == e.ID; !known {
 			return nil
 		}
-		return tx.QueryRow(ctx, `SELECT COALESCE(MAX(revision), 0) FROM compute_epoch_ends WHERE host = ? AND epoch <= ?`, host, e.Number).Scan(&revision)
+		const query = `SELECT COALESCE(MAX(revision), 0) FROM compute_epoch_ends WHERE host = ? AND epoch <= ?`
+		return tx.QueryRow(ctx, query, host, e.Number).Scan(&revision)
 	})
 	return revision, known, wrap("EpochEnd", err)
 }

@@ -12,25 +12,27 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// FlavorFilter says which flavors to list, by id.
+// FlavorFilter selects the flavors to list, sorted by id.
 type FlavorFilter struct {
-	All     bool   // also those that are not public
+	All     bool   // include flavors that are not public
 	MinDisk int    // GiB
 	MinRAM  int    // MiB
-	Marker  string // id of the last flavor of the page before; fault Invalid when it is none that may be listed
+	Marker  string // id of the last flavor of the previous page; fault.Invalid if that flavor cannot be listed
 	Limit   int    // 0 or more than MaxPage: MaxPage
 }
 
-const flavorColumns = `id, name, description, vcpus, memory_mb, disk_gb, ephemeral_gb, swap_mb, rxtx_factor, is_public, is_disabled`
+const flavorColumns = `id, name, description, vcpus, memory_mb, disk_gb, ephemeral_gb, swap_mb, rxtx_factor, ` +
+	`is_public, is_disabled`
 
-// CreateFlavor stores a new flavor. fault.Conflict when its id or name is taken.
+// CreateFlavor stores a new flavor. It returns fault.Conflict if its id or name exists already.
 func (s *Store) CreateFlavor(ctx context.Context, f flavor.Flavor) error {
 	const op = "CreateFlavor"
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO compute_flavors (`+flavorColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			f.ID, f.Name, f.Description, f.VCPUs, f.MemoryMB, f.DiskGB, f.Ephemeral, f.Swap, f.RXTXFactor, bit(f.Public), bit(f.Disabled))
+			f.ID, f.Name, f.Description, f.VCPUs, f.MemoryMB, f.DiskGB, f.Ephemeral, f.Swap, f.RXTXFactor,
+			boolInt(f.Public), boolInt(f.Disabled))
 		if sqldb.IsDuplicate(err) {
-			return fault.New(fault.Conflict, op, "there is a flavor with the id %q or the name %q already", f.ID, f.Name)
+			return fault.New(fault.Conflict, op, "a flavor with the id %q or the name %q exists already", f.ID, f.Name)
 		}
 		if err != nil {
 			return err
@@ -39,14 +41,14 @@ func (s *Store) CreateFlavor(ctx context.Context, f flavor.Flavor) error {
 	}))
 }
 
-// Flavor reads a flavor by id; fault.NotFound.
+// Flavor returns a flavor by id, or fault.NotFound.
 func (s *Store) Flavor(ctx context.Context, id string) (flavor.Flavor, error) {
 	var f flavor.Flavor
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
 		var err error
 		f, err = scanFlavor(tx.QueryRow(ctx, `SELECT `+flavorColumns+` FROM compute_flavors WHERE id = ?`, id))
 		if errors.Is(err, sql.ErrNoRows) {
-			return noFlavor(id)
+			return unknownFlavor(id)
 		}
 		if err != nil {
 			return err
@@ -57,7 +59,7 @@ func (s *Store) Flavor(ctx context.Context, id string) (flavor.Flavor, error) {
 	return f, wrap("Flavor", err)
 }
 
-// Flavors lists flavors.
+// Flavors lists the flavors that the filter selects.
 func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flavor, error) {
 	const op = "Flavors"
 	var list []flavor.Flavor
@@ -71,7 +73,8 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 		}
 		if filter.Marker != "" {
 			var there string
-			// A flavor that is not public is answered as an unknown one: a user must not learn whether it exists.
+			// A flavor that is not public yields the same error as an unknown one, so that its existence is not
+			// revealed.
 			var at where
 			at.and("id = ?", filter.Marker)
 			if !filter.All {
@@ -79,7 +82,7 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 			}
 			err := tx.QueryRow(ctx, `SELECT id FROM compute_flavors`+at.sql(), at.args...).Scan(&there)
 			if errors.Is(err, sql.ErrNoRows) {
-				return fault.New(fault.Invalid, op, "the marker %q is no flavor", filter.Marker)
+				return fault.New(fault.Invalid, op, "the marker %q is not a flavor", filter.Marker)
 			}
 			if err != nil {
 				return err
@@ -111,11 +114,11 @@ func (s *Store) Flavors(ctx context.Context, filter FlavorFilter) ([]flavor.Flav
 	return list, wrap(op, err)
 }
 
-// DescribeFlavor changes the description; fault.NotFound.
+// DescribeFlavor changes the description of a flavor; fault.NotFound.
 func (s *Store) DescribeFlavor(ctx context.Context, id, description string) error {
 	return wrap("DescribeFlavor", s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET description = ? WHERE id = ?`, description, id)
-		return one(done, err, noFlavor(id))
+		return requireRow(done, err, unknownFlavor(id))
 	}))
 }
 
@@ -123,7 +126,7 @@ func (s *Store) DescribeFlavor(ctx context.Context, id, description string) erro
 func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
 	return wrap("DeleteFlavor", s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavors WHERE id = ?`, id)
-		if err := one(done, err, noFlavor(id)); err != nil {
+		if err := requireRow(done, err, unknownFlavor(id)); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ?`, id)
@@ -131,33 +134,33 @@ func (s *Store) DeleteFlavor(ctx context.Context, id string) error {
 	}))
 }
 
-// SetExtraSpecs adds or overwrites extra specs; fault.NotFound when there is no such flavor.
+// SetExtraSpecs adds or overwrites extra specs; fault.NotFound if the flavor does not exist.
 func (s *Store) SetExtraSpecs(ctx context.Context, id string, specs map[string]string) error {
 	return wrap("SetExtraSpecs", s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		// The flavor's row is written so that it cannot be deleted meanwhile.
+		// The row of the flavor is written so that a concurrent transaction cannot delete it.
 		done, err := tx.Exec(ctx, `UPDATE compute_flavors SET name = name WHERE id = ?`, id)
-		if err := one(done, err, noFlavor(id)); err != nil {
+		if err := requireRow(done, err, unknownFlavor(id)); err != nil {
 			return err
 		}
 		return putSpecs(ctx, tx, id, specs)
 	}))
 }
 
-// DeleteExtraSpec removes one extra spec; fault.NotFound when the flavor or the spec does not exist.
+// DeleteExtraSpec removes one extra spec; fault.NotFound if the flavor or the spec does not exist.
 func (s *Store) DeleteExtraSpec(ctx context.Context, id, key string) error {
 	const op = "DeleteExtraSpec"
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		done, err := tx.Exec(ctx, `DELETE FROM compute_flavor_specs WHERE flavor_id = ? AND spec = ?`, id, key)
-		return one(done, err, fault.New(fault.NotFound, op, "flavor %s has no extra spec %q", id, key))
+		return requireRow(done, err, fault.New(fault.NotFound, op, "flavor %s has no extra spec %q", id, key))
 	}))
 }
 
-func noFlavor(id string) error {
+func unknownFlavor(id string) error {
 	return fault.New(fault.NotFound, "", "there is no flavor %s", id)
 }
 
-// one turns a statement that met no row into the given fault.
-func one(done sql.Result, err error, none error) error {
+// requireRow returns the fault none if a statement affected no row.
+func requireRow(done sql.Result, err error, none error) error {
 	if err != nil {
 		return err
 	}
@@ -169,14 +172,15 @@ func one(done sql.Result, err error, none error) error {
 
 func putSpecs(ctx context.Context, tx *sqldb.Tx, id string, specs map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(specs)) {
-		if err := tx.Upsert(ctx, "compute_flavor_specs", []string{"flavor_id", "spec"}, []string{"content"}, id, key, specs[key]); err != nil {
+		if err := tx.Upsert(ctx, "compute_flavor_specs", []string{"flavor_id", "spec"}, []string{"content"},
+			id, key, specs[key]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readSpecs fills in the extra specs of flavors.
+// readSpecs reads the extra specs of the flavors, which are given by id.
 func readSpecs(ctx context.Context, tx *sqldb.Tx, flavors map[string]*flavor.Flavor) error {
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(flavors)), chunk) {
 		condition, args := in("flavor_id", ids)
@@ -204,12 +208,13 @@ type scanner interface{ Scan(into ...any) error }
 func scanFlavor(row scanner) (flavor.Flavor, error) {
 	f := flavor.Flavor{ExtraSpecs: map[string]string{}}
 	var public, disabled int
-	err := row.Scan(&f.ID, &f.Name, &f.Description, &f.VCPUs, &f.MemoryMB, &f.DiskGB, &f.Ephemeral, &f.Swap, &f.RXTXFactor, &public, &disabled)
+	err := row.Scan(&f.ID, &f.Name, &f.Description, &f.VCPUs, &f.MemoryMB, &f.DiskGB, &f.Ephemeral, &f.Swap,
+		&f.RXTXFactor, &public, &disabled)
 	f.Public, f.Disabled = public == 1, disabled == 1
 	return f, err
 }
 
-func bit(b bool) int {
+func boolInt(b bool) int {
 	if b {
 		return 1
 	}

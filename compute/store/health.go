@@ -7,15 +7,15 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Available returns nil, or an error of kind Unavailable when the database's file was deleted or replaced and nothing
-// can succeed any more.
+// Available returns nil, or fault.Unavailable if the database file was deleted or replaced, so that no call can
+// succeed.
 func (s *Store) Available() error { return s.db.db.Available() }
 
-// CheckWrites returns nil when the database takes writes of this process. Otherwise the text of the fault Unavailable
-// completes "the database takes no writes:". It takes patience at most.
+// CheckWrites returns nil if the database accepts writes of this process, otherwise fault.Unavailable, whose text
+// completes "the database takes no writes:". It returns after at most patience.
 func (s *Store) CheckWrites(patience time.Duration) error { return s.writes.Check(patience) }
 
-// touch is the write that CheckWrites tries.
+// touch is the write that CheckWrites attempts.
 func (s *Store) touch(ctx context.Context) error {
 	return wrap("touch", s.db.Write(ctx, func(tx *sqldb.Tx) error { return tx.Touch(ctx, "compute_cloud", "id") }))
 }

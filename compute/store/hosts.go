@@ -21,18 +21,18 @@ type Assignments struct {
 	Revision      int64 // grows with each change; 0 for a host that never had a server
 	Entries       []Entry
 	Removals      []lifecycle.Removal
-	CleanRequests []CleanRequest // that are not answered, by address
+	CleanRequests []CleanRequest // clean requests without an answer, by address
 }
 
-// Entry is a guest that shall be on a host, and its server.
+// Entry is a guest that must be on a host, and its server.
 type Entry struct {
 	lifecycle.Entry
 	Server lifecycle.Server
 }
 
-// PutReport stores the last report of a host; Guests and Load are not part of it. Seen is the caller's to set. admit is
-// asked, while no other report of the host is written, with what is stored of the host; its error is returned and
-// nothing is stored. It may be asked more than once. A host without a report is not asked about.
+// PutReport stores the last report of a host, without Guests and Load. The caller sets Seen. If a report is stored
+// already, admit is called with it while no other report of the host can be written; if admit returns an error, nothing
+// is stored and PutReport returns the error. admit may be called more than once.
 func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(known schedule.Host) error) error {
 	const op = "PutReport"
 	report, err := encodeHost(host)
@@ -40,10 +40,10 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 		return wrap(op, err)
 	}
 	return wrap(op, s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := meet(ctx, tx, host.Name); err != nil {
+		if err := ensureHost(ctx, tx, host.Name); err != nil {
 			return err
 		}
-		// Two agents that come at the same moment wait for each other here.
+		// Concurrent reports of two agents are serialized here.
 		const lock = `UPDATE compute_hosts SET revision = revision WHERE name = ?`
 		if _, err := tx.Exec(ctx, lock, host.Name); err != nil {
 			return err
@@ -58,12 +58,12 @@ func (s *Store) PutReport(ctx context.Context, host schedule.Host, admit func(kn
 			}
 		}
 		_, err = tx.Exec(ctx, `UPDATE compute_hosts SET provider = ?, seen = ?, report = ? WHERE name = ?`,
-			string(host.Provider), moment(host.Seen), string(report), host.Name)
+			string(host.Provider), micros(host.Seen), string(report), host.Name)
 		return err
 	}))
 }
 
-// Hosts lists the reports of all hosts, by name, without Guests and Load.
+// Hosts lists the reports of all hosts, sorted by name, without Guests and Load.
 func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
 	var list []schedule.Host
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
@@ -74,7 +74,7 @@ func (s *Store) Hosts(ctx context.Context) ([]schedule.Host, error) {
 	return list, wrap("Hosts", err)
 }
 
-// Host reads the report of one host by name, without Guests and Load; fault.NotFound.
+// Host returns the report of a host by name, without Guests and Load, or fault.NotFound.
 func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 	var list []schedule.Host
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
@@ -91,10 +91,11 @@ func (s *Store) Host(ctx context.Context, name string) (schedule.Host, error) {
 	return list[0], nil
 }
 
-// Reports reads the reports of the hosts with these root providers and the guests with devices placed on them, for the
-// scheduler. A device whose holder is known to be no longer there counts as available whatever the report says: the
-// report is older than what the agent told of the guest. It does not when the same report has the holder's guest: an
-// agent reports before it says that a guest is gone, so that guest exists although compute has not placed it there.
+// Reports returns the reports of the hosts with these root providers, with the guests that have devices or cells there,
+// for the scheduler. A device counts as available, whatever the report contains, if its consumer is known to be no
+// longer on the host: the report is older than the agent's last report about the guest. The device stays taken if the
+// same report contains the consumer's guest: an agent sends a host report before it reports a guest as gone, so that
+// guest exists although compute has not placed it there.
 func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.ID]schedule.Host, error) {
 	out := map[provider.ID]schedule.Host{}
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
@@ -117,7 +118,7 @@ func (s *Store) Reports(ctx context.Context, roots []provider.ID) (map[provider.
 	return out, wrap("Reports", err)
 }
 
-// addGuests fills in the guests and corrects the devices of those that have left.
+// addGuests adds the guests to the hosts and frees the devices of consumers that are no longer there.
 func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	if len(hosts) == 0 {
 		return nil
@@ -140,13 +141,15 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	}
 	for _, server := range servers {
 		for _, stay := range server.Residences() {
-			if i, here := index[stay.Host]; here && weighs(stay.Requests, stay.Topology) > 0 {
-				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{ID: stay.Consumer, Requests: stay.Requests,
-					Devices: stay.Devices, Cells: stay.Topology, Placed: stay.Cells})
+			if i, here := index[stay.Host]; here && deviceCount(stay.Requests, stay.Topology) > 0 {
+				hosts[i].Guests = append(hosts[i].Guests, schedule.Guest{
+					ID: stay.Consumer, Requests: stay.Requests,
+					Devices: stay.Devices, Cells: stay.Topology, Placed: stay.Cells,
+				})
 			}
 		}
 	}
-	placed, err := placedAt(ctx, tx, slices.Sorted(maps.Keys(holders)))
+	placed, err := hostsOfConsumers(ctx, tx, slices.Sorted(maps.Keys(holders)))
 	if err != nil {
 		return err
 	}
@@ -163,8 +166,8 @@ func addGuests(ctx context.Context, tx *sqldb.Tx, hosts []schedule.Host) error {
 	return nil
 }
 
-// placedAt says on which host each of these consumers is, "" for none. One that is unknown is missing.
-func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]string, error) {
+// hostsOfConsumers returns the host of each consumer, "" for a consumer without a host. Unknown consumers are omitted.
+func hostsOfConsumers(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]string, error) {
 	out := map[string]string{}
 	for some := range slices.Chunk(ids, chunk) {
 		for _, from := range []string{
@@ -173,7 +176,7 @@ func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]strin
 			`SELECT consumer, host FROM compute_stays WHERE consumer`,
 		} {
 			condition, args := in("", some)
-			if err := placedIn(ctx, tx, from+condition, args, out); err != nil {
+			if err := scanHosts(ctx, tx, from+condition, args, out); err != nil {
 				return nil, err
 			}
 		}
@@ -181,7 +184,8 @@ func placedAt(ctx context.Context, tx *sqldb.Tx, ids []string) (map[string]strin
 	return out, nil
 }
 
-func placedIn(ctx context.Context, tx *sqldb.Tx, query string, args []any, out map[string]string) error {
+// scanHosts adds the result of a query for consumers and hosts to out.
+func scanHosts(ctx context.Context, tx *sqldb.Tx, query string, args []any, out map[string]string) error {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return err
@@ -197,7 +201,7 @@ func placedIn(ctx context.Context, tx *sqldb.Tx, query string, args []any, out m
 	return rows.Err()
 }
 
-// Assignments reads what shall be on a host.
+// Assignments returns the assignments of a host.
 func (s *Store) Assignments(ctx context.Context, host string) (Assignments, error) {
 	var out Assignments
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
@@ -231,61 +235,61 @@ func (s *Store) Assignments(ctx context.Context, host string) (Assignments, erro
 			})
 		}
 		if err == nil {
-			out.CleanRequests, err = readWishes(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
+			out.CleanRequests, err = readCleanRequests(ctx, tx, ` WHERE host = ? AND refused = '' ORDER BY address`, host)
 		}
 		return err
 	})
 	return out, wrap("Assignments", err)
 }
 
-// Follow gives a channel that receives after each change of a host's assignments in this process; several changes may
-// come as one. stop ends it.
+// Subscribe returns a channel that receives a value after changes of a host's assignments by this process. Several
+// changes may yield one value. stop ends the subscription.
 func (s *Store) Subscribe(host string) (changed <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.followers[host] == nil {
-		s.followers[host] = map[chan struct{}]bool{}
+	if s.subscribers[host] == nil {
+		s.subscribers[host] = map[chan struct{}]bool{}
 	}
-	s.followers[host][ch] = true
+	s.subscribers[host][ch] = true
 	return ch, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.followers[host], ch)
-		if len(s.followers[host]) == 0 {
-			delete(s.followers, host)
+		delete(s.subscribers[host], ch)
+		if len(s.subscribers[host]) == 0 {
+			delete(s.subscribers, host)
 		}
 	}
 }
 
-// tell wakes those who follow the hosts.
-func (s *Store) tell(hosts ...string) {
+// notify sends a value to the subscribers of the hosts.
+func (s *Store) notify(hosts ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, host := range hosts {
-		for ch := range s.followers[host] {
+		for ch := range s.subscribers[host] {
 			select {
 			case ch <- struct{}{}:
-			default: // it has been told and has not looked yet
+			default: // a value is pending
 			}
 		}
 	}
 }
 
-// meet makes the row of a host exist.
-func meet(ctx context.Context, tx *sqldb.Tx, host string) error {
+// ensureHost creates the row of a host if it does not exist.
+func ensureHost(ctx context.Context, tx *sqldb.Tx, host string) error {
 	_, err := tx.InsertIgnore(ctx, `INSERT INTO compute_hosts (name, provider, revision, seen, report)
 		VALUES (?, '', 0, 0, '')`, host)
 	return err
 }
 
-// raise counts up the revision of each host's assignments. An empty name is nobody.
-func raise(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
+// raiseRevisions increments the revision of each host's assignments. Empty names are ignored.
+func raiseRevisions(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
 	for _, host := range hosts {
 		if host == "" {
 			continue
 		}
-		if err := meet(ctx, tx, host); err != nil {
+		if err := ensureHost(ctx, tx, host); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE compute_hosts SET revision = revision + 1 WHERE name = ?`, host); err != nil {
@@ -295,7 +299,7 @@ func raise(ctx context.Context, tx *sqldb.Tx, hosts ...string) error {
 	return nil
 }
 
-// readHosts reads the reports of the rows that the rest of the statement finds. A host without a report is none.
+// readHosts reads the reports of the rows that the rest of the statement selects. Hosts without a report are omitted.
 func readHosts(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]schedule.Host, error) {
 	rows, err := tx.Query(ctx, `SELECT name, report, seen FROM compute_hosts`+rest, args...)
 	if err != nil {

@@ -13,44 +13,52 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Holder is a process that works on compute's database.
+// LeaseOwner is a process that uses compute's database.
 type LeaseOwner struct {
-	Instance     string // of this life of the process; never used again
-	Host         string // name of its machine, for people
+	Instance     string // id of this start of the process; never reused
+	Host         string // name of its machine, for messages
 	PID          int
-	ProcessSpace string    // what tells its process ids from those of other machines and containers; empty: unknown
-	StartTime    string    // when it began as its machine counts, which tells it from a later process of the same PID; empty: unknown
-	Since        time.Time // when it took the database, by the database's clock
+	ProcessSpace string // identifies the machine or container that its PID belongs to; empty: unknown
+	// start time on its machine, which distinguishes it from a later process with the same PID; empty: unknown
+	StartTime string
+	Since     time.Time // when it acquired the lease, by the clock of the database
 }
 
-// String names the process in a sentence.
+// String describes the process for messages.
 func (h LeaseOwner) String() string {
 	return fmt.Sprintf("process %d on host %s, since %s", h.PID, h.Host, h.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// Terms are how a lease is taken. Zero fields have the defaults.
+// LeaseOptions are the options of a lease. Zero fields have defaults.
 type LeaseOptions struct {
-	TTL             time.Duration                   // how long it lasts without being renewed: 6 s; for its holder two thirds of that
-	Renew           time.Duration                   // how often it is renewed: 1 s
-	Poll            time.Duration                   // how often one who waits looks again: 100 ms
-	TakeoverTimeout time.Duration                   // how long to wait for what the holder before has begun to write, which a machine without power leaves open: 20 s
-	Dead            func(LeaseOwner) bool           // whether a holder is known to have ended; nil: of nobody
-	Alive           func(LeaseOwner) bool           // whether it is known to run: then it has twice the time to renew; nil: of nobody
-	Waiting         func(LeaseOwner, time.Duration) // called before waiting, for so long at most, for a holder that may have ended; nil: nobody is told
+	// validity without renewal, default 6 s; the owner itself uses two thirds of it
+	TTL   time.Duration
+	Renew time.Duration // interval of renewals, default 1 s
+	// interval at which a waiting process reads the lease, default 100 ms
+	Poll time.Duration
+	// limit for a database call while acquiring, default 20 s: a transaction of a crashed owner may still hold locks
+	TakeoverTimeout time.Duration
+	// reports whether an owner is known to have ended; nil: unknown for all
+	Dead func(LeaseOwner) bool
+	// reports whether an owner is known to run, which doubles its time to renew; nil: unknown for all
+	Alive func(LeaseOwner) bool
+	// called before waiting for an owner that may have ended, with the maximum wait; may be nil
+	Waiting func(LeaseOwner, time.Duration)
 }
 
-// Lease is the hold of one process on the database. Two that carried out the same servers' steps would do everything twice.
+// Lease is the exclusive right of one process to use the database. Two processes that performed the steps of the same
+// servers would perform each step twice.
 type Lease struct {
-	db     *sqldb.DB
-	me     LeaseOwner
-	terms  LeaseOptions
-	client *clientLease
+	db      *sqldb.DB
+	self    LeaseOwner
+	options LeaseOptions
+	client  *clientLease
 
-	once sync.Once
-	lost chan struct{} // closed after by is set
-	by   LeaseOwner
+	once    sync.Once
+	lost    chan struct{} // closed after takenBy is set
+	takenBy LeaseOwner
 
-	running atomic.Int32 // calls of the database that have not returned
+	running atomic.Int32 // database calls in progress
 }
 
 // Check returns nil while this process may act outside the database. The fault is Unavailable: the lease was not
@@ -63,67 +71,71 @@ func (l *Lease) Bind(ctx context.Context) (bound context.Context, stop context.C
 	return l.client.bind(ctx)
 }
 
-// fenced is the database as the store sees it. Once it is held, each transaction first sees that it still is, and by this process: one that was
-// stopped for so long that another has taken over neither changes anything here nor reads anything. Lease.Check guards
-// what it sends to other services.
-type fenced struct {
+// fencedDB is the database with a check of the lease. After Hold, each transaction first verifies that this process
+// still owns the lease, so a process that was suspended until another took over can neither write nor read. Lease.Check
+// guards requests to other services.
+type fencedDB struct {
 	db    *sqldb.DB
 	mu    sync.RWMutex
-	lease *Lease // nil: whoever opens it may use it
+	lease *Lease // nil: no check
 }
 
-// Write is that of sqldb.DB. Until its end nobody takes the lease.
-func (f *fenced) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
-	return f.db.Write(ctx, f.first(ctx, true, fn))
+// Write is sqldb.DB.Write with the check. No other process can acquire the lease before the transaction ends.
+func (f *fencedDB) Write(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return f.db.Write(ctx, f.withFence(ctx, true, fn))
 }
 
-// Read is that of sqldb.DB.
-func (f *fenced) Read(ctx context.Context, fn func(*sqldb.Tx) error) error {
-	return f.db.Read(ctx, f.first(ctx, false, fn))
+// Read is sqldb.DB.Read with the check.
+func (f *fencedDB) Read(ctx context.Context, fn func(*sqldb.Tx) error) error {
+	return f.db.Read(ctx, f.withFence(ctx, false, fn))
 }
 
-func (f *fenced) first(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
+// withFence adds the check to the function of a transaction, if there is a lease.
+func (f *fencedDB) withFence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.lease == nil {
 		return fn
 	}
-	return f.lease.around(ctx, lock, fn)
+	return f.lease.fence(ctx, lock, fn)
 }
 
-// around makes a transaction's function see first that the lease is still this process's.
-func (l *Lease) around(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
+// fence returns the function of a transaction with a preceding check that this process owns the lease. With lock no
+// other process can acquire the lease before the transaction ends.
+func (l *Lease) fence(ctx context.Context, lock bool, fn func(*sqldb.Tx) error) func(*sqldb.Tx) error {
 	return func(tx *sqldb.Tx) error {
-		held, err := readHolder(ctx, tx, lock)
+		held, err := readOwner(ctx, tx, lock)
 		if err != nil {
 			return err
 		}
-		if held.Instance != l.me.Instance {
-			return l.lose(held)
+		if held.Instance != l.self.Instance {
+			return l.setLost(held)
 		}
 		return fn(tx)
 	}
 }
 
-// lose notes who has the database now, and is the fault that says so.
-func (l *Lease) lose(by LeaseOwner) error {
+// setLost records the new owner and returns the fault that names it.
+func (l *Lease) setLost(by LeaseOwner) error {
 	l.once.Do(func() {
-		l.by = by
+		l.takenBy = by
 		l.client.end()
 		close(l.lost)
 	})
 	<-l.lost
-	return fault.New(fault.Unavailable, "", "compute's database is in other hands (%s): this process did not renew its hold for %s, and ends", l.by, l.terms.TTL)
+	return fault.New(fault.Unavailable, "", "another process has taken over compute's database (%s): "+
+		"this process did not renew its lease for %s, and ends", l.takenBy, l.options.TTL)
 }
 
-// Hold takes the database for this process; from then on the store refuses all once another process has it. A holder that is dead, or has let
-// its lease end, is followed at once; one that may have died is waited for as long as a lease lives. fault.Conflict names the holder that is
-// alive: it renews its lease. Keep must run as long as the store is used.
+// Hold acquires the lease for this process. Afterwards all calls of the store fail once another process owns the lease.
+// A lease that was released or whose owner is known to have ended is acquired at once; otherwise Hold waits for a
+// renewal up to the TTL (twice the TTL for an owner known to run). It returns fault.Conflict, which names the owner, if
+// the owner renews the lease. Keep must run as long as the store is used.
 func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*Lease, error) {
 	const op = "Hold"
-	l := &Lease{db: s.db.db, me: me, terms: terms.filled(), lost: make(chan struct{})}
-	l.client = newClientLease(l.terms.TTL - l.terms.TTL/3)
-	if err := l.obtain(ctx); err != nil {
+	l := &Lease{db: s.db.db, self: me, options: terms.withDefaults(), lost: make(chan struct{})}
+	l.client = newClientLease(l.options.TTL - l.options.TTL/3)
+	if err := l.waitAndAcquire(ctx); err != nil {
 		return nil, wrap(op, err)
 	}
 	s.db.mu.Lock()
@@ -132,77 +144,80 @@ func (s *Store) Hold(ctx context.Context, me LeaseOwner, terms LeaseOptions) (*L
 	return l, nil
 }
 
-// obtain waits until the lease is taken, or somebody else is seen to be alive with it.
-func (l *Lease) obtain(ctx context.Context) error {
-	var first sight
+// waitAndAcquire waits until the lease is acquired or its owner renews it.
+func (l *Lease) waitAndAcquire(ctx context.Context) error {
+	var first leaseView
 	var since time.Time
 	for {
-		now, err := l.look(ctx)
+		now, err := l.observe(ctx)
 		if err != nil {
 			return err
 		}
-		// The database's clock may have been changed, so expired does not suffice: after the term of a client's lease
-		// without a renewal the holder has stopped acting.
-		waits, patience, over := !since.IsZero(), l.terms.TTL, now.expiry == released
+		// The clock of the database may have been changed, so expired is not sufficient: the owner stops acting after
+		// the term of its client lease without a renewal.
+		waits, patience, over := !since.IsZero(), l.options.TTL, now.expiry == released
 		if now.expired {
 			patience = l.client.term
 		}
-		if l.terms.Alive(now.holder) { // it has too little CPU time, probably
-			patience = 2 * l.terms.TTL
+		if l.options.Alive(now.owner) { // it probably lacks CPU time
+			patience = 2 * l.options.TTL
 		}
-		if over || l.terms.Dead(now.holder) || waits && time.Since(since) > patience {
-			took, err := l.take(ctx, now)
-			if err != nil || took {
+		if over || l.options.Dead(now.owner) || waits && time.Since(since) > patience {
+			acquired, err := l.acquire(ctx, now)
+			if err != nil || acquired {
 				return err
 			}
-			continue // somebody was faster, or has renewed: the next look finds him
+			continue // another process was faster, or the owner has renewed: observe again
 		}
-		if waits && (now.holder.Instance != first.holder.Instance || now.expiry != first.expiry) {
-			return fault.New(fault.Conflict, "", "compute's database is in use by another berth: %s; end that one first (only one `berth compute` or `berth up` can work on a database), "+
-				"or name another database in [database] connection", now.holder)
+		if waits && (now.owner.Instance != first.owner.Instance || now.expiry != first.expiry) {
+			return fault.New(fault.Conflict, "", "compute's database is in use by another berth: %s; end that one first "+
+				"(only one `berth compute` or `berth up` can use a database), "+
+				"or name another database in [database] connection", now.owner)
 		}
 		if !waits {
 			first, since = now, time.Now()
-			l.terms.Waiting(now.holder, patience)
+			l.options.Waiting(now.owner, patience)
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Unavailable, "", "stopped while waiting for compute's database, which had not been given back by %s", now.holder)
-		case <-time.After(l.terms.Poll):
+			return fault.New(fault.Unavailable, "",
+				"stopped while waiting for compute's database, which %s has not released", now.owner)
+		case <-time.After(l.options.Poll):
 		}
 	}
 }
 
-// Keep renews the lease until ctx ends, and then returns nil. When another process has taken it, the fault says which; whoever
-// uses the store must end then. A database that does not answer is asked again: as long as nobody else took it, nothing is lost.
+// Keep renews the lease until ctx ends, and then returns nil. If another process has acquired it, Keep returns a fault
+// that names that process; the program must end then. A failed renewal is repeated: the lease is lost only if another
+// process acquires it.
 func (l *Lease) Keep(ctx context.Context) error {
-	tick := time.NewTicker(l.terms.Renew)
+	tick := time.NewTicker(l.options.Renew)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.lost:
-			return wrap("Keep", l.lose(l.by))
+			return wrap("Keep", l.setLost(l.takenBy))
 		case <-tick.C:
 		}
-		// Whether it was renewed shows in what comes of it; that it is lost shows in l.lost.
+		// The error is not needed: a loss closes l.lost, and other failures are repeated.
 		_ = l.renew(ctx)
 	}
 }
 
-// mostRunning is how many calls of the database may wait for an answer on dead connections before no renewal is sent.
-const mostRunning = 8
+// maxPendingRenewals is the number of unanswered database calls at which no further renewal is sent.
+const maxPendingRenewals = 8
 
-// renew sends one renewal. It returns after the term of the client's lease at the latest, also if the database does not
-// answer: the next renewal uses another connection.
+// renew sends one renewal. It returns after at most the term of the client's lease, also if the database does not
+// answer; the next renewal then uses another connection.
 func (l *Lease) renew(ctx context.Context) error {
-	if l.running.Load() >= mostRunning {
-		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", mostRunning)
+	if l.running.Load() >= maxPendingRenewals {
+		return fault.New(fault.Unavailable, "", "%d renewals of the lease have not been answered", maxPendingRenewals)
 	}
-	var sent time.Time // of the last run of the function, which is the one that is committed
-	return l.within(ctx, max(l.client.term, l.terms.Renew), func(ctx context.Context) error {
-		err := l.db.Write(ctx, l.around(ctx, true, func(tx *sqldb.Tx) error {
+	var sent time.Time // set by the last run of the function, which is the committed one
+	return l.within(ctx, max(l.client.term, l.options.Renew), func(ctx context.Context) error {
+		err := l.db.Write(ctx, l.fence(ctx, true, func(tx *sqldb.Tx) error {
 			sent = time.Now()
 			return l.extend(ctx, tx)
 		}))
@@ -232,19 +247,19 @@ func (l *Lease) within(ctx context.Context, limit time.Duration, do func(context
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(l.terms.Renew):
+	case <-time.After(l.options.Renew):
 	}
 	return fault.New(fault.Unavailable, "",
 		"compute's database has not answered for %s; check the database and the connection to it", limit)
 }
 
-// Release gives the database back, so that the next process need not wait. It is no error when another one has it.
+// Release releases the lease, so that the next process need not wait. It returns nil if another process owns the lease.
 func (l *Lease) Release(ctx context.Context) error {
 	l.client.end()
-	return wrap("Release", l.within(ctx, l.terms.TTL, func(ctx context.Context) error {
+	return wrap("Release", l.within(ctx, l.options.TTL, func(ctx context.Context) error {
 		return l.db.Write(ctx, func(tx *sqldb.Tx) error {
-			held, err := readHolder(ctx, tx, true)
-			if err != nil || held.Instance != l.me.Instance {
+			held, err := readOwner(ctx, tx, true)
+			if err != nil || held.Instance != l.self.Instance {
 				return err
 			}
 			_, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = ? WHERE one = 1`, released)
@@ -253,24 +268,24 @@ func (l *Lease) Release(ctx context.Context) error {
 	}))
 }
 
-// released is the expiry of a lease that was given back, or never taken.
+// released is the expiry of a lease that was released or never acquired.
 const released = 0
 
-// sight is how things stood at one look.
-type sight struct {
-	holder  LeaseOwner
+// leaseView is the lease as read from the database.
+type leaseView struct {
+	owner   LeaseOwner
 	expiry  int64 // microseconds since 1970 by the database's clock
 	expired bool  // by that clock
 }
 
-// look reads who has the database.
-func (l *Lease) look(ctx context.Context) (sight, error) {
-	seen := make(chan sight, 1)
-	err := l.within(ctx, l.terms.TakeoverTimeout, func(ctx context.Context) error {
-		var out sight
+// observe reads the lease.
+func (l *Lease) observe(ctx context.Context) (leaseView, error) {
+	seen := make(chan leaseView, 1)
+	err := l.within(ctx, l.options.TakeoverTimeout, func(ctx context.Context) error {
+		var out leaseView
 		err := l.db.Read(ctx, func(tx *sqldb.Tx) (err error) {
 			var now int64
-			if out.holder, err = readHolder(ctx, tx, false); err != nil {
+			if out.owner, err = readOwner(ctx, tx, false); err != nil {
 				return err
 			}
 			query := `SELECT expiry, ` + clock(tx) + ` FROM compute_lease WHERE one = 1`
@@ -282,17 +297,17 @@ func (l *Lease) look(ctx context.Context) (sight, error) {
 		return err
 	})
 	if err != nil {
-		return sight{}, err
+		return leaseView{}, err
 	}
 	return <-seen, nil
 }
 
-// take writes this process down as the holder, if all is as it was seen.
-func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
+// acquire makes this process the owner if the lease is still as seen. It returns false if the lease has changed.
+func (l *Lease) acquire(ctx context.Context, seen leaseView) (acquired bool, err error) {
 	began, sent := time.Now(), make(chan time.Time, 1)
-	err = l.within(ctx, l.terms.TakeoverTimeout, func(ctx context.Context) error {
+	err = l.within(ctx, l.options.TakeoverTimeout, func(ctx context.Context) error {
 		var last time.Time
-		err := l.db.Write(ctx, func(tx *sqldb.Tx) error { return l.put(ctx, tx, seen, &last) })
+		err := l.db.Write(ctx, func(tx *sqldb.Tx) error { return l.writeOwner(ctx, tx, seen, &last) })
 		sent <- last
 		return err
 	})
@@ -302,41 +317,43 @@ func (l *Lease) take(ctx context.Context, seen sight) (took bool, err error) {
 		return true, nil
 	case errors.Is(err, errRenewed):
 		return false, nil
-	case time.Since(began) >= l.terms.TakeoverTimeout && ctx.Err() == nil:
-		return false, fault.New(fault.Unavailable, "", "compute's database still waits for the end of what %s was writing; try again later, or end its connection to the database server: %w",
-			seen.holder, err)
+	case time.Since(began) >= l.options.TakeoverTimeout && ctx.Err() == nil:
+		return false, fault.New(fault.Unavailable, "", "compute's database still waits for a transaction of %s; "+
+			"try again later, or end its connection to the database server: %w", seen.owner, err)
 	}
 	return false, err
 }
 
-// put is the transaction of take. It sets sent to the moment from which the client's lease counts.
-func (l *Lease) put(ctx context.Context, tx *sqldb.Tx, seen sight, sent *time.Time) error {
-	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+clock(tx)+` WHERE one = 1 AND instance = ?`,
-		l.me.Instance, l.me.Host, l.me.PID, l.me.ProcessSpace, l.me.StartTime, seen.holder.Instance)
-	if err := one(done, err, errRenewed); err != nil {
+// writeOwner is the transaction of acquire. It sets sent to the time from which the client's lease counts.
+func (l *Lease) writeOwner(ctx context.Context, tx *sqldb.Tx, seen leaseView, sent *time.Time) error {
+	done, err := tx.Exec(ctx, `UPDATE compute_holder SET instance = ?, host = ?, pid = ?, place = ?, birth = ?, since = `+
+		clock(tx)+` WHERE one = 1 AND instance = ?`,
+		l.self.Instance, l.self.Host, l.self.PID, l.self.ProcessSpace, l.self.StartTime, seen.owner.Instance)
+	if err := requireRow(done, err, errRenewed); err != nil {
 		return err
 	}
 	*sent = time.Now()
-	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`, l.terms.TTL.Microseconds(), seen.expiry)
-	return one(done, err, errRenewed)
+	done, err = tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry = ?`,
+		l.options.TTL.Microseconds(), seen.expiry)
+	return requireRow(done, err, errRenewed)
 }
 
-// errRenewed undoes a take: the holder has shown that it is alive, or another one was faster.
-var errRenewed = errors.New("the lease is not as it was seen")
+// errRenewed rolls back acquire: the owner has renewed the lease, or another process was faster.
+var errRenewed = errors.New("the lease has changed")
 
 // extend renews the lease. A lease that was released stays released, also if a renewal is executed late.
 func (l *Lease) extend(ctx context.Context, tx *sqldb.Tx) error {
 	_, err := tx.Exec(ctx, `UPDATE compute_lease SET expiry = `+clock(tx)+` + ? WHERE one = 1 AND expiry <> ?`,
-		l.terms.TTL.Microseconds(), released)
+		l.options.TTL.Microseconds(), released)
 	return err
 }
 
-// readHolder reads who has the database. With lock nobody else takes it before the transaction ends. Renewing is in a table of its own, so that
-// it and all that is locked here need not wait for each other.
-func readHolder(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err error) {
+// readOwner reads the owner of the lease. With lock no other process can acquire the lease before the transaction ends.
+// The expiry is in a separate table, so renewals do not wait for this lock.
+func readOwner(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err error) {
 	query := `SELECT instance, host, pid, place, birth, since FROM compute_holder WHERE one = 1`
 	switch {
-	case !lock: // and SQLite's writer is alone anyway
+	case !lock: // SQLite needs no lock: it has one writer at a time
 	case tx.Dialect == sqldb.MySQL:
 		query += ` LOCK IN SHARE MODE`
 	case tx.Dialect == sqldb.PostgreSQL:
@@ -348,7 +365,7 @@ func readHolder(ctx context.Context, tx *sqldb.Tx, lock bool) (h LeaseOwner, err
 	return h, err
 }
 
-// clock is the database's own clock as SQL: whole microseconds since 1970.
+// clock returns the SQL expression of the database's clock: whole microseconds since 1970.
 func clock(tx *sqldb.Tx) string {
 	switch tx.Dialect {
 	case sqldb.MySQL:
@@ -356,10 +373,11 @@ func clock(tx *sqldb.Tx) string {
 	case sqldb.PostgreSQL:
 		return `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
 	}
-	return `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)` // to the millisecond
+	return `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)` // precision: milliseconds
 }
 
-func (t LeaseOptions) filled() LeaseOptions {
+// withDefaults returns the options with defaults for zero fields.
+func (t LeaseOptions) withDefaults() LeaseOptions {
 	t.TTL = cmp.Or(t.TTL, 6*time.Second)
 	t.Renew = cmp.Or(t.Renew, time.Second)
 	t.Poll = cmp.Or(t.Poll, 100*time.Millisecond)

@@ -189,7 +189,8 @@ func deadFollowed(t *testing.T, url string) {
 	must(t, err)
 }
 
-// A holder that stopped renewing is waited for, then followed. When it wakes up it can neither write nor read, and hears who has taken over.
+// A holder that stopped renewing is waited for, then followed. When it wakes up it can neither write nor read, and
+// hears who has taken over.
 func fencedOff(t *testing.T, url string) {
 	first, second := another(t, url), another(t, url)
 	l, err := first.Hold(t.Context(), holder("first"), brief())
@@ -204,7 +205,7 @@ func fencedOff(t *testing.T, url string) {
 	}
 	err = first.Create(t.Context(), server("late", 1))
 	is(t, err, fault.Unavailable)
-	if !strings.Contains(fault.TextOf(err), "in other hands (process 4711 on host db1") {
+	if !strings.Contains(fault.TextOf(err), "taken over compute's database (process 4711 on host db1") {
 		t.Errorf("the refusal does not say who has it: %v", err)
 	}
 	_, err = first.Read(t.Context(), "s")
@@ -241,8 +242,8 @@ func begunFirst(t *testing.T, url string) {
 	short.TakeoverTimeout = time.Second
 	_, err = third.Hold(t.Context(), holder("third"), short)
 	is(t, err, fault.Unavailable)
-	if !strings.Contains(fault.TextOf(err), "still waits for the end of what process 4711 on host db1") {
-		t.Errorf("it does not say what it waited for: %v", err)
+	if !strings.Contains(fault.TextOf(err), "still waits for a transaction of process 4711 on host db1") {
+		t.Errorf("the fault does not name the process that it waited for: %v", err)
 	}
 	go func() {
 		_, err := second.Hold(t.Context(), holder("second"), terms)

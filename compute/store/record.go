@@ -57,7 +57,7 @@ func decodeRecord(what string, text []byte, record any) error {
 	return nil
 }
 
-// foreignRecord is the fault for a record that says that it is of something else.
+// foreignRecord returns the fault for a record that belongs to another object.
 func foreignRecord(what, of string) error {
 	return fault.New(fault.Internal, "", "cannot read the record of %s: it is the record of %q; restore a backup of "+
 		"the database", what, of)

@@ -109,7 +109,7 @@ func (f *filler) fillStruct(v reflect.Value) {
 func (f *filler) fillOne(v reflect.Value) {
 	word := map[reflect.Type]any{
 		reflect.TypeFor[lifecycle.State](): lifecycle.LiveMigrating,
-		reflect.TypeFor[lifecycle.Task]():  lifecycle.TakingBack,
+		reflect.TypeFor[lifecycle.Task]():  lifecycle.ResizeReverting,
 		reflect.TypeFor[lifecycle.Kind]():  lifecycle.LiveMigration,
 		reflect.TypeFor[lifecycle.Power](): lifecycle.Off,
 	}[v.Type()]
@@ -324,7 +324,7 @@ func checkWords[T ~string](t *testing.T, typ string, table words[T]) {
 	}
 }
 
-func TestEveryWordIsStored(t *testing.T) {
+func TestEveryValueHasAStoredName(t *testing.T) {
 	checkWords(t, "State", states)
 	checkWords(t, "Task", tasks)
 	checkWords(t, "Kind", kinds)
@@ -337,7 +337,7 @@ func TestEveryWordIsStored(t *testing.T) {
 }
 
 // The stored words are the same in every database. What changes here is a new version.
-func TestStoredWords(t *testing.T) {
+func TestStoredNames(t *testing.T) {
 	list := func(stored []string) string { return strings.Join(stored, " ") }
 	for typ, got := range map[string]string{
 		"State": list(storedWords(states)), "Task": list(storedWords(tasks)), "Kind": list(storedWords(kinds)),
@@ -376,7 +376,7 @@ func storedWords[T comparable](table words[T]) (list []string) {
 }
 
 // A value without a word is not stored, instead of being lost.
-func TestValueWithoutAWord(t *testing.T) {
+func TestValueWithoutAStoredName(t *testing.T) {
 	server := lifecycle.Server{ID: "s", State: "dancing"}
 	if text, err := encodeServer(server); err == nil || !strings.Contains(err.Error(), "server s") {
 		t.Errorf("it is stored as %s %v", text, err)

@@ -63,7 +63,7 @@ type deviceOffer struct {
 	ResourceClass  resource.Class   `json:"resource_class,omitzero" v1:"ResourceClass"`
 	Traits         []resource.Trait `json:"traits,omitzero" v1:"Traits"`
 	Provider       provider.ID      `json:"provider,omitzero" v1:"Provider"`
-	State          schedule.State   `json:"state,omitzero" v1:"State"` // a word of the host API
+	State          schedule.State   `json:"state,omitzero" v1:"State"` // a value of the host API
 	Holder         string           `json:"holder,omitzero" v1:"Holder"`
 	RequestID      string           `json:"request_id,omitzero" v1:"RequestID"`
 	ForPorts       bool             `json:"for_ports,omitzero" v1:"ForPorts"`

@@ -18,7 +18,7 @@ type serverRecord struct {
 	serverTimes
 }
 
-// serverIdentity is what users have called the server and said of it.
+// serverIdentity is the name, the owner and the description of the server.
 type serverIdentity struct {
 	ID            string            `json:"id,omitzero" v1:"ID"`
 	Name          string            `json:"name,omitzero" v1:"Name"`
@@ -60,7 +60,7 @@ type serverPlace struct {
 	LastReports      []reportRecord    `json:"last_reports,omitzero" v1:"Voices"`
 }
 
-// serverProgress is what is being done to the server.
+// serverProgress is the actions in progress on the server.
 type serverProgress struct {
 	State           storedState      `json:"state,omitzero" v1:"State"`
 	Task            storedTask       `json:"task_state,omitzero" v1:"Doing"`
@@ -131,7 +131,7 @@ type migrationRecord struct {
 
 // failureRecord is which hosts a filter has refused for one reason.
 type failureRecord struct {
-	Filter  schedule.Filter `json:"filter,omitzero" v1:"Step"` // for people only, so no table has its words
+	Filter  schedule.Filter `json:"filter,omitzero" v1:"Step"` // only shown, so there is no table of its values
 	Reason  string          `json:"reason,omitzero" v1:"Reason"`
 	Count   int             `json:"host_count,omitzero" v1:"Count"`
 	Hosts   []string        `json:"hosts,omitzero" v1:"Hosts"`
@@ -192,11 +192,14 @@ func toServer(s lifecycle.Server) serverRecord {
 			optional(s.ImageSnapshot, toImage), s.KeyName, s.Zone, s.Metadata, s.Tags},
 		serverRequest: serverRequest{flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
 			each(s.Topology, toGuestCell), s.MinCount, storedPower(s.Power)},
-		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice), s.FailedHosts,
+		serverPlace: serverPlace{s.Host, s.Reported, s.PreviousConsumer, s.Round, s.Try, each(s.Choices, toChoice),
+			s.FailedHosts,
 			each(s.FilterFailures, toFailure), s.MinCountReached, each(s.Devices, toPicked), each(s.Cells, toCellPlace),
-			each(s.Leftovers, toStay), each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
+			each(s.Leftovers, toStay),
+			each(s.LastReports, func(v lifecycle.LastReport) reportRecord { return reportRecord(v) })},
 		serverProgress: serverProgress{storedState(s.State), storedTask(s.Task), s.Stopped, s.Shelved, s.Builds,
-			optional(s.PreRebuild, toRebuild), optional(s.Move, toMove), optional(s.Migration, toMigration), s.LastAction,
+			optional(s.PreRebuild, toRebuild), optional(s.Move, toMove), optional(s.Migration, toMigration),
+			s.LastAction,
 			optional(s.Refusal, toFault), optional(s.Fault, toFault),
 			each(s.History, func(m lifecycle.HistoryEntry) historyRecord { return historyRecord(m) })},
 		serverTimes: serverTimes{s.Created, s.Updated, s.Launched, s.Ended, s.Requested, s.Revision},
@@ -213,8 +216,10 @@ func fromServer(r serverRecord) lifecycle.Server {
 		Topology: each(r.NUMACells, fromGuestCell), MinCount: r.MinCount, Power: lifecycle.Power(r.Power),
 
 		Host: r.Host, Reported: r.Reported, PreviousConsumer: r.PreviousConsumer, Round: r.Round, Try: r.ClaimAttempt,
-		Choices: each(r.Choices, fromChoice), FailedHosts: r.ExcludedHosts, FilterFailures: each(r.FilterFailures, fromFailure),
-		MinCountReached: r.MinCountReached, Devices: each(r.Devices, fromPicked), Cells: each(r.CellPlaces, fromCellPlace),
+		Choices: each(r.Choices, fromChoice), FailedHosts: r.ExcludedHosts,
+		FilterFailures:  each(r.FilterFailures, fromFailure),
+		MinCountReached: r.MinCountReached, Devices: each(r.Devices, fromPicked),
+		Cells:       each(r.CellPlaces, fromCellPlace),
 		Leftovers:   each(r.Leftovers, fromStay),
 		LastReports: each(r.LastReports, func(v reportRecord) lifecycle.LastReport { return lifecycle.LastReport(v) }),
 
@@ -230,7 +235,8 @@ func fromServer(r serverRecord) lifecycle.Server {
 }
 
 func toStay(s lifecycle.Residence) stayRecord {
-	return stayRecord{s.Consumer, s.PreviousConsumer, s.Host, flavorRecord(s.Flavor), toAsk(s.Ask), each(s.Requests, toRequest),
+	return stayRecord{s.Consumer, s.PreviousConsumer, s.Host, flavorRecord(s.Flavor), toAsk(s.Ask),
+		each(s.Requests, toRequest),
 		optional(s.Choice, toChoice), each(s.Devices, toPicked), each(s.Topology, toGuestCell),
 		each(s.Cells, toCellPlace), s.Reported, s.Gone}
 }
@@ -245,7 +251,8 @@ func fromStay(r stayRecord) lifecycle.Residence {
 }
 
 func toMove(m lifecycle.Move) moveRecord {
-	return moveRecord{storedKind(m.Kind), m.To, m.SameHostAllowed, m.Consumer, toStay(m.From), m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting,
+	return moveRecord{storedKind(m.Kind), m.To, m.SameHostAllowed, m.Consumer, toStay(m.From),
+		m.AllocationsMoved, m.StopSource, m.SourceStopped, m.Reverting,
 		m.Failed, m.SourceLost, m.Refusals}
 }
 

@@ -163,10 +163,10 @@ undoing: releasing_destination REVERT_RESIZE cmp1; migration cmp1 to "" moved st
 // were made from. Each is stored as version 2 with its next change.
 func TestServersOfVersion1(t *testing.T) {
 	s, db := openCaptured(t)
-	stays := map[string]stayRow{}
+	stays := map[string]residenceRow{}
 	for _, row := range captured(t, "stays.jsonl") {
 		weighs, _ := row["weighs"].(json.Number).Int64()
-		stays[row["consumer"].(string)] = stayRow{row["host"].(string), int(weighs)}
+		stays[row["consumer"].(string)] = residenceRow{row["host"].(string), int(weighs)}
 	}
 	var got strings.Builder
 	for _, row := range captured(t, "servers.jsonl") {
@@ -177,7 +177,7 @@ func TestServersOfVersion1(t *testing.T) {
 		}
 		fmt.Fprintln(&got, facts(server))
 		checkColumns(t, row, server)
-		for consumer, stay := range rows(server) {
+		for consumer, stay := range residenceRows(server) {
 			if stays[consumer] != stay {
 				t.Errorf("%s: the stay of %s is %v, was %v", server.Name, consumer, stay, stays[consumer])
 			}
@@ -344,7 +344,7 @@ func TestOlderBerthDoesNotStart(t *testing.T) {
 	_, db := openFile(t)
 	before := steps()
 	before = before[:slices.IndexFunc(before, func(s sqldb.Step) bool { return s.Name == "compute_records_2" })]
-	err := sqldb.Migrate(t.Context(), db, versions, before)
+	err := sqldb.Migrate(t.Context(), db, versionTable, before)
 	const why = "a newer Berth wrote this database; start that one"
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
 		t.Errorf("it starts: %v", err)

@@ -6,7 +6,7 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 )
 
-// word is a value that a program uses and the text that is stored for it.
+// word is a value in Go and the text that is stored for it.
 type word[T comparable] struct {
 	value  T
 	stored string
@@ -113,11 +113,11 @@ var tasks = words[lifecycle.Task]{
 	{lifecycle.RebootStarted, "reboot_started"},
 	{lifecycle.RebootStartedHard, "reboot_started_hard"},
 	{lifecycle.Rebuilding, "rebuilding"},
-	{lifecycle.TakingBack, "resize_reverting"},
-	{lifecycle.Arriving, "migrating"},
+	{lifecycle.ResizeReverting, "resize_reverting"},
+	{lifecycle.MigratingLive, "migrating"},
 }
 
-// kinds are the kinds of moves, by the Compute API's words.
+// kinds are the kinds of moves, as the Compute API names them.
 var kinds = words[lifecycle.Kind]{
 	{lifecycle.Resizing, "resize"},
 	{lifecycle.Migrating, "migration"},
@@ -125,7 +125,7 @@ var kinds = words[lifecycle.Kind]{
 	{lifecycle.Evacuating, "evacuation"},
 }
 
-// powers are what a guest must do; a guest that must run has none.
+// powers are the desired power states; On is stored as no field.
 var powers = words[lifecycle.Power]{
 	{lifecycle.Off, "off"},
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// keepRemovals records which guests a change of a server leaves on hosts that an operator has declared dead. No agent
-// has confirmed that they are gone, so they are to be destroyed should the host return; the record of the server does
-// not mention them any more.
-func keepRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
+// recordRemovals records the guests that a change of a server leaves on hosts that an operator has declared dead. No
+// agent has confirmed that they are gone, so they must be destroyed if the host returns. The record of the server does
+// not contain them any more.
+func recordRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Server) error {
 	ended := lifecycle.EndedResidences(before, after)
 	if len(ended) == 0 {
 		return nil
@@ -24,41 +24,46 @@ func keepRemovals(ctx context.Context, tx *sqldb.Tx, before, after lifecycle.Ser
 		if !slices.Contains(dead, r.Host) {
 			continue
 		}
-		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_removals (host, consumer, server) VALUES (?, ?, ?)`, r.Host, r.Consumer, after.ID); err != nil {
+		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_removals (host, consumer, server) VALUES (?, ?, ?)`,
+			r.Host, r.Consumer, after.ID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// RemovalDone forgets a removal that is recorded for a host: the agent has reported the guest gone.
+// RemovalDone deletes a recorded removal after the agent has reported the guest gone.
 func (s *Store) RemovalDone(ctx context.Context, host, consumer string) error {
 	const op = "RemovalDone"
-	recorded, err := s.texts(ctx, `SELECT consumer FROM compute_removals WHERE host = ? AND consumer = ?`, host, consumer)
+	recorded, err := s.texts(ctx, `SELECT consumer FROM compute_removals WHERE host = ? AND consumer = ?`,
+		host, consumer)
 	if err != nil || len(recorded) == 0 {
 		return wrap(op, err)
 	}
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM compute_removals WHERE host = ? AND consumer = ?`, host, consumer); err != nil {
+		const remove = `DELETE FROM compute_removals WHERE host = ? AND consumer = ?`
+		if _, err := tx.Exec(ctx, remove, host, consumer); err != nil {
 			return err
 		}
-		return raise(ctx, tx, host)
+		return raiseRevisions(ctx, tx, host)
 	})
 	if err == nil {
-		s.tell(host)
+		s.notify(host)
 	}
 	return wrap(op, err)
 }
 
-// RemovalHosts lists the hosts on which guests of a server have yet to be destroyed although its record does not
-// mention them.
+// RemovalHosts lists the hosts with recorded removals of guests of a server.
 func (s *Store) RemovalHosts(ctx context.Context, server string) ([]string, error) {
 	hosts, err := s.texts(ctx, `SELECT DISTINCT host FROM compute_removals WHERE server = ? ORDER BY host`, server)
 	return hosts, wrap("RemovalHosts", err)
 }
 
-// readRemovals lists all removals of a host: those of the records of servers that stay there, and the recorded ones.
-func readRemovals(ctx context.Context, tx *sqldb.Tx, host string, servers []lifecycle.Server) ([]lifecycle.Removal, error) {
+// readRemovals returns all removals of a host: those that follow from the records of the servers there, and the
+// recorded ones.
+func readRemovals(
+	ctx context.Context, tx *sqldb.Tx, host string, servers []lifecycle.Server,
+) ([]lifecycle.Removal, error) {
 	recorded, err := readTexts(ctx, tx, `SELECT consumer FROM compute_removals WHERE host = ? ORDER BY consumer`, host)
 	if err != nil {
 		return nil, err
@@ -66,7 +71,7 @@ func readRemovals(ctx context.Context, tx *sqldb.Tx, host string, servers []life
 	return lifecycle.RemovalsAt(host, servers, recorded), nil
 }
 
-// readTexts returns the one column of a query.
+// readTexts returns the result of a query with one text column.
 func readTexts(ctx context.Context, tx *sqldb.Tx, query string, args ...any) ([]string, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {

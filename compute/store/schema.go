@@ -9,12 +9,12 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// versions is the table that lists the steps done.
-const versions = "compute_versions"
+// versionTable is the table that lists the completed migrations.
+const versionTable = "compute_versions"
 
-// steps are the changes of the schema, in order. A released one never changes.
+// steps returns the migrations of the schema, in order. A released migration must not change.
 //
-// Moments are whole microseconds since 1970 in UTC, 0 for none, the same on every dialect.
+// Times are whole microseconds since 1970 in UTC, 0 for none, on every dialect.
 func steps() []sqldb.Step {
 	return append([]sqldb.Step{
 		table("compute_flavors", `
@@ -82,11 +82,11 @@ func steps() []sqldb.Step {
 		table("compute_cloud", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			id VARCHAR(64) NOT NULL`),
-	}, later()...)
+	}, laterSteps()...)
 }
 
-// later are the steps since compute can be one of several processes that want its database.
-func later() []sqldb.Step {
+// laterSteps returns the migrations from the introduction of the lease on.
+func laterSteps() []sqldb.Step {
 	return []sqldb.Step{
 		table("compute_holder", `
 			one INTEGER NOT NULL PRIMARY KEY,
@@ -126,14 +126,14 @@ func later() []sqldb.Step {
 	}
 }
 
-// recordsVersion2 is a step that changes nothing: from here on records may have version 2. A Berth that reads version 1
-// alone does not know this step and does not start. It would take such a record for an empty server. Records of version
-// 1 are rewritten when they change.
+// recordsVersion2 is a migration that changes nothing. After it, records may have version 2. A release that reads only
+// version 1 does not start on a database with this migration, because it would read such a record as an empty server.
+// Records of version 1 are rewritten when they change.
 func recordsVersion2() sqldb.Step { return sqldb.Statements("compute_records_2") }
 
-// table makes a step that creates a table and its indexes. It may run again after having been cut short anywhere.
-// LARGE is text that no record outgrows: MySQL's TEXT ends at 64 KiB. MySQL knows no CREATE INDEX IF NOT EXISTS, so
-// there they are part of the table; and there names are told apart by every bit, as on the others.
+// table returns a migration that creates a table and its indexes. It may be repeated after an interruption. LARGE is a
+// text type without a practical limit; MySQL's TEXT ends at 64 KiB. MySQL has no CREATE INDEX IF NOT EXISTS, so indexes
+// are part of the table there; its collation is binary, as on the other dialects.
 func table(name, columns string, indexes ...string) sqldb.Step {
 	return sqldb.Step{Name: name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
 		if tx.Dialect == sqldb.MySQL {
@@ -159,8 +159,8 @@ func table(name, columns string, indexes ...string) sqldb.Step {
 	}}
 }
 
-// moment is a time as a column has it.
-func moment(t time.Time) int64 {
+// micros returns a time as stored in a column: microseconds since 1970, 0 for the zero time.
+func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// ServerFilter says which servers to list, newest first.
+// ServerFilter selects the servers to list. They are sorted by creation, the newest first.
 type ServerFilter struct {
-	Project string    // empty: of all projects
-	User    string    // exactly
-	Name    string    // a part of the name
-	Host    string    // exactly
+	Project string    // empty: all projects
+	User    string    // exact
+	Name    string    // part of the name
+	Host    string    // exact
 	Status  string    // as the Compute API shows it
 	Flavor  string    // id
-	Deleted bool      // list the deleted ones, and only them
-	Since   time.Time // changed at or after this, the deleted ones included
-	Marker  string    // id of the last server of the page before; fault Invalid when it does not exist in Project
+	Deleted bool      // list only deleted servers
+	Since   time.Time // changed at or after this time, including deleted servers
+	Marker  string    // id of the last server of the previous page; fault.Invalid if it does not exist in Project
 	Limit   int       // 0 or more than MaxPage: MaxPage
 }
 
-// Create stores new servers with revision 1, all or none; fault.Conflict when an id is taken.
+// Create stores new servers with revision 1, all or none. It returns fault.Conflict if an id exists already.
 func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 	var hosts []string
 	for _, server := range servers {
@@ -41,10 +41,10 @@ func (s *Store) Create(ctx context.Context, servers ...lifecycle.Server) error {
 				return err
 			}
 		}
-		return raise(ctx, tx, hosts...)
+		return raiseRevisions(ctx, tx, hosts...)
 	})
 	if err == nil {
-		s.tell(hosts...)
+		s.notify(hosts...)
 	}
 	return wrap("Create", err)
 }
@@ -62,15 +62,15 @@ func insert(ctx context.Context, tx *sqldb.Tx, server lifecycle.Server) error {
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		append(columns(server, record), server.ID)...)
 	if sqldb.IsDuplicate(err) {
-		return fault.New(fault.Conflict, op, "there is a server %s already", server.ID)
+		return fault.New(fault.Conflict, op, "server %s exists already", server.ID)
 	}
 	if err != nil {
 		return err
 	}
-	return follow(ctx, tx, lifecycle.Server{}, server)
+	return saveResidences(ctx, tx, lifecycle.Server{}, server)
 }
 
-// Read reads a server by id, a deleted one too; fault.NotFound.
+// Read returns a server by id, also a deleted one, or fault.NotFound.
 func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 	var server lifecycle.Server
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
@@ -81,8 +81,9 @@ func (s *Store) Read(ctx context.Context, id string) (lifecycle.Server, error) {
 	return server, wrap("Read", err)
 }
 
-// Change stores what next makes of a server, in one transaction with reading it; fault.NotFound. next may run more than
-// once. A server that next leaves as it is, is not written.
+// Change reads a server, passes it to next, and stores and returns the result, in one transaction. It returns
+// fault.NotFound if the server does not exist. next may be called more than once. If next returns the record unchanged,
+// nothing is written.
 func (s *Store) Change(
 	ctx context.Context, id string, next func(lifecycle.Server) lifecycle.Server,
 ) (lifecycle.Server, error) {
@@ -108,34 +109,35 @@ func (s *Store) Change(
 		done, err := tx.Exec(ctx, `UPDATE compute_servers SET name = ?, project = ?, user_id = ?, flavor = ?, state = ?,
 			status = ?, due = ?, host = ?, placed = ?, devices = ?, created = ?, updated = ?, ended = ?, revision = ?,
 			record = ? WHERE id = ? AND revision = ?`, append(columns(after, record), id, before.Revision)...)
-		// The snapshot may be older than the row; then another run sees the row as it is.
+		// The snapshot may be older than the row; a retry reads the current row.
 		again := sqldb.Retry(fault.New(fault.Conflict, op, "server %s changes too often", id))
-		if err := one(done, err, again); err != nil {
+		if err := requireRow(done, err, again); err != nil {
 			return err
 		}
-		if err := follow(ctx, tx, before, after); err != nil {
+		if err := saveResidences(ctx, tx, before, after); err != nil {
 			return err
 		}
 		touched = assignmentsTouched(before, after)
-		return raise(ctx, tx, touched...)
+		return raiseRevisions(ctx, tx, touched...)
 	})
 	if err != nil {
 		return lifecycle.Server{}, wrap(op, err)
 	}
-	s.tell(touched...)
+	s.notify(touched...)
 	return after, nil
 }
 
-// columns are the values of a server's row but its id, in the order of the statements.
+// columns returns the values of a server's row except its id, in the order of the statements.
 func columns(s lifecycle.Server, record []byte) []any {
 	shown := s.Shown()
-	state, _ := states.text(s.State) // a state without a word has no record either
-	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), bit(len(s.Steps()) > 0),
-		shown.Host, s.AllocatedHost(), weighs(s.Requests, nil), moment(s.Created), moment(s.Updated), moment(s.Ended),
+	state, _ := states.text(s.State) // encodeServer has refused a state without a stored name
+	return []any{s.Name, s.Project, s.User, shown.Flavor.ID, string(state), s.Status(), boolInt(len(s.Steps()) > 0),
+		shown.Host, s.AllocatedHost(), deviceCount(s.Requests, nil),
+		micros(s.Created), micros(s.Updated), micros(s.Ended),
 		s.Revision, string(record)}
 }
 
-// Servers lists servers.
+// Servers lists the servers that the filter selects.
 func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server, error) {
 	const op = "Servers"
 	var list []lifecycle.Server
@@ -143,7 +145,8 @@ func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server
 		w := f.where()
 		if f.Marker != "" {
 			var created int64
-			// A marker in another project is answered as an unknown one: a user must not learn whether it exists.
+			// A marker in another project yields the same error as an unknown one, so that its existence is not
+			// revealed.
 			at := &where{}
 			at.and("id = ?", f.Marker)
 			if f.Project != "" {
@@ -151,7 +154,7 @@ func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server
 			}
 			err := tx.QueryRow(ctx, `SELECT created FROM compute_servers`+at.sql(), at.args...).Scan(&created)
 			if errors.Is(err, sql.ErrNoRows) {
-				return fault.New(fault.Invalid, op, "the marker %q is no server", f.Marker)
+				return fault.New(fault.Invalid, op, "the marker %q is not a server", f.Marker)
 			}
 			if err != nil {
 				return err
@@ -166,6 +169,7 @@ func (s *Store) Servers(ctx context.Context, f ServerFilter) ([]lifecycle.Server
 	return list, wrap(op, err)
 }
 
+// where returns the conditions of the filter, without the marker.
 func (f ServerFilter) where() *where {
 	w := &where{}
 	for _, c := range []struct{ column, value string }{
@@ -179,7 +183,7 @@ func (f ServerFilter) where() *where {
 		w.and("name LIKE ? ESCAPE '!'", like(f.Name))
 	}
 	if !f.Since.IsZero() {
-		w.and("updated >= ?", moment(f.Since))
+		w.and("updated >= ?", micros(f.Since))
 	}
 	switch {
 	case f.Deleted:
@@ -190,7 +194,7 @@ func (f ServerFilter) where() *where {
 	return w
 }
 
-// Unfinished lists, by id, servers after the given id that have steps to be done.
+// Unfinished lists at most limit ids greater than after of servers that have due steps, sorted.
 func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]string, error) {
 	var ids []string
 	err := s.db.Read(ctx, func(tx *sqldb.Tx) error {
@@ -213,12 +217,12 @@ func (s *Store) Unfinished(ctx context.Context, after string, limit int) ([]stri
 	return ids, wrap("Unfinished", err)
 }
 
-// Purge forgets deleted servers that hold nothing any more, and their migrations: those that ended before the given
-// time, and all but the newest keep.
+// Purge removes servers in state Deleted and their migrations: those that ended before the given time, and of the
+// others all except the newest keep.
 func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 	return wrap("Purge", s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM compute_servers WHERE state = ? AND ended < ?`,
-			stateDeleted, moment(before))
+			stateDeleted, micros(before))
 		if err != nil {
 			return err
 		}
@@ -242,6 +246,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, keep int) error {
 	}))
 }
 
+// readServer reads a server by id; fault.NotFound.
 func readServer(ctx context.Context, tx *sqldb.Tx, id string) (lifecycle.Server, error) {
 	list, err := readServers(ctx, tx, ` WHERE id = ?`, id)
 	if err != nil {
@@ -253,7 +258,7 @@ func readServer(ctx context.Context, tx *sqldb.Tx, id string) (lifecycle.Server,
 	return list[0], nil
 }
 
-// readServers reads the records of the rows that the rest of the statement finds.
+// readServers reads the records of the rows that the rest of the statement selects.
 func readServers(ctx context.Context, tx *sqldb.Tx, rest string, args ...any) ([]lifecycle.Server, error) {
 	rows, err := tx.Query(ctx, `SELECT id, record FROM compute_servers`+rest, args...)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package store keeps compute's state in SQL: flavors, servers, and the last report of each host.
+// Package store stores compute's state in SQL: flavors, servers, and the last report of each host.
 //
-// A record of a server is kept as one JSON text, beside columns for what is asked about and a row for each of its stays on hosts. In the transaction in
-// which a server enters, leaves or changes in the assignments of a host, the revision of that host is raised; after it, those
-// who follow the host are woken.
+// The record of a server is one JSON text. Columns duplicate what queries filter by, and each residence of the server
+// has a row. A transaction that changes the assignments of a host increments the revision of that host; after the
+// commit, the subscribers of the host are notified.
 package store
 
 import (
@@ -19,35 +19,35 @@ import (
 // MaxPage is the largest number of rows that one listing returns.
 const MaxPage = 1000
 
-// chunk is how many values one IN (…) holds at most.
+// chunk is the maximum number of values in one IN (…).
 const chunk = 500
 
 // Store is compute's database. It is safe for concurrent use.
 type Store struct {
-	db     fenced
+	db     fencedDB
 	cloud  string
 	epoch  Epoch // of this process; zero before BeginEpoch
 	writes *sqldb.WriteCheck
 
-	mu        sync.Mutex
-	followers map[string]map[chan struct{}]bool // by host
+	mu          sync.Mutex
+	subscribers map[string]map[chan struct{}]bool // by host
 }
 
-// Open brings the tables up to date and returns the store. The database stays the caller's to close.
+// Open migrates the tables and returns the store. The caller closes the database.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	if err := sqldb.Migrate(ctx, db, versions, steps()); err != nil {
+	if err := sqldb.Migrate(ctx, db, versionTable, steps()); err != nil {
 		return nil, fault.Wrap("", "compute.store.Open", err)
 	}
-	s := &Store{db: fenced{db: db}, followers: map[string]map[chan struct{}]bool{}}
+	s := &Store{db: fencedDB{db: db}, subscribers: map[string]map[chan struct{}]bool{}}
 	s.writes = sqldb.NewWriteCheck(s.touch)
-	return s, wrap("Open", s.name(ctx))
+	return s, wrap("Open", s.loadCloudID(ctx))
 }
 
-// Cloud is the UUID that was made with this database.
+// Cloud returns the UUID that was created with this database.
 func (s *Store) Cloud() string { return s.cloud }
 
-// name reads the cloud's UUID, and makes it the first time.
-func (s *Store) name(ctx context.Context) error {
+// loadCloudID reads the cloud's UUID; it creates one if there is none.
+func (s *Store) loadCloudID(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if _, err := tx.InsertIgnore(ctx, `INSERT INTO compute_cloud (one, id) VALUES (1, ?)`, newUUID()); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (s *Store) name(ctx context.Context) error {
 	})
 }
 
-// newUUID makes a random UUID (RFC 9562, version 4).
+// newUUID returns a random UUID (RFC 9562, version 4).
 func newUUID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
@@ -64,10 +64,10 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// wrap gives an error of SQL its operation; a fault keeps its kind.
+// wrap adds the operation to an error; a fault keeps its kind.
 func wrap(op string, err error) error { return fault.Wrap("", "compute.store."+op, err) }
 
-// page is the limit of a listing as it is meant.
+// page returns the effective limit of a listing.
 func page(limit int) int {
 	if limit <= 0 || limit > MaxPage {
 		return MaxPage
@@ -93,7 +93,7 @@ func (w *where) sql() string {
 	return " WHERE " + strings.Join(w.conditions, " AND ")
 }
 
-// in is `column IN (?, …)` for one chunk of values.
+// in returns the condition `column IN (?, …)` and its arguments for one chunk of values.
 func in[T ~string](column string, values []T) (string, []any) {
 	args := make([]any, len(values))
 	for i, v := range values {
@@ -102,7 +102,7 @@ func in[T ~string](column string, values []T) (string, []any) {
 	return column + " IN (" + strings.TrimSuffix(strings.Repeat("?, ", len(values)), ", ") + ")", args
 }
 
-// like makes a pattern for `LIKE ? ESCAPE '!'` that finds text anywhere.
+// like returns a pattern for `LIKE ? ESCAPE '!'` that matches text at any position.
 func like(text string) string {
 	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text) + "%"
 }

@@ -40,7 +40,7 @@ func TestStore(t *testing.T) {
 		}{
 			{"flavors", flavors}, {"extra specs", extraSpecs}, {"a server as it was", roundTrip}, {"changes", changes},
 			{"changes at once", changesAtOnce}, {"lists", lists}, {"pages", pages}, {"unfinished", unfinished}, {"purge", purge},
-			{"hosts", hosts}, {"assignments", assignments}, {"stays", stays}, {"follow", follow}, {"reports", reports}, {"wishes", wishes}, {"forget", forget},
+			{"hosts", hosts}, {"assignments", assignments}, {"stays", stays}, {"follow", saveResidences}, {"reports", reports}, {"wishes", wishes}, {"forget", forget},
 			{"epochs", epochs}, {"removals", removals},
 		} {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t, fresh(t))) })
@@ -440,7 +440,7 @@ func assignments(t *testing.T, s *store.Store) {
 	expect("g", "1: b")
 }
 
-func follow(t *testing.T, s *store.Store) {
+func saveResidences(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	told := func(ch <-chan struct{}) bool {
 		select {

@@ -148,7 +148,7 @@ func keys(s lifecycle.Server) map[string]string {
 		out[e.Host] += "+" + key(s, e)
 	}
 	for _, r := range s.Removals() {
-		out[r.Host] += "-" + r.Consumer + " " + r.Was
+		out[r.Host] += "-" + r.Consumer + " " + r.PreviousConsumer
 	}
 	return out
 }

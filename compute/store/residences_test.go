@@ -30,7 +30,7 @@ func stays(t *testing.T, s *store.Store) {
 		for _, host := range []string{"h", "g"} {
 			a, err := s.Assignments(ctx, host)
 			must(t, err)
-			staying, err := s.Staying(ctx, host)
+			staying, err := s.IDsOnHost(ctx, host)
 			must(t, err)
 			out += fmt.Sprintf("%s: %s (%d) ", host, guests(a), len(staying))
 		}
@@ -114,7 +114,7 @@ func forget(t *testing.T, s *store.Store) {
 }
 
 // Earlier releases recorded declarations for hosts that do not exist. They can be taken back.
-func TestADeclarationForAnUnknownHostCanBeTakenBack(t *testing.T) {
+func TestDeadDeclarationOfAnUnknownHostCanBeWithdrawn(t *testing.T) {
 	ctx, url := t.Context(), "sqlite:///"+filepath.Join(t.TempDir(), "compute.db")
 	s := open(t, url)
 	db, err := sqldb.Open(ctx, url)

@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	maxTrail  = 64   // marks kept; of a longer trail the beginning and the end
-	trailHead = 8    // how many from the beginning
-	maxText   = 2000 // bytes of one mark
-	maxNamed  = 8    // groups written out in one mark
+	maxHistory  = 64   // entries kept; of a longer history the beginning and the end
+	historyHead = 8    // entries kept from the beginning
+	maxText     = 2000 // bytes of one entry
+	maxNamed    = 8    // groups named in one entry
 )
 
-// mark adds a line to the trail. The same line again only counts up, so that an hour of waiting does not push out how it began.
+// addHistory returns the server with a further history entry. A repeated text only increments the count of the last
+// entry, so a long wait does not displace the earlier entries.
 func addHistory(s Server, now time.Time, text string) Server {
 	text = shorten(text)
 	s.Updated = now
@@ -29,12 +30,13 @@ func addHistory(s Server, now time.Time, text string) Server {
 		return s
 	}
 	s.History = append(s.History, HistoryEntry{At: now, Text: text, Times: 1})
-	if len(s.History) > maxTrail {
-		s.History = slices.Delete(s.History, trailHead, trailHead+len(s.History)-maxTrail)
+	if len(s.History) > maxHistory {
+		s.History = slices.Delete(s.History, historyHead, historyHead+len(s.History)-maxHistory)
 	}
 	return s
 }
 
+// shorten cuts a text to maxText bytes.
 func shorten(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -42,7 +44,7 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + " …"
 }
 
-// describe says what a server asks for.
+// describe returns the resources, traits and devices that a server requests.
 func describe(ask resource.Ask, requests []pci.Request) string {
 	var plain, groups []string
 	for _, g := range ask.Groups {
@@ -63,6 +65,7 @@ func describe(ask resource.Ask, requests []pci.Request) string {
 	return "asks for " + strings.Join(parts, "; ")
 }
 
+// describeGroup returns the resources and traits of one request group.
 func describeGroup(g resource.Group) string {
 	parts := []string{g.Resources.String()}
 	for _, any := range g.Required {
@@ -78,7 +81,7 @@ func describeGroup(g resource.Group) string {
 	return strings.Join(parts, " ")
 }
 
-// describeChoice says where the groups go.
+// describeChoice returns the host of a choice and the provider of each device.
 func describeChoice(c schedule.Choice, requests []pci.Request) string {
 	var groups []string
 	for _, r := range requests {
@@ -88,10 +91,10 @@ func describeChoice(c schedule.Choice, requests []pci.Request) string {
 			}
 		}
 	}
-	return strings.Join(append([]string{"a place on " + c.Host}, list(groups, "group")...), "; ")
+	return strings.Join(append([]string{"host " + c.Host}, list(groups, "group")...), "; ")
 }
 
-// list cuts a long list and says how many are left out.
+// list returns at most maxNamed items, followed by the number of omitted ones.
 func list(items []string, noun string) []string {
 	if len(items) <= maxNamed {
 		return items
@@ -99,6 +102,7 @@ func list(items []string, noun string) []string {
 	return append(items[:maxNamed:maxNamed], fmt.Sprintf("and %s more", count(len(items)-maxNamed, noun)))
 }
 
+// requestName returns the alias of the request, or its id if the request is unknown.
 func requestName(requests []pci.Request, id string) string {
 	for _, r := range requests {
 		if r.ID == id {
@@ -108,6 +112,7 @@ func requestName(requests []pci.Request, id string) string {
 	return "request " + id
 }
 
+// count returns a number with its noun in singular or plural.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -115,8 +120,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// also writes a sentence with what leads to it, or nothing.
-func also(lead, text string) string {
+// prefixed returns lead followed by text, or an empty string if text is empty.
+func prefixed(lead, text string) string {
 	if text == "" {
 		return ""
 	}

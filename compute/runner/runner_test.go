@@ -178,7 +178,7 @@ func (w *world) get(key string) (record, string) {
 	return w.records[key], w.done[key]
 }
 
-func TestStepsAreDoneInOrder(t *testing.T) {
+func TestStepsArePerformedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("abc")
 		defer run(t, w.runner(3, only))()
@@ -190,7 +190,7 @@ func TestStepsAreDoneInOrder(t *testing.T) {
 }
 
 // Keys go side by side, at most as many as there are workers, and each gets all its steps once.
-func TestKeysGoSideBySide(t *testing.T) {
+func TestKeysRunInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		for i := range resumePage + 7 { // more than one page to resume
@@ -376,7 +376,7 @@ func TestResumeBeforeRun(t *testing.T) {
 }
 
 // An event from outside is taken in while a step is being performed, and what is due after it is seen.
-func TestTellInTheMiddle(t *testing.T) {
+func TestApplyDuringAStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("abc")
 		w.during = func(string) { time.Sleep(time.Minute) }
@@ -419,8 +419,8 @@ func TestWake(t *testing.T) {
 		if got, done := w.get("k000"); got.done != "ab" || done != "ab" {
 			t.Errorf("%+v, done %s", got, done)
 		}
-		if len(r.jobs) != 0 || len(r.queue) != 0 {
-			t.Errorf("%d jobs, %d in the queue when all is done", len(r.jobs), len(r.queue))
+		if len(r.keys) != 0 || len(r.queue) != 0 {
+			t.Errorf("%d jobs, %d in the queue when all is done", len(r.keys), len(r.queue))
 		}
 	})
 }
@@ -528,8 +528,8 @@ func TestRecordsFail(t *testing.T) {
 		r.Wake("vanished")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if got, _ := w.get("k000"); got.done != "a" || len(r.jobs) != 0 {
-			t.Errorf("%+v, %d jobs left", got, len(r.jobs))
+		if got, _ := w.get("k000"); got.done != "a" || len(r.keys) != 0 {
+			t.Errorf("%+v, %d jobs left", got, len(r.keys))
 		}
 	})
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// What a hypervisor refuses to do with a guest is given up: the guest is shown as it is, and the user reads why until the next wish.
-func TestARefusedWishHasAnEnd(t *testing.T) {
+// What a hypervisor refuses to do with a guest is given up: the guest is shown as it is, and the user reads why until
+// the next wish.
+func TestRefusedActionEnds(t *testing.T) {
 	ask := func(a Action) ActionRequested { return ActionRequested{ID: string(a), Action: a} }
 	stopped := []Event{ask(Stop), GuestStopped{Host: "a", Consumer: "s"}}
 	for _, c := range []struct {
@@ -48,7 +49,7 @@ func TestARefusedWishHasAnEnd(t *testing.T) {
 }
 
 // A guest that does not stop for its move stays where it is.
-func TestAGuestThatDoesNotStopDoesNotMove(t *testing.T) {
+func TestRefusedStopEndsTheMove(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
 		ActionRequested{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m1"},
@@ -62,7 +63,7 @@ func TestAGuestThatDoesNotStopDoesNotMove(t *testing.T) {
 }
 
 // A refused stop counts also when the move has lost its destination meanwhile: the source says it once.
-func TestARefusedStopOfAMoveBetweenDestinations(t *testing.T) {
+func TestRefusedStopBetweenDestinations(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
 		ActionRequested{ID: "m1", Action: Migrate}, Chosen{Choices: []schedule.Choice{choice("b")}, Candidates: 1}, AllocationsMoved{}, GuestRunning{Host: "a", Consumer: "m1"}, Claimed{Try: 2},

@@ -8,12 +8,14 @@ import (
 	"github.com/openberth/berth/compute/flavor"
 )
 
-// Refuse says in the Compute API's sentence why an action cannot be begun now, or nothing when it can. hard matters to Reboot alone.
+// Refuse returns why an action cannot start now, in the words of the Compute API, or an empty string if it can. hard
+// matters only to Reboot.
 func (s Server) Refuse(a Action, hard bool) string {
 	vm, task := s.VMState(), s.TaskState()
 	if a == Reset {
 		if s.State != Active && s.State != Resized && s.State != RevertBlocked {
-			return fmt.Sprintf("Cannot '%s' instance %s: it is in state %s and there is nothing on a host that it could be set to", a, s.ID, s.State)
+			return fmt.Sprintf("Cannot '%s' instance %s: in state %s it has no guest whose state could be set",
+				a, s.ID, s.State)
 		}
 		return ""
 	}
@@ -37,24 +39,25 @@ func (s Server) Refuse(a Action, hard bool) string {
 	case Confirm, Revert:
 		allowed = []string{"resized"}
 	case Offload:
-		allowed = []string{"shelved"} // shelving offloads at once, so none is ever in it
+		allowed = []string{"shelved"} // shelving offloads at once, so no server has this state
 	case Unshelve:
 		allowed = []string{"shelved_offloaded"}
 	}
-	if vm == "error" && s.State != Active { // it holds nothing that the action could be about
+	if vm == "error" && s.State != Active { // it has no guest for the action
 		allowed = nil
 	}
 	if !slices.Contains(allowed, vm) {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state %s", a, s.ID, vm)
 	}
-	again := a == Reboot && hard && (s.Task == Rebooting || s.Task == RebootStarted || s.Task == RebootingHard || s.Task == RebootStartedHard)
+	again := a == Reboot && hard &&
+		slices.Contains([]Task{Rebooting, RebootStarted, RebootingHard, RebootStartedHard}, s.Task)
 	if task != "" && !again && (a != Evacuate || s.State != Active) {
 		return fmt.Sprintf("Cannot '%s' instance %s while it is in task_state %s", a, s.ID, task)
 	}
 	return ""
 }
 
-// take takes a wish in, unless it is refused.
+// applyAction starts the action unless Refuse refuses it.
 func applyAction(s Server, e ActionRequested, now time.Time) Server {
 	if s.Refuse(e.Action, e.Hard) != "" {
 		return s
@@ -77,29 +80,30 @@ func applyAction(s Server, e ActionRequested, now time.Time) Server {
 	case Rebuild:
 		s = rebuild(s, e)
 	case Resize:
-		return plan(s, Resizing, e, now)
+		return beginMove(s, Resizing, e, now)
 	case Migrate:
-		return plan(s, Migrating, e, now)
+		return beginMove(s, Migrating, e, now)
 	case Live:
-		return plan(s, LiveMigration, e, now)
+		return beginMove(s, LiveMigration, e, now)
 	case Evacuate:
-		return plan(s, Evacuating, e, now)
+		return beginMove(s, Evacuating, e, now)
 	case Confirm:
 		return confirm(s, now)
 	case Revert:
 		return revert(s, now)
 	case Shelve:
 		s.State, s.Task, s.Shelved = Shelving, "", true
-		return addHistory(s, now, "is to be shelved; what is on "+s.Host+" is to go")
+		return addHistory(s, now, "shelving; removing the guest on "+s.Host)
 	case Unshelve:
 		s.State, s.Round, s.FailedHosts = Scheduling, 0, nil
-		return addHistory(s, now, "is to be unshelved: "+describe(s.Ask, s.Requests))
+		return addHistory(s, now, "unshelving: "+describe(s.Ask, s.Requests))
 	case Reset:
 		return reset(s, e.Error, now)
 	}
-	return addHistory(s, now, fmt.Sprintf("%s was asked for: %s", e.Action, s.Task))
+	return addHistory(s, now, fmt.Sprintf("%s requested: %s", e.Action, s.Task))
 }
 
+// rebuild starts a rebuild with the new image and name.
 func rebuild(s Server, e ActionRequested) Server {
 	if s.PreRebuild == nil {
 		s.PreRebuild = &PreRebuild{Name: s.Name, Image: s.Image, ImageSnapshot: s.ImageSnapshot, Ask: s.Ask}
@@ -108,7 +112,7 @@ func rebuild(s Server, e ActionRequested) Server {
 	s.Task = Rebuilding
 	if e.Image != "" {
 		if e.ImageSnapshot != nil {
-			s.Ask = flavor.Reask(s.Flavor, s.SourceImage(), *e.ImageSnapshot, s.Ask)
+			s.Ask = flavor.AskAfterRebuild(s.Flavor, s.SourceImage(), *e.ImageSnapshot, s.Ask)
 		}
 		s.Image, s.ImageSnapshot = e.Image, e.ImageSnapshot
 	}
@@ -118,18 +122,18 @@ func rebuild(s Server, e ActionRequested) Server {
 	return s
 }
 
-// reset is an operator's word against ours: what is on the host stays.
+// reset sets or clears the state ERROR for an operator. The guest on the host is unchanged.
 func reset(s Server, toError bool, now time.Time) Server {
 	if s.State == RevertBlocked {
 		if toError {
-			return s // it is
+			return s // RevertBlocked is shown as ERROR
 		}
-		return retry(s, now)
+		return retryRestore(s, now)
 	}
 	s.Task, s.Fault = "", nil
 	if toError {
-		s.Fault = &Fault{Code: 500, Message: "An operator has set the state to ERROR.", Created: now}
-		return addHistory(s, now, "an operator has set the state to ERROR")
+		s.Fault = &Fault{Code: 500, Message: "The state was set to ERROR by an operator.", Created: now}
+		return addHistory(s, now, "state set to ERROR by an operator")
 	}
-	return addHistory(s, now, "an operator has taken the state ERROR away")
+	return addHistory(s, now, "state ERROR cleared by an operator")
 }

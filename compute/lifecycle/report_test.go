@@ -22,7 +22,7 @@ func ran(t *testing.T) Server {
 }
 
 // What an agent says while a move is planned counts when nothing comes of the move.
-func TestAWordDuringAPlan(t *testing.T) {
+func TestReportWhileAMoveIsPlanned(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
 		ActionRequested{ID: "w1", Action: Stop}, GuestStopped{Host: "a", Consumer: "s"}, ActionRequested{ID: "w2", Action: Start},
@@ -37,7 +37,7 @@ func TestAWordDuringAPlan(t *testing.T) {
 }
 
 // A resize on a host that is declared dead meanwhile does not end on that host.
-func TestAResizeThatWasToStayOnADeadHost(t *testing.T) {
+func TestResizeOnAHostThatIsDeclaredDead(t *testing.T) {
 	s := ran(t)
 	for _, e := range []Event{
 		ActionRequested{ID: "m1", Action: Resize, SameHost: true, Requests: fresh().Requests},
@@ -55,7 +55,7 @@ func TestAResizeThatWasToStayOnADeadHost(t *testing.T) {
 }
 
 // The words of one agent count in the order in which it said them; another agent counts for itself.
-func TestLateWordsChangeNothing(t *testing.T) {
+func TestLateReportsAreIgnored(t *testing.T) {
 	s := ran(t)
 	tell := func(instance string, number int64, of Event) {
 		s, _ = Next(s, Report{Host: "a", Instance: instance, Number: number, Event: of}, noon)
@@ -76,7 +76,7 @@ func TestLateWordsChangeNothing(t *testing.T) {
 	for n := range int64(100) {
 		tell(strings.Repeat("x", int(n%40)), n+1, GuestRunning{Host: "a", Consumer: "s"})
 	}
-	if len(s.LastReports) != maxVoices {
+	if len(s.LastReports) != maxReports {
 		t.Errorf("%d voices", len(s.LastReports))
 	}
 }

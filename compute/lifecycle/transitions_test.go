@@ -136,7 +136,8 @@ func (w world) ends(before Server, host, as string) {
 		if l.Host == host && l.Consumer == as && l.PreviousConsumer != "" && (as == "s" || before.AllocatedHost() != host) {
 			delete(w.guests, host+" "+l.PreviousConsumer)
 		}
-		if l.Host == host && l.PreviousConsumer == as && (l.Consumer == "s" || before.AllocatedHost() != host) { // it goes before its agent has heard of its new id
+		// it goes before its agent has heard of its new id
+		if l.Host == host && l.PreviousConsumer == as && (l.Consumer == "s" || before.AllocatedHost() != host) {
 			delete(w.guests, host+" "+l.Consumer)
 		}
 	}
@@ -248,10 +249,10 @@ func trim(s Server) Server {
 	return s
 }
 
-// Everything that can happen to a server happens to it, in every order, through up to two moves: after each event the invariants hold, and
-// whatever the state, deleting it and letting Placement and the agents answer ends in deleted with nothing held; and when everybody
-// does his part, it comes to rest.
-func TestWalk(t *testing.T) {
+// Everything that can happen to a server happens to it, in every order, through up to two moves: after each event the
+// invariants hold, and whatever the state, deleting it and letting Placement and the agents answer ends in deleted with
+// nothing held; and when everybody does his part, it comes to rest.
+func TestAllEventSequences(t *testing.T) {
 	start := node{Server: fresh(), world: world{map[string]bool{}, map[string]bool{}}}
 	together := start
 	together.MinCount = 2
@@ -268,7 +269,7 @@ func TestWalk(t *testing.T) {
 		}
 		before := snapshot(t, n.Server)
 		for _, e := range events(n.Server) {
-			s, known := move(n.Server, e, noon)
+			s, known := transition(n.Server, e, noon)
 			if !known {
 				t.Fatalf("%s × %T: nobody has thought of it", n.State, e)
 			}
@@ -379,7 +380,7 @@ func canEnd(t *testing.T, n node) {
 }
 
 // Each answer to a due step moves the server on, or the runner would perform it for ever.
-func TestEveryAnswerMovesOn(t *testing.T) {
+func TestEveryResultChangesTheServer(t *testing.T) {
 	for _, c := range []struct {
 		state  State
 		answer Event
@@ -406,7 +407,7 @@ func TestEveryAnswerMovesOn(t *testing.T) {
 }
 
 // Losing and failing for ever ends in ERROR, in bounded time, with all reasons.
-func TestBadLuckEnds(t *testing.T) {
+func TestRepeatedFailuresEndInError(t *testing.T) {
 	s, _ := Next(fresh(), Created{}, noon)
 	for n := 0; s.State != Error; n++ {
 		if n > 1000 {
@@ -442,7 +443,7 @@ func TestOneFullStop(t *testing.T) {
 	}
 }
 
-func TestTrailTellsTheStory(t *testing.T) {
+func TestHistory(t *testing.T) {
 	s := fresh()
 	at := noon
 	for _, e := range []Event{
@@ -474,16 +475,16 @@ func TestTrailTellsTheStory(t *testing.T) {
 	want := []string{
 		"01 asks for request R: 1 of alias nic",
 		"03 cannot schedule now, will try again: Placement does not answer (2 times)",
-		"04 Placement offers 3 candidates; 2 choices; refused: 1 host: full",
-		"04 claims a place on a; R-0 of alias nic from provider pf-a",
+		"04 Placement returned 3 candidates; 2 choices; refused: 1 host: full",
+		"04 claiming host a; R-0 of alias nic from provider pf-a",
 		"05 lost the claim on a: taken",
-		"05 claims a place on b; R-0 of alias nic from provider pf-b",
-		"06 claimed on b; its agent is to build the guest",
+		"05 claiming host b; R-0 of alias nic from provider pf-b",
+		"06 claimed on b; waiting for its agent to build the guest",
 		"07 the agent of b picked 0000:3b:00.1 for alias nic",
 		"08 the guest failed on b: no hugepages",
-		"09 holds nothing in Placement",
-		"11 Placement offers 1 candidate; nothing fits: 1 host: full (2 times)",
-		"12 Placement offers 0 candidates; nothing fits: all are taken",
+		"09 released its allocations in Placement",
+		"11 Placement returned 1 candidate; no host is suitable: 1 host: full (2 times)",
+		"12 Placement returned 0 candidates; no host is suitable: all are taken",
 		"12 No valid host was found: all are taken; tried before: b: no hugepages.",
 		"13 deleted",
 	}
@@ -495,16 +496,16 @@ func TestTrailTellsTheStory(t *testing.T) {
 	}
 }
 
-func TestTrailKeepsBothEnds(t *testing.T) {
+func TestHistoryKeepsBothEnds(t *testing.T) {
 	s := fresh()
 	for i := range 500 {
 		s = addHistory(s, noon, fmt.Sprint(i))
 	}
-	if len(s.History) != maxTrail || s.History[trailHead-1].Text != fmt.Sprint(trailHead-1) || s.History[maxTrail-1].Text != "499" {
+	if len(s.History) != maxHistory || s.History[historyHead-1].Text != fmt.Sprint(historyHead-1) || s.History[maxHistory-1].Text != "499" {
 		t.Errorf("%d marks: %v", len(s.History), s.History)
 	}
-	if s = addHistory(s, noon, strings.Repeat("ü", maxText)); len(s.History[maxTrail-1].Text) > maxText+8 {
-		t.Errorf("a mark of %d bytes", len(s.History[maxTrail-1].Text))
+	if s = addHistory(s, noon, strings.Repeat("ü", maxText)); len(s.History[maxHistory-1].Text) > maxText+8 {
+		t.Errorf("a mark of %d bytes", len(s.History[maxHistory-1].Text))
 	}
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// slot is one device that a request wants, and on which provider ("" for any).
+// slot is one requested device. provider is the provider that it must come from; empty: any.
 type slot struct {
 	request  *pci.Request
 	provider provider.ID
 }
 
-// Free lists the devices of the host that can still be given away: those that the agent calls available, less what the
-// guests hold or will pick and the report does not show yet.
+// Free lists the free devices of the host: those that the agent reports as available, without those that guests have or
+// will get and that the report does not contain yet.
 func (h Host) Free() []Device {
 	var free []Device
 	for _, d := range h.Devices {
@@ -28,26 +28,26 @@ func (h Host) Free() []Device {
 	for _, g := range h.Guests {
 		switch {
 		case len(g.Devices) > 0:
-			free = without(free, func(d Device) bool {
+			free = removeTaken(free, func(d Device) bool {
 				return slices.ContainsFunc(g.Devices, func(p Picked) bool { return p.Address == d.Address.String() })
 			})
 		case !slices.ContainsFunc(h.Devices, func(d Device) bool { return d.Holder == g.ID }):
 			slots := slotsOf(g.Requests, nil)
-			picked, _ := pci.Fit(bare(free), len(slots), func(s, d int) int { return h.rank(free[d], slots[s]) })
+			picked, _ := pci.Fit(toPCI(free), len(slots), func(s, d int) int { return h.rank(free[d], slots[s]) })
 			taken := map[string]bool{}
 			for _, d := range picked {
 				if d >= 0 {
 					taken[free[d].Address.String()] = true
 				}
 			}
-			free = without(free, func(d Device) bool { return taken[d.Address.String()] })
+			free = removeTaken(free, func(d Device) bool { return taken[d.Address.String()] })
 		}
 	}
 	return free
 }
 
-// without takes devices away, and with them the PF of each VF and the VFs of each PF.
-func without(free []Device, taken func(Device) bool) []Device {
+// removeTaken returns the devices without the taken ones, the PFs of taken VFs and the VFs of taken PFs.
+func removeTaken(free []Device, taken func(Device) bool) []Device {
 	var gone []Device
 	for _, d := range free {
 		if taken(d) {
@@ -56,12 +56,14 @@ func without(free []Device, taken func(Device) bool) []Device {
 	}
 	return slices.DeleteFunc(slices.Clone(free), func(d Device) bool {
 		return slices.ContainsFunc(gone, func(g Device) bool {
-			return g.Address == d.Address || g.Parent != nil && *g.Parent == d.Address || d.Parent != nil && *d.Parent == g.Address
+			return g.Address == d.Address || g.Parent != nil && *g.Parent == d.Address ||
+				d.Parent != nil && *d.Parent == g.Address
 		})
 	})
 }
 
-func bare(devices []Device) []pci.Device {
+// toPCI returns the devices as pci.Fit needs them.
+func toPCI(devices []Device) []pci.Device {
 	out := make([]pci.Device, 0, len(devices))
 	for _, d := range devices {
 		out = append(out, d.Device)
@@ -69,7 +71,8 @@ func bare(devices []Device) []pci.Device {
 	return out
 }
 
-// slotsOf lists the devices that requests want: where the mappings of a candidate say, else where the request itself does, else anywhere.
+// slotsOf lists the slots of requests. The provider of a slot comes from the mappings, otherwise from the request; if
+// both lack it, any provider is permitted.
 func slotsOf(requests []pci.Request, mappings map[string][]provider.ID) []slot {
 	var slots []slot
 	for n := range requests {
@@ -87,17 +90,18 @@ func slotsOf(requests []pci.Request, mappings map[string][]provider.ID) []slot {
 	return slots
 }
 
-// misfit says why a free device is not for a slot, wherever it lies.
-func (h Host) misfit(d Device, s slot) string {
+// mismatch returns why a device is not suitable for a slot, or an empty string if it is. Its provider is not
+// considered.
+func (h Host) mismatch(d Device, s slot) string {
 	switch {
 	case d.RemoteManaged:
 		return "it is remote-managed, for network ports only"
 	case d.ForPorts && (h.InPlacement || s.provider != ""):
-		return "its rule has physical_network, so that it is for network ports only"
+		return "its rule has physical_network, so it is for network ports only"
 	case s.provider != "":
 		return s.request.Refuse(d.Device, d.LiveMigratable)
 	}
-	// Placement was not asked: of a definition that says nothing but a class, the class is judged here.
+	// Placement was not asked for the device, so a definition with only a class is judged here.
 	wants := slices.DeleteFunc(append([]pci.Want{s.request.Want}, s.request.Or...), func(w pci.Want) bool {
 		return w.Vendor == "" && w.Product == "" && w.Class != d.ResourceClass
 	})
@@ -107,26 +111,27 @@ func (h Host) misfit(d Device, s slot) string {
 	return pci.Request{Want: wants[0], Or: wants[1:]}.Refuse(d.Device, d.LiveMigratable)
 }
 
-// rank says for pci.Fit whether a device serves a slot.
+// rank returns for pci.Fit whether a device can fill a slot: 0 if it can, -1 if not.
 func (h Host) rank(d Device, s slot) int {
-	if s.provider != "" && s.provider != d.Provider || h.misfit(d, s) != "" {
+	if s.provider != "" && s.provider != d.Provider || h.mismatch(d, s) != "" {
 		return -1
 	}
 	return 0
 }
 
-// bid is what one candidate wants of a host, and the free devices that could serve some of it.
-type bid struct {
-	host    Host
-	free    []Device // all that is left, for sentences
-	slots   []slot
-	devices []Device     // those of free that could serve a slot
-	bare    []pci.Device // the same, for pci.Fit
-	serves  [][]bool     // by slot and device of devices
+// demand is what one candidate needs of a host, and the free devices that can fill its slots.
+type demand struct {
+	host       Host
+	free       []Device // all free devices, for messages
+	slots      []slot
+	devices    []Device     // the free devices that can fill a slot
+	pciDevices []pci.Device // the same, for pci.Fit
+	serves     [][]bool     // by slot and index in devices
 }
 
-func (h Host) bid(free []Device, slots []slot) bid {
-	b := bid{host: h, free: free, slots: slots, serves: make([][]bool, len(slots))}
+// newDemand selects the free devices that can fill the slots.
+func (h Host) newDemand(free []Device, slots []slot) demand {
+	b := demand{host: h, free: free, slots: slots, serves: make([][]bool, len(slots))}
 	for _, d := range free {
 		if !slices.ContainsFunc(slots, func(s slot) bool { return h.rank(d, s) >= 0 }) {
 			continue
@@ -136,13 +141,14 @@ func (h Host) bid(free []Device, slots []slot) bid {
 			b.serves[n] = append(b.serves[n], h.rank(d, s) >= 0)
 		}
 	}
-	b.bare = bare(b.devices)
+	b.pciDevices = toPCI(b.devices)
 	return b
 }
 
-// fit gives each slot a device; near says how good one is for a request, where it may be had at all.
-func (b bid) fit(near func(r *pci.Request, d Device) int) (picked []int, missing int) {
-	return pci.Fit(b.bare, len(b.slots), func(s, d int) int {
+// fit assigns a device to each slot. near ranks a suitable device for a request; a negative rank excludes it. missing
+// is the index of a slot without a device, or negative.
+func (b demand) fit(near func(r *pci.Request, d Device) int) (picked []int, missing int) {
+	return pci.Fit(b.pciDevices, len(b.slots), func(s, d int) int {
 		if !b.serves[s][d] {
 			return -1
 		}
@@ -150,11 +156,12 @@ func (b bid) fit(near func(r *pci.Request, d Device) int) (picked []int, missing
 	})
 }
 
-// judgeDevices is the PciPassthroughFilter: can the free devices serve all slots together, each on its provider?
+// judgeDevices is the PciPassthroughFilter: it refuses if the free devices cannot fill all slots together, each on its
+// provider.
 //
-// Placement has counted already; what it does not know is vendor, product and type when an alias names a class
-// (spec 002, "PCI alias configuration": "the vendor_id and product_id filtering will happen in the PciPassthroughFilter").
-func (b bid) judgeDevices() Refusal {
+// Placement has counted the devices already. It does not know vendor, product and type if an alias names a class, so
+// these are checked here, as in Nova.
+func (b demand) judgeDevices() Refusal {
 	picked, missing := b.fit(func(*pci.Request, Device) int { return 0 })
 	if missing < 0 {
 		return Refusal{}
@@ -163,18 +170,21 @@ func (b bid) judgeDevices() Refusal {
 	if short.provider != "" {
 		where = "on the chosen provider"
 	}
-	out := Refusal{Filter: FilterDevices, Shortfall: unserved(picked), Reason: fmt.Sprintf("no free %s %s", words(short.request.Want), where)}
-	if n, found := alike(b.slots, picked, short); n > 1 {
-		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, words(short.request.Want), where)
+	out := Refusal{
+		Filter: FilterDevices, Shortfall: unservedShare(picked),
+		Reason: fmt.Sprintf("no free %s %s", describeDevice(short.request.Want), where),
+	}
+	if n, found := countSame(b.slots, picked, short); n > 1 {
+		out.Reason = fmt.Sprintf("fewer than %d free %s %s", n, describeDevice(short.request.Want), where)
 		out.Nearest = fmt.Sprintf("it has %d", found)
 	}
-	told, at := b.host.nearest(b.free, short)
-	out.Nearest, out.Device = strings.Trim(out.Nearest+"; "+told, "; "), at
+	nearest, at := b.host.nearest(b.free, short)
+	out.Nearest, out.Device = strings.Trim(out.Nearest+"; "+nearest, "; "), at
 	return out
 }
 
-// unserved is the share of the slots that found no device.
-func unserved(picked []int) float64 {
+// unservedShare returns the share of slots without a device, from 0 to 1.
+func unservedShare(picked []int) float64 {
 	n := 0
 	for _, d := range picked {
 		if d < 0 {
@@ -184,14 +194,15 @@ func unserved(picked []int) float64 {
 	return float64(n) / float64(max(len(picked), 1))
 }
 
-// nearest tells of the device that came closest to a slot: one that fits and is taken, else one that is free and does not fit.
+// nearest describes the device that comes closest to a slot, and returns its address: a suitable one that is taken,
+// otherwise a free one that is not suitable.
 func (h Host) nearest(free []Device, s slot) (text, device string) {
 	for _, d := range h.Devices {
 		if s.provider != "" && d.Provider != s.provider {
 			continue
 		}
 		isFree := slices.ContainsFunc(free, func(f Device) bool { return f.Address == d.Address })
-		switch why := h.misfit(d, s); {
+		switch why := h.mismatch(d, s); {
 		case why == "" && d.Spent:
 			return "one has been used once and not been cleaned", d.Address.String()
 		case why == "" && d.State != Available:
@@ -205,10 +216,10 @@ func (h Host) nearest(free []Device, s slot) (text, device string) {
 	return text, device
 }
 
-// alike counts the slots that want the same on the same provider, and those of them that found a device.
-func alike(slots []slot, picked []int, short slot) (n, found int) {
+// countSame counts the slots with the same requirement and provider as short, and those of them that have a device.
+func countSame(slots []slot, picked []int, short slot) (n, found int) {
 	for i, s := range slots {
-		if s.provider == short.provider && words(s.request.Want) == words(short.request.Want) {
+		if s.provider == short.provider && describeDevice(s.request.Want) == describeDevice(short.request.Want) {
 			n++
 			found += min(picked[i]+1, 1)
 		}
@@ -216,8 +227,8 @@ func alike(slots []slot, picked []int, short slot) (n, found int) {
 	return n, found
 }
 
-// words names what is wanted as people do: "type-VF 8086:1515".
-func words(w pci.Want) string {
+// describeDevice describes the required device, such as "type-VF 8086:1515".
+func describeDevice(w pci.Want) string {
 	kind := cmp.Or(string(w.Type), "device")
 	switch {
 	case w.Vendor != "" && w.Product != "":

@@ -1,0 +1,305 @@
+// Package runner performs the steps of stored records, retries failed steps, and resumes after a restart. It performs
+// the step that is due, passes its result to the state machine, stores the next record, and continues. It never undoes
+// a step: if something must be undone, the state machine returns a step for that.
+//
+// The runner depends neither on servers nor on Placement: records, events and steps are type parameters. The due steps
+// follow from the stored record alone, so a step interrupted by a crash is performed again after the next start. Steps
+// must be idempotent. Steps of one key never overlap; external events may arrive at any time.
+package runner
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Limits of retries and runs.
+const (
+	firstWait = 100 * time.Millisecond // Runner.Wait when it is not set
+	// maximum wait between two attempts; there is no limit on the number of attempts
+	longestWait = 30 * time.Second
+	longestStep = 2 * time.Minute // timeout of one attempt
+	// consecutive steps of one key; then it waits as after a failure, so that other keys can proceed
+	longestRun     = 100
+	resumePage     = 500 // keys per read when resuming
+	defaultWorkers = 8   // number of workers if New gets 0
+)
+
+// Records stores the records. Every error is treated as temporary, except those for which Machine.Gone returns true.
+type Records[R any] interface {
+	// Read returns the record of a key.
+	Read(ctx context.Context, key string) (R, error)
+	// Change reads the record, passes it to next, and stores and returns the result, in one transaction. next may be
+	// called more than once.
+	Change(ctx context.Context, key string, next func(R) R) (R, error)
+	// Unfinished lists, in order, at most limit keys greater than after whose record has due steps.
+	Unfinished(ctx context.Context, after string, limit int) ([]string, error)
+}
+
+// Machine is the state machine of the records and its interface to the outside.
+type Machine[R, E, S any] struct {
+	// Next returns the record after the event and its due steps. It must be a pure function.
+	Next func(record R, event E, now time.Time) (R, []S)
+	// Steps lists the due steps of a record; the first is performed first.
+	Steps func(R) []S
+	// Perform performs a step and returns its result as an event. After an error the step is retried.
+	Perform func(ctx context.Context, record R, step S) (E, error)
+	// StepFailed returns the event of a step that failed with err and will be retried.
+	StepFailed func(step S, err error) E
+	// Gone reports whether an error of Records means that the record no longer exists.
+	Gone func(error) bool
+}
+
+// Runner performs the steps of records: those of one key in sequence, those of different keys in parallel.
+type Runner[R, E, S any] struct {
+	Wait time.Duration // wait after the first failure of a step; it doubles after each further one. Set before Run
+
+	records Records[R]
+	machine Machine[R, E, S]
+	workers int
+
+	now    func() time.Time
+	jitter func(time.Duration) time.Duration // randomizes a wait
+
+	mu      sync.Mutex
+	changed *sync.Cond           // signalled when queue has grown or stopped is set
+	queue   []string             // keys ready for a worker, each once
+	keys    map[string]*keyState // keys that have, or may have, due steps
+	resumed bool                 // Resume has ended
+	stopped bool                 // Run has ended or is ending: no step is started
+}
+
+// keyState is the state of one key. A key is in the queue, being worked on, or waiting for its timer.
+type keyState struct {
+	running    bool
+	wokenAgain bool // woken while running: read the record again
+	failures   int  // consecutive failures
+	timer      *time.Timer
+}
+
+// New returns a runner that performs at most workers steps in parallel; 0 means 8.
+func New[R, E, S any](records Records[R], machine Machine[R, E, S], workers int) *Runner[R, E, S] {
+	if workers <= 0 {
+		workers = defaultWorkers
+	}
+	r := &Runner[R, E, S]{
+		Wait: firstWait, records: records, machine: machine, workers: workers,
+		now: time.Now, jitter: spread, keys: map[string]*keyState{},
+	}
+	r.changed = sync.NewCond(&r.mu)
+	return r
+}
+
+// spread returns a random duration from 0.5 to 1.5 times d, so that keys that failed together are not retried together.
+func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// Apply applies an external event to a record, stores and returns the result, and schedules the steps that follow. It
+// may be called at any time, also while a step of the record is being performed.
+func (r *Runner[R, E, S]) Apply(ctx context.Context, key string, event E) (R, error) {
+	record, err := r.change(ctx, key, event)
+	if err != nil || len(r.machine.Steps(record)) > 0 {
+		r.Wake(key) // after an error too: the change may have been stored and only the answer lost
+	}
+	return record, err
+}
+
+// change applies an event to a record and stores the result.
+func (r *Runner[R, E, S]) change(ctx context.Context, key string, event E) (R, error) {
+	now := r.now()
+	return r.records.Change(ctx, key, func(record R) R {
+		next, _ := r.machine.Next(record, event, now)
+		return next
+	})
+}
+
+// Wake schedules the steps of a record that was not stored by Apply. A key that waits after a failure is retried at
+// once.
+func (r *Runner[R, E, S]) Wake(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j := r.keys[key]
+	switch {
+	case j == nil:
+		j = &keyState{}
+		r.keys[key] = j
+	case j.running:
+		j.wokenAgain = true
+		return
+	case j.timer != nil:
+		j.timer.Stop()
+		j.timer = nil
+	default:
+		return // in the queue
+	}
+	r.enqueue(key)
+}
+
+// Alone calls do while no step of the key is performed. Steps that become due in the meantime are performed afterwards.
+// It returns false and does not call do if steps of the key are waiting or being performed, or if the runner has ended.
+func (r *Runner[R, E, S]) Alone(key string, do func()) (ok bool) {
+	r.mu.Lock()
+	if r.stopped || r.keys[key] != nil {
+		r.mu.Unlock()
+		return false
+	}
+	r.keys[key] = &keyState{running: true}
+	r.mu.Unlock()
+	defer r.release(key, false)
+	do()
+	return true
+}
+
+// enqueue appends a key to the queue. The caller holds the lock.
+func (r *Runner[R, E, S]) enqueue(key string) {
+	r.queue = append(r.queue, key)
+	r.changed.Signal()
+}
+
+// Run performs steps until ctx ends. It calls Resume first unless that has been done. It returns nil after ctx has
+// ended and all workers have stopped, or an error if Resume failed. Run may be called once.
+func (r *Runner[R, E, S]) Run(ctx context.Context) error {
+	r.mu.Lock()
+	resumed := r.resumed
+	r.mu.Unlock()
+	if !resumed {
+		if err := r.Resume(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+	stop := context.AfterFunc(ctx, r.stop)
+	defer stop()
+	var working sync.WaitGroup
+	for range r.workers {
+		working.Go(func() { r.runWorker(ctx) })
+	}
+	working.Wait()
+	return nil
+}
+
+// Resume wakes every record that has due steps; Run performs them. A caller can use it before Run to verify that the
+// records are readable.
+func (r *Runner[R, E, S]) Resume(ctx context.Context) error {
+	after := ""
+	for {
+		keys, err := r.records.Unfinished(ctx, after, resumePage)
+		if err != nil {
+			return fmt.Errorf("cannot resume unfinished records: %w", err)
+		}
+		for _, key := range keys {
+			r.Wake(key)
+		}
+		if len(keys) < resumePage {
+			break
+		}
+		after = keys[len(keys)-1]
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resumed = true
+	return nil
+}
+
+// stop ends the workers and stops the timers.
+func (r *Runner[R, E, S]) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	for _, j := range r.keys {
+		if j.timer != nil {
+			j.timer.Stop()
+		}
+	}
+	r.changed.Broadcast()
+}
+
+// runWorker performs the steps of queued keys until the runner stops.
+func (r *Runner[R, E, S]) runWorker(ctx context.Context) {
+	for {
+		key, ok := r.next()
+		if !ok {
+			return
+		}
+		r.release(key, r.performAll(ctx, key))
+	}
+}
+
+// next waits for a queued key and returns it. ok is false if the runner has stopped.
+func (r *Runner[R, E, S]) next() (key string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.queue) == 0 && !r.stopped {
+		r.changed.Wait()
+	}
+	if r.stopped {
+		return "", false
+	}
+	key, r.queue = r.queue[0], r.queue[1:]
+	r.keys[key].running = true
+	return key, true
+}
+
+// release returns a key from a worker: it is finished, queued again, or retried after a wait.
+func (r *Runner[R, E, S]) release(key string, failed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j := r.keys[key]
+	j.running = false
+	switch {
+	case j.wokenAgain: // the record has changed meanwhile: retry at once
+		j.wokenAgain = false
+		r.enqueue(key)
+	case failed && !r.stopped:
+		wait := r.jitter(min(r.Wait<<min(j.failures, 20), longestWait))
+		j.failures++
+		j.timer = time.AfterFunc(wait, func() { r.Wake(key) })
+	default:
+		delete(r.keys, key)
+	}
+}
+
+// performAll performs the steps of one record until none is due. failed is true if a step is still due.
+func (r *Runner[R, E, S]) performAll(ctx context.Context, key string) (failed bool) {
+	for range longestRun {
+		record, err := r.records.Read(ctx, key)
+		if err != nil {
+			return !r.machine.Gone(err)
+		}
+		steps := r.machine.Steps(record)
+		if len(steps) == 0 {
+			return false
+		}
+		event, err := r.perform(ctx, record, steps[0])
+		if ctx.Err() != nil {
+			return true // the process ends; the step stays due
+		}
+		if err != nil {
+			// If the failure cannot be recorded, the wait is the same.
+			_, _ = r.change(ctx, key, r.machine.StepFailed(steps[0], err))
+			return true
+		}
+		if _, err := r.change(ctx, key, event); err != nil {
+			return !r.machine.Gone(err)
+		}
+		r.resetFailures(key)
+	}
+	return true
+}
+
+// perform performs a step with a timeout.
+func (r *Runner[R, E, S]) perform(ctx context.Context, record R, step S) (E, error) {
+	ctx, cancel := context.WithTimeout(ctx, longestStep)
+	defer cancel()
+	return r.machine.Perform(ctx, record, step)
+}
+
+// resetFailures sets the wait of a key back to Wait after a success.
+func (r *Runner[R, E, S]) resetFailures(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[key].failures = 0
+}
