@@ -96,7 +96,7 @@ var versionText = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 // wins over the older header. A malformed version is a fault of kind Invalid; one that is not served has the code NotServed as well.
 func Negotiate(h http.Header) (Version, error) {
 	const op = "compute.Negotiate"
-	text := asked(h)
+	text := requestedVersion(h)
 	switch text {
 	case "":
 		return Min, nil
@@ -118,7 +118,7 @@ func Negotiate(h http.Header) (Version, error) {
 
 // asked finds the text of the version in the headers. OpenStack-API-Version may name other services too,
 // separated by commas or in headers of their own; the last word for ours counts.
-func asked(h http.Header) string {
+func requestedVersion(h http.Header) string {
 	found := ""
 	for _, line := range h.Values(VersionHeader) {
 		for part := range strings.SplitSeq(line, ",") {

@@ -41,27 +41,27 @@ const Heartbeat = 10 * time.Second
 
 // Report is what a host has, told by its agent each time that it changes and at least once a minute.
 type Report struct {
-	Host       string    `json:"host"`                           // the hypervisor hostname, and the name of the root provider
-	Instance   string    `json:"instance"`                       // UUID of the agent, made once and kept in its journal
-	Start      string    `json:"start,omitempty"`                // of the agent's process, see Sender; compute never shows it to readers
-	Previous   []string  `json:"previous,omitempty"`             // see Sender
-	Place      string    `json:"place,omitempty"`                // see Sender
-	Position   Position  `json:"position,omitzero"`              // the newest assignments that this agent has followed
-	Behind     string    `json:"behind,omitempty"`               // why the agent does not follow the assignments; empty when it does
-	Guests     []Present `json:"guests,omitempty"`               // the guests that exist on the host, by id
-	Provider   string    `json:"provider"`                       // UUID of the root provider
-	Devices    []Device  `json:"devices"`                        // every device that device_spec offers, by address
-	Cells      []Cell    `json:"cells,omitempty"`                // the NUMA nodes that have CPUs or memory for guests, by number
-	Counted    []string  `json:"counted,omitempty"`              // ids of the guests with a topology whose use the cells show
-	CPURatio   float64   `json:"cpu_allocation_ratio,omitempty"` // shared virtual CPUs for a thread of Cell.CPUs; absent: 1
-	MemRatio   float64   `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
-	Conditions []string  `json:"conditions"`                     // sentences about what is wrong on the host; empty when all is well
-	InPlace    bool      `json:"in_placement"`                   // [pci] report_in_placement
-	Cleaned    []Answer  `json:"cleaned,omitempty"`              // what became of wishes, each as long as compute repeats the wish
-	Seen       time.Time `json:"seen,omitzero"`                  // set by compute: when the report came
-	Dead       bool      `json:"dead,omitempty"`                 // set by compute: an operator says that it will not return
-	Connected  bool      `json:"connected,omitempty"`            // set by compute: the agent has an open stream of assignments
-	Quiet      float64   `json:"quiet_seconds,omitempty"`        // set by compute: since the last sign of life, by a clock that nobody sets
+	Host       string        `json:"host"`                           // the hypervisor hostname, and the name of the root provider
+	Instance   string        `json:"instance"`                       // UUID of the agent, made once and kept in its journal
+	Start      string        `json:"start,omitempty"`                // of the agent's process, see Sender; compute never shows it to readers
+	Previous   []string      `json:"previous,omitempty"`             // see Sender
+	Place      string        `json:"place,omitempty"`                // see Sender
+	Position   Position      `json:"position,omitzero"`              // the newest assignments that this agent has followed
+	Behind     string        `json:"behind,omitempty"`               // why the agent does not follow the assignments; empty when it does
+	Guests     []Present     `json:"guests,omitempty"`               // the guests that exist on the host, by id
+	Provider   string        `json:"provider"`                       // UUID of the root provider
+	Devices    []Device      `json:"devices"`                        // every device that device_spec offers, by address
+	Cells      []Cell        `json:"cells,omitempty"`                // the NUMA nodes that have CPUs or memory for guests, by number
+	Counted    []string      `json:"counted,omitempty"`              // ids of the guests with a topology whose use the cells show
+	CPURatio   float64       `json:"cpu_allocation_ratio,omitempty"` // shared virtual CPUs for a thread of Cell.CPUs; absent: 1
+	MemRatio   float64       `json:"ram_allocation_ratio,omitempty"` // of small pages; absent: 1
+	Conditions []string      `json:"conditions"`                     // sentences about what is wrong on the host; empty when all is well
+	InPlace    bool          `json:"in_placement"`                   // [pci] report_in_placement
+	Cleaned    []CleanResult `json:"cleaned,omitempty"`              // what became of wishes, each as long as compute repeats the wish
+	Seen       time.Time     `json:"seen,omitzero"`                  // set by compute: when the report came
+	Dead       bool          `json:"dead,omitempty"`                 // set by compute: an operator says that it will not return
+	Connected  bool          `json:"connected,omitempty"`            // set by compute: the agent has an open stream of assignments
+	Quiet      float64       `json:"quiet_seconds,omitempty"`        // set by compute: since the last sign of life, by a clock that nobody sets
 }
 
 // Device is one PCI device of a host with what the scheduler and people want to know of it.
@@ -158,17 +158,17 @@ type Assignments struct {
 	// Past is what compute's database records of the epoch that the agent named in its request: its last revision for
 	// this host. It is absent when the agent named no epoch or the present one, and when the database does not know the
 	// epoch.
-	Past    *Position `json:"past,omitempty"`
-	Servers []Server  `json:"servers"`          // that must be on the host, by id
-	Remove  []Removal `json:"remove,omitempty"` // that must be removed, by id; each stays until the agent has reported it gone
-	Clean   []Wish    `json:"clean,omitempty"`  // devices for one-time use that an operator wants back
+	Past    *Position      `json:"past,omitempty"`
+	Servers []Server       `json:"servers"`          // that must be on the host, by id
+	Remove  []Removal      `json:"remove,omitempty"` // that must be removed, by id; each stays until the agent has reported it gone
+	Clean   []CleanRequest `json:"clean,omitempty"`  // devices for one-time use that an operator wants back
 }
 
 // Removal is a guest that must be destroyed, because compute's record says that its server was deleted, moved or
 // shelved. The agent reports phase gone under ID, also when nothing of the guest exists.
 type Removal struct {
-	ID  string `json:"id"`            // as in Server
-	Was string `json:"was,omitempty"` // the ID under which the agent may still know the guest
+	ID         string `json:"id"`            // as in Server
+	PreviousID string `json:"was,omitempty"` // the ID under which the agent may still know the guest
 }
 
 // Accept returns why a line must not be followed by an agent that has followed the assignments up to p; empty when it
@@ -197,7 +197,7 @@ func (p Position) Accept(line Assignments) (refusal string) {
 
 // Wish is a device for one-time use that an operator wants back: the agent cleans it, once for each wish, if nobody holds it. It stands in the
 // lines until the agent has answered.
-type Wish struct {
+type CleanRequest struct {
 	Address string    `json:"address"`
 	Asked   time.Time `json:"asked"` // another time is another wish
 }
@@ -209,7 +209,7 @@ type Forgotten struct {
 }
 
 // Answer is what became of a Wish. That a device is clean shows in Device.Spent too.
-type Answer struct {
+type CleanResult struct {
 	Address string    `json:"address"`
 	Asked   time.Time `json:"asked"`             // of the wish
 	Refused string    `json:"refused,omitempty"` // why the device is not clean; absent: it is
@@ -221,16 +221,16 @@ type Answer struct {
 // migration which keeps the source's devices until the move is confirmed or reverted. So one server may stand twice in a line of a
 // host that it is resized on: as the migration (stopped) and as itself.
 type Server struct {
-	ID       string    `json:"id"`
-	Server   string    `json:"server,omitempty"` // UUID that users know; absent: ID
-	Was      string    `json:"was,omitempty"`    // the ID under which this guest stood here before: its devices and its guest go over to ID, first of all
-	Name     string    `json:"name"`
-	VCPUs    int       `json:"vcpus"`
-	MemoryMB int       `json:"memory_mb"`
-	DiskGB   int       `json:"disk_gb"`
-	Image    string    `json:"image,omitempty"`
-	Requests []Request `json:"pci_requests"`
-	Topology []Part    `json:"topology,omitempty"` // the guest's NUMA cells, by number; absent: it has none
+	ID         string      `json:"id"`
+	Server     string      `json:"server,omitempty"` // UUID that users know; absent: ID
+	PreviousID string      `json:"was,omitempty"`    // the ID under which this guest stood here before: its devices and its guest go over to ID, first of all
+	Name       string      `json:"name"`
+	VCPUs      int         `json:"vcpus"`
+	MemoryMB   int         `json:"memory_mb"`
+	DiskGB     int         `json:"disk_gb"`
+	Image      string      `json:"image,omitempty"`
+	Requests   []Request   `json:"pci_requests"`
+	Topology   []GuestCell `json:"topology,omitempty"` // the guest's NUMA cells, by number; absent: it has none
 
 	Power    Power     `json:"power,omitempty"`    // absent: On
 	Build    int       `json:"build,omitempty"`    // how often it has been rebuilt: with another number the guest is built anew with the devices it has
@@ -254,7 +254,7 @@ type Outgoing struct {
 }
 
 // Part is one NUMA cell of a guest.
-type Part struct {
+type GuestCell struct {
 	VCPUs     []int  `json:"vcpus"`               // numbers of the guest's CPUs, rising
 	Dedicated []int  `json:"dedicated,omitempty"` // those of them that have a host thread for themselves
 	Threads   string `json:"threads,omitempty"`   // hw:cpu_thread_policy: prefer (or absent), isolate, require
@@ -319,12 +319,12 @@ const (
 // With phase refused the wish is given up: compute takes what the guest does for what it shall do, and the next line
 // says so.
 type Guest struct {
-	Phase   Phase    `json:"phase"`
-	Devices []Picked `json:"devices,omitempty"` // what the guest holds, with phases claimed, running, stopped and refused
-	Parts   []Placed `json:"parts,omitempty"`   // where the guest's NUMA cells lie, with the same phases
-	Build   int      `json:"build,omitempty"`   // Server.Build of the guest that stands there, with the same phases
-	Power   Power    `json:"power,omitempty"`   // with phase refused: what the guest does; absent: On
-	Message string   `json:"message,omitempty"` // the sentence of a failure or a refusal
+	Phase   Phase        `json:"phase"`
+	Devices []Picked     `json:"devices,omitempty"` // what the guest holds, with phases claimed, running, stopped and refused
+	Cells   []PlacedCell `json:"parts,omitempty"`   // where the guest's NUMA cells lie, with the same phases
+	Build   int          `json:"build,omitempty"`   // Server.Build of the guest that stands there, with the same phases
+	Power   Power        `json:"power,omitempty"`   // with phase refused: what the guest does; absent: On
+	Message string       `json:"message,omitempty"` // the sentence of a failure or a refusal
 
 	Instance string `json:"instance"` // of the agent, as in its report
 	Start    string `json:"start"`    // of the agent's process, as in its report
@@ -352,7 +352,7 @@ type Picked struct {
 }
 
 // Placed is where one NUMA cell of a guest lies.
-type Placed struct {
+type PlacedCell struct {
 	Node     int         `json:"node"`               // of the host
 	CPUs     map[int]int `json:"cpus,omitempty"`     // dedicated virtual CPU → host thread
 	Emulator []int       `json:"emulator,omitempty"` // host threads for the emulator alone

@@ -31,7 +31,7 @@ func ReadAccount(c *config.Config, group string) (o KeystoneOptions, signs bool,
 	read := reader{c: c, group: group}
 	o.Group = group
 	o.CAFile, o.CertFile, o.KeyFile = read.text("cafile"), read.text("certfile"), read.text("keyfile")
-	o.Insecure = read.truth("insecure")
+	o.Insecure = read.flag("insecure")
 	o.Timeout = time.Duration(read.number("timeout", 10, 1, 600)) * time.Second
 	if section := read.text("auth_section"); section != "" {
 		read.group, o.Group = section, section

@@ -8,7 +8,7 @@ import (
 )
 
 // key is a token in a cache: never the token itself.
-type key struct {
+type cacheKey struct {
 	sum     [sha256.Size]byte
 	expired bool // asked with allow_expired, which has answers of its own
 }
@@ -18,21 +18,21 @@ type cache[V any] struct {
 	most int
 
 	mu      sync.Mutex // guards what is below
-	entries map[key]*list.Element
+	entries map[cacheKey]*list.Element
 	order   list.List // of *cached, the newest in front
 }
 
 type cached[V any] struct {
-	key   key
+	key   cacheKey
 	value V
 	until time.Time
 }
 
 func newCache[V any](most int) *cache[V] {
-	return &cache[V]{most: most, entries: map[key]*list.Element{}}
+	return &cache[V]{most: most, entries: map[cacheKey]*list.Element{}}
 }
 
-func (c *cache[V]) get(k key, now time.Time) (value V, found bool) {
+func (c *cache[V]) get(k cacheKey, now time.Time) (value V, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	element, found := c.entries[k]
@@ -48,7 +48,7 @@ func (c *cache[V]) get(k key, now time.Time) (value V, found bool) {
 	return entry.value, true
 }
 
-func (c *cache[V]) put(k key, value V, until time.Time) {
+func (c *cache[V]) put(k cacheKey, value V, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if element, found := c.entries[k]; found {

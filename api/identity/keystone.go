@@ -23,11 +23,11 @@ import (
 const (
 	defaultTimeout   = 10 * time.Second
 	defaultCacheTime = 5 * time.Minute
-	refusedTime      = 30 * time.Second // how long a token stays refused without asking again, at most
-	locked           = 5 * time.Second  // how long Keystone is not asked again when it refused the service itself
-	margin           = time.Minute      // how long before its end the service's own token is renewed
-	remembered       = 10_000           // tokens; as many again that were refused
-	longestToken     = 8 << 10          // bytes
+	refusedCacheTime = 30 * time.Second // how long a token stays refused without asking again, at most
+	refusedBackoff   = 5 * time.Second  // how long Keystone is not asked again when it refused the service itself
+	renewMargin      = time.Minute      // how long before its end the service's own token is renewed
+	cacheSize        = 10_000           // tokens; as many again that were refused
+	maxToken         = 8 << 10          // bytes
 )
 
 // KeystoneOptions are [keystone_authtoken]. What is needed: AuthURL, and either a user with a password or an application credential.
@@ -66,9 +66,9 @@ type Keystone struct {
 	url    string // of the v3 API
 	client *http.Client
 
-	asking  singleflight.Group // one call for all who ask the same
-	valid   *cache[*verdict]
-	refused *cache[struct{}]
+	inFlight singleflight.Group // one call for all who ask the same
+	valid    *cache[*tokenInfo]
+	refused  *cache[struct{}]
 
 	own     sync.Mutex // guards what is below
 	session session    // the service's own token
@@ -99,8 +99,8 @@ func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 		return nil, err
 	}
 	return &Keystone{
-		opts: o, log: o.Log, url: versioned(o.AuthURL), client: client,
-		valid: newCache[*verdict](remembered), refused: newCache[struct{}](remembered),
+		opts: o, log: o.Log, url: v3Address(o.AuthURL), client: client,
+		valid: newCache[*tokenInfo](cacheSize), refused: newCache[struct{}](cacheSize),
 		now: time.Now, wait: wait,
 	}, nil
 }
@@ -179,28 +179,28 @@ func (k *Keystone) Challenge() string {
 // the request on. A token that is missing, unknown, expired or revoked is a fault Forbidden; Unavailable says that Keystone
 // could not be asked. What Keystone said of a token holds for CacheTime, and not beyond the token's end.
 func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
-	var service *verdict
+	var service *tokenInfo
 	given := strings.TrimSpace(joined(r.Header, "X-Service-Token"))
 	mayBeExpired := false
 	if given != "" {
 		var err error
-		if service, err = k.judge(r.Context(), given, false); err != nil {
-			return Identity{}, about("X-Service-Token", err)
+		if service, err = k.resolve(r.Context(), given, false); err != nil {
+			return Identity{}, namingHeader("X-Service-Token", err)
 		}
 		mayBeExpired = slices.ContainsFunc(service.id.Roles, func(role string) bool { return slices.Contains(k.opts.ServiceRoles, role) })
 		if !mayBeExpired && k.opts.ServiceRolesRequired {
-			return Identity{}, refuse("the X-Service-Token has none of the roles of services: %s", strings.Join(k.opts.ServiceRoles, ", "))
+			return Identity{}, forbidden("the X-Service-Token has none of the roles of services: %s", strings.Join(k.opts.ServiceRoles, ", "))
 		}
 	}
 	token := strings.TrimSpace(joined(r.Header, "X-Auth-Token"))
 	if token == "" {
-		return Identity{}, refuse("the request has no X-Auth-Token; ask Keystone for a token")
+		return Identity{}, forbidden("the request has no X-Auth-Token; ask Keystone for a token")
 	}
-	user, err := k.judge(r.Context(), token, mayBeExpired)
+	user, err := k.resolve(r.Context(), token, mayBeExpired)
 	if err != nil {
-		return Identity{}, about("X-Auth-Token", err)
+		return Identity{}, namingHeader("X-Auth-Token", err)
 	}
-	if err := k.within(user.rules, r, service != nil); err != nil {
+	if err := k.checkAccessRules(user.rules, r, service != nil); err != nil {
 		return Identity{}, err
 	}
 	id := user.id
@@ -214,42 +214,42 @@ func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 
 // within holds a request against the access rules of the application credential that its token was made with. A request that
 // a service passes on was held against them when it came in.
-func (k *Keystone) within(rules *[]accessRule, r *http.Request, passedOn bool) error {
+func (k *Keystone) checkAccessRules(rules *[]accessRule, r *http.Request, passedOn bool) error {
 	if rules == nil {
 		return nil
 	}
 	if k.opts.ServiceType == "" {
 		k.log.Warn("a token has access rules, which cannot be judged: [keystone_authtoken] service_type is not set")
-		return refuse("the token has access rules, and this service is not set up to judge them")
+		return forbidden("the token has access rules, and this service is not set up to judge them")
 	}
 	if passedOn || slices.ContainsFunc(*rules, func(a accessRule) bool { return a.matches(k.opts.ServiceType, r.Method, r.URL.Path) }) {
 		return nil
 	}
-	return refuse("the access rules of the token's application credential do not have %s %s", r.Method, r.URL.Path)
+	return forbidden("the access rules of the token's application credential do not have %s %s", r.Method, r.URL.Path)
 }
 
-func refuse(format string, args ...any) error {
+func forbidden(format string, args ...any) error {
 	return fault.New(fault.Forbidden, "identity.Keystone", format, args...)
 }
 
 // unknown is a token that Keystone does not vouch for.
-var unknown = errors.New("Keystone does not know the token: it may have expired or been revoked; ask for a new one")
+var errUnknownToken = errors.New("Keystone does not know the token: it may have expired or been revoked; ask for a new one")
 
 // about turns what was found out of a token into a fault that names the header.
-func about(header string, err error) error {
-	if errors.Is(err, unknown) {
-		return refuse("%s: %w", header, err)
+func namingHeader(header string, err error) error {
+	if errors.Is(err, errUnknownToken) {
+		return forbidden("%s: %w", header, err)
 	}
 	return err
 }
 
 // judge finds out about a token, from memory if possible.
-func (k *Keystone) judge(ctx context.Context, token string, expired bool) (*verdict, error) {
-	if len(token) > longestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, unknown
+func (k *Keystone) resolve(ctx context.Context, token string, expired bool) (*tokenInfo, error) {
+	if len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errUnknownToken
 	}
-	id := key{sha256.Sum256([]byte(token)), expired}
-	v, err := k.remember(id)
+	id := cacheKey{sha256.Sum256([]byte(token)), expired}
+	v, err := k.cached(id)
 	if v != nil || err != nil {
 		return v, err
 	}
@@ -258,8 +258,8 @@ func (k *Keystone) judge(ctx context.Context, token string, expired bool) (*verd
 		name += "expired"
 	}
 	// Who began to ask may go away; the others still want the answer.
-	answer := k.asking.DoChan(name, func() (any, error) {
-		return k.ask(context.WithoutCancel(ctx), id, token)
+	answer := k.inFlight.DoChan(name, func() (any, error) {
+		return k.fetch(context.WithoutCancel(ctx), id, token)
 	})
 	select {
 	case <-ctx.Done():
@@ -268,44 +268,44 @@ func (k *Keystone) judge(ctx context.Context, token string, expired bool) (*verd
 		if result.Err != nil {
 			return nil, result.Err
 		}
-		return k.alive(result.Val.(*verdict), expired)
+		return k.checkExpiry(result.Val.(*tokenInfo), expired)
 	}
 }
 
 // remember gives what Keystone said before, or nothing.
-func (k *Keystone) remember(id key) (*verdict, error) {
+func (k *Keystone) cached(id cacheKey) (*tokenInfo, error) {
 	now := k.now()
 	if v, found := k.valid.get(id, now); found {
-		return k.alive(v, id.expired)
+		return k.checkExpiry(v, id.expired)
 	}
 	if _, found := k.refused.get(id, now); found {
-		return nil, unknown
+		return nil, errUnknownToken
 	}
 	return nil, nil
 }
 
 // alive refuses a token that has come to its end, unless that is allowed.
-func (k *Keystone) alive(v *verdict, expired bool) (*verdict, error) {
+func (k *Keystone) checkExpiry(v *tokenInfo, expired bool) (*tokenInfo, error) {
 	if !expired && !k.now().Before(v.expires) {
-		return nil, unknown
+		return nil, errUnknownToken
 	}
 	return v, nil
 }
 
 // ask asks Keystone about a token, and keeps the answer. The time it is kept begins before the question: what is revoked
 // after the answer is noticed in time.
-func (k *Keystone) ask(ctx context.Context, id key, token string) (*verdict, error) {
+func (k *Keystone) fetch(ctx context.Context, id cacheKey, token string) (*tokenInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*k.opts.Timeout)
 	defer cancel()
-	if v, err := k.remember(id); v != nil || err != nil {
+	if v, err := k.cached(id); v != nil || err != nil {
 		return v, err // the answer came while we waited for our turn
 	}
 	began := k.now()
 	v, err := k.validate(ctx, token, id.expired)
 	switch {
 	case k.opts.CacheTime < 0:
-	case errors.Is(err, unknown):
-		k.refused.put(id, struct{}{}, began.Add(min(k.opts.CacheTime, refusedTime)))
+	case errors.Is(err, errUnknownToken):
+		k.refused.put(id, struct{}{}, began.Add(min(k.opts.CacheTime, refusedCacheTime)))
 	case err == nil:
 		until := began.Add(k.opts.CacheTime)
 		if !id.expired && v.expires.Before(until) {

@@ -13,12 +13,12 @@ import (
 const group = "keystone_authtoken"
 
 // Options that keystonemiddleware has and that have no meaning here: they are about memcached and about headers that are not passed on.
-var idle = [...]string{"memcached_servers", "memcache_servers", "memcache_security_strategy", "memcache_secret_key", "memcache_use_advanced_pool",
+var ignoredOptionNames = [...]string{"memcached_servers", "memcache_servers", "memcache_security_strategy", "memcache_secret_key", "memcache_use_advanced_pool",
 	"memcache_pool_dead_retry", "memcache_pool_maxsize", "memcache_pool_socket_timeout", "memcache_pool_unused_timeout", "memcache_pool_conn_get_timeout",
 	"cache", "auth_version", "include_service_catalog", "delay_auth_decision", "enforce_token_bind", "log_name"}
 
 // heard are options that ReadKeystone reads.
-var heard = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "www_authenticate_uri", "auth_uri", "username", "user_name", "user_id", "password",
+var readOptions = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "www_authenticate_uri", "auth_uri", "username", "user_name", "user_id", "password",
 	"user_domain_name", "user_domain_id", "project_name", "tenant_name", "project_id", "tenant_id", "project_domain_name", "project_domain_id",
 	"domain_name", "domain_id", "default_domain_name", "default_domain_id", "system_scope", "application_credential_id", "application_credential_name",
 	"application_credential_secret", "region_name", "interface", "insecure", "cafile", "certfile", "keyfile", "http_connect_timeout",
@@ -27,7 +27,7 @@ var heard = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", 
 // KnownKeystone lists the options of [keystone_authtoken] that are read or passed over knowingly, for config.Config.Unknown.
 func KnownKeystone() []config.Name {
 	names := []config.Name{}
-	for _, option := range slices.Concat(heard[:], idle[:]) {
+	for _, option := range slices.Concat(readOptions[:], ignoredOptionNames[:]) {
 		names = append(names, config.Name{Group: group, Option: option})
 	}
 	return names
@@ -42,8 +42,8 @@ func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err e
 	o.Region = read.text("region_name")
 	o.CAFile, o.CertFile, o.KeyFile = read.text("cafile"), read.text("certfile"), read.text("keyfile")
 	o.ServiceType = read.text("service_type")
-	o.Insecure = read.truth("insecure")
-	o.ServiceRolesRequired = read.truth("service_token_roles_required")
+	o.Insecure = read.flag("insecure")
+	o.ServiceRolesRequired = read.flag("service_token_roles_required")
 	o.Timeout = time.Duration(read.number("http_connect_timeout", 0, 0, 600)) * time.Second
 	o.Retries = read.number("http_request_max_retries", 3, 0, 100)
 	o.CacheTime = time.Duration(read.number("token_cache_time", 300, -1, 24*60*60)) * time.Second
@@ -63,7 +63,7 @@ func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err e
 	if o.PublicURL == "" {
 		warnings = append(warnings, "[keystone_authtoken] www_authenticate_uri is not set: callers without a token are told auth_url, which may be no address for them")
 	}
-	more, err := passedOver(c)
+	more, err := ignoredOptions(c)
 	return o, append(warnings, more...), err
 }
 
@@ -82,7 +82,7 @@ func (read *reader) service(o *KeystoneOptions) {
 		o.DomainName, o.DomainID = read.text("domain_name"), read.text("domain_id")
 		o.SystemScope = read.text("system_scope")
 	default:
-		read.wrong()
+		read.invalidAuthType()
 	}
 	o.Username, o.UserID = read.text("username", "user_name"), read.text("user_id")
 	o.UserDomainName, o.UserDomainID = read.domain("user_")
@@ -124,7 +124,7 @@ func (read *reader) face() string {
 	return face
 }
 
-func (read *reader) truth(option string) (value bool) {
+func (read *reader) flag(option string) (value bool) {
 	if read.err == nil {
 		value, read.err = read.c.Bool(read.group, option, false)
 	}
@@ -139,7 +139,7 @@ func (read *reader) number(option string, def, least, most int) (value int) {
 }
 
 // wrong refuses an auth_type.
-func (read *reader) wrong() {
+func (read *reader) invalidAuthType() {
 	if read.err != nil {
 		return
 	}
@@ -152,7 +152,7 @@ func (read *reader) wrong() {
 }
 
 // passedOver warns of options that do nothing here, and refuses those whose wish would go unheard at the cost of safety.
-func passedOver(c *config.Config) (warnings []string, err error) {
+func ignoredOptions(c *config.Config) (warnings []string, err error) {
 	warn := func(e config.Entry, text string) {
 		warnings = append(warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, text))
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // tokenDoc is Keystone's word on a token: the body of /v3/auth/tokens, as far as it is of use here.
-type tokenDoc struct {
+type tokenBody struct {
 	Token struct {
 		User struct {
 			ID, Name string
@@ -43,15 +43,15 @@ type endpoint struct {
 type accessRule struct{ Service, Method, Path string }
 
 // verdict is what is known of a token that Keystone vouches for.
-type verdict struct {
+type tokenInfo struct {
 	id      Identity
 	expires time.Time
 	rules   *[]accessRule // nil: all requests
 }
 
-func (d *tokenDoc) verdict() *verdict {
+func (d *tokenBody) info() *tokenInfo {
 	t := &d.Token
-	v := &verdict{expires: t.ExpiresAt, id: Identity{User: t.User.ID, UserName: t.User.Name, UserDomain: t.User.Domain.ID}}
+	v := &tokenInfo{expires: t.ExpiresAt, id: Identity{User: t.User.ID, UserName: t.User.Name, UserDomain: t.User.Domain.ID}}
 	for _, role := range t.Roles {
 		v.id.Roles = append(v.id.Roles, role.Name)
 	}
@@ -72,12 +72,12 @@ func (d *tokenDoc) verdict() *verdict {
 }
 
 // identityURL finds Keystone's own address in the catalog, or nothing.
-func (d *tokenDoc) identityURL(iface, region string) string {
+func (d *tokenBody) identityURL(iface, region string) string {
 	return d.addressOf("identity", iface, region)
 }
 
 // addressOf finds the address of a type of service in the catalog, or nothing.
-func (d *tokenDoc) addressOf(kind, iface, region string) string {
+func (d *tokenBody) addressOf(kind, iface, region string) string {
 	for _, service := range d.Token.Catalog {
 		if service.Type != kind {
 			continue

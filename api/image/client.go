@@ -17,8 +17,8 @@ import (
 
 const (
 	op           = "image.Client"
-	longest      = 4 << 20          // bytes of an answer
-	longestTime  = 30 * time.Second // that Image takes, all tries together
+	maxAnswer    = 4 << 20          // bytes of an answer
+	maxTime      = 30 * time.Second // that Image takes, all tries together
 	betweenTries = 200 * time.Millisecond
 	serviceType  = "image"
 )
@@ -57,7 +57,7 @@ func New(o Options) (*Client, error) {
 		o.HTTP = &http.Client{Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // a token is for nobody else
 	}
-	return &Client{o: o, time: max(longestTime, o.HTTP.Timeout), first: rand.N[int], wait: func(ctx context.Context) {
+	return &Client{o: o, time: max(maxTime, o.HTTP.Timeout), first: rand.N[int], wait: func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(betweenTries):
@@ -74,7 +74,7 @@ func (c *Client) Image(ctx context.Context, who identity.Identity, token, id str
 	if err := c.get(ctx, who, token, "/v2/images/"+url.PathEscape(id), &i); err != nil {
 		return Image{}, err
 	}
-	if i.open(who.Project) || who.IsAdmin() {
+	if i.visibleTo(who.Project) || who.IsAdmin() {
 		return i, nil
 	}
 	missing := fault.New(fault.NotFound, op, "there is no image %s for project %s", id, who.Project)
@@ -108,7 +108,7 @@ func (c *Client) get(ctx context.Context, who identity.Identity, token, path str
 		if err != nil {
 			return err
 		}
-		server := root(servers[(first+try)%len(servers)])
+		server := withoutVersion(servers[(first+try)%len(servers)])
 		status, body, err := c.once(ctx, server+path, header)
 		if status == http.StatusUnauthorized && own != "" && !renewed {
 			c.o.Account.Forget(own)
@@ -117,7 +117,7 @@ func (c *Client) get(ctx context.Context, who identity.Identity, token, path str
 			continue
 		}
 		if err == nil && status < http.StatusInternalServerError {
-			return answer(server, path, status, body, own != "", into)
+			return readAnswer(server, path, status, body, own != "", into)
 		}
 		if err == nil {
 			err = fault.New(fault.Unavailable, op, "the image service at %s answered with status %d", server, status)
@@ -168,7 +168,7 @@ func (c *Client) once(ctx context.Context, address string, header http.Header) (
 	response, err := c.o.HTTP.Do(request)
 	if err == nil {
 		defer response.Body.Close()
-		body, err = io.ReadAll(io.LimitReader(response.Body, longest))
+		body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	}
 	if err != nil {
 		if cause, ok := errors.AsType[*url.Error](err); ok {
@@ -180,7 +180,7 @@ func (c *Client) once(ctx context.Context, address string, header http.Header) (
 }
 
 // answer reads what the image service said. signed: it was asked with the account of the configuration.
-func answer(server, path string, status int, body []byte, signed bool, into any) error {
+func readAnswer(server, path string, status int, body []byte, signed bool, into any) error {
 	switch {
 	case status == http.StatusNotFound:
 		return fault.New(fault.NotFound, op, "the image service has nothing at %s", path)

@@ -64,12 +64,12 @@ func (i *Image) UnmarshalJSON(text []byte) error {
 }
 
 // open reports whether an image may be seen by a project without being shared with it.
-func (i Image) open(project string) bool {
+func (i Image) visibleTo(project string) bool {
 	return i.Owner == "" || i.Owner == project || i.Visibility == "public" || i.Visibility == "community"
 }
 
 // root is the address of a service without a version at its end: catalogs and configurations have it with and without.
-func root(address string) string {
+func withoutVersion(address string) string {
 	address = strings.TrimRight(address, "/")
 	if at := strings.LastIndexByte(address, '/'); at >= 0 && len(address) > at+2 && address[at+1] == 'v' && address[at+2] >= '0' && address[at+2] <= '9' {
 		address = strings.TrimRight(address[:at], "/")

@@ -16,30 +16,30 @@ import (
 )
 
 // deed is how one key of POST /servers/{id}/action is answered.
-type deed struct {
-	admin bool
-	read  func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error // fills in the wish; nil: it has nothing to say
-	wish  lifecycle.Action
-	code  int // of the answer
+type actionSpec struct {
+	admin  bool
+	read   func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error // fills in the wish; nil: it has nothing to say
+	action lifecycle.Action
+	code   int // of the answer
 }
 
 // deeds are the actions by their key in the body. forceDelete is answered apart.
-func deeds() map[string]deed {
-	return map[string]deed{
-		"os-start":       {wish: lifecycle.Start, code: http.StatusAccepted},
-		"os-stop":        {wish: lifecycle.Stop, code: http.StatusAccepted},
-		"reboot":         {wish: lifecycle.Reboot, code: http.StatusAccepted, read: readReboot},
-		"rebuild":        {wish: lifecycle.Rebuild, code: http.StatusAccepted, read: readRebuild},
-		"resize":         {wish: lifecycle.Resize, code: http.StatusAccepted, read: readResize},
-		"confirmResize":  {wish: lifecycle.Confirm, code: http.StatusNoContent},
-		"revertResize":   {wish: lifecycle.Revert, code: http.StatusAccepted},
-		"migrate":        {wish: lifecycle.Migrate, code: http.StatusAccepted, read: readMigrate, admin: true},
-		"os-migrateLive": {wish: lifecycle.Live, code: http.StatusAccepted, read: readLive, admin: true},
-		"evacuate":       {wish: lifecycle.Evacuate, code: http.StatusOK, read: readEvacuate, admin: true},
-		"shelve":         {wish: lifecycle.Shelve, code: http.StatusAccepted},
-		"shelveOffload":  {wish: lifecycle.Offload, code: http.StatusAccepted, admin: true},
-		"unshelve":       {wish: lifecycle.Unshelve, code: http.StatusAccepted},
-		"os-resetState":  {wish: lifecycle.Reset, code: http.StatusAccepted, read: readReset, admin: true},
+func actionSpecs() map[string]actionSpec {
+	return map[string]actionSpec{
+		"os-start":       {action: lifecycle.Start, code: http.StatusAccepted},
+		"os-stop":        {action: lifecycle.Stop, code: http.StatusAccepted},
+		"reboot":         {action: lifecycle.Reboot, code: http.StatusAccepted, read: readReboot},
+		"rebuild":        {action: lifecycle.Rebuild, code: http.StatusAccepted, read: readRebuild},
+		"resize":         {action: lifecycle.Resize, code: http.StatusAccepted, read: readResize},
+		"confirmResize":  {action: lifecycle.Confirm, code: http.StatusNoContent},
+		"revertResize":   {action: lifecycle.Revert, code: http.StatusAccepted},
+		"migrate":        {action: lifecycle.Migrate, code: http.StatusAccepted, read: readMigrate, admin: true},
+		"os-migrateLive": {action: lifecycle.Live, code: http.StatusAccepted, read: readLive, admin: true},
+		"evacuate":       {action: lifecycle.Evacuate, code: http.StatusOK, read: readEvacuate, admin: true},
+		"shelve":         {action: lifecycle.Shelve, code: http.StatusAccepted},
+		"shelveOffload":  {action: lifecycle.Offload, code: http.StatusAccepted, admin: true},
+		"unshelve":       {action: lifecycle.Unshelve, code: http.StatusAccepted},
+		"os-resetState":  {action: lifecycle.Reset, code: http.StatusAccepted, read: readReset, admin: true},
 	}
 }
 
@@ -61,19 +61,19 @@ func (s *server) act(c *call) error {
 			if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
 				return err
 			}
-			return c.empty(http.StatusAccepted)
+			return c.writeStatus(http.StatusAccepted)
 		}
-		d, known := deeds()[key]
+		d, known := actionSpecs()[key]
 		if !known {
 			return fault.New(fault.Invalid, "", "There is no such action: %s", clip(key))
 		}
-		return s.do(c, key, raw, d, found)
+		return s.runAction(c, key, raw, d, found)
 	}
 	return nil
 }
 
 // do reads what an action says, asks for it, and answers.
-func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found lifecycle.Server) error {
+func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpec, found lifecycle.Server) error {
 	if d.admin && !c.who.IsAdmin() {
 		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have", key, c.who.User)
 	}
@@ -83,12 +83,12 @@ func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found life
 			return fault.New(fault.Invalid, "", "Invalid input for %s: it must be an object", key)
 		}
 	}
-	wish := lifecycle.ActionRequested{ID: s.NewID(), Action: d.wish}
+	wish := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
 	if d.read != nil {
 		if err := d.read(s, c, o, found, &wish); err != nil {
 			return err
 		}
-		if err := o.end(unservedKeys(c.version)); err != nil {
+		if err := o.finish(unsupportedKeys(c.version)); err != nil {
 			return err
 		}
 	}
@@ -99,11 +99,11 @@ func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found life
 	if err != nil {
 		return err
 	}
-	if d.wish == lifecycle.Rebuild {
+	if d.action == lifecycle.Rebuild {
 		c.w.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
-		return c.answer(d.code, map[string]any{"server": c.server(now, nil)})
+		return c.writeJSON(d.code, map[string]any{"server": c.server(now, nil)})
 	}
-	return c.empty(d.code)
+	return c.writeStatus(d.code)
 }
 
 func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
@@ -113,14 +113,14 @@ func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.
 		w.Hard = true
 	case "SOFT":
 	default:
-		o.wrong("type", "it is %q, and should be SOFT or HARD", clip(kind))
+		o.invalid("type", "it is %q, and should be SOFT or HARD", clip(kind))
 	}
 	return nil
 }
 
 func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) (err error) {
 	if _, given := o.keys["imageRef"]; !given {
-		o.wrong("imageRef", "it is missing")
+		o.invalid("imageRef", "it is missing")
 	}
 	w.Image = o.image()
 	if _, given := o.keys["name"]; given {
@@ -139,7 +139,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	ref, _ := o.scalar("flavorRef", true, "the id of a flavor")
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
 	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.wrong("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+		o.invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
 	}
 	if o.err != nil {
 		return o.err
@@ -162,7 +162,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	if err := flavor.Fits(f, found.SourceImage()); err != nil {
 		return err
 	}
-	if w.Request, w.Requests, err = s.ask(f, found.SourceImage()); err != nil {
+	if w.Request, w.Requests, err = s.requestOf(f, found.SourceImage()); err != nil {
 		return err
 	}
 	w.Topology, err = flavor.Topology(f, found.SourceImage())
@@ -180,17 +180,17 @@ func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifec
 
 func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	if _, given := o.keys["host"]; !given {
-		o.wrong("host", "it is missing; give a host or null")
+		o.invalid("host", "it is missing; give a host or null")
 	}
 	if _, given := o.keys["block_migration"]; !given {
-		o.wrong("block_migration", "it is missing")
+		o.invalid("block_migration", "it is missing")
 	}
 	delete(o.keys, "block_migration") // there are no disks that are shared or not
 	if !c.version.Has(compute.LiveMigrateAuto) {
 		delete(o.keys, "disk_over_commit")
 	}
 	if c.version.Has(compute.LiveMigrateForce) {
-		o.notForced()
+		o.refuseForce()
 	}
 	return s.readTarget(c.r.Context(), o, found, w)
 }
@@ -198,15 +198,15 @@ func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycl
 func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	delete(o.keys, "onSharedStorage") // 2.1 to 2.13; the guest is always built anew
 	if c.version.Has(compute.EvacuateForce) {
-		o.notForced()
+		o.refuseForce()
 	}
 	return s.readTarget(c.r.Context(), o, found, w)
 }
 
 // notForced takes force, which would put a server on a host without asking whether it has room.
-func (o *object) notForced() {
+func (o *object) refuseForce() {
 	if o.flag("force", false) {
-		o.wrong("force", "Berth claims before it moves, always; leave it out")
+		o.invalid("force", "Berth claims before it moves, always; leave it out")
 	}
 }
 
@@ -239,7 +239,7 @@ func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.A
 	state, _ := o.text("state", 1, 16)
 	w.Error = state == "error"
 	if state != "error" && state != "active" {
-		o.wrong("state", "it is %q, and should be active or error", clip(state))
+		o.invalid("state", "it is %q, and should be active or error", clip(state))
 	}
 	return nil
 }

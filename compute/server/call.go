@@ -37,7 +37,7 @@ func (s *server) endpoint(m methods) http.Handler {
 		c := &call{w: w, r: r, version: compute.Min, budget: s.budget}
 		c.project, _ = r.Context().Value(projectKey{}).(string)
 		if err := s.run(c, m); err != nil {
-			s.tell(c, err)
+			s.writeFault(c, err)
 		}
 		if c.end != nil {
 			c.end()
@@ -52,7 +52,7 @@ func (s *server) run(c *call, m methods) error {
 	if strings.HasPrefix(c.r.URL.Path, "/v2.1") {
 		version, err := compute.Negotiate(c.r.Header)
 		c.version = version
-		c.sayVersion()
+		c.setVersionHeaders()
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func hostFilter(q url.Values) (string, error) {
 }
 
 // sayVersion says on every answer which version it is in, and that another would be another answer.
-func (c *call) sayVersion() {
+func (c *call) setVersionHeaders() {
 	h := c.w.Header()
 	h.Set(compute.VersionHeader, compute.Service+" "+c.version.String())
 	h.Set(compute.LegacyVersionHeader, c.version.String())
@@ -127,7 +127,7 @@ func unknownPath(c *call) error {
 }
 
 // admin lets only admins through.
-func admin(do action) action {
+func admin(do handler) handler {
 	return func(c *call) error {
 		if !c.who.IsAdmin() {
 			return fault.New(fault.Forbidden, "", "%s %s needs the role admin, which %s does not have", c.r.Method, c.r.URL.Path, c.who.User)
@@ -137,7 +137,7 @@ func admin(do action) action {
 }
 
 // service lets agents and other services through, and admins.
-func service(do action) action {
+func service(do handler) handler {
 	return func(c *call) error {
 		if !c.who.IsAdmin() && !c.who.Has("service") {
 			return fault.New(fault.Forbidden, "", "%s %s needs the role service or admin, and %s has neither", c.r.Method, c.r.URL.Path, c.who.User)
@@ -147,13 +147,13 @@ func service(do action) action {
 }
 
 // answer sends a body.
-func (c *call) answer(status int, body any) error {
+func (c *call) writeJSON(status int, body any) error {
 	rest.WriteJSON(c.w, status, body)
 	return nil
 }
 
 // empty sends a status alone.
-func (c *call) empty(status int) error {
+func (c *call) writeStatus(status int) error {
 	c.w.WriteHeader(status)
 	return nil
 }
@@ -187,7 +187,7 @@ func (c *call) read(limit int64, into any) error {
 	default:
 		return fault.New(fault.Invalid, "", "the body broke off: %w", err)
 	}
-	c.renew()
+	c.renewDeadline()
 	if len(data) == 0 {
 		return fault.New(fault.Invalid, "", "Malformed request body: it is empty, and should be JSON")
 	}
@@ -198,7 +198,7 @@ func (c *call) read(limit int64, into any) error {
 }
 
 // renew gives the call its whole time limit again: the time in which its body arrived does not count.
-func (c *call) renew() {
+func (c *call) renewDeadline() {
 	ctx, cancel := rest.Renew(c.r.Context())
 	c.r, c.end = c.r.WithContext(ctx), cancel
 }
@@ -207,7 +207,7 @@ func (c *call) renew() {
 const maxLimit = 1000
 
 // page reads limit and marker.
-func (c *call) page(q url.Values) (limit int, marker string, err error) {
+func (c *call) readPage(q url.Values) (limit int, marker string, err error) {
 	limit = maxLimit
 	if text := q.Get("limit"); q.Has("limit") {
 		n, err := strconv.Atoi(text)
@@ -240,7 +240,7 @@ func unauthorized(err error) error {
 }
 
 // codeOf is the HTTP status of an error.
-func codeOf(err error) int {
+func statusOf(err error) int {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e.code
 	}
@@ -263,7 +263,7 @@ func codeOf(err error) int {
 }
 
 // wordOf is the key of the Compute API's error body.
-func wordOf(code int) string {
+func errorKey(code int) string {
 	switch code {
 	case http.StatusBadRequest:
 		return "badRequest"
@@ -290,8 +290,8 @@ func wordOf(code int) string {
 }
 
 // tell answers with an error. What is Berth's own fault goes to the log in full; the client gets the name of the request.
-func (s *server) tell(c *call, err error) {
-	code, message := codeOf(err), fault.TextOf(err)
+func (s *server) writeFault(c *call, err error) {
+	code, message := statusOf(err), fault.TextOf(err)
 	timeUp := errors.Is(err, context.DeadlineExceeded) && errors.Is(c.r.Context().Err(), context.DeadlineExceeded)
 	if timeUp && fault.CodeOf(err) == "" {
 		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.r.Context()))
@@ -307,32 +307,32 @@ func (s *server) tell(c *call, err error) {
 }
 
 func writeError(w http.ResponseWriter, code int, message string) {
-	rest.WriteJSON(w, code, map[string]any{wordOf(code): map[string]any{"code": code, "message": message}})
+	rest.WriteJSON(w, code, map[string]any{errorKey(code): map[string]any{"code": code, "message": message}})
 }
 
 // writer knows whether an answer has begun.
-type writer struct {
+type responseWriter struct {
 	http.ResponseWriter
 	begun bool
 }
 
 // WriteHeader notes that the answer begins.
-func (w *writer) WriteHeader(code int) {
+func (w *responseWriter) WriteHeader(code int) {
 	w.begun = true
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // Write notes that the answer begins.
-func (w *writer) Write(p []byte) (int, error) {
+func (w *responseWriter) Write(p []byte) (int, error) {
 	w.begun = true
 	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap is for http.ResponseController.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // recovered ends a request whose handler panicked: with a 500, or, when the answer has begun, by breaking it off.
-func (s *server) recovered(w *writer, r *http.Request, id string) {
+func (s *server) recovered(w *responseWriter, r *http.Request, id string) {
 	p := recover()
 	if p == nil {
 		return

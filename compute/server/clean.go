@@ -37,18 +37,18 @@ func (s *server) cleanDevice(c *call) error {
 	if err := s.Store.RequestClean(c.r.Context(), store.CleanRequest{Host: name, Address: at, Asked: s.Now()}); err != nil {
 		return err
 	}
-	return c.empty(http.StatusAccepted)
+	return c.writeStatus(http.StatusAccepted)
 }
 
 // settle takes in what a report says of the wishes of operators. That a host no longer offers a device says nothing of its being clean.
-func (s *server) settle(ctx context.Context, h schedule.Host, told []host.Answer) error {
+func (s *server) resolveCleans(ctx context.Context, h schedule.Host, told []host.CleanResult) error {
 	var answers []store.CleanRequest
 	for _, a := range told {
 		at, err := pci.ParseAddress(a.Address)
 		if err != nil {
 			return fault.New(fault.Invalid, "", "cleaned: %w", err)
 		}
-		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked, Refused: speakable(a.Refused)})
+		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked, Refused: storable(a.Refused)})
 	}
 	return s.Store.ResolveClean(ctx, h.Name, func(at pci.Address) bool {
 		i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
@@ -57,24 +57,24 @@ func (s *server) settle(ctx context.Context, h schedule.Host, told []host.Answer
 }
 
 // longestRefusal is how much is kept of what a cleaning program says, in bytes.
-const longestRefusal = 4096
+const maxRefusal = 4096
 
 // speakable is a text that every database keeps.
-func speakable(text string) string {
-	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), longestRefusal)], "\x00", ""), "")
+func storable(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxRefusal)], "\x00", ""), "")
 }
 
 // writeWishes are the unanswered wishes as agents are told of them.
-func writeWishes(list []store.CleanRequest) []host.Wish {
-	var out []host.Wish
+func writeCleanRequests(list []store.CleanRequest) []host.CleanRequest {
+	var out []host.CleanRequest
 	for _, w := range list {
-		out = append(out, host.Wish{Address: w.Address.String(), Asked: w.Asked})
+		out = append(out, host.CleanRequest{Address: w.Address.String(), Asked: w.Asked})
 	}
 	return out
 }
 
 // describe writes devices, and what operators want done with them.
-func describe(h schedule.Host, wishes []store.CleanRequest) []host.Device {
+func describeDevices(h schedule.Host, wishes []store.CleanRequest) []host.Device {
 	out := writeDevices(h)
 	for _, w := range wishes {
 		i := slices.IndexFunc(out, func(d host.Device) bool { return h.Name == w.Host && d.Address == w.Address.String() })

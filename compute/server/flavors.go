@@ -32,7 +32,7 @@ func (s *server) detailFlavors(c *call) error {
 
 func (s *server) flavors(c *call, view func(flavor.Flavor) any) error {
 	q := c.r.URL.Query()
-	limit, marker, err := c.page(q)
+	limit, marker, err := c.readPage(q)
 	if err != nil {
 		return err
 	}
@@ -57,18 +57,18 @@ func (s *server) flavors(c *call, view func(flavor.Flavor) any) error {
 	}
 	body := map[string]any{"flavors": list}
 	if len(found) > 0 {
-		if next := c.more(limit, len(found), found[len(found)-1].ID); next != nil {
+		if next := c.nextLinks(limit, len(found), found[len(found)-1].ID); next != nil {
 			body["flavors_links"] = next
 		}
 	}
-	return c.answer(http.StatusOK, body)
+	return c.writeJSON(http.StatusOK, body)
 }
 
 // flavorFilter reads the query. Users see public flavors only; admins choose with is_public, where None means all.
 func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(flavor.Flavor) bool, err error) {
 	public := true
 	if text := q.Get("is_public"); admin && text != "" {
-		wanted, known := truth(text)
+		wanted, known := parseBool(text)
 		f.All = !known || !wanted
 		public = !known || wanted
 		if !known && !strings.EqualFold(text, "none") {
@@ -113,7 +113,7 @@ func (s *server) showFlavor(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
+	return c.writeJSON(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
 }
 
 // visibleFlavor reads a flavor that the caller may know of.
@@ -138,7 +138,7 @@ func (s *server) createFlavor(c *call) error {
 	if id, ok := o.scalar("id", false, "a text or null"); ok && id != "" && id != "auto" {
 		f.ID = id
 		if !flavorID.MatchString(id) {
-			o.wrong("id", "it is %q; letters, digits, spaces inside, and . _ - are allowed", clip(f.ID))
+			o.invalid("id", "it is %q; letters, digits, spaces inside, and . _ - are allowed", clip(f.ID))
 		}
 	}
 	f.VCPUs = o.number("vcpus", true, 0, 1, resource.MaxAmount)
@@ -151,16 +151,16 @@ func (s *server) createFlavor(c *call) error {
 	if c.version.Has(compute.FlavorDescription) {
 		f.Description, _ = o.text("description", 0, 65535)
 	}
-	if err := o.end(nil); err != nil {
+	if err := o.finish(nil); err != nil {
 		return err
 	}
-	if err := only("flavor", others); err != nil {
+	if err := refuseOthers("flavor", others); err != nil {
 		return err
 	}
 	if err := s.Store.CreateFlavor(c.r.Context(), f); err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
+	return c.writeJSON(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
 }
 
 // describeFlavor is PUT /v2.1/flavors/{id}, since 2.55.
@@ -173,13 +173,13 @@ func (s *server) describeFlavor(c *call) error {
 		return err
 	}
 	if _, ok := o.keys["description"]; !ok {
-		o.wrong("description", "it is missing; give a text or null")
+		o.invalid("description", "it is missing; give a text or null")
 	}
 	text, _ := o.text("description", 0, 65535)
-	if err := o.end(nil); err != nil {
+	if err := o.finish(nil); err != nil {
 		return err
 	}
-	if err := only("flavor", others); err != nil {
+	if err := refuseOthers("flavor", others); err != nil {
 		return err
 	}
 	id := c.r.PathValue("id")
@@ -194,7 +194,7 @@ func (s *server) deleteFlavor(c *call) error {
 	if err := s.Store.DeleteFlavor(c.r.Context(), c.r.PathValue("id")); err != nil {
 		return err
 	}
-	return c.empty(http.StatusAccepted)
+	return c.writeStatus(http.StatusAccepted)
 }
 
 // flavor is the view of a flavor at the version of the call.
@@ -203,7 +203,7 @@ func (c *call) flavor(f flavor.Flavor) compute.Flavor {
 		Swap: compute.Swap(f.Swap), RXTX: f.RXTXFactor, Public: f.Public, Disabled: f.Disabled,
 		Links: c.links("flavors", f.ID), Described: c.flavorDescription(f)}
 	if c.version.Has(compute.ExtraSpecsInFlavor) {
-		view.ExtraSpecs = filled(f.ExtraSpecs)
+		view.ExtraSpecs = notNil(f.ExtraSpecs)
 	}
 	return view
 }
@@ -225,7 +225,7 @@ func orNull(text string) *string {
 }
 
 // filled makes a map print as {} and never as null.
-func filled[V any](m map[string]V) map[string]V {
+func notNil[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}
 	}

@@ -28,9 +28,9 @@ func (s *server) healthz(c *call) error {
 	body := map[string]string{"status": "ok"}
 	if reason := s.unhealthy(); reason != "" {
 		body["status"], body["reason"] = "unavailable", reason
-		return c.answer(http.StatusServiceUnavailable, body)
+		return c.writeJSON(http.StatusServiceUnavailable, body)
 	}
-	return c.answer(http.StatusOK, body)
+	return c.writeJSON(http.StatusOK, body)
 }
 
 // unhealthy returns why requests fail now, as a sentence; empty when they do not. Clients that ask at the same time

@@ -50,10 +50,10 @@ func (s *server) putReport(c *call) error {
 		return c.occupied(err)
 	}
 	s.Conductor.HostReported(known)
-	if err := s.settle(c.r.Context(), known, report.Cleaned); err != nil {
+	if err := s.resolveCleans(c.r.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }
 
 // behind returns why the agent of a host does not follow the assignments: it has followed newer ones than the database
@@ -124,7 +124,7 @@ func readReport(r host.Report) (schedule.Host, error) {
 	for _, g := range r.Guests {
 		h.Present = append(h.Present, schedule.Present{ID: g.ID, Server: cmp.Or(g.Server, g.ID), Assigned: g.Assigned})
 	}
-	h.Cells, h.Limits = r.Words().Cells, r.Words().Limits
+	h.Cells, h.Limits = r.Resources().Cells, r.Resources().Limits
 	if _, err := uuid.Parse(r.Provider); err != nil {
 		return h, fault.New(fault.Invalid, "", "provider must be the UUID of the host's root provider; it is %q", clip(r.Provider))
 	}
@@ -197,11 +197,11 @@ func (s *server) listHosts(c *call) error {
 			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back, `berth host forget %s` removes it)", h.Name, h.Name)}, conditions...)
 		}
 		connected, quiet := s.Conductor.LastSign(h.Name)
-		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(), Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
+		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(), Instance: h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, wishes),
 			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
 			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down, Guests: writePresent(h.Present), Behind: h.Behind})
 	}
-	return c.answer(http.StatusOK, map[string]any{"hosts": reports})
+	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})
 }
 
 // listDevices is GET /berth/v1/devices.
@@ -216,9 +216,9 @@ func (s *server) listDevices(c *call) error {
 	}
 	devices := []host.Device{}
 	for _, h := range hosts {
-		devices = append(devices, describe(h, wishes)...)
+		devices = append(devices, describeDevices(h, wishes)...)
 	}
-	return c.answer(http.StatusOK, map[string]any{"devices": devices})
+	return c.writeJSON(http.StatusOK, map[string]any{"devices": devices})
 }
 
 func writePresent(list []schedule.Present) []host.Present {
@@ -281,7 +281,7 @@ func (s *server) putGuest(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }
 
 func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
@@ -292,7 +292,7 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 		}
 		devices = append(devices, schedule.Picked{RequestID: d.RequestID, Address: d.Address, Provider: provider.ID(d.Provider)})
 	}
-	cells := host.ReadPlaced(g.Parts)
+	cells := host.ReadPlaced(g.Cells)
 	switch g.Phase {
 	case host.Claimed:
 		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
@@ -319,7 +319,7 @@ func (s *server) hostDown(c *call) error {
 	if err := s.Conductor.HostDown(c.r.Context(), name); err != nil {
 		return s.unknownHost(c.r.Context(), name, err)
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }
 
 // hostUp is DELETE /berth/v1/hosts/{host}/down: an operator takes it back.
@@ -328,5 +328,5 @@ func (s *server) hostUp(c *call) error {
 	if err := s.Conductor.HostUp(c.r.Context(), name); err != nil {
 		return s.unknownHost(c.r.Context(), name, err)
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }

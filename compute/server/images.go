@@ -49,7 +49,7 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string) (*flavo
 	if i.Status != image.Active {
 		return nil, fault.New(fault.Invalid, "", "Image %s is not active: its status is %s", id, clip(i.Status))
 	}
-	frozen := freeze(i)
+	frozen := snapshotOf(i)
 	if err := flavor.Fits(f, frozen); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (s *server) findImage(c *call, f flavor.Flavor, id, missing string) (*flavo
 }
 
 // freeze keeps of an image what has a say in where a server may lie: it counts as it is now for as long as the server lives.
-func freeze(i image.Image) flavor.Image {
+func snapshotOf(i image.Image) flavor.Image {
 	out := flavor.Image{ID: i.ID, Name: i.Name, MinRAM: i.MinRAM, MinDisk: i.MinDisk, Size: i.Size, Properties: map[string]string{}}
 	for key, value := range i.Properties {
 		if strings.HasPrefix(key, "hw_") || strings.HasPrefix(key, "trait:") {

@@ -109,15 +109,15 @@ func TestAServerIsMadeFromAnImage(t *testing.T) {
 		t.Errorf("%s", r.text)
 	}
 	why, err := h.admin.Why(t.Context(), id)
-	if err != nil || why.Image == nil || why.Image.ID != cellsID || why.Image.Name != "name of 5" || why.Image.Properties["hw_numa_nodes"] != "2" || len(why.Words) != 2 ||
-		why.Words[0].Key != "hw:numa_nodes" || why.Words[0].Sources[0] != "image property hw_numa_nodes" {
-		t.Errorf("%+v %+v %v", why.Image, why.Words, err)
+	if err != nil || why.Image == nil || why.Image.ID != cellsID || why.Image.Name != "name of 5" || why.Image.Properties["hw_numa_nodes"] != "2" || len(why.Constraints) != 2 ||
+		why.Constraints[0].Key != "hw:numa_nodes" || why.Constraints[0].Sources[0] != "image property hw_numa_nodes" {
+		t.Errorf("%+v %+v %v", why.Image, why.Constraints, err)
 	}
 	without := h.server(h.admin, "without", "small")
 	if s := h.read(without); s.ImageSnapshot != nil || len(shelf.asked) != 1 {
 		t.Errorf("without an image: %+v, asked %q", s.ImageSnapshot, shelf.asked)
 	}
-	if why, err := h.admin.Why(t.Context(), without); err != nil || why.Image != nil || why.Words == nil {
+	if why, err := h.admin.Why(t.Context(), without); err != nil || why.Image != nil || why.Constraints == nil {
 		t.Errorf("%+v %v", why, err)
 	}
 }

@@ -36,32 +36,32 @@ func (c *call) wrapped(name string) (o *object, others map[string]json.RawMessag
 }
 
 // only refuses keys beside the resource.
-func only(name string, others map[string]json.RawMessage) error {
+func refuseOthers(name string, others map[string]json.RawMessage) error {
 	for _, key := range slices.Sorted(maps.Keys(others)) {
 		return fault.New(fault.Invalid, "", "Additional properties are not allowed: %q beside %q", key, name)
 	}
 	return nil
 }
 
-func (o *object) wrong(key, format string, args ...any) {
+func (o *object) invalid(key, format string, args ...any) {
 	if o.err == nil {
 		o.err = fault.New(fault.Invalid, "", "Invalid input for "+o.name+"."+key+": "+format, args...)
 	}
 }
 
 // take removes a key and reads it into v. It reports whether there was a value other than null; must makes its absence an error.
-func (o *object) take(key string, must bool, v any, want string) bool {
+func (o *object) decode(key string, must bool, v any, want string) bool {
 	raw, ok := o.keys[key]
 	delete(o.keys, key)
 	switch {
 	case !ok && must:
-		o.wrong(key, "it is missing; give %s", want)
+		o.invalid(key, "it is missing; give %s", want)
 		return false
 	case !ok, isNull(raw) && !must:
 		return false
 	}
 	if isNull(raw) || json.Unmarshal(raw, v) != nil {
-		o.wrong(key, "it is %s, and should be %s", clip(string(raw)), want)
+		o.invalid(key, "it is %s, and should be %s", clip(string(raw)), want)
 		return false
 	}
 	return true
@@ -72,11 +72,11 @@ func isNull(raw json.RawMessage) bool { return bytes.Equal(bytes.TrimSpace(raw),
 // text takes a text of low to high characters. It must be there when low is at least 1.
 func (o *object) text(key string, low, high int) (string, bool) {
 	var s string
-	if !o.take(key, low > 0, &s, "a text") {
+	if !o.decode(key, low > 0, &s, "a text") {
 		return "", false
 	}
 	if n := utf8.RuneCountInString(s); n < low || n > high {
-		o.wrong(key, "it has %d characters; from %d to %d are allowed", n, low, high)
+		o.invalid(key, "it has %d characters; from %d to %d are allowed", n, low, high)
 		return "", false
 	}
 	return s, true
@@ -86,7 +86,7 @@ func (o *object) text(key string, low, high int) (string, bool) {
 func (o *object) nameText(key string) string {
 	s, ok := o.text(key, 1, 255)
 	if ok && (strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })) {
-		o.wrong(key, "it is %s; only printable characters are allowed, and no space at its ends", clip(strconv.Quote(s)))
+		o.invalid(key, "it is %s; only printable characters are allowed, and no space at its ends", clip(strconv.Quote(s)))
 	}
 	return s
 }
@@ -94,7 +94,7 @@ func (o *object) nameText(key string) string {
 // scalar takes a text, number or truth value as a text: the API allows numbers to be written as texts.
 func (o *object) scalar(key string, must bool, want string) (string, bool) {
 	var raw json.RawMessage
-	if !o.take(key, must, &raw, want) {
+	if !o.decode(key, must, &raw, want) {
 		return "", false
 	}
 	var text string
@@ -102,7 +102,7 @@ func (o *object) scalar(key string, must bool, want string) (string, bool) {
 		return text, true
 	}
 	if raw[0] == '{' || raw[0] == '[' {
-		o.wrong(key, "it is %s, and should be %s", clip(string(raw)), want)
+		o.invalid(key, "it is %s, and should be %s", clip(string(raw)), want)
 		return "", false
 	}
 	return string(raw), true
@@ -117,7 +117,7 @@ func (o *object) number(key string, must bool, absent, low, high int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < low || n > high {
-		o.wrong(key, "it is %s, and should be %s", clip(text), want)
+		o.invalid(key, "it is %s, and should be %s", clip(text), want)
 		return absent
 	}
 	return n
@@ -131,7 +131,7 @@ func (o *object) factor(key string) float64 {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n > 0 && n < 1e9) {
-		o.wrong(key, "it is %s, and should be a number greater than 0", clip(text))
+		o.invalid(key, "it is %s, and should be a number greater than 0", clip(text))
 	}
 	return n
 }
@@ -142,15 +142,15 @@ func (o *object) flag(key string, absent bool) bool {
 	if !ok {
 		return absent
 	}
-	b, known := truth(text)
+	b, known := parseBool(text)
 	if !known {
-		o.wrong(key, "it is %s, and should be true or false", clip(text))
+		o.invalid(key, "it is %s, and should be true or false", clip(text))
 	}
 	return b
 }
 
 // truth reads OpenStack's words for true and false.
-func truth(text string) (value, known bool) {
+func parseBool(text string) (value, known bool) {
 	switch strings.ToLower(text) {
 	case "1", "t", "true", "on", "y", "yes":
 		return true, true
@@ -162,7 +162,7 @@ func truth(text string) (value, known bool) {
 
 // end returns the first error, or one for the first key that nobody took. known has sentences for keys of the
 // API that Berth cannot serve; null and empty values of those do no harm.
-func (o *object) end(known map[string]string) error {
+func (o *object) finish(known map[string]string) error {
 	if o.err != nil {
 		return o.err
 	}

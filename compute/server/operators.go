@@ -15,7 +15,7 @@ import (
 // listMigrations is GET /v2.1/os-migrations.
 func (s *server) listMigrations(c *call) error {
 	q := c.r.URL.Query()
-	limit, _, err := c.page(q)
+	limit, _, err := c.readPage(q)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *server) listMigrations(c *call) error {
 	for _, m := range list {
 		views = append(views, c.migration(m))
 	}
-	return c.answer(http.StatusOK, map[string]any{"migrations": views})
+	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
 }
 
 // serverMigrations is GET /v2.1/servers/{id}/migrations (2.23): those on their way.
@@ -56,7 +56,7 @@ func (s *server) serverMigrations(c *call) error {
 			views = append(views, v)
 		}
 	}
-	return c.answer(http.StatusOK, map[string]any{"migrations": views})
+	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
 }
 
 func (c *call) migration(m store.Migration) compute.Migration {
@@ -106,7 +106,7 @@ func (s *server) listServices(c *call) error {
 		}
 		list = append(list, d)
 	}
-	return c.answer(http.StatusOK, map[string]any{"services": list})
+	return c.writeJSON(http.StatusOK, map[string]any{"services": list})
 }
 
 // forceDown is PUT /v2.1/os-services/force-down (2.11 to 2.52).
@@ -177,7 +177,7 @@ func (s *server) setDown(c *call, name string, down bool) error {
 			doc.State = "down"
 		}
 	}
-	return c.answer(http.StatusOK, map[string]any{"service": doc})
+	return c.writeJSON(http.StatusOK, map[string]any{"service": doc})
 }
 
 // forgetHost is DELETE /berth/v1/hosts/{host}: an operator says that the host will never return. 409 while it may be alive, or anything stands on it.
@@ -187,7 +187,7 @@ func (s *server) forgetHost(c *call) error {
 	if err != nil {
 		return s.unknownHost(c.r.Context(), name, err)
 	}
-	return c.answer(http.StatusOK, host.Forgotten{Removed: texts(removed), Kept: texts(kept)})
+	return c.writeJSON(http.StatusOK, host.Forgotten{Removed: texts(removed), Kept: texts(kept)})
 }
 
 // unknownHost adds similar host names to a fault of kind NotFound. It returns other errors as they are.

@@ -129,10 +129,10 @@ func New(o Options) http.Handler {
 }
 
 // action answers one method on one path. The error it returns is told to the client in the API's own body.
-type action func(*call) error
+type handler func(*call) error
 
 // methods are the actions on one path, by HTTP method.
-type methods map[string]action
+type methods map[string]handler
 
 // public marks paths that answer to nobody in particular.
 const public = "public"
@@ -183,7 +183,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := "req-" + uuid.NewString()
 	w.Header().Set("X-Compute-Request-Id", id)
 	w.Header().Set("X-Openstack-Request-Id", id)
-	out := &writer{ResponseWriter: w}
+	out := &responseWriter{ResponseWriter: w}
 	defer s.recovered(out, r, id)
 	s.mux.ServeHTTP(out, withoutProject(r))
 }
@@ -217,7 +217,7 @@ func isResource(segment string) bool {
 }
 
 // random fills a UUID's worth of bytes with chance.
-func random() (b [16]byte) {
+func randomBytes() (b [16]byte) {
 	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
 	return b
 }

@@ -42,11 +42,11 @@ func (s *server) detailServers(c *call) error {
 
 func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) error {
 	q := c.r.URL.Query()
-	limit, marker, err := c.page(q)
+	limit, marker, err := c.readPage(q)
 	if err != nil {
 		return err
 	}
-	w, err := c.wanted(q)
+	w, err := c.readServerQuery(q)
 	if err != nil {
 		return err
 	}
@@ -70,36 +70,36 @@ func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) er
 	}
 	body := map[string]any{"servers": list}
 	if len(found) > 0 {
-		if next := c.more(limit, len(found), found[len(found)-1].ID); next != nil {
+		if next := c.nextLinks(limit, len(found), found[len(found)-1].ID); next != nil {
 			body["servers_links"] = next
 		}
 	}
-	return c.answer(http.StatusOK, body)
+	return c.writeJSON(http.StatusOK, body)
 }
 
 // wanted is which servers a list is about: what the database can filter, and what is left to do by hand.
-type wanted struct {
+type serverQuery struct {
 	filter      store.ServerFilter
 	name        *regexp.Regexp // nil for any
 	reservation string
 	none        bool // a filter that nothing can meet
 }
 
-func (w wanted) keeps(s lifecycle.Server) bool {
+func (w serverQuery) keeps(s lifecycle.Server) bool {
 	if w.name != nil && !w.name.MatchString(s.Name) {
 		return false
 	}
-	reservation, _ := origin(s.ID)
+	reservation, _ := reservationOf(s.ID)
 	return w.reservation == "" || w.reservation == reservation
 }
 
 // unserved are filters and orders of the API that Berth does not have. To ignore them would answer with the wrong servers.
-var unserved = []string{"ip", "ip6", "image", "tags", "tags-any", "not-tags", "not-tags-any", "changes-before", "locked", "key_name",
+var unsupportedFilters = []string{"ip", "ip6", "image", "tags", "tags-any", "not-tags", "not-tags-any", "changes-before", "locked", "key_name",
 	"config_drive", "availability_zone", "vm_state", "task_state", "power_state", "uuid"}
 
 // wanted reads the filters of a list. As in OpenStack, those that are for admins only are ignored for others.
-func (c *call) wanted(q url.Values) (w wanted, err error) {
-	for _, key := range unserved {
+func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
+	for _, key := range unsupportedFilters {
 		if q.Get(key) != "" {
 			return w, fault.New(fault.Invalid, "", "Berth cannot filter servers by %s yet; leave it out", key)
 		}
@@ -120,16 +120,16 @@ func (c *call) wanted(q url.Values) (w wanted, err error) {
 			return w, err
 		}
 	}
-	if err := c.wantedStatus(&w, q.Get("status")); err != nil {
+	if err := c.readStatusFilter(&w, q.Get("status")); err != nil {
 		return w, err
 	}
-	return w, c.wantedByAdmin(&w, q)
+	return w, c.readAdminFilters(&w, q)
 }
 
-func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
+func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 	all := false
 	if q.Has("all_tenants") {
-		value, known := truth(q.Get("all_tenants"))
+		value, known := parseBool(q.Get("all_tenants"))
 		if !known && q.Get("all_tenants") != "" {
 			return fault.New(fault.Invalid, "", "all_tenants must be true or false; it is %q", q.Get("all_tenants"))
 		}
@@ -155,7 +155,7 @@ func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
 		}
 	}
 	if text := q.Get("deleted"); text != "" {
-		deleted, known := truth(text)
+		deleted, known := parseBool(text)
 		if !known {
 			return fault.New(fault.Invalid, "", "deleted must be true or false; it is %q", text)
 		}
@@ -170,7 +170,7 @@ var statuses = map[string]bool{"ACTIVE": true, "BUILD": true, "ERROR": true, "DE
 	"RESIZE": true, "REVERT_RESIZE": true, "SHELVED": false, "SHELVED_OFFLOADED": true, "SHUTOFF": true, "SOFT_DELETED": false,
 	"SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": true}
 
-func (c *call) wantedStatus(w *wanted, text string) error {
+func (c *call) readStatusFilter(w *serverQuery, text string) error {
 	if text == "" {
 		return nil
 	}
@@ -204,10 +204,10 @@ func literal(re *regexp.Regexp) string {
 	if err != nil {
 		return ""
 	}
-	return longest(tree.Simplify())
+	return longestLiteral(tree.Simplify())
 }
 
-func longest(re *syntax.Regexp) string {
+func longestLiteral(re *syntax.Regexp) string {
 	best := ""
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -216,7 +216,7 @@ func longest(re *syntax.Regexp) string {
 		}
 	case syntax.OpConcat, syntax.OpCapture, syntax.OpPlus:
 		for _, sub := range re.Sub {
-			if found := longest(sub); len(found) > len(best) {
+			if found := longestLiteral(sub); len(found) > len(best) {
 				best = found
 			}
 		}
@@ -254,7 +254,7 @@ func (s *server) showServer(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, map[string]any{"server": c.server(found, hosts)})
+	return c.writeJSON(http.StatusOK, map[string]any{"server": c.server(found, hosts)})
 }
 
 // deleteServer is DELETE /v2.1/servers/{id}. It answers as soon as the wish is recorded.
@@ -266,5 +266,5 @@ func (s *server) deleteServer(c *call) error {
 	if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }

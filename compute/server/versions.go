@@ -24,14 +24,14 @@ func describeVersion(c *call) versionDoc {
 
 // showVersions is GET /, the only page besides /v2.1/ that needs no token.
 func showVersions(c *call) error {
-	return c.answer(http.StatusOK, map[string]any{"versions": []versionDoc{describeVersion(c)}})
+	return c.writeJSON(http.StatusOK, map[string]any{"versions": []versionDoc{describeVersion(c)}})
 }
 
 // showVersion is GET /v2.1/.
 func showVersion(c *call) error {
 	v := describeVersion(c)
 	v.Media = []map[string]any{{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}}
-	return c.answer(http.StatusOK, map[string]any{"version": v})
+	return c.writeJSON(http.StatusOK, map[string]any{"version": v})
 }
 
 // base is the address of the service as the client wrote it.
@@ -58,7 +58,7 @@ func (c *call) prefix() string {
 }
 
 // more is the link to the next page, which there may be when this one is full.
-func (c *call) more(limit, length int, lastID string) []compute.Link {
+func (c *call) nextLinks(limit, length int, lastID string) []compute.Link {
 	if limit == 0 || length < limit {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, er
 func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Server {
 	at := s.Shown()
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
-		Metadata: filled(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
+		Metadata: notNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
 		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: map[string]any{},
 		Links: c.links("servers", s.ID), DiskConfig: "MANUAL", KeyName: orNull(s.KeyName),
 		VMState: s.VMState(), TaskState: orNull(s.TaskState()), LaunchedAt: micros(s.Launched), TerminatedAt: micros(s.Ended),
@@ -65,7 +65,7 @@ func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Serve
 		v.Progress = new(int)
 	}
 	v.Fault = c.fault(s, v.Status)
-	c.addLater(&v, s, hosts)
+	c.addVersioned(&v, s, hosts)
 	return v
 }
 
@@ -86,11 +86,11 @@ func (c *call) fault(s lifecycle.Server, status string) *compute.ServerFault {
 }
 
 // addLater adds what the version and the caller's role show beyond 2.1.
-func (c *call) addLater(v *compute.Server, s lifecycle.Server, hosts map[string]string) {
+func (c *call) addVersioned(v *compute.Server, s lifecycle.Server, hosts map[string]string) {
 	if c.who.IsAdmin() {
 		v.Place = &compute.Place{Host: orNull(s.Shown().Host), Hypervisor: orNull(s.Shown().Host), InstanceName: s.ID}
 		if c.version.Has(compute.ExtendedAttributes) {
-			reservation, index := origin(s.ID)
+			reservation, index := reservationOf(s.ID)
 			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s)}
 		}
 		if c.version.Has(compute.HostStatus) {
@@ -121,7 +121,7 @@ func (c *call) serverFlavor(s lifecycle.Server) compute.ServerFlavor {
 		return compute.ServerFlavor{ID: f.ID, Links: c.links("flavors", f.ID)[1:]}
 	}
 	return compute.ServerFlavor{FlavorValues: &compute.FlavorValues{VCPUs: f.VCPUs, RAM: f.MemoryMB, Disk: f.DiskGB,
-		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: filled(f.ExtraSpecs)}}
+		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: notNil(f.ExtraSpecs)}}
 }
 
 // hostID tells a user which of his servers share a host, and not which host it is: a hash of project and host.

@@ -22,7 +22,7 @@ func (s *server) watch(c *call) error {
 	if err != nil {
 		return err
 	}
-	closed, err := s.connect(c, request)
+	closed, err := s.admitStream(c, request)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *server) watch(c *call) error {
 	}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()
-	for due := !follows(request, now); ; due = true {
+	for due := !isCurrent(request, now); ; due = true {
 		if due {
 			if err := s.writeLine(c.w, stream, now, past); err != nil {
 				return nil
@@ -76,12 +76,12 @@ func (s *server) watch(c *call) error {
 
 // follows reports whether the client has the present line already. One that has read none wants it at once, also of a
 // host that never had a server.
-func follows(w host.WatchRequest, now store.Assignments) bool {
+func isCurrent(w host.WatchRequest, now store.Assignments) bool {
 	return w.Since > 0 && w.Since == now.Revision && w.Position.Epoch == now.Epoch.Number && w.Position.EpochID == now.Epoch.ID
 }
 
 // connect admits the agent that opens a stream. An onlooker has no instance and is not one.
-func (s *server) connect(c *call, w host.WatchRequest) (closed func(), err error) {
+func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err error) {
 	if w.Sender.Instance == "" {
 		return func() {}, nil
 	}
@@ -97,9 +97,9 @@ func (s *server) connect(c *call, w host.WatchRequest) (closed func(), err error
 
 func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, a store.Assignments, past *host.Position) error {
 	line := host.Assignments{Cloud: a.Cloud, Position: writePosition(store.Position{Epoch: a.Epoch, Revision: a.Revision}), Past: past,
-		Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeWishes(a.CleanRequests)}
+		Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeCleanRequests(a.CleanRequests)}
 	for _, r := range a.Removals {
-		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, Was: r.Was})
+		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, PreviousID: r.Was})
 	}
 	for _, e := range a.Entries {
 		line.Servers = append(line.Servers, writeAssigned(e))
@@ -124,8 +124,8 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 // writeAssigned is a guest as its agent needs it.
 func writeAssigned(e store.Entry) host.Server {
 	f := e.Flavor
-	out := host.Server{ID: e.Consumer, Was: e.PreviousConsumer, Name: e.Server.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
-		Image: e.Server.Image, Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteParts(e.Topology),
+	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
+		Image: e.Server.Image, Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
 		Build: e.Server.Builds, Incoming: e.Incoming}
 	if e.Consumer != e.Server.ID {
 		out.Server = e.Server.ID

@@ -10,7 +10,7 @@ import (
 )
 
 // Words are the host's NUMA cells as package numa judges them; WriteCells is the other way.
-func (r Report) Words() numa.Host {
+func (r Report) Resources() numa.Host {
 	h := numa.Host{Limits: numa.Limits{CPU: r.CPURatio, Memory: r.MemRatio}}
 	for _, c := range r.Cells {
 		w := numa.Cell{ID: c.ID, Socket: c.Socket, CPUs: c.CPUs, Dedicated: c.Dedicated, Siblings: c.Siblings, MemoryMB: c.MemoryMB,
@@ -38,7 +38,7 @@ func WriteCells(cells []numa.Cell) []Cell {
 }
 
 // ReadParts are a guest's NUMA cells as words; WriteParts is the other way.
-func ReadParts(parts []Part) []numa.Part {
+func ReadGuestCells(parts []GuestCell) []numa.Part {
 	var out []numa.Part
 	for _, p := range parts {
 		out = append(out, numa.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads), MemoryMB: p.MemoryMB,
@@ -48,17 +48,17 @@ func ReadParts(parts []Part) []numa.Part {
 }
 
 // WriteParts are a guest's NUMA cells as an assignment has them.
-func WriteParts(parts []numa.Part) []Part {
-	var out []Part
+func WriteGuestCells(parts []numa.Part) []GuestCell {
+	var out []GuestCell
 	for _, p := range parts {
-		out = append(out, Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB,
+		out = append(out, GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB,
 			PageKB: p.PageKB, Emulator: p.Emulator})
 	}
 	return out
 }
 
 // ReadPlaced are the places of a guest's NUMA cells as words; WritePlaced is the other way.
-func ReadPlaced(placed []Placed) []numa.Placed {
+func ReadPlaced(placed []PlacedCell) []numa.Placed {
 	var out []numa.Placed
 	for _, p := range placed {
 		out = append(out, numa.Placed{Node: p.Node, CPUs: maps.Clone(p.CPUs), Emulator: slices.Clone(p.Emulator), PageKB: p.PageKB})
@@ -67,10 +67,10 @@ func ReadPlaced(placed []Placed) []numa.Placed {
 }
 
 // WritePlaced are the places of a guest's NUMA cells as an agent tells them.
-func WritePlaced(placed []numa.Placed) []Placed {
-	var out []Placed
+func WritePlaced(placed []numa.Placed) []PlacedCell {
+	var out []PlacedCell
 	for _, p := range placed {
-		out = append(out, Placed{Node: p.Node, CPUs: maps.Clone(p.CPUs), Emulator: slices.Clone(p.Emulator), PageKB: p.PageKB})
+		out = append(out, PlacedCell{Node: p.Node, CPUs: maps.Clone(p.CPUs), Emulator: slices.Clone(p.Emulator), PageKB: p.PageKB})
 	}
 	return out
 }
@@ -87,7 +87,7 @@ func WriteRequest(r pci.Request) Request {
 }
 
 // Words is a PCI request of an assignment as the agent judges it.
-func (r Request) Words() pci.Request {
+func (r Request) PCIRequest() pci.Request {
 	want := pci.Want{Vendor: r.VendorID, Product: r.ProductID, Type: pci.Type(r.Type), Class: resource.Class(r.Class),
 		Required: words[resource.Trait](r.Required), Forbidden: words[resource.Trait](r.Forbidden), LiveMigratable: pci.Flag(r.Migratable)}
 	out := pci.Request{ID: r.ID, Alias: r.Alias, Count: r.Count, Want: want, Policy: pci.Policy(r.Policy),

@@ -15,12 +15,12 @@ import (
 )
 
 // longestAnswer is how much is read of an answer of Keystone, in bytes; a catalog is some thousands.
-const longestAnswer = 8 << 20
+const maxAnswer = 8 << 20
 
 // session is the service's own token, and where other tokens are validated with it.
 type session struct {
 	token   string
-	catalog *tokenDoc
+	catalog *tokenBody
 	renew   time.Time // when it is time for a new one
 	expires time.Time
 	url     string
@@ -33,7 +33,7 @@ func unavailable(format string, args ...any) error {
 }
 
 // versioned is the address of the v3 API at an address of Keystone.
-func versioned(address string) string {
+func v3Address(address string) string {
 	address = strings.TrimRight(address, "/")
 	address = strings.TrimSuffix(address, "/v2.0")
 	if strings.HasSuffix(address, "/v3") {
@@ -43,7 +43,7 @@ func versioned(address string) string {
 }
 
 // validate asks Keystone about a token. When the service's own token is refused, it gets a new one and asks once more.
-func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*verdict, error) {
+func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*tokenInfo, error) {
 	query := "?nocatalog=1"
 	if expired {
 		query += "&allow_expired=1"
@@ -60,13 +60,13 @@ func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*v
 		}
 		switch {
 		case status == http.StatusOK:
-			var doc tokenDoc
+			var doc tokenBody
 			if err := json.Unmarshal(body, &doc); err != nil || doc.Token.User.ID == "" || doc.Token.ExpiresAt.IsZero() {
 				return nil, unavailable("Keystone at %s answered with something that is no token", s.url)
 			}
-			return doc.verdict(), nil
+			return doc.info(), nil
 		case status == http.StatusNotFound:
-			return nil, unknown
+			return nil, errUnknownToken
 		case status == http.StatusUnauthorized && try == 1:
 			k.forget(s.token)
 		case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -87,7 +87,7 @@ func (k *Keystone) signIn(ctx context.Context) (session, error) {
 	} else if s.token != "" && now.Before(s.renew) {
 		return s, nil
 	}
-	answer := k.asking.DoChan("own", func() (any, error) {
+	answer := k.inFlight.DoChan("own", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*k.opts.Timeout)
 		defer cancel()
 		fresh, err := k.authenticate(ctx)
@@ -132,21 +132,21 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	switch status {
 	case http.StatusCreated, http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
-		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]", k.url, k.opts.who(), status, k.opts.section())
-		return session{refusal: err, until: began.Add(locked)}, err
+		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]", k.url, k.opts.userText(), status, k.opts.section())
+		return session{refusal: err, until: began.Add(refusedBackoff)}, err
 	default:
 		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; check [%s] auth_url", k.url, status, k.opts.section())
 	}
-	var doc tokenDoc
+	var doc tokenBody
 	s := session{token: header.Get("X-Subject-Token"), url: k.url}
 	if err := json.Unmarshal(text, &doc); err != nil || s.token == "" || doc.Token.ExpiresAt.IsZero() {
 		return session{}, unavailable("Keystone at %s answered with something that is no token", k.url)
 	}
 	life := doc.Token.ExpiresAt.Sub(began)
 	s.catalog = &doc
-	s.expires, s.renew = doc.Token.ExpiresAt, doc.Token.ExpiresAt.Add(-min(margin, life/4))
+	s.expires, s.renew = doc.Token.ExpiresAt, doc.Token.ExpiresAt.Add(-min(renewMargin, life/4))
 	if address := doc.identityURL(k.opts.Interface, k.opts.Region); address != "" {
-		s.url = versioned(address)
+		s.url = v3Address(address)
 	} else {
 		k.log.Warn("Keystone's catalog does not have Keystone itself; tokens are validated at auth_url", "interface", k.opts.Interface, "region", k.opts.Region)
 	}
@@ -154,7 +154,7 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 }
 
 // who names the service's user in a sentence.
-func (o KeystoneOptions) who() string {
+func (o KeystoneOptions) userText() string {
 	if o.usesApplicationCredential() {
 		return "the application credential " + o.ApplicationCredentialID + o.ApplicationCredentialName
 	}
@@ -191,7 +191,7 @@ func (k *Keystone) once(ctx context.Context, method, address string, body []byte
 		return 0, nil, nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, longestAnswer))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	return response.StatusCode, response.Header, text, err
 }
 
