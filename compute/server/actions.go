@@ -15,15 +15,17 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// deed is how one key of POST /servers/{id}/action is answered.
+// actionSpec describes one action of POST /servers/{id}/action.
 type actionSpec struct {
-	admin  bool
-	read   func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error // fills in the wish; nil: it has nothing to say
+	admin  bool // requires the role admin
 	action lifecycle.Action
-	code   int // of the answer
+	code   int // of the response
+
+	// read decodes the arguments of the action; nil: it has none.
+	read func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error
 }
 
-// deeds are the actions by their key in the body. forceDelete is answered apart.
+// actionSpecs returns the actions by their key in the body. act handles forceDelete itself.
 func actionSpecs() map[string]actionSpec {
 	return map[string]actionSpec{
 		"os-start":       {action: lifecycle.Start, code: http.StatusAccepted},
@@ -72,10 +74,11 @@ func (s *server) act(c *call) error {
 	return nil
 }
 
-// do reads what an action says, asks for it, and answers.
+// runAction decodes the arguments of an action, starts it, and writes the response.
 func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpec, found lifecycle.Server) error {
 	if d.admin && !c.who.IsAdmin() {
-		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have", key, c.who.User)
+		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have",
+			key, c.who.User)
 	}
 	o := &object{name: key, keys: map[string]json.RawMessage{}}
 	if d.read != nil && !isNull(raw) {
@@ -83,16 +86,16 @@ func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpe
 			return fault.New(fault.Invalid, "", "Invalid input for %s: it must be an object", key)
 		}
 	}
-	wish := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
+	request := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
 	if d.read != nil {
-		if err := d.read(s, c, o, found, &wish); err != nil {
+		if err := d.read(s, c, o, found, &request); err != nil {
 			return err
 		}
 		if err := o.finish(unsupportedKeys(c.version)); err != nil {
 			return err
 		}
 	}
-	now, err := s.Conductor.Act(c.r.Context(), found.ID, wish)
+	now, err := s.Conductor.Act(c.r.Context(), found.ID, request)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "", "Instance %s could not be found.", found.ID)
 	}
@@ -127,7 +130,7 @@ func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifec
 		w.Name = o.nameText("name")
 	}
 	if c.version.Has(compute.ServerDescription) {
-		delete(o.keys, "description") // the description stays: nothing of Berth's depends on it
+		delete(o.keys, "description") // ignored: a rebuild keeps the description
 	}
 	if o.err == nil {
 		w.ImageSnapshot, err = s.rebuildFrom(c, found, w.Image)
@@ -155,10 +158,10 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	case f.ID == found.Flavor.ID:
 		return fault.New(fault.Invalid, "", "When resizing, instances must change flavor!")
 	case f.Disabled:
-		return fault.New(fault.Invalid, "", "flavor %s is disabled: no server is resized to it", f.Name)
+		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
 	}
 	w.Flavor, w.SameHost = f, s.ResizeHere
-	// Of the new flavor with all its policies, and the image as it was: the same question that a new server would ask.
+	// The request is that of a new server with the new flavor and the stored image.
 	if err := flavor.Fits(f, found.SourceImage()); err != nil {
 		return err
 	}
@@ -169,7 +172,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	return err
 }
 
-// readMigrate takes the host that may be named since 2.56.
+// readMigrate decodes migrate; the host may be given since 2.56.
 func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	w.SameHost = s.ResizeHere && w.To == ""
 	if !c.version.Has(compute.ColdMigrateHost) {
@@ -185,7 +188,7 @@ func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycl
 	if _, given := o.keys["block_migration"]; !given {
 		o.invalid("block_migration", "it is missing")
 	}
-	delete(o.keys, "block_migration") // there are no disks that are shared or not
+	delete(o.keys, "block_migration") // ignored: Berth does not distinguish shared and local disks
 	if !c.version.Has(compute.LiveMigrateAuto) {
 		delete(o.keys, "disk_over_commit")
 	}
@@ -196,22 +199,23 @@ func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycl
 }
 
 func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
-	delete(o.keys, "onSharedStorage") // 2.1 to 2.13; the guest is always built anew
+	delete(o.keys, "onSharedStorage") // 2.1 to 2.13; ignored: the guest is always rebuilt
 	if c.version.Has(compute.EvacuateForce) {
 		o.refuseForce()
 	}
 	return s.readTarget(c.r.Context(), o, found, w)
 }
 
-// notForced takes force, which would put a server on a host without asking whether it has room.
+// refuseForce decodes force, which would move a server to a host without a check for room.
 func (o *object) refuseForce() {
 	if o.flag("force", false) {
-		o.invalid("force", "Berth claims before it moves, always; leave it out")
+		o.invalid("force", "Berth always claims resources before a move; leave it out")
 	}
 }
 
-// readTarget takes the host that a move is to go to.
-func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
+// readTarget decodes the destination host of a move.
+func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
 	w.To, _ = o.text("host", 0, 255)
 	if w.To == "" || o.err != nil {
 		return o.err
@@ -244,7 +248,8 @@ func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.A
 	return nil
 }
 
-// serviceID is the id of the compute service of a host since 2.53: any UUID will do that stays the same.
+// serviceID returns the UUID of the compute service of a host (2.53). It is derived from the host name, so it never
+// changes.
 func serviceID(host string) string {
 	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
 }

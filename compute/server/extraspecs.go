@@ -46,7 +46,7 @@ func (s *server) putExtraSpec(c *call) error {
 	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return specs })
 }
 
-// The keys that the Compute API allows.
+// specKey matches the keys that the Compute API allows.
 var specKey = regexp.MustCompile(`^[a-zA-Z0-9_:. -]{1,255}$`)
 
 func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) any) error {
@@ -57,7 +57,7 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 		}
 		specs[key], _ = o.scalar(key, true, "a text or a number")
 		if len(specs[key]) > 255 {
-			o.invalid(key, "it has %d bytes; 255 are the most", len(specs[key]))
+			o.invalid(key, "it has %d bytes; at most 255 are allowed", len(specs[key]))
 		}
 	}
 	if o.err != nil {
@@ -78,7 +78,8 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 	return c.writeJSON(http.StatusOK, body(specs))
 }
 
-// sensible says what is wrong with a flavor from which no server could be made. An image may say what makes sense of it: that CPUs are dedicated.
+// checkFlavor returns a fault if no server can be created from a flavor. A flavor is valid if an image can complete it,
+// by requesting dedicated CPUs.
 func (s *server) checkFlavor(f flavor.Flavor) error {
 	_, _, wrong := s.requestOf(f, flavor.Image{})
 	if wrong == nil || s.Images == nil {
@@ -92,7 +93,8 @@ func (s *server) checkFlavor(f flavor.Flavor) error {
 	return wrong
 }
 
-// ask is what a server of this flavor and image asks of Placement. Its error says which extra spec or image property makes no sense.
+// requestOf returns the request to Placement and the PCI requests of a server of this flavor and image. Its fault names
+// the extra spec or image property that is not valid.
 func (s *server) requestOf(f flavor.Flavor, i flavor.Image) (resource.Ask, []pci.Request, error) {
 	return flavor.Ask(f, i, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
 }

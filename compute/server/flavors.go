@@ -85,7 +85,7 @@ func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(fla
 	return f, func(f flavor.Flavor) bool { return public || !f.Public }, nil
 }
 
-// collect pages through a store until limit rows that keep wants are found, or there are no more.
+// collect reads pages from a store until it has limit rows for which keep returns true, or there are no more rows.
 func collect[T any](limit int, page func(limit int, last *T) ([]T, error), keep func(T) bool) ([]T, error) {
 	var found []T
 	var last *T
@@ -116,7 +116,7 @@ func (s *server) showFlavor(c *call) error {
 	return c.writeJSON(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
 }
 
-// visibleFlavor reads a flavor that the caller may know of.
+// visibleFlavor reads a flavor. It returns fault.NotFound if the caller may not see it.
 func (s *server) visibleFlavor(ctx context.Context, c *call, id string) (flavor.Flavor, error) {
 	f, err := s.Store.Flavor(ctx, id)
 	if fault.Is(err, fault.NotFound) || err == nil && !f.Public && !c.who.IsAdmin() {
@@ -125,7 +125,7 @@ func (s *server) visibleFlavor(ctx context.Context, c *call, id string) (flavor.
 	return f, err
 }
 
-// The ids that the Compute API allows.
+// flavorID matches the ids that the Compute API allows.
 var flavorID = regexp.MustCompile(`^[a-zA-Z0-9._-]([a-zA-Z0-9. _-]{0,253}[a-zA-Z0-9._-])?$`)
 
 // createFlavor is POST /v2.1/flavors.
@@ -166,7 +166,8 @@ func (s *server) createFlavor(c *call) error {
 // describeFlavor is PUT /v2.1/flavors/{id}, since 2.55.
 func (s *server) describeFlavor(c *call) error {
 	if !c.version.Has(compute.FlavorDescription) {
-		return fault.New(fault.NotFound, "", "a flavor can be changed since version %s, and this request is in %s", compute.FlavorDescription, c.version)
+		return fault.New(fault.NotFound, "", "a flavor can be changed since version %s, and this request has version %s",
+			compute.FlavorDescription, c.version)
 	}
 	o, others, err := c.wrapped("flavor")
 	if err != nil {
@@ -197,7 +198,7 @@ func (s *server) deleteFlavor(c *call) error {
 	return c.writeStatus(http.StatusAccepted)
 }
 
-// flavor is the view of a flavor at the version of the call.
+// flavor returns the view of a flavor at the version of the call.
 func (c *call) flavor(f flavor.Flavor) compute.Flavor {
 	view := compute.Flavor{ID: f.ID, Name: f.Name, VCPUs: f.VCPUs, RAM: f.MemoryMB, Disk: f.DiskGB, Ephemeral: f.Ephemeral,
 		Swap: compute.Swap(f.Swap), RXTX: f.RXTXFactor, Public: f.Public, Disabled: f.Disabled,
@@ -208,7 +209,7 @@ func (c *call) flavor(f flavor.Flavor) compute.Flavor {
 	return view
 }
 
-// flavorDescription is what a view embeds: nothing before 2.55.
+// flavorDescription returns the description that a view embeds; nil before 2.55.
 func (c *call) flavorDescription(f flavor.Flavor) *compute.Described {
 	if !c.version.Has(compute.FlavorDescription) {
 		return nil
@@ -216,7 +217,7 @@ func (c *call) flavorDescription(f flavor.Flavor) *compute.Described {
 	return &compute.Described{Description: orNull(f.Description)}
 }
 
-// orNull is a text that prints as null when it is empty.
+// orNull returns a pointer to a text; nil (null) if it is empty.
 func orNull(text string) *string {
 	if text == "" {
 		return nil
@@ -224,7 +225,7 @@ func orNull(text string) *string {
 	return &text
 }
 
-// filled makes a map print as {} and never as null.
+// notNil returns an empty map for nil, so that it prints as {} and not as null.
 func notNil[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}

@@ -140,7 +140,7 @@ func TestImagesThatCannotBe(t *testing.T) {
 		{"size", image.Image{Size: 4 << 30}, nil, nil, 400, "Flavor disk is 3221225472 bytes, image is 4294967296 bytes"},
 		{"no word", image.Image{}, map[string]string{"hw_cpu_policy": "pinned"}, nil, 400, "image property hw_cpu_policy"},
 		{"cells", image.Image{}, map[string]string{"hw_numa_nodes": "2"}, nil, 400, "may not override"},
-		{"silent", image.Image{}, nil, fault.New(fault.Unavailable, "", "http://secret:9292 does not answer"), 503, "Image " + goneID + " cannot be looked at now, so nothing was done; try again later"},
+		{"silent", image.Image{}, nil, fault.New(fault.Unavailable, "", "http://secret:9292 does not answer"), 503, "Image " + goneID + " cannot be read now, so nothing was done; try again later"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shelf.put(goneID, c.image, c.properties)
