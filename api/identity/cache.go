@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// key is a token in a cache: never the token itself.
+// cacheKey identifies a token in a cache. It never has the token itself.
 type cacheKey struct {
 	sum     [sha256.Size]byte
-	expired bool // asked with allow_expired, which has answers of its own
+	expired bool // validated with allow_expired, whose answers differ
 }
 
-// cache keeps a bounded number of answers for a time; the ones used longest ago go first.
+// cache stores a bounded number of answers for a time. It evicts the least recently used ones first.
 type cache[V any] struct {
-	most int
+	size int
 
 	mu      sync.Mutex // guards what is below
 	entries map[cacheKey]*list.Element
@@ -28,8 +28,8 @@ type cached[V any] struct {
 	until time.Time
 }
 
-func newCache[V any](most int) *cache[V] {
-	return &cache[V]{most: most, entries: map[cacheKey]*list.Element{}}
+func newCache[V any](size int) *cache[V] {
+	return &cache[V]{size: size, entries: map[cacheKey]*list.Element{}}
 }
 
 func (c *cache[V]) get(k cacheKey, now time.Time) (value V, found bool) {
@@ -55,7 +55,7 @@ func (c *cache[V]) put(k cacheKey, value V, until time.Time) {
 		c.drop(element)
 	}
 	c.entries[k] = c.order.PushFront(&cached[V]{k, value, until})
-	for c.order.Len() > c.most {
+	for c.order.Len() > c.size {
 		c.drop(c.order.Back())
 	}
 }

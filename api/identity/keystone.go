@@ -23,23 +23,24 @@ import (
 const (
 	defaultTimeout   = 10 * time.Second
 	defaultCacheTime = 5 * time.Minute
-	refusedCacheTime = 30 * time.Second // how long a token stays refused without asking again, at most
-	refusedBackoff   = 5 * time.Second  // how long Keystone is not asked again when it refused the service itself
-	renewMargin      = time.Minute      // how long before its end the service's own token is renewed
-	cacheSize        = 10_000           // tokens; as many again that were refused
+	refusedCacheTime = 30 * time.Second // how long an invalid token is cached, at most
+	refusedBackoff   = 5 * time.Second  // pause after Keystone has rejected the service's own account
+	renewMargin      = time.Minute      // how long before it expires the service's own token is renewed
+	cacheSize        = 10_000           // valid tokens; and the same number of invalid ones
 	maxToken         = 8 << 10          // bytes
 )
 
-// KeystoneOptions are [keystone_authtoken]. What is needed: AuthURL, and either a user with a password or an application credential.
+// KeystoneOptions are the options of [keystone_authtoken]. AuthURL is required, and either a user with a password or an
+// application credential.
 type KeystoneOptions struct {
-	Group string // where they stand, for errors; empty: keystone_authtoken
+	Group string // their group, for errors; empty: keystone_authtoken
 
 	AuthURL   string // auth_url, with or without /v3
-	PublicURL string // www_authenticate_uri, told to callers without a token; empty: AuthURL
+	PublicURL string // www_authenticate_uri, sent to callers without a token; empty: AuthURL
 
 	Username, UserID, Password         string
 	UserDomainName, UserDomainID       string
-	ProjectName, ProjectID             string // what the service's token is for; with none of these, nor SystemScope, for nothing
+	ProjectName, ProjectID             string // scope of the service's token, if SystemScope and DomainID are empty
 	ProjectDomainName, ProjectDomainID string
 	DomainName, DomainID               string
 	SystemScope                        string // "all"
@@ -51,22 +52,22 @@ type KeystoneOptions struct {
 	Insecure                  bool   // the server's certificate is not checked
 	CAFile, CertFile, KeyFile string
 	Timeout                   time.Duration // http_connect_timeout, of one call; 0: 10 seconds
-	Retries                   int           // http_request_max_retries: how often a call that found nobody is tried again
-	CacheTime                 time.Duration // token_cache_time; 0: 300 seconds; below: nothing is kept
-	ServiceRoles              []string      // service_token_roles: one of them lets a service pass expired tokens on
-	ServiceRolesRequired      bool          // service_token_roles_required: a service without one of them is refused
-	ServiceType               string        // service_type: how rules of application credentials call this service
+	Retries                   int           // http_request_max_retries: how often a call without an answer is retried
+	CacheTime                 time.Duration // token_cache_time; 0: 300 seconds; negative: no cache
+	ServiceRoles              []string      // service_token_roles: a service with one of them may forward expired tokens
+	ServiceRolesRequired      bool          // service_token_roles_required: others are rejected
+	ServiceType               string        // service_type: the name of this service in access rules
 	Log                       *slog.Logger  // nil: slog.Default()
 }
 
-// Keystone asks OpenStack's identity service about tokens. It is safe for concurrent use.
+// Keystone validates tokens at OpenStack's identity service. It is safe for concurrent use.
 type Keystone struct {
 	opts   KeystoneOptions
 	log    *slog.Logger
 	url    string // of the v3 API
 	client *http.Client
 
-	inFlight singleflight.Group // one call for all who ask the same
+	inFlight singleflight.Group // one call for all concurrent requests with the same token
 	valid    *cache[*tokenInfo]
 	refused  *cache[struct{}]
 
@@ -77,7 +78,8 @@ type Keystone struct {
 	wait func(context.Context, time.Duration) error // between two tries
 }
 
-// NewKeystone checks options and makes an Authenticator of them (its method Authenticate). It asks nobody yet.
+// NewKeystone checks the options and returns a Keystone, whose method Authenticate is an Authenticator. It makes no
+// call.
 func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -114,7 +116,7 @@ func (o KeystoneOptions) check() error {
 	case o.AuthURL == "":
 		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is no address; write one such as http://controller:5000", o.section(), o.AuthURL)
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is not an HTTP URL; write one such as http://controller:5000", o.section(), o.AuthURL)
 	case o.usesApplicationCredential():
 		if o.ApplicationCredentialSecret == "" {
 			return missing("application_credential_secret", "write it, or use auth_type = password")
@@ -166,7 +168,7 @@ func (o KeystoneOptions) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// Challenge is the value of the header WWW-Authenticate for answers with 401: where a token is to be had.
+// Challenge returns the value of the header WWW-Authenticate for responses with 401: the URL of Keystone.
 func (k *Keystone) Challenge() string {
 	address := k.opts.PublicURL
 	if address == "" {
@@ -175,9 +177,10 @@ func (k *Keystone) Challenge() string {
 	return `Keystone uri="` + address + `"`
 }
 
-// Authenticate is an Authenticator: it finds out whose token X-Auth-Token is, and with X-Service-Token which service passes
-// the request on. A token that is missing, unknown, expired or revoked is a fault Forbidden; Unavailable says that Keystone
-// could not be asked. What Keystone said of a token holds for CacheTime, and not beyond the token's end.
+// Authenticate is an Authenticator: it returns the owner of X-Auth-Token and, with X-Service-Token, the service that
+// forwards the request. It returns fault.Forbidden if a token is missing, unknown, expired or revoked, and
+// fault.Unavailable if Keystone does not answer. The result for a token is cached for CacheTime, but not after the
+// token expires.
 func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 	var service *tokenInfo
 	given := strings.TrimSpace(joined(r.Header, "X-Service-Token"))
@@ -212,15 +215,15 @@ func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 	return id, nil
 }
 
-// within holds a request against the access rules of the application credential that its token was made with. A request that
-// a service passes on was held against them when it came in.
+// checkAccessRules checks a request against the access rules of the application credential of its token. A request
+// that a service forwards was checked when that service received it.
 func (k *Keystone) checkAccessRules(rules *[]accessRule, r *http.Request, passedOn bool) error {
 	if rules == nil {
 		return nil
 	}
 	if k.opts.ServiceType == "" {
-		k.log.Warn("a token has access rules, which cannot be judged: [keystone_authtoken] service_type is not set")
-		return forbidden("the token has access rules, and this service is not set up to judge them")
+		k.log.Warn("access rules of a token not checked, request refused: [keystone_authtoken] service_type is not set")
+		return forbidden("the token has access rules, and this service is not configured to check them")
 	}
 	if passedOn || slices.ContainsFunc(*rules, func(a accessRule) bool { return a.matches(k.opts.ServiceType, r.Method, r.URL.Path) }) {
 		return nil
@@ -232,10 +235,10 @@ func forbidden(format string, args ...any) error {
 	return fault.New(fault.Forbidden, "identity.Keystone", format, args...)
 }
 
-// unknown is a token that Keystone does not vouch for.
+// errUnknownToken is the error for a token that Keystone does not accept.
 var errUnknownToken = errors.New("Keystone does not know the token: it may have expired or been revoked; ask for a new one")
 
-// about turns what was found out of a token into a fault that names the header.
+// namingHeader turns errUnknownToken into a fault that names the header. It returns other errors as they are.
 func namingHeader(header string, err error) error {
 	if errors.Is(err, errUnknownToken) {
 		return forbidden("%s: %w", header, err)
@@ -243,7 +246,7 @@ func namingHeader(header string, err error) error {
 	return err
 }
 
-// judge finds out about a token, from memory if possible.
+// resolve returns the content of a token, from the cache if possible.
 func (k *Keystone) resolve(ctx context.Context, token string, expired bool) (*tokenInfo, error) {
 	if len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errUnknownToken
@@ -257,7 +260,7 @@ func (k *Keystone) resolve(ctx context.Context, token string, expired bool) (*to
 	if expired {
 		name += "expired"
 	}
-	// Who began to ask may go away; the others still want the answer.
+	// The call continues if the first request is cancelled, because other requests wait for its result.
 	answer := k.inFlight.DoChan(name, func() (any, error) {
 		return k.fetch(context.WithoutCancel(ctx), id, token)
 	})
@@ -272,7 +275,7 @@ func (k *Keystone) resolve(ctx context.Context, token string, expired bool) (*to
 	}
 }
 
-// remember gives what Keystone said before, or nothing.
+// cached returns the cached content of a token; nil and no error if the cache does not have it.
 func (k *Keystone) cached(id cacheKey) (*tokenInfo, error) {
 	now := k.now()
 	if v, found := k.valid.get(id, now); found {
@@ -284,7 +287,7 @@ func (k *Keystone) cached(id cacheKey) (*tokenInfo, error) {
 	return nil, nil
 }
 
-// alive refuses a token that has come to its end, unless that is allowed.
+// checkExpiry returns errUnknownToken for a token that has expired, unless expired tokens are allowed.
 func (k *Keystone) checkExpiry(v *tokenInfo, expired bool) (*tokenInfo, error) {
 	if !expired && !k.now().Before(v.expires) {
 		return nil, errUnknownToken
@@ -292,13 +295,13 @@ func (k *Keystone) checkExpiry(v *tokenInfo, expired bool) (*tokenInfo, error) {
 	return v, nil
 }
 
-// ask asks Keystone about a token, and keeps the answer. The time it is kept begins before the question: what is revoked
-// after the answer is noticed in time.
+// fetch validates a token at Keystone and caches the result. The cache time starts before the call, so that a
+// revocation after the answer is noticed in time.
 func (k *Keystone) fetch(ctx context.Context, id cacheKey, token string) (*tokenInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*k.opts.Timeout)
 	defer cancel()
 	if v, err := k.cached(id); v != nil || err != nil {
-		return v, err // the answer came while we waited for our turn
+		return v, err // another call has cached the result meanwhile
 	}
 	began := k.now()
 	v, err := k.validate(ctx, token, id.expired)

@@ -447,7 +447,7 @@ func TestKeystoneOptionsAreChecked(t *testing.T) {
 	}
 	for word, change := range map[string]func(*KeystoneOptions){
 		"auth_url is missing":                      func(o *KeystoneOptions) { o.AuthURL = "" },
-		"auth_url = h:5000 is no address":          func(o *KeystoneOptions) { o.AuthURL = "h:5000" },
+		"auth_url = h:5000 is not an HTTP URL":     func(o *KeystoneOptions) { o.AuthURL = "h:5000" },
 		"username is missing":                      func(o *KeystoneOptions) { o.Username = "" },
 		"password is missing":                      func(o *KeystoneOptions) { o.Password = "" },
 		"user_domain_name is missing":              func(o *KeystoneOptions) { o.UserDomainID = "" },

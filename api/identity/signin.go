@@ -14,17 +14,17 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// longestAnswer is how much is read of an answer of Keystone, in bytes; a catalog is some thousands.
+// maxAnswer is the maximum size of an answer of Keystone, in bytes; a catalog has some thousands.
 const maxAnswer = 8 << 20
 
-// session is the service's own token, and where other tokens are validated with it.
+// session is the service's own token, and the URL at which it validates other tokens.
 type session struct {
 	token   string
 	catalog *tokenBody
-	renew   time.Time // when it is time for a new one
+	renew   time.Time // when it must be renewed
 	expires time.Time
 	url     string
-	refusal error // what Keystone said when it refused the service itself
+	refusal error // why Keystone has rejected the service's own account
 	until   time.Time
 }
 
@@ -32,7 +32,7 @@ func unavailable(format string, args ...any) error {
 	return fault.New(fault.Unavailable, "identity.Keystone", format, args...)
 }
 
-// versioned is the address of the v3 API at an address of Keystone.
+// v3Address returns the URL of the v3 API for a URL of Keystone.
 func v3Address(address string) string {
 	address = strings.TrimRight(address, "/")
 	address = strings.TrimSuffix(address, "/v2.0")
@@ -42,7 +42,8 @@ func v3Address(address string) string {
 	return address + "/v3"
 }
 
-// validate asks Keystone about a token. When the service's own token is refused, it gets a new one and asks once more.
+// validate validates a token at Keystone. If Keystone rejects the service's own token, it gets a new one and retries
+// once.
 func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*tokenInfo, error) {
 	query := "?nocatalog=1"
 	if expired {
@@ -70,14 +71,15 @@ func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*t
 		case status == http.StatusUnauthorized && try == 1:
 			k.forget(s.token)
 		case status == http.StatusUnauthorized || status == http.StatusForbidden:
-			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens (status %d); it needs the role service or admin", s.url, status)
+			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens "+
+				"(status %d); it needs the role service or admin", s.url, status)
 		default:
 			return nil, unavailable("Keystone at %s answered with status %d when asked about a token", s.url, status)
 		}
 	}
 }
 
-// signIn gives the service's own token, a new one if the old is about to end.
+// signIn returns the service's own token, a new one if the old one is about to expire.
 func (k *Keystone) signIn(ctx context.Context) (session, error) {
 	k.own.Lock()
 	s := k.session
@@ -109,7 +111,7 @@ func (k *Keystone) signIn(ctx context.Context) (session, error) {
 	}
 }
 
-// forget throws the service's own token away, unless it has been renewed already.
+// forget discards the service's own token, unless it has been renewed already.
 func (k *Keystone) forget(token string) {
 	k.own.Lock()
 	defer k.own.Unlock()
@@ -118,7 +120,8 @@ func (k *Keystone) forget(token string) {
 	}
 }
 
-// authenticate gets a token for the service itself. A wrong password is not tried again at once, since Keystone may lock the user.
+// authenticate gets a token for the service itself. A rejected password is not retried at once, because Keystone may
+// lock the user.
 func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	body, err := json.Marshal(k.opts.body())
 	if err != nil {
@@ -135,7 +138,8 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]", k.url, k.opts.userText(), status, k.opts.section())
 		return session{refusal: err, until: began.Add(refusedBackoff)}, err
 	default:
-		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; check [%s] auth_url", k.url, status, k.opts.section())
+		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; "+
+			"check [%s] auth_url", k.url, status, k.opts.section())
 	}
 	var doc tokenBody
 	s := session{token: header.Get("X-Subject-Token"), url: k.url}
@@ -148,12 +152,13 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	if address := doc.identityURL(k.opts.Interface, k.opts.Region); address != "" {
 		s.url = v3Address(address)
 	} else {
-		k.log.Warn("Keystone's catalog does not have Keystone itself; tokens are validated at auth_url", "interface", k.opts.Interface, "region", k.opts.Region)
+		k.log.Warn("Keystone's catalog does not have Keystone itself; tokens are validated at auth_url",
+			"interface", k.opts.Interface, "region", k.opts.Region)
 	}
 	return s, nil
 }
 
-// who names the service's user in a sentence.
+// userText returns the service's user for an error.
 func (o KeystoneOptions) userText() string {
 	if o.usesApplicationCredential() {
 		return "the application credential " + o.ApplicationCredentialID + o.ApplicationCredentialName
@@ -161,8 +166,9 @@ func (o KeystoneOptions) userText() string {
 	return "the user " + o.Username + o.UserID
 }
 
-// call makes one call, again when nobody was there, up to the limit.
-func (k *Keystone) call(ctx context.Context, method, address string, body []byte, header http.Header) (status int, out http.Header, text []byte, err error) {
+// call makes one call. It retries a call without an answer, up to the limit.
+func (k *Keystone) call(ctx context.Context, method, address string, body []byte, header http.Header) (
+	status int, out http.Header, text []byte, err error) {
 	for try := 0; ; try++ {
 		status, out, text, err = k.once(ctx, method, address, body, header)
 		if err == nil {
@@ -178,7 +184,8 @@ func (k *Keystone) call(ctx context.Context, method, address string, body []byte
 	}
 }
 
-func (k *Keystone) once(ctx context.Context, method, address string, body []byte, header http.Header) (int, http.Header, []byte, error) {
+func (k *Keystone) once(ctx context.Context, method, address string, body []byte, header http.Header) (
+	int, http.Header, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, err
@@ -195,7 +202,7 @@ func (k *Keystone) once(ctx context.Context, method, address string, body []byte
 	return response.StatusCode, response.Header, text, err
 }
 
-// wait sleeps, unless the context ends before.
+// wait sleeps for d, or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -207,7 +214,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// body is the service's request for a token.
+// body returns the service's request for a token.
 func (o KeystoneOptions) body() any {
 	type doc = map[string]any
 	domain := func(id, name string) doc {
@@ -230,7 +237,8 @@ func (o KeystoneOptions) body() any {
 		} else {
 			credential["name"], credential["user"] = o.ApplicationCredentialName, user
 		}
-		return doc{"auth": doc{"identity": doc{"methods": []string{"application_credential"}, "application_credential": credential}}}
+		return doc{"auth": doc{"identity": doc{"methods": []string{"application_credential"},
+			"application_credential": credential}}}
 	}
 	user["password"] = o.Password
 	auth := doc{"identity": doc{"methods": []string{"password"}, "password": doc{"user": user}}}
@@ -238,7 +246,8 @@ func (o KeystoneOptions) body() any {
 	case o.ProjectID != "":
 		auth["scope"] = doc{"project": doc{"id": o.ProjectID}}
 	case o.ProjectName != "":
-		auth["scope"] = doc{"project": doc{"name": o.ProjectName, "domain": domain(o.ProjectDomainID, o.ProjectDomainName)}}
+		auth["scope"] = doc{"project": doc{"name": o.ProjectName,
+			"domain": domain(o.ProjectDomainID, o.ProjectDomainName)}}
 	case o.DomainID != "" || o.DomainName != "":
 		auth["scope"] = doc{"domain": domain(o.DomainID, o.DomainName)}
 	case o.SystemScope != "":

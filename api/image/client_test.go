@@ -147,10 +147,10 @@ func TestWhatTheImageServiceMaySay(t *testing.T) {
 		{404, missing, fault.NotFound, "", 1},
 		{401, "", fault.Forbidden, "does not let the caller in (status 401)", 1},
 		{403, "", fault.Forbidden, "does not let the caller in (status 403)", 1},
-		{300, "{}", fault.Unavailable, "status 300, which is no answer of the Image API v2", 1},
+		{300, "{}", fault.Unavailable, "status 300, which the Image API v2 does not have", 1},
 		{400, "", fault.Unavailable, "status 400", 1},
-		{200, "<html>", fault.Unavailable, "something else than its API promises", 1},
-		{200, `{"versions": []}`, fault.Unavailable, "something else than its API promises", 1},
+		{200, "<html>", fault.Unavailable, "is not valid", 1},
+		{200, `{"versions": []}`, fault.Unavailable, "is not valid", 1},
 		{500, "", fault.Unavailable, "status 500", 3},
 		{503, "", fault.Unavailable, "status 503", 3},
 	} {
