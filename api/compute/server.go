@@ -30,7 +30,7 @@ type Server struct {
 	IPv6      string            `json:"accessIPv6"`
 	Links     []Link            `json:"links"`
 	Progress  *int              `json:"progress,omitempty"` // percent; only in the states that have one
-	Fault     *ServerFault      `json:"fault,omitempty"`    // in ERROR and DELETED, or if a change of its guest was given up
+	Fault     *ServerFault      `json:"fault,omitempty"`    // in ERROR and DELETED, or if a change of its guest failed
 
 	DiskConfig   string  `json:"OS-DCF:diskConfig"` // MANUAL
 	Zone         string  `json:"OS-EXT-AZ:availability_zone"`

@@ -29,7 +29,7 @@ type Why struct {
 	Devices        []WhyDevice        `json:"devices"`          // selected by the agent
 	Task           string             `json:"task,omitempty"`   // task_state
 	Move           *WhyMove           `json:"move,omitempty"`   // the move in progress
-	Leftovers      []WhyResidence     `json:"left_behind"`      // allocations on other hosts, until the agents report the guests gone
+	Leftovers      []WhyResidence     `json:"left_behind"`      // on other hosts, until the agents report the guests gone
 	FilterFailures []WhyFilterFailure `json:"falls"`            // of the last round
 	Fault          string             `json:"fault,omitempty"`
 	Details        string             `json:"fault_details,omitempty"` // additional sentences

@@ -160,15 +160,15 @@ func TestImagesThatCannotBe(t *testing.T) {
 	}
 }
 
-// The rows Z18 (the policy of devices, of flavor and image) and M3 (it holds on the destination of a resize), through the API.
-func TestZ18M3(t *testing.T) {
+// The NUMA policy of devices follows from flavor and image, and also applies to the destination of a resize.
+func TestNUMAPolicyOfFlavorAndImage(t *testing.T) {
 	for _, c := range []struct {
 		row, flavor, image string
 		status             int
 		policy             string
 	}{
-		{"Z18 flavor only", "required", "", 202, "required"}, {"Z18 image only", "", "preferred", 202, "preferred"}, {"Z18 equal", "socket", "socket", 202, "socket"},
-		{"Z18 conflict", "required", "preferred", 403, ""}, {"Z18 invalid", "", "near", 400, ""},
+		{"flavor only", "required", "", 202, "required"}, {"image only", "", "preferred", 202, "preferred"}, {"equal", "socket", "socket", 202, "socket"},
+		{"conflict", "required", "preferred", 403, ""}, {"invalid", "", "near", 400, ""},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			h, shelf := withImages(t)
