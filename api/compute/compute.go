@@ -1,5 +1,5 @@
-// Package compute is the contract of compute: the part of the OpenStack Compute API v2.1 that Berth implements, its wire
-// types, its microversions and a client; and Berth's own extension "why".
+// Package compute is the contract of compute: the part of the OpenStack Compute API v2.1 that Berth implements, its
+// wire types, its microversions and a client; and Berth's own extension "why".
 //
 //	GET POST         /v2.1/servers                   list (id, name), create
 //	GET              /v2.1/servers/detail            list with everything

@@ -116,7 +116,8 @@ func (o KeystoneOptions) check() error {
 	case o.AuthURL == "":
 		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is not an HTTP URL; write one such as http://controller:5000", o.section(), o.AuthURL)
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is not an HTTP URL; "+
+			"write one such as http://controller:5000", o.section(), o.AuthURL)
 	case o.usesApplicationCredential():
 		if o.ApplicationCredentialSecret == "" {
 			return missing("application_credential_secret", "write it, or use auth_type = password")
@@ -190,9 +191,12 @@ func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 		if service, err = k.resolve(r.Context(), given, false); err != nil {
 			return Identity{}, namingHeader("X-Service-Token", err)
 		}
-		mayBeExpired = slices.ContainsFunc(service.id.Roles, func(role string) bool { return slices.Contains(k.opts.ServiceRoles, role) })
+		mayBeExpired = slices.ContainsFunc(service.id.Roles, func(role string) bool {
+			return slices.Contains(k.opts.ServiceRoles, role)
+		})
 		if !mayBeExpired && k.opts.ServiceRolesRequired {
-			return Identity{}, forbidden("the X-Service-Token has none of the roles of services: %s", strings.Join(k.opts.ServiceRoles, ", "))
+			return Identity{}, forbidden("the X-Service-Token has none of the roles of services: %s",
+				strings.Join(k.opts.ServiceRoles, ", "))
 		}
 	}
 	token := strings.TrimSpace(joined(r.Header, "X-Auth-Token"))
@@ -225,7 +229,9 @@ func (k *Keystone) checkAccessRules(rules *[]accessRule, r *http.Request, passed
 		k.log.Warn("access rules of a token not checked, request refused: [keystone_authtoken] service_type is not set")
 		return forbidden("the token has access rules, and this service is not configured to check them")
 	}
-	if passedOn || slices.ContainsFunc(*rules, func(a accessRule) bool { return a.matches(k.opts.ServiceType, r.Method, r.URL.Path) }) {
+	if passedOn || slices.ContainsFunc(*rules, func(a accessRule) bool {
+		return a.matches(k.opts.ServiceType, r.Method, r.URL.Path)
+	}) {
 		return nil
 	}
 	return forbidden("the access rules of the token's application credential do not have %s %s", r.Method, r.URL.Path)
@@ -236,7 +242,8 @@ func forbidden(format string, args ...any) error {
 }
 
 // errUnknownToken is the error for a token that Keystone does not accept.
-var errUnknownToken = errors.New("Keystone does not know the token: it may have expired or been revoked; ask for a new one")
+var errUnknownToken = errors.New("Keystone does not know the token: " +
+	"it may have expired or been revoked; ask for a new one")
 
 // namingHeader turns errUnknownToken into a fault that names the header. It returns other errors as they are.
 func namingHeader(header string, err error) error {
@@ -266,7 +273,8 @@ func (k *Keystone) resolve(ctx context.Context, token string, expired bool) (*to
 	})
 	select {
 	case <-ctx.Done():
-		return nil, fault.New(fault.Unavailable, "identity.Keystone", "the request ended before Keystone answered: %w", ctx.Err())
+		return nil, fault.New(fault.Unavailable, "identity.Keystone",
+			"the request ended before Keystone answered: %w", ctx.Err())
 	case result := <-answer:
 		if result.Err != nil {
 			return nil, result.Err

@@ -128,14 +128,16 @@ func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 		return session{}, fault.New(fault.Internal, "identity.Keystone", "%w", err)
 	}
 	began := k.now()
-	status, header, text, err := k.call(ctx, http.MethodPost, k.url+"/auth/tokens", body, http.Header{"Content-Type": {"application/json"}})
+	status, header, text, err := k.call(ctx, http.MethodPost, k.url+"/auth/tokens", body,
+		http.Header{"Content-Type": {"application/json"}})
 	if err != nil {
 		return session{}, err
 	}
 	switch status {
 	case http.StatusCreated, http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
-		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]", k.url, k.opts.userText(), status, k.opts.section())
+		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]",
+			k.url, k.opts.userText(), status, k.opts.section())
 		return session{refusal: err, until: began.Add(refusedBackoff)}, err
 	default:
 		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; "+

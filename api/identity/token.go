@@ -51,7 +51,8 @@ type tokenInfo struct {
 
 func (d *tokenBody) info() *tokenInfo {
 	t := &d.Token
-	v := &tokenInfo{expires: t.ExpiresAt, id: Identity{User: t.User.ID, UserName: t.User.Name, UserDomain: t.User.Domain.ID}}
+	v := &tokenInfo{expires: t.ExpiresAt,
+		id: Identity{User: t.User.ID, UserName: t.User.Name, UserDomain: t.User.Domain.ID}}
 	for _, role := range t.Roles {
 		v.id.Roles = append(v.id.Roles, role.Name)
 	}

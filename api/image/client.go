@@ -144,7 +144,8 @@ func (c *Client) servers(ctx context.Context) ([]string, error) {
 
 // header returns the headers with the caller: the account of the configuration, whose token is own, or the caller of
 // the request. An image service without Keystone trusts the headers other than X-Auth-Token.
-func (c *Client) header(ctx context.Context, who identity.Identity, token string) (h http.Header, own string, err error) {
+func (c *Client) header(ctx context.Context, who identity.Identity, token string) (
+	h http.Header, own string, err error) {
 	h = http.Header{"Accept": {"application/json"}, "User-Agent": {"berth"}}
 	if c.o.Account != nil {
 		if own, err = c.o.Account.SignIn(ctx); err != nil {
@@ -191,7 +192,8 @@ func readAnswer(server, path string, status int, body []byte, signed bool, into 
 		return fault.New(fault.Unavailable, op, "the image service at %s does not let the account of [glance] read images "+
 			"(status %d)", server, status)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return fault.New(fault.Forbidden, op, "the image service at %s does not let the caller in (status %d)", server, status)
+		return fault.New(fault.Forbidden, op, "the image service at %s does not let the caller in (status %d)",
+			server, status)
 	case status != http.StatusOK:
 		return fault.New(fault.Unavailable, op, "the image service at %s answered with status %d, which the Image API v2 "+
 			"does not have; check [glance]", server, status)
