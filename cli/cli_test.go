@@ -35,10 +35,10 @@ func TestQueryOf(t *testing.T) {
 func TestWhyTellsTheWholeStory(t *testing.T) {
 	var b strings.Builder
 	err := PrintWhy(&b, compute.Why{ID: "id", Name: "web", Status: "ERROR", Flavor: "f",
-		Image:  &compute.WhyImage{ID: "i", Name: "debian\x1b[2J"},
-		Words:  []compute.WhyWord{{Key: "hw:numa_nodes", Value: "2", Sources: []string{"extra spec hw:numa_nodes", "image property hw_numa_nodes"}}},
-		Groups: []compute.WhyGroup{{Suffix: "r-0", Resources: map[string]int{"CUSTOM_A": 1}, Required: []string{"T"}, Forbidden: []string{"U"}}},
-		Fault:  "No valid host was found: nothing fits.", Trail: []compute.WhyMark{{Text: "asks", Times: 2}}})
+		Image:       &compute.WhyImage{ID: "i", Name: "debian\x1b[2J"},
+		Constraints: []compute.WhyConstraint{{Key: "hw:numa_nodes", Value: "2", Sources: []string{"extra spec hw:numa_nodes", "image property hw_numa_nodes"}}},
+		Groups:      []compute.WhyGroup{{Suffix: "r-0", Resources: map[string]int{"CUSTOM_A": 1}, Required: []string{"T"}, Forbidden: []string{"U"}}},
+		Fault:       "No valid host was found: nothing fits.", History: []compute.WhyHistoryEntry{{Text: "asks", Times: 2}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,11 +78,11 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 	if m := why.Move; m != nil {
 		fmt.Fprintf(&b, "%s under way: migration %s holds what it had on %s: %s\n", m.Kind, m.Migration, m.Source.Host, devicesText(m.Source.Devices))
 	}
-	for _, l := range why.Left {
+	for _, l := range why.Leftovers {
 		fmt.Fprintf(&b, "left behind on %s: %s holds %s until the agent there says that it is gone\n", l.Host, l.Consumer, devicesText(l.Devices))
 	}
-	for _, f := range why.Falls {
-		fmt.Fprintf(&b, "turned down by %s: %d hosts (%s): %s", f.Step, f.Count, strings.Join(f.Hosts, ", "), f.Reason)
+	for _, f := range why.FilterFailures {
+		fmt.Fprintf(&b, "turned down by %s: %d hosts (%s): %s", f.Filter, f.Count, strings.Join(f.Hosts, ", "), f.Reason)
 		if f.Nearest != "" {
 			fmt.Fprintf(&b, "; nearest miss: %s", f.Nearest)
 		}
@@ -95,7 +95,7 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 		fmt.Fprintf(&b, "  %s\n", why.Details)
 	}
 	b.WriteString("what happened:\n")
-	for _, m := range why.Trail {
+	for _, m := range why.History {
 		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("15:04:05.000"), m.Text)
 		if m.Times > 1 {
 			fmt.Fprintf(&b, " (%d times)", m.Times)
@@ -115,7 +115,7 @@ func printWords(b *strings.Builder, why compute.Why) {
 		}
 		b.WriteString("\n")
 	}
-	for _, c := range why.Words {
+	for _, c := range why.Constraints {
 		fmt.Fprintf(b, "%s is %q, says %s\n", c.Key, c.Value, strings.Join(c.Sources, " and "))
 	}
 }

@@ -237,7 +237,7 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 		if err != nil {
 			return fault.New(fault.KindOf(err), op, "cannot ask compute whether it assigns the guest to this host: %w; --force destroys it all the same", err)
 		}
-		if slices.ContainsFunc(line.Servers, func(s host.Server) bool { return s.ID == id || s.Was == id }) {
+		if slices.ContainsFunc(line.Servers, func(s host.Server) bool { return s.ID == id || s.PreviousID == id }) {
 			return fault.New(fault.Conflict, op, "compute assigns guest %s to this host; delete or move the server, or use --force", id)
 		}
 	}

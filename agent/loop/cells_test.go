@@ -42,12 +42,12 @@ func (w *world) numaNodes() {
 }
 
 // pinned is one NUMA cell with so many dedicated CPUs.
-func pinned(cpus, memory int) []host.Part {
-	p := host.Part{MemoryMB: memory}
+func pinned(cpus, memory int) []host.GuestCell {
+	p := host.GuestCell{MemoryMB: memory}
 	for i := range cpus {
 		p.VCPUs, p.Dedicated = append(p.VCPUs, i), append(p.Dedicated, i)
 	}
-	return []host.Part{p}
+	return []host.GuestCell{p}
 }
 
 func (w *world) cells() []host.Cell {
@@ -72,8 +72,8 @@ func TestCells(t *testing.T) {
 		s.Topology = pinned(2, 512)
 		w.office.assign(s)
 		w.untilPhase(host.Running, "s1")
-		want := []host.Placed{{Node: 1, CPUs: map[int]int{0: 3, 1: 7}}}
-		if got := w.office.guest("s1").Parts; !reflect.DeepEqual(got, want) {
+		want := []host.PlacedCell{{Node: 1, CPUs: map[int]int{0: 3, 1: 7}}}
+		if got := w.office.guest("s1").Cells; !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v", got)
 		}
 		if g := w.guest("s1"); len(g.Parts) != 1 || g.Parts[0].Node != 1 || !maps.Equal(g.Parts[0].CPUs, want[0].CPUs) {
@@ -87,7 +87,7 @@ func TestCells(t *testing.T) {
 		w.office.forget()
 		_, stop = w.begin()
 		w.untilPhase(host.Running, "s1")
-		if got := w.office.guest("s1").Parts; !reflect.DeepEqual(got, want) || !slices.Equal(w.cells()[1].Pinned, []int{3, 7}) {
+		if got := w.office.guest("s1").Cells; !reflect.DeepEqual(got, want) || !slices.Equal(w.cells()[1].Pinned, []int{3, 7}) {
 			t.Errorf("after a restart: %+v %+v", got, w.cells())
 		}
 		w.office.assign()
@@ -116,7 +116,7 @@ func TestCells(t *testing.T) {
 		w.untilPhase(host.Failed, "s4")
 		w.office.assign(first, far("s5", "preferred"))
 		w.untilPhase(host.Running, "s5")
-		if got := w.office.guest("s5"); got.Parts[0].Node != 1 || !strings.HasPrefix(got.Devices[0].Address, "0000:3b:") {
+		if got := w.office.guest("s5"); got.Cells[0].Node != 1 || !strings.HasPrefix(got.Devices[0].Address, "0000:3b:") {
 			t.Errorf("%+v", got)
 		}
 		must(t, stop())
@@ -137,11 +137,11 @@ func TestCells(t *testing.T) {
 		w.options.ReportInPlacement = false
 		_, stop := w.begin()
 		big := w.legacy("s1", 2)
-		big.Topology = []host.Part{{VCPUs: []int{0}, MemoryMB: 1024, PageKB: 2048}} // huge pages are on node 1 alone
+		big.Topology = []host.GuestCell{{VCPUs: []int{0}, MemoryMB: 1024, PageKB: 2048}} // huge pages are on node 1 alone
 		w.office.assign(big)
 		w.untilPhase(host.Running, "s1")
 		got := w.office.guest("s1")
-		if got.Parts[0].Node != 1 || got.Parts[0].PageKB != 2048 || got.Devices[0].Address != "0000:5e:00.1" || got.Devices[1].Address != "0000:5e:00.2" {
+		if got.Cells[0].Node != 1 || got.Cells[0].PageKB != 2048 || got.Devices[0].Address != "0000:5e:00.1" || got.Devices[1].Address != "0000:5e:00.2" {
 			t.Errorf("%+v", got)
 		}
 		w.until("its pages are reported", func() bool { c := w.cells(); return len(c) == 2 && c[1].Pages[0].Used == 512 && c[1].Floating == 1 })
@@ -154,11 +154,11 @@ func TestCells(t *testing.T) {
 		s.Topology = pinned(1, 512)
 		w.office.assign(s)
 		w.untilPhase(host.Running, "s1")
-		was := w.office.guest("s1").Parts
+		was := w.office.guest("s1").Cells
 		m := off(w.moved(s, "m1"))
 		w.office.assign(m)
 		w.untilPhase(host.Stopped, "m1")
-		if got := w.office.guest("m1").Parts; !reflect.DeepEqual(got, was) {
+		if got := w.office.guest("m1").Cells; !reflect.DeepEqual(got, was) {
 			t.Errorf("%+v, before %+v", got, was)
 		}
 		must(t, stop())

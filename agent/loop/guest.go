@@ -158,7 +158,7 @@ func (a *Agent) goOn(ctx context.Context, want host.Server, j *job) error {
 // stand is what the agent tells of a server that has its place here. A server without devices and NUMA cells has none to tell.
 func (a *Agent) stand(want host.Server, phase host.Phase, held []device.Claim) host.Guest {
 	_, placed := readParts(a.journal.State().Parts(want.ID))
-	return host.Guest{Phase: phase, Devices: picks(held), Parts: host.WritePlaced(placed), Build: a.buildOf(want)}
+	return host.Guest{Phase: phase, Devices: picks(held), Cells: host.WritePlaced(placed), Build: a.buildOf(want)}
 }
 
 // buildOf is how often the guest of a server has been rebuilt: what compute wants, or more when compute's database is
@@ -334,7 +334,7 @@ func (a *Agent) tryClaim(want host.Server, requests []pci.Request, j *job) ([]de
 
 // place finds devices for a server, and a place for its NUMA cells. What was claimed before stays where it is. a.mu is held.
 func (a *Agent) place(want host.Server, requests []pci.Request) (device.Set, []device.Claim, []journal.Part, device.Refusal) {
-	parts := host.ReadParts(want.Topology)
+	parts := host.ReadGuestCells(want.Topology)
 	cells, _ := a.used(want.ID)
 	var at []numa.Placed
 	if was := a.journal.State().Parts(want.ID); sameParts(was, parts) {

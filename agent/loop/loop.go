@@ -123,7 +123,7 @@ type Agent struct {
 	warned     map[provider.ID]string         // what plans have changed under guests
 	failed     map[pci.Address]int            // how often a device could not be cleaned
 	tried      map[pci.Address]time.Time      // the last wish for each device
-	answers    map[string]host.Answer         // what became of wishes that compute still repeats, by address
+	answers    map[string]host.CleanResult    // what became of wishes that compute still repeats, by address
 	guests     map[string]hypervisor.Guest    // that exist, by server
 	moves      int                            // counts what was built and destroyed
 	conditions map[string][]string            // sentences by where they come from
@@ -197,7 +197,7 @@ func New(o Options) (*Agent, error) {
 	return &Agent{
 		o: o, log: o.Log.With("host", o.Host),
 		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
-		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, answers: map[string]host.Answer{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
+		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, answers: map[string]host.CleanResult{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
 		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
 		removed: map[string]removalAt{}, confirmed: map[string]host.Server{}, fresh: map[string]bool{},
 	}, nil

@@ -17,7 +17,7 @@ import (
 // owed says whether an entry of the line has yet to take over what stood under another id. a.mu is held.
 func owed(want host.Server, renames map[string]journal.Rename) bool {
 	r := renames[want.ID]
-	return want.Was != "" && want.Was != want.ID && (r.Was != want.Was || !r.Done)
+	return want.PreviousID != "" && want.PreviousID != want.ID && (r.Was != want.PreviousID || !r.Done)
 }
 
 // owing are the entries that have yet to take over from others, by the ids that they take over from: until then nothing may be done
@@ -26,15 +26,15 @@ func (a *Agent) owing() map[string]string {
 	out, renames := map[string]string{}, a.journal.State().Renames()
 	for id, r := range renames {
 		back := a.line.servers[r.Was]
-		goesBack := back.Was == id && owed(back, renames)
-		goes := a.line.remove[r.Was].Was == id // the removal finishes the rename
+		goesBack := back.PreviousID == id && owed(back, renames)
+		goes := a.line.remove[r.Was].PreviousID == id // the removal finishes the rename
 		if !r.Done && !goesBack && !goes {
 			out[r.Was] = id
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {
 		if want := a.line.servers[id]; owed(want, renames) {
-			out[want.Was] = id
+			out[want.PreviousID] = id
 		}
 	}
 	return out
@@ -45,9 +45,9 @@ func (a *Agent) owing() map[string]string {
 func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 	a.mu.Lock()
 	renames := a.journal.State().Renames()
-	due, begun := owed(want, renames), renames[want.ID].Was == want.Was
+	due, begun := owed(want, renames), renames[want.ID].Was == want.PreviousID
 	_, had := a.journal.State().Of(want.ID)
-	_, comes := a.journal.State().Of(want.Was)
+	_, comes := a.journal.State().Of(want.PreviousID)
 	a.mu.Unlock()
 	if !due {
 		return a.finishRename(ctx, want.ID)
@@ -59,7 +59,7 @@ func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 		if g, exists := a.guest(want.ID); had && comes && exists {
 			return fault.New(fault.Conflict, "loop.takeOver", "guest %s must take the id %s, and guest %s (%s) has it; "+
 				"compute's database may be an old one: stop the agent and end one of them with "+
-				"`berth agent destroy --force`", want.Was, want.ID, want.ID, g.Name)
+				"`berth agent destroy --force`", want.PreviousID, want.ID, want.ID, g.Name)
 		}
 		if had && comes {
 			if err := a.freeClaims(want.ID); err != nil {
@@ -70,7 +70,7 @@ func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 			return err
 		}
 	}
-	return a.renameGuest(ctx, want.Was, want.ID, want.Server)
+	return a.renameGuest(ctx, want.PreviousID, want.ID, want.Server)
 }
 
 // renameGuest is the second half of a rename: the guest itself.
@@ -93,7 +93,7 @@ func (a *Agent) renameGuest(ctx context.Context, was, id, server string) error {
 // A rename that it takes back needs none.
 func (a *Agent) finishOthers(ctx context.Context, want host.Server, renames map[string]journal.Rename) error {
 	for _, id := range slices.Sorted(maps.Keys(renames)) {
-		if was := renames[id].Was; was != want.ID && (id == want.ID || id == want.Was || was == want.Was) {
+		if was := renames[id].Was; was != want.ID && (id == want.ID || id == want.PreviousID || was == want.PreviousID) {
 			if err := a.finishRename(ctx, id); err != nil {
 				return err
 			}
@@ -121,15 +121,15 @@ func (a *Agent) finishRename(ctx context.Context, id string) error {
 func (a *Agent) rename(want host.Server) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.journal.Rename(want.Was, want.ID, false); err != nil {
+	if err := a.journal.Rename(want.PreviousID, want.ID, false); err != nil {
 		return err
 	}
-	a.set = a.set.Rename(resource.ConsumerID(want.Was), resource.ConsumerID(want.ID))
-	for _, id := range []string{want.Was, want.ID} {
+	a.set = a.set.Rename(resource.ConsumerID(want.PreviousID), resource.ConsumerID(want.ID))
+	for _, id := range []string{want.PreviousID, want.ID} {
 		delete(a.acked, id)
 		delete(a.doomed, id)
 	}
-	a.log.Info("a guest stands under another id from now on", "was", want.Was, "id", want.ID)
+	a.log.Info("a guest stands under another id from now on", "was", want.PreviousID, "id", want.ID)
 	a.touch()
 	return nil
 }
@@ -137,7 +137,7 @@ func (a *Agent) rename(want host.Server) error {
 // forgetRenames drops those that the line no longer tells of. a.mu is held.
 func (a *Agent) forgetRenames() error {
 	for id, r := range a.journal.State().Renames() {
-		if want, wanted := a.line.servers[id]; r.Done && (!wanted || want.Was != r.Was) {
+		if want, wanted := a.line.servers[id]; r.Done && (!wanted || want.PreviousID != r.Was) {
 			if err := a.journal.ForgetRename(id); err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ func (w *world) moved(s host.Server, id string) host.Server {
 	defer w.ledger.mu.Unlock()
 	w.ledger.allocations[resource.ConsumerID(id)] = w.ledger.allocations[resource.ConsumerID(s.ID)]
 	delete(w.ledger.allocations, resource.ConsumerID(s.ID))
-	s.ID, s.Server, s.Was = id, "s1", s.ID
+	s.ID, s.Server, s.PreviousID = id, "s1", s.ID
 	if s.Server == s.ID {
 		s.Server = ""
 	}
@@ -221,7 +221,7 @@ func TestMoves(t *testing.T) {
 		m := off(w.moved(s, "m1"))
 		w.office.assign(m)
 		w.untilPhase(host.Stopped, "m1")
-		m.Was = ""
+		m.PreviousID = ""
 		w.office.assign(m)
 		w.until("it is forgotten", func() bool { return len(w.journalled().Renames()) == 0 })
 		must(t, stop())
@@ -252,7 +252,7 @@ func (w *world) revert(s, m host.Server) host.Server {
 	defer w.ledger.mu.Unlock()
 	w.ledger.allocations["s1"] = w.ledger.allocations["m1"]
 	delete(w.ledger.allocations, "m1")
-	s.Was = m.ID
+	s.PreviousID = m.ID
 	return s
 }
 
@@ -555,7 +555,7 @@ func TestAHalfDoneRenameThatTheLineNoLongerHas(t *testing.T) {
 		w.untilPhase(host.Running, "m1")
 		w.half(stop, "m1", "s1")
 		w.office.mu.Lock()
-		w.office.remove["m1"] = host.Removal{ID: "m1", Was: "s1"}
+		w.office.remove["m1"] = host.Removal{ID: "m1", PreviousID: "s1"}
 		w.office.next(nil)
 		w.office.mu.Unlock()
 		_, stop = w.begin()
@@ -595,7 +595,7 @@ func TestAHalfDoneRenameThatTheLineNoLongerHas(t *testing.T) {
 		w.untilPhase(host.Running, "m1")
 		w.half(stop, "m1", "s1")
 		back := w.moved(m, "s1")
-		back.Was = ""
+		back.PreviousID = ""
 		w.office.assign(back)
 		w.office.mu.Lock()
 		w.office.remove = map[string]host.Removal{}

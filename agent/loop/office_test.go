@@ -64,14 +64,14 @@ func (o *office) change(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {
 		kept[s.ID] = true
-		if !slices.ContainsFunc(o.line.Servers, func(old host.Server) bool { return old.ID == s.ID && old.Was == s.Was }) {
-			kept[s.Was] = true // the guest takes its new id
+		if !slices.ContainsFunc(o.line.Servers, func(old host.Server) bool { return old.ID == s.ID && old.PreviousID == s.PreviousID }) {
+			kept[s.PreviousID] = true // the guest takes its new id
 		}
 		delete(o.remove, s.ID)
 	}
 	for _, s := range o.line.Servers {
 		if !kept[s.ID] && !o.silent {
-			o.remove[s.ID] = host.Removal{ID: s.ID, Was: s.Was}
+			o.remove[s.ID] = host.Removal{ID: s.ID, PreviousID: s.PreviousID}
 		}
 	}
 	o.next(servers)

@@ -144,9 +144,9 @@ func (a *Agent) spent(e device.Entry) bool {
 }
 
 // cleanAll notes which devices compute wants back. Each wish is tried once, and answered as long as compute repeats it. a.mu is held.
-func (a *Agent) cleanAll(list []host.Wish) {
-	maps.DeleteFunc(a.answers, func(at string, told host.Answer) bool {
-		return !slices.ContainsFunc(list, func(w host.Wish) bool { return w.Address == at && w.Asked.Equal(told.Asked) })
+func (a *Agent) cleanAll(list []host.CleanRequest) {
+	maps.DeleteFunc(a.answers, func(at string, told host.CleanResult) bool {
+		return !slices.ContainsFunc(list, func(w host.CleanRequest) bool { return w.Address == at && w.Asked.Equal(told.Asked) })
 	})
 	for _, w := range list {
 		at, err := pci.ParseAddress(w.Address)
@@ -175,7 +175,7 @@ func (a *Agent) sweeps(ctx context.Context) {
 		a.mu.Unlock()
 		for _, at := range wishes {
 			a.mu.Lock()
-			told := host.Answer{Address: at.String(), Asked: a.tried[at]}
+			told := host.CleanResult{Address: at.String(), Asked: a.tried[at]}
 			a.mu.Unlock()
 			if err := a.clean(ctx, at); err != nil {
 				a.log.Warn("a device was not cleaned", "address", at.String(), "error", err)

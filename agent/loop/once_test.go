@@ -329,7 +329,7 @@ func TestClean(t *testing.T) {
 }
 
 // answer is what the last report says of the wish for a device.
-func (o *office) answer(at string) host.Answer {
+func (o *office) answer(at string) host.CleanResult {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, a := range o.report.Cleaned {
@@ -337,7 +337,7 @@ func (o *office) answer(at string) host.Answer {
 			return a
 		}
 	}
-	return host.Answer{}
+	return host.CleanResult{}
 }
 
 // clean makes these the devices that compute wants back.
@@ -346,7 +346,7 @@ func (o *office) clean(addresses ...string) {
 	defer o.mu.Unlock()
 	o.line.Clean, o.line.Revision = nil, o.line.Revision+1
 	for _, at := range addresses {
-		o.line.Clean = append(o.line.Clean, host.Wish{Address: at, Asked: time.Now()})
+		o.line.Clean = append(o.line.Clean, host.CleanRequest{Address: at, Asked: time.Now()})
 	}
 	close(o.changed)
 	o.changed = make(chan struct{})

@@ -39,7 +39,7 @@ func (a *Agent) leavingIDs() []string {
 // formerName reports whether a removal deals with what is known under this id. a.mu is held.
 func (a *Agent) formerName(id string) bool {
 	for _, r := range a.line.remove {
-		if r.Was == id {
+		if r.PreviousID == id {
 			return true
 		}
 	}
@@ -58,14 +58,14 @@ func (l line) at(r host.Removal) removalAt { return removalAt{l.position, r} }
 // the free devices before it reads that the guest is gone, or it would offer them to nobody for a moment. What never
 // existed is reported gone too: compute waits for it.
 func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error {
-	for _, id := range []string{r.ID, r.Was} {
+	for _, id := range []string{r.ID, r.PreviousID} {
 		if err := a.finishRename(ctx, id); err != nil {
 			return err
 		}
 	}
 	ids := []string{r.ID}
-	if r.Was != "" && r.Was != r.ID && !a.isWanted(r.Was) {
-		ids = append(ids, r.Was)
+	if r.PreviousID != "" && r.PreviousID != r.ID && !a.isWanted(r.PreviousID) {
+		ids = append(ids, r.PreviousID)
 	}
 	for _, id := range ids {
 		if err := a.release(ctx, id); err != nil {

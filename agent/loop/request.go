@@ -11,7 +11,7 @@ import (
 func readRequests(list []host.Request) ([]pci.Request, error) {
 	var out []pci.Request
 	for _, r := range list {
-		p := r.Words()
+		p := r.PCIRequest()
 		switch p.Want.Type {
 		case "", pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 		default:

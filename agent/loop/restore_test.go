@@ -58,7 +58,7 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		s1.Topology = pinned(2, 512)
 		w.office.assign(s1)
 		w.untilPhase(host.Running, "s1")
-		was := w.office.guest("s1").Parts
+		was := w.office.guest("s1").Cells
 		must(t, stop())
 		w.forgetJournal()
 		w.office.forget()
@@ -66,7 +66,7 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		time.Sleep(3 * time.Minute) // the place of the first is free
 		_, stop = w.begin()
 		w.untilPhase(host.Running, "s1")
-		if got := w.office.guest("s1").Parts; !reflect.DeepEqual(got, was) {
+		if got := w.office.guest("s1").Cells; !reflect.DeepEqual(got, was) {
 			t.Errorf("it has %+v, and had %+v", got, was)
 		}
 		if c := w.cells()[1]; !slices.Equal(c.Pinned, []int{3, 7}) || c.UsedMemory != 512 || c.Floating != 0 {
@@ -76,7 +76,7 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		s2.Topology = pinned(2, 512)
 		w.office.assign(s1, s2)
 		w.untilPhase(host.Running, "s2")
-		if got := w.office.guest("s2").Parts; len(got) != 1 || got[0].Node != 0 {
+		if got := w.office.guest("s2").Cells; len(got) != 1 || got[0].Node != 0 {
 			t.Errorf("s2 has %+v, s1 %+v", got, was)
 		}
 		must(t, stop())

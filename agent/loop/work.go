@@ -56,7 +56,7 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 		if by, waits := owing[id]; waits && by != id {
 			continue // another entry takes over what stands here, first of all
 		}
-		if was := a.line.servers[id].Was; owing[was] == id && a.busy(was) {
+		if was := a.line.servers[id].PreviousID; owing[was] == id && a.busy(was) {
 			continue
 		}
 		j := a.jobs[id]

@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// Binary is what OpenStack calls the service of a host.
+// Binary is OpenStack's name of the service of a host.
 const Binary = "nova-compute"
 
 // Migration is one move of a server, as operators see it.
@@ -15,7 +15,7 @@ type Migration struct {
 	UUID       string  `json:"uuid,omitempty"` // 2.59; the consumer that holds the source's devices
 	Instance   string  `json:"instance_uuid"`
 	Server     string  `json:"server_uuid,omitempty"` // in the list of one server
-	Status     string  `json:"status"`                // accepted, pre-migrating, migrating, post-migrating, finished, confirmed, reverted, completed, error, cancelled
+	Status     string  `json:"status"`                // such as migrating, finished, confirmed, error
 	Kind       string  `json:"migration_type,omitempty"`
 	SourceHost *string `json:"source_compute"`
 	SourceNode *string `json:"source_node"`
@@ -41,7 +41,7 @@ type ServiceDoc struct {
 	ForcedDown *bool   `json:"forced_down,omitempty"` // 2.11
 }
 
-// Act asks for an action on a server: its key, and what is under it. It returns as soon as the wish is recorded.
+// Act requests an action on a server, by its key and arguments. It returns as soon as the request is recorded.
 func (c *Client) Act(ctx context.Context, id, action string, args map[string]any) error {
 	body := map[string]any{action: nil}
 	if args != nil {
@@ -51,7 +51,7 @@ func (c *Client) Act(ctx context.Context, id, action string, args map[string]any
 	return err
 }
 
-// Migrations lists moves, newest first; of one server when its id is given.
+// Migrations lists moves, newest first; of one server if its id is given.
 func (c *Client) Migrations(ctx context.Context, server string) ([]Migration, error) {
 	var out struct {
 		Migrations []Migration `json:"migrations"`
@@ -64,7 +64,7 @@ func (c *Client) Migrations(ctx context.Context, server string) ([]Migration, er
 	return out.Migrations, err
 }
 
-// HostDown says that a host is dead for good, or takes it back. Down gives everything free that servers have left there.
+// HostDown declares a host permanently dead, or reverses that. down releases the allocations of leftovers on the host.
 func (c *Client) HostDown(ctx context.Context, host string, down bool) error {
 	method := http.MethodPut
 	if !down {

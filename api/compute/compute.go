@@ -1,5 +1,5 @@
-// Package compute is the contract of the compute house: the part of the OpenStack Compute API v2.1 that
-// Berth serves, its wire types, its microversions and a client; and Berth's own answer to "why".
+// Package compute is the contract of compute: the part of the OpenStack Compute API v2.1 that Berth implements, its
+// wire types, its microversions and a client; and Berth's own extension "why".
 //
 //	GET POST         /v2.1/servers                   list (id, name), create
 //	GET              /v2.1/servers/detail            list with everything
@@ -7,7 +7,7 @@
 //	POST             /v2.1/servers/{id}/action       os-start, os-stop, reboot, rebuild, resize, confirmResize, revertResize,
 //	                                                 migrate, os-migrateLive, evacuate, shelve, shelveOffload, unshelve,
 //	                                                 forceDelete, os-resetState
-//	GET              /v2.1/servers/{id}/migrations   moves on their way (admins)
+//	GET              /v2.1/servers/{id}/migrations   moves in progress (admins)
 //	GET              /v2.1/os-migrations             all moves (admins)
 //	GET              /v2.1/os-services               the agents of hosts (admins)
 //	PUT              /v2.1/os-services/…             forced_down (admins)
@@ -17,11 +17,11 @@
 //	GET POST         /v2.1/flavors/{id}/os-extra_specs
 //	GET PUT DELETE   /v2.1/flavors/{id}/os-extra_specs/{key}
 //	GET              /berth/v1/servers/{id}/why      Why
-//	PUT DELETE       /berth/v1/hosts/{host}/down     an operator says that the host is dead for good, or takes it back
+//	PUT DELETE       /berth/v1/hosts/{host}/down     declares the host permanently dead, or reverses that
 //
 // Each path under /v2.1 also answers under /v2.1/{project_id}. A client chooses a microversion with
 // `OpenStack-API-Version: compute 2.61` (or X-OpenStack-Nova-API-Version: 2.61); without one it gets 2.1.
-// What changes on these paths from 2.1 to 2.61, which is all that Berth serves:
+// Berth implements 2.1 to 2.61. These versions change something on the paths above:
 //
 //	2.3    servers show OS-EXT-SRV-ATTR:hostname, reservation_id, launch_index, … (admins)
 //	2.9    servers show locked
@@ -44,7 +44,8 @@
 //	2.59   migrations show their uuid
 //	2.61   flavors show their extra_specs
 //
-// Effects has the same as data, and the test holds the two together. Versions in between change paths that Berth does not serve.
+// Effects has the same list as data, and a test compares the two. Other versions change paths that Berth does not
+// implement.
 package compute
 
 import (
@@ -67,10 +68,10 @@ type Ref struct {
 	Links []Link `json:"links"`
 }
 
-// Client speaks the newest microversion that Berth serves, so an older service answers with a fault of kind Invalid.
+// Client uses the newest microversion that Berth implements. An older service answers with fault.Invalid.
 type Client struct{ REST *rest.Client }
 
-// NewClient makes a client of the service at base (such as "http://127.0.0.1:8774"); client nil means a plain one.
+// NewClient returns a client of the service at base (such as "http://127.0.0.1:8774"); client nil means a default one.
 func NewClient(base string, client *http.Client, token string) *Client {
 	return &Client{REST: &rest.Client{Base: strings.TrimRight(base, "/"), HTTP: client, Headers: map[string]string{
 		"X-Auth-Token":      token,

@@ -28,7 +28,7 @@ type Flavor struct {
 	ExtraSpecs map[string]string `json:"extra_specs,omitzero"` // 2.61
 }
 
-// Swap is MiB of swap. Before 2.75 the API writes none as an empty text.
+// Swap is the size of the swap in MiB. Before 2.75 the API writes 0 as an empty text.
 type Swap int
 
 // MarshalJSON writes "" for none.
@@ -48,7 +48,7 @@ func (s *Swap) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*int)(s))
 }
 
-// CreateFlavor asks for a flavor. An empty ID lets the service choose one.
+// CreateFlavor is a request to create a flavor. If ID is empty the service generates one.
 type CreateFlavor struct {
 	ID          string  `json:"id,omitempty"`
 	Name        string  `json:"name"`
@@ -85,7 +85,7 @@ func (c *Client) Flavor(ctx context.Context, idOrName string) (Flavor, error) {
 	}
 	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/flavors/"+url.PathEscape(idOrName), nil, &out)
 	if err == nil && out.Flavor.ID != "" || err != nil && !fault.Is(err, fault.NotFound) {
-		return out.Flavor, err // a name such as "detail" leads to an answer that is no flavor
+		return out.Flavor, err // a name such as "detail" leads to an answer that is not a flavor
 	}
 	all, err := c.Flavors(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Client) Flavor(ctx context.Context, idOrName string) (Flavor, error) {
 	return Flavor{}, fault.New(fault.NotFound, "compute.Flavor", "no flavor has the id or the name %q", idOrName)
 }
 
-// CreateFlavor makes a flavor.
+// CreateFlavor creates a flavor.
 func (c *Client) CreateFlavor(ctx context.Context, f CreateFlavor) (Flavor, error) {
 	var out struct {
 		Flavor Flavor `json:"flavor"`

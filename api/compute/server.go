@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Server is a server in detail. Pointers that are nil print as null where the API says "null when unknown", and
+// Server is a server in detail. Pointers that are nil print as null where the API has null for unknown values, and
 // embedded pointers that are nil leave their keys out: those a microversion or the caller's role does not show.
 type Server struct {
 	ID        string            `json:"id"`
@@ -30,14 +30,14 @@ type Server struct {
 	IPv6      string            `json:"accessIPv6"`
 	Links     []Link            `json:"links"`
 	Progress  *int              `json:"progress,omitempty"` // percent; only in the states that have one
-	Fault     *ServerFault      `json:"fault,omitempty"`    // in ERROR and DELETED, and when a wish about its guest was given up
+	Fault     *ServerFault      `json:"fault,omitempty"`    // in ERROR and DELETED, or if a change of its guest failed
 
 	DiskConfig   string  `json:"OS-DCF:diskConfig"` // MANUAL
 	Zone         string  `json:"OS-EXT-AZ:availability_zone"`
 	KeyName      *string `json:"key_name"`
 	ConfigDrive  string  `json:"config_drive"`
 	VMState      string  `json:"OS-EXT-STS:vm_state"`    // building, active, error, deleted
-	TaskState    *string `json:"OS-EXT-STS:task_state"`  // scheduling, spawning, deleting; null when nothing is on the way
+	TaskState    *string `json:"OS-EXT-STS:task_state"`  // such as spawning; null when no task is in progress
 	PowerState   int     `json:"OS-EXT-STS:power_state"` // 0 unknown, 1 running
 	LaunchedAt   *string `json:"OS-SRV-USG:launched_at"` // 2006-01-02T15:04:05.000000
 	TerminatedAt *string `json:"OS-SRV-USG:terminated_at"`
@@ -51,7 +51,7 @@ type Server struct {
 	Tags       []string `json:"tags,omitzero"` // 2.26
 }
 
-// Place is where a server lies; only admins see it.
+// Place is the host of a server; only admins see it.
 type Place struct {
 	Host         *string `json:"OS-EXT-SRV-ATTR:host"`
 	Hypervisor   *string `json:"OS-EXT-SRV-ATTR:hypervisor_hostname"`
@@ -138,7 +138,7 @@ type CreateServer struct {
 	Description string            `json:"description,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
-	MinCount    int               `json:"min_count,omitempty"` // fewer than these: none
+	MinCount    int               `json:"min_count,omitempty"` // if fewer can be created, none is
 	MaxCount    int               `json:"max_count,omitempty"` // the servers are called Name-1 to Name-MaxCount
 	Reservation bool              `json:"return_reservation_id,omitempty"`
 }
@@ -149,7 +149,7 @@ type Created struct {
 	Links          []Link              `json:"links"`
 	DiskConfig     string              `json:"OS-DCF:diskConfig"`
 	SecurityGroups []map[string]string `json:"security_groups"`
-	AdminPass      string              `json:"adminPass,omitempty"` // another service gives one
+	AdminPass      string              `json:"adminPass,omitempty"` // Berth returns none
 	Reservation    string              `json:"-"`
 }
 
@@ -159,18 +159,19 @@ type ListServers struct {
 	Status      string // such as ACTIVE
 	Host        string // admins
 	AllProjects bool   // admins
-	Deleted     bool   // admins: the deleted ones, instead of those that are
-	Reservation string // those made by one request
+	Deleted     bool   // admins: deleted servers instead of existing ones
+	Reservation string // servers of one request
 }
 
 const (
 	pageSize = 1000 // servers asked for at once
-	maxPages = 1000 // then a list ends with a fault
+	maxPages = 1000 // then a list fails
 )
 
 func (l ListServers) query() url.Values {
 	q := url.Values{}
-	for key, value := range map[string]string{"name": l.Name, "status": l.Status, "host": l.Host, "reservation_id": l.Reservation} {
+	for key, value := range map[string]string{"name": l.Name, "status": l.Status, "host": l.Host,
+		"reservation_id": l.Reservation} {
 		if value != "" {
 			q.Set(key, value)
 		}
@@ -184,7 +185,7 @@ func (l ListServers) query() url.Values {
 	return q
 }
 
-// Servers lists servers in detail, newest first, page after page.
+// Servers lists servers in detail, newest first. It reads all pages.
 func (c *Client) Servers(ctx context.Context, l ListServers) ([]Server, error) {
 	var all []Server
 	q := l.query()
@@ -202,10 +203,11 @@ func (c *Client) Servers(ctx context.Context, l ListServers) ([]Server, error) {
 		}
 		q.Set("marker", page.Servers[len(page.Servers)-1].ID)
 	}
-	return nil, fault.New(fault.Invalid, "compute.Servers", "more than %d servers: choose fewer, by name, status or host", pageSize*maxPages)
+	return nil, fault.New(fault.Invalid, "compute.Servers", "more than %d servers; "+
+		"restrict the list by name, status or host", pageSize*maxPages)
 }
 
-// CreateServer asks for a server and returns as soon as it is recorded; it is then in BUILD. Networks unset asks for none.
+// CreateServer requests a server and returns as soon as it is recorded; it is then in BUILD. Networks defaults to none.
 func (c *Client) CreateServer(ctx context.Context, s CreateServer) (Created, error) {
 	if s.Networks == "" {
 		s.Networks = NetworksNone
@@ -219,14 +221,15 @@ func (c *Client) CreateServer(ctx context.Context, s CreateServer) (Created, err
 	return out.Server, err
 }
 
-// Server reads one server by id or by exact name. Two servers of the name are a fault of kind Conflict; admins find those of all projects.
+// Server returns one server by id or by exact name; admins find those of all projects. It returns fault.Conflict if
+// several servers have the name.
 func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
 	var out struct {
 		Server Server `json:"server"`
 	}
 	_, err := c.REST.Do(ctx, http.MethodGet, "/v2.1/servers/"+url.PathEscape(idOrName), nil, &out)
 	if err == nil && out.Server.ID != "" || err != nil && !fault.Is(err, fault.NotFound) {
-		return out.Server, err // a name such as "detail" leads to an answer that is no server
+		return out.Server, err // a name such as "detail" leads to an answer that is not a server
 	}
 	named, err := c.Servers(ctx, ListServers{Name: "^" + regexp.QuoteMeta(idOrName) + "$", AllProjects: true})
 	if fault.Is(err, fault.Forbidden) {
@@ -238,12 +241,13 @@ func (c *Client) Server(ctx context.Context, idOrName string) (Server, error) {
 	case len(named) == 0:
 		return Server{}, fault.New(fault.NotFound, "compute.Server", "no server has the id or the name %q", idOrName)
 	case len(named) > 1:
-		return Server{}, fault.New(fault.Conflict, "compute.Server", "%d servers are called %q: name one by its id", len(named), idOrName)
+		return Server{}, fault.New(fault.Conflict, "compute.Server", "%d servers have the name %q; use the id",
+			len(named), idOrName)
 	}
 	return named[0], nil
 }
 
-// DeleteServer asks for the end of a server. It is gone once Server answers with a fault of kind NotFound.
+// DeleteServer requests the deletion of a server. The server is deleted once Server returns fault.NotFound.
 func (c *Client) DeleteServer(ctx context.Context, id string) error {
 	_, err := c.REST.Do(ctx, http.MethodDelete, "/v2.1/servers/"+url.PathEscape(id), nil, nil)
 	return err

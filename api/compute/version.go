@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The headers by which a client asks for a microversion and a service says which one it used.
+// The headers with which a client requests a microversion and a service returns the one that it used.
 const (
 	Service             = "compute" // the service type inside VersionHeader
 	VersionHeader       = "OpenStack-API-Version"
@@ -19,13 +19,13 @@ const (
 // Version is a microversion of the API, by its second number: the first is always 2.
 type Version int
 
-// The range that Berth serves.
+// The range that Berth implements.
 const (
 	Min Version = 1
 	Max Version = 61
 )
 
-// The versions that change something on the paths served; Effects says what.
+// The versions that change something on the implemented paths; Effects describes the changes.
 const (
 	ExtendedAttributes Version = 3
 	Locked             Version = 9
@@ -84,7 +84,7 @@ func Effects() []Effect {
 // String prints the version as the headers have it: "2.61".
 func (v Version) String() string { return "2." + strconv.Itoa(int(v)) }
 
-// Has reports whether an effect that came with since holds at this version.
+// Has reports whether this version has the effect that was introduced with since.
 func (v Version) Has(since Version) bool { return v >= since }
 
 // NotServed is the code of the fault that Negotiate returns for a version outside of Min to Max: 406 at the edge.
@@ -92,11 +92,12 @@ const NotServed = "berth.version_not_served"
 
 var versionText = regexp.MustCompile(`^([1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 
-// Negotiate reads the microversion that a request asks for; Min when it asks for none. OpenStack-API-Version
-// wins over the older header. A malformed version is a fault of kind Invalid; one that is not served has the code NotServed as well.
+// Negotiate returns the microversion that a request asks for; Min if it asks for none. OpenStack-API-Version takes
+// precedence over the older header. It returns fault.Invalid for a malformed version, and fault.Invalid with the code
+// NotServed for a version that Berth does not implement.
 func Negotiate(h http.Header) (Version, error) {
 	const op = "compute.Negotiate"
-	text := asked(h)
+	text := requestedVersion(h)
 	switch text {
 	case "":
 		return Min, nil
@@ -105,20 +106,22 @@ func Negotiate(h http.Header) (Version, error) {
 	}
 	m := versionText.FindStringSubmatch(text)
 	if m == nil {
-		return Min, fault.New(fault.Invalid, op, "%q is no API version; write it as MajorNum.MinorNum, for example %s, or latest", text, Max)
+		return Min, fault.New(fault.Invalid, op, "%q is not a valid API version; "+
+			"write it as MajorNum.MinorNum, for example %s, or latest", text, Max)
 	}
 	major, _ := strconv.Atoi(m[1]) // at most nine digits: never out of range
 	minor, _ := strconv.Atoi(m[2])
 	v := Version(minor)
 	if major != 2 || v < Min || v > Max {
-		return Min, fault.New(fault.Invalid, op, "Version %s is not supported by the API. Minimum is %s and maximum is %s.", text, Min, Max).WithCode(NotServed)
+		return Min, fault.New(fault.Invalid, op, "Version %s is not supported by the API. "+
+			"Minimum is %s and maximum is %s.", text, Min, Max).WithCode(NotServed)
 	}
 	return v, nil
 }
 
-// asked finds the text of the version in the headers. OpenStack-API-Version may name other services too,
-// separated by commas or in headers of their own; the last word for ours counts.
-func asked(h http.Header) string {
+// requestedVersion returns the text of the version in the headers. OpenStack-API-Version may have versions for other
+// services too, separated by commas or in separate headers; the last one for compute counts.
+func requestedVersion(h http.Header) string {
 	found := ""
 	for _, line := range h.Values(VersionHeader) {
 		for part := range strings.SplitSeq(line, ",") {

@@ -7,46 +7,46 @@ import (
 	"time"
 )
 
-// Why is what was decided about a server: what it asks for, what was chosen, and what happened on the way. Deleted
-// servers have one too, as long as they are remembered. Users who are not admin are not told of hosts, providers, devices and the trail.
+// Why is the scheduling record of a server: its request, the choice, and its history. Deleted servers have one too,
+// until their records are purged. For users who are not admins it has no hosts, providers, devices and history.
 type Why struct {
-	ID       string            `json:"id"`
-	Name     string            `json:"name"`
-	Status   string            `json:"status"` // as the Compute API shows it
-	State    string            `json:"state"`  // Berth's own, finer: scheduling, claiming, assigned, active, …
-	Host     string            `json:"host,omitempty"`
-	Flavor   string            `json:"flavor"`           // its name
-	Image    *WhyImage         `json:"image,omitempty"`  // what it was made from
-	Words    []WhyWord         `json:"constraints"`      // what flavor and image say of where it may lie, and which of them
-	Query    string            `json:"query"`            // the question, as the query of Placement's GET /allocation_candidates
-	Groups   []WhyGroup        `json:"request_groups"`   // the same question, read
-	Requests []WhyRequest      `json:"pci_requests"`     // what the flavor's aliases became
-	Rounds   int               `json:"rounds"`           // how often candidates were asked for
-	Tries    int               `json:"claims"`           // how many claims were begun
-	Choice   *WhyChoice        `json:"choice,omitempty"` // what is being claimed, or is held
-	Others   int               `json:"other_choices"`    // how many more stood, for when the first is lost
-	Excluded map[string]string `json:"excluded_hosts"`   // hosts that are not tried again, and why
-	Devices  []WhyDevice       `json:"devices"`          // what the agent picked
-	Task     string            `json:"task,omitempty"`   // task_state
-	Move     *WhyMove          `json:"move,omitempty"`   // the move that it is on
-	Left     []WhyStay         `json:"left_behind"`      // what it still holds elsewhere, until the agents there say that it is gone
-	Falls    []WhyFall         `json:"falls"`            // why candidates of the last round were turned down
-	Fault    string            `json:"fault,omitempty"`
-	Details  string            `json:"fault_details,omitempty"` // more sentences
-	Trail    []WhyMark         `json:"trail"`                   // oldest first
+	ID             string             `json:"id"`
+	Name           string             `json:"name"`
+	Status         string             `json:"status"` // as the Compute API shows it
+	State          string             `json:"state"`  // Berth's own, more detailed, such as scheduling, claiming, active
+	Host           string             `json:"host,omitempty"`
+	Flavor         string             `json:"flavor"`           // its name
+	Image          *WhyImage          `json:"image,omitempty"`  // of its source
+	Constraints    []WhyConstraint    `json:"constraints"`      // placement constraints of flavor and image
+	Query          string             `json:"query"`            // of Placement's GET /allocation_candidates
+	Groups         []WhyGroup         `json:"request_groups"`   // the request groups of the query
+	Requests       []WhyRequest       `json:"pci_requests"`     // from the flavor's aliases
+	Rounds         int                `json:"rounds"`           // how often candidates were requested
+	Tries          int                `json:"claims"`           // how many claims were started
+	Choice         *WhyChoice         `json:"choice,omitempty"` // what is being claimed, or is allocated
+	Others         int                `json:"other_choices"`    // number of alternatives, if the claim fails
+	Excluded       map[string]string  `json:"excluded_hosts"`   // hosts that are not tried again, with the reason
+	Devices        []WhyDevice        `json:"devices"`          // selected by the agent
+	Task           string             `json:"task,omitempty"`   // task_state
+	Move           *WhyMove           `json:"move,omitempty"`   // the move in progress
+	Leftovers      []WhyResidence     `json:"left_behind"`      // on other hosts, until the agents report the guests gone
+	FilterFailures []WhyFilterFailure `json:"falls"`            // of the last round
+	Fault          string             `json:"fault,omitempty"`
+	Details        string             `json:"fault_details,omitempty"` // additional sentences
+	History        []WhyHistoryEntry  `json:"trail"`                   // oldest first
 }
 
 // WhyImage is the image that a server was made from, as it was then.
 type WhyImage struct {
 	ID         string            `json:"id"`
-	Name       string            `json:"name"`       // empty: Berth has not looked for the image
-	Properties map[string]string `json:"properties"` // those that have a say in where the server may lie
+	Name       string            `json:"name"`       // empty: the image was not read
+	Properties map[string]string `json:"properties"` // those that affect the placement of the server
 }
 
-// WhyWord is one word that places a server.
-type WhyWord struct {
-	Key     string   `json:"key"`   // as a flavor has it, such as hw:numa_nodes
-	Value   string   `json:"value"` // what holds
+// WhyConstraint is one constraint on the placement of a server.
+type WhyConstraint struct {
+	Key     string   `json:"key"`   // the extra spec, such as hw:numa_nodes
+	Value   string   `json:"value"` // the effective value
 	Sources []string `json:"from"`  // "extra spec hw:numa_nodes", "image property hw_numa_nodes"
 }
 
@@ -64,10 +64,10 @@ type WhyRequest struct {
 	Alias     string   `json:"alias"`
 	Count     int      `json:"count"`
 	Policy    string   `json:"numa_policy,omitempty"`
-	Providers []string `json:"providers"` // chosen, one for each device; empty before a claim holds
+	Providers []string `json:"providers"` // chosen, one for each device; empty before the claim
 }
 
-// WhyChoice is a candidate that stood.
+// WhyChoice is a candidate that passed the filters.
 type WhyChoice struct {
 	Host       string                    `json:"host"`
 	Root       string                    `json:"root_provider"`
@@ -82,37 +82,37 @@ type WhyDevice struct {
 	Provider  string `json:"provider,omitempty"`
 }
 
-// WhyMove is a move on its way.
+// WhyMove is a move in progress.
 type WhyMove struct {
-	Kind      string  `json:"kind"` // resize, migration, live-migration, evacuation
-	Migration string  `json:"migration"`
-	Source    WhyStay `json:"source"`
+	Kind      string       `json:"kind"` // resize, migration, live-migration, evacuation
+	Migration string       `json:"migration"`
+	Source    WhyResidence `json:"source"`
 }
 
-// WhyStay is what one consumer holds on one host.
-type WhyStay struct {
+// WhyResidence is what one consumer has on one host.
+type WhyResidence struct {
 	Consumer string   `json:"consumer"` // in Placement
 	Host     string   `json:"host"`
 	Devices  []string `json:"devices"` // addresses
 }
 
-// WhyFall is why candidates fell at one step.
-type WhyFall struct {
-	Step    string   `json:"step"`
+// WhyFilterFailure is why one filter refused candidates.
+type WhyFilterFailure struct {
+	Filter  string   `json:"step"`
 	Reason  string   `json:"reason"`
 	Count   int      `json:"hosts"`       // how many hosts
 	Hosts   []string `json:"first_hosts"` // some of them
 	Nearest string   `json:"nearest_miss,omitempty"`
 }
 
-// WhyMark is one line of the trail.
-type WhyMark struct {
-	At    time.Time `json:"at"` // of the last time
+// WhyHistoryEntry is one line of the history.
+type WhyHistoryEntry struct {
+	At    time.Time `json:"at"` // time of the last occurrence
 	Text  string    `json:"text"`
-	Times int       `json:"times"` // how often in a row
+	Times int       `json:"times"` // number of consecutive occurrences
 }
 
-// Why reads what was decided about a server, by id.
+// Why returns the scheduling record of a server, by id.
 func (c *Client) Why(ctx context.Context, id string) (Why, error) {
 	var out struct {
 		Why Why `json:"why"`

@@ -9,11 +9,11 @@ import (
 type Allocations struct {
 	Host       string    `json:"host"`
 	Missing    []Missing `json:"missing"`    // what Placement lacks of servers that are placed on the host
-	Foreign    []Foreign `json:"foreign"`    // consumers that have something of the host and are not placed there
+	Foreign    []Foreign `json:"foreign"`    // consumers with allocations on the host that are not placed there
 	Conditions []string  `json:"conditions"` // the conditions of the host that follow from both
 }
 
-// Missing is a consumer that has less in Placement than compute has claimed for it.
+// Missing is a consumer whose allocation in Placement is smaller than compute's claim.
 type Missing struct {
 	Server   string                    `json:"server"` // UUID
 	Name     string                    `json:"name"`
@@ -23,19 +23,20 @@ type Missing struct {
 	Healed   bool                      `json:"healed,omitempty"`  // with Heal: it was written
 }
 
-// Foreign is a consumer that has something of a host in Placement and is not placed there.
+// Foreign is a consumer that has an allocation on a host in Placement and is not placed there.
 type Foreign struct {
 	Consumer string                    `json:"consumer"`
 	Holds    map[string]map[string]int `json:"holds"` // by provider and resource class
-	Why      string                    `json:"why"`   // what compute's records say of it
+	Why      string                    `json:"why"`   // what compute's records have of it
 }
 
 // Heal is a request to add to Placement what it lacks of the servers on a host.
 type Heal struct {
-	Oversubscribe bool `json:"oversubscribe"` // also if the host then has given more than its capacity
+	Oversubscribe bool `json:"oversubscribe"` // also if the use then exceeds the capacity
 }
 
-// Allocations compares compute's records of a host with Placement now. NotFound: no agent has reported for the host.
+// Allocations compares compute's records of a host with Placement now. It returns NotFound if no agent has reported for
+// the host.
 func (c Client) Allocations(ctx context.Context, host string) (out Allocations, err error) {
 	_, err = c.REST.Do(ctx, http.MethodGet, path(host, "allocations"), nil, &out)
 	return out, err

@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Client is the agent's side of the contract, and the readers' side.
+// Client is the client of the contract, for agents, operators and other programs.
 type Client struct{ REST *rest.Client }
 
 func path(host string, rest ...string) string {
@@ -26,30 +26,30 @@ func path(host string, rest ...string) string {
 	return p
 }
 
-// PutReport tells compute what the host has. Conflict: another start of an agent serves the host; with *Occupied as its
-// cause when that one may turn out to have ended.
+// PutReport sends the report of a host. It returns Conflict if another start of an agent serves the host, because of
+// *Occupied if that start may have ended.
 func (c Client) PutReport(ctx context.Context, r Report) error {
 	p := path(r.Host)
 	answer, err := c.REST.Do(ctx, http.MethodPut, p, r, nil)
 	return occupied("PUT "+p, answer.Header.Get("Retry-After"), err)
 }
 
-// PutGuest tells compute what became of a server on the host. Conflict: compute does not take it; with *Late as its cause because it is
-// older than what compute has heard.
+// PutGuest sends the report of a guest on a host. It returns Conflict if compute refuses it, because of *Late if it is
+// older than the last one.
 func (c Client) PutGuest(ctx context.Context, host, server string, g Guest) error {
 	p := path(host, "guests", server)
 	answer, err := c.REST.Do(ctx, http.MethodPut, p, g, nil)
 	if text := answer.Header.Get(Latest); err != nil && text != "" {
 		number, wrong := strconv.ParseInt(text, 10, 64)
 		if wrong != nil {
-			return fault.New(fault.Internal, "PUT "+p, "the answer's %s is no number: %w", Latest, wrong)
+			return fault.New(fault.Internal, "PUT "+p, "header %s of the answer is not a number: %w", Latest, wrong)
 		}
 		return fault.Wrap(fault.Conflict, "PUT "+p, &Late{Number: number})
 	}
 	return err
 }
 
-// Hosts reads the reports of all hosts.
+// Hosts returns the reports of all hosts.
 func (c Client) Hosts(ctx context.Context) ([]Report, error) {
 	var out struct {
 		Hosts []Report `json:"hosts"`
@@ -58,7 +58,7 @@ func (c Client) Hosts(ctx context.Context) ([]Report, error) {
 	return out.Hosts, err
 }
 
-// Devices reads the devices of all hosts, by host and address.
+// Devices returns the devices of all hosts, by host and address.
 func (c Client) Devices(ctx context.Context) ([]Device, error) {
 	var out struct {
 		Devices []Device `json:"devices"`
@@ -67,32 +67,35 @@ func (c Client) Devices(ctx context.Context) ([]Device, error) {
 	return out.Devices, err
 }
 
-// Clean asks that a device for one-time use is cleaned and given back. It returns when compute has taken the wish; the device tells
-// what became of it. Conflict: it has not been used, or somebody holds it.
+// Clean requests that a device for one-time use is cleaned and released. It returns when compute has recorded the
+// request; Device.Spent and Device.Refused have the result. It returns Conflict if the device has not been used, or a
+// server has it.
 func (c Client) Clean(ctx context.Context, host, address string) error {
 	_, err := c.REST.Do(ctx, http.MethodPost, path(host, "devices", address, "clean"), nil, nil)
 	return err
 }
 
-// Forget removes a host that will never return from compute, and its providers from Placement. Conflict: it may be alive, or something stands on it.
+// Forget removes a host that will never return from compute, and its providers from Placement. It returns Conflict if
+// the host may be alive, or a server is placed on it.
 func (c Client) Forget(ctx context.Context, host string) (out Forgotten, err error) {
 	_, err = c.REST.Do(ctx, http.MethodDelete, path(host), nil, &out)
 	return out, err
 }
 
-// WatchRequest says who follows the assignments of a host, and from where.
+// WatchRequest identifies the client of a stream of assignments, and its position. If the present revision is not
+// Since, the first line is sent at once.
 type WatchRequest struct {
 	Host     string
-	Sender   Sender   // zero for an onlooker
+	Sender   Sender   // zero for a client that is not the agent of the host
 	Position Position // the newest line that was ever followed
-	Since    int64    // revision of the line that the client has; the first line comes at once unless it is that one. 0: none
+	Since    int64    // revision of the line that the client has; 0: none
 }
 
-// query returns the request as the stream's query.
+// query encodes the request as the query of the stream.
 func (w WatchRequest) query() string {
 	q := url.Values{"since": {strconv.FormatInt(w.Since, 10)}}
-	for name, value := range map[string]string{"instance": w.Sender.Instance, "start": w.Sender.Start, "place": w.Sender.ProcessSpace,
-		"epoch_id": w.Position.EpochID} {
+	for name, value := range map[string]string{"instance": w.Sender.Instance, "start": w.Sender.Start,
+		"place": w.Sender.ProcessSpace, "epoch_id": w.Position.EpochID} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -106,10 +109,12 @@ func (w WatchRequest) query() string {
 	return q.Encode()
 }
 
-// ReadWatchRequest reads the query of a stream. fault.Invalid names the parameter that is wrong.
+// ReadWatchRequest decodes the query of a stream. It returns fault.Invalid with the name of a parameter that is not
+// valid.
 func ReadWatchRequest(host string, q url.Values) (WatchRequest, error) {
-	w := WatchRequest{Host: host, Sender: Sender{Instance: q.Get("instance"), Start: q.Get("start"), Previous: q["previous"], ProcessSpace: q.Get("place")},
-		Position: Position{EpochID: q.Get("epoch_id")}}
+	sender := Sender{Instance: q.Get("instance"), Start: q.Get("start"), Previous: q["previous"],
+		ProcessSpace: q.Get("place")}
+	w := WatchRequest{Host: host, Sender: sender, Position: Position{EpochID: q.Get("epoch_id")}}
 	for _, n := range []struct {
 		name string
 		to   *int64
@@ -120,14 +125,15 @@ func ReadWatchRequest(host string, q url.Values) (WatchRequest, error) {
 		}
 		number, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || number < 0 {
-			return w, fault.New(fault.Invalid, "", "%s must be a number of the line that was read last, or 0; it is %q", n.name, text[:min(len(text), 64)])
+			return w, fault.New(fault.Invalid, "", "%s must be a number of the line that was read last, or 0; it is %q",
+				n.name, text[:min(len(text), 64)])
 		}
 		*n.to = number
 	}
 	return w, nil
 }
 
-// Admit asks whether this start of an agent may serve a host. Conflict: another one does.
+// Admit returns nil if this start of an agent may serve a host, and Conflict if another one serves it.
 func (c Client) Admit(ctx context.Context, host string, from Sender) error {
 	_, resp, err := c.stream(ctx, WatchRequest{Host: host, Sender: from})
 	if err == nil {
@@ -145,14 +151,14 @@ func (c Client) stream(ctx context.Context, w WatchRequest) (p string, resp *htt
 	return p, resp, answerFault(p, resp)
 }
 
-// answerFault returns the fault of an answer, nil for one that succeeded. The query, which has the agent's Start, is
-// left out of it.
+// answerFault returns the fault of an answer, nil for a success. The fault does not have the query, because that has
+// the agent's Start.
 func answerFault(p string, resp *http.Response) error {
 	p, _, _ = strings.Cut(p, "?")
 	return occupied("GET "+p, resp.Header.Get("Retry-After"), rest.AnswerFault(http.MethodGet, p, resp))
 }
 
-// occupied gives a Conflict that a later try can lift its cause *Occupied.
+// occupied adds the cause *Occupied to a Conflict that has Retry-After. It returns other errors as they are.
 func occupied(op, retryAfter string, err error) error {
 	seconds, wrong := strconv.Atoi(retryAfter)
 	if !fault.Is(err, fault.Conflict) || wrong != nil || seconds <= 0 {
@@ -161,18 +167,18 @@ func occupied(op, retryAfter string, err error) error {
 	return fault.Wrap(fault.Conflict, op, &Occupied{Wait: time.Duration(seconds) * time.Second, Err: err})
 }
 
-// Occupied is the cause of the fault when another start of an agent serves the host and may turn out to have ended.
+// Occupied is the cause of the fault when another start of an agent serves the host, and may have ended.
 type Occupied struct {
-	Wait time.Duration // try again after this
+	Wait time.Duration // retry after this
 	Err  error         // compute's answer
 }
 
 // Error returns compute's sentence.
 func (o *Occupied) Error() string { return fault.TextOf(o.Err) }
 
-// Watch reads the assignments of a host and hands each line to got, until the context ends, the stream breaks or got
-// returns an error. It always returns an error; the context's own is the quiet end. Conflict: another start of an agent
-// serves the host.
+// Watch reads the assignments of a host and calls got with each line, until the context ends, the stream breaks or got
+// returns an error. It always returns an error: that of the context if the context has ended, and Conflict if another
+// start of an agent serves the host.
 func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments) error) error {
 	p, resp, err := c.stream(ctx, w)
 	if err != nil {
@@ -191,7 +197,7 @@ func (c Client) Watch(ctx context.Context, w WatchRequest, got func(Assignments)
 		}
 		var a Assignments
 		if err := json.Unmarshal(line, &a); err != nil {
-			return fault.New(fault.Internal, "GET "+p, "a line of assignments is not what the contract promises: %w", err)
+			return fault.New(fault.Internal, "GET "+p, "a line of assignments is not valid JSON: %w", err)
 		}
 		if err := got(a); err != nil {
 			return err

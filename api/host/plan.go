@@ -1,13 +1,14 @@
 package host
 
-// PlanDoc is what an agent would change in Placement, as `berth agent plan -o json` prints it. Lists are never null.
+// PlanDoc lists the changes that an agent would make in Placement, as `berth agent plan -o json` prints them. Lists are
+// never null.
 type PlanDoc struct {
-	Steps      []PlanStep      `json:"steps"`      // in the order in which they are taken
-	Objections []PlanObjection `json:"objections"` // what ought to be done and cannot be
-	Notes      []string        `json:"notes"`      // what a person should know of it
+	Steps      []PlanStep      `json:"steps"`      // in the order of execution
+	Objections []PlanObjection `json:"objections"` // changes that are needed and cannot be made
+	Notes      []string        `json:"notes"`      // remarks for the operator
 }
 
-// PlanStock is all that one provider shall have after a reshape.
+// PlanStock is the inventory of one provider after a reshape.
 type PlanStock struct {
 	Generation  int                      `json:"generation"`
 	Inventories map[string]PlanInventory `json:"inventories"`
@@ -22,15 +23,15 @@ type PlanStep struct {
 	Name        string                   `json:"name"`                // of the class, the trait or the provider
 	Provider    string                   `json:"provider,omitempty"`  // UUID; not for classes and traits
 	Parent      string                   `json:"parent,omitempty"`    // UUID, of a provider that is created below another
-	Generation  *int                     `json:"generation,omitzero"` // of a provider that is written to, as it was seen
-	Traits      []string                 `json:"traits,omitzero"`     // all that the provider shall have
+	Generation  *int                     `json:"generation,omitzero"` // that the change expects of the provider
+	Traits      []string                 `json:"traits,omitzero"`     // all traits of the provider afterwards
 	Inventories map[string]PlanInventory `json:"inventories,omitzero"`
 	Stocks      map[string]PlanStock     `json:"stocks,omitzero"`      // of a reshape, by provider
-	Allocations map[string]PlanShares    `json:"allocations,omitzero"` // of a reshape: all that each consumer shall hold
-	Detail      string                   `json:"detail"`               // what is different afterwards, for people
+	Allocations map[string]PlanShares    `json:"allocations,omitzero"` // of a reshape: the allocation of each consumer
+	Detail      string                   `json:"detail"`               // the change as a sentence
 }
 
-// PlanInventory is an inventory in Placement's own words.
+// PlanInventory is an inventory in the fields of the Placement API.
 type PlanInventory struct {
 	Total           int     `json:"total"`
 	Reserved        int     `json:"reserved"`
@@ -40,11 +41,11 @@ type PlanInventory struct {
 	AllocationRatio float64 `json:"allocation_ratio"`
 }
 
-// PlanObjection is why something must not be done.
+// PlanObjection is the reason why a change must not be made.
 type PlanObjection struct {
 	Provider  string   `json:"provider,omitempty"` // UUID
 	Name      string   `json:"name,omitempty"`     // of the provider
 	Class     string   `json:"resource_class,omitempty"`
-	Consumers []string `json:"consumers"` // UUIDs of those who hold it
+	Consumers []string `json:"consumers"` // UUIDs of the consumers that use it
 	Message   string   `json:"message"`
 }

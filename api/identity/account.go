@@ -10,11 +10,13 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// accountOptions are the options by which a service signs in at Keystone to speak to another service: keystoneauth's.
-var accountOptions = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "username", "user_name", "user_id", "password",
-	"user_domain_name", "user_domain_id", "project_name", "tenant_name", "project_id", "tenant_id", "project_domain_name", "project_domain_id",
-	"domain_name", "domain_id", "default_domain_name", "default_domain_id", "system_scope", "application_credential_id", "application_credential_name",
-	"application_credential_secret", "insecure", "cafile", "certfile", "keyfile", "timeout"}
+// accountOptions are the options of keystoneauth with which a service signs in at Keystone to call another service.
+var accountOptions = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "username",
+	"user_name", "user_id", "password", "user_domain_name", "user_domain_id", "project_name", "tenant_name",
+	"project_id", "tenant_id", "project_domain_name", "project_domain_id", "domain_name", "domain_id",
+	"default_domain_name", "default_domain_id", "system_scope", "application_credential_id",
+	"application_credential_name", "application_credential_secret", "insecure", "cafile", "certfile", "keyfile",
+	"timeout"}
 
 // KnownAccount lists the options that ReadAccount reads in a group.
 func KnownAccount(group string) []config.Name {
@@ -25,13 +27,13 @@ func KnownAccount(group string) []config.Name {
 	return names
 }
 
-// ReadAccount reads how this service speaks to another, from the group that is named for that one, such as glance: with which account at
-// Keystone, and with which certificates. signs tells whether there is an account: without auth_type there is none.
+// ReadAccount reads the options for calls of another service from the group of that service, such as glance: the
+// account at Keystone and the certificates. signs is false if there is no account, because auth_type is missing.
 func ReadAccount(c *config.Config, group string) (o KeystoneOptions, signs bool, err error) {
 	read := reader{c: c, group: group}
 	o.Group = group
 	o.CAFile, o.CertFile, o.KeyFile = read.text("cafile"), read.text("certfile"), read.text("keyfile")
-	o.Insecure = read.truth("insecure")
+	o.Insecure = read.flag("insecure")
 	o.Timeout = time.Duration(read.number("timeout", 10, 1, 600)) * time.Second
 	if section := read.text("auth_section"); section != "" {
 		read.group, o.Group = section, section
@@ -42,7 +44,7 @@ func ReadAccount(c *config.Config, group string) (o KeystoneOptions, signs bool,
 	return o, signs, read.err
 }
 
-// section is the group of the options.
+// section returns the group of the options.
 func (o KeystoneOptions) section() string {
 	if o.Group == "" {
 		return group
@@ -50,8 +52,8 @@ func (o KeystoneOptions) section() string {
 	return o.Group
 }
 
-// Client makes an HTTP client of the options' certificates and time-out. It follows no redirection: nobody may send a token to another
-// place. Invalid when a certificate cannot be read.
+// Client returns an HTTP client with the options' certificates and time-out. It follows no redirection, so that a token
+// is sent to no other server. It returns fault.Invalid if a certificate cannot be read.
 func (o KeystoneOptions) Client() (*http.Client, error) {
 	secure, err := o.tls()
 	if err != nil {
@@ -64,18 +66,18 @@ func (o KeystoneOptions) Client() (*http.Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
-// SignIn gives the service's own token; it is asked for again when it is about to end. Unavailable with a sentence when Keystone refuses or
-// does not answer.
+// SignIn returns the service's own token, which is renewed before it expires. It returns fault.Unavailable if Keystone
+// rejects the account or does not answer.
 func (k *Keystone) SignIn(ctx context.Context) (token string, err error) {
 	s, err := k.signIn(ctx)
 	return s.token, err
 }
 
-// Forget makes SignIn get another token than this one, which somebody has refused.
+// Forget makes SignIn get a new token in place of this one, which a service has rejected.
 func (k *Keystone) Forget(token string) { k.forget(token) }
 
-// Address finds a service in the catalog that came with the service's own token: the first of the interfaces that the catalog has in the
-// region; an empty region is any. Unavailable when it is not there.
+// Address returns the URL of a service in the catalog of the service's own token: that of the first of the interfaces
+// that the catalog has in the region; an empty region matches any. It returns fault.Unavailable if there is none.
 func (k *Keystone) Address(ctx context.Context, kind string, interfaces []string, region string) (string, error) {
 	s, err := k.signIn(ctx)
 	if err != nil {
@@ -90,6 +92,7 @@ func (k *Keystone) Address(ctx context.Context, kind string, interfaces []string
 	if region != "" {
 		where = " in region " + region
 	}
-	return "", fault.New(fault.Unavailable, "identity.Keystone", "Keystone's catalog has no service of type %s%s with the interface %s; "+
-		"check region_name and valid_interfaces, or write endpoint_override", kind, where, strings.Join(interfaces, " or "))
+	return "", fault.New(fault.Unavailable, "identity.Keystone",
+		"Keystone's catalog has no service of type %s%s with the interface %s; "+
+			"check region_name and valid_interfaces, or write endpoint_override", kind, where, strings.Join(interfaces, " or "))
 }

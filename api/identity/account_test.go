@@ -26,7 +26,7 @@ func TestReadAccount(t *testing.T) {
 		t.Errorf("%+v %v %v", o, signs, err)
 	}
 	for text, says := range map[string]string{
-		"[glance]\nauth_type = magic\n":                                       "does not sign in that way",
+		"[glance]\nauth_type = magic\n":                                       "does not support this auth_type",
 		"[glance]\ntimeout = soon\n":                                          "timeout",
 		"[glance]\nauth_type = password\nauth_url = http://k\nusername = n\n": "[glance] password is missing",
 		"[glance]\nauth_type = password\nauth_url = http://k\nusername = n\npassword = p\nuser_domain_id = d\ncafile = /no/such/file\n": "[glance] cafile cannot be read",

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// key is a token in a cache: never the token itself.
-type key struct {
+// cacheKey identifies a token in a cache. It never has the token itself.
+type cacheKey struct {
 	sum     [sha256.Size]byte
-	expired bool // asked with allow_expired, which has answers of its own
+	expired bool // validated with allow_expired, whose answers differ
 }
 
-// cache keeps a bounded number of answers for a time; the ones used longest ago go first.
+// cache stores a bounded number of answers for a time. It evicts the least recently used ones first.
 type cache[V any] struct {
-	most int
+	size int
 
 	mu      sync.Mutex // guards what is below
-	entries map[key]*list.Element
+	entries map[cacheKey]*list.Element
 	order   list.List // of *cached, the newest in front
 }
 
 type cached[V any] struct {
-	key   key
+	key   cacheKey
 	value V
 	until time.Time
 }
 
-func newCache[V any](most int) *cache[V] {
-	return &cache[V]{most: most, entries: map[key]*list.Element{}}
+func newCache[V any](size int) *cache[V] {
+	return &cache[V]{size: size, entries: map[cacheKey]*list.Element{}}
 }
 
-func (c *cache[V]) get(k key, now time.Time) (value V, found bool) {
+func (c *cache[V]) get(k cacheKey, now time.Time) (value V, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	element, found := c.entries[k]
@@ -48,14 +48,14 @@ func (c *cache[V]) get(k key, now time.Time) (value V, found bool) {
 	return entry.value, true
 }
 
-func (c *cache[V]) put(k key, value V, until time.Time) {
+func (c *cache[V]) put(k cacheKey, value V, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if element, found := c.entries[k]; found {
 		c.drop(element)
 	}
 	c.entries[k] = c.order.PushFront(&cached[V]{k, value, until})
-	for c.order.Len() > c.most {
+	for c.order.Len() > c.size {
 		c.drop(c.order.Back())
 	}
 }

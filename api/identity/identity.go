@@ -1,7 +1,7 @@
-// Package identity says who is asking: the user, project and roles that a request of an API carries.
+// Package identity determines the caller of an API request: the user, project and roles.
 //
-// An Authenticator finds that out. NoAuth2 believes what the caller says of himself; a server that uses it must listen
-// on loopback only.
+// An Authenticator does that. NoAuth2 trusts the headers of the request; a server that uses it must listen on loopback
+// only.
 package identity
 
 import (
@@ -19,16 +19,16 @@ type Identity struct {
 	Roles       []string
 	SystemScope string // "all": the token is for the whole system; empty: it is not
 
-	// Keystone says these as well.
+	// Set only by Keystone.
 	UserName, UserDomain       string // the user's name, and the ID of its domain
 	ProjectName, ProjectDomain string
 	Domain                     string    // the ID of the domain that the token is for; empty: it is for none
 	NotAdminProject            bool      // is_admin_project is false
-	Service                    *Identity // who passes the request on, by X-Service-Token; nil: nobody
+	Service                    *Identity // the service that forwards the request, by X-Service-Token; nil: none
 }
 
-// Authenticator finds the caller of a request. Without one it returns a fault of kind Forbidden, which the edge answers with 401; any
-// other fault says that it cannot be found out now.
+// Authenticator returns the caller of a request. It returns fault.Forbidden for a request without a valid token, which
+// servers answer with 401; any other fault if the caller cannot be determined now.
 type Authenticator func(*http.Request) (Identity, error)
 
 // Has reports whether the caller has a role; roles are compared without regard to case, as oslo.policy does.
@@ -39,17 +39,17 @@ func (i Identity) Has(role string) bool {
 // IsAdmin reports whether the caller may see and do everything.
 func (i Identity) IsAdmin() bool { return i.Has("admin") }
 
-// NoAuth2 believes what a request says of itself, as `[api] auth_strategy = noauth2` of OpenStack's Placement does:
-//   - X-Auth-Token is `user` or `user:project`; a missing project is named as the user. The header must be there, the user
-//     in it may be empty.
-//   - X-Roles lists the roles, separated by commas. Without it the user admin has the role admin and others have none; with it
-//     admin has what it says, too.
-//   - Openstack-System-Scope makes the token one for the system, which has no project.
-//   - X-Project-Id names another project.
+// NoAuth2 trusts the headers of a request, as `[api] auth_strategy = noauth2` of OpenStack's Placement does:
+//   - X-Auth-Token is `user` or `user:project`; a missing project is named as the user. The header is required; the
+//     user in it may be empty.
+//   - X-Roles lists the roles, separated by commas. Without it the user admin has the role admin and others have none.
+//     With it admin has only the listed roles, too.
+//   - Openstack-System-Scope sets the system scope, which has no project.
+//   - X-Project-Id sets another project.
 func NoAuth2(r *http.Request) (Identity, error) {
 	if _, ok := r.Header["X-Auth-Token"]; !ok {
 		return Identity{}, fault.New(fault.Forbidden, "identity.NoAuth2",
-			"the request has no X-Auth-Token, so nobody vouches for it: send user:project, for example admin")
+			"the request has no X-Auth-Token, so it is not authenticated; send user:project, for example admin")
 	}
 	user, project, _ := strings.Cut(joined(r.Header, "X-Auth-Token"), ":")
 	if project == "" {
@@ -76,5 +76,5 @@ func NoAuth2(r *http.Request) (Identity, error) {
 	return id, nil
 }
 
-// joined is a header's value; of several lines, as web servers hand them to the original.
+// joined returns a header's value; several lines are joined with commas, as web servers do for OpenStack's services.
 func joined(h http.Header, name string) string { return strings.Join(h[name], ", ") }

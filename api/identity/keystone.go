@@ -23,23 +23,24 @@ import (
 const (
 	defaultTimeout   = 10 * time.Second
 	defaultCacheTime = 5 * time.Minute
-	refusedTime      = 30 * time.Second // how long a token stays refused without asking again, at most
-	locked           = 5 * time.Second  // how long Keystone is not asked again when it refused the service itself
-	margin           = time.Minute      // how long before its end the service's own token is renewed
-	remembered       = 10_000           // tokens; as many again that were refused
-	longestToken     = 8 << 10          // bytes
+	refusedCacheTime = 30 * time.Second // how long an invalid token is cached, at most
+	refusedBackoff   = 5 * time.Second  // pause after Keystone has rejected the service's own account
+	renewMargin      = time.Minute      // how long before it expires the service's own token is renewed
+	cacheSize        = 10_000           // valid tokens; and the same number of invalid ones
+	maxToken         = 8 << 10          // bytes
 )
 
-// KeystoneOptions are [keystone_authtoken]. What is needed: AuthURL, and either a user with a password or an application credential.
+// KeystoneOptions are the options of [keystone_authtoken]. AuthURL is required, and either a user with a password or an
+// application credential.
 type KeystoneOptions struct {
-	Group string // where they stand, for errors; empty: keystone_authtoken
+	Group string // their group, for errors; empty: keystone_authtoken
 
 	AuthURL   string // auth_url, with or without /v3
-	PublicURL string // www_authenticate_uri, told to callers without a token; empty: AuthURL
+	PublicURL string // www_authenticate_uri, sent to callers without a token; empty: AuthURL
 
 	Username, UserID, Password         string
 	UserDomainName, UserDomainID       string
-	ProjectName, ProjectID             string // what the service's token is for; with none of these, nor SystemScope, for nothing
+	ProjectName, ProjectID             string // scope of the service's token, if SystemScope and DomainID are empty
 	ProjectDomainName, ProjectDomainID string
 	DomainName, DomainID               string
 	SystemScope                        string // "all"
@@ -51,24 +52,24 @@ type KeystoneOptions struct {
 	Insecure                  bool   // the server's certificate is not checked
 	CAFile, CertFile, KeyFile string
 	Timeout                   time.Duration // http_connect_timeout, of one call; 0: 10 seconds
-	Retries                   int           // http_request_max_retries: how often a call that found nobody is tried again
-	CacheTime                 time.Duration // token_cache_time; 0: 300 seconds; below: nothing is kept
-	ServiceRoles              []string      // service_token_roles: one of them lets a service pass expired tokens on
-	ServiceRolesRequired      bool          // service_token_roles_required: a service without one of them is refused
-	ServiceType               string        // service_type: how rules of application credentials call this service
+	Retries                   int           // http_request_max_retries: how often a call without an answer is retried
+	CacheTime                 time.Duration // token_cache_time; 0: 300 seconds; negative: no cache
+	ServiceRoles              []string      // service_token_roles: a service with one of them may forward expired tokens
+	ServiceRolesRequired      bool          // service_token_roles_required: others are rejected
+	ServiceType               string        // service_type: the name of this service in access rules
 	Log                       *slog.Logger  // nil: slog.Default()
 }
 
-// Keystone asks OpenStack's identity service about tokens. It is safe for concurrent use.
+// Keystone validates tokens at OpenStack's identity service. It is safe for concurrent use.
 type Keystone struct {
 	opts   KeystoneOptions
 	log    *slog.Logger
 	url    string // of the v3 API
 	client *http.Client
 
-	asking  singleflight.Group // one call for all who ask the same
-	valid   *cache[*verdict]
-	refused *cache[struct{}]
+	inFlight singleflight.Group // one call for all concurrent requests with the same token
+	valid    *cache[*tokenInfo]
+	refused  *cache[struct{}]
 
 	own     sync.Mutex // guards what is below
 	session session    // the service's own token
@@ -77,7 +78,8 @@ type Keystone struct {
 	wait func(context.Context, time.Duration) error // between two tries
 }
 
-// NewKeystone checks options and makes an Authenticator of them (its method Authenticate). It asks nobody yet.
+// NewKeystone checks the options and returns a Keystone, whose method Authenticate is an Authenticator. It makes no
+// call.
 func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -99,8 +101,8 @@ func NewKeystone(o KeystoneOptions) (*Keystone, error) {
 		return nil, err
 	}
 	return &Keystone{
-		opts: o, log: o.Log, url: versioned(o.AuthURL), client: client,
-		valid: newCache[*verdict](remembered), refused: newCache[struct{}](remembered),
+		opts: o, log: o.Log, url: v3Address(o.AuthURL), client: client,
+		valid: newCache[*tokenInfo](cacheSize), refused: newCache[struct{}](cacheSize),
 		now: time.Now, wait: wait,
 	}, nil
 }
@@ -114,7 +116,8 @@ func (o KeystoneOptions) check() error {
 	case o.AuthURL == "":
 		return missing("auth_url", "write Keystone's address, such as http://controller:5000")
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is no address; write one such as http://controller:5000", o.section(), o.AuthURL)
+		return fault.New(fault.Invalid, "identity.NewKeystone", "[%s] auth_url = %s is not an HTTP URL; "+
+			"write one such as http://controller:5000", o.section(), o.AuthURL)
 	case o.usesApplicationCredential():
 		if o.ApplicationCredentialSecret == "" {
 			return missing("application_credential_secret", "write it, or use auth_type = password")
@@ -166,7 +169,7 @@ func (o KeystoneOptions) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// Challenge is the value of the header WWW-Authenticate for answers with 401: where a token is to be had.
+// Challenge returns the value of the header WWW-Authenticate for responses with 401: the URL of Keystone.
 func (k *Keystone) Challenge() string {
 	address := k.opts.PublicURL
 	if address == "" {
@@ -175,32 +178,36 @@ func (k *Keystone) Challenge() string {
 	return `Keystone uri="` + address + `"`
 }
 
-// Authenticate is an Authenticator: it finds out whose token X-Auth-Token is, and with X-Service-Token which service passes
-// the request on. A token that is missing, unknown, expired or revoked is a fault Forbidden; Unavailable says that Keystone
-// could not be asked. What Keystone said of a token holds for CacheTime, and not beyond the token's end.
+// Authenticate is an Authenticator: it returns the owner of X-Auth-Token and, with X-Service-Token, the service that
+// forwards the request. It returns fault.Forbidden if a token is missing, unknown, expired or revoked, and
+// fault.Unavailable if Keystone does not answer. The result for a token is cached for CacheTime, but not after the
+// token expires.
 func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
-	var service *verdict
+	var service *tokenInfo
 	given := strings.TrimSpace(joined(r.Header, "X-Service-Token"))
 	mayBeExpired := false
 	if given != "" {
 		var err error
-		if service, err = k.judge(r.Context(), given, false); err != nil {
-			return Identity{}, about("X-Service-Token", err)
+		if service, err = k.resolve(r.Context(), given, false); err != nil {
+			return Identity{}, namingHeader("X-Service-Token", err)
 		}
-		mayBeExpired = slices.ContainsFunc(service.id.Roles, func(role string) bool { return slices.Contains(k.opts.ServiceRoles, role) })
+		mayBeExpired = slices.ContainsFunc(service.id.Roles, func(role string) bool {
+			return slices.Contains(k.opts.ServiceRoles, role)
+		})
 		if !mayBeExpired && k.opts.ServiceRolesRequired {
-			return Identity{}, refuse("the X-Service-Token has none of the roles of services: %s", strings.Join(k.opts.ServiceRoles, ", "))
+			return Identity{}, forbidden("the X-Service-Token has none of the roles of services: %s",
+				strings.Join(k.opts.ServiceRoles, ", "))
 		}
 	}
 	token := strings.TrimSpace(joined(r.Header, "X-Auth-Token"))
 	if token == "" {
-		return Identity{}, refuse("the request has no X-Auth-Token; ask Keystone for a token")
+		return Identity{}, forbidden("the request has no X-Auth-Token; ask Keystone for a token")
 	}
-	user, err := k.judge(r.Context(), token, mayBeExpired)
+	user, err := k.resolve(r.Context(), token, mayBeExpired)
 	if err != nil {
-		return Identity{}, about("X-Auth-Token", err)
+		return Identity{}, namingHeader("X-Auth-Token", err)
 	}
-	if err := k.within(user.rules, r, service != nil); err != nil {
+	if err := k.checkAccessRules(user.rules, r, service != nil); err != nil {
 		return Identity{}, err
 	}
 	id := user.id
@@ -212,44 +219,47 @@ func (k *Keystone) Authenticate(r *http.Request) (Identity, error) {
 	return id, nil
 }
 
-// within holds a request against the access rules of the application credential that its token was made with. A request that
-// a service passes on was held against them when it came in.
-func (k *Keystone) within(rules *[]accessRule, r *http.Request, passedOn bool) error {
+// checkAccessRules checks a request against the access rules of the application credential of its token. A request
+// that a service forwards was checked when that service received it.
+func (k *Keystone) checkAccessRules(rules *[]accessRule, r *http.Request, passedOn bool) error {
 	if rules == nil {
 		return nil
 	}
 	if k.opts.ServiceType == "" {
-		k.log.Warn("a token has access rules, which cannot be judged: [keystone_authtoken] service_type is not set")
-		return refuse("the token has access rules, and this service is not set up to judge them")
+		k.log.Warn("access rules of a token not checked, request refused: [keystone_authtoken] service_type is not set")
+		return forbidden("the token has access rules, and this service is not configured to check them")
 	}
-	if passedOn || slices.ContainsFunc(*rules, func(a accessRule) bool { return a.matches(k.opts.ServiceType, r.Method, r.URL.Path) }) {
+	if passedOn || slices.ContainsFunc(*rules, func(a accessRule) bool {
+		return a.matches(k.opts.ServiceType, r.Method, r.URL.Path)
+	}) {
 		return nil
 	}
-	return refuse("the access rules of the token's application credential do not have %s %s", r.Method, r.URL.Path)
+	return forbidden("the access rules of the token's application credential do not have %s %s", r.Method, r.URL.Path)
 }
 
-func refuse(format string, args ...any) error {
+func forbidden(format string, args ...any) error {
 	return fault.New(fault.Forbidden, "identity.Keystone", format, args...)
 }
 
-// unknown is a token that Keystone does not vouch for.
-var unknown = errors.New("Keystone does not know the token: it may have expired or been revoked; ask for a new one")
+// errUnknownToken is the error for a token that Keystone does not accept.
+var errUnknownToken = errors.New("Keystone does not know the token: " +
+	"it may have expired or been revoked; ask for a new one")
 
-// about turns what was found out of a token into a fault that names the header.
-func about(header string, err error) error {
-	if errors.Is(err, unknown) {
-		return refuse("%s: %w", header, err)
+// namingHeader turns errUnknownToken into a fault that names the header. It returns other errors as they are.
+func namingHeader(header string, err error) error {
+	if errors.Is(err, errUnknownToken) {
+		return forbidden("%s: %w", header, err)
 	}
 	return err
 }
 
-// judge finds out about a token, from memory if possible.
-func (k *Keystone) judge(ctx context.Context, token string, expired bool) (*verdict, error) {
-	if len(token) > longestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, unknown
+// resolve returns the content of a token, from the cache if possible.
+func (k *Keystone) resolve(ctx context.Context, token string, expired bool) (*tokenInfo, error) {
+	if len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errUnknownToken
 	}
-	id := key{sha256.Sum256([]byte(token)), expired}
-	v, err := k.remember(id)
+	id := cacheKey{sha256.Sum256([]byte(token)), expired}
+	v, err := k.cached(id)
 	if v != nil || err != nil {
 		return v, err
 	}
@@ -257,55 +267,56 @@ func (k *Keystone) judge(ctx context.Context, token string, expired bool) (*verd
 	if expired {
 		name += "expired"
 	}
-	// Who began to ask may go away; the others still want the answer.
-	answer := k.asking.DoChan(name, func() (any, error) {
-		return k.ask(context.WithoutCancel(ctx), id, token)
+	// The call continues if the first request is cancelled, because other requests wait for its result.
+	answer := k.inFlight.DoChan(name, func() (any, error) {
+		return k.fetch(context.WithoutCancel(ctx), id, token)
 	})
 	select {
 	case <-ctx.Done():
-		return nil, fault.New(fault.Unavailable, "identity.Keystone", "the request ended before Keystone answered: %w", ctx.Err())
+		return nil, fault.New(fault.Unavailable, "identity.Keystone",
+			"the request ended before Keystone answered: %w", ctx.Err())
 	case result := <-answer:
 		if result.Err != nil {
 			return nil, result.Err
 		}
-		return k.alive(result.Val.(*verdict), expired)
+		return k.checkExpiry(result.Val.(*tokenInfo), expired)
 	}
 }
 
-// remember gives what Keystone said before, or nothing.
-func (k *Keystone) remember(id key) (*verdict, error) {
+// cached returns the cached content of a token; nil and no error if the cache does not have it.
+func (k *Keystone) cached(id cacheKey) (*tokenInfo, error) {
 	now := k.now()
 	if v, found := k.valid.get(id, now); found {
-		return k.alive(v, id.expired)
+		return k.checkExpiry(v, id.expired)
 	}
 	if _, found := k.refused.get(id, now); found {
-		return nil, unknown
+		return nil, errUnknownToken
 	}
 	return nil, nil
 }
 
-// alive refuses a token that has come to its end, unless that is allowed.
-func (k *Keystone) alive(v *verdict, expired bool) (*verdict, error) {
+// checkExpiry returns errUnknownToken for a token that has expired, unless expired tokens are allowed.
+func (k *Keystone) checkExpiry(v *tokenInfo, expired bool) (*tokenInfo, error) {
 	if !expired && !k.now().Before(v.expires) {
-		return nil, unknown
+		return nil, errUnknownToken
 	}
 	return v, nil
 }
 
-// ask asks Keystone about a token, and keeps the answer. The time it is kept begins before the question: what is revoked
-// after the answer is noticed in time.
-func (k *Keystone) ask(ctx context.Context, id key, token string) (*verdict, error) {
+// fetch validates a token at Keystone and caches the result. The cache time starts before the call, so that a
+// revocation after the answer is noticed in time.
+func (k *Keystone) fetch(ctx context.Context, id cacheKey, token string) (*tokenInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*k.opts.Timeout)
 	defer cancel()
-	if v, err := k.remember(id); v != nil || err != nil {
-		return v, err // the answer came while we waited for our turn
+	if v, err := k.cached(id); v != nil || err != nil {
+		return v, err // another call has cached the result meanwhile
 	}
 	began := k.now()
 	v, err := k.validate(ctx, token, id.expired)
 	switch {
 	case k.opts.CacheTime < 0:
-	case errors.Is(err, unknown):
-		k.refused.put(id, struct{}{}, began.Add(min(k.opts.CacheTime, refusedTime)))
+	case errors.Is(err, errUnknownToken):
+		k.refused.put(id, struct{}{}, began.Add(min(k.opts.CacheTime, refusedCacheTime)))
 	case err == nil:
 		until := began.Add(k.opts.CacheTime)
 		if !id.expired && v.expires.Before(until) {

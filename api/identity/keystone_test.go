@@ -82,7 +82,7 @@ func TestKeystoneKnowsTheCaller(t *testing.T) {
 func TestKeystoneRefusesWithoutAsking(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
-	for _, token := range []string{"", "  ", "a b", "a\x01", "tökén", strings.Repeat("a", longestToken+1)} {
+	for _, token := range []string{"", "  ", "a b", "a\x01", "tökén", strings.Repeat("a", maxToken+1)} {
 		want(t, k, fault.Forbidden, token)
 	}
 	if f.signIns != 0 {
@@ -138,7 +138,7 @@ func TestKeystoneRemembersRefusals(t *testing.T) {
 		t.Errorf("asked %d times", f.count("t"))
 	}
 	f.issue("t", "ann", time.Hour)
-	f.pass(refusedTime)
+	f.pass(refusedCacheTime)
 	want(t, k, "", "t")
 }
 
@@ -159,7 +159,7 @@ func TestKeystoneWithoutMemory(t *testing.T) {
 func TestKeystoneMemoryIsBounded(t *testing.T) {
 	f := newFake(t)
 	k := client(t, f, nil)
-	k.valid, k.refused = newCache[*verdict](3), newCache[struct{}](3)
+	k.valid, k.refused = newCache[*tokenInfo](3), newCache[struct{}](3)
 	for i := range 5 {
 		f.issue(fmt.Sprint("t", i), "ann", time.Hour)
 		want(t, k, "", fmt.Sprint("t", i))
@@ -264,7 +264,7 @@ func TestKeystoneOwnToken(t *testing.T) {
 	f.do(func() { f.password = "changed" })
 	want(t, k, "", "t")
 	f.do(func() { f.password = "secret" })
-	f.pass(locked)
+	f.pass(refusedBackoff)
 	want(t, k, "", "t")
 	if f.signIns != 3 {
 		t.Errorf("signed in %d times", f.signIns)
@@ -291,7 +291,7 @@ func TestKeystoneRefusesTheService(t *testing.T) {
 	if f.signIns != 1 {
 		t.Errorf("a wrong password was tried %d times", f.signIns)
 	}
-	f.pass(locked)
+	f.pass(refusedBackoff)
 	f.do(func() { f.password = "wrong" })
 	want(t, k, "", "t")
 	// Each new token is refused: two tries, no loop.
@@ -405,7 +405,7 @@ func TestKeystoneFindsItsEndpoint(t *testing.T) {
 	}
 	for address, want := range map[string]string{"http://h:5000": "http://h:5000/v3", "http://h/identity/": "http://h/identity/v3", "http://h/v3": "http://h/v3",
 		"http://h/v3/": "http://h/v3", "http://h/v2.0": "http://h/v3"} {
-		if got := versioned(address); got != want {
+		if got := v3Address(address); got != want {
 			t.Errorf("%s: %s; want %s", address, got, want)
 		}
 	}
@@ -447,7 +447,7 @@ func TestKeystoneOptionsAreChecked(t *testing.T) {
 	}
 	for word, change := range map[string]func(*KeystoneOptions){
 		"auth_url is missing":                      func(o *KeystoneOptions) { o.AuthURL = "" },
-		"auth_url = h:5000 is no address":          func(o *KeystoneOptions) { o.AuthURL = "h:5000" },
+		"auth_url = h:5000 is not an HTTP URL":     func(o *KeystoneOptions) { o.AuthURL = "h:5000" },
 		"username is missing":                      func(o *KeystoneOptions) { o.Username = "" },
 		"password is missing":                      func(o *KeystoneOptions) { o.Password = "" },
 		"user_domain_name is missing":              func(o *KeystoneOptions) { o.UserDomainID = "" },

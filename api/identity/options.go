@@ -12,29 +12,34 @@ import (
 
 const group = "keystone_authtoken"
 
-// Options that keystonemiddleware has and that have no meaning here: they are about memcached and about headers that are not passed on.
-var idle = [...]string{"memcached_servers", "memcache_servers", "memcache_security_strategy", "memcache_secret_key", "memcache_use_advanced_pool",
-	"memcache_pool_dead_retry", "memcache_pool_maxsize", "memcache_pool_socket_timeout", "memcache_pool_unused_timeout", "memcache_pool_conn_get_timeout",
-	"cache", "auth_version", "include_service_catalog", "delay_auth_decision", "enforce_token_bind", "log_name"}
+// ignoredOptionNames are options of keystonemiddleware that have no effect here, because they are about memcached and
+// about forwarded headers.
+var ignoredOptionNames = [...]string{"memcached_servers", "memcache_servers", "memcache_security_strategy",
+	"memcache_secret_key", "memcache_use_advanced_pool", "memcache_pool_dead_retry", "memcache_pool_maxsize",
+	"memcache_pool_socket_timeout", "memcache_pool_unused_timeout", "memcache_pool_conn_get_timeout", "cache",
+	"auth_version", "include_service_catalog", "delay_auth_decision", "enforce_token_bind", "log_name"}
 
-// heard are options that ReadKeystone reads.
-var heard = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "www_authenticate_uri", "auth_uri", "username", "user_name", "user_id", "password",
-	"user_domain_name", "user_domain_id", "project_name", "tenant_name", "project_id", "tenant_id", "project_domain_name", "project_domain_id",
-	"domain_name", "domain_id", "default_domain_name", "default_domain_id", "system_scope", "application_credential_id", "application_credential_name",
-	"application_credential_secret", "region_name", "interface", "insecure", "cafile", "certfile", "keyfile", "http_connect_timeout",
-	"http_request_max_retries", "token_cache_time", "service_token_roles", "service_token_roles_required", "service_type"}
+// readOptions are the options that ReadKeystone reads.
+var readOptions = [...]string{"auth_section", "auth_type", "auth_plugin", "auth_url", "www_authenticate_uri", "auth_uri",
+	"username", "user_name", "user_id", "password", "user_domain_name", "user_domain_id", "project_name",
+	"tenant_name", "project_id", "tenant_id", "project_domain_name", "project_domain_id", "domain_name", "domain_id",
+	"default_domain_name", "default_domain_id", "system_scope", "application_credential_id",
+	"application_credential_name", "application_credential_secret", "region_name", "interface", "insecure",
+	"cafile", "certfile", "keyfile", "http_connect_timeout", "http_request_max_retries", "token_cache_time", "service_token_roles", "service_token_roles_required", "service_type"}
 
-// KnownKeystone lists the options of [keystone_authtoken] that are read or passed over knowingly, for config.Config.Unknown.
+// KnownKeystone lists the options of [keystone_authtoken] that are read or deliberately ignored, for
+// config.Config.Unknown.
 func KnownKeystone() []config.Name {
 	names := []config.Name{}
-	for _, option := range slices.Concat(heard[:], idle[:]) {
+	for _, option := range slices.Concat(readOptions[:], ignoredOptionNames[:]) {
 		names = append(names, config.Name{Group: group, Option: option})
 	}
 	return names
 }
 
-// ReadKeystone reads [keystone_authtoken], as keystonemiddleware does, and tells in warnings what it passes over. With
-// auth_section, who the service is stands in another group. auth_type is password or v3applicationcredential.
+// ReadKeystone reads [keystone_authtoken], as keystonemiddleware does, and returns warnings about options that it
+// ignores. auth_section names another group with the account of the service. auth_type is password or
+// v3applicationcredential.
 func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err error) {
 	read := reader{c: c, group: group}
 	o.PublicURL = read.text("www_authenticate_uri", "auth_uri")
@@ -42,8 +47,8 @@ func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err e
 	o.Region = read.text("region_name")
 	o.CAFile, o.CertFile, o.KeyFile = read.text("cafile"), read.text("certfile"), read.text("keyfile")
 	o.ServiceType = read.text("service_type")
-	o.Insecure = read.truth("insecure")
-	o.ServiceRolesRequired = read.truth("service_token_roles_required")
+	o.Insecure = read.flag("insecure")
+	o.ServiceRolesRequired = read.flag("service_token_roles_required")
 	o.Timeout = time.Duration(read.number("http_connect_timeout", 0, 0, 600)) * time.Second
 	o.Retries = read.number("http_request_max_retries", 3, 0, 100)
 	o.CacheTime = time.Duration(read.number("token_cache_time", 300, -1, 24*60*60)) * time.Second
@@ -61,13 +66,14 @@ func ReadKeystone(c *config.Config) (o KeystoneOptions, warnings []string, err e
 		return KeystoneOptions{}, nil, read.err
 	}
 	if o.PublicURL == "" {
-		warnings = append(warnings, "[keystone_authtoken] www_authenticate_uri is not set: callers without a token are told auth_url, which may be no address for them")
+		warnings = append(warnings, "[keystone_authtoken] www_authenticate_uri is not set: responses to callers without a "+
+			"token have auth_url, which callers may not be able to reach")
 	}
-	more, err := passedOver(c)
+	more, err := ignoredOptions(c)
 	return o, append(warnings, more...), err
 }
 
-// service reads who the service itself is.
+// service reads the account of the service itself.
 func (read *reader) service(o *KeystoneOptions) {
 	o.AuthURL = read.text("auth_url")
 	switch read.text("auth_type", "auth_plugin") {
@@ -82,7 +88,7 @@ func (read *reader) service(o *KeystoneOptions) {
 		o.DomainName, o.DomainID = read.text("domain_name"), read.text("domain_id")
 		o.SystemScope = read.text("system_scope")
 	default:
-		read.wrong()
+		read.invalidAuthType()
 	}
 	o.Username, o.UserID = read.text("username", "user_name"), read.text("user_id")
 	o.UserDomainName, o.UserDomainID = read.domain("user_")
@@ -106,7 +112,7 @@ func (read *reader) text(option string, deprecated ...string) (text string) {
 	return text
 }
 
-// domain reads the name and ID of a domain; default_domain_name and default_domain_id stand in for both.
+// domain reads the name and ID of a domain. default_domain_name and default_domain_id are used if both are missing.
 func (read *reader) domain(of string) (name, id string) {
 	name, id = read.text(of+"domain_name"), read.text(of+"domain_id")
 	if name == "" && id == "" {
@@ -115,16 +121,17 @@ func (read *reader) domain(of string) (name, id string) {
 	return name, id
 }
 
-// face reads the interface of Keystone's endpoint, also in its old form: internalURL.
+// face reads the interface of Keystone's endpoint. It accepts the old form, such as internalURL.
 func (read *reader) face() string {
 	face := strings.TrimSuffix(strings.ToLower(read.text("interface")), "url")
-	if e, found := read.c.Get(read.group, "interface"); found && read.err == nil && !slices.Contains([]string{"", "public", "internal", "admin"}, face) {
+	valid := slices.Contains([]string{"", "public", "internal", "admin"}, face)
+	if e, found := read.c.Get(read.group, "interface"); found && read.err == nil && !valid {
 		read.err = e.Fault("identity.ReadKeystone", "there is no such interface; write public, internal or admin")
 	}
 	return face
 }
 
-func (read *reader) truth(option string) (value bool) {
+func (read *reader) flag(option string) (value bool) {
 	if read.err == nil {
 		value, read.err = read.c.Bool(read.group, option, false)
 	}
@@ -138,36 +145,40 @@ func (read *reader) number(option string, def, least, most int) (value int) {
 	return value
 }
 
-// wrong refuses an auth_type.
-func (read *reader) wrong() {
+// invalidAuthType sets the error for an auth_type that is missing or not supported.
+func (read *reader) invalidAuthType() {
 	if read.err != nil {
 		return
 	}
 	const remedy = "write password or v3applicationcredential"
 	if e, found := read.c.Get(read.group, "auth_type", config.Name{Option: "auth_plugin"}); found {
-		read.err = e.Fault("identity.ReadKeystone", "Berth does not sign in that way; %s", remedy)
+		read.err = e.Fault("identity.ReadKeystone", "Berth does not support this auth_type; %s", remedy)
 		return
 	}
 	read.err = fault.New(fault.Invalid, "identity.ReadKeystone", "[%s] auth_type is missing; %s", read.group, remedy)
 }
 
-// passedOver warns of options that do nothing here, and refuses those whose wish would go unheard at the cost of safety.
-func passedOver(c *config.Config) (warnings []string, err error) {
+// ignoredOptions returns warnings about options that have no effect, and a fault for options whose absence would reduce
+// security.
+func ignoredOptions(c *config.Config) (warnings []string, err error) {
 	warn := func(e config.Entry, text string) {
 		warnings = append(warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, text))
 	}
 	if e, found := c.Get(group, "memcached_servers", config.Name{Option: "memcache_servers"}); found && e.Value != "" {
 		warn(e, "tokens are kept in this process's memory; memcached is not used")
 	}
-	if e, found := c.Get(group, "auth_version"); found && !strings.HasPrefix(strings.TrimPrefix(e.Value, "v"), "3") && e.Value != "" {
-		warn(e, "Keystone is asked by its v3 API")
+	e, found := c.Get(group, "auth_version")
+	if found && !strings.HasPrefix(strings.TrimPrefix(e.Value, "v"), "3") && e.Value != "" {
+		warn(e, "the v3 API of Keystone is used")
 	}
 	delay, err := c.Bool(group, "delay_auth_decision", false)
 	if e, found := c.Get(group, "delay_auth_decision"); found && delay {
-		warn(e, "requests without a valid token are refused at once all the same")
+		warn(e, "requests without a valid token are refused at once anyway")
 	}
-	if e, found := c.Get(group, "enforce_token_bind"); err == nil && found && e.Value != "disabled" && e.Value != "permissive" {
-		err = e.Fault("identity.ReadKeystone", "tokens that are bound are unknown to Keystone since its release Train; write permissive")
+	e, found = c.Get(group, "enforce_token_bind")
+	if err == nil && found && e.Value != "disabled" && e.Value != "permissive" {
+		err = e.Fault("identity.ReadKeystone",
+			"Keystone does not support bound tokens since its release Train; write permissive")
 	}
 	return warnings, err
 }

@@ -102,7 +102,7 @@ enforce_token_bind = disabled
 func TestReadKeystoneRefuses(t *testing.T) {
 	for text, why := range map[string]string{
 		"":                           "[keystone_authtoken] auth_type is missing",
-		"auth_type = v3oidcpassword": "placement.conf:2: [keystone_authtoken] auth_type = v3oidcpassword: Berth does not sign in that way",
+		"auth_type = v3oidcpassword": "placement.conf:2: [keystone_authtoken] auth_type = v3oidcpassword: Berth does not support this auth_type",
 		"token_cache_time = soon":    "placement.conf:2: [keystone_authtoken] token_cache_time",
 		"insecure = perhaps":         "placement.conf:2: [keystone_authtoken] insecure",
 		"auth_type = password\npassword = $nothing":           "placement.conf:3: [keystone_authtoken] password = ***",

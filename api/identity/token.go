@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// tokenDoc is Keystone's word on a token: the body of /v3/auth/tokens, as far as it is of use here.
-type tokenDoc struct {
+// tokenBody is the body of Keystone's /v3/auth/tokens, with the keys that are used here.
+type tokenBody struct {
 	Token struct {
 		User struct {
 			ID, Name string
@@ -42,16 +42,17 @@ type endpoint struct {
 // accessRule is a request that an application credential may make.
 type accessRule struct{ Service, Method, Path string }
 
-// verdict is what is known of a token that Keystone vouches for.
-type verdict struct {
+// tokenInfo is the content of a valid token.
+type tokenInfo struct {
 	id      Identity
 	expires time.Time
 	rules   *[]accessRule // nil: all requests
 }
 
-func (d *tokenDoc) verdict() *verdict {
+func (d *tokenBody) info() *tokenInfo {
 	t := &d.Token
-	v := &verdict{expires: t.ExpiresAt, id: Identity{User: t.User.ID, UserName: t.User.Name, UserDomain: t.User.Domain.ID}}
+	v := &tokenInfo{expires: t.ExpiresAt,
+		id: Identity{User: t.User.ID, UserName: t.User.Name, UserDomain: t.User.Domain.ID}}
 	for _, role := range t.Roles {
 		v.id.Roles = append(v.id.Roles, role.Name)
 	}
@@ -71,13 +72,13 @@ func (d *tokenDoc) verdict() *verdict {
 	return v
 }
 
-// identityURL finds Keystone's own address in the catalog, or nothing.
-func (d *tokenDoc) identityURL(iface, region string) string {
+// identityURL returns Keystone's own URL in the catalog; empty if it has none.
+func (d *tokenBody) identityURL(iface, region string) string {
 	return d.addressOf("identity", iface, region)
 }
 
-// addressOf finds the address of a type of service in the catalog, or nothing.
-func (d *tokenDoc) addressOf(kind, iface, region string) string {
+// addressOf returns the URL of a type of service in the catalog; empty if it has none.
+func (d *tokenBody) addressOf(kind, iface, region string) string {
 	for _, service := range d.Token.Catalog {
 		if service.Type != kind {
 			continue
@@ -91,7 +92,7 @@ func (d *tokenDoc) addressOf(kind, iface, region string) string {
 	return ""
 }
 
-// matches reports whether a request is what the rule describes. In its path, {name} and * stand for one step, ** for any number.
+// matches reports whether the rule allows a request. In its path, {name} and * match one segment, ** any number.
 func (a accessRule) matches(service, method, path string) bool {
 	if a.Service != service || a.Method != method {
 		return false
@@ -111,7 +112,8 @@ func (a accessRule) matches(service, method, path string) bool {
 
 var steps = regexp.MustCompile(`\{[^}]*\}|\*\*|\*|[^{*]+|\{`)
 
-// Credentials are what policies know of the caller, under oslo.context's names. What the token does not have is nil.
+// Credentials returns the attributes of the caller for policies, under oslo.context's names. Those that the token does
+// not have are nil.
 func (i Identity) Credentials() map[string]any {
 	text := func(s string) any {
 		if s == "" {

@@ -147,10 +147,10 @@ func TestWhatTheImageServiceMaySay(t *testing.T) {
 		{404, missing, fault.NotFound, "", 1},
 		{401, "", fault.Forbidden, "does not let the caller in (status 401)", 1},
 		{403, "", fault.Forbidden, "does not let the caller in (status 403)", 1},
-		{300, "{}", fault.Unavailable, "status 300, which is no answer of the Image API v2", 1},
+		{300, "{}", fault.Unavailable, "status 300, which the Image API v2 does not have", 1},
 		{400, "", fault.Unavailable, "status 400", 1},
-		{200, "<html>", fault.Unavailable, "something else than its API promises", 1},
-		{200, `{"versions": []}`, fault.Unavailable, "something else than its API promises", 1},
+		{200, "<html>", fault.Unavailable, "is not valid", 1},
+		{200, `{"versions": []}`, fault.Unavailable, "is not valid", 1},
 		{500, "", fault.Unavailable, "status 500", 3},
 		{503, "", fault.Unavailable, "status 503", 3},
 	} {
@@ -193,7 +193,7 @@ func TestSilenceEnds(t *testing.T) {
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	if c, err := New(Options{Servers: []string{g.URL}, HTTP: &http.Client{Timeout: time.Second}}); err != nil || c.time != longestTime {
+	if c, err := New(Options{Servers: []string{g.URL}, HTTP: &http.Client{Timeout: time.Second}}); err != nil || c.time != maxTime {
 		t.Errorf("%v %v", c.time, err)
 	}
 }
@@ -245,7 +245,7 @@ func TestWhereTheImageServiceIs(t *testing.T) {
 		"http://g:9292": "http://g:9292", "http://g:9292/": "http://g:9292", "http://g:9292/v2": "http://g:9292", "http://g:9292/v2.15/": "http://g:9292",
 		"https://cloud/image/v2": "https://cloud/image", "https://cloud/image": "https://cloud/image", "https://cloud/vault": "https://cloud/vault",
 	} {
-		if got := root(text); got != want {
+		if got := withoutVersion(text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}

@@ -1,7 +1,7 @@
-// Package image is a client of OpenStack's Image API v2: Berth reads images there, and never writes.
+// Package image is a read-only client of OpenStack's Image API v2.
 //
-// The image service judges who may see an image when it has Keystone before it; without, it shows everything to everybody. So Image judges
-// visibility too, by the image service's own rules, for the caller on whose behalf it asks.
+// An image service with Keystone checks who may see an image; without Keystone it shows every image to every caller. So
+// Client.Image checks the visibility for the caller too, by the rules of the image service.
 package image
 
 import (
@@ -13,24 +13,27 @@ import (
 // Active is the status of an image whose data is there and may be used.
 const Active = "active"
 
-// Image is what the image service says of an image.
+// Image is an image of the image service.
 type Image struct {
 	ID, Name   string
 	Status     string // Active, queued, saving, deactivated, …
 	Visibility string // public, community, shared, private
-	Owner      string // the project; empty: nobody
+	Owner      string // the project; empty: none
 	MinRAM     int    // MiB
 	MinDisk    int    // GiB
 	Size       int64  // bytes; 0: not known
 	Properties map[string]string
 }
 
-// base are the keys of an image that are no properties of its own.
-var base = map[string]bool{"id": true, "name": true, "status": true, "visibility": true, "owner": true, "min_ram": true, "min_disk": true, "size": true,
-	"protected": true, "checksum": true, "created_at": true, "updated_at": true, "tags": true, "self": true, "file": true, "schema": true, "disk_format": true,
-	"container_format": true, "virtual_size": true, "os_hidden": true, "os_hash_algo": true, "os_hash_value": true, "direct_url": true, "locations": true, "stores": true}
+// base are the keys of an image that are not properties.
+var base = map[string]bool{"id": true, "name": true, "status": true, "visibility": true, "owner": true,
+	"min_ram": true, "min_disk": true, "size": true, "protected": true, "checksum": true, "created_at": true,
+	"updated_at": true, "tags": true, "self": true, "file": true, "schema": true, "disk_format": true,
+	"container_format": true, "virtual_size": true, "os_hidden": true, "os_hash_algo": true, "os_hash_value": true,
+	"direct_url": true, "locations": true, "stores": true}
 
-// UnmarshalJSON reads an image. Properties stand beside the other keys; one that is no text is kept as it is written.
+// UnmarshalJSON decodes an image. All keys that are not in base are properties; a value that is not a text is kept as
+// JSON.
 func (i *Image) UnmarshalJSON(text []byte) error {
 	var known struct {
 		ID, Name, Status, Visibility, Owner string
@@ -48,7 +51,7 @@ func (i *Image) UnmarshalJSON(text []byte) error {
 	*i = Image{ID: known.ID, Name: known.Name, Status: known.Status, Visibility: known.Visibility, Owner: known.Owner,
 		MinRAM: known.MinRAM, MinDisk: known.MinDisk, Size: known.Size, Properties: map[string]string{}}
 	if i.ID == "" || i.Status == "" {
-		return fmt.Errorf("it is no image: id or status is missing")
+		return fmt.Errorf("it is not an image: id or status is missing")
 	}
 	for key, raw := range all {
 		if base[key] || string(raw) == "null" {
@@ -63,15 +66,16 @@ func (i *Image) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// open reports whether an image may be seen by a project without being shared with it.
-func (i Image) open(project string) bool {
+// visibleTo reports whether a project may see an image that is not shared with it.
+func (i Image) visibleTo(project string) bool {
 	return i.Owner == "" || i.Owner == project || i.Visibility == "public" || i.Visibility == "community"
 }
 
-// root is the address of a service without a version at its end: catalogs and configurations have it with and without.
-func root(address string) string {
+// withoutVersion returns the URL of a service without a version at its end, which catalogs and configurations may have.
+func withoutVersion(address string) string {
 	address = strings.TrimRight(address, "/")
-	if at := strings.LastIndexByte(address, '/'); at >= 0 && len(address) > at+2 && address[at+1] == 'v' && address[at+2] >= '0' && address[at+2] <= '9' {
+	at := strings.LastIndexByte(address, '/')
+	if at >= 0 && len(address) > at+2 && address[at+1] == 'v' && address[at+2] >= '0' && address[at+2] <= '9' {
 		address = strings.TrimRight(address[:at], "/")
 	}
 	return address

@@ -221,7 +221,7 @@ func (s *guideSite) everythingIsOlder() {
 	}
 	s.saying(*created.Host, "berth agent destroy "+created.ID)
 	s.saying(to, "berth agent destroy "+moved.ID)
-	s.saying(from, "not built, because host "+to+" has a guest of this server")
+	s.saying(from, "guest not built: host "+to+" has a guest of this server")
 	eventually(t, "the deleted one is built again", func() (bool, error) { return s.guestsOf(deleted)["deleted"] != "", nil })
 	s.same("guests", guests, s.guestsOf(stays, moved, created))
 

@@ -207,7 +207,7 @@ func imagesPlace(s story, one string) {
 	server = s.act(server, "ACTIVE", "rebuild", map[string]any{"imageRef": alike})
 
 	s.g.Stop()
-	s.refused("bob:others", one, plain, fault.Unavailable, "cannot be looked at now")
+	s.refused("bob:others", one, plain, fault.Unavailable, "cannot be read now")
 	s.refused("admin", one, plain, fault.Unavailable, "does not answer")
 	rebuild(far, fault.Unavailable, "does not answer")
 	if other := s.create(one, ""); other.Status != "ACTIVE" {

@@ -21,7 +21,7 @@ type Audit struct {
 	Foreign []Foreign // by consumer
 }
 
-// Missing is a consumer of a server on the host that has less in Placement than was claimed for it.
+// Missing is a consumer of a server on the host whose allocation in Placement is smaller than its claim.
 type Missing struct {
 	Server, Name string // id and name
 	Consumer     string // the id of the server or of its migration
@@ -34,15 +34,15 @@ type Missing struct {
 type Foreign struct {
 	Consumer string
 	Holds    resource.Allocation
-	Why      string // what compute's records say of the consumer, as a clause
+	Why      string // what compute's records have of the consumer, as a clause
 }
 
 // holdings are the allocations on some providers, by provider and consumer.
 type holdings map[provider.ID]map[resource.ConsumerID]resource.Amounts
 
-// audit compares what the servers on a host must have with what Placement has on some of its providers; the first
-// one is its root. If they differ it compares once more and keeps what differs both times, because a server that is
-// changing at this moment differs for a moment. Foreign consumers are looked for only if foreign is set.
+// audit compares the allocations that the servers on a host must have with those that Placement has on some of its
+// providers; the first provider is the root. If they differ it compares once more and keeps what differs both times,
+// because a server that is changing differs for a moment. It reports foreign consumers only if foreign is set.
 func (c *Conductor) audit(ctx context.Context, host string, on []provider.ID, foreign bool) (Audit, error) {
 	first, err := c.auditOnce(ctx, host, on, foreign)
 	if err != nil || len(first.Missing)+len(first.Foreign) == 0 {
@@ -100,8 +100,8 @@ func (c *Conductor) auditOnce(ctx context.Context, host string, on []provider.ID
 	return out, err
 }
 
-// lacking returns what Placement has too little of, on the providers that were read. What was claimed on the root that
-// the host had then is expected on the root that it has now.
+// lacking returns the amounts by which the allocation is too small on the providers that were read. A claim on the root
+// provider that the host had then is expected on its present root provider.
 func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.Allocation {
 	lacks := resource.Allocation{}
 	for id, amounts := range e.Allocation {
@@ -128,7 +128,7 @@ func lacking(e lifecycle.Expectation, root provider.ID, held holdings) resource.
 	return lacks
 }
 
-// foreign lists the consumers that have something of a host and are not placed there.
+// foreign lists the consumers that have allocations on a host and are not placed there.
 func (c *Conductor) foreign(ctx context.Context, host string, held holdings, placed map[resource.ConsumerID]bool) (
 	list []Foreign, err error) {
 	holds := map[resource.ConsumerID]resource.Allocation{}
@@ -155,8 +155,8 @@ func (c *Conductor) foreign(ctx context.Context, host string, held holdings, pla
 	return list, nil
 }
 
-// whyForeign returns what compute's records say of a consumer that has something of a host. It is empty if that may be
-// right: the consumer has been placed there since, or a step of its server is due.
+// whyForeign returns what compute's records have of a consumer with an allocation on a host, as a clause. It is empty
+// if the allocation may be right: the consumer has been placed there since, or a step of its server is due.
 func (c *Conductor) whyForeign(ctx context.Context, consumer, host string) (string, error) {
 	id, err := c.store.ServerOfConsumer(ctx, consumer)
 	var server lifecycle.Server
@@ -190,15 +190,15 @@ func (c *Conductor) whyForeign(ctx context.Context, consumer, host string) (stri
 	return fmt.Sprintf("it is %s, which compute has placed on no host", name), nil
 }
 
-// sentences are the conditions of the host that follow from the audit.
-func (a Audit) sentences() (out []string) {
+// conditions returns the conditions of the host that follow from the audit.
+func (a Audit) conditions() (out []string) {
 	if len(a.Missing) > 0 {
 		var list []string
 		for _, m := range a.Missing {
 			list = append(list, fmt.Sprintf("server %s (%s) lacks %s", m.Name, m.Server, m.Lacks.Sum()))
 		}
 		out = append(out, fmt.Sprintf("Placement lacks allocations of servers on this host: %s; no server is placed "+
-			"here until they are written back; `berth host heal %s` shows what it would write", some(list), a.Host))
+			"here until they are written back; `berth host heal %s` shows what it would write", joinFirst(list), a.Host))
 	}
 	if len(a.Foreign) > 0 {
 		var list []string
@@ -208,7 +208,7 @@ func (a Audit) sentences() (out []string) {
 		out = append(out, fmt.Sprintf("consumers that compute has not placed on this host have resources of it in "+
 			"Placement: %s; if no guest of theirs is on the host, remove these allocations (`openstack resource "+
 			"provider allocation unset --provider PROVIDER CONSUMER`; `berth host heal %s` shows the providers)",
-			some(list), a.Host))
+			joinFirst(list), a.Host))
 	}
 	return out
 }

@@ -183,7 +183,7 @@ func (p counted) ProviderAllocations(ctx context.Context, id provider.ID) (
 
 // The cost of scheduling one server does not grow with the number of hosts: one round audits a bounded number of them.
 func TestAuditsOfOneRoundAreBounded(t *testing.T) {
-	const hosts = 2*mostAudited + 3
+	const hosts = 2*maxAudited + 3
 	devices := map[string]int{}
 	for n := range hosts {
 		devices[fmt.Sprintf("h%02d", n)] = 2
@@ -202,10 +202,10 @@ func TestAuditsOfOneRoundAreBounded(t *testing.T) {
 		})
 		c.report(host)
 	}
-	for round, want := range []int{mostAudited, 2 * mostAudited, hosts} {
+	for round, want := range []int{maxAudited, 2 * maxAudited, hosts} {
 		clear(p.asked)
 		event, err := conductor.schedule(t.Context(), server("s"))
-		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(p.asked) != mostAudited) {
+		if round < 2 && (!fault.Is(err, fault.Unavailable) || len(p.asked) != maxAudited) {
 			t.Errorf("round %d: %d hosts were compared: %v %v", round, len(p.asked), event, err)
 		}
 		nothing, _ := event.(lifecycle.NoValidHost)
@@ -249,8 +249,8 @@ func TestReportsStartAudits(t *testing.T) {
 		{"the first report", 0, nil, true},
 		{"the next", auditEvery - time.Second, nil, false},
 		{"a later one", time.Second, nil, true},
-		{"Placement did not answer", auditAgain, func() { conductor.suspect(unavailable) }, true},
-		{"Placement refused something", auditAgain, func() { conductor.suspect(moved()) }, false},
+		{"Placement did not answer", auditAgain, func() { conductor.noteUnavailable(unavailable) }, true},
+		{"Placement refused something", auditAgain, func() { conductor.noteUnavailable(moved()) }, false},
 		{"all is well on another host", 0, func() { reported("b") }, false},
 		{"something is missing", auditEvery - time.Second, func() { reported("b"); c.placed("s", nil) }, true},
 		{"still", auditAgain - time.Second, nil, false},

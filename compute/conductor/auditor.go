@@ -18,8 +18,8 @@ const (
 	auditAgain = 5 * time.Second // if allocations are missing, or Placement may have been restored
 )
 
-// mostAudited is how many hosts one round of scheduling audits before it waits.
-const mostAudited = 16
+// maxAudited is how many hosts one round of scheduling audits before it is retried.
+const maxAudited = 16
 
 // auditor keeps the last audit of each host, and the hosts that are to be audited.
 type auditor struct {
@@ -41,7 +41,8 @@ func newAuditor() *auditor {
 	return &auditor{last: map[string]audited{}, wake: make(chan struct{}, 1)}
 }
 
-// HostReported starts an audit of a host that has reported, unless its last one is recent. It does not wait for it.
+// HostReported starts an audit of a host that has reported, unless its last one is recent. It does not wait for the
+// audit.
 func (c *Conductor) HostReported(host schedule.Host) {
 	a := c.audits
 	a.mu.Lock()
@@ -65,10 +66,10 @@ func (c *Conductor) HostReported(host schedule.Host) {
 func (c *Conductor) HostConditions(host string) []string {
 	c.audits.mu.Lock()
 	defer c.audits.mu.Unlock()
-	return c.audits.last[host].found.sentences()
+	return c.audits.last[host].found.conditions()
 }
 
-// HostAudit audits a host now; fault.NotFound if no agent has reported for it.
+// HostAudit audits a host now. It returns fault.NotFound if no agent has reported for it.
 func (c *Conductor) HostAudit(ctx context.Context, name string) (Audit, error) {
 	host, err := c.store.Host(ctx, name)
 	if err != nil {
@@ -156,8 +157,9 @@ func (c *Conductor) keepAudit(host string, update func(*audited)) {
 	}
 }
 
-// suspect makes all audits out of date if Placement did not answer: it may have been restored from a backup.
-func (c *Conductor) suspect(err error) {
+// noteUnavailable makes all audits out of date if err is fault.Unavailable: Placement may have been restored from a
+// backup.
+func (c *Conductor) noteUnavailable(err error) {
 	if !fault.Is(err, fault.Unavailable) {
 		return
 	}
@@ -177,7 +179,7 @@ func (c *Conductor) missing(host schedule.Host) (missing, fresh bool) {
 	return len(last.found.Missing) > 0, fresh
 }
 
-// forget drops the audit of a host.
+// forget deletes the audit of a host.
 func (a *auditor) forget(host string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

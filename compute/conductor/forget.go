@@ -12,23 +12,25 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Providers is what forgetting a host needs of a Placement service; *placement.Client is one. NotFound: there is no such provider. Conflict:
-// it has children, or somebody holds something of it.
+// Providers is what HostForget needs of a Placement service; *placement.Client implements it. Methods return
+// fault.NotFound for a provider that does not exist. DeleteProvider returns fault.Conflict if the provider has children
+// or allocations.
 type Providers interface {
 	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
 	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
 	DeleteProvider(ctx context.Context, id provider.ID) error
 }
 
-// managed marks the children of a host's provider that Berth's agents, or Nova's, have made for devices.
+// managed is the trait of providers that Berth's or Nova's agents have created for devices.
 const managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
 
-// mostNamed is how many servers or holders a refusal names.
-const mostNamed = 5
+// maxNamed is how many servers or allocations a refusal names.
+const maxNamed = 5
 
-// HostForget forgets a host that will never return: its report here, and its providers in Placement. Those that others have made below it, and what
-// these stand on, are kept; their names are returned. fault.NotFound when no agent has reported for it; fault.Conflict while its agent
-// reports, a server stands there or has left something there, or anybody holds something of its providers.
+// HostForget deletes the report of a host that will never return, and its providers in Placement. It keeps providers
+// that other services have created below them, and their ancestors. It returns the names of the providers that it has
+// removed and kept. It returns fault.NotFound if no agent has reported for the host; fault.Conflict while its agent
+// reports, a server is placed there or has left something there, or its providers have allocations.
 func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept []string, err error) {
 	const op = "conductor.HostForget"
 	ctx, stop, err := c.leased(ctx)
@@ -40,33 +42,36 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	if err != nil {
 		return nil, nil, err
 	}
-	if reports, err := c.stillAlive(ctx, name); err != nil || reports != "" {
+	if reports, err := c.whyNotForgotten(ctx, name); err != nil || reports != "" {
 		if err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, fault.New(fault.Conflict, op, "host %s may still be alive: %s; end its agent and wait until it is silent, or say that it is dead (`berth host down %s`)", name, reports, name)
+		return nil, nil, fault.New(fault.Conflict, op, "host %s may still be alive: %s; end its agent and wait until "+
+			"it is silent, or declare the host dead (`berth host down %s`)", name, reports, name)
 	}
-	stand, err := c.standing(ctx, name)
+	servers, err := c.serversOn(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(stand) > 0 {
-		return nil, nil, fault.New(fault.Conflict, op, "servers stand on host %s, or have left something there: %s; delete or evacuate them first (and `berth host down %s` gives back what they left)",
-			name, some(stand), name)
+	if len(servers) > 0 {
+		return nil, nil, fault.New(fault.Conflict, op, "servers are placed on host %s, or have left something there: "+
+			"%s; delete or evacuate them first (`berth host down %s` releases what they left)",
+			name, joinFirst(servers), name)
 	}
 	tree, err := c.Providers.Tree(ctx, host.Provider)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, nil, err
 	}
-	holders, err := c.holders(ctx, tree)
+	allocations, err := c.allocationsOf(ctx, tree)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(holders) > 0 {
-		return nil, nil, fault.New(fault.Conflict, op, "in Placement somebody holds what host %s has: %s; delete these allocations first, if their consumers are no more", name, some(holders))
+	if len(allocations) > 0 {
+		return nil, nil, fault.New(fault.Conflict, op, "the providers of host %s have allocations in Placement: %s; "+
+			"delete these allocations first if their consumers no longer exist", name, joinFirst(allocations))
 	}
-	if _, there := tree.ByID(host.Provider); there {
-		if removed, kept, err = c.uproot(ctx, tree, host.Provider, host.Provider); err != nil {
+	if _, exists := tree.ByID(host.Provider); exists {
+		if removed, kept, err = c.deleteTree(ctx, tree, host.Provider, host.Provider); err != nil {
 			return removed, kept, err
 		}
 	}
@@ -77,18 +82,17 @@ func (c *Conductor) HostForget(ctx context.Context, name string) (removed, kept 
 	return removed, kept, nil
 }
 
-// stillAlive says in a sentence why a host must not be forgotten: its agent is alive. A host that an operator has
-// declared dead need not have been silent for long; but if its agent is connected, or has reported since, it has
-// returned.
-func (c *Conductor) stillAlive(ctx context.Context, name string) (reports string, err error) {
-	if reports, err = c.silent(ctx, name); err != nil || reports != "" || !c.presence.returned(name) {
+// whyNotForgotten returns why the agent of a host counts as alive, as a clause; empty if it does not. The agent of a
+// host that an operator has declared dead counts as alive if it is connected, or has reported since.
+func (c *Conductor) whyNotForgotten(ctx context.Context, name string) (reports string, err error) {
+	if reports, err = c.whyAlive(ctx, name); err != nil || reports != "" || !c.presence.returned(name) {
 		return reports, err
 	}
 	return "it has been declared dead, and its agent is connected or has reported since", nil
 }
 
-// standing names the servers that stand on a host or have left something there.
-func (c *Conductor) standing(ctx context.Context, host string) (names []string, err error) {
+// serversOn returns the names and ids of the servers that are placed on a host or have left something there.
+func (c *Conductor) serversOn(ctx context.Context, host string) (names []string, err error) {
 	ids, err := c.store.IDsOnHost(ctx, host)
 	if err != nil {
 		return nil, err
@@ -103,8 +107,8 @@ func (c *Conductor) standing(ctx context.Context, host string) (names []string, 
 	return names, nil
 }
 
-// holders says who holds what of a tree.
-func (c *Conductor) holders(ctx context.Context, tree provider.Tree) (out []string, err error) {
+// allocationsOf returns a sentence for each allocation on the providers of a tree.
+func (c *Conductor) allocationsOf(ctx context.Context, tree provider.Tree) (out []string, err error) {
 	for _, p := range tree.Providers {
 		held, err := c.Providers.ProviderAllocations(ctx, p.ID)
 		if err != nil {
@@ -112,20 +116,22 @@ func (c *Conductor) holders(ctx context.Context, tree provider.Tree) (out []stri
 		}
 		for _, consumer := range slices.Sorted(maps.Keys(held)) {
 			for _, class := range slices.Sorted(maps.Keys(held[consumer])) {
-				out = append(out, fmt.Sprintf("%s holds %d %s of %s", consumer, held[consumer][class], class, p.Name))
+				out = append(out, fmt.Sprintf("%s has %d %s of %s", consumer, held[consumer][class], class, p.Name))
 			}
 		}
 	}
 	return out, nil
 }
 
-// uproot removes a provider and what is below it, the lowest first, but for what others have made and what that stands on.
-func (c *Conductor) uproot(ctx context.Context, tree provider.Tree, root, at provider.ID) (removed, kept []string, err error) {
+// deleteTree deletes a provider and its descendants, the lowest first. It keeps providers that other services have
+// created, and their ancestors.
+func (c *Conductor) deleteTree(ctx context.Context, tree provider.Tree, root, at provider.ID) (
+	removed, kept []string, err error) {
 	for _, child := range tree.Providers {
 		if child.Parent != at {
 			continue
 		}
-		gone, stays, err := c.uproot(ctx, tree, root, child.ID)
+		gone, stays, err := c.deleteTree(ctx, tree, root, child.ID)
 		removed, kept = append(removed, gone...), append(kept, stays...)
 		if err != nil {
 			return removed, kept, err
@@ -141,10 +147,10 @@ func (c *Conductor) uproot(ctx context.Context, tree provider.Tree, root, at pro
 	return append(removed, p.Name), kept, nil
 }
 
-// some are the first of a list as one text.
-func some(list []string) string {
-	if more := len(list) - mostNamed; more > 0 {
-		return fmt.Sprintf("%s, and %d more", strings.Join(list[:mostNamed], ", "), more)
+// joinFirst joins the first maxNamed items of a list and adds how many more there are.
+func joinFirst(list []string) string {
+	if more := len(list) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s, and %d more", strings.Join(list[:maxNamed], ", "), more)
 	}
 	return strings.Join(list, ", ")
 }

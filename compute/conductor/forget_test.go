@@ -70,10 +70,10 @@ func TestHostForget(t *testing.T) {
 	if err := c.conductor().HostDown(context.Background(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	refused("a server stands there", "servers stand on host a", "(s)")
+	refused("a server stands there", "servers are placed on host a", "(s)")
 	c.deleteAll()
 	f.held["pf-a"] = map[resource.ConsumerID]resource.Amounts{"somebody": {"CUSTOM_VF": 2}}
-	refused("somebody holds a device", "somebody holds 2 CUSTOM_VF of a_0000:3B:00.0")
+	refused("somebody holds a device", "somebody has 2 CUSTOM_VF of a_0000:3B:00.0")
 	f.held = nil
 
 	removed, kept, err := forget()

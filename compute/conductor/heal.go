@@ -13,9 +13,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// HostHeal adds to Placement what its audit of a host finds missing, and removes nothing. A consumer for which there is
-// no room is left out, unless oversubscribe is set: then its provider has given more than its capacity. The audit that
-// is returned has the outcome for each consumer. fault.NotFound if no agent has reported for the host.
+// HostHeal adds to Placement the allocations that an audit of a host finds missing, and removes nothing. It does not
+// write a consumer for which there is no room, unless oversubscribe is set: then the use of the provider exceeds its
+// capacity. The returned audit has the outcome for each consumer. It returns fault.NotFound if no agent has reported
+// for the host.
 func (c *Conductor) HostHeal(ctx context.Context, name string, oversubscribe bool) (Audit, error) {
 	ctx, stop, err := c.leased(ctx)
 	if err != nil {
@@ -44,8 +45,8 @@ func (c *Conductor) HostHeal(ctx context.Context, name string, oversubscribe boo
 	return found, err
 }
 
-// healOne adds what one consumer lacks, and sets the outcome. No step of the server may be performed meanwhile. It
-// returns an error if the database or Placement does not answer.
+// healOne adds what one consumer lacks, and sets the outcome. The caller must prevent that a step of the server is
+// performed meanwhile. It returns an error if the database or Placement does not answer.
 func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing, oversubscribe bool) error {
 	server, err := c.store.Read(ctx, m.Server)
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *Conductor) healOne(ctx context.Context, host schedule.Host, m *Missing,
 	return nil
 }
 
-// writeBack adds what a consumer lacks now of its expectation, on the providers of on.
+// writeBack adds to the allocation of a consumer what it lacks of its expectation now, on the providers of on.
 func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecycle.Expectation, root provider.ID,
 	on resource.Allocation, oversubscribe bool) error {
 	consumer := resource.ConsumerID(e.Consumer)
@@ -105,10 +106,10 @@ func (c *Conductor) writeBack(ctx context.Context, s lifecycle.Server, e lifecyc
 		return err
 	}
 	all := map[resource.ConsumerID]placement.Held{consumer: held}
-	return c.giveWithRoom(ctx, all, held.Allocation, added, err)
+	return c.putWithRoom(ctx, all, held.Allocation, added, err)
 }
 
-// union adds two allocations.
+// union returns the sum of two allocations.
 func union(a, b resource.Allocation) resource.Allocation {
 	out := resource.Allocation{}
 	for id, amounts := range a {

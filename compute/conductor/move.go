@@ -11,51 +11,58 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// rekey makes what the server holds its migration's, in one step: at no moment could somebody else take it.
-func (c *Conductor) rekey(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	done, err := c.hand(ctx, s, resource.ConsumerID(s.ID), resource.ConsumerID(s.Move.Consumer), "MIGRATION")
+// moveAllocations transfers the server's allocation to its migration, in one request, so that no other consumer can
+// take the resources in between.
+func (c *Conductor) moveAllocations(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	done, err := c.transfer(ctx, s, resource.ConsumerID(s.ID), resource.ConsumerID(s.Move.Consumer), "MIGRATION")
 	if refused(err) {
-		return lifecycle.Refused{Step: lifecycle.MoveAllocations, Reason: "Placement does not let the migration hold what the server holds: " + fault.TextOf(err)}, nil
+		return lifecycle.Refused{Step: lifecycle.MoveAllocations,
+			Reason: "Placement refuses to transfer the server's allocation to its migration: " + fault.TextOf(err)}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !done {
-		return lifecycle.Refused{Step: lifecycle.MoveAllocations, Reason: "the server holds nothing in Placement"}, nil
+		return lifecycle.Refused{Step: lifecycle.MoveAllocations, Reason: "the server has no allocation in Placement"}, nil
 	}
 	return lifecycle.AllocationsMoved{}, nil
 }
 
-// restore is the way back. What is in the way for a moment is waited for: the guest is there and holds its devices. What Placement refuses is
-// tried again too, but not for ever (lifecycle.Stumbled). Where somebody has taken everything from the migration, nothing is left to be
-// handed over; the agent of the host will report what it finds.
-func (c *Conductor) restore(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	if _, err := c.hand(ctx, s, resource.ConsumerID(s.Move.From.Consumer), resource.ConsumerID(s.ID), "INSTANCE"); err != nil {
+// restoreAllocations transfers the migration's allocation back to the server. Temporary errors are retried, because the
+// guest exists and has its devices. Refusals of Placement are retried a limited number of times (lifecycle.StepFailed).
+// If another client has deleted the migration's allocation, nothing is transferred; the agent of the host reports what
+// it finds.
+func (c *Conductor) restoreAllocations(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	from, to := resource.ConsumerID(s.Move.From.Consumer), resource.ConsumerID(s.ID)
+	if _, err := c.transfer(ctx, s, from, to, "INSTANCE"); err != nil {
 		return nil, err
 	}
 	return lifecycle.AllocationsRestored{}, nil
 }
 
-// hand gives all that one consumer holds to another. done is false when neither holds anything. It looks first: after a crash, or
-// an answer that was lost, it may be done already.
-func (c *Conductor) hand(ctx context.Context, s lifecycle.Server, from, to resource.ConsumerID, kind string) (done bool, err error) {
+// transfer moves the whole allocation of one consumer to another, and sets the consumer type of the second. done is
+// false if neither has an allocation. It reads both first: after a crash or a lost answer the transfer may be done
+// already.
+func (c *Conductor) transfer(ctx context.Context, s lifecycle.Server, from, to resource.ConsumerID, kind string) (
+	done bool, err error) {
 	for attempt := range claimTries {
 		if attempt > 0 {
 			c.pause(ctx, attempt)
 		}
-		var giver, taker placement.Held
-		if giver, err = c.placement.Allocation(ctx, from); err != nil {
+		var source, target placement.Held
+		if source, err = c.placement.Allocation(ctx, from); err != nil {
 			return false, err
 		}
-		if taker, err = c.placement.Allocation(ctx, to); err != nil {
+		if target, err = c.placement.Allocation(ctx, to); err != nil {
 			return false, err
 		}
-		if len(giver.Allocation) == 0 {
-			return len(taker.Allocation) > 0, nil
+		if len(source.Allocation) == 0 {
+			return len(target.Allocation) > 0, nil
 		}
-		taker.Allocation, taker.Project, taker.User, taker.ConsumerType = giver.Allocation, s.Project, s.User, kind
-		giver.Allocation = resource.Allocation{}
-		err = c.give(ctx, map[resource.ConsumerID]placement.Held{from: giver, to: taker}, taker.Allocation)
+		target.Allocation, target.Project, target.User, target.ConsumerType = source.Allocation, s.Project, s.User, kind
+		source.Allocation = resource.Allocation{}
+		all := map[resource.ConsumerID]placement.Held{from: source, to: target}
+		err = c.putTransferred(ctx, all, target.Allocation)
 		if err == nil {
 			return true, nil
 		}
@@ -66,8 +73,8 @@ func (c *Conductor) hand(ctx context.Context, s lifecycle.Server, from, to resou
 	return false, err
 }
 
-// drop gives back what was left behind on a host and is gone there.
-func (c *Conductor) drop(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+// releaseLeftover deletes the allocation of the next leftover, whose guest no longer exists.
+func (c *Conductor) releaseLeftover(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	left, _ := s.NextLeftover()
 	if err := c.placement.DeleteAllocation(ctx, resource.ConsumerID(left.Consumer)); err != nil {
 		return nil, err
@@ -75,13 +82,14 @@ func (c *Conductor) drop(ctx context.Context, s lifecycle.Server) (lifecycle.Eve
 	return lifecycle.LeftoverReleased{Consumer: left.Consumer}, nil
 }
 
-// kin is how many characters of the ids of servers of one request are alike: the UUID's first 48 bits.
-const kin = 13
+// reservationChars is the length of the prefix that the ids of all servers of one request share: the first 48 bits of
+// the UUID.
+const reservationChars = 13
 
-// muster looks how the other servers of the request fare. Once enough have a place, all that have one go on; when too few can get
-// one, none does.
-func (c *Conductor) muster(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	all, err := c.store.ByReservation(ctx, s.ID[:min(len(s.ID), kin)])
+// checkMinCount counts the servers of the request that have an allocation. Once there are min_count of them, all of
+// them continue; if fewer can get one, all of them fail.
+func (c *Conductor) checkMinCount(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
+	all, err := c.store.ByReservation(ctx, s.ID[:min(len(s.ID), reservationChars)])
 	if err != nil {
 		return nil, err
 	}
@@ -100,15 +108,17 @@ func (c *Conductor) muster(ctx context.Context, s lifecycle.Server) (lifecycle.E
 		return lifecycle.MinCountReached{}, nil
 	case placed+trying < s.MinCount:
 		c.wake(all, s.ID)
-		return lifecycle.MinCountFailed{Reason: fmt.Sprintf("%d servers of its request are to be built together, and there is a place for %d", s.MinCount, placed+trying)}, nil
+		return lifecycle.MinCountFailed{Reason: fmt.Sprintf(
+			"the request needs at least %d servers, and there is room for %d", s.MinCount, placed+trying)}, nil
 	}
-	return nil, fault.New(fault.Unavailable, "conductor.muster", "%d of the %d servers that are to be built together have a place, %d more are looked after", placed, s.MinCount, trying)
+	return nil, fault.New(fault.Unavailable, "conductor.checkMinCount",
+		"%d of the %d servers that the request needs have room; %d more are being scheduled", placed, s.MinCount, trying)
 }
 
-// wake has the others look again.
-func (c *Conductor) wake(all []lifecycle.Server, but string) {
+// wake queues the servers that await min_count, except one.
+func (c *Conductor) wake(all []lifecycle.Server, except string) {
 	for _, s := range all {
-		if s.State == lifecycle.AwaitingMinCount && s.ID != but {
+		if s.State == lifecycle.AwaitingMinCount && s.ID != except {
 			c.runner.Wake(s.ID)
 		}
 	}

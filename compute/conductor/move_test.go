@@ -82,34 +82,34 @@ type story struct {
 func stories() []story {
 	two, three := map[string]int{"a": 1, "b": 2}, map[string]int{"a": 3}
 	return []story{
-		{"H4 P6 M1 Z19 resize to another host, confirmed", two, nil, func(c *cloud) {
+		{"resize to another host, confirmed", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
 			c.settle(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "b", 2},
-		{"H4 P6 Z19 resize to another host, reverted", two, nil, func(c *cloud) {
+		{"resize to another host, reverted", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
 			c.settle(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
-		{"H6 P7 resize on the same host, confirmed", three, nil, func(c *cloud) {
+		{"resize on the same host, confirmed", three, nil, func(c *cloud) {
 			c.ask(here(larger("m1", 2)))
 			c.settle(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "a", 2},
-		{"H6 P7 resize on the same host, reverted", three, nil, func(c *cloud) {
+		{"resize on the same host, reverted", three, nil, func(c *cloud) {
 			c.ask(here(larger("m1", 2)))
 			c.settle(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
-		{"P8 M2 cold migration, and live migration after it", two, nil, func(c *cloud) {
+		{"cold migration, and live migration after it", two, nil, func(c *cloud) {
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
 			c.settle(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 			c.settle(lifecycle.Active)
 			c.ask(lifecycle.ActionRequested{ID: "m2", Action: lifecycle.Live, To: "a"})
 		}, lifecycle.Active, "a", 1},
-		{"S8 S22 live migration", two, nil, func(c *cloud) {
+		{"live migration", two, nil, func(c *cloud) {
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		}, lifecycle.Active, "b", 1},
 		{"live migration that cannot leave", two, func(c *cloud) {
@@ -117,7 +117,7 @@ func stories() []story {
 		}, func(c *cloud) {
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Live})
 		}, lifecycle.Active, "a", 1},
-		{"P10 M1 evacuation, and its host returns", two, dark, func(c *cloud) {
+		{"evacuation, and its host returns", two, dark, func(c *cloud) {
 			c.agents.hide("a", true)
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
 			c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" })
@@ -126,7 +126,7 @@ func stories() []story {
 			}
 			c.agents.hide("a", false)
 		}, lifecycle.Active, "b", 1},
-		{"P11 S36 shelve and unshelve", two, nil, func(c *cloud) {
+		{"shelve and unshelve", two, nil, func(c *cloud) {
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
 			c.settle(lifecycle.Shelved)
 			c.ask(lifecycle.ActionRequested{ID: "w2", Action: lifecycle.Unshelve})
@@ -358,7 +358,7 @@ func atEachCallOfEach(t *testing.T, live func(t *testing.T, st story, at int, la
 	}
 }
 
-// M1: of several providers on the destination, exactly the one that Placement chose serves the server; also after a resize.
+// Of several providers on the destination, exactly the one that Placement chose serves the server; also after a resize.
 func TestM1TheChosenProviderServes(t *testing.T) {
 	for _, taken := range []provider.ID{"pf-b", "qf-b"} {
 		st := story{hosts: map[string]int{"a": 1, "b": 2}}
@@ -391,7 +391,7 @@ func TestM1TheChosenProviderServes(t *testing.T) {
 	}
 }
 
-// While a resize waits to be confirmed, the migration holds the source's devices and the server the destination's (H4, P6, P8).
+// While a resize waits to be confirmed, the migration holds the source's devices and the server the destination's.
 func TestWhoHoldsWhatWhileAMoveWaits(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 2}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
@@ -434,13 +434,13 @@ func TestRefusedWishes(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	refused(lifecycle.Live, "alias nic") // S7, S14 to S16, Z13
+	refused(lifecycle.Live, "alias nic")
 	if _, err := c.conductor().Act(t.Context(), "none", lifecycle.ActionRequested{Action: lifecycle.Stop}); !fault.Is(err, fault.NotFound) {
 		t.Error(err)
 	}
 }
 
-// P4, P5, G4: a resize asks the new flavor's question, whether it wants fewer devices, none, or some where there were none; where nothing
+// A resize asks the new flavor's question, whether it wants fewer devices, none, or some where there were none; where nothing
 // fits, nothing has changed and the server has never stopped.
 func TestResizeAsksTheNewQuestion(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
@@ -496,7 +496,7 @@ func TestDeleteWhileTheHostIsDown(t *testing.T) {
 	c.settle(lifecycle.Deleted)
 }
 
-// M20-like: a server cannot come back to a host where it has left something that is not gone.
+// A server cannot come back to a host where it has left something that is not gone.
 func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 	st := story{hosts: map[string]int{"a": 2, "b": 1}, setup: dark}
 	c := st.begin(t)
@@ -519,7 +519,7 @@ func TestNothingComesToWhereItsRemainsAre(t *testing.T) {
 	c.settle(lifecycle.Resized)
 }
 
-// P13: servers of one request are built together or not at all, each on devices of its own.
+// Servers of one request are built together or not at all, each on devices of its own.
 func TestP13MusterOrNone(t *testing.T) {
 	for room, built := range map[int]int{3: 3, 2: 0} {
 		c := newCloud(t, map[string]int{"a": room})

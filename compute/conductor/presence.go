@@ -10,34 +10,34 @@ import (
 	"github.com/openberth/berth/compute/schedule"
 )
 
-// presence is what compute has observed of the hosts' agents since it began. It measures with the monotonic clock: an
-// administrator or a time server may set the wall clock at any moment, and no host becomes silent or alive by that. It
-// is not stored, so after a restart of compute every silence begins again.
+// presence records what this process has observed of the hosts' agents since it started. It measures with the monotonic
+// clock, so that no host becomes silent or alive when the wall clock is set. It is not stored, so every silence starts
+// again when compute restarts.
 type presence struct {
-	clock func() time.Duration // since compute began; it never goes back
+	clock func() time.Duration // time since this process started; monotonic
 
-	mu    sync.Mutex
-	hosts map[string]*observed
-	odd   map[string]*observed // the hosts that are behind, or have unassigned guests
-	gate  chan struct{}        // closed when the hosts that compute waits for after its start have reported
-	waits map[string]bool
+	mu           sync.Mutex
+	hosts        map[string]*observed
+	inconsistent map[string]*observed // the hosts that are behind, or have unassigned guests
+	gate         chan struct{}        // closed when the hosts that compute waits for after its start have reported
+	awaited      map[string]bool
 }
 
-// observed is what is known of one host.
+// observed is the state of one host.
 type observed struct {
-	sign     time.Duration // last report, or end of a stream
-	report   time.Duration // last report
-	reported bool
-	streams  map[string]int     // open ones, by the start that follows them
-	buried   time.Duration      // when an operator declared it dead; zero: never, or before compute began
-	behind   bool               // its agent does not follow the assignments
-	guests   []schedule.Present // that exist there
+	sign         time.Duration // last report, or end of a stream
+	report       time.Duration // last report
+	reported     bool
+	streams      map[string]int     // open ones, by the start that follows them
+	declaredDead time.Duration      // when an operator declared it dead; 0: never, or before this process started
+	behind       bool               // its agent does not follow the assignments
+	guests       []schedule.Present // that exist on the host
 }
 
 func newPresence() *presence {
-	began := time.Now()
-	return &presence{clock: func() time.Duration { return time.Since(began) }, hosts: map[string]*observed{}, odd: map[string]*observed{},
-		gate: make(chan struct{})}
+	started := time.Now()
+	return &presence{clock: func() time.Duration { return time.Since(started) },
+		hosts: map[string]*observed{}, inconsistent: map[string]*observed{}, gate: make(chan struct{})}
 }
 
 func (p *presence) of(host string) *observed {
@@ -56,15 +56,15 @@ func (p *presence) reported(h schedule.Host) {
 	o := p.of(h.Name)
 	o.sign, o.report, o.reported = p.clock(), p.clock(), true
 	o.behind, o.guests = h.Behind != "", h.Present
-	if delete(p.odd, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
-		p.odd[h.Name] = o
+	if delete(p.inconsistent, h.Name); o.behind || slices.ContainsFunc(o.guests, unassigned) {
+		p.inconsistent[h.Name] = o
 	}
-	delete(p.waits, h.Name)
+	delete(p.awaited, h.Name)
 	p.openGate()
 }
 
-// opened records an open stream of assignments until the returned function is called.
-func (p *presence) opened(host, start string) (closed func()) {
+// streamOpened records an open stream of assignments until the returned function is called.
+func (p *presence) streamOpened(host, start string) (closed func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.of(host).streams[start]++
@@ -79,27 +79,27 @@ func (p *presence) opened(host, start string) (closed func()) {
 	})
 }
 
-// signs returns what admission judges by: the signs of the admitted start of a host's agent.
-func (p *presence) signs(host, start string) schedule.Liveness {
+// liveness returns the open streams and the silence of one start of a host's agent, for the decision on admission.
+func (p *presence) liveness(host, start string) schedule.Liveness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(host)
 	return schedule.Liveness{Streams: o.streams[start], Quiet: p.clock() - o.sign}
 }
 
-// alive returns the signs of any start of a host's agent.
-func (p *presence) alive(host string) (connected bool, quiet time.Duration) {
+// lastSign returns whether any start of a host's agent has an open stream, and the time since its last sign of life.
+func (p *presence) lastSign(host string) (connected bool, quiet time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(host)
 	return len(o.streams) > 0, p.clock() - o.sign
 }
 
-// buried records that an operator has declared a host dead.
-func (p *presence) buried(host string) {
+// markDead records that an operator has declared a host dead.
+func (p *presence) markDead(host string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.of(host).buried = p.clock()
+	p.of(host).declaredDead = p.clock()
 }
 
 // returned reports whether the agent of a host that was declared dead is connected, or has reported since.
@@ -107,14 +107,14 @@ func (p *presence) returned(host string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of(host)
-	return len(o.streams) > 0 || o.reported && o.report > o.buried
+	return len(o.streams) > 0 || o.reported && o.report > o.declaredDead
 }
 
-// firstReportsWithin is how long after compute's start a host that has not reported yet counts as one that will.
+// firstReportsWithin is how long after compute's start a host that has not reported yet counts as fresh.
 const firstReportsWithin = 30 * time.Second
 
-// sinceReport returns the age of the host's last report. A host that has not reported since compute began counts as
-// fresh for a short while and as silent after it: nothing is known of how old its last report is.
+// sinceReport returns the age of the host's last report. A host that has not reported since this process started counts
+// as fresh for firstReportsWithin and as silent after it, because the age of its last report is unknown.
 func (p *presence) sinceReport(host string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +128,7 @@ func (p *presence) sinceReport(host string) time.Duration {
 	return now + schedule.Silence
 }
 
-// anyReported reports whether any host has reported since compute began.
+// anyReported reports whether any host has reported since this process started.
 func (p *presence) anyReported() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,14 +140,14 @@ func (p *presence) anyReported() bool {
 	return false
 }
 
-// await makes the gate open when these hosts have reported.
-func (p *presence) await(hosts []string) {
+// waitFor opens the gate as soon as these hosts have reported. It does not block.
+func (p *presence) waitFor(hosts []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waits = map[string]bool{}
+	p.awaited = map[string]bool{}
 	for _, host := range hosts {
 		if o := p.hosts[host]; o == nil || !o.reported {
-			p.waits[host] = true
+			p.awaited[host] = true
 		}
 	}
 	p.openGate()
@@ -157,15 +157,15 @@ func (p *presence) await(hosts []string) {
 func (p *presence) stopWaiting() (missing []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	missing = slices.Sorted(maps.Keys(p.waits))
-	p.waits = map[string]bool{}
+	missing = slices.Sorted(maps.Keys(p.awaited))
+	p.awaited = map[string]bool{}
 	p.openGate()
 	return missing
 }
 
-// openGate closes the channel once nobody is waited for. p.mu is held.
+// openGate closes the channel once all awaited hosts have reported. p.mu is held.
 func (p *presence) openGate() {
-	if p.waits == nil || len(p.waits) > 0 {
+	if p.awaited == nil || len(p.awaited) > 0 {
 		return
 	}
 	select {
@@ -178,8 +178,8 @@ func (p *presence) openGate() {
 // conflict is a host whose guests contradict the record of a server.
 type conflict struct {
 	host   string
-	behind bool   // its agent follows newer assignments than compute's database has; else it has a guest that compute has not placed there
-	guest  string // id of the server's guest there; empty: there is none
+	behind bool   // its agent follows newer assignments than the database has; false: it has a guest not placed there
+	guest  string // id of the server's guest there; empty: no guest
 }
 
 // conflicts lists the hosts that contradict the record of a server.
@@ -187,7 +187,7 @@ func (p *presence) conflicts(s lifecycle.Server) []conflict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []conflict
-	for host, o := range p.odd {
+	for host, o := range p.inconsistent {
 		if s.Contradicts(host, o.behind, o.guests) {
 			list = append(list, conflict{host, o.behind, guestOf(s, o.guests)})
 		}
@@ -206,7 +206,7 @@ func (p *presence) guestsOf(host string) []schedule.Present {
 	return nil
 }
 
-// guestOf returns the id of a guest of the server among those of a host, and the server's own when there is none.
+// guestOf returns the id of a guest of the server among those of a host, or the server's id if there is none.
 func guestOf(s lifecycle.Server, guests []schedule.Present) string {
 	for _, g := range guests {
 		if g.Server == s.ID {

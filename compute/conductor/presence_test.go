@@ -42,14 +42,14 @@ func TestClockJumps(t *testing.T) {
 	stranger := schedule.Sender{Instance: "b", Start: "x"}
 	check := func(what string, alive, schedulable, admitsAnother bool) {
 		t.Helper()
-		refusal, err := c.unfit(t.Context(), lifecycle.Server{Host: "a"}, lifecycle.ActionRequested{Action: lifecycle.Evacuate})
+		refusal, err := c.refusal(t.Context(), lifecycle.Server{Host: "a"}, lifecycle.ActionRequested{Action: lifecycle.Evacuate})
 		if err != nil || (refusal != "") != alive {
 			t.Errorf("%s: evacuate: %q %v", what, refusal, err)
 		}
 		if err := c.Admit(t.Context(), "a", stranger); (err == nil) != admitsAnother {
 			t.Errorf("%s: another agent: %v", what, err)
 		}
-		picture, err := c.picture(t.Context(), offer("a"))
+		picture, err := c.scheduleInput(t.Context(), offer("a"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,12 +215,12 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 	old.Created = c.started.Add(-time.Minute)
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := c.mayWrite(short, old); !fault.Is(err, fault.Unavailable) {
+	if err := c.checkMayWrite(short, old); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("before the first report: %v", err)
 	}
 	young := server("t")
 	young.Created = time.Now()
-	if err := c.mayWrite(t.Context(), young); err != nil {
+	if err := c.checkMayWrite(t.Context(), young); err != nil {
 		t.Errorf("a server that was created since: %v", err)
 	}
 	host, err := world.store.Host(t.Context(), "a")
@@ -233,7 +233,7 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 	if err := <-opened; err != nil {
 		t.Error(err)
 	}
-	if err := c.mayWrite(t.Context(), old); err != nil {
+	if err := c.checkMayWrite(t.Context(), old); err != nil {
 		t.Errorf("after the report: %v", err)
 	}
 	c = New(world.store, world.ledger)
@@ -241,7 +241,7 @@ func TestComputeHearsTheHostsFirst(t *testing.T) {
 	if err := c.openGate(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := c.mayWrite(t.Context(), old); err != nil {
+	if err := c.checkMayWrite(t.Context(), old); err != nil {
 		t.Errorf("after the wait: %v", err)
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Occupied is why a start of an agent is not admitted: another one serves the host.
+// Occupied is the cause of the fault when a start of an agent is not admitted because another one serves the host.
 type Occupied struct {
 	Reason string
-	Wait   time.Duration // it may ask again after this; 0: only the end of the other one helps
+	Wait   time.Duration // retry after this; 0: the start is refused until the other one has ended
 }
 
 // Error returns the sentence.
 func (o *Occupied) Error() string { return o.Reason }
 
-// Admit returns nil when a start of an agent may serve the host. The fault is Conflict because of *Occupied when
-// another one does.
+// Admit returns nil if a start of an agent may serve the host, and fault.Conflict because of *Occupied if another start
+// serves it.
 func (c *Conductor) Admit(ctx context.Context, host string, from schedule.Sender) error {
 	known, err := c.store.Host(ctx, host)
 	if fault.Is(err, fault.NotFound) {
@@ -31,15 +31,15 @@ func (c *Conductor) Admit(ctx context.Context, host string, from schedule.Sender
 }
 
 func (c *Conductor) admit(known schedule.Host, from schedule.Sender) error {
-	refusal, wait := known.Admit(from, c.presence.signs(known.Name, known.Start))
+	refusal, wait := known.Admit(from, c.presence.liveness(known.Name, known.Start))
 	if refusal == "" {
 		return nil
 	}
 	return fault.Wrap(fault.Conflict, "conductor.Admit", &Occupied{Reason: refusal, Wait: wait})
 }
 
-// Report stores the report of a host and admits the start of the agent that sends it. fault.Conflict because of
-// *Occupied when another one serves the host.
+// Report stores the report of a host and admits the start of the agent that sends it. It returns fault.Conflict because
+// of *Occupied if another start serves the host.
 func (c *Conductor) Report(ctx context.Context, h schedule.Host, from schedule.Sender) error {
 	h.Instance, h.Start, h.ProcessSpace = from.Instance, from.Start, from.ProcessSpace
 	if err := c.store.PutReport(ctx, h, func(known schedule.Host) error { return c.admit(known, from) }); err != nil {
@@ -51,13 +51,13 @@ func (c *Conductor) Report(ctx context.Context, h schedule.Host, from schedule.S
 
 // Connected records that a start of an agent has an open stream of assignments, until the returned function is called.
 func (c *Conductor) Connected(host string, from schedule.Sender) (closed func()) {
-	return c.presence.opened(host, from.Start)
+	return c.presence.streamOpened(host, from.Start)
 }
 
-// LastSign returns whether the agent of a host has an open stream, and how long ago it last showed that it lives,
-// measured with the monotonic clock from compute's start at the earliest.
+// LastSign returns whether the agent of a host has an open stream, and the time since its last sign of life: a report
+// or the end of a stream. The time is measured with the monotonic clock, at most since compute's start.
 func (c *Conductor) LastSign(host string) (connected bool, quiet time.Duration) {
-	return c.presence.alive(host)
+	return c.presence.lastSign(host)
 }
 
 // SinceReport returns the age of a host's last report, measured with the monotonic clock.

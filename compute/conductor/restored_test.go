@@ -44,7 +44,7 @@ func TestNoSecondGuestAfterARestore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.presence.await([]string{"a", "b"})
+	c.presence.waitFor([]string{"a", "b"})
 	report("a", schedule.Present{ID: "s", Server: "s"}) // its own host is not another one
 	if err := claim("s"); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "not all hosts have reported") {
 		t.Errorf("before b has reported: %v", err)

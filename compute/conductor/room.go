@@ -11,12 +11,13 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Placement grants what changes hands like something new. So it refuses what stands where there is no room any more for what is held: a
-// device for one-time use that is spent is reserved whole under its holder, and a ratio may have been lowered. Then the hand-over makes room
-// in the same step (POST /reshaper), exactly as much as is held, so that at no moment anybody else could take it; and takes the room away again
-// at once. Should the process end between the two, the agent of the host takes it away with its next look, as the total is its own to say.
+// Placement checks the capacity for a transferred allocation as for a new one. So it refuses a transfer on a provider
+// whose capacity has become smaller than its use: a spent device for one-time use is fully reserved, and a ratio may
+// have been lowered. Then the transfer adds room in the same request (POST /reshaper), exactly as much as is in use, so
+// that no other consumer can take it, and removes the room afterwards. If the process ends in between, the agent of the
+// host restores the inventory when it next reconciles its providers.
 
-// refused reports whether Placement has said no, and would say so again.
+// refused reports whether Placement has refused a request in a way that a retry does not change.
 func refused(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound, fault.Forbidden:
@@ -25,20 +26,22 @@ func refused(err error) bool {
 	return false
 }
 
-// give writes what changes hands: as it is, or, where Placement refuses that for want of room, with room.
-func (c *Conductor) give(ctx context.Context, all map[resource.ConsumerID]placement.Held, moves resource.Allocation) error {
+// putTransferred writes the allocations of a transfer, and again with added room if Placement refuses them for lack of
+// room.
+func (c *Conductor) putTransferred(ctx context.Context, all map[resource.ConsumerID]placement.Held,
+	moves resource.Allocation) error {
 	err := c.placement.PutAllocations(ctx, all)
 	if !refused(err) || fault.Is(err, fault.Forbidden) {
 		return err
 	}
-	return c.giveWithRoom(ctx, all, moves, nil, err)
+	return c.putWithRoom(ctx, all, moves, nil, err)
 }
 
-// giveWithRoom writes all allocations with one reshape that makes room on the providers of moves, for what is in use
-// there and for added. refusal is Placement's answer without room; it is returned if room is not what was missing.
-func (c *Conductor) giveWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.Held,
+// putWithRoom writes all allocations with one reshape that adds room on the providers of moves, for what is in use
+// there and for added. refusal is Placement's answer without room; it is returned if the providers have enough room.
+func (c *Conductor) putWithRoom(ctx context.Context, all map[resource.ConsumerID]placement.Held,
 	moves, added resource.Allocation, refusal error) error {
-	before, wide, unread := c.widen(ctx, moves, added)
+	before, wide, unread := c.widenedInventories(ctx, moves, added)
 	if unread != nil {
 		return unread
 	}
@@ -49,16 +52,17 @@ func (c *Conductor) giveWithRoom(ctx context.Context, all map[resource.ConsumerI
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(wide)) {
-		if err := c.narrow(ctx, id, wide[id].Inventories, before[id].Inventories); err != nil {
-			c.Log.Info("room that was made in Placement for a move stays until the agent of the host looks", "provider", id, "error", err)
+		if err := c.restoreInventories(ctx, id, wide[id].Inventories, before[id].Inventories); err != nil {
+			c.Log.Info("added room not removed from Placement, the agent of the host will remove it",
+				"provider", id, "error", err)
 		}
 	}
 	return nil
 }
 
-// widen returns the providers of moves that have less room than is in use and added, as they are and with just enough
-// room.
-func (c *Conductor) widen(ctx context.Context, moves, added resource.Allocation) (
+// widenedInventories returns the inventories of the providers of moves that have less room than is in use and added: as
+// they are, and with exactly enough room.
+func (c *Conductor) widenedInventories(ctx context.Context, moves, added resource.Allocation) (
 	before, wide map[provider.ID]placement.Stock, err error) {
 	before, wide = map[provider.ID]placement.Stock{}, map[provider.ID]placement.Stock{}
 	for _, id := range slices.Sorted(maps.Keys(moves)) {
@@ -83,8 +87,9 @@ func (c *Conductor) widen(ctx context.Context, moves, added resource.Allocation)
 	return before, wide, nil
 }
 
-// narrow takes the room away again, unless somebody has been there meanwhile.
-func (c *Conductor) narrow(ctx context.Context, id provider.ID, wide, before map[resource.Class]resource.Inventory) error {
+// restoreInventories sets the inventories of a provider to before, unless another client has changed them meanwhile.
+func (c *Conductor) restoreInventories(ctx context.Context, id provider.ID,
+	wide, before map[resource.Class]resource.Inventory) error {
 	now, err := c.placement.Inventories(ctx, id)
 	if err != nil || !maps.Equal(now.Inventories, wide) {
 		return err

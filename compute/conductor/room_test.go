@@ -97,32 +97,32 @@ func (l *ledger) Reshape(_ context.Context, r placement.Reshape) error {
 func spentStories() []story {
 	two := map[string]int{"a": 1, "b": 2}
 	return []story{
-		{"R6 cold migration with a spent device, confirmed", two, nil, func(c *cloud) {
+		{"cold migration with a spent device, confirmed", two, nil, func(c *cloud) {
 			c.ledger.spend("a")
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Migrate})
 			c.settle(lifecycle.Resized)
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Confirm})
 		}, lifecycle.Active, "b", 1},
-		{"R6 resize, reverted, of a server whose device is reserved meanwhile", two, nil, func(c *cloud) {
+		{"resize, reverted, of a server whose device is reserved meanwhile", two, nil, func(c *cloud) {
 			c.ask(larger("m1", 2))
 			c.settle(lifecycle.Resized)
 			c.ledger.spend("a")
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Revert})
 		}, lifecycle.Active, "a", 1},
-		{"R6 no host can build the resized server, whose device is spent", two, func(c *cloud) {
+		{"no host can build the resized server, whose device is spent", two, func(c *cloud) {
 			c.agents.fails = func(host string) string { return map[string]string{"b": "no hugepages"}[host] }
 		}, func(c *cloud) {
 			c.ledger.spend("a")
 			c.ask(larger("m1", 1))
 		}, lifecycle.Active, "a", 1},
-		{"R6 evacuation with a spent device, and its host returns", two, dark, func(c *cloud) {
+		{"evacuation with a spent device, and its host returns", two, dark, func(c *cloud) {
 			c.ledger.spend("a")
 			c.agents.hide("a", true)
 			c.ask(lifecycle.ActionRequested{ID: "m1", Action: lifecycle.Evacuate})
 			c.until("it is evacuated", func() bool { s := c.one(); return s.State == lifecycle.Active && s.Host == "b" })
 			c.agents.hide("a", false)
 		}, lifecycle.Active, "b", 1},
-		{"R6 shelve and unshelve with a spent device", two, nil, func(c *cloud) {
+		{"shelve and unshelve with a spent device", two, nil, func(c *cloud) {
 			c.ledger.spend("a")
 			c.ask(lifecycle.ActionRequested{ID: "w1", Action: lifecycle.Shelve})
 			c.settle(lifecycle.Shelved)

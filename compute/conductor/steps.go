@@ -16,10 +16,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// perform does one step. An error means that it is to be done again later.
+// perform performs one step and returns its event. If it returns an error the step is retried later.
 func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
 	if step != lifecycle.Schedule && step != lifecycle.CheckMinCount {
-		if err := c.mayWrite(ctx, s); err != nil {
+		if err := c.checkMayWrite(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -30,14 +30,14 @@ func (c *Conductor) perform(ctx context.Context, s lifecycle.Server, step lifecy
 	defer stop()
 	event, err := c.step(ctx, s, step)
 	if step != lifecycle.CheckMinCount { // it does not call Placement
-		c.suspect(err)
+		c.noteUnavailable(err)
 	}
 	return event, err
 }
 
 func (c *Conductor) step(ctx context.Context, s lifecycle.Server, step lifecycle.Step) (lifecycle.Event, error) {
 	if step == lifecycle.Claim || step == lifecycle.Release {
-		if err := c.keepOthers(ctx, s); err != nil {
+		if err := c.protectOtherGuest(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -47,20 +47,20 @@ func (c *Conductor) step(ctx context.Context, s lifecycle.Server, step lifecycle
 	case lifecycle.Claim:
 		return c.claim(ctx, s)
 	case lifecycle.CheckMinCount:
-		return c.muster(ctx, s)
+		return c.checkMinCount(ctx, s)
 	case lifecycle.MoveAllocations:
-		return c.rekey(ctx, s)
+		return c.moveAllocations(ctx, s)
 	case lifecycle.RestoreAllocations:
-		return c.restore(ctx, s)
+		return c.restoreAllocations(ctx, s)
 	case lifecycle.ReleaseLeftover:
-		return c.drop(ctx, s)
+		return c.releaseLeftover(ctx, s)
 	case lifecycle.Release:
 		return c.release(ctx, s)
 	}
-	return nil, fault.New(fault.Internal, "conductor.perform", "nobody knows how to %q", step)
+	return nil, fault.New(fault.Internal, "conductor.perform", "unknown step %q", step)
 }
 
-// leased returns a context for calls of other services, which ends with the lease. The fault is Unavailable if the
+// leased returns a context for calls of other services, which ends with the lease. It returns fault.Unavailable if the
 // lease has ended.
 func (c *Conductor) leased(ctx context.Context) (bound context.Context, stop context.CancelFunc, err error) {
 	if c.Lease == nil {
@@ -73,68 +73,69 @@ func (c *Conductor) leased(ctx context.Context) (bound context.Context, stop con
 	return bound, stop, nil
 }
 
-// schedule asks Placement and chooses.
+// schedule requests candidates from Placement and chooses among them.
 func (c *Conductor) schedule(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
-	ask, err := c.ask(ctx, s)
+	request, err := c.request(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	got, err := c.placement.Candidates(ctx, ask)
+	got, err := c.placement.Candidates(ctx, request)
 	switch fault.KindOf(err) {
 	case "":
 	case fault.Unavailable:
 		return nil, err
 	case fault.Invalid, fault.NotFound:
-		return c.notAccepted(fault.TextOf(err))
+		return c.onRequestRejected(fault.TextOf(err))
 	default:
-		return lifecycle.Refused{Step: lifecycle.Schedule, Reason: "Placement gives no candidates: " + fault.TextOf(err)}, nil
+		return lifecycle.Refused{Step: lifecycle.Schedule,
+			Reason: "Placement returns no candidates: " + fault.TextOf(err)}, nil
 	}
 	if len(got.List) == 0 {
 		reason := got.Reason
 		if reason == "" {
-			reason = fmt.Sprintf("Placement knows no host that has %s left together", ask.Total())
+			reason = fmt.Sprintf("Placement has no host with all of %s left", request.Total())
 		}
 		return lifecycle.NoValidHost{Reason: reason}, nil
 	}
-	picture, err := c.picture(ctx, got)
+	input, err := c.scheduleInput(ctx, got)
 	if err != nil {
 		return nil, err
 	}
-	picture.FailedHosts, picture.Cells, picture.Pack = s.FailedHosts, s.Topology, c.Pack
-	if picture.ExcludedHosts, err = c.barred(ctx, s); err != nil {
+	input.FailedHosts, input.Cells, input.Pack = s.FailedHosts, s.Topology, c.Pack
+	if input.ExcludedHosts, err = c.excludedHosts(ctx, s); err != nil {
 		return nil, err
 	}
 	if s.Move != nil {
-		picture.Only = s.Move.To
+		input.Only = s.Move.To
 	}
-	choices, refusals, err := c.choose(ctx, picture, s)
+	choices, refusals, err := c.choose(ctx, input, s)
 	if err != nil {
 		return nil, err
 	}
-	why, falls := schedule.Summarise(refusals), schedule.FilterFailures(refusals)
+	why, failures := schedule.Summarise(refusals), schedule.FilterFailures(refusals)
 	if len(choices) == 0 {
-		// The reports are younger than the candidates: a device may be taken now, and another, not offered then, be free.
-		return lifecycle.NoValidHost{Candidates: len(got.List), Reason: why, Again: true, FilterFailures: falls}, nil
+		// The reports are newer than the candidates: a candidate's device may be taken by now, and another one free.
+		return lifecycle.NoValidHost{Candidates: len(got.List), Reason: why, Again: true, FilterFailures: failures}, nil
 	}
-	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: falls}, nil
+	return lifecycle.Chosen{Choices: choices, Candidates: len(got.List), Refused: why, FilterFailures: failures}, nil
 }
 
-// choose judges the candidates. It refuses hosts on which allocations are missing in Placement, because what Placement
-// offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
-func (c *Conductor) choose(ctx context.Context, picture schedule.Input, s lifecycle.Server) (
+// choose filters and orders the candidates. It refuses hosts on which allocations are missing in Placement, because
+// what Placement offers there may be in use. It audits the host of the best candidate if the last audit is not fresh.
+func (c *Conductor) choose(ctx context.Context, input schedule.Input, s lifecycle.Server) (
 	[]schedule.Choice, []schedule.Refusal, error) {
-	picture.Lacking = map[string]bool{}
-	for _, host := range picture.Hosts {
+	input.Lacking = map[string]bool{}
+	for _, host := range input.Hosts {
 		if missing, _ := c.missing(host); missing {
-			picture.Lacking[host.Name] = true
+			input.Lacking[host.Name] = true
 		}
 	}
-	for range mostAudited {
-		choices, refusals := schedule.Choose(picture, s.Requests, seed(s))
+	for range maxAudited {
+		choices, refusals := schedule.Choose(input, s.Requests, seed(s))
 		if len(choices) == 0 {
 			return nil, refusals, nil
 		}
-		host := picture.Hosts[choices[0].Root]
+		host := input.Hosts[choices[0].Root]
 		if _, fresh := c.missing(host); fresh {
 			return choices, refusals, nil
 		}
@@ -145,22 +146,23 @@ func (c *Conductor) choose(ctx context.Context, picture schedule.Input, s lifecy
 		if !missing {
 			return choices, refusals, nil
 		}
-		picture.Lacking[host.Name] = true
+		input.Lacking[host.Name] = true
 	}
 	return nil, nil, fault.New(fault.Unavailable, "conductor.choose",
-		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", mostAudited)
+		"Placement lacks allocations of servers on each of %d hosts; the next try audits the next hosts", maxAudited)
 }
 
-// ask is the question of a server. Of a move to one host only that host is asked about.
-func (c *Conductor) ask(ctx context.Context, s lifecycle.Server) (resource.Ask, error) {
+// request returns the query for the candidates of a server. For a move to a given host it restricts the query to the
+// provider tree of that host.
+func (c *Conductor) request(ctx context.Context, s lifecycle.Server) (resource.Ask, error) {
 	ask := s.Ask
-	ask.Limit = candidates
+	ask.Limit = maxCandidates
 	if s.Move == nil || s.Move.To == "" {
 		return ask, nil
 	}
 	host, err := c.store.Host(ctx, s.Move.To)
 	if fault.Is(err, fault.NotFound) {
-		return ask, nil // nothing will fit
+		return ask, nil // the filters refuse every host but this one, so no candidate remains
 	}
 	if err != nil {
 		return ask, err
@@ -174,35 +176,36 @@ func (c *Conductor) ask(ctx context.Context, s lifecycle.Server) (resource.Ask, 
 	return ask, nil
 }
 
-// barred are the hosts that will not do for a server, and why.
-func (c *Conductor) barred(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
+// excludedHosts returns the hosts that must not be chosen for a server, with the reason.
+func (c *Conductor) excludedHosts(ctx context.Context, s lifecycle.Server) (map[string]string, error) {
 	dead, err := c.store.Dead(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := s.ExcludedHosts()
 	for _, host := range dead {
-		out[host] = "an operator says that it is dead"
+		out[host] = "an operator has declared it dead"
 	}
 	leaving, err := c.store.RemovalHosts(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}
 	for _, host := range leaving {
-		out[host] = "a guest that the server left there has yet to be destroyed"
+		out[host] = "a previous guest of the server is not destroyed there yet"
 	}
 	return out, nil
 }
 
-// What Placement says of names that it does not know: its own API's sentences.
+// unknownNames matches the sentences of the Placement API for classes and traits that do not exist.
 var unknownNames = regexp.MustCompile(`No such (?:resource class|trait\(s\)):? (.+?)\.?$`)
 
-// notAccepted is what follows from a question that Placement does not accept. A class or a trait becomes known when a host reports it, so
-// shortly after the start the question is asked again, until the first agent has reported.
-func (c *Conductor) notAccepted(text string) (lifecycle.Event, error) {
+// onRequestRejected returns the event for a query that Placement rejects. An agent creates the classes and traits of
+// its host. So shortly after the start it returns fault.Unavailable, and the query is retried, until the first agent
+// has reported.
+func (c *Conductor) onRequestRejected(text string) (lifecycle.Event, error) {
 	names := unknownNames.FindStringSubmatch(text)
 	if names == nil {
-		return lifecycle.NoValidHost{Reason: "Placement does not accept the question: " + text}, nil
+		return lifecycle.NoValidHost{Reason: "Placement rejects the query: " + text}, nil
 	}
 	reason := "no host has ever reported " + names[1]
 	if c.now().Sub(c.started) < firstReports {
@@ -213,15 +216,16 @@ func (c *Conductor) notAccepted(text string) (lifecycle.Event, error) {
 	return lifecycle.NoValidHost{Reason: reason}, nil
 }
 
-// seed is the chance of one round of one server: another for each server, and the same when the round is repeated.
+// seed returns the random seed of a scheduling round: it differs between servers and rounds, and is the same when a
+// round is repeated.
 func seed(s lifecycle.Server) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d", s.ID, s.Round)
 	return h.Sum64()
 }
 
-// picture puts the candidates together with what the agents have reported.
-func (c *Conductor) picture(ctx context.Context, got placement.Candidates) (schedule.Input, error) {
+// scheduleInput joins the candidates with the reports of their hosts.
+func (c *Conductor) scheduleInput(ctx context.Context, got placement.Candidates) (schedule.Input, error) {
 	roots := map[provider.ID]bool{}
 	for _, candidate := range got.List {
 		for id := range candidate.Allocation {
@@ -233,7 +237,7 @@ func (c *Conductor) picture(ctx context.Context, got placement.Candidates) (sche
 		return schedule.Input{}, err
 	}
 	for id, host := range hosts {
-		host.Seen = c.now().Add(-c.presence.sinceReport(host.Name)) // by the clock that nobody sets
+		host.Seen = c.now().Add(-c.presence.sinceReport(host.Name)) // measured with the monotonic clock
 		host.Load = load(got.Summaries[id])
 		hosts[id] = host
 	}
@@ -252,8 +256,8 @@ func rootOf(got placement.Candidates, id provider.ID) provider.ID {
 	return id
 }
 
-// hostOf is the root of the candidate's host. A candidate with sharing providers touches several trees; the host is
-// the one that has an agent.
+// hostOf returns the root provider of the candidate's host. A candidate with sharing providers has several trees; the
+// host is the tree that has an agent.
 func hostOf(got placement.Candidates, candidate placement.Candidate, hosts map[provider.ID]schedule.Host) provider.ID {
 	var first provider.ID
 	for _, id := range slices.Sorted(maps.Keys(candidate.Allocation)) {
@@ -268,7 +272,7 @@ func hostOf(got placement.Candidates, candidate placement.Candidate, hosts map[p
 	return first
 }
 
-// load is the largest share of a class that is taken on a provider, 0 to 1.
+// load returns the largest used share of any resource class of a provider, from 0 to 1.
 func load(s placement.Summary) float64 {
 	most := 0.0
 	for _, of := range s.Resources {
@@ -279,8 +283,8 @@ func load(s placement.Summary) float64 {
 	return min(most, 1)
 }
 
-// claim writes the first choice as the server's allocation. It looks first: after a crash, or an answer that was lost, the
-// claim may be there already; and what else the server holds is from an earlier claim of ours and is replaced.
+// claim writes the first choice as the server's allocation. It reads the allocation first: after a crash or a lost
+// answer the claim may exist already. Any other allocation of the server comes from an earlier claim and is replaced.
 func (c *Conductor) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	choice, consumer := s.Choices[0], resource.ConsumerID(s.ID)
 	var held placement.Held
@@ -314,7 +318,7 @@ func (c *Conductor) claim(ctx context.Context, s lifecycle.Server) (lifecycle.Ev
 			break
 		}
 	}
-	if len(held.Allocation) > 0 { // a lost claim promises that nothing is held
+	if len(held.Allocation) > 0 { // lifecycle.ClaimLost states that the server has no allocation
 		if err := c.placement.DeleteAllocation(ctx, consumer); err != nil {
 			return nil, err
 		}
@@ -326,13 +330,13 @@ func claimFailed(s lifecycle.Server, err error) (lifecycle.Event, error) {
 	switch fault.KindOf(err) {
 	case fault.Unavailable:
 		return nil, err
-	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound: // taken, or the provider is no more
+	case fault.Conflict, fault.NoCapacity, fault.Invalid, fault.NotFound: // taken, or the provider has been deleted
 		return lifecycle.ClaimLost{Try: s.Try, Reason: fault.TextOf(err)}, nil
 	}
-	return lifecycle.Refused{Step: lifecycle.Claim, Reason: "Placement does not take the claim: " + fault.TextOf(err)}, nil
+	return lifecycle.Refused{Step: lifecycle.Claim, Reason: "Placement refuses the claim: " + fault.TextOf(err)}, nil
 }
 
-// release gives back all that the server holds. Whatever is in the way, it is tried again: nothing may be left behind.
+// release deletes the server's allocation. Every error is returned, so that the step is retried until it succeeds.
 func (c *Conductor) release(ctx context.Context, s lifecycle.Server) (lifecycle.Event, error) {
 	if err := c.placement.DeleteAllocation(ctx, resource.ConsumerID(s.ID)); err != nil {
 		return nil, err

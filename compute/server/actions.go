@@ -15,31 +15,33 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// deed is how one key of POST /servers/{id}/action is answered.
-type deed struct {
-	admin bool
-	read  func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error // fills in the wish; nil: it has nothing to say
-	wish  lifecycle.Action
-	code  int // of the answer
+// actionSpec describes one action of POST /servers/{id}/action.
+type actionSpec struct {
+	admin  bool // requires the role admin
+	action lifecycle.Action
+	code   int // of the response
+
+	// read decodes the arguments of the action; nil: it has none.
+	read func(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error
 }
 
-// deeds are the actions by their key in the body. forceDelete is answered apart.
-func deeds() map[string]deed {
-	return map[string]deed{
-		"os-start":       {wish: lifecycle.Start, code: http.StatusAccepted},
-		"os-stop":        {wish: lifecycle.Stop, code: http.StatusAccepted},
-		"reboot":         {wish: lifecycle.Reboot, code: http.StatusAccepted, read: readReboot},
-		"rebuild":        {wish: lifecycle.Rebuild, code: http.StatusAccepted, read: readRebuild},
-		"resize":         {wish: lifecycle.Resize, code: http.StatusAccepted, read: readResize},
-		"confirmResize":  {wish: lifecycle.Confirm, code: http.StatusNoContent},
-		"revertResize":   {wish: lifecycle.Revert, code: http.StatusAccepted},
-		"migrate":        {wish: lifecycle.Migrate, code: http.StatusAccepted, read: readMigrate, admin: true},
-		"os-migrateLive": {wish: lifecycle.Live, code: http.StatusAccepted, read: readLive, admin: true},
-		"evacuate":       {wish: lifecycle.Evacuate, code: http.StatusOK, read: readEvacuate, admin: true},
-		"shelve":         {wish: lifecycle.Shelve, code: http.StatusAccepted},
-		"shelveOffload":  {wish: lifecycle.Offload, code: http.StatusAccepted, admin: true},
-		"unshelve":       {wish: lifecycle.Unshelve, code: http.StatusAccepted},
-		"os-resetState":  {wish: lifecycle.Reset, code: http.StatusAccepted, read: readReset, admin: true},
+// actionSpecs returns the actions by their key in the body. act handles forceDelete itself.
+func actionSpecs() map[string]actionSpec {
+	return map[string]actionSpec{
+		"os-start":       {action: lifecycle.Start, code: http.StatusAccepted},
+		"os-stop":        {action: lifecycle.Stop, code: http.StatusAccepted},
+		"reboot":         {action: lifecycle.Reboot, code: http.StatusAccepted, read: readReboot},
+		"rebuild":        {action: lifecycle.Rebuild, code: http.StatusAccepted, read: readRebuild},
+		"resize":         {action: lifecycle.Resize, code: http.StatusAccepted, read: readResize},
+		"confirmResize":  {action: lifecycle.Confirm, code: http.StatusNoContent},
+		"revertResize":   {action: lifecycle.Revert, code: http.StatusAccepted},
+		"migrate":        {action: lifecycle.Migrate, code: http.StatusAccepted, read: readMigrate, admin: true},
+		"os-migrateLive": {action: lifecycle.Live, code: http.StatusAccepted, read: readLive, admin: true},
+		"evacuate":       {action: lifecycle.Evacuate, code: http.StatusOK, read: readEvacuate, admin: true},
+		"shelve":         {action: lifecycle.Shelve, code: http.StatusAccepted},
+		"shelveOffload":  {action: lifecycle.Offload, code: http.StatusAccepted, admin: true},
+		"unshelve":       {action: lifecycle.Unshelve, code: http.StatusAccepted},
+		"os-resetState":  {action: lifecycle.Reset, code: http.StatusAccepted, read: readReset, admin: true},
 	}
 }
 
@@ -61,21 +63,22 @@ func (s *server) act(c *call) error {
 			if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
 				return err
 			}
-			return c.empty(http.StatusAccepted)
+			return c.writeStatus(http.StatusAccepted)
 		}
-		d, known := deeds()[key]
+		d, known := actionSpecs()[key]
 		if !known {
 			return fault.New(fault.Invalid, "", "There is no such action: %s", clip(key))
 		}
-		return s.do(c, key, raw, d, found)
+		return s.runAction(c, key, raw, d, found)
 	}
 	return nil
 }
 
-// do reads what an action says, asks for it, and answers.
-func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found lifecycle.Server) error {
+// runAction decodes the arguments of an action, starts it, and writes the response.
+func (s *server) runAction(c *call, key string, raw json.RawMessage, d actionSpec, found lifecycle.Server) error {
 	if d.admin && !c.who.IsAdmin() {
-		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have", key, c.who.User)
+		return fault.New(fault.Forbidden, "", "the action %s needs the role admin, which %s does not have",
+			key, c.who.User)
 	}
 	o := &object{name: key, keys: map[string]json.RawMessage{}}
 	if d.read != nil && !isNull(raw) {
@@ -83,27 +86,27 @@ func (s *server) do(c *call, key string, raw json.RawMessage, d deed, found life
 			return fault.New(fault.Invalid, "", "Invalid input for %s: it must be an object", key)
 		}
 	}
-	wish := lifecycle.ActionRequested{ID: s.NewID(), Action: d.wish}
+	request := lifecycle.ActionRequested{ID: s.NewID(), Action: d.action}
 	if d.read != nil {
-		if err := d.read(s, c, o, found, &wish); err != nil {
+		if err := d.read(s, c, o, found, &request); err != nil {
 			return err
 		}
-		if err := o.end(unservedKeys(c.version)); err != nil {
+		if err := o.finish(unsupportedKeys(c.version)); err != nil {
 			return err
 		}
 	}
-	now, err := s.Conductor.Act(c.r.Context(), found.ID, wish)
+	now, err := s.Conductor.Act(c.r.Context(), found.ID, request)
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "", "Instance %s could not be found.", found.ID)
 	}
 	if err != nil {
 		return err
 	}
-	if d.wish == lifecycle.Rebuild {
+	if d.action == lifecycle.Rebuild {
 		c.w.Header().Set("Location", c.links("servers", found.ID)[0].HRef)
-		return c.answer(d.code, map[string]any{"server": c.server(now, nil)})
+		return c.writeJSON(d.code, map[string]any{"server": c.server(now, nil)})
 	}
-	return c.empty(d.code)
+	return c.writeStatus(d.code)
 }
 
 func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.ActionRequested) error {
@@ -113,21 +116,21 @@ func readReboot(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.
 		w.Hard = true
 	case "SOFT":
 	default:
-		o.wrong("type", "it is %q, and should be SOFT or HARD", clip(kind))
+		o.invalid("type", "it is %q, and should be SOFT or HARD", clip(kind))
 	}
 	return nil
 }
 
 func readRebuild(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) (err error) {
 	if _, given := o.keys["imageRef"]; !given {
-		o.wrong("imageRef", "it is missing")
+		o.invalid("imageRef", "it is missing")
 	}
 	w.Image = o.image()
 	if _, given := o.keys["name"]; given {
 		w.Name = o.nameText("name")
 	}
 	if c.version.Has(compute.ServerDescription) {
-		delete(o.keys, "description") // the description stays: nothing of Berth's depends on it
+		delete(o.keys, "description") // ignored: a rebuild keeps the description
 	}
 	if o.err == nil {
 		w.ImageSnapshot, err = s.rebuildFrom(c, found, w.Image)
@@ -139,7 +142,7 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	ref, _ := o.scalar("flavorRef", true, "the id of a flavor")
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
 	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.wrong("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+		o.invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
 	}
 	if o.err != nil {
 		return o.err
@@ -155,21 +158,21 @@ func readResize(s *server, c *call, o *object, found lifecycle.Server, w *lifecy
 	case f.ID == found.Flavor.ID:
 		return fault.New(fault.Invalid, "", "When resizing, instances must change flavor!")
 	case f.Disabled:
-		return fault.New(fault.Invalid, "", "flavor %s is disabled: no server is resized to it", f.Name)
+		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
 	}
 	w.Flavor, w.SameHost = f, s.ResizeHere
-	// Of the new flavor with all its policies, and the image as it was: the same question that a new server would ask.
+	// The request is that of a new server with the new flavor and the stored image.
 	if err := flavor.Fits(f, found.SourceImage()); err != nil {
 		return err
 	}
-	if w.Request, w.Requests, err = s.ask(f, found.SourceImage()); err != nil {
+	if w.Request, w.Requests, err = s.requestOf(f, found.SourceImage()); err != nil {
 		return err
 	}
 	w.Topology, err = flavor.Topology(f, found.SourceImage())
 	return err
 }
 
-// readMigrate takes the host that may be named since 2.56.
+// readMigrate decodes migrate; the host may be given since 2.56.
 func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	w.SameHost = s.ResizeHere && w.To == ""
 	if !c.version.Has(compute.ColdMigrateHost) {
@@ -180,38 +183,39 @@ func readMigrate(s *server, c *call, o *object, found lifecycle.Server, w *lifec
 
 func readLive(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
 	if _, given := o.keys["host"]; !given {
-		o.wrong("host", "it is missing; give a host or null")
+		o.invalid("host", "it is missing; give a host or null")
 	}
 	if _, given := o.keys["block_migration"]; !given {
-		o.wrong("block_migration", "it is missing")
+		o.invalid("block_migration", "it is missing")
 	}
-	delete(o.keys, "block_migration") // there are no disks that are shared or not
+	delete(o.keys, "block_migration") // ignored: Berth does not distinguish shared and local disks
 	if !c.version.Has(compute.LiveMigrateAuto) {
 		delete(o.keys, "disk_over_commit")
 	}
 	if c.version.Has(compute.LiveMigrateForce) {
-		o.notForced()
+		o.refuseForce()
 	}
 	return s.readTarget(c.r.Context(), o, found, w)
 }
 
 func readEvacuate(s *server, c *call, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
-	delete(o.keys, "onSharedStorage") // 2.1 to 2.13; the guest is always built anew
+	delete(o.keys, "onSharedStorage") // 2.1 to 2.13; ignored: the guest is always rebuilt
 	if c.version.Has(compute.EvacuateForce) {
-		o.notForced()
+		o.refuseForce()
 	}
 	return s.readTarget(c.r.Context(), o, found, w)
 }
 
-// notForced takes force, which would put a server on a host without asking whether it has room.
-func (o *object) notForced() {
+// refuseForce decodes force, which would move a server to a host without a check for room.
+func (o *object) refuseForce() {
 	if o.flag("force", false) {
-		o.wrong("force", "Berth claims before it moves, always; leave it out")
+		o.invalid("force", "Berth always claims resources before a move; leave it out")
 	}
 }
 
-// readTarget takes the host that a move is to go to.
-func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Server, w *lifecycle.ActionRequested) error {
+// readTarget decodes the destination host of a move.
+func (s *server) readTarget(ctx context.Context, o *object, found lifecycle.Server,
+	w *lifecycle.ActionRequested) error {
 	w.To, _ = o.text("host", 0, 255)
 	if w.To == "" || o.err != nil {
 		return o.err
@@ -239,12 +243,13 @@ func readReset(_ *server, _ *call, o *object, _ lifecycle.Server, w *lifecycle.A
 	state, _ := o.text("state", 1, 16)
 	w.Error = state == "error"
 	if state != "error" && state != "active" {
-		o.wrong("state", "it is %q, and should be active or error", clip(state))
+		o.invalid("state", "it is %q, and should be active or error", clip(state))
 	}
 	return nil
 }
 
-// serviceID is the id of the compute service of a host since 2.53: any UUID will do that stays the same.
+// serviceID returns the UUID of the compute service of a host (2.53). It is derived from the host name, so it never
+// changes.
 func serviceID(host string) string {
 	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("nova-compute."+host)).String()
 }

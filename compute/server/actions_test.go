@@ -144,14 +144,14 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 		}
 		return out
 	}
-	if l := line("host1"); len(l) != 1 || l[0].ID != id || l[0].Was != "" {
+	if l := line("host1"); len(l) != 1 || l[0].ID != id || l[0].PreviousID != "" {
 		t.Errorf("before the migration holds anything: %+v", l)
 	}
 	choice := s.Move.From.Choice
 	there := schedule.Choice{Host: "host2", Root: rootID, Allocation: choice.Allocation, Mappings: choice.Mappings}
 	h.tell(id, lifecycle.Chosen{Choices: []schedule.Choice{there}})
 	h.tell(id, lifecycle.AllocationsMoved{})
-	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].Was != id || l[0].Server != id || l[0].Power != "" || l[0].Requests[0].Count != 1 {
+	if l := line("host1"); len(l) != 1 || l[0].ID != m || l[0].PreviousID != id || l[0].Server != id || l[0].Power != "" || l[0].Requests[0].Count != 1 {
 		t.Errorf("while it is handed over: %+v", l)
 	}
 	h.tell(id, lifecycle.GuestRunning{Host: "host1", Consumer: m})
@@ -186,8 +186,8 @@ func TestTheLineWhileAServerIsResized(t *testing.T) {
 		t.Error(got)
 	}
 	why, err := h.admin.Why(t.Context(), id)
-	if err != nil || len(why.Left) != 1 || why.Left[0].Consumer != m || why.Left[0].Host != "host1" {
-		t.Errorf("%+v %v", why.Left, err)
+	if err != nil || len(why.Leftovers) != 1 || why.Leftovers[0].Consumer != m || why.Leftovers[0].Host != "host1" {
+		t.Errorf("%+v %v", why.Leftovers, err)
 	}
 }
 

@@ -15,7 +15,7 @@ func (s *server) hostAllocations(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, s.writeAudit(found))
+	return c.writeJSON(http.StatusOK, s.writeAudit(found))
 }
 
 // healHost is POST /berth/v1/hosts/{host}/allocations: it adds to Placement what it lacks of the servers on a host.
@@ -29,7 +29,7 @@ func (s *server) healHost(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, s.writeAudit(found))
+	return c.writeJSON(http.StatusOK, s.writeAudit(found))
 }
 
 func (s *server) writeAudit(a conductor.Audit) host.Allocations {

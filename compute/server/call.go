@@ -20,7 +20,7 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// call is one request on its way through an action.
+// call is one request and its response.
 type call struct {
 	w       http.ResponseWriter
 	r       *http.Request
@@ -28,16 +28,16 @@ type call struct {
 	version compute.Version
 	project string // the project id in the path, or empty
 	budget  *rest.BodyBudget
-	end     context.CancelFunc // ends the context of a request whose body was read; nil: none was
+	end     context.CancelFunc // ends the context of a request whose body was read; nil: no body was read
 }
 
-// endpoint answers on one path: it settles version, caller and method, and tells the error of the action.
+// endpoint handles one path: it determines the version, the caller and the method, and writes the error of the handler.
 func (s *server) endpoint(m methods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: w, r: r, version: compute.Min, budget: s.budget}
 		c.project, _ = r.Context().Value(projectKey{}).(string)
 		if err := s.run(c, m); err != nil {
-			s.tell(c, err)
+			s.writeFault(c, err)
 		}
 		if c.end != nil {
 			c.end()
@@ -52,7 +52,7 @@ func (s *server) run(c *call, m methods) error {
 	if strings.HasPrefix(c.r.URL.Path, "/v2.1") {
 		version, err := compute.Negotiate(c.r.Header)
 		c.version = version
-		c.sayVersion()
+		c.setVersionHeaders()
 		if err != nil {
 			return err
 		}
@@ -60,15 +60,16 @@ func (s *server) run(c *call, m methods) error {
 	fallback, open := m[public]
 	if !open {
 		who, err := s.Authenticate(c.r)
-		if err == nil && who.User == "" { // Placement lets a nameless one in, who may do nothing; servers belong to somebody
-			err = fault.New(fault.Forbidden, "", "X-Auth-Token names no user: send user:project, for example admin")
+		if err == nil && who.User == "" { // Placement accepts a caller without a name; a server must have a user
+			err = fault.New(fault.Forbidden, "", "X-Auth-Token has no user; send user:project, for example admin")
 		}
 		if err != nil {
 			return unauthorized(err)
 		}
 		c.who = who
 		if c.project != "" && c.project != who.Project {
-			return fault.New(fault.Invalid, "", "the path is that of project %q, the token that of project %q", c.project, who.Project)
+			return fault.New(fault.Invalid, "",
+				"the path has project %q, the token project %q; use the same project", c.project, who.Project)
 		}
 	}
 	method := c.r.Method
@@ -87,7 +88,7 @@ func (s *server) run(c *call, m methods) error {
 	return c.wrongMethod(m)
 }
 
-// checkHost refuses a path whose {host} is not a valid host name: with 400, on every route that has one.
+// checkHost returns fault.Invalid (400) if the path has a {host} that is not a valid host name.
 func (c *call) checkHost() error {
 	if !strings.Contains(c.r.Pattern, "{host}") {
 		return nil
@@ -95,7 +96,8 @@ func (c *call) checkHost() error {
 	return provider.CheckHostName(c.r.PathValue("host"))
 }
 
-// hostFilter returns the parameter `host` of a list, empty for any host. A name that is not valid is refused with 400.
+// hostFilter returns the parameter `host` of a list; empty: any host. It returns fault.Invalid (400) for a name that is
+// not valid.
 func hostFilter(q url.Values) (string, error) {
 	name := q.Get("host")
 	if name == "" {
@@ -104,8 +106,8 @@ func hostFilter(q url.Values) (string, error) {
 	return name, provider.CheckHostName(name)
 }
 
-// sayVersion says on every answer which version it is in, and that another would be another answer.
-func (c *call) sayVersion() {
+// setVersionHeaders sets the microversion of the response, and Vary, because the response depends on it.
+func (c *call) setVersionHeaders() {
 	h := c.w.Header()
 	h.Set(compute.VersionHeader, compute.Service+" "+c.version.String())
 	h.Set(compute.LegacyVersionHeader, c.version.String())
@@ -119,58 +121,62 @@ func (c *call) wrongMethod(m methods) error {
 		allowed = append(allowed, http.MethodHead)
 	}
 	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return status(http.StatusMethodNotAllowed, fault.NotFound, "%s cannot be done on %s; what can be done is in the header Allow", c.r.Method, c.r.URL.Path)
+	return status(http.StatusMethodNotAllowed, fault.NotFound,
+		"method %s is not allowed on %s; the header Allow lists the allowed methods", c.r.Method, c.r.URL.Path)
 }
 
 func unknownPath(c *call) error {
 	return fault.New(fault.NotFound, "", "there is nothing at %s", c.r.URL.Path)
 }
 
-// admin lets only admins through.
-func admin(do action) action {
+// admin returns a handler that requires the role admin.
+func admin(do handler) handler {
 	return func(c *call) error {
 		if !c.who.IsAdmin() {
-			return fault.New(fault.Forbidden, "", "%s %s needs the role admin, which %s does not have", c.r.Method, c.r.URL.Path, c.who.User)
+			return fault.New(fault.Forbidden, "", "%s %s needs the role admin, which %s does not have",
+				c.r.Method, c.r.URL.Path, c.who.User)
 		}
 		return do(c)
 	}
 }
 
-// service lets agents and other services through, and admins.
-func service(do action) action {
+// service returns a handler that requires the role service or admin.
+func service(do handler) handler {
 	return func(c *call) error {
 		if !c.who.IsAdmin() && !c.who.Has("service") {
-			return fault.New(fault.Forbidden, "", "%s %s needs the role service or admin, and %s has neither", c.r.Method, c.r.URL.Path, c.who.User)
+			return fault.New(fault.Forbidden, "", "%s %s needs the role service or admin, and %s has neither",
+				c.r.Method, c.r.URL.Path, c.who.User)
 		}
 		return do(c)
 	}
 }
 
-// answer sends a body.
-func (c *call) answer(status int, body any) error {
+// writeJSON writes a response with a body.
+func (c *call) writeJSON(status int, body any) error {
 	rest.WriteJSON(c.w, status, body)
 	return nil
 }
 
-// empty sends a status alone.
-func (c *call) empty(status int) error {
+// writeStatus writes a response without a body.
+func (c *call) writeStatus(status int) error {
 	c.w.WriteHeader(status)
 	return nil
 }
 
-// The most that a request body may have, in bytes. A report of a large host has thousands of devices.
+// The maximum size of a request body, in bytes. The report of a large host has thousands of devices.
 const (
 	maxBody   = 1 << 20
 	maxReport = rest.MaxBody
 
-	bodyBudget = 2 * maxReport // of all bodies that are read and handled at one time
+	bodyBudget = 2 * maxReport // of all bodies that are read and handled at the same time
 )
 
-// read takes the request's body, JSON of at most limit bytes.
+// read decodes the request's body, JSON of at most limit bytes. Its faults have the status 400, 408, 413, 415 or 503.
 func (c *call) read(limit int64, into any) error {
 	if ct := c.r.Header.Get("Content-Type"); ct != "" {
 		if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
-			return status(http.StatusUnsupportedMediaType, fault.Invalid, "the body is of type %q; send application/json", ct)
+			return status(http.StatusUnsupportedMediaType, fault.Invalid,
+				"the body has type %q; send application/json", ct)
 		}
 	}
 	data, release, err := c.budget.Read(c.w, c.r, limit)
@@ -185,11 +191,11 @@ func (c *call) read(limit int64, into any) error {
 	case fault.Is(err, fault.Unavailable):
 		return err
 	default:
-		return fault.New(fault.Invalid, "", "the body broke off: %w", err)
+		return fault.New(fault.Invalid, "", "the body is incomplete: %w", err)
 	}
-	c.renew()
+	c.renewDeadline()
 	if len(data) == 0 {
-		return fault.New(fault.Invalid, "", "Malformed request body: it is empty, and should be JSON")
+		return fault.New(fault.Invalid, "", "Malformed request body: it is empty; send JSON")
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return fault.New(fault.Invalid, "", "Malformed request body: %w", err)
@@ -197,35 +203,35 @@ func (c *call) read(limit int64, into any) error {
 	return nil
 }
 
-// renew gives the call its whole time limit again: the time in which its body arrived does not count.
-func (c *call) renew() {
+// renewDeadline starts the time limit of the call again, because the time to receive its body does not count.
+func (c *call) renewDeadline() {
 	ctx, cancel := rest.Renew(c.r.Context())
 	c.r, c.end = c.r.WithContext(ctx), cancel
 }
 
-// maxLimit is the longest page of a list.
+// maxLimit is the maximum length of a page of a list.
 const maxLimit = 1000
 
-// page reads limit and marker.
-func (c *call) page(q url.Values) (limit int, marker string, err error) {
+// readPage reads limit and marker.
+func (c *call) readPage(q url.Values) (limit int, marker string, err error) {
 	limit = maxLimit
 	if text := q.Get("limit"); q.Has("limit") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return 0, "", fault.New(fault.Invalid, "", "limit must be a whole number from 0 on; it is %q", text)
+			return 0, "", fault.New(fault.Invalid, "", "limit must be a non-negative integer; it is %q", text)
 		}
 		limit = min(n, maxLimit)
 	}
 	return limit, q.Get("marker"), nil
 }
 
-// statusError is an error whose HTTP status its Kind does not tell.
+// statusError is an error whose HTTP status does not follow from its Kind.
 type statusError struct {
 	code int
 	error
 }
 
-// Unwrap gives the fault.
+// Unwrap returns the fault.
 func (e *statusError) Unwrap() error { return e.error }
 
 func status(code int, kind fault.Kind, format string, args ...any) error {
@@ -239,8 +245,8 @@ func unauthorized(err error) error {
 	return err
 }
 
-// codeOf is the HTTP status of an error.
-func codeOf(err error) int {
+// statusOf returns the HTTP status of an error.
+func statusOf(err error) int {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e.code
 	}
@@ -262,8 +268,8 @@ func codeOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// wordOf is the key of the Compute API's error body.
-func wordOf(code int) string {
+// errorKey returns the key of the Compute API's error body for a status.
+func errorKey(code int) string {
 	switch code {
 	case http.StatusBadRequest:
 		return "badRequest"
@@ -289,9 +295,10 @@ func wordOf(code int) string {
 	return "computeFault"
 }
 
-// tell answers with an error. What is Berth's own fault goes to the log in full; the client gets the name of the request.
-func (s *server) tell(c *call, err error) {
-	code, message := codeOf(err), fault.TextOf(err)
+// writeFault writes the response for an error. An internal error is logged in full; the client receives only the id of
+// the request.
+func (s *server) writeFault(c *call, err error) {
+	code, message := statusOf(err), fault.TextOf(err)
 	timeUp := errors.Is(err, context.DeadlineExceeded) && errors.Is(c.r.Context().Err(), context.DeadlineExceeded)
 	if timeUp && fault.CodeOf(err) == "" {
 		code, message = http.StatusServiceUnavailable, fault.TextOf(context.Cause(c.r.Context()))
@@ -301,47 +308,53 @@ func (s *server) tell(c *call, err error) {
 		s.Log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "request", id, "error", err)
 	}
 	if code == http.StatusInternalServerError {
-		message = "Berth failed at this request. Its log says why, under " + id + "."
+		message = internalError(id)
 	}
 	writeError(c.w, code, message)
 }
 
+func internalError(request string) string {
+	return "Internal error; the log of Berth has the reason under " + request + "."
+}
+
 func writeError(w http.ResponseWriter, code int, message string) {
-	rest.WriteJSON(w, code, map[string]any{wordOf(code): map[string]any{"code": code, "message": message}})
+	rest.WriteJSON(w, code, map[string]any{errorKey(code): map[string]any{"code": code, "message": message}})
 }
 
-// writer knows whether an answer has begun.
-type writer struct {
+// responseWriter records whether the response has started.
+type responseWriter struct {
 	http.ResponseWriter
-	begun bool
+	started bool
 }
 
-// WriteHeader notes that the answer begins.
-func (w *writer) WriteHeader(code int) {
-	w.begun = true
+// WriteHeader records that the response has started.
+func (w *responseWriter) WriteHeader(code int) {
+	w.started = true
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Write notes that the answer begins.
-func (w *writer) Write(p []byte) (int, error) {
-	w.begun = true
+// Write records that the response has started.
+func (w *responseWriter) Write(p []byte) (int, error) {
+	w.started = true
 	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap is for http.ResponseController.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// recovered ends a request whose handler panicked: with a 500, or, when the answer has begun, by breaking it off.
-func (s *server) recovered(w *writer, r *http.Request, id string) {
+// recovered ends a request whose handler panicked: with a 500, or by closing the connection if the response has
+// started.
+func (s *server) recovered(w *responseWriter, r *http.Request, id string) {
 	p := recover()
 	if p == nil {
 		return
 	}
 	if p != http.ErrAbortHandler {
-		s.Log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "request", id, "panic", p, "stack", string(debug.Stack()))
+		s.Log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "request", id,
+			"panic", p, "stack", string(debug.Stack()))
 	}
-	if w.begun || p == http.ErrAbortHandler {
+	if w.started || p == http.ErrAbortHandler {
 		panic(http.ErrAbortHandler)
 	}
-	writeError(w, http.StatusInternalServerError, "Berth failed at this request. Its log says why, under "+id+".")
+	writeError(w, http.StatusInternalServerError, internalError(id))
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// cleanDevice is POST /berth/v1/hosts/{host}/devices/{address}/clean: an operator wants a device for one-time use back. 202: its agent will
-// hear of it until it has answered. 404 when there is no such device, 409 when it has not been used or somebody holds it.
+// cleanDevice is POST /berth/v1/hosts/{host}/devices/{address}/clean: an operator requests that a device for one-time
+// use is cleaned. It responds with 202, and the request is sent to the agent until that has answered; with 404 if
+// there is no such device, 409 if it has not been used or a server has it.
 func (s *server) cleanDevice(c *call) error {
 	name := c.r.PathValue("host")
 	at, err := pci.ParseAddress(c.r.PathValue("address"))
@@ -30,25 +31,28 @@ func (s *server) cleanDevice(c *call) error {
 	case i < 0:
 		return fault.New(fault.NotFound, "", "host %s offers no device %s", name, at)
 	case h.Devices[i].Holder != "":
-		return fault.New(fault.Conflict, "", "%s is held by server %s; it can be cleaned when the server is gone", at, h.Devices[i].Holder)
+		return fault.New(fault.Conflict, "", "%s is held by server %s; it can be cleaned when the server is gone",
+			at, h.Devices[i].Holder)
 	case !h.Devices[i].Spent:
 		return fault.New(fault.Conflict, "", "%s has not been used; there is nothing to clean", at)
 	}
-	if err := s.Store.RequestClean(c.r.Context(), store.CleanRequest{Host: name, Address: at, Asked: s.Now()}); err != nil {
+	request := store.CleanRequest{Host: name, Address: at, Asked: s.Now()}
+	if err := s.Store.RequestClean(c.r.Context(), request); err != nil {
 		return err
 	}
-	return c.empty(http.StatusAccepted)
+	return c.writeStatus(http.StatusAccepted)
 }
 
-// settle takes in what a report says of the wishes of operators. That a host no longer offers a device says nothing of its being clean.
-func (s *server) settle(ctx context.Context, h schedule.Host, told []host.Answer) error {
+// resolveCleans resolves the clean requests of operators by the results in a report. A device that the host no longer
+// offers counts as not cleaned.
+func (s *server) resolveCleans(ctx context.Context, h schedule.Host, results []host.CleanResult) error {
 	var answers []store.CleanRequest
-	for _, a := range told {
+	for _, a := range results {
 		at, err := pci.ParseAddress(a.Address)
 		if err != nil {
 			return fault.New(fault.Invalid, "", "cleaned: %w", err)
 		}
-		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked, Refused: speakable(a.Refused)})
+		answers = append(answers, store.CleanRequest{Host: h.Name, Address: at, Asked: a.Asked, Refused: storable(a.Refused)})
 	}
 	return s.Store.ResolveClean(ctx, h.Name, func(at pci.Address) bool {
 		i := slices.IndexFunc(h.Devices, func(d schedule.Device) bool { return d.Address == at })
@@ -56,27 +60,27 @@ func (s *server) settle(ctx context.Context, h schedule.Host, told []host.Answer
 	}, answers)
 }
 
-// longestRefusal is how much is kept of what a cleaning program says, in bytes.
-const longestRefusal = 4096
+// maxRefusal is the maximum stored length of a cleaning program's output, in bytes.
+const maxRefusal = 4096
 
-// speakable is a text that every database keeps.
-func speakable(text string) string {
-	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), longestRefusal)], "\x00", ""), "")
+// storable returns a text that every database can store: without NUL and invalid UTF-8, of at most maxRefusal bytes.
+func storable(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxRefusal)], "\x00", ""), "")
 }
 
-// writeWishes are the unanswered wishes as agents are told of them.
-func writeWishes(list []store.CleanRequest) []host.Wish {
-	var out []host.Wish
+// writeCleanRequests converts unanswered clean requests for an assignment.
+func writeCleanRequests(list []store.CleanRequest) []host.CleanRequest {
+	var out []host.CleanRequest
 	for _, w := range list {
-		out = append(out, host.Wish{Address: w.Address.String(), Asked: w.Asked})
+		out = append(out, host.CleanRequest{Address: w.Address.String(), Asked: w.Asked})
 	}
 	return out
 }
 
-// describe writes devices, and what operators want done with them.
-func describe(h schedule.Host, wishes []store.CleanRequest) []host.Device {
+// describeDevices converts the devices of a host, with the clean requests of operators.
+func describeDevices(h schedule.Host, cleans []store.CleanRequest) []host.Device {
 	out := writeDevices(h)
-	for _, w := range wishes {
+	for _, w := range cleans {
 		i := slices.IndexFunc(out, func(d host.Device) bool { return h.Name == w.Host && d.Address == w.Address.String() })
 		if i >= 0 {
 			out[i].Wanted, out[i].Refused = w.Asked, w.Refused

@@ -60,11 +60,11 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	anew, hang := context.WithCancel(ctx)
 	defer hang()
 	heard, _ := lines(anew, host.Client{REST: &rest.Client{Base: restarted.URL, Headers: h.hosts.REST.Headers}}, "host1", 0)
-	wish := []host.Wish{{Address: gpu, Asked: moment}}
+	wish := []host.CleanRequest{{Address: gpu, Asked: moment}}
 	if a := next(t, heard); !reflect.DeepEqual(a.Clean, wish) {
 		t.Errorf("after the start: %+v", a)
 	}
-	r.Cleaned = []host.Answer{{Address: gpu, Asked: moment, Refused: "no wiper"}}
+	r.Cleaned = []host.CleanResult{{Address: gpu, Asked: moment, Refused: "no wiper"}}
 	put()
 	if d := shown(); !d.Wanted.Equal(moment) || d.Refused != "no wiper" {
 		t.Errorf("%+v", d)
@@ -73,12 +73,12 @@ func TestAWishStandsUntilItIsAnswered(t *testing.T) {
 	if err := clean(); err != nil {
 		t.Fatal(err)
 	}
-	r.Cleaned, r.Devices[2].Spent = []host.Answer{{Address: gpu, Asked: moment}}, false
+	r.Cleaned, r.Devices[2].Spent = []host.CleanResult{{Address: gpu, Asked: moment}}, false
 	put()
 	if d := shown(); !d.Wanted.IsZero() || d.Refused != "" {
 		t.Errorf("%+v", d)
 	}
-	r.Cleaned = []host.Answer{{Address: "nonsense"}}
+	r.Cleaned = []host.CleanResult{{Address: "nonsense"}}
 	if err := h.hosts.PutReport(ctx, r); !fault.Is(err, fault.Invalid) {
 		t.Errorf("an answer about nothing: %v", err)
 	}

@@ -18,13 +18,13 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// mostServers is how many servers one request may ask for: as many as an id has room to number.
-const mostServers = 1 << 12
+// maxServers is how many servers one request may create: as many as serverID can number.
+const maxServers = 1 << 12
 
-// unservedKeys are keys of the API that Berth refuses unless they are empty.
-func unservedKeys(v compute.Version) map[string]string {
+// unsupportedKeys returns the keys of the API that Berth refuses unless they are empty, with the reason.
+func unsupportedKeys(v compute.Version) map[string]string {
 	keys := map[string]string{
-		"adminPass":               "there is no way to give a guest a password",
+		"adminPass":               "Berth cannot set a guest's password",
 		"accessIPv4":              "Berth has no network service",
 		"accessIPv6":              "Berth has no network service",
 		"block_device_mapping":    "Berth has no volumes",
@@ -39,17 +39,17 @@ func unservedKeys(v compute.Version) map[string]string {
 	return keys
 }
 
-// order is what a request to create servers wants.
-type order struct {
-	server      lifecycle.Server // but for its id, name and what its flavor asks for
+// createRequest is a decoded request to create servers.
+type createRequest struct {
+	server      lifecycle.Server // without its id, the suffix of its name, and the requests of its flavor
 	flavor      string
 	min, max    int
-	reservation bool // answer with the reservation instead of the first server
+	reservation bool // respond with the reservation instead of the first server
 }
 
-// createServers is POST /v2.1/servers. It answers once the servers are recorded; they are then in BUILD.
+// createServers is POST /v2.1/servers. It responds as soon as the servers are recorded; they are then in BUILD.
 func (s *server) createServers(c *call) error {
-	want, err := c.readOrder()
+	want, err := c.readCreateRequest()
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *server) createServers(c *call) error {
 		return err
 	}
 	if f.Disabled {
-		return fault.New(fault.Invalid, "", "flavor %s is disabled: no new servers are made from it", f.Name)
+		return fault.New(fault.Invalid, "", "flavor %s is disabled; choose another flavor", f.Name)
 	}
 	want.server.Flavor = f
 	if want.server.ImageSnapshot, err = s.findImage(c, f, want.server.Image, "Can not find requested image"); err != nil {
@@ -72,18 +72,18 @@ func (s *server) createServers(c *call) error {
 		return err
 	}
 	if want.reservation {
-		reservation, _ := origin(made.ID)
-		return c.answer(http.StatusAccepted, map[string]string{"reservation_id": reservation})
+		reservation, _ := reservationOf(made.ID)
+		return c.writeJSON(http.StatusAccepted, map[string]string{"reservation_id": reservation})
 	}
 	links := c.links("servers", made.ID)
 	c.w.Header().Set("Location", links[0].HRef)
-	return c.answer(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
+	return c.writeJSON(http.StatusAccepted, map[string]any{"server": compute.Created{ID: made.ID, Links: links,
 		DiskConfig: "MANUAL", SecurityGroups: []map[string]string{}}})
 }
 
-// create records all servers of an order, or none, and returns the first.
-func (s *server) create(ctx context.Context, want order) (first lifecycle.Server, err error) {
-	reservation := random()
+// create records all servers of a request, or none, and returns the first.
+func (s *server) create(ctx context.Context, want createRequest) (first lifecycle.Server, err error) {
+	reservation := randomBytes()
 	all := make([]lifecycle.Server, want.max)
 	for i := range all {
 		one := want.server
@@ -91,7 +91,7 @@ func (s *server) create(ctx context.Context, want order) (first lifecycle.Server
 		if want.max > 1 {
 			one.Name += "-" + strconv.Itoa(i+1)
 		}
-		if one.Ask, one.Requests, err = s.ask(one.Flavor, one.SourceImage()); err != nil {
+		if one.Ask, one.Requests, err = s.requestOf(one.Flavor, one.SourceImage()); err != nil {
 			return lifecycle.Server{}, err
 		}
 		if one.Topology, err = flavor.Topology(one.Flavor, one.SourceImage()); err != nil {
@@ -107,29 +107,29 @@ func (s *server) create(ctx context.Context, want order) (first lifecycle.Server
 	return made[0], nil
 }
 
-// readOrder reads the body.
-func (c *call) readOrder() (want order, err error) {
+// readCreateRequest reads the body.
+func (c *call) readCreateRequest() (want createRequest, err error) {
 	o, others, err := c.wrapped("server")
 	if err != nil {
 		return want, err
 	}
 	for _, key := range []string{"os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"} {
 		if hints, ok := others[key]; ok && string(hints) != "{}" && !isNull(hints) {
-			return want, fault.New(fault.Invalid, "", "Berth has no scheduler hints yet; leave %s out", key)
+			return want, fault.New(fault.Invalid, "", "Berth does not support scheduler hints; leave %s out", key)
 		}
 		delete(others, key)
 	}
-	if err := only("server", others); err != nil {
+	if err := refuseOthers("server", others); err != nil {
 		return want, err
 	}
 	want.server = lifecycle.Server{Project: c.who.Project, User: c.who.User, Name: o.nameText("name"), Image: o.image(),
 		Metadata: o.metadata(), Zone: o.zone()}
 	want.flavor, _ = o.scalar("flavorRef", true, "the id of a flavor")
 	want.flavor = want.flavor[strings.LastIndexByte(want.flavor, '/')+1:] // it may be the flavor's link
-	want.min = o.number("min_count", false, 1, 1, mostServers)
-	want.max = o.number("max_count", false, want.min, 1, mostServers)
+	want.min = o.number("min_count", false, 1, 1, maxServers)
+	want.max = o.number("max_count", false, want.min, 1, maxServers)
 	if want.min > want.max {
-		o.wrong("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
+		o.invalid("min_count", "it is %d, more than max_count, which is %d", want.min, want.max)
 	}
 	want.reservation = o.flag("return_reservation_id", false)
 	o.networks(c.version)
@@ -141,12 +141,12 @@ func (c *call) readOrder() (want order, err error) {
 		want.server.Tags = o.tags()
 	}
 	if disk, ok := o.text("OS-DCF:diskConfig", 0, 16); ok && disk != "MANUAL" && disk != "AUTO" {
-		o.wrong("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
+		o.invalid("OS-DCF:diskConfig", "it is %q, and should be AUTO or MANUAL", disk)
 	}
-	return want, o.end(unservedKeys(c.version))
+	return want, o.finish(unsupportedKeys(c.version))
 }
 
-// image takes imageRef: a UUID, alone or at the end of a link; or nothing.
+// image reads imageRef: a UUID, alone or at the end of a link; or nothing.
 func (o *object) image() string {
 	ref, _ := o.text("imageRef", 0, 1024)
 	ref = ref[strings.LastIndexByte(ref, '/')+1:]
@@ -155,38 +155,38 @@ func (o *object) image() string {
 	}
 	id, err := uuid.Parse(ref)
 	if err != nil {
-		o.wrong("imageRef", "%q is no UUID of an image", clip(ref))
+		o.invalid("imageRef", "%q is not the UUID of an image", clip(ref))
 	}
 	return id.String()
 }
 
 func (o *object) metadata() map[string]string {
 	var m map[string]string
-	if !o.take("metadata", false, &m, "an object of texts") {
+	if !o.decode("metadata", false, &m, "an object of texts") {
 		return nil
 	}
 	for key, value := range m {
 		if key == "" || len(key) > 255 || len(value) > 255 {
-			o.wrong("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", clip(key))
+			o.invalid("metadata", "key and value of %q must have at most 255 bytes, the key at least 1", clip(key))
 		}
 	}
 	if len(m) > 128 {
-		o.wrong("metadata", "it has %d items; 128 are the most", len(m))
+		o.invalid("metadata", "it has %d items; at most 128 are allowed", len(m))
 	}
 	return m
 }
 
-// zone takes availability_zone. There is one, called as OpenStack calls its only one.
+// zone reads availability_zone. Berth has only one zone, which has the name of OpenStack's default zone.
 func (o *object) zone() string {
 	const only = "nova"
 	zone, ok := o.text("availability_zone", 0, 255)
 	if ok && zone != "" && zone != only {
-		o.wrong("availability_zone", "there is no zone %q; Berth has the one zone %q", clip(zone), only)
+		o.invalid("availability_zone", "there is no zone %q; Berth has the one zone %q", clip(zone), only)
 	}
 	return only
 }
 
-// networks takes networks: none and auto come to the same, no network, and so does an empty list before 2.37.
+// networks reads networks. none, auto, and an empty list before 2.37 all mean that the server has no network.
 func (o *object) networks(v compute.Version) {
 	raw, given := o.keys["networks"]
 	delete(o.keys, "networks")
@@ -194,23 +194,27 @@ func (o *object) networks(v compute.Version) {
 	isWord := json.Unmarshal(raw, &word) == nil && !isNull(raw)
 	switch {
 	case !given && v.Has(compute.NetworksRequired):
-		o.wrong("networks", "it is missing, and required since %s; give \"none\" or \"auto\"", compute.NetworksRequired)
-	case !given, v.Has(compute.NetworksRequired) && isWord && (word == compute.NetworksNone || word == compute.NetworksAuto):
+		o.invalid("networks", "it is missing, and required since %s; give \"none\" or \"auto\"", compute.NetworksRequired)
+	case !given,
+		v.Has(compute.NetworksRequired) && isWord && (word == compute.NetworksNone || word == compute.NetworksAuto):
 	case !v.Has(compute.NetworksRequired) && slices.Contains([]string{"[]", "null"}, string(raw)):
 	case isWord && !v.Has(compute.NetworksRequired):
-		o.wrong("networks", "the words none and auto are understood since %s, and this request is in %s", compute.NetworksRequired, v)
+		o.invalid("networks", "the words none and auto are valid since version %s, and this request has version %s",
+			compute.NetworksRequired, v)
 	default:
-		o.wrong("networks", "Berth has no network service yet, so it can only be \"none\" or \"auto\", not %s", clip(string(raw)))
+		o.invalid("networks", "Berth has no network service, so it must be \"none\" or \"auto\", not %s",
+			clip(string(raw)))
 	}
 }
 
-// securityGroups takes security_groups: without networks there is nothing that the group `default`, which everyone has, could filter.
+// securityGroups reads security_groups. It accepts only the group `default`, which every project has and which has no
+// effect without a network.
 func (o *object) securityGroups() {
 	var groups []struct{ Name string }
-	o.take("security_groups", false, &groups, "a list of objects with the key name")
+	o.decode("security_groups", false, &groups, "a list of objects with the key name")
 	for _, g := range groups {
 		if g.Name != "default" {
-			o.wrong("security_groups", "Berth has no network service yet, so there is no group %q", clip(g.Name))
+			o.invalid("security_groups", "Berth has no network service, so there is no group %q", clip(g.Name))
 		}
 	}
 }
@@ -219,24 +223,25 @@ var tagText = regexp.MustCompile(`^[^,/]{1,60}$`)
 
 func (o *object) tags() []string {
 	var tags []string
-	o.take("tags", false, &tags, "a list of texts")
+	o.decode("tags", false, &tags, "a list of texts")
 	slices.Sort(tags)
 	tags = slices.Compact(tags)
 	if len(tags) > 50 {
-		o.wrong("tags", "there are %d; 50 are the most", len(tags))
+		o.invalid("tags", "there are %d; at most 50 are allowed", len(tags))
 	}
 	for _, tag := range tags {
 		if !tagText.MatchString(tag) {
-			o.wrong("tags", "%q is none: a tag has 1 to 60 characters, without comma and slash", clip(tag))
+			o.invalid("tags", "%q is not a valid tag: a tag has 1 to 60 characters, without comma and slash", clip(tag))
 		}
 	}
 	return tags
 }
 
-// serverID makes the id of the i-th server of a request: a UUID of version 8 (RFC 9562), whose first 48 bits are
-// the request's and whose next 12 count its servers; the rest is chance. So reservation_id and launch_index need no column.
+// serverID returns the id of the i-th server of a request: a UUID of version 8 (RFC 9562). Its first 48 bits are those
+// of the request, the next 12 count its servers, and the rest is random. So reservation_id and launch_index need no
+// column.
 func serverID(reservation [16]byte, i int) string {
-	id := uuid.UUID(random())
+	id := uuid.UUID(randomBytes())
 	copy(id[:6], reservation[:6])
 	id[6] = 0x80 | byte(i>>8)
 	id[7] = byte(i)
@@ -244,8 +249,8 @@ func serverID(reservation [16]byte, i int) string {
 	return id.String()
 }
 
-// origin reads the reservation and the launch index back from a server's id.
-func origin(id string) (reservation string, index int) {
+// reservationOf returns the reservation and the launch index that a server's id contains.
+func reservationOf(id string) (reservation string, index int) {
 	u, err := uuid.Parse(id)
 	if err != nil {
 		return "", 0

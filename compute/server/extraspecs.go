@@ -18,7 +18,7 @@ func (s *server) listExtraSpecs(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, map[string]any{"extra_specs": filled(f.ExtraSpecs)})
+	return c.writeJSON(http.StatusOK, map[string]any{"extra_specs": notNil(f.ExtraSpecs)})
 }
 
 // createExtraSpecs is POST /v2.1/flavors/{id}/os-extra_specs: it adds and overwrites.
@@ -27,7 +27,7 @@ func (s *server) createExtraSpecs(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := only("extra_specs", others); err != nil {
+	if err := refuseOthers("extra_specs", others); err != nil {
 		return err
 	}
 	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return map[string]any{"extra_specs": specs} })
@@ -46,18 +46,18 @@ func (s *server) putExtraSpec(c *call) error {
 	return s.setExtraSpecs(c, o, func(specs map[string]string) any { return specs })
 }
 
-// The keys that the Compute API allows.
+// specKey matches the keys that the Compute API allows.
 var specKey = regexp.MustCompile(`^[a-zA-Z0-9_:. -]{1,255}$`)
 
 func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) any) error {
 	specs := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(o.keys)) {
 		if !specKey.MatchString(key) {
-			o.wrong(clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
+			o.invalid(clip(key), "a key has 1 to 255 letters, digits, spaces and _ : . -")
 		}
 		specs[key], _ = o.scalar(key, true, "a text or a number")
 		if len(specs[key]) > 255 {
-			o.wrong(key, "it has %d bytes; 255 are the most", len(specs[key]))
+			o.invalid(key, "it has %d bytes; at most 255 are allowed", len(specs[key]))
 		}
 	}
 	if o.err != nil {
@@ -67,33 +67,35 @@ func (s *server) setExtraSpecs(c *call, o *object, body func(map[string]string) 
 	if err != nil {
 		return err
 	}
-	f.ExtraSpecs = maps.Clone(filled(f.ExtraSpecs))
+	f.ExtraSpecs = maps.Clone(notNil(f.ExtraSpecs))
 	maps.Copy(f.ExtraSpecs, specs)
-	if err := s.sensible(f); err != nil {
+	if err := s.checkFlavor(f); err != nil {
 		return err
 	}
 	if err := s.Store.SetExtraSpecs(c.r.Context(), f.ID, specs); err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, body(specs))
+	return c.writeJSON(http.StatusOK, body(specs))
 }
 
-// sensible says what is wrong with a flavor from which no server could be made. An image may say what makes sense of it: that CPUs are dedicated.
-func (s *server) sensible(f flavor.Flavor) error {
-	_, _, wrong := s.ask(f, flavor.Image{})
+// checkFlavor returns a fault if no server can be created from a flavor. A flavor is valid if an image can complete it,
+// by requesting dedicated CPUs.
+func (s *server) checkFlavor(f flavor.Flavor) error {
+	_, _, wrong := s.requestOf(f, flavor.Image{})
 	if wrong == nil || s.Images == nil {
 		return wrong
 	}
 	for _, policy := range []string{"dedicated", "mixed"} {
-		if _, _, err := s.ask(f, flavor.Image{Properties: map[string]string{"hw_cpu_policy": policy}}); err == nil {
+		if _, _, err := s.requestOf(f, flavor.Image{Properties: map[string]string{"hw_cpu_policy": policy}}); err == nil {
 			return nil
 		}
 	}
 	return wrong
 }
 
-// ask is what a server of this flavor and image asks of Placement. Its error says which extra spec or image property makes no sense.
-func (s *server) ask(f flavor.Flavor, i flavor.Image) (resource.Ask, []pci.Request, error) {
+// requestOf returns the request to Placement and the PCI requests of a server of this flavor and image. Its fault names
+// the extra spec or image property that is not valid.
+func (s *server) requestOf(f flavor.Flavor, i flavor.Image) (resource.Ask, []pci.Request, error) {
 	return flavor.Ask(f, i, s.Aliases, flavor.Options{PCIInPlacement: s.PCIInPlacement}, s.NewID)
 }
 
@@ -108,7 +110,7 @@ func (s *server) showExtraSpec(c *call) error {
 	if !ok {
 		return fault.New(fault.NotFound, "", "Flavor %s has no extra specs with key %s.", f.ID, key)
 	}
-	return c.answer(http.StatusOK, map[string]string{key: value})
+	return c.writeJSON(http.StatusOK, map[string]string{key: value})
 }
 
 // deleteExtraSpec is DELETE /v2.1/flavors/{id}/os-extra_specs/{key}.
@@ -116,5 +118,5 @@ func (s *server) deleteExtraSpec(c *call) error {
 	if err := s.Store.DeleteExtraSpec(c.r.Context(), c.r.PathValue("id"), c.r.PathValue("key")); err != nil {
 		return err
 	}
-	return c.empty(http.StatusOK)
+	return c.writeStatus(http.StatusOK)
 }

@@ -32,7 +32,7 @@ func (s *server) detailFlavors(c *call) error {
 
 func (s *server) flavors(c *call, view func(flavor.Flavor) any) error {
 	q := c.r.URL.Query()
-	limit, marker, err := c.page(q)
+	limit, marker, err := c.readPage(q)
 	if err != nil {
 		return err
 	}
@@ -57,18 +57,18 @@ func (s *server) flavors(c *call, view func(flavor.Flavor) any) error {
 	}
 	body := map[string]any{"flavors": list}
 	if len(found) > 0 {
-		if next := c.more(limit, len(found), found[len(found)-1].ID); next != nil {
+		if next := c.nextLinks(limit, len(found), found[len(found)-1].ID); next != nil {
 			body["flavors_links"] = next
 		}
 	}
-	return c.answer(http.StatusOK, body)
+	return c.writeJSON(http.StatusOK, body)
 }
 
 // flavorFilter reads the query. Users see public flavors only; admins choose with is_public, where None means all.
 func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(flavor.Flavor) bool, err error) {
 	public := true
 	if text := q.Get("is_public"); admin && text != "" {
-		wanted, known := truth(text)
+		wanted, known := parseBool(text)
 		f.All = !known || !wanted
 		public = !known || wanted
 		if !known && !strings.EqualFold(text, "none") {
@@ -85,7 +85,7 @@ func flavorFilter(q url.Values, admin bool) (f store.FlavorFilter, keep func(fla
 	return f, func(f flavor.Flavor) bool { return public || !f.Public }, nil
 }
 
-// collect pages through a store until limit rows that keep wants are found, or there are no more.
+// collect reads pages from a store until it has limit rows for which keep returns true, or there are no more rows.
 func collect[T any](limit int, page func(limit int, last *T) ([]T, error), keep func(T) bool) ([]T, error) {
 	var found []T
 	var last *T
@@ -113,10 +113,10 @@ func (s *server) showFlavor(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
+	return c.writeJSON(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
 }
 
-// visibleFlavor reads a flavor that the caller may know of.
+// visibleFlavor reads a flavor. It returns fault.NotFound if the caller may not see it.
 func (s *server) visibleFlavor(ctx context.Context, c *call, id string) (flavor.Flavor, error) {
 	f, err := s.Store.Flavor(ctx, id)
 	if fault.Is(err, fault.NotFound) || err == nil && !f.Public && !c.who.IsAdmin() {
@@ -125,7 +125,7 @@ func (s *server) visibleFlavor(ctx context.Context, c *call, id string) (flavor.
 	return f, err
 }
 
-// The ids that the Compute API allows.
+// flavorID matches the ids that the Compute API allows.
 var flavorID = regexp.MustCompile(`^[a-zA-Z0-9._-]([a-zA-Z0-9. _-]{0,253}[a-zA-Z0-9._-])?$`)
 
 // createFlavor is POST /v2.1/flavors.
@@ -138,7 +138,7 @@ func (s *server) createFlavor(c *call) error {
 	if id, ok := o.scalar("id", false, "a text or null"); ok && id != "" && id != "auto" {
 		f.ID = id
 		if !flavorID.MatchString(id) {
-			o.wrong("id", "it is %q; letters, digits, spaces inside, and . _ - are allowed", clip(f.ID))
+			o.invalid("id", "it is %q; letters, digits, spaces inside, and . _ - are allowed", clip(f.ID))
 		}
 	}
 	f.VCPUs = o.number("vcpus", true, 0, 1, resource.MaxAmount)
@@ -151,35 +151,36 @@ func (s *server) createFlavor(c *call) error {
 	if c.version.Has(compute.FlavorDescription) {
 		f.Description, _ = o.text("description", 0, 65535)
 	}
-	if err := o.end(nil); err != nil {
+	if err := o.finish(nil); err != nil {
 		return err
 	}
-	if err := only("flavor", others); err != nil {
+	if err := refuseOthers("flavor", others); err != nil {
 		return err
 	}
 	if err := s.Store.CreateFlavor(c.r.Context(), f); err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
+	return c.writeJSON(http.StatusOK, map[string]any{"flavor": c.flavor(f)})
 }
 
 // describeFlavor is PUT /v2.1/flavors/{id}, since 2.55.
 func (s *server) describeFlavor(c *call) error {
 	if !c.version.Has(compute.FlavorDescription) {
-		return fault.New(fault.NotFound, "", "a flavor can be changed since version %s, and this request is in %s", compute.FlavorDescription, c.version)
+		return fault.New(fault.NotFound, "", "a flavor can be changed since version %s, and this request has version %s",
+			compute.FlavorDescription, c.version)
 	}
 	o, others, err := c.wrapped("flavor")
 	if err != nil {
 		return err
 	}
 	if _, ok := o.keys["description"]; !ok {
-		o.wrong("description", "it is missing; give a text or null")
+		o.invalid("description", "it is missing; give a text or null")
 	}
 	text, _ := o.text("description", 0, 65535)
-	if err := o.end(nil); err != nil {
+	if err := o.finish(nil); err != nil {
 		return err
 	}
-	if err := only("flavor", others); err != nil {
+	if err := refuseOthers("flavor", others); err != nil {
 		return err
 	}
 	id := c.r.PathValue("id")
@@ -194,21 +195,21 @@ func (s *server) deleteFlavor(c *call) error {
 	if err := s.Store.DeleteFlavor(c.r.Context(), c.r.PathValue("id")); err != nil {
 		return err
 	}
-	return c.empty(http.StatusAccepted)
+	return c.writeStatus(http.StatusAccepted)
 }
 
-// flavor is the view of a flavor at the version of the call.
+// flavor returns the view of a flavor at the version of the call.
 func (c *call) flavor(f flavor.Flavor) compute.Flavor {
 	view := compute.Flavor{ID: f.ID, Name: f.Name, VCPUs: f.VCPUs, RAM: f.MemoryMB, Disk: f.DiskGB, Ephemeral: f.Ephemeral,
 		Swap: compute.Swap(f.Swap), RXTX: f.RXTXFactor, Public: f.Public, Disabled: f.Disabled,
 		Links: c.links("flavors", f.ID), Described: c.flavorDescription(f)}
 	if c.version.Has(compute.ExtraSpecsInFlavor) {
-		view.ExtraSpecs = filled(f.ExtraSpecs)
+		view.ExtraSpecs = notNil(f.ExtraSpecs)
 	}
 	return view
 }
 
-// flavorDescription is what a view embeds: nothing before 2.55.
+// flavorDescription returns the description that a view embeds; nil before 2.55.
 func (c *call) flavorDescription(f flavor.Flavor) *compute.Described {
 	if !c.version.Has(compute.FlavorDescription) {
 		return nil
@@ -216,7 +217,7 @@ func (c *call) flavorDescription(f flavor.Flavor) *compute.Described {
 	return &compute.Described{Description: orNull(f.Description)}
 }
 
-// orNull is a text that prints as null when it is empty.
+// orNull returns a pointer to a text; nil (null) if it is empty.
 func orNull(text string) *string {
 	if text == "" {
 		return nil
@@ -224,8 +225,8 @@ func orNull(text string) *string {
 	return &text
 }
 
-// filled makes a map print as {} and never as null.
-func filled[V any](m map[string]V) map[string]V {
+// notNil returns an empty map for nil, so that it prints as {} and not as null.
+func notNil[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}
 	}

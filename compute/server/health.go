@@ -12,29 +12,28 @@ import (
 const (
 	healthPath = "/healthz"
 	healthTime = 2 * time.Second // how long a write may take
-	healthAge  = time.Second     // how long an answer about health is repeated: nobody knows who asks
+	healthAge  = time.Second     // how long a result is reused, so that frequent requests cost little
 )
 
-// health is the last answer about health.
+// health is the last result of checkHealth.
 type health struct {
 	mu     sync.Mutex
 	at     time.Time
-	reason string // a sentence; empty: all is well
+	reason string // a sentence; empty: healthy
 }
 
-// healthz is GET /healthz, for everybody: 200 when the database takes writes; otherwise 503, and reason says why.
+// healthz is GET /healthz, without a token: 200 if the database accepts writes; otherwise 503 with the reason.
 func (s *server) healthz(c *call) error {
 	c.w.Header().Set("Cache-Control", "no-store")
 	body := map[string]string{"status": "ok"}
 	if reason := s.unhealthy(); reason != "" {
 		body["status"], body["reason"] = "unavailable", reason
-		return c.answer(http.StatusServiceUnavailable, body)
+		return c.writeJSON(http.StatusServiceUnavailable, body)
 	}
-	return c.answer(http.StatusOK, body)
+	return c.writeJSON(http.StatusOK, body)
 }
 
-// unhealthy returns why requests fail now, as a sentence; empty when they do not. Clients that ask at the same time
-// share one check.
+// unhealthy returns why requests fail now, as a sentence; empty if they do not. Concurrent requests share one check.
 func (s *server) unhealthy() string {
 	h := &s.health
 	h.mu.Lock()
@@ -42,14 +41,14 @@ func (s *server) unhealthy() string {
 	if now := s.Now(); h.at.IsZero() || now.Sub(h.at) >= healthAge {
 		reason, cause := s.checkHealth()
 		if reason != h.reason {
-			s.Log.Warn("health has changed", "before", h.reason, "now", reason, "cause", cause)
+			s.Log.Warn("health changed", "before", h.reason, "now", reason, "cause", cause)
 		}
 		h.at, h.reason = s.Now(), reason
 	}
 	return h.reason
 }
 
-// checkHealth returns a sentence for everybody, and the error behind it for the log.
+// checkHealth returns a sentence for clients, and its cause for the log.
 func (s *server) checkHealth() (reason string, cause error) {
 	if err := s.Store.Available(); err != nil {
 		return "The database's file was deleted, moved or replaced; the service stops.", err

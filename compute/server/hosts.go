@@ -23,7 +23,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// putReport is PUT /berth/v1/hosts/{host}: the report replaces the one before it, whole. 409 when another agent serves the host.
+// putReport is PUT /berth/v1/hosts/{host}: the report replaces the previous one completely. It responds with 409 if
+// another agent serves the host.
 func (s *server) putReport(c *call) error {
 	var report host.Report
 	if err := c.read(maxReport, &report); err != nil {
@@ -50,14 +51,14 @@ func (s *server) putReport(c *call) error {
 		return c.occupied(err)
 	}
 	s.Conductor.HostReported(known)
-	if err := s.settle(c.r.Context(), known, report.Cleaned); err != nil {
+	if err := s.resolveCleans(c.r.Context(), known, report.Cleaned); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }
 
 // behind returns why the agent of a host does not follow the assignments: it has followed newer ones than the database
-// has. Empty when the database has what the agent has followed.
+// has. It is empty if the database has what the agent has followed.
 func (s *server) behind(ctx context.Context, name string, p host.Position) (string, error) {
 	if p == (host.Position{}) {
 		return "", nil
@@ -90,26 +91,29 @@ func writePosition(p store.Position) host.Position {
 	return host.Position{Epoch: p.Epoch.Number, EpochID: p.Epoch.ID, Revision: p.Revision}
 }
 
-// maxText is the longest instance, start or place that is accepted, in bytes.
+// maxText is the maximum length of instance, start and place, in bytes.
 const maxText = 128
 
-// readSender checks who sends a report or follows a stream. fault.Invalid when instance or start is missing.
+// readSender checks the sender of a report or of a request for a stream. It returns fault.Invalid if instance or start
+// is missing.
 func readSender(from host.Sender) (schedule.Sender, error) {
 	for _, f := range []struct {
 		name, text string
 		may        bool // be empty
 	}{{"instance", from.Instance, false}, {"start", from.Start, false}, {"place", from.ProcessSpace, true}} {
 		if f.text == "" && !f.may || len(f.text) > maxText {
-			return schedule.Sender{}, fault.New(fault.Invalid, "", "%s must be that of the agent, of 1 to %d bytes; it is %q", f.name, maxText, clip(f.text))
+			return schedule.Sender{}, fault.New(fault.Invalid, "", "%s must be that of the agent, of 1 to %d bytes; it is %q",
+				f.name, maxText, clip(f.text))
 		}
 	}
 	if len(from.Previous) > host.MaxPrevious {
-		return schedule.Sender{}, fault.New(fault.Invalid, "", "previous has %d starts; at most %d are accepted", len(from.Previous), host.MaxPrevious)
+		return schedule.Sender{}, fault.New(fault.Invalid, "", "previous has %d starts; at most %d are accepted",
+			len(from.Previous), host.MaxPrevious)
 	}
 	return schedule.Sender(from), nil
 }
 
-// occupied tells the agent when to ask again, if that can help.
+// occupied sets Retry-After if the agent may be admitted later. It returns err.
 func (c *call) occupied(err error) error {
 	if o, is := errors.AsType[*conductor.Occupied](err); is && o.Wait > 0 {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int(o.Wait.Seconds())+1))
@@ -117,16 +121,17 @@ func (c *call) occupied(err error) error {
 	return err
 }
 
-// readReport turns a report into what compute knows of a host.
+// readReport converts a report to compute's record of a host.
 func readReport(r host.Report) (schedule.Host, error) {
 	h := schedule.Host{Name: r.Host, Provider: provider.ID(r.Provider), Conditions: r.Conditions, InPlacement: r.InPlace,
 		Counted: r.Counted, Behind: r.Behind}
 	for _, g := range r.Guests {
 		h.Present = append(h.Present, schedule.Present{ID: g.ID, Server: cmp.Or(g.Server, g.ID), Assigned: g.Assigned})
 	}
-	h.Cells, h.Limits = r.Words().Cells, r.Words().Limits
+	h.Cells, h.Limits = r.Resources().Cells, r.Resources().Limits
 	if _, err := uuid.Parse(r.Provider); err != nil {
-		return h, fault.New(fault.Invalid, "", "provider must be the UUID of the host's root provider; it is %q", clip(r.Provider))
+		return h, fault.New(fault.Invalid, "", "provider must be the UUID of the host's root provider; it is %q",
+			clip(r.Provider))
 	}
 	seen := map[pci.Address]bool{}
 	for _, d := range r.Devices {
@@ -147,10 +152,12 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 	if d.Host != "" && d.Host != name {
 		return out, fault.New(fault.Invalid, "", "it is on host %q, the report is of host %q", d.Host, name)
 	}
-	out = schedule.Device{Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type), NUMANode: d.NUMANode,
-		Driver: d.Driver, IOMMUGroup: d.IOMMUGroup}, ResourceClass: resource.Class(d.ResourceClass), Provider: provider.ID(d.Provider),
-		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts, RemoteManaged: d.RemoteManaged,
-		LiveMigratable: pci.Flag(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent}
+	out = schedule.Device{Device: pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type),
+		NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup},
+		ResourceClass: resource.Class(d.ResourceClass), Provider: provider.ID(d.Provider),
+		State: schedule.State(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
+		RemoteManaged: d.RemoteManaged, LiveMigratable: pci.Flag(d.LiveMigratable),
+		OneTimeUse: d.OneTimeUse, Spent: d.Spent}
 	for _, t := range d.Traits {
 		out.Traits = append(out.Traits, resource.Trait(t))
 	}
@@ -160,7 +167,8 @@ func readDevice(name string, d host.Device) (out schedule.Device, err error) {
 	switch out.Type {
 	case pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 	default:
-		return out, fault.New(fault.Invalid, "", "dev_type is %q; it is one of %s, %s, %s, %s", d.Type, pci.Plain, pci.Physical, pci.Virtual, pci.VDPA)
+		return out, fault.New(fault.Invalid, "", "dev_type is %q; it must be one of %s, %s, %s, %s",
+			d.Type, pci.Plain, pci.Physical, pci.Virtual, pci.VDPA)
 	}
 	if d.State == "" {
 		return out, fault.New(fault.Invalid, "", "state is missing")
@@ -185,7 +193,7 @@ func (s *server) listHosts(c *call) error {
 	if err != nil {
 		return err
 	}
-	wishes, err := s.Store.CleanRequests(c.r.Context())
+	cleans, err := s.Store.CleanRequests(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -194,14 +202,18 @@ func (s *server) listHosts(c *call) error {
 		conditions := append(append([]string{}, h.Conditions...), s.Conductor.HostConditions(h.Name)...)
 		down := slices.Contains(dead, h.Name)
 		if down {
-			conditions = append([]string{fmt.Sprintf("an operator says that this host is dead (`berth host up %s` takes it back, `berth host forget %s` removes it)", h.Name, h.Name)}, conditions...)
+			dead := fmt.Sprintf("an operator has declared this host dead (`berth host up %s` reverses that, "+
+				"`berth host forget %s` removes the host)", h.Name, h.Name)
+			conditions = append([]string{dead}, conditions...)
 		}
 		connected, quiet := s.Conductor.LastSign(h.Name)
-		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(), Instance: h.Instance, Provider: string(h.Provider), Devices: describe(h, wishes),
-			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells), Counted: h.Counted,
-			CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down, Guests: writePresent(h.Present), Behind: h.Behind})
+		reports = append(reports, host.Report{Host: h.Name, Connected: connected, Quiet: quiet.Seconds(),
+			Instance: h.Instance, Provider: string(h.Provider), Devices: describeDevices(h, cleans),
+			Conditions: conditions, InPlace: h.InPlacement, Seen: h.Seen, Cells: host.WriteCells(h.Cells),
+			Counted: h.Counted, CPURatio: h.Limits.CPU, MemRatio: h.Limits.Memory, Dead: down,
+			Guests: writePresent(h.Present), Behind: h.Behind})
 	}
-	return c.answer(http.StatusOK, map[string]any{"hosts": reports})
+	return c.writeJSON(http.StatusOK, map[string]any{"hosts": reports})
 }
 
 // listDevices is GET /berth/v1/devices.
@@ -210,15 +222,15 @@ func (s *server) listDevices(c *call) error {
 	if err != nil {
 		return err
 	}
-	wishes, err := s.Store.CleanRequests(c.r.Context())
+	cleans, err := s.Store.CleanRequests(c.r.Context())
 	if err != nil {
 		return err
 	}
 	devices := []host.Device{}
 	for _, h := range hosts {
-		devices = append(devices, describe(h, wishes)...)
+		devices = append(devices, describeDevices(h, cleans)...)
 	}
-	return c.answer(http.StatusOK, map[string]any{"devices": devices})
+	return c.writeJSON(http.StatusOK, map[string]any{"devices": devices})
 }
 
 func writePresent(list []schedule.Present) []host.Present {
@@ -232,10 +244,12 @@ func writePresent(list []schedule.Present) []host.Present {
 func writeDevices(h schedule.Host) []host.Device {
 	out := make([]host.Device, 0, len(h.Devices))
 	for _, d := range h.Devices {
-		w := host.Device{Host: h.Name, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product, Type: string(d.Type),
-			NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(d.ResourceClass),
-			Traits: texts(d.Traits), Provider: string(d.Provider), State: string(d.State), Holder: d.Holder, RequestID: d.RequestID,
-			ForPorts: d.ForPorts, RemoteManaged: d.RemoteManaged, LiveMigratable: string(d.LiveMigratable), OneTimeUse: d.OneTimeUse, Spent: d.Spent}
+		w := host.Device{Host: h.Name, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product,
+			Type: string(d.Type), NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup,
+			ResourceClass: string(d.ResourceClass), Traits: texts(d.Traits), Provider: string(d.Provider),
+			State: string(d.State), Holder: d.Holder, RequestID: d.RequestID, ForPorts: d.ForPorts,
+			RemoteManaged: d.RemoteManaged, LiveMigratable: string(d.LiveMigratable),
+			OneTimeUse: d.OneTimeUse, Spent: d.Spent}
 		if d.Parent != nil {
 			w.Parent = d.Parent.String()
 		}
@@ -244,7 +258,7 @@ func writeDevices(h schedule.Host) []host.Device {
 	return out
 }
 
-// texts turns words into texts; the list is never null.
+// texts converts a list of a string type to strings; the result is never nil.
 func texts[T ~string](words []T) []string {
 	out := make([]string, 0, len(words))
 	for _, w := range words {
@@ -253,9 +267,9 @@ func texts[T ~string](words []T) []string {
 	return out
 }
 
-// putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: what became of a server. It may come twice, and late: then it is answered with 409
-// and changes nothing, as is what another agent says than the one that serves the host. It is recorded also when the agent does not wait for
-// the answer.
+// putGuest is PUT /berth/v1/hosts/{host}/guests/{server}: the report of a guest. It may be received twice. A late
+// report, or one from an agent that does not serve the host, gets 409 and changes nothing. The report is recorded
+// even if the agent closes the connection before the response.
 func (s *server) putGuest(c *call) error {
 	var guest host.Guest
 	if err := c.read(maxBody, &guest); err != nil {
@@ -269,19 +283,20 @@ func (s *server) putGuest(c *call) error {
 		return err
 	}
 	if guest.Number <= 0 {
-		return fault.New(fault.Invalid, "", "number must be larger than in all that this agent has reported before; it is %d", guest.Number)
+		return fault.New(fault.Invalid, "", "number must be larger than in all earlier reports of this agent; it is %d",
+			guest.Number)
 	}
-	told := lifecycle.Report{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Event: event}
+	report := lifecycle.Report{Host: c.r.PathValue("host"), Instance: guest.Instance, Number: guest.Number, Event: event}
 	ctx, cancel := rest.Patient(c.r.Context())
 	defer cancel()
-	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), guest.Start, told)
+	err = s.Conductor.Guest(ctx, c.r.PathValue("server"), guest.Start, report)
 	if late, is := errors.AsType[*conductor.Late](err); is {
 		c.w.Header().Set(host.Latest, strconv.FormatInt(late.Number, 10))
 	}
 	if err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }
 
 func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
@@ -290,9 +305,10 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 		if _, err := pci.ParseAddress(d.Address); err != nil {
 			return nil, err
 		}
-		devices = append(devices, schedule.Picked{RequestID: d.RequestID, Address: d.Address, Provider: provider.ID(d.Provider)})
+		devices = append(devices, schedule.Picked{RequestID: d.RequestID, Address: d.Address,
+			Provider: provider.ID(d.Provider)})
 	}
-	cells := host.ReadPlaced(g.Parts)
+	cells := host.ReadPlaced(g.Cells)
 	switch g.Phase {
 	case host.Claimed:
 		return lifecycle.GuestClaimed{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
@@ -301,7 +317,8 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Stopped:
 		return lifecycle.GuestStopped{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build}, nil
 	case host.Refused:
-		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build, Stopped: g.Power == host.Off, Message: g.Message}, nil
+		return lifecycle.GuestRefused{Host: name, Consumer: id, Devices: devices, Cells: cells, Build: g.Build,
+			Stopped: g.Power == host.Off, Message: g.Message}, nil
 	case host.Departed:
 		return lifecycle.GuestMigrated{Host: name, Consumer: id}, nil
 	case host.Failed:
@@ -309,24 +326,24 @@ func readGuest(name, id string, g host.Guest) (lifecycle.Event, error) {
 	case host.Gone:
 		return lifecycle.GuestGone{Host: name, Consumer: id}, nil
 	}
-	return nil, fault.New(fault.Invalid, "", "phase is %q; it is one of %s, %s, %s, %s, %s, %s, %s", g.Phase, host.Claimed, host.Running, host.Stopped,
-		host.Refused, host.Departed, host.Failed, host.Gone)
+	return nil, fault.New(fault.Invalid, "", "phase is %q; it must be one of %s, %s, %s, %s, %s, %s, %s", g.Phase,
+		host.Claimed, host.Running, host.Stopped, host.Refused, host.Departed, host.Failed, host.Gone)
 }
 
-// hostDown is PUT /berth/v1/hosts/{host}/down: an operator says that the host is dead for good.
+// hostDown is PUT /berth/v1/hosts/{host}/down: an operator declares the host permanently dead.
 func (s *server) hostDown(c *call) error {
 	name := c.r.PathValue("host")
 	if err := s.Conductor.HostDown(c.r.Context(), name); err != nil {
 		return s.unknownHost(c.r.Context(), name, err)
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }
 
-// hostUp is DELETE /berth/v1/hosts/{host}/down: an operator takes it back.
+// hostUp is DELETE /berth/v1/hosts/{host}/down: an operator reverses hostDown.
 func (s *server) hostUp(c *call) error {
 	name := c.r.PathValue("host")
 	if err := s.Conductor.HostUp(c.r.Context(), name); err != nil {
 		return s.unknownHost(c.r.Context(), name, err)
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }

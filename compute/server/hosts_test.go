@@ -25,7 +25,7 @@ func report(name string) host.Report {
 	}}
 }
 
-// T3 of pci.md 7.11: what an agent reports comes back as it was, count and tags.
+// The API returns what an agent has reported, with the number of devices and their tags.
 func TestAReportIsKeptWholeAndReplacedWhole(t *testing.T) {
 	moment := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	h, ctx := startWith(t, func(o *Options) { o.Now = func() time.Time { return moment } }), t.Context()

@@ -109,15 +109,15 @@ func TestAServerIsMadeFromAnImage(t *testing.T) {
 		t.Errorf("%s", r.text)
 	}
 	why, err := h.admin.Why(t.Context(), id)
-	if err != nil || why.Image == nil || why.Image.ID != cellsID || why.Image.Name != "name of 5" || why.Image.Properties["hw_numa_nodes"] != "2" || len(why.Words) != 2 ||
-		why.Words[0].Key != "hw:numa_nodes" || why.Words[0].Sources[0] != "image property hw_numa_nodes" {
-		t.Errorf("%+v %+v %v", why.Image, why.Words, err)
+	if err != nil || why.Image == nil || why.Image.ID != cellsID || why.Image.Name != "name of 5" || why.Image.Properties["hw_numa_nodes"] != "2" || len(why.Constraints) != 2 ||
+		why.Constraints[0].Key != "hw:numa_nodes" || why.Constraints[0].Sources[0] != "image property hw_numa_nodes" {
+		t.Errorf("%+v %+v %v", why.Image, why.Constraints, err)
 	}
 	without := h.server(h.admin, "without", "small")
 	if s := h.read(without); s.ImageSnapshot != nil || len(shelf.asked) != 1 {
 		t.Errorf("without an image: %+v, asked %q", s.ImageSnapshot, shelf.asked)
 	}
-	if why, err := h.admin.Why(t.Context(), without); err != nil || why.Image != nil || why.Words == nil {
+	if why, err := h.admin.Why(t.Context(), without); err != nil || why.Image != nil || why.Constraints == nil {
 		t.Errorf("%+v %v", why, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestImagesThatCannotBe(t *testing.T) {
 		{"size", image.Image{Size: 4 << 30}, nil, nil, 400, "Flavor disk is 3221225472 bytes, image is 4294967296 bytes"},
 		{"no word", image.Image{}, map[string]string{"hw_cpu_policy": "pinned"}, nil, 400, "image property hw_cpu_policy"},
 		{"cells", image.Image{}, map[string]string{"hw_numa_nodes": "2"}, nil, 400, "may not override"},
-		{"silent", image.Image{}, nil, fault.New(fault.Unavailable, "", "http://secret:9292 does not answer"), 503, "Image " + goneID + " cannot be looked at now, so nothing was done; try again later"},
+		{"silent", image.Image{}, nil, fault.New(fault.Unavailable, "", "http://secret:9292 does not answer"), 503, "Image " + goneID + " cannot be read now, so nothing was done; try again later"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shelf.put(goneID, c.image, c.properties)
@@ -160,15 +160,15 @@ func TestImagesThatCannotBe(t *testing.T) {
 	}
 }
 
-// The rows Z18 (the policy of devices, of flavor and image) and M3 (it holds on the destination of a resize), through the API.
-func TestZ18M3(t *testing.T) {
+// The NUMA policy of devices follows from flavor and image, and also applies to the destination of a resize.
+func TestNUMAPolicyOfFlavorAndImage(t *testing.T) {
 	for _, c := range []struct {
 		row, flavor, image string
 		status             int
 		policy             string
 	}{
-		{"Z18 flavor only", "required", "", 202, "required"}, {"Z18 image only", "", "preferred", 202, "preferred"}, {"Z18 equal", "socket", "socket", 202, "socket"},
-		{"Z18 conflict", "required", "preferred", 403, ""}, {"Z18 invalid", "", "near", 400, ""},
+		{"flavor only", "required", "", 202, "required"}, {"image only", "", "preferred", 202, "preferred"}, {"equal", "socket", "socket", 202, "socket"},
+		{"conflict", "required", "preferred", 403, ""}, {"invalid", "", "near", 400, ""},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			h, shelf := withImages(t)

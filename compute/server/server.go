@@ -1,8 +1,8 @@
-// Package server answers over HTTP for the compute house: the Compute API of api/compute, and the host API of api/host.
+// Package server is the HTTP server of compute: the Compute API of api/compute, and the host API of api/host.
 //
-// Handlers read requests, ask the store and the conductor, and write answers; they decide nothing about servers. Each
-// resource has its file. What all requests share is in this one (the table of paths, New) and in call.go (who
-// asks, at which microversion, and how an error is told).
+// Handlers read requests, call the store and the conductor, and write responses; they decide nothing about servers.
+// Each resource has its file. What all requests share is in this file (the table of paths, New) and in call.go (the
+// caller, the microversion, and the responses to errors).
 package server
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Store is what the handlers need of the database; *store.Store is one, and says which faults it returns.
+// Store is what the handlers need of the database; *store.Store implements it and documents its faults.
 type Store interface {
 	CreateFlavor(ctx context.Context, f flavor.Flavor) error
 	Flavor(ctx context.Context, id string) (flavor.Flavor, error)
@@ -49,7 +49,8 @@ type Store interface {
 	Subscribe(host string) (changed <-chan struct{}, stop func())
 	RequestClean(ctx context.Context, w store.CleanRequest) error
 	CleanRequests(ctx context.Context) ([]store.CleanRequest, error)
-	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool, answers []store.CleanRequest) error
+	ResolveClean(ctx context.Context, host string, needsCleaning func(pci.Address) bool,
+		answers []store.CleanRequest) error
 	Dead(ctx context.Context) ([]string, error)
 	Migrations(ctx context.Context, f store.MigrationFilter) ([]store.Migration, error)
 
@@ -57,7 +58,7 @@ type Store interface {
 	CheckWrites(patience time.Duration) error
 }
 
-// Conductor carries out what users and agents ask; *conductor.Conductor is one, and says which faults it returns.
+// Conductor executes the requests of users and agents; *conductor.Conductor implements it and documents its faults.
 type Conductor interface {
 	Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error)
 	Delete(ctx context.Context, id string) error
@@ -66,8 +67,8 @@ type Conductor interface {
 	Report(ctx context.Context, h schedule.Host, from schedule.Sender) error
 	SinceReport(host string) time.Duration
 	LastSign(host string) (connected bool, quiet time.Duration)
-	Guest(ctx context.Context, id, start string, told lifecycle.Report) error
-	Act(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error)
+	Guest(ctx context.Context, id, start string, report lifecycle.Report) error
+	Act(ctx context.Context, id string, action lifecycle.ActionRequested) (lifecycle.Server, error)
 	HostDown(ctx context.Context, host string) error
 	HostUp(ctx context.Context, host string) error
 	HostForget(ctx context.Context, host string) (removed, kept []string, err error)
@@ -83,15 +84,15 @@ var _ Store = (*store.Store)(nil)
 type Options struct {
 	Store          Store
 	Conductor      Conductor
-	Images         Images                 // nil: imageRef is kept and not looked for
-	Providers      Providers              // Placement's, of which traits of a host are asked; nil: no rebuild asks for more of them
+	Images         Images                 // nil: imageRef is stored without a check
+	Providers      Providers              // of Placement, for a host's traits; nil: a rebuild must not require more
 	Aliases        pci.Aliases            // [pci] alias
 	PCIInPlacement bool                   // [filter_scheduler] pci_in_placement
 	ResizeHere     bool                   // [DEFAULT] allow_resize_to_same_host
 	Authenticate   identity.Authenticator // identity.NoAuth2
 	Log            *slog.Logger           // slog.Default()
-	Lease          func() error           // returns why nothing may be sent to agents now; nil: no lease is needed
-	Stop           <-chan struct{}        // closed at shutdown, ends the streams of assignments; nil: never
+	Lease          func() error           // returns a fault if nothing may be sent to agents now; nil: no lease
+	Stop           <-chan struct{}        // closed at shutdown, to end the streams of assignments; nil: never
 	Heartbeat      time.Duration          // the longest silence on a stream: half of host.Heartbeat
 	Now            func() time.Time       // time.Now
 	NewID          func() string          // a random UUID
@@ -104,7 +105,7 @@ type server struct {
 	budget *rest.BodyBudget
 }
 
-// New makes the handler. It starts nothing.
+// New returns the handler. It starts nothing.
 func New(o Options) http.Handler {
 	if o.Authenticate == nil {
 		o.Authenticate = identity.NoAuth2
@@ -128,16 +129,16 @@ func New(o Options) http.Handler {
 	return s
 }
 
-// action answers one method on one path. The error it returns is told to the client in the API's own body.
-type action func(*call) error
+// handler handles one method on one path. Its error is sent to the client in the error body of the API.
+type handler func(*call) error
 
-// methods are the actions on one path, by HTTP method.
-type methods map[string]action
+// methods are the handlers of one path, by HTTP method.
+type methods map[string]handler
 
-// public marks paths that answer to nobody in particular.
+// public marks paths that need no token. Its handler, if any, handles all methods.
 const public = "public"
 
-// routes is every path there is. {…} stands for one segment.
+// routes returns the handlers of all paths. {…} is one segment.
 func (s *server) routes() map[string]methods {
 	return map[string]methods{
 		"/":         {public: unknownPath},
@@ -162,15 +163,19 @@ func (s *server) routes() map[string]methods {
 		"/v2.1/flavors/detail": {http.MethodGet: s.detailFlavors},
 		"/v2.1/flavors/{id}": {http.MethodGet: s.showFlavor, http.MethodPut: admin(s.describeFlavor),
 			http.MethodDelete: admin(s.deleteFlavor)},
-		"/v2.1/flavors/{id}/os-extra_specs": {http.MethodGet: s.listExtraSpecs, http.MethodPost: admin(s.createExtraSpecs)},
+		"/v2.1/flavors/{id}/os-extra_specs": {http.MethodGet: s.listExtraSpecs,
+			http.MethodPost: admin(s.createExtraSpecs)},
 		"/v2.1/flavors/{id}/os-extra_specs/{key}": {http.MethodGet: s.showExtraSpec, http.MethodPut: admin(s.putExtraSpec),
 			http.MethodDelete: admin(s.deleteExtraSpec)},
 
-		"/berth/v1/servers/{id}/why":                     {http.MethodGet: s.why},
-		"/berth/v1/hosts":                                {http.MethodGet: service(s.listHosts)},
-		"/berth/v1/hosts/{host}":                         {http.MethodPut: service(s.putReport), http.MethodDelete: admin(s.forgetHost)},
-		"/berth/v1/hosts/{host}/allocations":             {http.MethodGet: admin(s.hostAllocations), http.MethodPost: admin(s.healHost)},
-		"/berth/v1/hosts/{host}/down":                    {http.MethodPut: admin(s.hostDown), http.MethodDelete: admin(s.hostUp)},
+		"/berth/v1/servers/{id}/why": {http.MethodGet: s.why},
+		"/berth/v1/hosts":            {http.MethodGet: service(s.listHosts)},
+		"/berth/v1/hosts/{host}": {http.MethodPut: service(s.putReport),
+			http.MethodDelete: admin(s.forgetHost)},
+		"/berth/v1/hosts/{host}/allocations": {http.MethodGet: admin(s.hostAllocations),
+			http.MethodPost: admin(s.healHost)},
+		"/berth/v1/hosts/{host}/down": {http.MethodPut: admin(s.hostDown),
+			http.MethodDelete: admin(s.hostUp)},
 		"/berth/v1/hosts/{host}/devices/{address}/clean": {http.MethodPost: admin(s.cleanDevice)},
 		"/berth/v1/hosts/{host}/assignments":             {http.MethodGet: service(s.watch)},
 		"/berth/v1/hosts/{host}/guests/{server}":         {http.MethodPut: service(s.putGuest)},
@@ -178,20 +183,21 @@ func (s *server) routes() map[string]methods {
 	}
 }
 
-// ServeHTTP names the request, takes the old project id out of its path, and never lets a panic reach the client.
+// ServeHTTP gives the request an id, removes the project id from its path, and recovers from panics.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := "req-" + uuid.NewString()
 	w.Header().Set("X-Compute-Request-Id", id)
 	w.Header().Set("X-Openstack-Request-Id", id)
-	out := &writer{ResponseWriter: w}
+	out := &responseWriter{ResponseWriter: w}
 	defer s.recovered(out, r, id)
 	s.mux.ServeHTTP(out, withoutProject(r))
 }
 
-// projectKey is where withoutProject keeps the segment that it took out.
+// projectKey is the context key of the project id that withoutProject has removed from the path.
 type projectKey struct{}
 
-// withoutProject turns /v2.1/{project_id}/servers/… into /v2.1/servers/…: until 2.18 the API had the project in its paths.
+// withoutProject changes /v2.1/{project_id}/servers/… to /v2.1/servers/…: until 2.18 the API has the project in its
+// paths.
 func withoutProject(r *http.Request) *http.Request {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/v2.1/")
 	project, tail, two := strings.Cut(rest, "/")
@@ -216,8 +222,8 @@ func isResource(segment string) bool {
 	return slices.Contains([]string{"servers", "flavors", "os-migrations", "os-services"}, segment)
 }
 
-// random fills a UUID's worth of bytes with chance.
-func random() (b [16]byte) {
+// randomBytes returns 16 random bytes.
+func randomBytes() (b [16]byte) {
 	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
 	return b
 }

@@ -35,8 +35,9 @@ const (
 	imageID  = "33333333-3333-4333-8333-333333333333"
 )
 
-// lives is a conductor without a Placement: it tells the state machine what it hears, and the test tells it the rest.
-type lives struct {
+// fakeConductor is a conductor without a Placement: it applies requests and reports to the state machine; the test
+// applies all other events.
+type fakeConductor struct {
 	*conductor.Conductor // admits agents
 	store                *store.Store
 
@@ -46,7 +47,7 @@ type lives struct {
 }
 
 // Create stores the servers in BUILD.
-func (l *lives) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
+func (l *fakeConductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.left >= 0 && len(servers) > l.left {
@@ -59,58 +60,58 @@ func (l *lives) Create(ctx context.Context, servers ...lifecycle.Server) ([]life
 	return servers, l.store.Create(ctx, servers...)
 }
 
-// Delete records the wish.
-func (l *lives) Delete(ctx context.Context, id string) error {
+// Delete records the request.
+func (l *fakeConductor) Delete(ctx context.Context, id string) error {
 	return l.event(ctx, id, lifecycle.DeleteRequested{})
 }
 
 // Guest records a report of any agent.
-func (l *lives) Guest(ctx context.Context, id, _ string, e lifecycle.Report) error {
+func (l *fakeConductor) Guest(ctx context.Context, id, _ string, e lifecycle.Report) error {
 	return l.event(ctx, id, e)
 }
 
 // event records an event.
-func (l *lives) event(ctx context.Context, id string, e lifecycle.Event) error {
+func (l *fakeConductor) event(ctx context.Context, id string, e lifecycle.Event) error {
 	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
 		s, _ = lifecycle.Next(s, e, time.Now())
 		return s
 	})
 	if told, counts := e.(lifecycle.Report); counts && err == nil && told.Number < s.Latest(told.Host, told.Instance) {
-		return fault.Wrap(fault.Conflict, "lives.Guest", &conductor.Late{Number: s.Latest(told.Host, told.Instance)})
+		return fault.Wrap(fault.Conflict, "fakeConductor.Guest", &conductor.Late{Number: s.Latest(told.Host, told.Instance)})
 	}
 	if told, counts := e.(lifecycle.Report); counts {
 		e = told.Event
 	}
 	if claim, ok := e.(lifecycle.GuestClaimed); ok && err == nil && !s.Expects(id, claim.Host) {
-		return fault.New(fault.Conflict, "lives.Guest", "not assigned to %s", claim.Host)
+		return fault.New(fault.Conflict, "fakeConductor.Guest", "not assigned to %s", claim.Host)
 	}
 	return err
 }
 
-// Ask takes in a wish, or refuses it.
-func (l *lives) Ask(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error) {
+// Act applies the action, or refuses it.
+func (l *fakeConductor) Act(ctx context.Context, id string, wish lifecycle.ActionRequested) (lifecycle.Server, error) {
 	s, err := l.store.Change(ctx, id, func(s lifecycle.Server) lifecycle.Server {
 		s, _ = lifecycle.Next(s, wish, time.Now())
 		return s
 	})
 	if err == nil && s.LastAction != wish.ID {
-		err = fault.New(fault.Conflict, "lives.Ask", "%s", s.Refuse(wish.Action, wish.Hard))
+		err = fault.New(fault.Conflict, "fakeConductor.Act", "%s", s.Refuse(wish.Action, wish.Hard))
 	}
 	return s, err
 }
 
-// HostDown notes it.
-func (l *lives) HostDown(ctx context.Context, host string) error {
+// HostDown records it.
+func (l *fakeConductor) HostDown(ctx context.Context, host string) error {
 	return l.store.SetDead(ctx, host, true, time.Now())
 }
 
-// HostUp notes it.
-func (l *lives) HostUp(ctx context.Context, host string) error {
+// HostUp records it.
+func (l *fakeConductor) HostUp(ctx context.Context, host string) error {
 	return l.store.SetDead(ctx, host, false, time.Now())
 }
 
-// HostForget forgets it here alone.
-func (l *lives) HostForget(ctx context.Context, host string) (removed, kept []string, err error) {
+// HostForget deletes the report only.
+func (l *fakeConductor) HostForget(ctx context.Context, host string) (removed, kept []string, err error) {
 	if _, err := l.store.Host(ctx, host); err != nil {
 		return nil, nil, err
 	}
@@ -118,10 +119,10 @@ func (l *lives) HostForget(ctx context.Context, host string) (removed, kept []st
 }
 
 // HostReported does nothing.
-func (l *lives) HostReported(schedule.Host) {}
+func (l *fakeConductor) HostReported(schedule.Host) {}
 
 // HostConditions returns one condition, of the host "audited".
-func (l *lives) HostConditions(host string) []string {
+func (l *fakeConductor) HostConditions(host string) []string {
 	if host != "audited" {
 		return nil
 	}
@@ -129,7 +130,7 @@ func (l *lives) HostConditions(host string) []string {
 }
 
 // HostAudit returns one finding of each kind.
-func (l *lives) HostAudit(_ context.Context, host string) (conductor.Audit, error) {
+func (l *fakeConductor) HostAudit(_ context.Context, host string) (conductor.Audit, error) {
 	lacks, holds := resource.Allocation{rootID: {"VCPU": 2}}, resource.Allocation{rootID: {"VCPU": 1}}
 	return conductor.Audit{Host: host,
 		Missing: []conductor.Missing{{Server: "s1", Name: "web", Consumer: "s1", Lacks: lacks}},
@@ -137,7 +138,7 @@ func (l *lives) HostAudit(_ context.Context, host string) (conductor.Audit, erro
 }
 
 // HostHeal returns the same, healed.
-func (l *lives) HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error) {
+func (l *fakeConductor) HostHeal(ctx context.Context, host string, oversubscribe bool) (conductor.Audit, error) {
 	a, err := l.HostAudit(ctx, host)
 	a.Missing[0].Outcome, a.Missing[0].Healed = fmt.Sprint("oversubscribe ", oversubscribe), true
 	return a, err
@@ -147,7 +148,7 @@ func (l *lives) HostHeal(ctx context.Context, host string, oversubscribe bool) (
 type house struct {
 	*testing.T
 	store *store.Store
-	lives *lives
+	lives *fakeConductor
 	log   *bytes.Buffer // what it logged; look at it when no request runs
 	url   string
 	admin *compute.Client
@@ -177,7 +178,7 @@ func startWith(t *testing.T, change func(*Options)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{T: t, store: st, lives: &lives{Conductor: conductor.New(st, nil), store: st, left: -1}, log: &bytes.Buffer{}}
+	h := &house{T: t, store: st, lives: &fakeConductor{Conductor: conductor.New(st, nil), store: st, left: -1}, log: &bytes.Buffer{}}
 	o := Options{Store: st, Conductor: h.lives, Aliases: aliases, PCIInPlacement: true, Log: slog.New(slog.NewTextHandler(h.log, nil))}
 	change(&o)
 	web := httptest.NewServer(New(o))

@@ -42,11 +42,11 @@ func (s *server) detailServers(c *call) error {
 
 func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) error {
 	q := c.r.URL.Query()
-	limit, marker, err := c.page(q)
+	limit, marker, err := c.readPage(q)
 	if err != nil {
 		return err
 	}
-	w, err := c.wanted(q)
+	w, err := c.readServerQuery(q)
 	if err != nil {
 		return err
 	}
@@ -70,42 +70,45 @@ func (s *server) servers(c *call, view func([]lifecycle.Server) (any, error)) er
 	}
 	body := map[string]any{"servers": list}
 	if len(found) > 0 {
-		if next := c.more(limit, len(found), found[len(found)-1].ID); next != nil {
+		if next := c.nextLinks(limit, len(found), found[len(found)-1].ID); next != nil {
 			body["servers_links"] = next
 		}
 	}
-	return c.answer(http.StatusOK, body)
+	return c.writeJSON(http.StatusOK, body)
 }
 
-// wanted is which servers a list is about: what the database can filter, and what is left to do by hand.
-type wanted struct {
+// serverQuery is the filter of a list of servers: the part that the database applies, and the part applied by keeps.
+type serverQuery struct {
 	filter      store.ServerFilter
 	name        *regexp.Regexp // nil for any
 	reservation string
-	none        bool // a filter that nothing can meet
+	none        bool // no server can match the filter
 }
 
-func (w wanted) keeps(s lifecycle.Server) bool {
+func (w serverQuery) keeps(s lifecycle.Server) bool {
 	if w.name != nil && !w.name.MatchString(s.Name) {
 		return false
 	}
-	reservation, _ := origin(s.ID)
+	reservation, _ := reservationOf(s.ID)
 	return w.reservation == "" || w.reservation == reservation
 }
 
-// unserved are filters and orders of the API that Berth does not have. To ignore them would answer with the wrong servers.
-var unserved = []string{"ip", "ip6", "image", "tags", "tags-any", "not-tags", "not-tags-any", "changes-before", "locked", "key_name",
-	"config_drive", "availability_zone", "vm_state", "task_state", "power_state", "uuid"}
+// unsupportedFilters are filters of the API that Berth does not implement. They are refused, because ignoring them
+// would return the wrong servers.
+var unsupportedFilters = []string{"ip", "ip6", "image", "tags", "tags-any", "not-tags", "not-tags-any",
+	"changes-before", "locked", "key_name", "config_drive", "availability_zone", "vm_state", "task_state",
+	"power_state", "uuid"}
 
-// wanted reads the filters of a list. As in OpenStack, those that are for admins only are ignored for others.
-func (c *call) wanted(q url.Values) (w wanted, err error) {
-	for _, key := range unserved {
+// readServerQuery reads the filters of a list. As in OpenStack, it ignores filters for admins if the caller is not one.
+func (c *call) readServerQuery(q url.Values) (w serverQuery, err error) {
+	for _, key := range unsupportedFilters {
 		if q.Get(key) != "" {
-			return w, fault.New(fault.Invalid, "", "Berth cannot filter servers by %s yet; leave it out", key)
+			return w, fault.New(fault.Invalid, "", "Berth does not support the filter %s of servers; leave it out", key)
 		}
 	}
 	if key, dir := q.Get("sort_key"), q.Get("sort_dir"); key != "" && key != "created_at" || dir != "" && dir != "desc" {
-		return w, fault.New(fault.Invalid, "", "Berth lists servers by created_at, newest first (desc), and has no other order yet")
+		return w, fault.New(fault.Invalid, "", "Berth lists servers by created_at, newest first (desc), "+
+			"and supports no other order; leave sort_key and sort_dir out")
 	}
 	w.filter = store.ServerFilter{Project: c.who.Project, Flavor: q.Get("flavor"), User: q.Get("user_id")}
 	w.reservation = q.Get("reservation_id")
@@ -120,16 +123,16 @@ func (c *call) wanted(q url.Values) (w wanted, err error) {
 			return w, err
 		}
 	}
-	if err := c.wantedStatus(&w, q.Get("status")); err != nil {
+	if err := c.readStatusFilter(&w, q.Get("status")); err != nil {
 		return w, err
 	}
-	return w, c.wantedByAdmin(&w, q)
+	return w, c.readAdminFilters(&w, q)
 }
 
-func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
+func (c *call) readAdminFilters(w *serverQuery, q url.Values) error {
 	all := false
 	if q.Has("all_tenants") {
-		value, known := truth(q.Get("all_tenants"))
+		value, known := parseBool(q.Get("all_tenants"))
 		if !known && q.Get("all_tenants") != "" {
 			return fault.New(fault.Invalid, "", "all_tenants must be true or false; it is %q", q.Get("all_tenants"))
 		}
@@ -137,7 +140,8 @@ func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
 	}
 	if !c.who.IsAdmin() {
 		if all {
-			return fault.New(fault.Forbidden, "", "all_tenants needs the role admin, which %s does not have", c.who.User)
+			return fault.New(fault.Forbidden, "", "all_tenants needs the role admin, which %s does not have",
+				c.who.User)
 		}
 		return nil
 	}
@@ -155,7 +159,7 @@ func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
 		}
 	}
 	if text := q.Get("deleted"); text != "" {
-		deleted, known := truth(text)
+		deleted, known := parseBool(text)
 		if !known {
 			return fault.New(fault.Invalid, "", "deleted must be true or false; it is %q", text)
 		}
@@ -164,20 +168,20 @@ func (c *call) wantedByAdmin(w *wanted, q url.Values) error {
 	return nil
 }
 
-// The statuses of the Compute API, and whether Berth's servers can be in them.
+// statuses are the statuses of the Compute API, and whether Berth's servers can have them.
 var statuses = map[string]bool{"ACTIVE": true, "BUILD": true, "ERROR": true, "DELETED": true,
-	"HARD_REBOOT": true, "MIGRATING": true, "PASSWORD": false, "PAUSED": false, "REBOOT": true, "REBUILD": true, "RESCUE": false,
-	"RESIZE": true, "REVERT_RESIZE": true, "SHELVED": false, "SHELVED_OFFLOADED": true, "SHUTOFF": true, "SOFT_DELETED": false,
-	"SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": true}
+	"HARD_REBOOT": true, "MIGRATING": true, "PASSWORD": false, "PAUSED": false, "REBOOT": true, "REBUILD": true,
+	"RESCUE": false, "RESIZE": true, "REVERT_RESIZE": true, "SHELVED": false, "SHELVED_OFFLOADED": true,
+	"SHUTOFF": true, "SOFT_DELETED": false, "SUSPENDED": false, "UNKNOWN": false, "VERIFY_RESIZE": true}
 
-func (c *call) wantedStatus(w *wanted, text string) error {
+func (c *call) readStatusFilter(w *serverQuery, text string) error {
 	if text == "" {
 		return nil
 	}
 	status := strings.ToUpper(text)
 	ours, known := statuses[status]
 	if !known && c.version.Has(compute.StatusChecked) {
-		return fault.New(fault.Invalid, "", "%q is no status of a server; ACTIVE, BUILD and ERROR are some", text)
+		return fault.New(fault.Invalid, "", "%q is not a status of a server; ACTIVE, BUILD and ERROR are", text)
 	}
 	if status == "DELETED" && !c.who.IsAdmin() {
 		return fault.New(fault.Forbidden, "", "only admins may list deleted servers")
@@ -186,28 +190,28 @@ func (c *call) wantedStatus(w *wanted, text string) error {
 	return nil
 }
 
-// nameFilter reads the filter by name: a regular expression, which is matched anywhere.
+// nameFilter reads the filter by name: a regular expression, which may match any part of the name.
 func nameFilter(text string) (*regexp.Regexp, error) {
 	if text == "" {
 		return nil, nil
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "", "the filter name is no regular expression: %w", err)
+		return nil, fault.New(fault.Invalid, "", "the filter name is not a valid regular expression: %w", err)
 	}
 	return re, nil
 }
 
-// literal is a text that every match contains, for the database to look for; empty when there is none to be seen.
+// literal returns a text that every match contains, for the query of the database; empty if none is found.
 func literal(re *regexp.Regexp) string {
 	tree, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
 		return ""
 	}
-	return longest(tree.Simplify())
+	return longestLiteral(tree.Simplify())
 }
 
-func longest(re *syntax.Regexp) string {
+func longestLiteral(re *syntax.Regexp) string {
 	best := ""
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -216,7 +220,7 @@ func longest(re *syntax.Regexp) string {
 		}
 	case syntax.OpConcat, syntax.OpCapture, syntax.OpPlus:
 		for _, sub := range re.Sub {
-			if found := longest(sub); len(found) > len(best) {
+			if found := longestLiteral(sub); len(found) > len(best) {
 				best = found
 			}
 		}
@@ -225,15 +229,17 @@ func longest(re *syntax.Regexp) string {
 }
 
 func parseTime(text string) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"} {
+	layouts := []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"}
+	for _, layout := range layouts {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, fault.New(fault.Invalid, "", "%q is no time; write it as 2026-01-31T13:30:00Z", text)
+	return time.Time{}, fault.New(fault.Invalid, "", "%q is not a valid time; write it as 2026-01-31T13:30:00Z", text)
 }
 
-// visibleServer reads a server that the caller may know of; a deleted one only for why.
+// visibleServer reads the server of the path. It returns fault.NotFound if the caller may not see it, or if it is
+// deleted and deleted is false.
 func (s *server) visibleServer(c *call, deleted bool) (lifecycle.Server, error) {
 	id := c.r.PathValue("id")
 	found, err := s.Store.Read(c.r.Context(), id)
@@ -254,10 +260,10 @@ func (s *server) showServer(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, map[string]any{"server": c.server(found, hosts)})
+	return c.writeJSON(http.StatusOK, map[string]any{"server": c.server(found, hosts)})
 }
 
-// deleteServer is DELETE /v2.1/servers/{id}. It answers as soon as the wish is recorded.
+// deleteServer is DELETE /v2.1/servers/{id}. It responds as soon as the request is recorded.
 func (s *server) deleteServer(c *call) error {
 	found, err := s.visibleServer(c, false)
 	if err != nil {
@@ -266,5 +272,5 @@ func (s *server) deleteServer(c *call) error {
 	if err := s.Conductor.Delete(c.r.Context(), found.ID); err != nil {
 		return err
 	}
-	return c.empty(http.StatusNoContent)
+	return c.writeStatus(http.StatusNoContent)
 }

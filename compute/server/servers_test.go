@@ -65,7 +65,7 @@ func TestTheLifeOfAServer(t *testing.T) {
 	if list, err := h.admin.Servers(ctx, compute.ListServers{Deleted: true}); err != nil || len(list) != 1 || list[0].Status != "DELETED" || list[0].TerminatedAt == nil {
 		t.Errorf("%+v %v", list, err)
 	}
-	if why, err := h.admin.Why(ctx, s.ID); err != nil || why.Status != "DELETED" || len(why.Trail) < 5 {
+	if why, err := h.admin.Why(ctx, s.ID); err != nil || why.Status != "DELETED" || len(why.History) < 5 {
 		t.Errorf("%+v %v", why, err)
 	}
 }
@@ -309,12 +309,12 @@ func TestAManyfoldRequestThatFailsLeavesNothing(t *testing.T) {
 }
 
 func TestIDsTellWhereServersCameFrom(t *testing.T) {
-	reservation := random()
+	reservation := randomBytes()
 	seen := map[string]bool{}
 	var first string
-	for _, i := range []int{0, 1, 255, 256, mostServers - 1} {
+	for _, i := range []int{0, 1, 255, 256, maxServers - 1} {
 		id := serverID(reservation, i)
-		got, index := origin(id)
+		got, index := reservationOf(id)
 		if i == 0 {
 			first = got
 		}
@@ -323,7 +323,7 @@ func TestIDsTellWhereServersCameFrom(t *testing.T) {
 		}
 		seen[id] = true
 	}
-	if got, index := origin("not-a-uuid"); got != "" || index != 0 {
+	if got, index := reservationOf("not-a-uuid"); got != "" || index != 0 {
 		t.Errorf("%s %d", got, index)
 	}
 }
@@ -376,7 +376,7 @@ func TestWhy(t *testing.T) {
 		t.Errorf("%+v", why)
 	}
 	var trail []string
-	for _, m := range why.Trail {
+	for _, m := range why.History {
 		trail = append(trail, m.Text)
 	}
 	for _, part := range []string{"asks for", "2 candidates", "too small", "claimed on host1", "0000:3b:00.0"} {

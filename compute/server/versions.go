@@ -6,13 +6,13 @@ import (
 	"github.com/openberth/berth/api/compute"
 )
 
-// versionDoc tells of one version of the API, as OpenStack's discovery reads it.
+// versionDoc describes one version of the API, in the format of OpenStack's discovery.
 type versionDoc struct {
 	ID         string           `json:"id"`
 	Status     string           `json:"status"`
 	Version    string           `json:"version"` // the newest microversion
 	MinVersion string           `json:"min_version"`
-	Updated    string           `json:"updated"` // when v2.1 came to be, as OpenStack has it
+	Updated    string           `json:"updated"` // the date of v2.1 in OpenStack
 	Links      []compute.Link   `json:"links"`
 	Media      []map[string]any `json:"media-types,omitempty"`
 }
@@ -22,19 +22,19 @@ func describeVersion(c *call) versionDoc {
 		Updated: "2013-07-23T11:33:21Z", Links: []compute.Link{{Rel: "self", HRef: c.base() + "/v2.1/"}}}
 }
 
-// showVersions is GET /, the only page besides /v2.1/ that needs no token.
+// showVersions is GET /. It needs no token.
 func showVersions(c *call) error {
-	return c.answer(http.StatusOK, map[string]any{"versions": []versionDoc{describeVersion(c)}})
+	return c.writeJSON(http.StatusOK, map[string]any{"versions": []versionDoc{describeVersion(c)}})
 }
 
-// showVersion is GET /v2.1/.
+// showVersion is GET /v2.1/. It needs no token.
 func showVersion(c *call) error {
 	v := describeVersion(c)
 	v.Media = []map[string]any{{"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}}
-	return c.answer(http.StatusOK, map[string]any{"version": v})
+	return c.writeJSON(http.StatusOK, map[string]any{"version": v})
 }
 
-// base is the address of the service as the client wrote it.
+// base returns the URL of the service that the client has used.
 func (c *call) base() string {
 	if c.r.TLS != nil {
 		return "https://" + c.r.Host
@@ -42,7 +42,8 @@ func (c *call) base() string {
 	return "http://" + c.r.Host
 }
 
-// links are the two addresses of a resource: with the version and, as a bookmark, without. They have the project id if the request had it.
+// links returns the two URLs of a resource: with the version (self) and without (bookmark). They have the project id if
+// the path of the request has it.
 func (c *call) links(collection, id string) []compute.Link {
 	return []compute.Link{
 		{Rel: "self", HRef: c.base() + "/v2.1" + c.prefix() + "/" + collection + "/" + id},
@@ -57,8 +58,8 @@ func (c *call) prefix() string {
 	return "/" + c.project
 }
 
-// more is the link to the next page, which there may be when this one is full.
-func (c *call) more(limit, length int, lastID string) []compute.Link {
+// nextLinks returns the link to the next page if this page is full, else nil.
+func (c *call) nextLinks(limit, length int, lastID string) []compute.Link {
 	if limit == 0 || length < limit {
 		return nil
 	}

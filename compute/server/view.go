@@ -13,10 +13,10 @@ import (
 	"github.com/openberth/berth/compute/lifecycle"
 )
 
-// silence is how long after its last report a host counts as DOWN. An agent reports at least once a minute.
+// silence is the age of its last report from which on a host is shown as DOWN. An agent reports at least once a minute.
 const silence = 3 * time.Minute
 
-// hostStates says of each host that has reported whether it is UP or DOWN, when the caller may see it; else it is nil.
+// hostStates returns UP or DOWN for each host that has reported; nil if the caller may not see it.
 func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, error) {
 	if !c.version.Has(compute.HostStatus) || !c.who.IsAdmin() {
 		return nil, nil
@@ -39,11 +39,11 @@ func (s *server) hostStates(ctx context.Context, c *call) (map[string]string, er
 	return states, nil
 }
 
-// server is the view of a server at the version of the call, and as the caller may see it.
+// server returns the view of a server at the version of the call, with what the caller may see.
 func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Server {
 	at := s.Shown()
 	v := compute.Server{ID: s.ID, Name: s.Name, Status: s.Status(), ProjectID: s.Project, UserID: s.User,
-		Metadata: filled(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
+		Metadata: notNil(s.Metadata), HostID: hostID(s), Image: "", Flavor: c.serverFlavor(s),
 		Created: compute.Time{Time: s.Created}, Updated: compute.Time{Time: s.Updated}, Addresses: map[string]any{},
 		Links: c.links("servers", s.ID), DiskConfig: "MANUAL", KeyName: orNull(s.KeyName),
 		VMState: s.VMState(), TaskState: orNull(s.TaskState()), LaunchedAt: micros(s.Launched), TerminatedAt: micros(s.Ended),
@@ -61,15 +61,16 @@ func (c *call) server(s lifecycle.Server, hosts map[string]string) compute.Serve
 	default:
 		v.PowerState = 1
 	}
-	if slices.Contains([]string{"ACTIVE", "BUILD", "DELETED", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"}, v.Status) {
+	switch v.Status {
+	case "ACTIVE", "BUILD", "DELETED", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING":
 		v.Progress = new(int)
 	}
 	v.Fault = c.fault(s, v.Status)
-	c.addLater(&v, s, hosts)
+	c.addVersioned(&v, s, hosts)
 	return v
 }
 
-// fault is why a server is in ERROR, or why the last wish about its guest was given up; nil for neither.
+// fault returns why a server is in ERROR, or why the last change of its guest was given up; nil for neither.
 func (c *call) fault(s lifecycle.Server, status string) *compute.ServerFault {
 	f := s.Refusal
 	if status == "ERROR" || status == "DELETED" {
@@ -85,12 +86,12 @@ func (c *call) fault(s lifecycle.Server, status string) *compute.ServerFault {
 	return out
 }
 
-// addLater adds what the version and the caller's role show beyond 2.1.
-func (c *call) addLater(v *compute.Server, s lifecycle.Server, hosts map[string]string) {
+// addVersioned adds the fields that the version and the caller's role show beyond 2.1.
+func (c *call) addVersioned(v *compute.Server, s lifecycle.Server, hosts map[string]string) {
 	if c.who.IsAdmin() {
 		v.Place = &compute.Place{Host: orNull(s.Shown().Host), Hypervisor: orNull(s.Shown().Host), InstanceName: s.ID}
 		if c.version.Has(compute.ExtendedAttributes) {
-			reservation, index := origin(s.ID)
+			reservation, index := reservationOf(s.ID)
 			v.Extended = &compute.Extended{Reservation: reservation, LaunchIndex: index, Hostname: hostname(s)}
 		}
 		if c.version.Has(compute.HostStatus) {
@@ -121,10 +122,10 @@ func (c *call) serverFlavor(s lifecycle.Server) compute.ServerFlavor {
 		return compute.ServerFlavor{ID: f.ID, Links: c.links("flavors", f.ID)[1:]}
 	}
 	return compute.ServerFlavor{FlavorValues: &compute.FlavorValues{VCPUs: f.VCPUs, RAM: f.MemoryMB, Disk: f.DiskGB,
-		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: filled(f.ExtraSpecs)}}
+		Ephemeral: f.Ephemeral, Swap: f.Swap, Name: f.Name, ExtraSpecs: notNil(f.ExtraSpecs)}}
 }
 
-// hostID tells a user which of his servers share a host, and not which host it is: a hash of project and host.
+// hostID returns a hash of project and host. It shows a user which servers share a host, but not which host that is.
 func hostID(s lifecycle.Server) string {
 	host := s.Shown().Host
 	if host == "" {
@@ -134,7 +135,7 @@ func hostID(s lifecycle.Server) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// micros prints a time of OS-SRV-USG; a zero one is null.
+// micros formats a time of OS-SRV-USG; a zero time is null.
 func micros(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -144,7 +145,8 @@ func micros(t time.Time) *string {
 
 var noHostname = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// hostname is the server's name as a host name: what cannot stand in one becomes a hyphen, and at most 63 characters stay.
+// hostname returns the server's name as a host name: characters that are not allowed become hyphens, and it has at most
+// 63 characters.
 func hostname(s lifecycle.Server) string {
 	name := strings.Trim(noHostname.ReplaceAllString(strings.ToLower(s.Name), "-"), "-.")
 	if name == "" {

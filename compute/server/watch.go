@@ -11,24 +11,23 @@ import (
 	"github.com/openberth/berth/compute/store"
 )
 
-// watch is GET /berth/v1/hosts/{host}/assignments?since=R: a stream of what shall be on the host, one line at each
-// change, and again after each Heartbeat of silence. The first line comes at once unless R is the present
-// revision. A revision that was never given, from another life of the database, is not the present one. The
-// stream of an agent is refused with 409 while another one serves the host. The stream has no time
-// limit. It ends when the client goes, at shutdown, and when the database does not answer: the agent connects anew.
+// watch is GET /berth/v1/hosts/{host}/assignments?since=R: a stream of the assignments of a host, one line at each
+// change, and again after each Heartbeat of silence. The first line is sent at once unless R is the present revision.
+// It responds with 409 to an agent while another one serves the host. The stream has no time limit. It ends when the
+// client disconnects, at shutdown, and when the database does not answer; then the agent reconnects.
 func (s *server) watch(c *call) error {
 	name := c.r.PathValue("host")
 	request, err := host.ReadWatchRequest(name, c.r.URL.Query())
 	if err != nil {
 		return err
 	}
-	closed, err := s.connect(c, request)
+	closed, err := s.admitStream(c, request)
 	if err != nil {
 		return err
 	}
 	defer closed()
 	ctx := rest.Unlimited(c.r.Context())
-	changed, stop := s.Store.Subscribe(name) // before reading, so that no change falls in between
+	changed, stop := s.Store.Subscribe(name) // before reading, so that no change is missed
 	defer stop()
 	now, err := s.Store.Assignments(c.r.Context(), name)
 	if err != nil {
@@ -42,11 +41,11 @@ func (s *server) watch(c *call) error {
 	c.w.Header().Set("Content-Type", "application/x-ndjson")
 	c.w.WriteHeader(http.StatusOK)
 	if err := stream.Flush(); err != nil || c.r.Method == http.MethodHead {
-		return nil // the client has gone, and there is nobody to tell; or it does not want the lines
+		return nil // the client has disconnected, or does not want the lines
 	}
 	beat := time.NewTimer(s.Heartbeat)
 	defer beat.Stop()
-	for due := !follows(request, now); ; due = true {
+	for due := !isCurrent(request, now); ; due = true {
 		if due {
 			if err := s.writeLine(c.w, stream, now, past); err != nil {
 				return nil
@@ -65,7 +64,7 @@ func (s *server) watch(c *call) error {
 			}
 			next, err := s.Store.Assignments(ctx, name)
 			if err != nil {
-				s.Log.Warn("the stream of assignments ends", "host", name, "error", err)
+				s.Log.Warn("stream of assignments ended, assignments not read", "host", name, "error", err)
 				return nil
 			}
 			repeat = repeat || next.Revision != now.Revision
@@ -74,14 +73,16 @@ func (s *server) watch(c *call) error {
 	}
 }
 
-// follows reports whether the client has the present line already. One that has read none wants it at once, also of a
-// host that never had a server.
-func follows(w host.WatchRequest, now store.Assignments) bool {
-	return w.Since > 0 && w.Since == now.Revision && w.Position.Epoch == now.Epoch.Number && w.Position.EpochID == now.Epoch.ID
+// isCurrent reports whether the client has the present line already. A client without a line gets the first one at
+// once, also for a host that never had a server.
+func isCurrent(w host.WatchRequest, now store.Assignments) bool {
+	return w.Since > 0 && w.Since == now.Revision &&
+		w.Position.Epoch == now.Epoch.Number && w.Position.EpochID == now.Epoch.ID
 }
 
-// connect admits the agent that opens a stream. An onlooker has no instance and is not one.
-func (s *server) connect(c *call, w host.WatchRequest) (closed func(), err error) {
+// admitStream admits the agent that opens a stream. A client without an instance is not an agent, and needs no
+// admission.
+func (s *server) admitStream(c *call, w host.WatchRequest) (closed func(), err error) {
 	if w.Sender.Instance == "" {
 		return func() {}, nil
 	}
@@ -95,11 +96,13 @@ func (s *server) connect(c *call, w host.WatchRequest) (closed func(), err error
 	return s.Conductor.Connected(w.Host, from), nil
 }
 
-func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, a store.Assignments, past *host.Position) error {
-	line := host.Assignments{Cloud: a.Cloud, Position: writePosition(store.Position{Epoch: a.Epoch, Revision: a.Revision}), Past: past,
-		Servers: make([]host.Server, 0, len(a.Entries)), Clean: writeWishes(a.CleanRequests)}
+func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseController, a store.Assignments,
+	past *host.Position) error {
+	line := host.Assignments{Cloud: a.Cloud, Past: past,
+		Position: writePosition(store.Position{Epoch: a.Epoch, Revision: a.Revision}),
+		Servers:  make([]host.Server, 0, len(a.Entries)), Clean: writeCleanRequests(a.CleanRequests)}
 	for _, r := range a.Removals {
-		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, Was: r.PreviousConsumer})
+		line.Remove = append(line.Remove, host.Removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
 	}
 	for _, e := range a.Entries {
 		line.Servers = append(line.Servers, writeAssigned(e))
@@ -108,9 +111,10 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 	if err != nil {
 		return err
 	}
-	// A server's write timeout is meant for answers that end; here each line has its own. A road without deadlines needs none.
+	// The server's write timeout is for responses that end; here each line has its own. A transport without deadlines
+	// returns an error, which is ignored.
 	_ = stream.SetWriteDeadline(time.Now().Add(3 * host.Heartbeat))
-	if s.Lease != nil { // without the lease, what was read may be out of date
+	if s.Lease != nil { // if the lease has ended, the assignments may be out of date
 		if err := s.Lease(); err != nil {
 			return err
 		}
@@ -121,11 +125,12 @@ func (s *server) writeLine(w http.ResponseWriter, stream *http.ResponseControlle
 	return stream.Flush()
 }
 
-// writeAssigned is a guest as its agent needs it.
+// writeAssigned converts an entry of the assignments for the agent.
 func writeAssigned(e store.Entry) host.Server {
 	f := e.Flavor
-	out := host.Server{ID: e.Consumer, Was: e.PreviousConsumer, Name: e.Server.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
-		Image: e.Server.Image, Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteParts(e.Topology),
+	out := host.Server{ID: e.Consumer, PreviousID: e.PreviousConsumer, Name: e.Server.Name,
+		VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB, Image: e.Server.Image,
+		Requests: make([]host.Request, 0, len(e.Requests)), Topology: host.WriteGuestCells(e.Topology),
 		Build: e.Server.Builds, Incoming: e.Incoming}
 	if e.Consumer != e.Server.ID {
 		out.Server = e.Server.ID

@@ -147,8 +147,8 @@ func (s *onlyAssignments) Assignments(context.Context, string) (store.Assignment
 // Available says that nothing is lost.
 func (s *onlyAssignments) Available() error { return nil }
 
-// Follow notes when it is stopped.
-func (s *onlyAssignments) Follow(string) (<-chan struct{}, func()) {
+// Subscribe records when it is stopped.
+func (s *onlyAssignments) Subscribe(string) (<-chan struct{}, func()) {
 	return s.changed, func() { close(s.stopped) }
 }
 

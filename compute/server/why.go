@@ -21,28 +21,29 @@ func (s *server) why(c *call) error {
 	}
 	w := explain(found)
 	if !c.who.IsAdmin() {
-		w = withoutPlaces(w)
+		w = withoutHostData(w)
 	}
-	return c.answer(http.StatusOK, map[string]any{"why": w})
+	return c.writeJSON(http.StatusOK, map[string]any{"why": w})
 }
 
-// withoutPlaces leaves out what would tell a user about hosts and their devices; the Compute API hides them too.
-func withoutPlaces(w compute.Why) compute.Why {
+// withoutHostData removes the data about hosts and their devices, which the Compute API hides from users.
+func withoutHostData(w compute.Why) compute.Why {
 	w.Host, w.Choice, w.Details, w.Move = "", nil, "", nil
-	w.Left, w.Falls = []compute.WhyStay{}, []compute.WhyFall{}
-	w.Excluded, w.Devices, w.Trail = map[string]string{}, []compute.WhyDevice{}, []compute.WhyMark{}
+	w.Leftovers, w.FilterFailures = []compute.WhyResidence{}, []compute.WhyFilterFailure{}
+	w.Excluded, w.Devices, w.History = map[string]string{}, []compute.WhyDevice{}, []compute.WhyHistoryEntry{}
 	for i := range w.Requests {
 		w.Requests[i].Providers = []string{}
 	}
 	return w
 }
 
-// explain writes down what a server's record says of its decisions.
+// explain returns the decisions in a server's record.
 func explain(s lifecycle.Server) compute.Why {
-	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: string(s.State), Host: s.Shown().Host, Flavor: s.Flavor.Name,
-		Query: placement.AskQuery(s.Ask).Encode(), Rounds: s.Round, Tries: s.Try, Excluded: filled(s.FailedHosts),
-		Groups: []compute.WhyGroup{}, Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, Trail: []compute.WhyMark{}}
-	w.Image, w.Words = explainImage(s)
+	w := compute.Why{ID: s.ID, Name: s.Name, Status: s.Status(), State: string(s.State),
+		Host: s.Shown().Host, Flavor: s.Flavor.Name, Query: placement.AskQuery(s.Ask).Encode(),
+		Rounds: s.Round, Tries: s.Try, Excluded: notNil(s.FailedHosts), Groups: []compute.WhyGroup{},
+		Requests: []compute.WhyRequest{}, Devices: []compute.WhyDevice{}, History: []compute.WhyHistoryEntry{}}
+	w.Image, w.Constraints = explainImage(s)
 	for _, g := range s.Ask.Groups {
 		w.Groups = append(w.Groups, explainGroup(g))
 	}
@@ -54,42 +55,46 @@ func explain(s lifecycle.Server) compute.Why {
 		w.Choice, w.Others = explainChoice(s.Choices[0]), len(s.Choices)-1
 	}
 	for _, d := range s.Devices {
-		w.Devices = append(w.Devices, compute.WhyDevice{RequestID: d.RequestID, Address: d.Address, Provider: string(d.Provider)})
+		w.Devices = append(w.Devices, compute.WhyDevice{RequestID: d.RequestID, Address: d.Address,
+			Provider: string(d.Provider)})
 	}
-	w.Task, w.Left, w.Falls = s.TaskState(), []compute.WhyStay{}, []compute.WhyFall{}
+	w.Task, w.Leftovers, w.FilterFailures = s.TaskState(), []compute.WhyResidence{}, []compute.WhyFilterFailure{}
 	for _, l := range s.Leftovers {
-		w.Left = append(w.Left, explainStay(l))
+		w.Leftovers = append(w.Leftovers, explainResidence(l))
 	}
 	if s.Move != nil {
-		w.Move = &compute.WhyMove{Kind: string(s.Move.Kind), Migration: s.Move.Consumer, Source: explainStay(s.Move.From)}
+		w.Move = &compute.WhyMove{Kind: string(s.Move.Kind), Migration: s.Move.Consumer,
+			Source: explainResidence(s.Move.From)}
 	}
 	for _, f := range s.FilterFailures {
-		w.Falls = append(w.Falls, compute.WhyFall{Step: string(f.Filter), Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
+		w.FilterFailures = append(w.FilterFailures, compute.WhyFilterFailure{Filter: string(f.Filter),
+			Reason: f.Reason, Count: f.Count, Hosts: f.Hosts, Nearest: f.Nearest})
 	}
 	if f := cmp.Or(s.Fault, s.Refusal); f != nil {
 		w.Fault, w.Details = f.Message, f.Details
 	}
 	for _, m := range s.History {
-		w.Trail = append(w.Trail, compute.WhyMark{At: m.At, Text: m.Text, Times: m.Times})
+		w.History = append(w.History, compute.WhyHistoryEntry{At: m.At, Text: m.Text, Times: m.Times})
 	}
 	return w
 }
 
-// explainImage tells what the server was made from, and which of flavor and image says what.
-func explainImage(s lifecycle.Server) (of *compute.WhyImage, words []compute.WhyWord) {
-	words = []compute.WhyWord{}
+// explainImage returns the image of a server, nil without one, and the constraints of its flavor and image with their
+// sources.
+func explainImage(s lifecycle.Server) (of *compute.WhyImage, words []compute.WhyConstraint) {
+	words = []compute.WhyConstraint{}
 	for _, c := range flavor.Constraints(s.Flavor, s.SourceImage()) {
-		words = append(words, compute.WhyWord{Key: c.Key, Value: c.Value, Sources: c.Sources})
+		words = append(words, compute.WhyConstraint{Key: c.Key, Value: c.Value, Sources: c.Sources})
 	}
 	if s.Image == "" {
 		return nil, words
 	}
 	i := s.SourceImage()
-	return &compute.WhyImage{ID: s.Image, Name: i.Name, Properties: filled(i.Properties)}, words
+	return &compute.WhyImage{ID: s.Image, Name: i.Name, Properties: notNil(i.Properties)}, words
 }
 
-func explainStay(l lifecycle.Residence) compute.WhyStay {
-	out := compute.WhyStay{Consumer: l.Consumer, Host: l.Host, Devices: []string{}}
+func explainResidence(l lifecycle.Residence) compute.WhyResidence {
+	out := compute.WhyResidence{Consumer: l.Consumer, Host: l.Host, Devices: []string{}}
 	for _, d := range l.Devices {
 		out.Devices = append(out.Devices, d.Address)
 	}
@@ -97,7 +102,8 @@ func explainStay(l lifecycle.Residence) compute.WhyStay {
 }
 
 func explainGroup(g resource.Group) compute.WhyGroup {
-	out := compute.WhyGroup{Suffix: g.Suffix, Resources: amounts(g.Resources), Required: []string{}, Forbidden: texts(g.Forbidden)}
+	out := compute.WhyGroup{Suffix: g.Suffix, Resources: amounts(g.Resources), Required: []string{},
+		Forbidden: texts(g.Forbidden)}
 	for _, any := range g.Required {
 		text := strings.Join(texts(any), ",")
 		if len(any) > 1 {
@@ -109,7 +115,8 @@ func explainGroup(g resource.Group) compute.WhyGroup {
 }
 
 func explainChoice(c schedule.Choice) *compute.WhyChoice {
-	out := &compute.WhyChoice{Host: c.Host, Root: string(c.Root), Allocation: map[string]map[string]int{}, Mappings: map[string][]string{}}
+	out := &compute.WhyChoice{Host: c.Host, Root: string(c.Root), Allocation: map[string]map[string]int{},
+		Mappings: map[string][]string{}}
 	for id, a := range c.Allocation {
 		out.Allocation[string(id)] = amounts(a)
 	}

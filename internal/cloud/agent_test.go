@@ -383,7 +383,7 @@ pci_in_placement = true
 	if err := (&cli.HostDownCmd{Host: "cmp1", Force: true}).Run(globals); err != nil {
 		t.Fatal(err)
 	}
-	if err := forget(); err == nil || !strings.Contains(err.Error(), "servers stand on host cmp1, or have left something there: web ("+s.ID+")") {
+	if err := forget(); err == nil || !strings.Contains(err.Error(), "servers are placed on host cmp1, or have left something there: web ("+s.ID+")") {
 		t.Errorf("while a server stands there: %v", err)
 	}
 	l.delete(s.ID)

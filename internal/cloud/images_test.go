@@ -20,7 +20,7 @@ func TestTheImageServiceOfTheConfiguration(t *testing.T) {
 		{"[glance]\nendpoint_override = http://g:9292\n", false, ""},
 		{"[glance]\napi_servers = http://g:9292, http://h:9292/v2\n", false, ""},
 		{"[glance]\n" + account, false, ""},
-		{"[glance]\nregion_name = R\n", false, "placement.conf:2: [glance] does not say where the image service is"},
+		{"[glance]\nregion_name = R\n", false, "placement.conf:2: [glance] does not locate the image service"},
 		{"[glance]\nauth_type = password\nauth_url = http://k:5000\n", false, "[glance] username is missing"},
 		{"[glance]\nendpoint_override = https://g\ncafile = /no/such/file\n", false, "[glance] cafile cannot be read"},
 	} {

@@ -158,7 +158,7 @@ func (o *office) lines(h *hostState) *line {
 		}
 	}
 	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {
-		l.remove = append(l.remove, removal{ID: r.Consumer, Was: r.PreviousConsumer})
+		l.remove = append(l.remove, removal{ID: r.Consumer, PreviousID: r.PreviousConsumer})
 	}
 	if o.w.broken == Once && h.line != nil {
 		l.remove = slices.DeleteFunc(l.remove, func(r removal) bool { return slices.Contains(h.line.remove, r) })

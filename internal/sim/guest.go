@@ -208,14 +208,14 @@ func (w *World) end(m *machine, want want, phase string, e lifecycle.Event) erro
 // removeGuest destroys a guest that compute has named for removal, frees its devices and tells that it is gone.
 func (w *World) removeGuest(m *machine, r host.Removal) error {
 	a := m.agent
-	for _, id := range []string{r.ID, r.Was} {
+	for _, id := range []string{r.ID, r.PreviousID} {
 		if err := w.finishRename(m, id); err != nil {
 			return err
 		}
 	}
 	ids := []string{r.ID}
-	if _, wanted := a.wants[r.Was]; r.Was != "" && r.Was != r.ID && !wanted {
-		ids = append(ids, r.Was)
+	if _, wanted := a.wants[r.PreviousID]; r.PreviousID != "" && r.PreviousID != r.ID && !wanted {
+		ids = append(ids, r.PreviousID)
 	}
 	for _, id := range ids {
 		if err := w.release(m, id); err != nil {

@@ -78,8 +78,8 @@ func (o *office) judgeRemovals(h *hostState, l *line) {
 				"shelved it", r.ID, owner)
 		}
 		h.named[r.ID] = true
-		if r.Was != "" {
-			h.named[r.Was] = true
+		if r.PreviousID != "" {
+			h.named[r.PreviousID] = true
 		}
 	}
 }

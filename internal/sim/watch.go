@@ -52,7 +52,7 @@ func (w *World) hear(m *machine) {
 		m.inbox = nil
 		w.report.Happened["line of an ended compute"]++
 		for _, r := range d.line.remove { // a restored compute may want these guests again, and sends that later
-			m.host.named[r.ID], m.host.named[r.Was] = true, true
+			m.host.named[r.ID], m.host.named[r.PreviousID] = true, true
 		}
 		w.follow(m, d)
 		return
@@ -145,7 +145,7 @@ func (m *machine) owing() map[string]string {
 	for id, r := range m.book.renames {
 		back := a.wants[r.was]
 		goesBack := back.was == id && m.book.owed(back)
-		if goes := a.remove[r.was].Was == id; !r.done && !goesBack && !goes {
+		if goes := a.remove[r.was].PreviousID == id; !r.done && !goesBack && !goes {
 			out[r.was] = id
 		}
 	}
@@ -202,7 +202,7 @@ func (w *World) leavingIDs(m *machine) []string {
 // formerName reports whether a removal deals with what is known under this id.
 func (m *machine) formerName(id string) bool {
 	for _, r := range m.agent.remove {
-		if r.Was == id {
+		if r.PreviousID == id {
 			return true
 		}
 	}

@@ -1,5 +1,5 @@
-// Package conductor carries out the steps of servers: it asks Placement, lets the scheduler choose, claims and releases,
-// over interfaces that it defines. Package saga drives it.
+// Package conductor performs the steps of servers: it requests candidates from Placement, selects a host, and claims
+// and releases allocations, over interfaces that it defines. Package runner calls it.
 package conductor
 
 import (
@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	firstReports = 15 * time.Second // after the start, agents may still have to report what they have
+	firstReports = 15 * time.Second // how long after the start compute waits for the reports of agents
 
-	candidates = 1000             // how many Placement is asked for at most, Nova's [scheduler] max_placement_results
-	claimTries = 5                // how often a claim is written anew because a generation had moved
-	purgeEvery = 10 * time.Minute // how often deleted servers are forgotten
-	buryEvery  = 10 * time.Second // how often what came to be on dead hosts is looked for
-	keepFor    = 24 * time.Hour   // how long a deleted server can be asked about
-	keepMost   = 1000             // how many deleted servers are kept at most
+	maxCandidates  = 1000             // limit of candidates requested, Nova's [scheduler] max_placement_results
+	claimTries     = 5                // how often a claim is retried because a generation has changed
+	purgeEvery     = 10 * time.Minute // how often deleted servers are purged
+	deadHostsEvery = 10 * time.Second // how often servers on dead hosts are reconciled
+	keepFor        = 24 * time.Hour   // how long the record of a deleted server is kept
+	maxKept        = 1000             // how many deleted servers are kept at most
 )
 
-// Placement is what conduct needs of a Placement service; *placement.Client is one.
+// Placement is what the conductor needs of a Placement service; *placement.Client implements it.
 type Placement interface {
 	Candidates(ctx context.Context, ask resource.Ask) (placement.Candidates, error)
 	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.Held, error)
@@ -43,10 +43,12 @@ type Placement interface {
 	Inventories(ctx context.Context, id provider.ID) (placement.Stock, error)
 	Usages(ctx context.Context, id provider.ID) (resource.Amounts, error)
 	Reshape(ctx context.Context, r placement.Reshape) error
-	PutInventories(ctx context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error)
+	PutInventories(ctx context.Context, id provider.ID, generation int,
+		inv map[resource.Class]resource.Inventory) (int, error)
 }
 
-// Store is what conduct needs of the database; *store.Store is one. A server that does not exist is fault.NotFound.
+// Store is what the conductor needs of the database; *store.Store implements it. Methods return fault.NotFound for a
+// server that does not exist.
 type Store interface {
 	runner.Records[lifecycle.Server]
 	Create(ctx context.Context, servers ...lifecycle.Server) error
@@ -70,37 +72,37 @@ type Store interface {
 type Lease interface {
 	// Check returns nil while this process may act outside its database, else fault.Unavailable.
 	Check() error
-	// Bind returns a context that ends with ctx, and with the lease if that ends first. stop releases it.
+	// Bind returns a context that ends when ctx or the lease ends. stop releases it.
 	Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc)
 }
 
-// Conductor runs the lives of servers. The HTTP handlers give it what users and agents say.
+// Conductor runs the life cycles of servers. The HTTP handlers pass it the requests of users and the reports of agents.
 type Conductor struct {
-	Log  *slog.Logger // where to say what nobody is told otherwise; never nil
+	Log  *slog.Logger // never nil
 	Pack bool         // [compute] packing_host_numa_cells_allocation_strategy
 
-	Providers Providers // for HostForget alone
+	Providers Providers // used only by HostForget
 	Lease     Lease     // nil: no other process can take the database
 
-	burying sync.Mutex // held while servers are told of dead hosts, so that none is told so of one that is so no more
+	deadHosts sync.Mutex // held while HostDead events are applied, so that none is applied after HostUp
 
 	store     Store
 	placement Placement
 	runner    *runner.Runner[lifecycle.Server, lifecycle.Event, lifecycle.Step]
 	presence  *presence
-	started   time.Time // no agent could report to us before
+	started   time.Time // of this process
 	audits    *auditor
 
 	firstReports time.Duration // how long to wait after the start for hosts to report
 
 	now   func() time.Time
-	pause func(ctx context.Context, attempt int) // before a claim is written anew
+	pause func(ctx context.Context, attempt int) // before a claim is retried
 }
 
-// New makes a conductor. It does nothing by itself before Run.
+// New returns a conductor. It starts nothing; Run does.
 func New(store Store, placement Placement) *Conductor {
-	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(), audits: newAuditor(), started: time.Now(),
-		firstReports: firstReports, now: time.Now, pause: pause}
+	c := &Conductor{Log: slog.Default(), store: store, placement: placement, presence: newPresence(),
+		audits: newAuditor(), started: time.Now(), firstReports: firstReports, now: time.Now, pause: pause}
 	c.runner = runner.New(store, runner.Machine[lifecycle.Server, lifecycle.Event, lifecycle.Step]{
 		Next:    lifecycle.Next,
 		Steps:   lifecycle.Server.Steps,
@@ -113,7 +115,7 @@ func New(store Store, placement Placement) *Conductor {
 	return c
 }
 
-// pause waits 5 to 15 ms, and as much more with each attempt.
+// pause waits 5 to 15 ms times the number of the attempt, or until ctx ends.
 func pause(ctx context.Context, attempt int) {
 	const unit = 10 * time.Millisecond
 	select {
@@ -122,46 +124,50 @@ func pause(ctx context.Context, attempt int) {
 	}
 }
 
-// Resume wakes every server that was on its way; Run works on them. Called before Run, it says whether the servers can be read;
-// the fault is the database's own.
+// Resume queues every server that has steps to perform; Run performs them. It returns the fault of the database if the
+// servers cannot be read.
 func (c *Conductor) Resume(ctx context.Context) error {
 	return fault.Wrap("", "conductor.Resume", c.runner.Resume(ctx))
 }
 
-// Run works until ctx ends, and then returns nil. It resumes by itself when Resume has not been called.
+// Run performs steps until ctx ends, and then returns nil. It calls Resume if Resume has not been called.
 func (c *Conductor) Run(ctx context.Context) error {
-	var purging sync.WaitGroup
+	var background sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
-	defer purging.Wait()
+	defer background.Wait()
 	defer cancel()
-	purging.Go(func() {
-		c.regularly(ctx, purgeEvery, "forget deleted servers", func() error { return c.store.Purge(ctx, c.now().Add(-keepFor), keepMost) })
+	background.Go(func() {
+		c.runEvery(ctx, purgeEvery, "purge deleted servers", func() error {
+			return c.store.Purge(ctx, c.now().Add(-keepFor), maxKept)
+		})
 	})
-	purging.Go(func() { c.auditReported(ctx) })
-	purging.Go(func() { c.regularly(ctx, buryEvery, "look after dead hosts", func() error { return c.bury(ctx) }) })
-	purging.Go(func() { c.openGateAtLast(ctx) })
+	background.Go(func() { c.auditReported(ctx) })
+	background.Go(func() {
+		c.runEvery(ctx, deadHostsEvery, "reconcile dead hosts", func() error { return c.reconcileDeadHosts(ctx) })
+	})
+	background.Go(func() { c.openGateWithRetry(ctx) })
 	return fault.Wrap(fault.Unavailable, "conductor.Run", c.runner.Run(ctx))
 }
 
-// openGateAtLast is openGate, again and again until the database answers.
-func (c *Conductor) openGateAtLast(ctx context.Context) {
+// openGateWithRetry calls openGate until the database answers or ctx ends.
+func (c *Conductor) openGateWithRetry(ctx context.Context) {
 	for attempt := 1; ; attempt++ {
 		err := c.openGate(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		c.Log.Warn("cannot read the hosts at compute's start, will retry", "error", err)
+		c.Log.Warn("hosts not read at compute's start, will retry", "error", err)
 		c.pause(ctx, min(attempt, 100))
 	}
 }
 
-// regularly does something now and from time to time.
-func (c *Conductor) regularly(ctx context.Context, every time.Duration, what string, do func() error) {
+// runEvery calls do at once and then at each interval until ctx ends. It logs the errors of do.
+func (c *Conductor) runEvery(ctx context.Context, every time.Duration, what string, do func() error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		if err := do(); err != nil && ctx.Err() == nil {
-			c.Log.Warn("cannot "+what+" now, will try again", "error", err)
+			c.Log.Warn("periodic task failed, will retry", "task", what, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -171,7 +177,8 @@ func (c *Conductor) regularly(ctx context.Context, every time.Duration, what str
 	}
 }
 
-// Create begins the lives of servers, of all or of none, and returns them as stored, in BUILD. fault.Conflict when an id is taken.
+// Create records all servers or none, and returns them as stored, in BUILD. It returns fault.Conflict if an id is
+// taken.
 func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]lifecycle.Server, error) {
 	made := make([]lifecycle.Server, len(servers))
 	for i, s := range servers {
@@ -180,7 +187,7 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 	err := c.store.Create(ctx, made...)
 	for i := range made {
 		made[i].Revision = 1
-		c.runner.Wake(made[i].ID) // with an error too: it may be that only the answer was lost
+		c.runner.Wake(made[i].ID) // also after an error, because only the answer may have been lost
 	}
 	if err != nil {
 		return nil, err
@@ -188,8 +195,9 @@ func (c *Conductor) Create(ctx context.Context, servers ...lifecycle.Server) ([]
 	return made, nil
 }
 
-// Delete begins the end of a server. Asking again is no error; fault.NotFound when there is none or it is deleted already, as users
-// see it: that is so at once when an agent that would have to say that the guest is gone does not report.
+// Delete starts the deletion of a server. A second request is not an error. It returns fault.NotFound if the server
+// does not exist or is shown as deleted. A server is shown as deleted at once if the agent that must destroy its guest
+// does not report.
 func (c *Conductor) Delete(ctx context.Context, id string) error {
 	server, err := c.store.Read(ctx, id)
 	if err != nil {
@@ -199,39 +207,42 @@ func (c *Conductor) Delete(ctx context.Context, id string) error {
 		return fault.New(fault.NotFound, "conductor.Delete", "server %s is deleted already", id)
 	}
 	silent := false
-	for _, stay := range server.Residences() {
-		refusal, err := c.silent(ctx, stay.Host)
+	for _, residence := range server.Residences() {
+		alive, err := c.whyAlive(ctx, residence.Host)
 		if err != nil {
 			return err
 		}
-		silent = silent || refusal == ""
+		silent = silent || alive == ""
 	}
 	exists := slices.ContainsFunc(c.presence.guestsOf(server.Host), func(g schedule.Present) bool { return g.ID == id })
 	_, err = c.runner.Apply(ctx, id, lifecycle.DeleteRequested{Silent: silent, Exists: exists})
 	return err
 }
 
-// Late is why what an agent told was not taken: something newer is known from it.
+// Late is the cause of the fault when a report of a guest is older than the last one from the same agent.
 type Late struct {
-	Number int64 // of the last that was heard from it
+	Number int64 // of the last report that was received from the agent
 }
 
-// Error says it in a sentence.
+// Error returns the sentence.
 func (l *Late) Error() string {
-	return fmt.Sprintf("something newer has been heard of this server from this agent, up to number %d; what is still so is to be told again with a larger one", l.Number)
+	return fmt.Sprintf("report not recorded: this agent has sent a newer report of the server, number %d; "+
+		"report the present state with a larger number", l.Number)
 }
 
-// Guest takes in what an agent reports of a guest that it knows by this id: one of the lifecycle.Guest… events, As
-// being the id. start is that of the agent's process. A guest that is unknown or no longer on that host is no error:
-// the agent learns from its assignments. But the claim of such a one is fault.Conflict: an agent that asks before it
-// builds must be refused; so is one while another host has a guest of the server that compute has not placed there, and
-// fault.Unavailable before the hosts have reported to this compute. A report that is older than what is known is a
-// fault.Conflict because of *Late, and one from another start than the admitted one is fault.Conflict.
-func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.Report) error {
-	if err := c.serves(ctx, told.Host, told.Instance, start); err != nil {
+// Guest records what an agent reports of a guest: one of the lifecycle.Guest… events, whose Consumer is id. start is
+// the start of the agent's process.
+//
+// A report of a guest that is unknown, or no longer on the host, is not an error: the agent learns that from its
+// assignments. But a claim of such a guest is fault.Conflict, because the agent must not build it. A claim is also
+// fault.Conflict while another host has a guest of the server that compute has not placed there, and fault.Unavailable
+// before the hosts have reported to this process. A report that is older than the last one is fault.Conflict because of
+// *Late. A report from another start than the admitted one is fault.Conflict.
+func (c *Conductor) Guest(ctx context.Context, id, start string, report lifecycle.Report) error {
+	if err := c.checkAdmitted(ctx, report.Host, report.Instance, start); err != nil {
 		return err
 	}
-	if gone, is := told.Event.(lifecycle.GuestGone); is {
+	if gone, is := report.Event.(lifecycle.GuestGone); is {
 		if err := c.store.RemovalDone(ctx, gone.Host, id); err != nil {
 			return err
 		}
@@ -239,26 +250,26 @@ func (c *Conductor) Guest(ctx context.Context, id, start string, told lifecycle.
 	var server lifecycle.Server
 	owner, err := c.store.ServerOfConsumer(ctx, id)
 	if err == nil {
-		err = c.refuse(ctx, owner, told.Event)
+		err = c.checkGuestReport(ctx, owner, report.Event)
 	}
 	if err == nil {
-		server, err = c.runner.Apply(ctx, owner, told)
+		server, err = c.runner.Apply(ctx, owner, report)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	if latest := server.Latest(told.Host, told.Instance); told.Number < latest {
+	if latest := server.Latest(report.Host, report.Instance); report.Number < latest {
 		return fault.Wrap(fault.Conflict, "conductor.Guest", &Late{Number: latest})
 	}
-	if claim, ok := told.Event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
-		return fault.New(fault.Conflict, "conductor.Guest", "server %s is not, or no longer, assigned to host %s: build nothing, and wait for the next line of assignments",
-			id, claim.Host)
+	if claim, ok := report.Event.(lifecycle.GuestClaimed); ok && (err != nil || !server.Expects(id, claim.Host)) {
+		return fault.New(fault.Conflict, "conductor.Guest", "server %s is not, or no longer, assigned to host %s; "+
+			"build nothing, and wait for the next line of assignments", id, claim.Host)
 	}
 	return nil
 }
 
-// serves refuses the guest reports of any other start of an agent than the admitted one.
-func (c *Conductor) serves(ctx context.Context, host, instance, start string) error {
+// checkAdmitted returns fault.Conflict unless start is the admitted start of the agent of a host.
+func (c *Conductor) checkAdmitted(ctx context.Context, host, instance, start string) error {
 	const op = "conductor.Guest"
 	h, err := c.store.Host(ctx, host)
 	switch {
@@ -267,7 +278,8 @@ func (c *Conductor) serves(ctx context.Context, host, instance, start string) er
 	case err != nil:
 		return err
 	case h.Instance != instance || h.Start != start:
-		return fault.New(fault.Conflict, op, "another agent serves host %s; what instance %s reports of guests is not accepted", host, instance)
+		return fault.New(fault.Conflict, op,
+			"another agent serves host %s; what instance %s reports of guests is not accepted", host, instance)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // listMigrations is GET /v2.1/os-migrations.
 func (s *server) listMigrations(c *call) error {
 	q := c.r.URL.Query()
-	limit, _, err := c.page(q)
+	limit, _, err := c.readPage(q)
 	if err != nil {
 		return err
 	}
@@ -23,8 +23,8 @@ func (s *server) listMigrations(c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: q.Get("instance_uuid"), Status: q.Get("status"),
-		Kind: q.Get("migration_type"), Host: name, Limit: max(limit, 1)})
+	list, err := s.Store.Migrations(c.r.Context(), store.MigrationFilter{Server: q.Get("instance_uuid"),
+		Status: q.Get("status"), Kind: q.Get("migration_type"), Host: name, Limit: max(limit, 1)})
 	if err != nil {
 		return err
 	}
@@ -32,10 +32,10 @@ func (s *server) listMigrations(c *call) error {
 	for _, m := range list {
 		views = append(views, c.migration(m))
 	}
-	return c.answer(http.StatusOK, map[string]any{"migrations": views})
+	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
 }
 
-// serverMigrations is GET /v2.1/servers/{id}/migrations (2.23): those on their way.
+// serverMigrations is GET /v2.1/servers/{id}/migrations (2.23): the migrations in progress.
 func (s *server) serverMigrations(c *call) error {
 	if !c.version.Has(compute.ServerMigrations) {
 		return unknownPath(c)
@@ -56,13 +56,14 @@ func (s *server) serverMigrations(c *call) error {
 			views = append(views, v)
 		}
 	}
-	return c.answer(http.StatusOK, map[string]any{"migrations": views})
+	return c.writeJSON(http.StatusOK, map[string]any{"migrations": views})
 }
 
 func (c *call) migration(m store.Migration) compute.Migration {
-	v := compute.Migration{ID: m.Number, Instance: m.Server, Status: m.Status, SourceHost: orNull(m.From), SourceNode: orNull(m.From),
-		DestHost: orNull(m.To), DestNode: orNull(m.To), OldFlavor: m.OldFlavor, NewFlavor: m.NewFlavor,
-		Created: compute.Time{Time: m.Begun}, Updated: compute.Time{Time: m.Updated}}
+	v := compute.Migration{ID: m.Number, Instance: m.Server, Status: m.Status, SourceHost: orNull(m.From),
+		SourceNode: orNull(m.From), DestHost: orNull(m.To), DestNode: orNull(m.To), OldFlavor: m.OldFlavor,
+		NewFlavor: m.NewFlavor,
+		Created:   compute.Time{Time: m.Begun}, Updated: compute.Time{Time: m.Updated}}
 	if c.version.Has(compute.ServerMigrations) {
 		v.Kind = string(m.Kind)
 	}
@@ -72,7 +73,7 @@ func (c *call) migration(m store.Migration) compute.Migration {
 	return v
 }
 
-// listServices is GET /v2.1/os-services: the agents of hosts, in OpenStack's words.
+// listServices is GET /v2.1/os-services: the agents of hosts, as compute services.
 func (s *server) listServices(c *call) error {
 	q := c.r.URL.Query()
 	name, err := hostFilter(q)
@@ -106,7 +107,7 @@ func (s *server) listServices(c *call) error {
 		}
 		list = append(list, d)
 	}
-	return c.answer(http.StatusOK, map[string]any{"services": list})
+	return c.writeJSON(http.StatusOK, map[string]any{"services": list})
 }
 
 // forceDown is PUT /v2.1/os-services/force-down (2.11 to 2.52).
@@ -130,7 +131,7 @@ func (s *server) forceDown(c *call) error {
 	return s.setDown(c, body.Host, *body.Down)
 }
 
-// updateService is PUT /v2.1/os-services/{service} (2.53): of it, forced_down.
+// updateService is PUT /v2.1/os-services/{service} (2.53). It supports only forced_down.
 func (s *server) updateService(c *call) error {
 	if !c.version.Has(compute.ServiceUUID) {
 		return unknownPath(c)
@@ -143,7 +144,7 @@ func (s *server) updateService(c *call) error {
 		return err
 	}
 	if body.Status != "" || body.Down == nil {
-		return fault.New(fault.Invalid, "", "Berth can change forced_down of a service, and nothing else of it yet")
+		return fault.New(fault.Invalid, "", "Berth can change only forced_down of a service; leave other keys out")
 	}
 	hosts, err := s.Store.Hosts(c.r.Context())
 	if err != nil {
@@ -177,17 +178,18 @@ func (s *server) setDown(c *call, name string, down bool) error {
 			doc.State = "down"
 		}
 	}
-	return c.answer(http.StatusOK, map[string]any{"service": doc})
+	return c.writeJSON(http.StatusOK, map[string]any{"service": doc})
 }
 
-// forgetHost is DELETE /berth/v1/hosts/{host}: an operator says that the host will never return. 409 while it may be alive, or anything stands on it.
+// forgetHost is DELETE /berth/v1/hosts/{host}: an operator removes a host that will never return. It responds with 409
+// while the host may be alive, or has servers or allocations.
 func (s *server) forgetHost(c *call) error {
 	name := c.r.PathValue("host")
 	removed, kept, err := s.Conductor.HostForget(c.r.Context(), name)
 	if err != nil {
 		return s.unknownHost(c.r.Context(), name, err)
 	}
-	return c.answer(http.StatusOK, host.Forgotten{Removed: texts(removed), Kept: texts(kept)})
+	return c.writeJSON(http.StatusOK, host.Forgotten{Removed: texts(removed), Kept: texts(kept)})
 }
 
 // unknownHost adds similar host names to a fault of kind NotFound. It returns other errors as they are.

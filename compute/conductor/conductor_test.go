@@ -323,7 +323,7 @@ func TestScheduleAnswers(t *testing.T) {
 		{"an unknown class", fault.New(fault.Invalid, "", "Invalid resource class in resources parameter: No such resource class CUSTOM_NIC."),
 			lifecycle.Error, "No valid host was found: no host has ever reported CUSTOM_NIC. "},
 		{"unknown traits", fault.New(fault.Invalid, "", "No such trait(s): CUSTOM_A, CUSTOM_B."), lifecycle.Error, ": no host has ever reported CUSTOM_A, CUSTOM_B. "},
-		{"another objection", fault.New(fault.Invalid, "", "the limit is too large."), lifecycle.Error, "does not accept the question: the limit is too large. "},
+		{"another objection", fault.New(fault.Invalid, "", "the limit is too large."), lifecycle.Error, "rejects the query: the limit is too large. "},
 		{"forbidden", fault.New(fault.Forbidden, "", "bad token"), lifecycle.Error, "bad token. "},
 		{"no answer", fault.New(fault.Unavailable, "", "connection refused"), lifecycle.Active, "cannot schedule now, will try again: connection refused"},
 	} {

@@ -47,7 +47,7 @@ func (c *cloud) usage(id provider.ID) int {
 // A server whose devices are not expressly live-migratable, or expressly are not, stays where it is, though another host has a device for
 // it. Nova answers 500 after it has scheduled; here the wish is refused with a sentence, and nothing has begun.
 func TestLiveMigrationIsRefused(t *testing.T) {
-	for row, flag := range map[string]pci.Flag{"P3 nothing is said of it": pci.Unset, "S21 alias and device say no": pci.No} {
+	for row, flag := range map[string]pci.Flag{"nothing is said of it": pci.Unset, "alias and device say no": pci.No} {
 		t.Run(row, func(t *testing.T) {
 			c := newCloud(t, map[string]int{"a": 1, "b": 1})
 			c.describe(func(h *schedule.Host) { h.Devices[0].LiveMigratable = flag })
@@ -74,7 +74,7 @@ func TestLiveMigrationIsRefused(t *testing.T) {
 	}
 }
 
-// S19: where Placement has the class, but no device is of the product, the server fails with a sentence and holds nothing.
+// Where Placement has the class, but no device is of the product, the server fails with a sentence and holds nothing.
 func TestS19TheProductIsAnother(t *testing.T) {
 	for product, state := range map[string]lifecycle.State{"1515": lifecycle.Active, "1516": lifecycle.Error} {
 		c := newCloud(t, map[string]int{"a": 1})
@@ -92,7 +92,7 @@ func TestS19TheProductIsAnother(t *testing.T) {
 	}
 }
 
-// S20: a server with devices of two aliases is migrated live, and each request has its device there.
+// A server with devices of two aliases is migrated live, and each request has its device there.
 func TestS20LiveMigrationWithTwoAliases(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 2, "b": 2})
 	c.ledger.hide("pf-b", true)
@@ -121,7 +121,7 @@ func TestS20LiveMigrationWithTwoAliases(t *testing.T) {
 	}
 }
 
-// P14: without groups in Placement (pci_in_placement off), a server with a PF that fails on one host asks the next for one device again,
+// Without groups in Placement (pci_in_placement off), a server with a PF that fails on one host asks the next for one device again,
 // and has one in the end.
 func TestP14RescheduledWithoutGroups(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1, "b": 1})
@@ -164,7 +164,7 @@ func TestP14RescheduledWithoutGroups(t *testing.T) {
 	}
 }
 
-// P11: a server that was shelved comes back on another host when its own is not to be had, and holds nothing between.
+// A server that was shelved comes back on another host when its own is not to be had, and holds nothing between.
 func TestP11UnshelvedElsewhere(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
@@ -181,7 +181,7 @@ func TestP11UnshelvedElsewhere(t *testing.T) {
 	}
 }
 
-// M2: after a resize the server has new requests; it is shelved and brought back elsewhere by these, and migrated live.
+// After a resize the server has new requests; it is shelved and brought back elsewhere by these, and migrated live.
 func TestM2MovesAfterAResize(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 2, "b": 2}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
@@ -213,7 +213,7 @@ func TestM2MovesAfterAResize(t *testing.T) {
 	where("b", "pf-b")
 }
 
-// S18: a server whose devices are live-migratable stays where it is when those of the other host are not.
+// A server whose devices are live-migratable stays where it is when those of the other host are not.
 func TestS18TheDestinationHasNone(t *testing.T) {
 	for _, flag := range []pci.Flag{pci.No, pci.Unset} {
 		c := story{hosts: map[string]int{"a": 1, "b": 1}}.begin(t)
@@ -232,7 +232,7 @@ func TestS18TheDestinationHasNone(t *testing.T) {
 	}
 }
 
-// S23: of three devices on each host two are wanted, and follow the server.
+// Of three devices on each host two are wanted, and follow the server.
 func TestS23LiveMigrationWithTwoOfThree(t *testing.T) {
 	c := story{hosts: map[string]int{"a": 3, "b": 3}}.begin(t)
 	c.start(t.Context(), c.store, c.ledger)
@@ -249,7 +249,7 @@ func TestS23LiveMigrationWithTwoOfThree(t *testing.T) {
 	}
 }
 
-// G4 (bug 1983753): a server with two devices is resized to one, where the other host has two and where it has one.
+// A server with two devices is resized to one, where the other host has two and where it has one.
 func TestG4FewerDevices(t *testing.T) {
 	for _, room := range []int{2, 1} {
 		c := newCloud(t, map[string]int{"a": 2, "b": room})
@@ -301,7 +301,7 @@ func TestLiveMigrationTriesTheNextHost(t *testing.T) {
 	}
 }
 
-// M13: of two candidates on the only host the first is lost to somebody else; the second is claimed without asking again, which would find
+// Of two candidates on the only host the first is lost to somebody else; the second is claimed without asking again, which would find
 // nothing.
 func TestM13TheSecondCandidateOfTheHost(t *testing.T) {
 	c := newCloud(t, map[string]int{"a": 1})

@@ -58,15 +58,15 @@ func TestWordsCrossTheWire(t *testing.T) {
 		fill(reflect.ValueOf(v).Elem())
 	}
 	report := over(t, host.Report{Cells: host.WriteCells(cells), CPURatio: 4, MemRatio: 1.5})
-	if got, want := report.Words(), (numa.Host{Cells: cells, Limits: numa.Limits{CPU: 4, Memory: 1.5}}); !reflect.DeepEqual(got, want) {
+	if got, want := report.Resources(), (numa.Host{Cells: cells, Limits: numa.Limits{CPU: 4, Memory: 1.5}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	server := over(t, host.Server{Topology: host.WriteParts(parts)})
-	if got := host.ReadParts(server.Topology); !reflect.DeepEqual(got, parts) {
+	server := over(t, host.Server{Topology: host.WriteGuestCells(parts)})
+	if got := host.ReadGuestCells(server.Topology); !reflect.DeepEqual(got, parts) {
 		t.Errorf("got %+v\nwant %+v", got, parts)
 	}
-	guest := over(t, host.Guest{Parts: host.WritePlaced(placed)})
-	if got := host.ReadPlaced(guest.Parts); !reflect.DeepEqual(got, placed) {
+	guest := over(t, host.Guest{Cells: host.WritePlaced(placed)})
+	if got := host.ReadPlaced(guest.Cells); !reflect.DeepEqual(got, placed) {
 		t.Errorf("got %+v\nwant %+v", got, placed)
 	}
 	var request pci.Request
@@ -74,11 +74,11 @@ func TestWordsCrossTheWire(t *testing.T) {
 	// Another definition shares type and traits with the first.
 	request.Or[0] = pci.Want{Vendor: "v", Product: "p", Class: "C", LiveMigratable: pci.No, Type: request.Want.Type,
 		Required: request.Want.Required, Forbidden: request.Want.Forbidden}
-	if got := over(t, host.WriteRequest(request)).Words(); !reflect.DeepEqual(got, request) {
+	if got := over(t, host.WriteRequest(request)).PCIRequest(); !reflect.DeepEqual(got, request) {
 		t.Errorf("got %+v\nwant %+v", got, request)
 	}
 	plain := pci.Request{ID: "R", Count: 1, Want: pci.Want{Class: resource.Class("CUSTOM_X")}, Policy: pci.Legacy}
-	if got := over(t, host.WriteRequest(plain)).Words(); !reflect.DeepEqual(got, plain) {
+	if got := over(t, host.WriteRequest(plain)).PCIRequest(); !reflect.DeepEqual(got, plain) {
 		t.Errorf("got %+v\nwant %+v", got, plain)
 	}
 }

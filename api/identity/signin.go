@@ -14,17 +14,17 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// longestAnswer is how much is read of an answer of Keystone, in bytes; a catalog is some thousands.
-const longestAnswer = 8 << 20
+// maxAnswer is the maximum size of an answer of Keystone, in bytes; a catalog has some thousands.
+const maxAnswer = 8 << 20
 
-// session is the service's own token, and where other tokens are validated with it.
+// session is the service's own token, and the URL at which it validates other tokens.
 type session struct {
 	token   string
-	catalog *tokenDoc
-	renew   time.Time // when it is time for a new one
+	catalog *tokenBody
+	renew   time.Time // when it must be renewed
 	expires time.Time
 	url     string
-	refusal error // what Keystone said when it refused the service itself
+	refusal error // why Keystone has rejected the service's own account
 	until   time.Time
 }
 
@@ -32,8 +32,8 @@ func unavailable(format string, args ...any) error {
 	return fault.New(fault.Unavailable, "identity.Keystone", format, args...)
 }
 
-// versioned is the address of the v3 API at an address of Keystone.
-func versioned(address string) string {
+// v3Address returns the URL of the v3 API for a URL of Keystone.
+func v3Address(address string) string {
 	address = strings.TrimRight(address, "/")
 	address = strings.TrimSuffix(address, "/v2.0")
 	if strings.HasSuffix(address, "/v3") {
@@ -42,8 +42,9 @@ func versioned(address string) string {
 	return address + "/v3"
 }
 
-// validate asks Keystone about a token. When the service's own token is refused, it gets a new one and asks once more.
-func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*verdict, error) {
+// validate validates a token at Keystone. If Keystone rejects the service's own token, it gets a new one and retries
+// once.
+func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*tokenInfo, error) {
 	query := "?nocatalog=1"
 	if expired {
 		query += "&allow_expired=1"
@@ -60,24 +61,25 @@ func (k *Keystone) validate(ctx context.Context, token string, expired bool) (*v
 		}
 		switch {
 		case status == http.StatusOK:
-			var doc tokenDoc
+			var doc tokenBody
 			if err := json.Unmarshal(body, &doc); err != nil || doc.Token.User.ID == "" || doc.Token.ExpiresAt.IsZero() {
 				return nil, unavailable("Keystone at %s answered with something that is no token", s.url)
 			}
-			return doc.verdict(), nil
+			return doc.info(), nil
 		case status == http.StatusNotFound:
-			return nil, unknown
+			return nil, errUnknownToken
 		case status == http.StatusUnauthorized && try == 1:
 			k.forget(s.token)
 		case status == http.StatusUnauthorized || status == http.StatusForbidden:
-			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens (status %d); it needs the role service or admin", s.url, status)
+			return nil, unavailable("Keystone at %s does not let the user of [keystone_authtoken] validate tokens "+
+				"(status %d); it needs the role service or admin", s.url, status)
 		default:
 			return nil, unavailable("Keystone at %s answered with status %d when asked about a token", s.url, status)
 		}
 	}
 }
 
-// signIn gives the service's own token, a new one if the old is about to end.
+// signIn returns the service's own token, a new one if the old one is about to expire.
 func (k *Keystone) signIn(ctx context.Context) (session, error) {
 	k.own.Lock()
 	s := k.session
@@ -87,7 +89,7 @@ func (k *Keystone) signIn(ctx context.Context) (session, error) {
 	} else if s.token != "" && now.Before(s.renew) {
 		return s, nil
 	}
-	answer := k.asking.DoChan("own", func() (any, error) {
+	answer := k.inFlight.DoChan("own", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*k.opts.Timeout)
 		defer cancel()
 		fresh, err := k.authenticate(ctx)
@@ -109,7 +111,7 @@ func (k *Keystone) signIn(ctx context.Context) (session, error) {
 	}
 }
 
-// forget throws the service's own token away, unless it has been renewed already.
+// forget discards the service's own token, unless it has been renewed already.
 func (k *Keystone) forget(token string) {
 	k.own.Lock()
 	defer k.own.Unlock()
@@ -118,51 +120,57 @@ func (k *Keystone) forget(token string) {
 	}
 }
 
-// authenticate gets a token for the service itself. A wrong password is not tried again at once, since Keystone may lock the user.
+// authenticate gets a token for the service itself. A rejected password is not retried at once, because Keystone may
+// lock the user.
 func (k *Keystone) authenticate(ctx context.Context) (session, error) {
 	body, err := json.Marshal(k.opts.body())
 	if err != nil {
 		return session{}, fault.New(fault.Internal, "identity.Keystone", "%w", err)
 	}
 	began := k.now()
-	status, header, text, err := k.call(ctx, http.MethodPost, k.url+"/auth/tokens", body, http.Header{"Content-Type": {"application/json"}})
+	status, header, text, err := k.call(ctx, http.MethodPost, k.url+"/auth/tokens", body,
+		http.Header{"Content-Type": {"application/json"}})
 	if err != nil {
 		return session{}, err
 	}
 	switch status {
 	case http.StatusCreated, http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
-		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]", k.url, k.opts.who(), status, k.opts.section())
-		return session{refusal: err, until: began.Add(locked)}, err
+		err := unavailable("Keystone at %s refuses %s (status %d); correct [%s]",
+			k.url, k.opts.userText(), status, k.opts.section())
+		return session{refusal: err, until: began.Add(refusedBackoff)}, err
 	default:
-		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; check [%s] auth_url", k.url, status, k.opts.section())
+		return session{}, unavailable("Keystone at %s answered with status %d when this service signed in; "+
+			"check [%s] auth_url", k.url, status, k.opts.section())
 	}
-	var doc tokenDoc
+	var doc tokenBody
 	s := session{token: header.Get("X-Subject-Token"), url: k.url}
 	if err := json.Unmarshal(text, &doc); err != nil || s.token == "" || doc.Token.ExpiresAt.IsZero() {
 		return session{}, unavailable("Keystone at %s answered with something that is no token", k.url)
 	}
 	life := doc.Token.ExpiresAt.Sub(began)
 	s.catalog = &doc
-	s.expires, s.renew = doc.Token.ExpiresAt, doc.Token.ExpiresAt.Add(-min(margin, life/4))
+	s.expires, s.renew = doc.Token.ExpiresAt, doc.Token.ExpiresAt.Add(-min(renewMargin, life/4))
 	if address := doc.identityURL(k.opts.Interface, k.opts.Region); address != "" {
-		s.url = versioned(address)
+		s.url = v3Address(address)
 	} else {
-		k.log.Warn("Keystone's catalog does not have Keystone itself; tokens are validated at auth_url", "interface", k.opts.Interface, "region", k.opts.Region)
+		k.log.Warn("Keystone's catalog does not have Keystone itself; tokens are validated at auth_url",
+			"interface", k.opts.Interface, "region", k.opts.Region)
 	}
 	return s, nil
 }
 
-// who names the service's user in a sentence.
-func (o KeystoneOptions) who() string {
+// userText returns the service's user for an error.
+func (o KeystoneOptions) userText() string {
 	if o.usesApplicationCredential() {
 		return "the application credential " + o.ApplicationCredentialID + o.ApplicationCredentialName
 	}
 	return "the user " + o.Username + o.UserID
 }
 
-// call makes one call, again when nobody was there, up to the limit.
-func (k *Keystone) call(ctx context.Context, method, address string, body []byte, header http.Header) (status int, out http.Header, text []byte, err error) {
+// call makes one call. It retries a call without an answer, up to the limit.
+func (k *Keystone) call(ctx context.Context, method, address string, body []byte, header http.Header) (
+	status int, out http.Header, text []byte, err error) {
 	for try := 0; ; try++ {
 		status, out, text, err = k.once(ctx, method, address, body, header)
 		if err == nil {
@@ -178,7 +186,8 @@ func (k *Keystone) call(ctx context.Context, method, address string, body []byte
 	}
 }
 
-func (k *Keystone) once(ctx context.Context, method, address string, body []byte, header http.Header) (int, http.Header, []byte, error) {
+func (k *Keystone) once(ctx context.Context, method, address string, body []byte, header http.Header) (
+	int, http.Header, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, err
@@ -191,11 +200,11 @@ func (k *Keystone) once(ctx context.Context, method, address string, body []byte
 		return 0, nil, nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, longestAnswer))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	return response.StatusCode, response.Header, text, err
 }
 
-// wait sleeps, unless the context ends before.
+// wait sleeps for d, or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -207,7 +216,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// body is the service's request for a token.
+// body returns the service's request for a token.
 func (o KeystoneOptions) body() any {
 	type doc = map[string]any
 	domain := func(id, name string) doc {
@@ -230,7 +239,8 @@ func (o KeystoneOptions) body() any {
 		} else {
 			credential["name"], credential["user"] = o.ApplicationCredentialName, user
 		}
-		return doc{"auth": doc{"identity": doc{"methods": []string{"application_credential"}, "application_credential": credential}}}
+		return doc{"auth": doc{"identity": doc{"methods": []string{"application_credential"},
+			"application_credential": credential}}}
 	}
 	user["password"] = o.Password
 	auth := doc{"identity": doc{"methods": []string{"password"}, "password": doc{"user": user}}}
@@ -238,7 +248,8 @@ func (o KeystoneOptions) body() any {
 	case o.ProjectID != "":
 		auth["scope"] = doc{"project": doc{"id": o.ProjectID}}
 	case o.ProjectName != "":
-		auth["scope"] = doc{"project": doc{"name": o.ProjectName, "domain": domain(o.ProjectDomainID, o.ProjectDomainName)}}
+		auth["scope"] = doc{"project": doc{"name": o.ProjectName,
+			"domain": domain(o.ProjectDomainID, o.ProjectDomainName)}}
 	case o.DomainID != "" || o.DomainName != "":
 		auth["scope"] = doc{"domain": domain(o.DomainID, o.DomainName)}
 	case o.SystemScope != "":

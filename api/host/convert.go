@@ -1,0 +1,120 @@
+package host
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/openberth/berth/numa"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// Resources returns the host's NUMA cells and allocation ratios in the types of package numa. WriteCells is the
+// inverse.
+func (r Report) Resources() numa.Host {
+	h := numa.Host{Limits: numa.Limits{CPU: r.CPURatio, Memory: r.MemRatio}}
+	for _, c := range r.Cells {
+		w := numa.Cell{ID: c.ID, Socket: c.Socket, CPUs: c.CPUs, Dedicated: c.Dedicated, Siblings: c.Siblings,
+			MemoryMB: c.MemoryMB, Pinned: c.Pinned, Floating: c.Floating, UsedMemory: c.UsedMemory}
+		for _, p := range c.Pages {
+			w.Pages = append(w.Pages, numa.Pages(p))
+		}
+		h.Cells = append(h.Cells, w)
+	}
+	return h
+}
+
+// WriteCells returns NUMA cells in the type of a report.
+func WriteCells(cells []numa.Cell) []Cell {
+	var out []Cell
+	for _, w := range cells {
+		c := Cell{ID: w.ID, Socket: w.Socket, CPUs: w.CPUs, Dedicated: w.Dedicated, Siblings: w.Siblings,
+			MemoryMB: w.MemoryMB, Pinned: w.Pinned, Floating: w.Floating, UsedMemory: w.UsedMemory}
+		for _, p := range w.Pages {
+			c.Pages = append(c.Pages, Pages(p))
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// ReadGuestCells converts a guest's NUMA cells from an assignment. WriteGuestCells is the inverse.
+func ReadGuestCells(parts []GuestCell) []numa.Part {
+	var out []numa.Part
+	for _, p := range parts {
+		out = append(out, numa.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
+			MemoryMB: p.MemoryMB, PageKB: p.PageKB, Emulator: p.Emulator})
+	}
+	return out
+}
+
+// WriteGuestCells converts a guest's NUMA cells for an assignment.
+func WriteGuestCells(parts []numa.Part) []GuestCell {
+	var out []GuestCell
+	for _, p := range parts {
+		out = append(out, GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB,
+			PageKB: p.PageKB, Emulator: p.Emulator})
+	}
+	return out
+}
+
+// ReadPlaced converts the placement of a guest's NUMA cells from a report. WritePlaced is the inverse.
+func ReadPlaced(placed []PlacedCell) []numa.Placed {
+	var out []numa.Placed
+	for _, p := range placed {
+		out = append(out, numa.Placed{Node: p.Node, CPUs: maps.Clone(p.CPUs),
+			Emulator: slices.Clone(p.Emulator), PageKB: p.PageKB})
+	}
+	return out
+}
+
+// WritePlaced converts the placement of a guest's NUMA cells for a report.
+func WritePlaced(placed []numa.Placed) []PlacedCell {
+	var out []PlacedCell
+	for _, p := range placed {
+		out = append(out, PlacedCell{Node: p.Node, CPUs: maps.Clone(p.CPUs),
+			Emulator: slices.Clone(p.Emulator), PageKB: p.PageKB})
+	}
+	return out
+}
+
+// WriteRequest converts a PCI request for an assignment. PCIRequest is the inverse.
+func WriteRequest(r pci.Request) Request {
+	out := Request{ID: r.ID, Alias: r.Alias, Count: r.Count, VendorID: r.Want.Vendor, ProductID: r.Want.Product,
+		Type: string(r.Want.Type), Class: string(r.Want.Class), Required: texts(r.Want.Required),
+		Forbidden: texts(r.Want.Forbidden), Policy: string(r.Policy), Migratable: string(r.Want.LiveMigratable),
+		Providers: texts(r.Providers)}
+	for _, w := range r.Or {
+		out.Or = append(out.Or, Or{VendorID: w.Vendor, ProductID: w.Product, Class: string(w.Class),
+			Migratable: string(w.LiveMigratable)})
+	}
+	return out
+}
+
+// PCIRequest converts a PCI request from an assignment.
+func (r Request) PCIRequest() pci.Request {
+	want := pci.Want{Vendor: r.VendorID, Product: r.ProductID, Type: pci.Type(r.Type), Class: resource.Class(r.Class),
+		Required: convert[resource.Trait](r.Required), Forbidden: convert[resource.Trait](r.Forbidden),
+		LiveMigratable: pci.Flag(r.Migratable)}
+	out := pci.Request{ID: r.ID, Alias: r.Alias, Count: r.Count, Want: want, Policy: pci.Policy(r.Policy),
+		Providers: convert[resource.ProviderID](r.Providers)}
+	for _, o := range r.Or {
+		w := want
+		w.Vendor, w.Product, w.Class = o.VendorID, o.ProductID, resource.Class(o.Class)
+		w.LiveMigratable = pci.Flag(o.Migratable)
+		out.Or = append(out.Or, w)
+	}
+	return out
+}
+
+// texts converts a list of a string type to strings; an empty list becomes nil.
+func texts[T ~string](list []T) []string { return convert[string](list) }
+
+// convert converts a list between string types; an empty list becomes nil.
+func convert[T, F ~string](list []F) []T {
+	var out []T
+	for _, w := range list {
+		out = append(out, T(w))
+	}
+	return out
+}
