@@ -53,11 +53,11 @@ type slot struct {
 func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near Near) (Set, []Claim, Refusal) {
 	var slots []slot
 	for _, r := range requests {
-		if refusal := wellFormed(holder, r); refusal != "" {
+		if refusal := checkRequest(holder, r); refusal != "" {
 			return s, nil, refusal
 		}
 		if held := s.serving(holder, r.ID); len(held) > 0 {
-			if refusal := again(held, r); refusal != "" {
+			if refusal := refuseRepeat(held, r); refusal != "" {
 				return s, nil, refusal
 			}
 			continue
@@ -66,7 +66,7 @@ func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near N
 			slots = append(slots, slot{r, i})
 		}
 	}
-	n, refusal := s.give(holder, slots, near)
+	n, refusal := s.assign(holder, slots, near)
 	if refusal != "" {
 		return s, nil, refusal
 	}
@@ -78,7 +78,7 @@ func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near N
 }
 
 // give finds a free device for each slot, as the scheduler does.
-func (s Set) give(holder resource.ConsumerID, slots []slot, near Near) (Set, Refusal) {
+func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, Refusal) {
 	if len(slots) == 0 {
 		return s, ""
 	}
@@ -90,7 +90,7 @@ func (s Set) give(holder resource.ConsumerID, slots []slot, near Near) (Set, Ref
 	}
 	picked, missing := pci.Fit(free, len(slots), func(n, d int) int {
 		e := s.entries[free[d].Address]
-		if !inside(e, slots[n].request, slots[n].i) || misfit(e, slots[n].request) != "" {
+		if !inside(e, slots[n].request, slots[n].i) || whyUnfit(e, slots[n].request) != "" {
 			return -1
 		}
 		return near.rank(free[d], slots[n].request.Policy)
@@ -105,12 +105,12 @@ func (s Set) give(holder resource.ConsumerID, slots []slot, near Near) (Set, Ref
 		n.entries[free[d].Address] = e
 	}
 	if missing >= 0 {
-		return s, n.refuse(holder, slots[missing].request, slots[missing].i, near)
+		return s, n.refusal(holder, slots[missing].request, slots[missing].i, near)
 	}
 	return n, ""
 }
 
-func wellFormed(holder resource.ConsumerID, r pci.Request) Refusal {
+func checkRequest(holder resource.ConsumerID, r pci.Request) Refusal {
 	switch {
 	case holder == "":
 		return "a claim needs a holder"
@@ -130,7 +130,7 @@ func (s Set) serving(holder resource.ConsumerID, request string) []Claim {
 }
 
 // again refuses a claim that was met before and is another by now.
-func again(held []Claim, r pci.Request) Refusal {
+func refuseRepeat(held []Claim, r pci.Request) Refusal {
 	var has []resource.ProviderID
 	for _, c := range held {
 		has = append(has, c.Provider)
@@ -152,7 +152,7 @@ func inside(e entry, r pci.Request, i int) bool {
 
 // misfit says why a device, free or not, is not for the request. Where Placement was not asked and a definition says nothing but a
 // class, the class is judged here.
-func misfit(e entry, r pci.Request) string {
+func whyUnfit(e entry, r pci.Request) string {
 	switch {
 	case e.offer.ForPorts:
 		return "it is for network ports"
@@ -171,7 +171,7 @@ func misfit(e entry, r pci.Request) string {
 }
 
 // refuse is the sentence why pick found nothing.
-func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int, near Near) Refusal {
+func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near) Refusal {
 	where, total := "the host", 0
 	if r.Providers != nil {
 		where = "provider " + string(r.Providers[i])
@@ -185,7 +185,7 @@ func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int, near Near)
 		if r.Providers != nil && e.Name != "" {
 			where = "provider " + e.Name
 		}
-		switch why := misfit(s.entries[e.Device.Address], r); {
+		switch why := whyUnfit(s.entries[e.Device.Address], r); {
 		case why != "":
 			misfits = append(misfits, why)
 		case near.rank(e.Device, r.Policy) < 0:
@@ -201,13 +201,13 @@ func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int, near Near)
 	}
 	var why []string
 	if len(holders) > 0 {
-		why = append(why, fmt.Sprintf("%d of %d held by %s", len(holders), total, few(holders)))
+		why = append(why, fmt.Sprintf("%d of %d held by %s", len(holders), total, joinFew(holders)))
 	}
 	if len(blocked) > 0 {
-		why = append(why, few(blocked))
+		why = append(why, joinFew(blocked))
 	}
 	if len(misfits) > 0 {
-		why = append(why, fmt.Sprintf("%d of %d not fit for it: %s", len(misfits), total, few(misfits)))
+		why = append(why, fmt.Sprintf("%d of %d not fit for it: %s", len(misfits), total, joinFew(misfits)))
 	}
 	if total == 0 {
 		why = append(why, "this host offers no device there")
@@ -228,7 +228,7 @@ func wanted(w pci.Want) string {
 }
 
 // few joins different words, the first three and how many more there are.
-func few(list []string) string {
+func joinFew(list []string) string {
 	list = slices.Compact(slices.Sorted(slices.Values(list)))
 	const most = 3
 	if len(list) <= most {

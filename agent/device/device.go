@@ -106,7 +106,7 @@ type Set struct {
 // entry is what the set keeps of a device.
 type entry struct {
 	offer     Offer
-	fresh     *Offer // what the host says now, while a holder keeps the device as it was claimed
+	latest    *Offer // what the host says now, while a holder keeps the device as it was claimed
 	holder    resource.ConsumerID
 	request   string
 	allocated bool
@@ -153,9 +153,9 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 
 // offered is the entry of a device that the host offers now.
 func (e entry) offered(now Offer) entry {
-	e.gone, e.fresh = false, nil
+	e.gone, e.latest = false, nil
 	if e.held() && e.offer.Class != "" && !e.offer.same(now) {
-		e.fresh = &now
+		e.latest = &now
 		return e
 	}
 	if e.held() && e.offer.Provider != "" {
@@ -164,7 +164,7 @@ func (e entry) offered(now Offer) entry {
 	now.Spent = now.Spent || e.held() && e.offer.Spent
 	if e.held() && e.offer.Class != "" && e.offer.Managed != now.Managed { // who bound the driver for the guest also gives it back
 		fresh := now
-		e.fresh, now.Managed = &fresh, e.offer.Managed
+		e.latest, now.Managed = &fresh, e.offer.Managed
 	}
 	e.offer = now
 	return e

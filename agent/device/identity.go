@@ -54,7 +54,7 @@ func Mismatch(claims []Claim, host []pci.Device) string {
 // isVFOf says whether a device is a VF of the PF at an address, as it was claimed or as it is now.
 func (e entry) isVFOf(pf pci.Address) bool {
 	of := func(d pci.Device) bool { return d.Parent != nil && *d.Parent == pf }
-	return of(e.offer.Device) || e.fresh != nil && of(e.fresh.Device)
+	return of(e.offer.Device) || e.latest != nil && of(e.latest.Device)
 }
 
 // heldPF is the PF of a held VF, when it is held too. What is at the PF's address counts only if it was claimed as a

@@ -35,7 +35,7 @@ func (s Set) print() string {
 	var b strings.Builder
 	for _, address := range s.addresses() {
 		e := s.entries[address]
-		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v fresh=%v\n", e.offer.Device, e.offer.Class, s.state(address), e.holder, e.request, e.gone, e.fresh)
+		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v fresh=%v\n", e.offer.Device, e.offer.Class, s.state(address), e.holder, e.request, e.gone, e.latest)
 	}
 	return b.String()
 }
@@ -43,8 +43,8 @@ func (s Set) print() string {
 // equal compares all that print says, and faster.
 func (s Set) equal(n Set) bool {
 	return maps.EqualFunc(s.entries, n.entries, func(a, b entry) bool {
-		same := a.holder == b.holder && a.request == b.request && a.allocated == b.allocated && a.gone == b.gone && (a.fresh == nil) == (b.fresh == nil)
-		return same && sameOffer(a.offer, b.offer) && (a.fresh == nil || sameOffer(*a.fresh, *b.fresh))
+		same := a.holder == b.holder && a.request == b.request && a.allocated == b.allocated && a.gone == b.gone && (a.latest == nil) == (b.latest == nil)
+		return same && sameOffer(a.offer, b.offer) && (a.latest == nil || sameOffer(*a.latest, *b.latest))
 	})
 }
 

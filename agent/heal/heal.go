@@ -29,53 +29,53 @@ const Managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
 type Uses map[provider.ID]map[resource.ConsumerID]resource.Amounts
 
 // Mark is what the agent put on a provider.
-type Mark struct {
+type Owned struct {
 	Classes []resource.Class // sorted
 	Traits  []resource.Trait // sorted
 }
 
 // Marks is what the agent put on each provider, as far as it remembers.
-type Marks map[provider.ID]Mark
+type OwnedSet map[provider.ID]Owned
 
 // rootClasses are the agent's own on the root.
 var rootClasses = [...]resource.Class{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 
 // Aim is what a host ought to be in Placement.
 type Aim struct {
-	Tree     provider.Tree
-	Ratios   []resource.Class             // of the root, whose allocation_ratio the configuration decides; of others, that which Placement has stays
-	Firm     []resource.Class             // of the root, whose reserved amount the configuration decides; of others, it never sinks
-	Returned map[provider.ID]bool         // providers of Tree whose reserved amount is given back: their device has been cleaned
-	Holds    map[resource.ConsumerID]Hold // everybody whose guest here has devices
+	Tree            provider.Tree
+	Ratios          []resource.Class                 // of the root, whose allocation_ratio the configuration decides; of others, that which Placement has stays
+	ReservedClasses []resource.Class                 // of the root, whose reserved amount the configuration decides; of others, it never sinks
+	Returned        map[provider.ID]bool             // providers of Tree whose reserved amount is given back: their device has been cleaned
+	Expected        map[resource.ConsumerID]Expected // everybody whose guest here has devices
 }
 
 // Hold is what the guest of one consumer has, and what Placement says.
-type Hold struct {
+type Expected struct {
 	Devices    resource.Allocation // by providers of Tree
 	Allocation resource.Allocation // all that Placement has for the consumer, anywhere; empty also when nobody asked
-	Standing   Standing            // which of its shares may be written now
+	State      HolderState         // which of its shares may be written now
 }
 
 // Standing is what compute says of a consumer whose guest has devices here. It decides which shares may be written to
 // Placement.
-type Standing int
+type HolderState int
 
 // The standings.
 const (
-	Assigned   Standing = iota // compute has confirmed that it belongs here: all
-	Moving                     // compute has, and its claims may be on the move: only those of providers that do not exist yet
-	Pending                    // compute has not confirmed it yet: none, and a provider of its devices that does not exist yet is not created
-	Unassigned                 // compute does not assign it to this host: none
+	Assigned   HolderState = iota // compute has confirmed that it belongs here: all
+	Moving                        // compute has, and its claims may be on the move: only those of providers that do not exist yet
+	Pending                       // compute has not confirmed it yet: none, and a provider of its devices that does not exist yet is not created
+	Unassigned                    // compute does not assign it to this host: none
 )
 
 // Holds are what guests hold, by consumer: the devices by provider of the tree, without those that Placement does not count. Allocations are
 // left empty; standing says what compute says of a consumer.
-func Holds(tree provider.Tree, held []device.Claim, standing func(resource.ConsumerID) Standing) map[resource.ConsumerID]Hold {
-	out := map[resource.ConsumerID]Hold{}
+func ExpectedAllocations(tree provider.Tree, held []device.Claim, standing func(resource.ConsumerID) HolderState) map[resource.ConsumerID]Expected {
+	out := map[resource.ConsumerID]Expected{}
 	for _, c := range held {
 		h, known := out[c.Holder]
 		if !known {
-			h = Hold{Devices: resource.Allocation{}, Standing: standing(c.Holder)}
+			h = Expected{Devices: resource.Allocation{}, State: standing(c.Holder)}
 		}
 		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
 			if h.Devices[p.ID] == nil {
@@ -92,10 +92,10 @@ func Holds(tree provider.Tree, held []device.Claim, standing func(resource.Consu
 // ones get their id from the aim. What cannot be done without taking something from a consumer is no step but an
 // objection of the plan. The fault is Invalid when the aim is no tree of one root, and Conflict when
 // actual is the tree of somebody else.
-func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
-	m := maker{aim: aim, actual: actual, uses: uses, marks: marks, ids: map[provider.ID]provider.ID{}, known: names(actual),
-		stock: map[provider.ID]map[resource.Class]resource.Inventory{}, seen: map[provider.ID]provider.Provider{}}
-	m.plan.Marks, m.plan.Warned = Marks{}, map[provider.ID]string{}
+func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error) {
+	m := planner{aim: aim, actual: actual, uses: uses, owned: marks, ids: map[provider.ID]provider.ID{}, known: names(actual),
+		planned: map[provider.ID]map[resource.Class]resource.Inventory{}, observed: map[provider.ID]provider.Provider{}}
+	m.plan.Owned, m.plan.Warnings = OwnedSet{}, map[provider.ID]string{}
 	desired := aim.Tree
 	for _, p := range desired.Providers {
 		if p.ID == "" {
@@ -103,7 +103,7 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 		}
 	}
 	desired = desired.Sorted()
-	if err := m.refuse(desired); err != nil {
+	if err := m.validate(desired); err != nil {
 		return Plan{}, err
 	}
 	wanted, postponed := map[string]bool{}, map[provider.ID]bool{}
@@ -117,9 +117,9 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 			have = m.create(want)
 		}
 		m.ids[want.ID] = have.ID
-		m.converge(want, have)
+		m.planProvider(want, have)
 	}
-	m.mend()
+	m.planReshape()
 	// Children before parents, so that a parent may go with its children.
 	providers := actual.Sorted().Providers
 	for _, have := range slices.Backward(providers) {
@@ -127,15 +127,15 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 			m.remove(have)
 		}
 	}
-	m.plan.Steps = slices.Concat(m.names, m.plan.Steps)
+	m.plan.Steps = slices.Concat(m.nameSteps, m.plan.Steps)
 	return m.plan, nil
 }
 
 // pending returns a consumer that holds devices of a provider and that compute has not confirmed; empty when there is
 // none. The provider and the shares of all its holders are written together, or its devices would look free.
-func (m *maker) pending(id provider.ID) resource.ConsumerID {
-	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Holds)) {
-		if hold := m.aim.Holds[consumer]; hold.Standing == Pending && len(hold.Devices[id]) > 0 {
+func (m *planner) pending(id provider.ID) resource.ConsumerID {
+	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Expected)) {
+		if hold := m.aim.Expected[consumer]; hold.State == Pending && len(hold.Devices[id]) > 0 {
 			return consumer
 		}
 	}
@@ -143,27 +143,27 @@ func (m *maker) pending(id provider.ID) resource.ConsumerID {
 }
 
 // postpone reports whether a provider is not created yet, and adds it to those.
-func (m *maker) postpone(want provider.Provider, postponed map[provider.ID]bool) bool {
+func (m *planner) postpone(want provider.Provider, postponed map[provider.ID]bool) bool {
 	if holder := m.pending(want.ID); holder != "" {
-		m.note("%s is not reported yet: compute has not confirmed that its holder %s belongs here", want.Name, holder)
+		m.addNote("%s is not reported yet: compute has not confirmed that its holder %s belongs here", want.Name, holder)
 		postponed[want.ID] = true
 	}
 	postponed[want.ID] = postponed[want.ID] || postponed[want.Parent]
 	return postponed[want.ID]
 }
 
-type maker struct {
-	aim    Aim
-	actual provider.Tree
-	uses   Uses
-	marks  Marks
-	ids    map[provider.ID]provider.ID                           // of desired → as Placement has or will have it
-	known  map[string]bool                                       // custom classes and traits that exist for certain
-	names  []Step                                                // that create custom classes and traits
-	gone   []provider.ID                                         // planned to be deleted
-	stock  map[provider.ID]map[resource.Class]resource.Inventory // what each provider shall have
-	seen   map[provider.ID]provider.Provider                     // of the aim, as it is now or is created
-	plan   Plan
+type planner struct {
+	aim       Aim
+	actual    provider.Tree
+	uses      Uses
+	owned     OwnedSet
+	ids       map[provider.ID]provider.ID                           // of desired → as Placement has or will have it
+	known     map[string]bool                                       // custom classes and traits that exist for certain
+	nameSteps []Step                                                // that create custom classes and traits
+	deleted   []provider.ID                                         // planned to be deleted
+	planned   map[provider.ID]map[resource.Class]resource.Inventory // what each provider shall have
+	observed  map[provider.ID]provider.Provider                     // of the aim, as it is now or is created
+	plan      Plan
 }
 
 // names are the custom names that a tree uses.
@@ -180,7 +180,7 @@ func names(t provider.Tree) map[string]bool {
 	return known
 }
 
-func (m *maker) refuse(desired provider.Tree) error {
+func (m *planner) validate(desired provider.Tree) error {
 	const op = "heal.Make"
 	root, ok := desired.Root()
 	if !ok {
@@ -207,7 +207,7 @@ func (m *maker) refuse(desired provider.Tree) error {
 	return nil
 }
 
-func (m *maker) create(want provider.Provider) provider.Provider {
+func (m *planner) create(want provider.Provider) provider.Provider {
 	p := provider.Provider{ID: want.ID, Name: want.Name, Parent: m.ids[want.Parent]}
 	change := "a root"
 	if want.Parent != "" {
@@ -217,7 +217,7 @@ func (m *maker) create(want provider.Provider) provider.Provider {
 	return p
 }
 
-func (m *maker) nameOf(id provider.ID) string {
+func (m *planner) nameOf(id provider.ID) string {
 	if p, ok := m.actual.ByID(id); ok {
 		return p.Name
 	}

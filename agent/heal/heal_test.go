@@ -69,7 +69,7 @@ func TestMake(t *testing.T) {
 		name            string
 		desired, actual provider.Tree
 		uses            Uses
-		marks           Marks
+		marks           OwnedSet
 		want            string
 	}{
 		{name: "a quiet host", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4))), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
@@ -127,7 +127,7 @@ put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 2
 `},
 		{name: "what the agent itself put there", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1), "CUSTOM_A")),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4, "CUSTOM_FOREIGN", 1), "CUSTOM_B", "CUSTOM_C")),
-			marks:  Marks{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_B")}}, want: `
+			marks:  OwnedSet{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_B")}}, want: `
 create trait     CUSTOM_A
 create class     CUSTOM_GPU
 put traits       h_0000:3b:00.0  +CUSTOM_A -CUSTOM_B
@@ -206,8 +206,8 @@ func TestMakeHangsChildrenUnderTheRealRoot(t *testing.T) {
 	if s := plan.Steps[i]; s.Provider != "3b" || s.Parent != "H" {
 		t.Errorf("%+v", s)
 	}
-	if want := (Mark{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed)}); !reflect.DeepEqual(plan.Marks["3b"], want) {
-		t.Errorf("marks %+v", plan.Marks)
+	if want := (Owned{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed)}); !reflect.DeepEqual(plan.Owned["3b"], want) {
+		t.Errorf("marks %+v", plan.Owned)
 	}
 }
 

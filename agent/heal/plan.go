@@ -38,12 +38,12 @@ type Step struct {
 	Inventories map[resource.Class]resource.Inventory // PutInventories: likewise
 	Change      string                                // what is different afterwards, for people
 	// Reshape: all that these providers shall have, with their generations as above, and all that these consumers shall hold.
-	Stocks      map[provider.ID]Stock
-	Allocations map[resource.ConsumerID]resource.Allocation
+	InventorySets map[provider.ID]InventorySet
+	Allocations   map[resource.ConsumerID]resource.Allocation
 }
 
 // Stock is all that one provider shall have.
-type Stock struct {
+type InventorySet struct {
 	Generation  int
 	Inventories map[resource.Class]resource.Inventory
 }
@@ -58,8 +58,8 @@ type Plan struct {
 	Steps      []Step
 	Objections []Objection            // what ought to be done and cannot be
 	Notes      []string               // sentences about what is done or left, that a person should know
-	Warned     map[provider.ID]string // those of the notes that stay true as long as somebody holds of the provider
-	Marks      Marks                  // what is the agent's own once the plan is carried out
+	Warnings   map[provider.ID]string // those of the notes that stay true as long as somebody holds of the provider
+	Owned      OwnedSet               // what is the agent's own once the plan is carried out
 	More       bool                   // it leads only part of the way: look and plan again at once
 }
 
@@ -122,7 +122,7 @@ func Apply(p Plan, actual provider.Tree) provider.Tree {
 			at := find(s.Provider)
 			at.Inventories, at.Generation = maps.Clone(s.Inventories), at.Generation+1
 		case Reshape:
-			for id, stock := range s.Stocks {
+			for id, stock := range s.InventorySets {
 				at := find(id)
 				at.Inventories, at.Generation = maps.Clone(stock.Inventories), at.Generation+1
 			}

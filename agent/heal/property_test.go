@@ -48,7 +48,7 @@ func anyDesired(t *rapid.T) provider.Tree {
 }
 
 // anyActual is a tree in any state that crashes, operators and other agents may leave.
-func anyActual(t *rapid.T) (provider.Tree, Uses, Marks) {
+func anyActual(t *rapid.T) (provider.Tree, Uses, OwnedSet) {
 	if rapid.IntRange(0, 9).Draw(t, "new host") == 0 {
 		return provider.Tree{}, nil, nil
 	}
@@ -68,7 +68,7 @@ func anyActual(t *rapid.T) (provider.Tree, Uses, Marks) {
 		p.ID, p.Generation = "has-"+p.ID, rapid.IntRange(0, 9).Draw(t, "generation")
 		children = append(children, p)
 	}
-	actual, used, marks := tree(root, children...), Uses{}, Marks{}
+	actual, used, marks := tree(root, children...), Uses{}, OwnedSet{}
 	for _, p := range actual.Providers {
 		for c, i := range p.Inventories {
 			if n := rapid.IntRange(-3, i.Total+1).Draw(t, "used"); n > 0 {
@@ -83,7 +83,7 @@ func anyActual(t *rapid.T) (provider.Tree, Uses, Marks) {
 			}
 		}
 		if rapid.Bool().Draw(t, "remembered") {
-			marks[p.ID] = Mark{Classes: rapid.SliceOfDistinct(rapid.SampledFrom(someClasses), rapid.ID[resource.Class]).Draw(t, "marked"), Traits: someOf(t, "marked")}
+			marks[p.ID] = Owned{Classes: rapid.SliceOfDistinct(rapid.SampledFrom(someClasses), rapid.ID[resource.Class]).Draw(t, "marked"), Traits: someOf(t, "marked")}
 		}
 	}
 	return actual, used, marks
@@ -102,7 +102,7 @@ func TestPlansConverge(t *testing.T) {
 			t.Fatalf("the check refuses %+v: %v", plan, bad)
 		}
 		after := Apply(plan, actual)
-		again, err := Make(Aim{Tree: desired}, after, used, plan.Marks)
+		again, err := Make(Aim{Tree: desired}, after, used, plan.Owned)
 		if err != nil || !again.Empty() {
 			t.Fatalf("not quiet afterwards: %+v %v", again, err)
 		}
@@ -121,7 +121,7 @@ func TestPlansConverge(t *testing.T) {
 }
 
 // keepsWhatOthersHave is the promise to consumers and neighbours, said without any of the code above.
-func keepsWhatOthersHave(t *rapid.T, actual, after provider.Tree, used Uses, marks Marks) {
+func keepsWhatOthersHave(t *rapid.T, actual, after provider.Tree, used Uses, marks OwnedSet) {
 	for _, was := range actual.Providers {
 		is, exists := after.ByID(was.ID)
 		if was.Parent != "" && !was.HasTrait(Managed) && len(was.Name) > 15 && !reflect.DeepEqual(was, is) {

@@ -70,15 +70,15 @@ type Guest struct {
 	VCPUs    int
 	MemoryMB int
 	DiskGB   int
-	Devices  []Device // by address
-	Parts    []Part   // its NUMA cells by number; empty: it has none
-	Stopped  bool     // it is there with its devices and does not run
-	Build    int      // how often it has been rebuilt
-	Departed bool     // it runs on another host now; nothing of it runs here, and its devices are not yet given back
+	Devices  []Device    // by address
+	Cells    []GuestCell // its NUMA cells by number; empty: it has none
+	Stopped  bool        // it is there with its devices and does not run
+	Build    int         // how often it has been rebuilt
+	Departed bool        // it runs on another host now; nothing of it runs here, and its devices are not yet given back
 }
 
 // Part is one NUMA cell of a guest and where it lies.
-type Part struct {
+type GuestCell struct {
 	VCPUs    []int       // numbers of the guest's CPUs
 	MemoryMB int         // MiB
 	PageKB   int         // size of its huge pages; 0: small pages

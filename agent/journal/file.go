@@ -15,7 +15,7 @@ import (
 
 // takeLock opens the lock file and holds its flock(2), which the kernel gives back when the process ends however it
 // ends. advice says what to do when another process has it.
-func takeLock(path, advice string) (*os.File, error) {
+func acquireLock(path, advice string) (*os.File, error) {
 	const op = "journal.Open"
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -116,5 +116,5 @@ func syncDir(dir string) error {
 // LockHost excludes a second agent of a host on this machine, whatever directory it uses. The kernel gives the lock
 // back when the process ends. fault.Conflict names the process that has it.
 func LockHost(dir, host string) (*os.File, error) {
-	return takeLock(filepath.Join(dir, "agent-"+url.PathEscape(host)+".lock"), "give this host another name: one agent serves a host")
+	return acquireLock(filepath.Join(dir, "agent-"+url.PathEscape(host)+".lock"), "give this host another name: one agent serves a host")
 }

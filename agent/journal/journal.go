@@ -54,7 +54,7 @@ func Open(dir string) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot create the agent's directory: %w", err)
 	}
-	lock, err := takeLock(filepath.Join(dir, lockName), "give this one a directory of its own")
+	lock, err := acquireLock(filepath.Join(dir, lockName), "give this one a directory of its own")
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func (j *Journal) SetStarts(ids []string) error {
 
 // Put writes down that this host has taken a server on, with all the devices claimed for it (perhaps none); what
 // was written of the server before is replaced. The claims' own holder is not looked at. Parts are its NUMA cells, if it has any.
-func (j *Journal) Put(server string, claims []device.Claim, parts ...Part) error {
-	return j.write(entry{Kind: kindServer, Server: server, Claims: toWire(claims), Parts: parts})
+func (j *Journal) Put(server string, claims []device.Claim, parts ...GuestCell) error {
+	return j.write(entry{Kind: kindServer, Server: server, Claims: toWire(claims), Cells: parts})
 }
 
 // Rename writes down that what stood under one name stands under another from now on: claims, NUMA cells and guest, in one step. It counts
@@ -187,8 +187,8 @@ func (j *Journal) Cleaned(at pci.Address) error {
 
 // Leave writes down that nothing of the server is left on this host and its devices are free, but that compute
 // has not confirmed to have heard of it.
-func (j *Journal) Leave(server string) error {
-	return j.write(entry{Kind: kindLeft, Server: server})
+func (j *Journal) PutGone(server string) error {
+	return j.write(entry{Kind: kindGone, Server: server})
 }
 
 // Remove forgets the server. One that is not there is already forgotten.
@@ -200,8 +200,8 @@ func (j *Journal) Remove(server string) error {
 }
 
 // SetMark writes down what this agent has put on a provider; an empty mark forgets the provider.
-func (j *Journal) SetMark(id provider.ID, m Mark) error {
-	return j.write(entry{Kind: kindMark, Provider: id, Classes: m.Classes, Traits: m.Traits})
+func (j *Journal) SetOwned(id provider.ID, m Owned) error {
+	return j.write(entry{Kind: kindOwned, Provider: id, Classes: m.Classes, Traits: m.Traits})
 }
 
 func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
@@ -209,7 +209,7 @@ func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
 // write makes one entry durable and then true. After a fault the journal says what it said before, and the next
 // write replaces the file, because nobody knows how much of the failed one is on the disk.
 func (j *Journal) write(e entry) error {
-	line, err := e.line()
+	line, err := e.encode()
 	if err != nil {
 		return err
 	}

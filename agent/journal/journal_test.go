@@ -51,12 +51,12 @@ func fill(t *testing.T, j *Journal) State {
 	ok(t, j.Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")}))
 	ok(t, j.Put("s2", nil))
 	ok(t, j.Put("s3", []device.Claim{claim("s3", "r3", "0000:3b:00.2")}))
-	ok(t, j.Leave("s3"))
+	ok(t, j.PutGone("s3"))
 	ok(t, j.Put("s4", []device.Claim{claim("s4", "r4", "0000:3b:00.3")}))
 	ok(t, j.Remove("s4"))
-	ok(t, j.SetMark("pf", Mark{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}}))
-	ok(t, j.SetMark("gone", Mark{Traits: []resource.Trait{"CUSTOM_B"}}))
-	ok(t, j.SetMark("gone", Mark{}))
+	ok(t, j.SetOwned("pf", Owned{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}}))
+	ok(t, j.SetOwned("gone", Owned{Traits: []resource.Trait{"CUSTOM_B"}}))
+	ok(t, j.SetOwned("gone", Owned{}))
 	return j.State()
 }
 
@@ -73,7 +73,7 @@ func TestReopenSaysTheSame(t *testing.T) {
 	if got := want.Servers(); !reflect.DeepEqual(got, []string{"s1", "s2"}) {
 		t.Errorf("servers %v", got)
 	}
-	if got := want.Left(); !reflect.DeepEqual(got, []string{"s3"}) {
+	if got := want.Gone(); !reflect.DeepEqual(got, []string{"s3"}) {
 		t.Errorf("left %v", got)
 	}
 	if got := want.Claims(); len(got) != 2 || got[0].Device.Address.String() != "0000:3b:00.1" || got[1].Holder != "s1" {
@@ -212,7 +212,7 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 // A journal of a newer version, or with an entry or a field that this program does not know, is refused with what to do
 // and stays as it is, also when the last line is the one. Only a damaged last line was never written whole.
 func TestANewerJournalIsRefused(t *testing.T) {
-	header, err := entry{Kind: kindFormat, Version: version}.line()
+	header, err := entry{Kind: kindFormat, Version: version}.encode()
 	ok(t, err)
 	for name, text := range map[string]string{
 		"version":        `{"kind":"format","version":2}`,
@@ -283,8 +283,8 @@ func TestUnreadableDirectoryIsNamed(t *testing.T) {
 
 // Whatever a file holds, reading it ends without panic, and what was read can be written and read again.
 func FuzzParse(f *testing.F) {
-	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r", "0000:3b:00.1")})}.line()
-	header, _ := entry{Kind: kindFormat, Version: version}.line()
+	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r", "0000:3b:00.1")})}.encode()
+	header, _ := entry{Kind: kindFormat, Version: version}.encode()
 	f.Add([]byte{})
 	f.Add(append(bytes.Clone(header), line...))
 	f.Add(append(append(bytes.Clone(header), line...), line[:20]...))

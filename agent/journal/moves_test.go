@@ -12,7 +12,7 @@ import (
 func TestMovesAndMarksSurvive(t *testing.T) {
 	dir, at := t.TempDir(), pci.Address{Bus: 0x17}
 	claim := device.Claim{Offer: device.Offer{Device: pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1}, LiveMigratable: pci.Yes}, Holder: "s1", Request: "r", State: device.Allocated}
-	part := Part{VCPUs: []int{0}, Dedicated: []int{0}, Threads: "isolate", MemoryMB: 512, PageKB: -1, Emulator: 1, Node: 1, CPUs: map[int]int{0: 5}, EmulatorThreads: []int{6}, Pages: 2048}
+	part := GuestCell{VCPUs: []int{0}, Dedicated: []int{0}, Threads: "isolate", MemoryMB: 512, PageKB: -1, Emulator: 1, Node: 1, CPUs: map[int]int{0: 5}, EmulatorThreads: []int{6}, Pages: 2048}
 	j, err := Open(dir)
 	must := func(err error) {
 		t.Helper()
@@ -33,10 +33,10 @@ func TestMovesAndMarksSurvive(t *testing.T) {
 		t.Helper()
 		claims, _ := s.Of("m1")
 		claim.Holder = "m1"
-		if !reflect.DeepEqual(claims, []device.Claim{claim}) || !reflect.DeepEqual(s.Parts("m1"), []Part{part}) {
-			t.Errorf("%+v %+v", claims, s.Parts("m1"))
+		if !reflect.DeepEqual(claims, []device.Claim{claim}) || !reflect.DeepEqual(s.Cells("m1"), []GuestCell{part}) {
+			t.Errorf("%+v %+v", claims, s.Cells("m1"))
 		}
-		if of, taken := s.Of("s1"); !taken || len(of) > 0 || len(s.Parts("s1")) > 0 {
+		if of, taken := s.Of("s1"); !taken || len(of) > 0 || len(s.Cells("s1")) > 0 {
 			t.Errorf("%+v", of)
 		}
 		if id, _ := s.Identity(); id.Cloud != "c" || s.Renames()["m1"] != (Rename{"s1", true}) ||

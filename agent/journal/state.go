@@ -39,7 +39,7 @@ func (p Position) entry() entry {
 
 // Part is one NUMA cell of a guest and where it lies. What it asks is kept too, so that what the guest uses can be told while nobody
 // knows its assignment.
-type Part struct {
+type GuestCell struct {
 	VCPUs     []int  `json:"vcpus"`
 	Dedicated []int  `json:"dedicated,omitempty"`
 	Threads   string `json:"threads,omitempty"`
@@ -66,12 +66,12 @@ type Spent struct {
 }
 
 // Mark is what this agent has put on a provider and may therefore take away again: what others added stays.
-type Mark struct {
+type Owned struct {
 	Classes []resource.Class
 	Traits  []resource.Trait
 }
 
-func (m Mark) empty() bool { return len(m.Classes) == 0 && len(m.Traits) == 0 }
+func (m Owned) empty() bool { return len(m.Classes) == 0 && len(m.Traits) == 0 }
 
 // State is what a journal says. It does not change.
 type State struct {
@@ -79,9 +79,9 @@ type State struct {
 	position Position
 	starts   []string                  // random ids of the agent's processes, from the last one that compute acknowledged on
 	servers  map[string][]device.Claim // taken on; nil claims are a server without devices
-	parts    map[string][]Part         // where their NUMA cells lie
-	left     map[string]bool           // gone, but compute has not confirmed it
-	marks    map[provider.ID]Mark
+	cells    map[string][]GuestCell    // where their NUMA cells lie
+	gone     map[string]bool           // gone, but compute has not confirmed it
+	owned    map[provider.ID]Owned
 	renames  map[string]Rename // by the new name, as long as compute's line tells of it
 	spent    map[pci.Address]Spent
 }
@@ -99,7 +99,7 @@ func (s State) Starts() []string { return slices.Clone(s.starts) }
 func (s State) Servers() []string { return slices.Sorted(maps.Keys(s.servers)) }
 
 // Left lists the servers that are gone from this host without compute having confirmed it, in order.
-func (s State) Left() []string { return slices.Sorted(maps.Keys(s.left)) }
+func (s State) Gone() []string { return slices.Sorted(maps.Keys(s.gone)) }
 
 // Of lists the claims of one server, by address; ok is false when the host has not taken it on.
 func (s State) Of(server string) (claims []device.Claim, ok bool) {
@@ -117,10 +117,10 @@ func (s State) Claims() []device.Claim {
 }
 
 // Marks is what this agent has put on each provider.
-func (s State) Marks() map[provider.ID]Mark { return maps.Clone(s.marks) }
+func (s State) Owned() map[provider.ID]Owned { return maps.Clone(s.owned) }
 
 // Parts are the NUMA cells of one server, by number; none when it has none.
-func (s State) Parts(server string) []Part { return slices.Clone(s.parts[server]) }
+func (s State) Cells(server string) []GuestCell { return slices.Clone(s.cells[server]) }
 
 // Renames are the entries that were taken over from others, by their new names.
 func (s State) Renames() map[string]Rename { return maps.Clone(s.renames) }
@@ -130,11 +130,11 @@ func (s State) Spent() map[pci.Address]Spent { return maps.Clone(s.spent) }
 
 func (s State) has(server string) bool {
 	_, taken := s.servers[server]
-	return taken || s.left[server]
+	return taken || s.gone[server]
 }
 
 func (s State) clone() State {
-	return State{identity: s.identity, position: s.position, starts: s.starts, servers: cloned(s.servers), parts: cloned(s.parts), left: cloned(s.left), marks: cloned(s.marks),
+	return State{identity: s.identity, position: s.position, starts: s.starts, servers: cloned(s.servers), cells: cloned(s.cells), gone: cloned(s.gone), owned: cloned(s.owned),
 		renames: cloned(s.renames), spent: cloned(s.spent)}
 }
 
@@ -161,14 +161,14 @@ func (s *State) apply(e entry) {
 	case kindStarts:
 		s.starts = e.StartIDs
 	case kindServer:
-		delete(s.left, e.Server)
-		s.take(e.Server, fromWire(e.Server, e.Claims), e.Parts)
-	case kindLeft:
+		delete(s.gone, e.Server)
+		s.put(e.Server, fromWire(e.Server, e.Claims), e.Cells)
+	case kindGone:
 		s.drop(e.Server)
-		s.left[e.Server] = true
+		s.gone[e.Server] = true
 	case kindRemoved:
 		s.drop(e.Server)
-		delete(s.left, e.Server)
+		delete(s.gone, e.Server)
 	case kindRenamed:
 		s.rename(e)
 	case kindUnrenamed:
@@ -177,25 +177,25 @@ func (s *State) apply(e entry) {
 		s.spent[pci.Address(*e.Address)] = Spent{Provider: e.Provider, Returning: e.Returning}
 	case kindCleaned:
 		delete(s.spent, pci.Address(*e.Address))
-	case kindMark:
-		if m := (Mark{Classes: e.Classes, Traits: e.Traits}); m.empty() {
-			delete(s.marks, e.Provider)
+	case kindOwned:
+		if m := (Owned{Classes: e.Classes, Traits: e.Traits}); m.empty() {
+			delete(s.owned, e.Provider)
 		} else {
-			s.marks[e.Provider] = m
+			s.owned[e.Provider] = m
 		}
 	}
 }
 
-func (s *State) take(server string, claims []device.Claim, parts []Part) {
+func (s *State) put(server string, claims []device.Claim, parts []GuestCell) {
 	s.servers[server] = claims
-	if delete(s.parts, server); len(parts) > 0 {
-		s.parts[server] = parts
+	if delete(s.cells, server); len(parts) > 0 {
+		s.cells[server] = parts
 	}
 }
 
 func (s *State) drop(server string) {
 	delete(s.servers, server)
-	delete(s.parts, server)
+	delete(s.cells, server)
 }
 
 // rename moves what one entry has to another, once; told again it only notes how far it is.
@@ -206,9 +206,9 @@ func (s *State) rename(e entry) {
 			for i := range claims {
 				claims[i].Holder = resource.ConsumerID(e.Server)
 			}
-			s.take(e.Server, claims, s.parts[e.Was])
+			s.put(e.Server, claims, s.cells[e.Was])
 			s.drop(e.Was)
-			delete(s.left, e.Server)
+			delete(s.gone, e.Server)
 		}
 	}
 	s.renames[e.Server] = Rename{Was: e.Was, Done: e.Done}
@@ -229,8 +229,8 @@ func (s State) entries() []entry {
 	if len(s.starts) > 0 {
 		list = append(list, entry{Kind: kindStarts, StartIDs: s.starts})
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.marks)) {
-		list = append(list, entry{Kind: kindMark, Provider: id, Classes: s.marks[id].Classes, Traits: s.marks[id].Traits})
+	for _, id := range slices.Sorted(maps.Keys(s.owned)) {
+		list = append(list, entry{Kind: kindOwned, Provider: id, Classes: s.owned[id].Classes, Traits: s.owned[id].Traits})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.renames)) { // before the servers, as there is nothing to move then
 		list = append(list, entry{Kind: kindRenamed, Server: id, Was: s.renames[id].Was, Done: s.renames[id].Done})
@@ -239,10 +239,10 @@ func (s State) entries() []entry {
 		list = append(list, entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.spent[at].Provider, Returning: s.spent[at].Returning})
 	}
 	for _, server := range s.Servers() {
-		list = append(list, entry{Kind: kindServer, Server: server, Claims: toWire(s.servers[server]), Parts: s.parts[server]})
+		list = append(list, entry{Kind: kindServer, Server: server, Claims: toWire(s.servers[server]), Cells: s.cells[server]})
 	}
-	for _, server := range s.Left() {
-		list = append(list, entry{Kind: kindLeft, Server: server})
+	for _, server := range s.Gone() {
+		list = append(list, entry{Kind: kindGone, Server: server})
 	}
 	return list
 }

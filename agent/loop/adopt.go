@@ -46,7 +46,7 @@ func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 	if err != nil {
 		return AdoptionPlan{}, fault.Wrap("", "hypervisor.Guests", err)
 	}
-	line, err := a.firstLine(ctx)
+	line, err := a.firstAssignments(ctx)
 	if err != nil {
 		return AdoptionPlan{}, err
 	}
@@ -70,7 +70,7 @@ func describePosition(cloud string, p host.Position) string {
 }
 
 // firstLine reads the present assignments as an onlooker.
-func (a *Agent) firstLine(ctx context.Context) (line host.Assignments, err error) {
+func (a *Agent) firstAssignments(ctx context.Context) (line host.Assignments, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	enough := errors.New("one line is enough")
@@ -233,7 +233,7 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 		return fault.New(fault.NotFound, op, "host %s has no guest %s; its guests are: %s", a.o.Host, id, strings.Join(names, ", "))
 	}
 	if !force {
-		line, err := a.firstLine(ctx)
+		line, err := a.firstAssignments(ctx)
 		if err != nil {
 			return fault.New(fault.KindOf(err), op, "cannot ask compute whether it assigns the guest to this host: %w; --force destroys it all the same", err)
 		}
@@ -244,5 +244,5 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
 		return fault.Wrap("", "hypervisor.Destroy", err)
 	}
-	return j.Leave(id)
+	return j.PutGone(id)
 }

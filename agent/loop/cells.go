@@ -36,14 +36,14 @@ const (
 )
 
 // share fills in what the root offers. As in Nova: without either set all CPUs are shared; with cpu_dedicated_set alone none is.
-func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Capacity) {
-	f.VCPU = share(capacity.VCPUs, c.ReservedCPUs, c.CPURatio)
+func (c CPUs) fillFacts(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Capacity) {
+	f.VCPU = rootInventory(capacity.VCPUs, c.ReservedCPUs, c.CPURatio)
 	if c.set() {
-		f.VCPU = share(len(online(c.Shared, machine)), c.ReservedCPUs, c.CPURatio)
-		f.PCPU = share(len(online(c.Dedicated, machine)), nil, 0)
+		f.VCPU = rootInventory(len(online(c.Shared, machine)), c.ReservedCPUs, c.CPURatio)
+		f.PCPU = rootInventory(len(online(c.Dedicated, machine)), nil, 0)
 	}
-	f.MemoryMB = share(capacity.MemoryMB, c.ReservedMB, c.MemoryRatio)
-	f.DiskGB = share(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
+	f.MemoryMB = rootInventory(capacity.MemoryMB, c.ReservedMB, c.MemoryRatio)
+	f.DiskGB = rootInventory(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
 	f.NoLive = capacity.NoLive
 	cells := c.cells(machine)
 	if len(cells) > 0 && !slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
@@ -82,10 +82,10 @@ func (c CPUs) Doubts(machine sysfs.Facts, capacity hypervisor.Capacity) (sentenc
 }
 
 // share is what is offered of a class; no more can be reserved than there is.
-func share(total int, reserved *int, ratio float64) survey.Share {
-	s := survey.Share{Total: total, Ratio: ratio}
+func rootInventory(total int, reserved *int, ratio float64) survey.RootInventory {
+	s := survey.RootInventory{Total: total, Ratio: ratio}
 	if reserved != nil {
-		s.Reserved, s.Firm = min(*reserved, total), true
+		s.Reserved, s.ReservedSet = min(*reserved, total), true
 	}
 	return s
 }
@@ -136,11 +136,11 @@ func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
 }
 
 // used are the cells with what the guests use that the journal knows, but for one; counted are those guests. a.mu is held.
-func (a *Agent) used(but string) (cells []numa.Cell, counted []string) {
+func (a *Agent) usedCells(but string) (cells []numa.Cell, counted []string) {
 	cells = a.cells
 	state := a.journal.State()
 	for _, id := range state.Servers() {
-		parts, placed := readParts(state.Parts(id))
+		parts, placed := readCells(state.Cells(id))
 		if id == but || len(parts) == 0 {
 			continue
 		}
@@ -150,7 +150,7 @@ func (a *Agent) used(but string) (cells []numa.Cell, counted []string) {
 }
 
 // readParts are the NUMA cells of a guest as the journal has them; writeParts is the other way.
-func readParts(list []journal.Part) (parts []numa.Part, placed []numa.Placed) {
+func readCells(list []journal.GuestCell) (parts []numa.Part, placed []numa.Placed) {
 	for _, p := range list {
 		parts = append(parts, numa.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads), MemoryMB: p.MemoryMB,
 			PageKB: p.PageKB, Emulator: p.Emulator})
@@ -159,27 +159,27 @@ func readParts(list []journal.Part) (parts []numa.Part, placed []numa.Placed) {
 	return parts, placed
 }
 
-func writeParts(parts []numa.Part, placed []numa.Placed) []journal.Part {
-	var out []journal.Part
+func writeCells(parts []numa.Part, placed []numa.Placed) []journal.GuestCell {
+	var out []journal.GuestCell
 	for i, p := range parts {
 		at := placed[i]
-		out = append(out, journal.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB, PageKB: p.PageKB,
+		out = append(out, journal.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB, PageKB: p.PageKB,
 			Emulator: p.Emulator, Node: at.Node, CPUs: at.CPUs, EmulatorThreads: at.Emulator, Pages: at.PageKB})
 	}
 	return out
 }
 
 // guestParts are the NUMA cells of a guest in the words of the hypervisor.
-func guestParts(list []journal.Part) []hypervisor.Part {
-	var out []hypervisor.Part
+func hypervisorCells(list []journal.GuestCell) []hypervisor.GuestCell {
+	var out []hypervisor.GuestCell
 	for _, p := range list {
-		out = append(out, hypervisor.Part{VCPUs: p.VCPUs, MemoryMB: p.MemoryMB, PageKB: p.Pages, Node: p.Node, CPUs: p.CPUs, Emulator: p.EmulatorThreads})
+		out = append(out, hypervisor.GuestCell{VCPUs: p.VCPUs, MemoryMB: p.MemoryMB, PageKB: p.Pages, Node: p.Node, CPUs: p.CPUs, Emulator: p.EmulatorThreads})
 	}
 	return out
 }
 
 // sameParts says whether what is written asks for the same as the parts.
-func sameParts(list []journal.Part, parts []numa.Part) bool {
-	asked, _ := readParts(list)
+func sameCells(list []journal.GuestCell, parts []numa.Part) bool {
+	asked, _ := readCells(list)
 	return len(list) > 0 && reflect.DeepEqual(asked, parts)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // numaNodes gives the machine two NUMA nodes of four threads, on sockets of their own; the first PF is on node 0, the second on node 1.
-func (w *world) numaNodes() {
+func (w *testHost) numaNodes() {
 	w.machine.change(func(t fstest.MapFS) {
 		put := func(name, text string) { t[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
 		for node, cpus := range []string{"0-1,4-5", "2-3,6-7"} {
@@ -50,18 +50,18 @@ func pinned(cpus, memory int) []host.Part {
 	return []host.Part{p}
 }
 
-func (w *world) cells() []host.Cell {
+func (w *testHost) cells() []host.Cell {
 	w.office.mu.Lock()
 	defer w.office.mu.Unlock()
 	return w.office.report.Cells
 }
 
 func TestCells(t *testing.T) {
-	sets := func(w *world) {
+	sets := func(w *testHost) {
 		w.numaNodes()
 		w.options.CPUs = CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 	}
-	story(t, "N: a guest with dedicated CPUs lies beside its device, is told, journalled and released", func(t *testing.T, w *world) {
+	scenario(t, "N: a guest with dedicated CPUs lies beside its device, is told, journalled and released", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		if p := w.provider("cmp1"); p.Inventories["VCPU"].Total != 4 || p.Inventories["PCPU"].Total != 4 ||
@@ -76,7 +76,7 @@ func TestCells(t *testing.T) {
 		if got := w.office.guest("s1").Parts; !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v", got)
 		}
-		if g := w.guest("s1"); len(g.Parts) != 1 || g.Parts[0].Node != 1 || !maps.Equal(g.Parts[0].CPUs, want[0].CPUs) {
+		if g := w.guest("s1"); len(g.Cells) != 1 || g.Cells[0].Node != 1 || !maps.Equal(g.Cells[0].CPUs, want[0].CPUs) {
 			t.Errorf("%+v", g)
 		}
 		w.until("its use is reported", func() bool {
@@ -95,7 +95,7 @@ func TestCells(t *testing.T) {
 		w.until("it is released", func() bool { return len(w.cells()[1].Pinned) == 0 && w.cells()[1].UsedMemory == 0 })
 		must(t, stop())
 	})
-	story(t, "M3 M14: the policy is kept at the claim, on what is really left", func(t *testing.T, w *world) {
+	scenario(t, "M3 M14: the policy is kept at the claim, on what is really left", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		first := w.want("s1", name1)
@@ -121,7 +121,7 @@ func TestCells(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "without a place there is a sentence, and nothing is held", func(t *testing.T, w *world) {
+	scenario(t, "without a place there is a sentence, and nothing is held", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		s := w.want("s1", name1)
@@ -132,7 +132,7 @@ func TestCells(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "legacy devices are picked near the guest", func(t *testing.T, w *world) {
+	scenario(t, "legacy devices are picked near the guest", func(t *testing.T, w *testHost) {
 		sets(w)
 		w.options.ReportInPlacement = false
 		_, stop := w.begin()
@@ -147,7 +147,7 @@ func TestCells(t *testing.T) {
 		w.until("its pages are reported", func() bool { c := w.cells(); return len(c) == 2 && c[1].Pages[0].Used == 512 && c[1].Floating == 1 })
 		must(t, stop())
 	})
-	story(t, "a move keeps its place", func(t *testing.T, w *world) {
+	scenario(t, "a move keeps its place", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		s := w.want("s1", name2)
@@ -168,7 +168,7 @@ func TestCells(t *testing.T) {
 
 // M11: where a device lies is believed at once.
 func TestADeviceMovesToAnotherNode(t *testing.T) {
-	story(t, "numa_node changes", func(t *testing.T, w *world) {
+	scenario(t, "numa_node changes", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		_, stop := w.begin()
 		w.machine.change(func(m fstest.MapFS) {
@@ -184,8 +184,8 @@ func TestADeviceMovesToAnotherNode(t *testing.T) {
 }
 
 // M10: the kernel tells of a VF, and the agent looks at once.
-func TestHotPlug(t *testing.T) {
-	story(t, "M10: a VF appears while nobody looks", func(t *testing.T, w *world) {
+func TestCPUsGoOffline(t *testing.T) {
+	scenario(t, "M10: a VF appears while nobody looks", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
 		tell := make(chan struct{})
 		w.options.Events = func(ctx context.Context, changed func()) error {
@@ -210,7 +210,7 @@ func TestHotPlug(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "a kernel that does not tell is looked at again and again", func(t *testing.T, w *world) {
+	scenario(t, "a kernel that does not tell is looked at again and again", func(t *testing.T, w *testHost) {
 		w.options.Events = func(context.Context, func()) error {
 			return fault.New(fault.Unavailable, "test", "not in this container")
 		}
@@ -221,22 +221,22 @@ func TestHotPlug(t *testing.T) {
 	})
 }
 
-func TestShareOfCPUs(t *testing.T) {
+func TestRootInventory(t *testing.T) {
 	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}, Socket: -1, MemoryMB: 1000}, {ID: 1, CPUs: []int{4, 5}, Socket: 0, MemoryMB: 1000}}}
 	n := func(i int) *int { return &i }
 	for name, c := range map[string]struct {
 		cpus       CPUs
-		vcpu, pcpu survey.Share
-		memory     survey.Share
+		vcpu, pcpu survey.RootInventory
+		memory     survey.RootInventory
 	}{
-		"nothing is said": {CPUs{}, survey.Share{Total: 64}, survey.Share{}, survey.Share{Total: 2000}},
-		"shared alone":    {CPUs{Shared: []int{1, 2, 99}}, survey.Share{Total: 2}, survey.Share{}, survey.Share{Total: 2000}},
-		"dedicated alone": {CPUs{Dedicated: []int{1, 2}}, survey.Share{}, survey.Share{Total: 2}, survey.Share{Total: 2000}},
+		"nothing is said": {CPUs{}, survey.RootInventory{Total: 64}, survey.RootInventory{}, survey.RootInventory{Total: 2000}},
+		"shared alone":    {CPUs{Shared: []int{1, 2, 99}}, survey.RootInventory{Total: 2}, survey.RootInventory{}, survey.RootInventory{Total: 2000}},
+		"dedicated alone": {CPUs{Dedicated: []int{1, 2}}, survey.RootInventory{}, survey.RootInventory{Total: 2}, survey.RootInventory{Total: 2000}},
 		"both, ratios and reserve": {CPUs{Shared: []int{0}, Dedicated: []int{1}, CPURatio: 4, MemoryRatio: 1.5, ReservedMB: n(1500), ReservedCPUs: n(9)},
-			survey.Share{Total: 1, Reserved: 1, Firm: true, Ratio: 4}, survey.Share{Total: 1}, survey.Share{Total: 2000, Reserved: 1500, Firm: true, Ratio: 1.5}},
+			survey.RootInventory{Total: 1, Reserved: 1, ReservedSet: true, Ratio: 4}, survey.RootInventory{Total: 1}, survey.RootInventory{Total: 2000, Reserved: 1500, ReservedSet: true, Ratio: 1.5}},
 	} {
 		var f survey.Facts
-		c.cpus.share(&f, machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
+		c.cpus.fillFacts(&f, machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
 		if f.VCPU != c.vcpu || f.PCPU != c.pcpu || f.MemoryMB != c.memory || len(f.Traits) > 0 {
 			t.Errorf("%s: %+v", name, f)
 		}
@@ -248,7 +248,7 @@ func TestShareOfCPUs(t *testing.T) {
 }
 
 // What is asked of the host and cannot be had is said; what can be had raises no doubt.
-func TestDoubts(t *testing.T) {
+func TestCPUWarnings(t *testing.T) {
 	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}}}}
 	n := func(i int) *int { return &i }
 	for _, c := range []struct {

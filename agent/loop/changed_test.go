@@ -77,7 +77,7 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 			"8086:154c type-VF of " + pf2, name2, map[resource.Class]int{class: 3}},
 	} {
 		for _, how := range []string{"across a restart", "while the agent runs"} {
-			story(t, c.name+" "+how, func(t *testing.T, w *world) {
+			scenario(t, c.name+" "+how, func(t *testing.T, w *testHost) {
 				rules(w, c.rules)
 				a, stop := w.begin()
 				w.office.assign(w.want("s1", name1))
@@ -147,7 +147,7 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 // A PF that a guest has as a whole turns into a VF of another card, whose PF would be offered: neither is, until the
 // guest is gone.
 func TestAHeldPFBecomesAVF(t *testing.T) {
-	story(t, "", func(t *testing.T, w *world) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
 		rules(w, pfRule)
 		_, stop := w.begin()
 		w.office.assign(w.wholePF("s1", name1))
@@ -177,7 +177,7 @@ func TestAHeldPFBecomesAVF(t *testing.T) {
 // Another card is where the held one was, which was for one-time use and has been used: the new one is not, and it is
 // offered when the guest is gone.
 func TestAnotherCardIsAtTheAddress(t *testing.T) {
-	story(t, "", func(t *testing.T, w *world) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
 		w.once()
 		rules(w, "["+gpuRule+`,{"vendor_id":"10de"}]`)
 		_, stop := w.begin()
@@ -211,7 +211,7 @@ func TestAnotherCardIsAtTheAddress(t *testing.T) {
 // A held device whose directory has no vendor is unreadable. It did not vanish, and it stays
 // held.
 func TestAHeldDeviceIsUnreadable(t *testing.T) {
-	story(t, "", func(t *testing.T, w *world) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -248,7 +248,7 @@ func TestAHeldDeviceIsUnreadable(t *testing.T) {
 
 // What is wrong with the NUMA nodes and with what devices say of them is a condition of the host.
 func TestWarningsAreConditions(t *testing.T) {
-	story(t, "", func(t *testing.T, w *world) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		for _, one := range []func(fstest.MapFS){set("0000:5e:00.0", "numa_node", ""), set("0000:5e:00.0",
 			"sriov_vf_device", " "),
@@ -266,7 +266,7 @@ func TestWarningsAreConditions(t *testing.T) {
 
 // No guest is started with a device that is another one than was claimed for it: it might be a disk of the host.
 func TestNoGuestGetsAnotherDevice(t *testing.T) {
-	story(t, "a guest that is there stays stopped, with its devices", func(t *testing.T, w *world) {
+	scenario(t, "a guest that is there stays stopped, with its devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(off(s))
@@ -290,7 +290,7 @@ func TestNoGuestGetsAnotherDevice(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "a guest that runs can be stopped", func(t *testing.T, w *world) {
+	scenario(t, "a guest that runs can be stopped", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -303,7 +303,7 @@ func TestNoGuestGetsAnotherDevice(t *testing.T) {
 		w.untilPhase(host.Stopped, "s1")
 		must(t, stop())
 	})
-	story(t, "a guest that is not built yet fails, and the device is given back", func(t *testing.T, w *world) {
+	scenario(t, "a guest that is not built yet fails, and the device is given back", func(t *testing.T, w *testHost) {
 		rules(w, twoKind)
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {

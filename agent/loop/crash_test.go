@@ -27,7 +27,7 @@ import (
 
 // death kills an agent at one of its calls to the outside: before the call is made, or after it was made and before its
 // answer comes. As each write to the journal lies between two such calls, this is also death around each write.
-type death struct {
+type crash struct {
 	mu    sync.Mutex
 	calls int
 	at    int // the call to die at; 0: none
@@ -38,13 +38,13 @@ type death struct {
 }
 
 // postpones says whether what is sent now arrives late: it is the last that a dying agent says.
-func (d *death) postpones() bool {
+func (d *crash) postpones() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.dead && d.late > 0
 }
 
-func (d *death) around(do func() error) error {
+func (d *crash) around(do func() error) error {
 	d.mu.Lock()
 	d.calls++
 	now := d.at > 0 && d.calls == d.at
@@ -66,7 +66,7 @@ func (d *death) around(do func() error) error {
 }
 
 // through is around for calls with an answer.
-func through[T any](d *death, do func() (T, error)) (out T, err error) {
+func through[T any](d *crash, do func() (T, error)) (out T, err error) {
 	err = d.around(func() (err error) {
 		out, err = do()
 		return err
@@ -74,77 +74,77 @@ func through[T any](d *death, do func() (T, error)) (out T, err error) {
 	return out, err
 }
 
-type mortalPlacement struct {
+type crashingPlacement struct {
 	p Placement
-	d *death
+	d *crash
 }
 
-func (m mortalPlacement) ProviderByName(ctx context.Context, name string) (provider.Provider, error) {
+func (m crashingPlacement) ProviderByName(ctx context.Context, name string) (provider.Provider, error) {
 	return through(m.d, func() (provider.Provider, error) { return m.p.ProviderByName(ctx, name) })
 }
-func (m mortalPlacement) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
+func (m crashingPlacement) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
 	return through(m.d, func() (provider.Tree, error) { return m.p.Tree(ctx, id) })
 }
-func (m mortalPlacement) ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+func (m crashingPlacement) ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
 	return through(m.d, func() (map[resource.ConsumerID]resource.Amounts, error) { return m.p.ProviderAllocations(ctx, id) })
 }
-func (m mortalPlacement) Allocation(ctx context.Context, c resource.ConsumerID) (placement.Held, error) {
+func (m crashingPlacement) Allocation(ctx context.Context, c resource.ConsumerID) (placement.Held, error) {
 	return through(m.d, func() (placement.Held, error) { return m.p.Allocation(ctx, c) })
 }
-func (m mortalPlacement) EnsureClass(ctx context.Context, c resource.Class) error {
+func (m crashingPlacement) EnsureClass(ctx context.Context, c resource.Class) error {
 	return m.d.around(func() error { return m.p.EnsureClass(ctx, c) })
 }
-func (m mortalPlacement) EnsureTrait(ctx context.Context, t resource.Trait) error {
+func (m crashingPlacement) EnsureTrait(ctx context.Context, t resource.Trait) error {
 	return m.d.around(func() error { return m.p.EnsureTrait(ctx, t) })
 }
-func (m mortalPlacement) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error) {
+func (m crashingPlacement) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error) {
 	return through(m.d, func() (provider.Provider, error) { return m.p.CreateProvider(ctx, id, name, parent) })
 }
-func (m mortalPlacement) DeleteProvider(ctx context.Context, id provider.ID) error {
+func (m crashingPlacement) DeleteProvider(ctx context.Context, id provider.ID) error {
 	return m.d.around(func() error { return m.p.DeleteProvider(ctx, id) })
 }
-func (m mortalPlacement) PutInventories(ctx context.Context, id provider.ID, g int, i map[resource.Class]resource.Inventory) (int, error) {
+func (m crashingPlacement) PutInventories(ctx context.Context, id provider.ID, g int, i map[resource.Class]resource.Inventory) (int, error) {
 	return through(m.d, func() (int, error) { return m.p.PutInventories(ctx, id, g, i) })
 }
-func (m mortalPlacement) PutTraits(ctx context.Context, id provider.ID, g int, t []resource.Trait) (int, error) {
+func (m crashingPlacement) PutTraits(ctx context.Context, id provider.ID, g int, t []resource.Trait) (int, error) {
 	return through(m.d, func() (int, error) { return m.p.PutTraits(ctx, id, g, t) })
 }
 
-func (m mortalPlacement) Reshape(ctx context.Context, r placement.Reshape) error {
+func (m crashingPlacement) Reshape(ctx context.Context, r placement.Reshape) error {
 	return m.d.around(func() error { return m.p.Reshape(ctx, r) })
 }
 
-type mortalHypervisor struct {
+type crashingHypervisor struct {
 	h hypervisor.Hypervisor
-	d *death
+	d *crash
 }
 
-func (m mortalHypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
+func (m crashingHypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
 	return through(m.d, func() (hypervisor.Capacity, error) { return m.h.Capacity(ctx) })
 }
-func (m mortalHypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
+func (m crashingHypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 	return through(m.d, func() ([]hypervisor.Guest, error) { return m.h.Guests(ctx) })
 }
-func (m mortalHypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
+func (m crashingHypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	return m.d.around(func() error { return m.h.Build(ctx, g) })
 }
-func (m mortalHypervisor) Destroy(ctx context.Context, id string) error {
+func (m crashingHypervisor) Destroy(ctx context.Context, id string) error {
 	return m.d.around(func() error { return m.h.Destroy(ctx, id) })
 }
 
-func (m mortalHypervisor) Rename(ctx context.Context, was, id, server string) error {
+func (m crashingHypervisor) Rename(ctx context.Context, was, id, server string) error {
 	return m.d.around(func() error { return m.h.Rename(ctx, was, id, server) })
 }
-func (m mortalHypervisor) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
+func (m crashingHypervisor) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
 	return m.d.around(func() error { return m.h.Migrate(ctx, id, to) })
 }
 
-type mortalRoad struct {
+type crashingTransport struct {
 	road http.RoundTripper
-	d    *death
+	d    *crash
 }
 
-func (m mortalRoad) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m crashingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := through(m.d, func() (*http.Response, error) {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/guests/") && m.d.postpones() {
 			return nil, m.postpone(r)
@@ -161,7 +161,7 @@ func (m mortalRoad) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // postpone lets a request arrive later; nobody waits for its answer.
-func (m mortalRoad) postpone(r *http.Request) error {
+func (m crashingTransport) postpone(r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
@@ -177,12 +177,12 @@ func (m mortalRoad) postpone(r *http.Request) error {
 }
 
 // mortal starts an agent that dies by d.
-func (w *world) mortal(d *death) (ended <-chan error, stop func()) {
+func (w *testHost) mortal(d *crash) (ended <-chan error, stop func()) {
 	w.t.Helper()
 	road := rest.InMemory(w.office.handler()).Transport
 	o := w.options
-	o.Placement, o.Hypervisor = mortalPlacement{w.ledger, d}, mortalHypervisor{w.guests, d}
-	o.Compute = host.Client{REST: &rest.Client{Base: "http://compute", HTTP: &http.Client{Transport: mortalRoad{road, d}}}}
+	o.Placement, o.Hypervisor = crashingPlacement{w.ledger, d}, crashingHypervisor{w.guests, d}
+	o.Compute = host.Client{REST: &rest.Client{Base: "http://compute", HTTP: &http.Client{Transport: crashingTransport{road, d}}}}
 	a, err := New(o)
 	if err != nil {
 		w.t.Fatal(err)
@@ -196,7 +196,7 @@ func (w *world) mortal(d *death) (ended <-chan error, stop func()) {
 
 // live runs agents one after the other, the next when one has died, until done holds, and stops the last. deaths gives
 // each its death.
-func (w *world) live(done func() bool, deaths func() *death) {
+func (w *testHost) live(done func() bool, deaths func() *crash) {
 	w.t.Helper()
 	ended, stop := w.mortal(deaths())
 	for range 3000 {
@@ -223,26 +223,26 @@ func (w *world) live(done func() bool, deaths func() *death) {
 }
 
 // once is one death, whichever agent it meets.
-func once(at int, after bool) (deaths func() *death, the *death) {
-	the = &death{at: at, after: after}
-	return func() *death {
+func crashOnce(at int, after bool) (deaths func() *crash, the *crash) {
+	the = &crash{at: at, after: after}
+	return func() *crash {
 		if the.dead {
-			return &death{}
+			return &crash{}
 		}
 		return the
 	}, the
 }
 
 // The same story is told again and again, with a death at each call in turn. In the end the world is always the same.
-func TestDeathAtEachStep(t *testing.T) {
+func TestCrashAtEachStep(t *testing.T) {
 	const most = 400
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
 		for ; reached && at < most; at += testenv.Stride(7) {
 			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					deaths, first := once(at, after)
-					tellOfThePassing(t, deaths)
+					deaths, first := crashOnce(at, after)
+					crashScenario(t, deaths)
 					reached = first.dead
 				})
 			})
@@ -257,7 +257,7 @@ func TestDeathAtEachStep(t *testing.T) {
 }
 
 // onlyHeard fails the test when a guest is built that compute has not heard of.
-func (w *world) onlyHeard() {
+func (w *testHost) onlyHeard() {
 	w.guests.Fail = func(_ context.Context, operation, guest string) error {
 		if phase := w.office.phase(guest); operation == "build" && phase != host.Claimed && phase != host.Running {
 			w.t.Errorf("%s is built, and the last that compute heard of it is %q", guest, phase)
@@ -267,8 +267,8 @@ func (w *world) onlyHeard() {
 }
 
 // tellOfThePassing: three servers come, one goes, and another takes its devices.
-func tellOfThePassing(t *testing.T, deaths func() *death) {
-	w := newWorld(t)
+func crashScenario(t *testing.T, deaths func() *crash) {
+	w := newTestHost(t)
 	w.onlyHeard()
 	w.live(func() bool {
 		return w.provider(name1).Inventories[class].Total == 2 && w.provider(name2).Inventories[class].Total == 2
@@ -279,7 +279,7 @@ func tellOfThePassing(t *testing.T, deaths func() *death) {
 	was := w.holders()["0000:5e:00.1"]
 	w.office.assign(w.want("s2", name2), w.want("s3"), w.want("s4", name1, name1))
 	w.live(func() bool {
-		return w.are(host.Running, "s4") && w.are(host.Gone, "s1") && len(w.journalled().Left()) == 0
+		return w.are(host.Running, "s4") && w.are(host.Gone, "s1") && len(w.journalled().Gone()) == 0
 	}, deaths)
 	w.consistent("s2", "s3", "s4")
 	if got := w.holders(); len(got) != 3 || got["0000:5e:00.1"] != was || got["0000:3b:00.1"] != "s4" {
@@ -295,46 +295,46 @@ func tellOfThePassing(t *testing.T, deaths func() *death) {
 
 // A server is deleted while its agent cannot tell of its claim, and the agent dies: as compute never heard of the guest, it has
 // given everything back at once, so there must be no guest.
-func TestNoGuestThatComputeHasNotHeardOf(t *testing.T) {
-	story(t, "compute is deaf, deletes, and the agent dies", func(t *testing.T, w *world) {
+func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
+	scenario(t, "compute is deaf, deletes, and the agent dies", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.deafen(true)
+		w.office.refuseReports(true)
 		w.office.assign(w.want("s1", name1))
 		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
 		time.Sleep(time.Minute)
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v, and compute has heard of none", got)
 		}
-		w.office.withdraw()
+		w.office.fenceAgent()
 		must(t, stop())
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v stay behind", got)
 		}
-		w.office.deafen(false)
+		w.office.refuseReports(false)
 		_, stop = w.begin()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "compute refuses the claim of a server that it no longer wants", func(t *testing.T, w *world) {
+	scenario(t, "compute refuses the claim of a server that it no longer wants", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.deafen(true)
+		w.office.refuseReports(true)
 		w.office.assign(w.want("s1", name1))
 		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
-		w.office.silence(true) // the agent does not hear that it is wanted no more
-		w.office.withdraw()
-		w.office.deafen(false)
+		w.office.muteStreams(true) // the agent does not hear that it is wanted no more
+		w.office.fenceAgent()
+		w.office.refuseReports(false)
 		w.until("a refusal", func() bool { return strings.Contains(w.office.heard(), "s1 refused") })
 		time.Sleep(10 * time.Second)
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v, which compute has refused", got)
 		}
-		w.office.silence(false)
+		w.office.muteStreams(false)
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "a compute that is deaf for a while", func(t *testing.T, w *world) {
+	scenario(t, "a compute that is deaf for a while", func(t *testing.T, w *testHost) {
 		var builds int
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
@@ -345,37 +345,37 @@ func TestNoGuestThatComputeHasNotHeardOf(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.deafen(true)
+		w.office.refuseReports(true)
 		w.office.assign(w.want("s1", name1))
 		time.Sleep(2 * time.Minute)
-		w.office.deafen(false)
+		w.office.refuseReports(false)
 		w.untilPhase(host.Running, "s1") // the tries of the hypervisor are not used up by compute's silence
 		must(t, stop())
 		w.consistent("s1")
 	})
 }
 
-func (w *world) are(phase host.Phase, servers ...string) bool {
+func (w *testHost) are(phase host.Phase, servers ...string) bool {
 	return !slices.ContainsFunc(servers, func(s string) bool { return w.office.phase(s) != phase })
 }
 
 // Servers come and go at random, agents die at random, and the last words of some arrive after those of the next: in the end each device has at most one holder, the guests are
 // the assignments, and compute knows the end of each.
-func TestRandomDeaths(t *testing.T) {
+func TestRandomCrashes(t *testing.T) {
 	for seed := range uint64(25 / testenv.Stride(5)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { tellAtRandom(t, rand.New(rand.NewPCG(seed, 7))) })
+			synctest.Test(t, func(t *testing.T) { randomCrashScenario(t, rand.New(rand.NewPCG(seed, 7))) })
 		})
 	}
 }
 
-func tellAtRandom(t *testing.T, chance *rand.Rand) {
-	w := newWorld(t)
+func randomCrashScenario(t *testing.T, chance *rand.Rand) {
+	w := newTestHost(t)
 	w.onlyHeard()
-	mortal := func() *death {
-		return &death{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0, late: time.Duration(chance.IntN(2)*chance.IntN(3000)) * time.Millisecond}
+	mortal := func() *crash {
+		return &crash{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0, late: time.Duration(chance.IntN(2)*chance.IntN(3000)) * time.Millisecond}
 	}
-	w.live(func() bool { return w.provider(name2).Inventories[class].Total == 2 }, func() *death { return &death{} })
+	w.live(func() bool { return w.provider(name2).Inventories[class].Total == 2 }, func() *crash { return &crash{} })
 	free := map[string]int{name1: 2, name2: 2} // as Placement's own ledger would have it
 	holds, now, next := map[string][]string{}, map[string]host.Server{}, 0
 	for range 8 {
@@ -408,8 +408,8 @@ func tellAtRandom(t *testing.T, chance *rand.Rand) {
 	}
 	ids := slices.Sorted(maps.Keys(now))
 	w.live(func() bool {
-		return w.are(host.Running, ids...) && len(w.journalled().Left()) == 0 && slices.Equal(w.running(), ids) && slices.Equal(w.journalled().Servers(), ids)
-	}, func() *death { return &death{} })
+		return w.are(host.Running, ids...) && len(w.journalled().Gone()) == 0 && slices.Equal(w.running(), ids) && slices.Equal(w.journalled().Servers(), ids)
+	}, func() *crash { return &crash{} })
 	w.consistent(ids...)
 	w.office.mu.Lock()
 	defer w.office.mu.Unlock()

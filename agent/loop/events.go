@@ -12,11 +12,11 @@ type Events func(ctx context.Context, changed func()) error
 const settle = 200 * time.Millisecond
 
 // listen looks at the host as soon as its devices change. Without events, or when they end, the rescan finds changes all the same.
-func (a *Agent) listen(ctx context.Context) {
+func (a *Agent) listenEvents(ctx context.Context) {
 	if a.o.Events == nil {
 		return
 	}
-	timer := time.AfterFunc(time.Hour, func() { poke(a.look) })
+	timer := time.AfterFunc(time.Hour, func() { signal(a.syncNow) })
 	defer timer.Stop()
 	timer.Stop()
 	err := a.o.Events(ctx, func() { timer.Reset(settle) })

@@ -95,63 +95,63 @@ type Agent struct {
 	o   Options
 	log *slog.Logger
 
-	changed chan struct{} // there is something to report
-	wake    chan struct{} // there may be work
-	look    chan struct{} // sync now, do not wait for the next time
-	sweep   chan struct{} // there are devices to be cleaned
+	changed  chan struct{} // there is something to report
+	wake     chan struct{} // there may be work
+	syncNow  chan struct{} // sync now, do not wait for the next time
+	cleanNow chan struct{} // there are devices to be cleaned
 
-	report sync.Mutex // held while a report is on its way, so that a newer one never comes before an older one
+	reportLock sync.Mutex // held while a report is on its way, so that a newer one never comes before an older one
 
-	mu         sync.Mutex       // guards all below
-	journal    *journal.Journal // nil while the agent does not run
-	instance   string           // of this agent, as the journal has it or shall have it
-	startID    string           // of this process
-	startIDs   []string         // of this process and of those before it that compute has not acknowledged
-	epochRead  string           // of the last line, whether it was followed or not
-	behind     string           // why compute's assignments are not followed; empty: they are
-	starts     int64            // how often an agent of this journal has begun, as the journal has it or shall have it
-	words      int64            // how much has been said of guests since
-	displaced  bool             // another agent serves the host: nothing is built or written until compute takes a report again
-	root       provider.ID      // empty until known
-	tree       provider.Tree    // as Placement had it last
-	set        device.Set
-	restored   bool
-	scanned    []pci.Device                   // of the last look, for devices that cannot be read now
-	cells      []numa.Cell                    // of the last look, without what guests use
-	lacked     map[resource.ConsumerID]lacked // who lacked a share in Placement at the last look
-	wishes     []pci.Address                  // devices to be cleaned
-	warned     map[provider.ID]string         // what plans have changed under guests
-	failed     map[pci.Address]int            // how often a device could not be cleaned
-	tried      map[pci.Address]time.Time      // the last wish for each device
-	answers    map[string]host.Answer         // what became of wishes that compute still repeats, by address
-	guests     map[string]hypervisor.Guest    // that exist, by server
-	moves      int                            // counts what was built and destroyed
-	conditions map[string][]string            // sentences by where they come from
-	doubts     []doubt                        // claims of the journal that guests contradict
-	version    int                            // counts changes of what is reported
-	delivered  int                            // the version that compute has; -1 for none
-	line       line
-	removed    map[string]removalAt   // removals whose end compute knows, as long as the line names them
-	confirmed  map[string]host.Server // servers that compute has confirmed to be assigned here, as they were then
-	fresh      map[string]bool        // servers whose claim compute has just confirmed and whose shares may be missing in Placement
-	jobs       map[string]*job
-	raising    int // how many jobs raise guests now
-	acked      map[string]fate
-	doomed     map[string]fate
+	mu                 sync.Mutex       // guards all below
+	journal            *journal.Journal // nil while the agent does not run
+	instance           string           // of this agent, as the journal has it or shall have it
+	startID            string           // of this process
+	startIDs           []string         // of this process and of those before it that compute has not acknowledged
+	epochRead          string           // of the last line, whether it was followed or not
+	notFollowed        string           // why compute's assignments are not followed; empty: they are
+	starts             int64            // how often an agent of this journal has begun, as the journal has it or shall have it
+	sequence           int64            // how much has been said of guests since
+	fenced             bool             // another agent serves the host: nothing is built or written until compute takes a report again
+	root               provider.ID      // empty until known
+	tree               provider.Tree    // as Placement had it last
+	set                device.Set
+	restored           bool
+	scanned            []pci.Device                              // of the last look, for devices that cannot be read now
+	cells              []numa.Cell                               // of the last look, without what guests use
+	missing            map[resource.ConsumerID]missingAllocation // who lacked a share in Placement at the last look
+	cleanRequests      []pci.Address                             // devices to be cleaned
+	planWarnings       map[provider.ID]string                    // what plans have changed under guests
+	cleanFailures      map[pci.Address]int                       // how often a device could not be cleaned
+	lastCleanRequest   map[pci.Address]time.Time                 // the last wish for each device
+	cleanAnswers       map[string]host.Answer                    // what became of wishes that compute still repeats, by address
+	guests             map[string]hypervisor.Guest               // that exist, by server
+	guestEpoch         int                                       // counts what was built and destroyed
+	conditions         map[string][]string                       // sentences by where they come from
+	claimConflicts     []claimConflict                           // claims of the journal that guests contradict
+	version            int                                       // counts changes of what is reported
+	delivered          int                                       // the version that compute has; -1 for none
+	assignments        assignments
+	reportedRemovals   map[string]removalVersion // removals whose end compute knows, as long as the line names them
+	confirmed          map[string]host.Server    // servers that compute has confirmed to be assigned here, as they were then
+	newlyClaimed       map[string]bool           // servers whose claim compute has just confirmed and whose shares may be missing in Placement
+	serverWorks        map[string]*serverWork
+	building           int // how many jobs raise guests now
+	acked              map[string]outcome
+	unreportedFailures map[string]outcome
 }
 
 // line is the last truth that compute told.
-type line struct {
-	heard    bool
-	beats    int // lines heard, also those that say the same again
-	read     time.Time
-	position host.Position
-	servers  map[string]host.Server
-	remove   map[string]host.Removal
+type assignments struct {
+	received   bool
+	heartbeats int // lines heard, also those that say the same again
+	receivedAt time.Time
+	position   host.Position
+	servers    map[string]host.Server
+	remove     map[string]host.Removal
 }
 
 // fate is what became of a server as it was wanted.
-type fate struct {
+type outcome struct {
 	want    host.Server
 	phase   host.Phase
 	message string
@@ -196,10 +196,10 @@ func New(o Options) (*Agent, error) {
 	}
 	return &Agent{
 		o: o, log: o.Log.With("host", o.Host),
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
-		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, answers: map[string]host.Answer{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
-		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
-		removed: map[string]removalAt{}, confirmed: map[string]host.Server{}, fresh: map[string]bool{},
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), syncNow: make(chan struct{}, 1), cleanNow: make(chan struct{}, 1),
+		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, lastCleanRequest: map[pci.Address]time.Time{}, cleanAnswers: map[string]host.Answer{}, planWarnings: map[provider.ID]string{}, cleanFailures: map[pci.Address]int{},
+		serverWorks: map[string]*serverWork{}, acked: map[string]outcome{}, unreportedFailures: map[string]outcome{},
+		reportedRemovals: map[string]removalVersion{}, confirmed: map[string]host.Server{}, newlyClaimed: map[string]bool{},
 	}, nil
 }
 
@@ -246,7 +246,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	var all sync.WaitGroup
-	for _, part := range []func(context.Context){a.reports, a.rescan, a.watch, a.work, a.sweeps, a.listen} {
+	for _, part := range []func(context.Context){a.reportLoop, a.rescanLoop, a.watchLoop, a.workLoop, a.cleanLoop, a.listenEvents} {
 		all.Go(func() { part(ctx) })
 	}
 	all.Wait()
@@ -281,7 +281,7 @@ func (a *Agent) stop() {
 }
 
 // poke fills a channel of one place.
-func poke(c chan struct{}) {
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -289,9 +289,9 @@ func poke(c chan struct{}) {
 }
 
 // touch says that what is reported has changed. a.mu is held.
-func (a *Agent) touch() {
+func (a *Agent) reportChanged() {
 	a.version++
-	poke(a.changed)
+	signal(a.changed)
 }
 
 // condition sets the sentences that come from one source. a.mu is held.
@@ -306,7 +306,7 @@ func (a *Agent) condition(source string, sentences ...string) {
 	if len(sentences) == 0 {
 		delete(a.conditions, source)
 	}
-	a.touch()
+	a.reportChanged()
 }
 
 // setCondition is condition for those who do not hold a.mu.

@@ -19,14 +19,14 @@ func must(t *testing.T, err error) {
 }
 
 // story runs a test in its own time; it fails when a goroutine outlives it.
-func story(t *testing.T, name string, tell func(t *testing.T, w *world)) {
+func scenario(t *testing.T, name string, tell func(t *testing.T, w *testHost)) {
 	t.Run(name, func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { tell(t, newWorld(t)) })
+		synctest.Test(t, func(t *testing.T) { tell(t, newTestHost(t)) })
 	})
 }
 
 // begin starts an agent and waits for its first report.
-func (w *world) begin() (*Agent, func() error) {
+func (w *testHost) begin() (*Agent, func() error) {
 	w.t.Helper()
 	before := w.office.count(&w.office.reports)
 	a, stop := w.start()
@@ -34,8 +34,8 @@ func (w *world) begin() (*Agent, func() error) {
 	return a, stop
 }
 
-func TestLife(t *testing.T) {
-	story(t, "from an empty Placement to running guests and back", func(t *testing.T, w *world) {
+func TestGuestLifecycle(t *testing.T) {
+	scenario(t, "from an empty Placement to running guests and back", func(t *testing.T, w *testHost) {
 		a, stop := w.begin()
 		if p := w.provider(name1); p.Inventories[class].Total != 2 || !p.HasTrait("COMPUTE_MANAGED_PCI_DEVICE") || p.Parent != rootID {
 			t.Errorf("%+v", p)
@@ -63,7 +63,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("still held: %v", w.holders())
 		}
 	})
-	story(t, "compute hears of free devices before it hears that a server is gone", func(t *testing.T, w *world) {
+	scenario(t, "compute hears of free devices before it hears that a server is gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -75,7 +75,7 @@ func TestLife(t *testing.T) {
 			t.Error(said)
 		}
 	})
-	story(t, "8.1/6: a restart changes nothing and says again what runs", func(t *testing.T, w *world) {
+	scenario(t, "8.1/6: a restart changes nothing and says again what runs", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
@@ -103,7 +103,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("%v, before %v", got, holders)
 		}
 	})
-	story(t, "a host that is seldom looked at reports at least once a minute", func(t *testing.T, w *world) {
+	scenario(t, "a host that is seldom looked at reports at least once a minute", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
 		_, stop := w.begin()
 		time.Sleep(time.Second)
@@ -114,7 +114,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("%d reports in ten minutes", n)
 		}
 	})
-	story(t, "a quiet host reports at least once a minute", func(t *testing.T, w *world) {
+	scenario(t, "a quiet host reports at least once a minute", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		time.Sleep(time.Second)
 		before := w.office.count(&w.office.reports)
@@ -126,11 +126,11 @@ func TestLife(t *testing.T) {
 	})
 }
 
-func TestNewSaysWhatIsMissing(t *testing.T) {
+func TestNewReportsMissingOptions(t *testing.T) {
 	if _, err := New(Options{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
-	w := newWorld(t)
+	w := newTestHost(t)
 	for _, name := range []string{"../../etc", "..", "a b", strings.Repeat("x", 256)} {
 		o := w.options
 		o.Host = name

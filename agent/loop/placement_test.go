@@ -18,7 +18,7 @@ import (
 )
 
 func TestStart(t *testing.T) {
-	story(t, "I21: reporting cannot be switched off", func(t *testing.T, w *world) {
+	scenario(t, "I21: reporting cannot be switched off", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		must(t, stop())
 		w.options.ReportInPlacement = false
@@ -28,7 +28,7 @@ func TestStart(t *testing.T) {
 			t.Error("wrote to Placement all the same")
 		}
 	})
-	story(t, "I20: a host that never reported devices keeps them to itself", func(t *testing.T, w *world) {
+	scenario(t, "I20: a host that never reported devices keeps them to itself", func(t *testing.T, w *testHost) {
 		w.options.ReportInPlacement = false
 		a, stop := w.begin()
 		if n := len(w.ledger.tree.Providers); n != 1 || len(a.Report().Devices) != 4 || a.Report().Devices[0].Provider != "" {
@@ -36,14 +36,14 @@ func TestStart(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "Z7 8.1/7: a configuration that cannot be reported writes nothing", func(t *testing.T, w *world) {
+	scenario(t, "Z7 8.1/7: a configuration that cannot be reported writes nothing", func(t *testing.T, w *testHost) {
 		rules(w, `{"vendor_id":"8086"}`)
 		contains(t, w.refusedStart(fault.Invalid), pf1, "0000:3b:00.1")
 		if w.writes() != 0 {
 			t.Errorf("%d writes", w.writes())
 		}
 	})
-	story(t, "M19: a Placement that is not there yet", func(t *testing.T, w *world) {
+	scenario(t, "M19: a Placement that is not there yet", func(t *testing.T, w *testHost) {
 		began := time.Now()
 		w.ledger.fail = func(string) error {
 			if time.Since(began) < 2*time.Minute {
@@ -57,7 +57,7 @@ func TestStart(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "M19: a Placement that stumbles is forgiven, one that falls is not", func(t *testing.T, w *world) {
+	scenario(t, "M19: a Placement that stumbles is forgiven, one that falls is not", func(t *testing.T, w *testHost) {
 		var calls atomic.Int32
 		w.ledger.fail = func(call string) error {
 			if call == "PutInventories" && calls.Add(1) <= 3 {
@@ -73,17 +73,17 @@ func TestStart(t *testing.T) {
 		w.ledger.fail = func(string) error { return fault.New(fault.Internal, "test", "no such table") }
 		contains(t, w.refusedStart(fault.Internal), "no such table")
 	})
-	story(t, "an end while waiting for Placement is no fault", func(t *testing.T, w *world) {
+	scenario(t, "an end while waiting for Placement is no fault", func(t *testing.T, w *testHost) {
 		w.ledger.fail = func(string) error { return fault.New(fault.Unavailable, "test", "connection refused") }
 		_, stop := w.start()
 		time.Sleep(time.Minute)
 		must(t, stop())
 	})
-	story(t, "a Placement that forbids", func(t *testing.T, w *world) {
+	scenario(t, "a Placement that forbids", func(t *testing.T, w *testHost) {
 		w.ledger.fail = func(string) error { return fault.New(fault.Forbidden, "test", "no such token") }
 		contains(t, w.refusedStart(fault.Forbidden), "no such token")
 	})
-	story(t, "a /sys that is none", func(t *testing.T, w *world) {
+	scenario(t, "a /sys that is none", func(t *testing.T, w *testHost) {
 		w.machine.change(func(tree fstest.MapFS) { clear(tree) })
 		contains(t, w.refusedStart(fault.Invalid), "has no bus/pci/devices")
 		if _, err := w.agent().Plan(t.Context()); !fault.Is(err, fault.Invalid) {
@@ -93,7 +93,7 @@ func TestStart(t *testing.T) {
 			t.Errorf("%d writes", w.writes())
 		}
 	})
-	story(t, "a /sys that goes away is no machine without devices", func(t *testing.T, w *world) {
+	scenario(t, "a /sys that goes away is no machine without devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		was := w.machine.now()
 		w.machine.change(func(tree fstest.MapFS) { clear(tree) })
@@ -110,12 +110,12 @@ func TestStart(t *testing.T) {
 		w.until("the devices are gone", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
-	story(t, "two agents", func(t *testing.T, w *world) {
+	scenario(t, "two agents", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		contains(t, w.refusedStart(fault.Conflict), w.options.Dir)
 		must(t, stop())
 	})
-	story(t, "the root that Placement has is adopted", func(t *testing.T, w *world) {
+	scenario(t, "the root that Placement has is adopted", func(t *testing.T, w *testHost) {
 		w.ledger.tree.Providers = []provider.Provider{{ID: "22222222-2222-4222-8222-222222222222", Name: "cmp1"}}
 		a, stop := w.begin()
 		if got := a.Report().Provider; got != "22222222-2222-4222-8222-222222222222" {
@@ -130,7 +130,7 @@ func TestStart(t *testing.T) {
 			t.Errorf("%+v", id)
 		}
 	})
-	story(t, "a root that somebody deleted comes back as the same", func(t *testing.T, w *world) {
+	scenario(t, "a root that somebody deleted comes back as the same", func(t *testing.T, w *testHost) {
 		var ids atomic.Int32
 		w.options.NewID = func() string {
 			if ids.Add(1) > 1 { // the first is the agent's own
@@ -156,7 +156,7 @@ func TestStart(t *testing.T) {
 		"a root under another name": {identity: journal.Identity{Host: "cmp1", Provider: rootID}, tree: []provider.Provider{{ID: rootID, Name: "renamed"}},
 			words: []string{"renamed"}},
 	} {
-		story(t, name, func(t *testing.T, w *world) {
+		scenario(t, name, func(t *testing.T, w *testHost) {
 			if c.identity != (journal.Identity{}) {
 				book, err := journal.Open(w.options.Dir)
 				must(t, err)
@@ -173,7 +173,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestPlacementTrouble(t *testing.T) {
-	story(t, "a plan that others spoilt is thrown away and made anew", func(t *testing.T, w *world) {
+	scenario(t, "a plan that others spoilt is thrown away and made anew", func(t *testing.T, w *testHost) {
 		var spoilt atomic.Int32
 		w.ledger.fail = func(call string) error {
 			if call == "PutInventories" && spoilt.Add(1) <= 3 {
@@ -187,7 +187,7 @@ func TestPlacementTrouble(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "others who never stop do not keep the agent from serving", func(t *testing.T, w *world) {
+	scenario(t, "others who never stop do not keep the agent from serving", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		must(t, stop())
 		w.machine.add("0000:3b:00.3", "154c", pf1)
@@ -203,7 +203,7 @@ func TestPlacementTrouble(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 	})
-	story(t, "no guest is built while Placement cannot say what it holds", func(t *testing.T, w *world) {
+	scenario(t, "no guest is built while Placement cannot say what it holds", func(t *testing.T, w *testHost) {
 		var away atomic.Bool
 		w.ledger.fail = func(string) error {
 			if away.Load() {
@@ -224,10 +224,10 @@ func TestPlacementTrouble(t *testing.T) {
 		w.until("no condition", func() bool { return w.office.conditions() == "" })
 		must(t, stop())
 	})
-	story(t, "X10: traits of the configuration come and go, those of others stay", func(t *testing.T, w *world) {
+	scenario(t, "X10: traits of the configuration come and go, those of others stay", func(t *testing.T, w *testHost) {
 		for at := 1; at < 20; at++ { // wherever the agent died that put the first ones there
 			rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"CUSTOM_OLD"}`)
-			deaths, _ := once(at, true)
+			deaths, _ := crashOnce(at, true)
 			w.live(func() bool { return w.provider(name2).HasTrait("CUSTOM_OLD") }, deaths)
 			w.ledger.mu.Lock()
 			for i := range w.ledger.tree.Providers {
@@ -253,7 +253,7 @@ func TestPlacementTrouble(t *testing.T) {
 			must(t, stop())
 		}
 	})
-	story(t, "I13 M4: another class for a device: swapped when it is free, refused while it is held", func(t *testing.T, w *world) {
+	scenario(t, "I13 M4: another class for a device: swapped when it is free, refused while it is held", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		must(t, stop())
 		rules(w, `{"vendor_id":"8086","product_id":"154c","resource_class":"nic"}`)
@@ -271,7 +271,7 @@ func TestPlacementTrouble(t *testing.T) {
 		contains(t, w.refusedStart(fault.Invalid), "CUSTOM_NIC", "s1", class)
 		w.consistent("s1")
 	})
-	story(t, "Z5: a share that others hold of a device class keeps the class", func(t *testing.T, w *world) {
+	scenario(t, "Z5: a share that others hold of a device class keeps the class", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		must(t, stop())
 		w.want("stranger", name1) // held in Placement by somebody whom this host does not know
@@ -286,7 +286,7 @@ func TestPlacementTrouble(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "a dry run writes nothing", func(t *testing.T, w *world) {
+	scenario(t, "a dry run writes nothing", func(t *testing.T, w *testHost) {
 		plan, err := w.agent().Plan(t.Context())
 		must(t, err)
 		if len(plan.Steps) < 6 || w.writes() != 0 {

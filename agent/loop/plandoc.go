@@ -14,7 +14,7 @@ func PlanDoc(p heal.Plan) host.PlanDoc {
 	}
 	for _, o := range p.Objections {
 		doc.Objections = append(doc.Objections, host.PlanObjection{Provider: string(o.Provider), Name: o.Name, Class: string(o.Class),
-			Consumers: texts(o.Consumers), Message: o.Text})
+			Consumers: toStrings(o.Consumers), Message: o.Text})
 	}
 	return doc
 }
@@ -23,12 +23,12 @@ func planStep(s heal.Step) host.PlanStep {
 	out := host.PlanStep{Op: string(s.Op), Name: s.Name, Provider: string(s.Provider), Parent: string(s.Parent), Detail: s.Change}
 	switch s.Op {
 	case heal.PutTraits:
-		out.Generation, out.Traits = &s.Generation, texts(s.Traits)
+		out.Generation, out.Traits = &s.Generation, toStrings(s.Traits)
 	case heal.PutInventories:
 		out.Generation, out.Inventories = &s.Generation, planInventories(s.Inventories)
 	case heal.Reshape:
 		out.Stocks, out.Allocations = map[string]host.PlanStock{}, map[string]host.PlanShares{}
-		for id, stock := range s.Stocks {
+		for id, stock := range s.InventorySets {
 			out.Stocks[string(id)] = host.PlanStock{Generation: stock.Generation, Inventories: planInventories(stock.Inventories)}
 		}
 		for consumer, a := range s.Allocations {

@@ -10,7 +10,7 @@ import (
 // follows reports whether the agent follows a line: it is of the cloud whose guests the agent has, and does not precede
 // the newest line that was followed. What is followed is journalled first. A line that is not followed changes nothing,
 // and a condition says why. a.mu is held.
-func (a *Agent) follows(l host.Assignments) bool {
+func (a *Agent) accept(l host.Assignments) bool {
 	refusal := a.otherCloud(l)
 	if refusal == "" {
 		if refusal = a.position().Accept(l); refusal != "" {
@@ -18,7 +18,7 @@ func (a *Agent) follows(l host.Assignments) bool {
 				"or stop the agent and run `berth agent adopt`, which shows first what would change"
 		}
 	}
-	a.setBehind(refusal)
+	a.setNotFollowed(refusal)
 	if refusal != "" {
 		return false
 	}
@@ -41,21 +41,21 @@ func (a *Agent) otherCloud(l host.Assignments) string {
 
 // setBehind records why the assignments are not followed; empty when they are. Work on guests stops while they are not.
 // a.mu is held.
-func (a *Agent) setBehind(why string) {
+func (a *Agent) setNotFollowed(why string) {
 	if why == "" {
 		a.condition("assignments")
 	} else {
 		a.condition("assignments", why)
 	}
-	if a.behind == why {
+	if a.notFollowed == why {
 		return
 	}
-	a.behind = why
-	a.touch()
+	a.notFollowed = why
+	a.reportChanged()
 	if why == "" {
 		return
 	}
-	for _, j := range a.jobs {
+	for _, j := range a.serverWorks {
 		if j.cancel != nil {
 			j.cancel()
 		}

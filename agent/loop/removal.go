@@ -20,15 +20,15 @@ import (
 // one, and guests that are gone already. a.mu is held.
 func (a *Agent) leavingIDs() []string {
 	out := map[string]bool{}
-	for id, r := range a.line.remove {
-		if at, told := a.removed[id]; !told || at != a.line.at(r) {
+	for id, r := range a.assignments.remove {
+		if at, told := a.reportedRemovals[id]; !told || at != a.assignments.version(r) {
 			out[id] = true
 		}
 	}
 	state := a.journal.State()
-	for _, id := range slices.Concat(state.Servers(), state.Left()) {
-		_, wanted := a.line.servers[id]
-		_, named := a.line.remove[id]
+	for _, id := range slices.Concat(state.Servers(), state.Gone()) {
+		_, wanted := a.assignments.servers[id]
+		_, named := a.assignments.remove[id]
 		if _, exists := a.guests[id]; !wanted && !named && !exists && !a.formerName(id) {
 			out[id] = true
 		}
@@ -38,7 +38,7 @@ func (a *Agent) leavingIDs() []string {
 
 // formerName reports whether a removal deals with what is known under this id. a.mu is held.
 func (a *Agent) formerName(id string) bool {
-	for _, r := range a.line.remove {
+	for _, r := range a.assignments.remove {
 		if r.Was == id {
 			return true
 		}
@@ -47,17 +47,17 @@ func (a *Agent) formerName(id string) bool {
 }
 
 // removalAt tells one naming of a removal from another: compute repeats it at each revision until it knows the end.
-type removalAt struct {
+type removalVersion struct {
 	position host.Position
 	removal  host.Removal
 }
 
-func (l line) at(r host.Removal) removalAt { return removalAt{l.position, r} }
+func (l assignments) version(r host.Removal) removalVersion { return removalVersion{l.position, r} }
 
 // remove destroys a guest that compute has named for removal, frees its devices and reports it gone. Compute reads of
 // the free devices before it reads that the guest is gone, or it would offer them to nobody for a moment. What never
 // existed is reported gone too: compute waits for it.
-func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error {
+func (a *Agent) removeGuest(ctx context.Context, r host.Removal, at removalVersion) error {
 	for _, id := range []string{r.ID, r.Was} {
 		if err := a.finishRename(ctx, id); err != nil {
 			return err
@@ -75,11 +75,11 @@ func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error 
 	if err := a.reportNow(ctx); err != nil {
 		return err
 	}
-	if err := a.tell(ctx, r.ID, host.Guest{Phase: host.Gone}); err != nil {
+	if err := a.reportGuest(ctx, r.ID, host.Guest{Phase: host.Gone}); err != nil {
 		return err
 	}
 	a.mu.Lock()
-	a.removed[r.ID] = at
+	a.reportedRemovals[r.ID] = at
 	a.mu.Unlock()
 	for _, id := range ids {
 		if err := a.journal.Remove(id); err != nil {
@@ -92,7 +92,7 @@ func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error 
 // discard frees what the journal has of a server that the assignments do not mention and that has no guest, and reports
 // it gone. The hypervisor is asked again, because a guest must not lose its devices: one that exists after all is left
 // alone.
-func (a *Agent) discard(ctx context.Context, id string) error {
+func (a *Agent) dropClaims(ctx context.Context, id string) error {
 	if err := a.finishRename(ctx, id); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *Agent) discard(ctx context.Context, id string) error {
 	if err := a.reportNow(ctx); err != nil {
 		return err
 	}
-	if err := a.tell(ctx, id, host.Guest{Phase: host.Gone}); err != nil {
+	if err := a.reportGuest(ctx, id, host.Guest{Phase: host.Gone}); err != nil {
 		return err
 	}
 	return a.journal.Remove(id)
@@ -121,20 +121,20 @@ func (a *Agent) discard(ctx context.Context, id string) error {
 func (a *Agent) isWanted(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, wanted := a.line.servers[id]
+	_, wanted := a.assignments.servers[id]
 	return wanted
 }
 
 // unassigned lists the guests that exist and that the assignments do not mention, by id. Before compute has sent any,
 // and while they are not followed, nothing is known of it. a.mu is held.
 func (a *Agent) unassigned() []string {
-	if !a.line.heard || a.behind != "" {
+	if !a.assignments.received || a.notFollowed != "" {
 		return nil
 	}
-	owing := a.owing()
+	owing := a.pendingRenames()
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
-		j := a.jobs[id]
+		j := a.serverWorks[id]
 		if _, renamed := owing[id]; renamed || a.assigned(id) || j != nil && j.cancel != nil {
 			continue
 		}
@@ -145,8 +145,8 @@ func (a *Agent) unassigned() []string {
 
 // assigned reports whether the assignments name a guest, to be there or to be removed. a.mu is held.
 func (a *Agent) assigned(id string) bool {
-	_, wanted := a.line.servers[id]
-	_, named := a.line.remove[id]
+	_, wanted := a.assignments.servers[id]
+	_, named := a.assignments.remove[id]
 	return wanted || named || a.formerName(id)
 }
 
@@ -154,7 +154,7 @@ func (a *Agent) assigned(id string) bool {
 const namedGuests = 20
 
 // tellUnassigned sets the condition of guests that the assignments do not mention. a.mu is held.
-func (a *Agent) tellUnassigned() {
+func (a *Agent) setUnassignedCondition() {
 	list := a.unassigned()
 	var sentences []string
 	for _, id := range list[:min(len(list), namedGuests)] {
@@ -179,8 +179,8 @@ func (a *Agent) tellUnassigned() {
 // present lists the guests of the host for the report. Before the first assignments the agent does not know which of them they name, and
 // reports none as named: compute must not believe for a moment that it may give back what a guest holds that it knows to be elsewhere. a.mu is
 // held.
-func (a *Agent) present() []host.Present {
-	unassigned, known := a.unassigned(), a.line.heard || a.behind != ""
+func (a *Agent) presentGuests() []host.Present {
+	unassigned, known := a.unassigned(), a.assignments.received || a.notFollowed != ""
 	var list []host.Present
 	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
 		g := a.guests[id]

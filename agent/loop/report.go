@@ -26,8 +26,8 @@ func (a *Agent) snapshot() (host.Report, int) {
 		r.Conditions = append(r.Conditions, a.conditions[source]...)
 	}
 	if a.journal != nil {
-		r.Position, r.Behind, r.Guests = a.position(), a.behind, a.present()
-		cells, counted := a.used("")
+		r.Position, r.Behind, r.Guests = a.position(), a.notFollowed, a.presentGuests()
+		cells, counted := a.usedCells("")
 		r.Cells, r.Counted, r.CPURatio, r.MemRatio = host.WriteCells(cells), counted, a.o.CPUs.CPURatio, a.o.CPUs.MemoryRatio
 	}
 	for _, e := range a.set.Entries() {
@@ -38,27 +38,27 @@ func (a *Agent) snapshot() (host.Report, int) {
 		}
 		out := host.Device{
 			Host: a.o.Host, Address: d.Address.String(), VendorID: d.Vendor, ProductID: d.Product, Type: string(d.Type),
-			NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(e.Class), Traits: texts(e.Traits),
+			NUMANode: d.NUMANode, Driver: d.Driver, IOMMUGroup: d.IOMMUGroup, ResourceClass: string(e.Class), Traits: toStrings(e.Traits),
 			Provider: string(e.Provider), State: string(e.State), Holder: string(e.Holder), RequestID: e.Request,
 			ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged, LiveMigratable: string(e.LiveMigratable),
-			OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: a.spent(e),
+			OneTimeUse: slices.Contains(e.Traits, survey.OneTimeUse), Spent: a.isSpent(e),
 		}
 		if d.Parent != nil {
 			out.Parent = d.Parent.String()
 		}
 		r.Devices = append(r.Devices, out)
 	}
-	for _, at := range slices.Sorted(maps.Keys(a.answers)) {
-		r.Cleaned = append(r.Cleaned, a.answers[at])
+	for _, at := range slices.Sorted(maps.Keys(a.cleanAnswers)) {
+		r.Cleaned = append(r.Cleaned, a.cleanAnswers[at])
 	}
 	return r, a.version
 }
 
 // lifeSign is the longest silence of an agent: compute takes a host for silent after three minutes.
-const lifeSign = time.Minute
+const reportInterval = time.Minute
 
 // reports tells compute of each change, and of nothing at least every lifeSign.
-func (a *Agent) reports(ctx context.Context) {
+func (a *Agent) reportLoop(ctx context.Context) {
 	failures := 0
 	for a.nextReport(ctx, failures) {
 		a.mu.Lock()
@@ -78,7 +78,7 @@ func (a *Agent) nextReport(ctx context.Context, failures int) bool {
 	if failures > 0 {
 		return sleep(ctx, a.backoff(failures))
 	}
-	timer := time.NewTimer(min(a.o.Rescan, lifeSign))
+	timer := time.NewTimer(min(a.o.Rescan, reportInterval))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -95,8 +95,8 @@ func (a *Agent) nextReport(ctx context.Context, failures int) bool {
 // deliver returns when compute has a report that is at least of this version. Who comes while one is on its way waits, and
 // finds that the next one says all.
 func (a *Agent) deliver(ctx context.Context, version int) error {
-	a.report.Lock()
-	defer a.report.Unlock()
+	a.reportLock.Lock()
+	defer a.reportLock.Unlock()
 	a.mu.Lock()
 	done := a.delivered >= version
 	r, now := a.snapshot()
@@ -107,18 +107,18 @@ func (a *Agent) deliver(ctx context.Context, version int) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	if err := a.o.Compute.PutReport(ctx, r); err != nil {
-		a.judge(err)
+		a.fence(err)
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.delivered = now
-	a.reinstate()
+	a.unfence()
 	return a.acknowledged()
 }
 
 // texts turns words into texts; the list is never null.
-func texts[T ~string](words []T) []string {
+func toStrings[T ~string](words []T) []string {
 	out := make([]string, 0, len(words))
 	for _, w := range words {
 		out = append(out, string(w))

@@ -18,7 +18,7 @@ import (
 // A journal from a backup gives a device to a server that has left since. The guest that has the device now keeps it, a
 // condition says what the journal has, and it goes when the agent has removed that from the journal.
 func TestJournalFromABackup(t *testing.T) {
-	story(t, "a device of a server that has left", func(t *testing.T, w *world) {
+	scenario(t, "a device of a server that has left", func(t *testing.T, w *testHost) {
 		path := filepath.Join(w.options.Dir, "journal")
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
@@ -33,12 +33,12 @@ func TestJournalFromABackup(t *testing.T) {
 		w.until("s2 has the device that s1 had", func() bool { return len(w.holders()) == len(had) })
 		must(t, stop())
 		must(t, os.WriteFile(path, backup, 0o600))
-		w.office.silence(true) // until compute sends assignments, nothing is removed
+		w.office.muteStreams(true) // until compute sends assignments, nothing is removed
 		_, stop = w.begin()
 		w.until("a condition", func() bool {
 			return strings.Contains(w.office.conditions(), "the journal gives it to server s1, but the guest of server s2 runs with it")
 		})
-		w.office.silence(false)
+		w.office.muteStreams(false)
 		w.until("no condition", func() bool { return w.office.conditions() == "" })
 		must(t, stop())
 		if got := w.running(); !slices.Equal(got, []string{"s2"}) {
@@ -50,7 +50,7 @@ func TestJournalFromABackup(t *testing.T) {
 
 // The threads that a guest has stay its own when the journal that knew of them is lost: the hypervisor knows them.
 func TestThreadsAfterALostJournal(t *testing.T) {
-	story(t, "its threads are not given to another guest", func(t *testing.T, w *world) {
+	scenario(t, "its threads are not given to another guest", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		w.options.CPUs = CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 		_, stop := w.begin()
@@ -85,7 +85,7 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 
 // Before an agent that was restarted has read assignments, it reports no guest as named by them.
 func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
-	story(t, "after a restart", func(t *testing.T, w *world) {
+	scenario(t, "after a restart", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s1 := w.want("s1", name1)
 		w.office.assign(s1)
@@ -100,10 +100,10 @@ func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
 		}
 		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
-		w.office.silence(true)
+		w.office.muteStreams(true)
 		_, stop = w.begin()
 		reports(host.Present{ID: "s1"})
-		w.office.silence(false)
+		w.office.muteStreams(false)
 		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
 	})
@@ -126,7 +126,7 @@ func TestNewlyKnown(t *testing.T) {
 		"had claimed for it":      {{claim(1, device.Claimed, true)}, {claim(1, device.Allocated, true)}},
 		"those that it runs with": {one, {claim(1, device.Allocated, false), claim(2, device.Allocated, false)}},
 	} {
-		if got := newlyKnown(c[0], c[1]); !strings.Contains(got, says) {
+		if got := restoreMessage(c[0], c[1]); !strings.Contains(got, says) {
 			t.Errorf("%q does not say %q", got, says)
 		}
 	}

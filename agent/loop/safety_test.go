@@ -18,7 +18,7 @@ import (
 
 // An agent destroys a guest only when the assignments name it for removal.
 func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
-	story(t, "a guest that the assignments do not mention keeps running, and may be destroyed by an operator", func(t *testing.T, w *world) {
+	scenario(t, "a guest that the assignments do not mention keeps running, and may be destroyed by an operator", func(t *testing.T, w *testHost) {
 		a, stop := w.begin()
 		w.office.assign(w.want("s1", name1), w.want("s2"))
 		w.untilPhase(host.Running, "s1", "s2")
@@ -51,7 +51,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 		must(t, stop())
 		w.consistent("s2")
 	})
-	story(t, "a guest that Berth did not create is treated the same way", func(t *testing.T, w *world) {
+	scenario(t, "a guest that Berth did not create is treated the same way", func(t *testing.T, w *testHost) {
 		at, err := pci.ParseAddress("0000:3b:00.1")
 		must(t, err)
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "foreign", Name: "by hand", Devices: []hypervisor.Device{{Address: at}}}))
@@ -67,14 +67,14 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	story(t, "row 4: journal and compute's database lost together", func(t *testing.T, w *world) {
+	scenario(t, "row 4: journal and compute's database lost together", func(t *testing.T, w *testHost) {
 		w.office.line.Cloud = "c1"
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1), w.want("s2", name2))
 		w.untilPhase(host.Running, "s1", "s2")
 		must(t, stop())
 		w.forgetJournal()
-		w.office.become("c2")
+		w.office.setCloud("c2")
 		w.options.NewID = func() string { return "another" }
 		time.Sleep(3 * time.Minute) // the place of the first is free
 		_, stop = w.begin()
@@ -84,36 +84,36 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1", "s2", "s3") // and each device has one holder
 	})
-	story(t, "a removal is repeated until compute has read its end", func(t *testing.T, w *world) {
+	scenario(t, "a removal is repeated until compute has read its end", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
-		w.office.deafen(true)
+		w.office.refuseReports(true)
 		w.office.assign()
 		w.until("it is destroyed", func() bool { return len(w.running()) == 0 })
 		must(t, stop())
 		w.forgetJournal() // nothing is known of s1 any more
-		w.office.deafen(false)
+		w.office.refuseReports(false)
 		_, stop = w.begin()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "a claim that never became a guest is freed without being named", func(t *testing.T, w *world) {
+	scenario(t, "a claim that never became a guest is freed without being named", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.deafen(true) // no claim is confirmed, so nothing is built
+		w.office.refuseReports(true) // no claim is confirmed, so nothing is built
 		w.office.assign(w.want("s1", name1))
 		w.until("claimed", func() bool { return len(w.journalled().Claims()) == 1 })
 		w.office.mu.Lock()
 		w.office.silent = true
 		w.office.mu.Unlock()
 		w.office.assign()
-		w.office.deafen(false)
+		w.office.refuseReports(false)
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "a guest that was rebuilt more often than compute records is not built again", func(t *testing.T, w *world) {
+	scenario(t, "a guest that was rebuilt more often than compute records is not built again", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		rebuilt := s
@@ -133,7 +133,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 
 // Assignments of a restored or copied database are not followed; see host.Position.Accept for each case.
 func TestOlderAssignments(t *testing.T) {
-	story(t, "another epoch without a record of the one before, until it is adopted", func(t *testing.T, w *world) {
+	scenario(t, "another epoch without a record of the one before, until it is adopted", func(t *testing.T, w *testHost) {
 		at := func(epoch int64, id string) {
 			w.office.mu.Lock()
 			defer w.office.mu.Unlock()
@@ -175,7 +175,7 @@ func TestOlderAssignments(t *testing.T) {
 
 // A compute that starts again gets a report at once: it waits for one before it goes on with what it was doing.
 func TestReportToAComputeThatStartsAgain(t *testing.T) {
-	story(t, "at once", func(t *testing.T, w *world) {
+	scenario(t, "at once", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1"))
 		w.untilPhase(host.Running, "s1")
@@ -195,7 +195,7 @@ func TestReportToAComputeThatStartsAgain(t *testing.T) {
 
 // A compute that starts again is told again what became of its servers: its database may be from a backup.
 func TestGuestsAreReportedToAComputeThatStartsAgain(t *testing.T) {
-	story(t, "again", func(t *testing.T, w *world) {
+	scenario(t, "again", func(t *testing.T, w *testHost) {
 		w.office.line.Epoch, w.office.line.EpochID = 1, "e1"
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
@@ -219,7 +219,7 @@ func TestGuestsAreReportedToAComputeThatStartsAgain(t *testing.T) {
 
 // A start of an agent names itself, and those before it that compute has not acknowledged.
 func TestStarts(t *testing.T) {
-	story(t, "each start has an id of its own and names the one before", func(t *testing.T, w *world) {
+	scenario(t, "each start has an id of its own and names the one before", func(t *testing.T, w *testHost) {
 		ids := []string{"start 1", "start 2", "start 3", "start 4"}
 		w.options.NewStart = func() (id string) { id, ids = ids[0], ids[1:]; return id }
 		w.options.Machine = Machine{ID: "m1", Place: "boot 1"}
@@ -230,14 +230,14 @@ func TestStarts(t *testing.T) {
 			t.Errorf("%+v, %+v", r.Sender(), w.office.guest("s1"))
 		}
 		must(t, stop())
-		w.office.away(true) // this start is never acknowledged
+		w.office.setAway(true) // this start is never acknowledged
 		_, stop = w.start()
 		time.Sleep(time.Minute)
 		must(t, stop())
 		if got := w.journalled().Starts(); !slices.Equal(got, []string{"start 1", "start 2"}) {
 			t.Errorf("%v", got)
 		}
-		w.office.away(false)
+		w.office.setAway(false)
 		w.office.mu.Lock()
 		w.office.reports = 0
 		w.office.mu.Unlock()
@@ -251,7 +251,7 @@ func TestStarts(t *testing.T) {
 			t.Errorf("acknowledged: %v", got)
 		}
 	})
-	story(t, "row 2: a directory that was written on another machine is refused until it is adopted", func(t *testing.T, w *world) {
+	scenario(t, "row 2: a directory that was written on another machine is refused until it is adopted", func(t *testing.T, w *testHost) {
 		w.options.Machine.ID = "m1"
 		_, stop := w.begin()
 		must(t, stop())
@@ -264,7 +264,7 @@ func TestStarts(t *testing.T) {
 			t.Errorf("%+v", id)
 		}
 	})
-	story(t, "row 2: two directories of one host on one machine", func(t *testing.T, w *world) {
+	scenario(t, "row 2: two directories of one host on one machine", func(t *testing.T, w *testHost) {
 		w.options.LockDir = filepath.Join(w.dir, "locks")
 		must(t, os.Mkdir(w.options.LockDir, 0o700))
 		_, stop := w.begin()
@@ -279,8 +279,8 @@ func TestStarts(t *testing.T) {
 }
 
 // Row 12: with reporting on and Placement not asked for devices, the allocation has the devices right after the claim.
-func TestSharesRightAfterTheClaim(t *testing.T) {
-	story(t, "at once", func(t *testing.T, w *world) {
+func TestAllocationsRightAfterClaim(t *testing.T) {
+	scenario(t, "at once", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.legacy("s1", 2))
 		began := time.Now()
@@ -290,7 +290,7 @@ func TestSharesRightAfterTheClaim(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "a lost share is written although other servers come and go", func(t *testing.T, w *world) {
+	scenario(t, "a lost share is written although other servers come and go", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -311,7 +311,7 @@ func TestSharesRightAfterTheClaim(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "row 17: nothing is written before compute has confirmed the assignment", func(t *testing.T, w *world) {
+	scenario(t, "row 17: nothing is written before compute has confirmed the assignment", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -319,17 +319,17 @@ func TestSharesRightAfterTheClaim(t *testing.T) {
 		must(t, stop())
 		w.lose("s1", name1)
 		w.office.forget()
-		w.office.deafen(true)
+		w.office.refuseReports(true)
 		_, stop = w.begin()
 		time.Sleep(10 * time.Minute)
 		if w.share("s1", name1, class) != 0 {
 			t.Error("written without compute's word")
 		}
-		w.office.deafen(false)
+		w.office.refuseReports(false)
 		w.until("written", func() bool { return w.share("s1", name1, class) == 1 })
 		must(t, stop())
 	})
-	story(t, "row 17: a host that was forgotten, and its agent on the old directory", func(t *testing.T, w *world) {
+	scenario(t, "row 17: a host that was forgotten, and its agent on the old directory", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)

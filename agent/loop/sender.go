@@ -77,7 +77,7 @@ func (a *Agent) acknowledged() error {
 
 // whenFree repeats call while compute answers that the start before this one may still run, until that has had its time
 // to reconnect.
-func (a *Agent) whenFree(ctx context.Context, call func(context.Context) error) error {
+func (a *Agent) waitForTakeover(ctx context.Context, call func(context.Context) error) error {
 	for {
 		err := call(ctx)
 		taken, is := errors.AsType[*host.Occupied](err)

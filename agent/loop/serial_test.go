@@ -12,7 +12,7 @@ import (
 func TestRemoteManaged(t *testing.T) {
 	const remote = `{"address":"` + pf1 + `","product_id":"154c","remote_managed":true,"physical_network":null}`
 	vf := strings.TrimSuffix(pf1, "0") + "1"
-	story(t, "D33: one VF tells a serial number", func(t *testing.T, w *world) {
+	scenario(t, "D33: one VF tells a serial number", func(t *testing.T, w *testHost) {
 		w.machine.change(func(tree fstest.MapFS) {
 			tree["bus/pci/devices/"+vf+"/vpd"] = &fstest.MapFile{Data: []byte("\x90\x07\x00SN\x04S123\x78")}
 		})
@@ -24,7 +24,7 @@ func TestRemoteManaged(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "D33: none tells one", func(t *testing.T, w *world) {
+	scenario(t, "D33: none tells one", func(t *testing.T, w *testHost) {
 		rules(w, remote)
 		a, stop := w.begin()
 		if devices := a.Report().Devices; len(devices) != 0 {
@@ -32,7 +32,7 @@ func TestRemoteManaged(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "D29: the PF itself", func(t *testing.T, w *world) {
+	scenario(t, "D29: the PF itself", func(t *testing.T, w *testHost) {
 		rules(w, `{"address":"`+pf1+`","remote_managed":true}`)
 		contains(t, w.refusedStart(fault.Invalid), "the PF "+pf1+" itself", `product_id "154c"`)
 	})

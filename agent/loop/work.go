@@ -14,19 +14,19 @@ import (
 )
 
 // loud is after how many failures a server's trouble becomes a condition of the host.
-const loud = 3
+const warnAfter = 3
 
 // job is the way of one server to where it shall be.
-type job struct {
-	cancel   context.CancelFunc // ends the goroutine at work on it; nil when there is none
-	attempts int                // that failed
-	builds   int                // of the hypervisor, that failed
-	retry    time.Time          // not before
-	waits    time.Time          // since when it waits for others to leave
+type serverWork struct {
+	cancel        context.CancelFunc // ends the goroutine at work on it; nil when there is none
+	failures      int                // that failed
+	buildFailures int                // of the hypervisor, that failed
+	retryAt       time.Time          // not before
+	waitingSince  time.Time          // since when it waits for others to leave
 }
 
 // work starts a goroutine for each server that is not where it shall be, until ctx ends and all of them have ended.
-func (a *Agent) work(ctx context.Context) {
+func (a *Agent) workLoop(ctx context.Context) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	for {
@@ -50,47 +50,47 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 	now, wait := a.o.Now(), a.o.Rescan
 	raise, leaving := a.due()
 	a.forget(raise, leaving)
-	a.tellUnassigned()
-	owing := a.owing()
+	a.setUnassignedCondition()
+	owing := a.pendingRenames()
 	for _, id := range slices.Concat(leaving, raise) {
 		if by, waits := owing[id]; waits && by != id {
 			continue // another entry takes over what stands here, first of all
 		}
-		if was := a.line.servers[id].Was; owing[was] == id && a.busy(was) {
+		if was := a.assignments.servers[id].Was; owing[was] == id && a.cancelWork(was) {
 			continue
 		}
-		j := a.jobs[id]
+		j := a.serverWorks[id]
 		if j == nil {
-			j = &job{}
-			a.jobs[id] = j
+			j = &serverWork{}
+			a.serverWorks[id] = j
 		}
 		if j.cancel != nil {
 			continue
 		}
-		if until := j.retry.Sub(now); until > 0 {
+		if until := j.retryAt.Sub(now); until > 0 {
 			wait = min(wait, until)
 			continue
 		}
-		want, wanted := a.line.servers[id]
-		removal, named := a.line.remove[id]
-		at := a.line.at(removal)
-		if wanted && a.raising >= a.o.Parallel {
+		want, wanted := a.assignments.servers[id]
+		removal, named := a.assignments.remove[id]
+		at := a.assignments.version(removal)
+		if wanted && a.building >= a.o.Parallel {
 			continue // the end of another wakes us
 		}
 		own, cancel := context.WithCancel(ctx)
 		j.cancel = cancel
 		if wanted {
-			a.raising++
+			a.building++
 		}
 		workers.Go(func() {
 			var err error
 			switch {
 			case wanted:
-				err = a.raise(own, want, j)
+				err = a.ensureGuest(own, want, j)
 			case named:
-				err = a.remove(own, removal, at)
+				err = a.removeGuest(own, removal, at)
 			default:
-				err = a.discard(own, id)
+				err = a.dropClaims(own, id)
 			}
 			outdated := own.Err() != nil
 			cancel()
@@ -101,8 +101,8 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 }
 
 // busy says whether somebody is at work on an id, and ends that. a.mu is held.
-func (a *Agent) busy(id string) bool {
-	j := a.jobs[id]
+func (a *Agent) cancelWork(id string) bool {
+	j := a.serverWorks[id]
 	if j == nil || j.cancel == nil {
 		return false
 	}
@@ -113,11 +113,11 @@ func (a *Agent) busy(id string) bool {
 // due lists the servers that are not where they shall be, by id. Before compute has sent assignments, while they are
 // not followed, and while another agent serves the host, none is. a.mu is held.
 func (a *Agent) due() (raise, leaving []string) {
-	if !a.line.heard || a.displaced || a.behind != "" {
+	if !a.assignments.received || a.fenced || a.notFollowed != "" {
 		return nil, nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {
-		if !a.settled(a.line.servers[id]) {
+	for _, id := range slices.Sorted(maps.Keys(a.assignments.servers)) {
+		if !a.settled(a.assignments.servers[id]) {
 			raise = append(raise, id)
 		}
 	}
@@ -134,40 +134,40 @@ func (a *Agent) settled(want host.Server) bool {
 		return true
 	}
 	g, there := a.guests[want.ID]
-	return there && !g.Departed && asWanted(g, want)
+	return there && !g.Departed && matches(g, want)
 }
 
 // forget drops the jobs of servers that need none any more. a.mu is held.
 func (a *Agent) forget(due ...[]string) {
 	all := slices.Concat(due...)
-	for id, j := range a.jobs {
+	for id, j := range a.serverWorks {
 		if j.cancel == nil && !slices.Contains(all, id) {
-			delete(a.jobs, id)
+			delete(a.serverWorks, id)
 			a.condition("server " + id)
 		}
 	}
 }
 
 // finish notes how a job ended. An outdated one was ended by a line that says something else, or by the agent's own end.
-func (a *Agent) finish(id string, j *job, wanted, outdated bool, err error) {
+func (a *Agent) finish(id string, j *serverWork, wanted, outdated bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	defer poke(a.wake)
+	defer signal(a.wake)
 	j.cancel = nil
 	if wanted {
-		a.raising--
+		a.building--
 	}
 	if err == nil || outdated {
-		j.attempts, j.builds, j.waits = 0, 0, time.Time{}
+		j.failures, j.buildFailures, j.waitingSince = 0, 0, time.Time{}
 		return // dispatch sees whether there is more to do
 	}
-	j.attempts++
-	j.retry = a.o.Now().Add(a.backoff(j.attempts))
+	j.failures++
+	j.retryAt = a.o.Now().Add(a.backoff(j.failures))
 	if _, refused := errors.AsType[*refusedError](err); refused {
-		j.retry = a.o.Now().Add(refusedWait(j.attempts))
+		j.retryAt = a.o.Now().Add(refusedWait(j.failures))
 	}
-	a.log.Info("a server is not yet where it shall be, will try again", "server", id, "attempts", j.attempts, "error", err)
-	if j.attempts >= loud {
+	a.log.Info("a server is not yet where it shall be, will try again", "server", id, "attempts", j.failures, "error", err)
+	if j.failures >= warnAfter {
 		a.condition("server "+id, "server "+id+": "+fault.TextOf(err))
 	}
 }
@@ -180,11 +180,11 @@ func refusedWait(times int) time.Duration {
 }
 
 // hurry lets the servers that wait for devices try at once. a.mu is held.
-func (a *Agent) hurry() {
-	for _, j := range a.jobs {
-		if !j.waits.IsZero() {
-			j.retry = time.Time{}
+func (a *Agent) retryNow() {
+	for _, j := range a.serverWorks {
+		if !j.waitingSince.IsZero() {
+			j.retryAt = time.Time{}
 		}
 	}
-	poke(a.wake)
+	signal(a.wake)
 }

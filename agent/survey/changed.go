@@ -8,15 +8,15 @@ import (
 )
 
 // stray is a claim whose device is not on the host as it was claimed.
-type stray struct {
+type changedClaim struct {
 	claim     device.Claim
 	now       *pci.Device // what is at its address now; nil: nothing, or it is unreadable
 	relatives []string    // addresses of offered devices that are withheld beside it
 }
 
 // strays lists the claims whose devices have changed their ids or type, or are gone.
-func (f Facts) strays() []stray {
-	var list []stray
+func (f Facts) changedClaims() []changedClaim {
+	var list []changedClaim
 	if len(f.Held) == 0 {
 		return nil
 	}
@@ -26,9 +26,9 @@ func (f Facts) strays() []stray {
 		switch {
 		case c.Device.Type == "": // only its address is known
 		case !exists:
-			list = append(list, stray{claim: c})
+			list = append(list, changedClaim{claim: c})
 		case c.Changed(*now):
-			list = append(list, stray{claim: c, now: now})
+			list = append(list, changedClaim{claim: c, now: now})
 		}
 	}
 	return list
@@ -48,7 +48,7 @@ func (f Facts) byAddress() map[pci.Address]*pci.Device {
 // This refuses no start: the hardware is what it is. The claim stays in the tree as it was made, and what is there now
 // is offered when its holder lets go. The notes name each such device, what it was and is, the holder, and what to do.
 func (f Facts) withhold(found []match) (offered []match, notes []Note) {
-	strays := f.strays()
+	strays := f.changedClaims()
 	if len(strays) == 0 {
 		return found, nil
 	}
@@ -89,19 +89,19 @@ func (f Facts) withhold(found []match) (offered []match, notes []Note) {
 }
 
 // note is the note on a device that has changed, or that is gone and keeps others from being offered.
-func (f Facts) note(s stray) Note {
+func (f Facts) note(s changedClaim) Note {
 	c, keeps := s.claim, ""
 	if f.Report && c.Provider != "" {
 		keeps = fmt.Sprintf(" (%s keeps %s)", f.nameOf(c), c.Class)
 	}
 	also := ""
 	if len(s.relatives) > 0 {
-		also = fmt.Sprintf(", nor are its relatives %s", few(s.relatives))
+		also = fmt.Sprintf(", nor are its relatives %s", joinFew(s.relatives))
 	}
 	if s.now == nil {
 		return Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s as %s, though %s: the server keeps "+
 			"it%s, and no other server is offered its relatives %s; put the device back, or delete or migrate the "+
-			"server", c.Holder, device.Identity(c.Device), f.missing(c), keeps, few(s.relatives))}
+			"server", c.Holder, device.Identity(c.Device), f.missing(c), keeps, joinFew(s.relatives))}
 	}
 	was, is := c.Difference(*s.now)
 	return Note{c.Device.Address.String(), fmt.Sprintf("is %s now, but server %s holds it as %s: the server keeps it "+

@@ -192,7 +192,7 @@ func TestAChangedDeviceExcusesNoConfiguration(t *testing.T) {
 	f.Rules = facts(t, `{"vendor_id":"10de","resource_class":"gpu"}`).Rules
 	_, _, err := Desired(f)
 	if text := fault.TextOf(err); !fault.Is(err, fault.Invalid) || !strings.Contains(text, "10000:0a:00.0") ||
-		len(Wrong(err)) != 1 {
+		len(Problems(err)) != 1 {
 		t.Errorf("%v", err)
 	}
 }

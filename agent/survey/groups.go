@@ -15,11 +15,11 @@ import (
 
 // group is what one device provider counts: a plain device, a PF, or the VFs of a PF.
 type group struct {
-	name string
-	self *match         // the plain device or PF, if it is offered
-	vfs  []match        // by address
-	held []device.Claim // held, but no longer offered for Placement to count
-	has  []device.Claim // held and offered
+	name        string
+	self        *match         // the plain device or PF, if it is offered
+	vfs         []match        // by address
+	heldOnly    []device.Claim // held, but no longer offered for Placement to count
+	heldOffered []device.Claim // held and offered
 }
 
 // checkRules refuses what no device can make good.
@@ -70,14 +70,14 @@ func (f Facts) groups(found []match) (list []group, wrong []error) {
 		}
 		if !there || !m.reported() {
 			g := at(f.nameOf(c))
-			g.held = append(g.held, c)
+			g.heldOnly = append(g.heldOnly, c)
 			continue
 		}
 		if err := f.checkClass(m, c); err != nil {
 			wrong = append(wrong, err)
 		}
 		g := at(m.offer.Device.Holder().ProviderName(f.Host))
-		g.has = append(g.has, c)
+		g.heldOffered = append(g.heldOffered, c)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		if err := byName[name].check(); err != nil {
@@ -150,10 +150,10 @@ func (g group) checkFamily() error {
 			names[i] = m.offer.Device.Address.String()
 		}
 		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; %s",
-			g.self, few(names), where(g.vfs[0].rule), g.keep())
+			g.self, joinFew(names), where(g.vfs[0].rule), g.keepAdvice())
 	}
 	// A device that was switched from PF to VFs, or back, while a guest holds it.
-	for _, c := range g.held {
+	for _, c := range g.heldOnly {
 		own := c.Device.Address
 		switch {
 		case len(g.vfs) > 0 && g.vfs[0].reported() && own == g.vfs[0].offer.Device.Holder():
@@ -168,19 +168,19 @@ func (g group) checkFamily() error {
 }
 
 // keep says which of PF and VFs must stay offered: what is held (spec 002, "Upgrade impact").
-func (g group) keep() string {
+func (g group) keepAdvice() string {
 	const how = "narrow the rules, by product_id or by the functions in the address"
-	if len(g.has) == 0 {
+	if len(g.heldOffered) == 0 {
 		return how
 	}
-	names := make([]string, len(g.has))
-	for i, c := range g.has {
+	names := make([]string, len(g.heldOffered))
+	for i, c := range g.heldOffered {
 		names[i] = c.Device.Address.String()
 	}
-	if g.has[0].Device.Type == pci.Virtual {
-		return fmt.Sprintf("keep the VFs, of which %s is held, and leave out the PF: %s", few(names), how)
+	if g.heldOffered[0].Device.Type == pci.Virtual {
+		return fmt.Sprintf("keep the VFs, of which %s is held, and leave out the PF: %s", joinFew(names), how)
 	}
-	return fmt.Sprintf("keep the PF, which server %s holds, and leave out its VFs: %s", g.has[0].Holder, how)
+	return fmt.Sprintf("keep the PF, which server %s holds, and leave out its VFs: %s", g.heldOffered[0].Holder, how)
 }
 
 // counted lists the offered devices that the provider counts.
@@ -196,7 +196,7 @@ func (g group) counted() []match {
 // provider is the group as Placement ought to have it, or nil when it counts nothing.
 func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	counted := g.counted()
-	if len(counted) == 0 && len(g.held) == 0 {
+	if len(counted) == 0 && len(g.heldOnly) == 0 {
 		return nil, nil
 	}
 	p := &provider.Provider{ID: f.id(g.name), Name: g.name, Parent: f.Root, Root: f.Root,
@@ -209,16 +209,16 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 		p.Traits = old.Traits // what is said of the devices is no longer known; it stays
 	}
 	p.Traits = union(p.Traits, ManagedPCI, OwnerNova)
-	notes := f.keep(p, g, old)
-	g.burn(p)
+	notes := f.keepHeld(p, g, old)
+	g.reserveUsed(p)
 	return p, notes
 }
 
 // keep adds the devices that are held but no longer offered, so that their usage is not lost: a class is as large as
 // what is there and what is held. Where the claim does not know its class, Placement does.
-func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note {
+func (f Facts) keepHeld(p *provider.Provider, g group, old provider.Provider) []Note {
 	var notes []Note
-	for _, c := range g.held {
+	for _, c := range g.heldOnly {
 		class := c.Class
 		if class == "" && len(old.Inventories) == 1 {
 			class = slices.Collect(maps.Keys(old.Inventories))[0]
@@ -246,7 +246,7 @@ func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note
 }
 
 // burn reserves a device for one-time use that has been used. Only who cleans it lowers the reservation again.
-func (g group) burn(p *provider.Provider) {
+func (g group) reserveUsed(p *provider.Provider) {
 	if g.self == nil || !g.self.offer.Spent {
 		return
 	}
@@ -264,7 +264,7 @@ func text(traits []resource.Trait) string {
 }
 
 // few joins words, the first four and how many more there are.
-func few(words []string) string {
+func joinFew(words []string) string {
 	const most = 4
 	if len(words) <= most {
 		return strings.Join(words, ", ")

@@ -37,10 +37,10 @@ const (
 type Facts struct {
 	Host     string           // hypervisor hostname: the name of the root provider, and the start of the others'
 	Root     provider.ID      // of the root provider
-	VCPU     Share            // host threads that guests share
-	PCPU     Share            // host threads that are given to one guest each
-	MemoryMB Share            // MiB
-	DiskGB   Share            // GiB
+	VCPU     RootInventory    // host threads that guests share
+	PCPU     RootInventory    // host threads that are given to one guest each
+	MemoryMB RootInventory    // MiB
+	DiskGB   RootInventory    // GiB
 	Traits   []resource.Trait // of the root: what the hypervisor can
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
@@ -55,11 +55,11 @@ type Facts struct {
 }
 
 // Share is what the root offers of one class. A total of 0 or less is not offered.
-type Share struct {
-	Total    int
-	Reserved int     // kept for the host itself
-	Firm     bool    // the configuration says Reserved: what Placement has gives way
-	Ratio    float64 // allocation_ratio; 0: the configuration leaves it to Placement, where it is 1 at first
+type RootInventory struct {
+	Total       int
+	Reserved    int     // kept for the host itself
+	ReservedSet bool    // the configuration says Reserved: what Placement has gives way
+	Ratio       float64 // allocation_ratio; 0: the configuration leaves it to Placement, where it is 1 at first
 }
 
 // Note is something that a person should know about the host, though it stops nothing.
@@ -96,7 +96,7 @@ func Desired(f Facts) (provider.Tree, []Note, error) {
 		wrong = append(wrong, more...)
 	}
 	if len(wrong) > 0 {
-		return provider.Tree{}, nil, fault.New(fault.Invalid, "survey.Desired", "%w", &several{wrong})
+		return provider.Tree{}, nil, fault.New(fault.Invalid, "survey.Desired", "%w", &invalidConfig{wrong})
 	}
 	for _, g := range groups {
 		p, more := f.provider(g)
@@ -109,14 +109,14 @@ func Desired(f Facts) (provider.Tree, []Note, error) {
 }
 
 // several is all that is wrong, first things first.
-type several struct{ errs []error }
+type invalidConfig struct{ errs []error }
 
 // Error is the first: who mends it may find that the rest is mended too.
-func (s *several) Error() string { return fault.TextOf(s.errs[0]) }
+func (s *invalidConfig) Error() string { return fault.TextOf(s.errs[0]) }
 
 // Wrong lists in sentences all that a fault of Desired is about; none for another error.
-func Wrong(err error) (sentences []string) {
-	if s, ok := errors.AsType[*several](err); ok {
+func Problems(err error) (sentences []string) {
+	if s, ok := errors.AsType[*invalidConfig](err); ok {
 		for _, one := range s.errs {
 			sentences = append(sentences, fault.TextOf(one))
 		}
@@ -154,7 +154,7 @@ func CheckSwitch(f Facts) error {
 // Ratios are the classes of the root whose allocation_ratio the configuration decides, sorted.
 func Ratios(f Facts) []resource.Class {
 	var list []resource.Class
-	for class, share := range f.shares() {
+	for class, share := range f.rootInventories() {
 		if share.Total > 0 && share.Ratio != 0 {
 			list = append(list, class)
 		}
@@ -164,10 +164,10 @@ func Ratios(f Facts) []resource.Class {
 }
 
 // Firm are the classes of the root whose reserved amount the configuration decides, sorted.
-func Firm(f Facts) []resource.Class {
+func ReservedClasses(f Facts) []resource.Class {
 	var list []resource.Class
-	for class, share := range f.shares() {
-		if share.Total > 0 && share.Firm {
+	for class, share := range f.rootInventories() {
+		if share.Total > 0 && share.ReservedSet {
 			list = append(list, class)
 		}
 	}
@@ -175,14 +175,14 @@ func Firm(f Facts) []resource.Class {
 	return list
 }
 
-func (f Facts) shares() map[resource.Class]Share {
-	return map[resource.Class]Share{"VCPU": f.VCPU, "PCPU": f.PCPU, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB}
+func (f Facts) rootInventories() map[resource.Class]RootInventory {
+	return map[resource.Class]RootInventory{"VCPU": f.VCPU, "PCPU": f.PCPU, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB}
 }
 
 // inventories is what the root offers.
 func (f Facts) inventories() map[resource.Class]resource.Inventory {
 	out := map[resource.Class]resource.Inventory{}
-	for class, share := range f.shares() {
+	for class, share := range f.rootInventories() {
 		if share.Total <= 0 {
 			continue
 		}

@@ -36,7 +36,7 @@ func devices() []pci.Device {
 // facts has these rules; each is placed at a line of its own.
 func facts(t *testing.T, rules ...string) Facts {
 	t.Helper()
-	f := Facts{Host: "cmp1", Root: root, Report: true, Devices: devices(), VCPU: Share{Total: 8, Ratio: 4}, MemoryMB: Share{Total: 1024, Reserved: 512}}
+	f := Facts{Host: "cmp1", Root: root, Report: true, Devices: devices(), VCPU: RootInventory{Total: 8, Ratio: 4}, MemoryMB: RootInventory{Total: 1024, Reserved: 512}}
 	for i, text := range rules {
 		list, err := pci.ParseSpecs(text)
 		if err != nil {
@@ -197,7 +197,7 @@ func TestDesiredWithoutReportT17(t *testing.T) {
 
 func TestRootInventories(t *testing.T) {
 	f := facts(t)
-	f.DiskGB, f.Traits = Share{Total: 100, Reserved: 1, Ratio: 1.5}, []resource.Trait{"HW_CPU_X86_AVX", "COMPUTE_NODE"}
+	f.DiskGB, f.Traits = RootInventory{Total: 100, Reserved: 1, Ratio: 1.5}, []resource.Trait{"HW_CPU_X86_AVX", "COMPUTE_NODE"}
 	tree, _, err := Desired(f)
 	if err != nil {
 		t.Fatal(err)

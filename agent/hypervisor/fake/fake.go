@@ -68,7 +68,7 @@ func (h *Hypervisor) Start(context.Context) error {
 
 // Capacity is what New was told.
 func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	if err := h.ask(ctx, "capacity", ""); err != nil {
+	if err := h.begin(ctx, "capacity", ""); err != nil {
 		return hypervisor.Capacity{}, err
 	}
 	return h.capacity, nil
@@ -76,7 +76,7 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 
 // Guests reads the files.
 func (h *Hypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
-	if err := h.ask(ctx, "guests", ""); err != nil {
+	if err := h.begin(ctx, "guests", ""); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
@@ -87,7 +87,7 @@ func (h *Hypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 // Build writes the guest's file.
 func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	const op = "fake.Build"
-	if err := h.ask(ctx, "build", g.ID); err != nil {
+	if err := h.begin(ctx, "build", g.ID); err != nil {
 		return err
 	}
 	if err := checkID(op, g.ID); err != nil {
@@ -124,7 +124,7 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 // Rename renames the file, whose name is the guest's id, and then writes the guest's other name into it.
 func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 	const op = "fake.Rename"
-	if err := h.ask(ctx, "rename", was); err != nil {
+	if err := h.begin(ctx, "rename", was); err != nil {
 		return err
 	}
 	for _, name := range []string{was, id} {
@@ -159,7 +159,7 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 // Migrate marks the guest as departed; the hypervisor of the other host builds it.
 func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
 	const op = "fake.Migrate"
-	if err := h.ask(ctx, "migrate", id); err != nil {
+	if err := h.begin(ctx, "migrate", id); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -189,7 +189,7 @@ func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Desti
 // Destroy removes the guest's file.
 func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	const op = "fake.Destroy"
-	if err := h.ask(ctx, "destroy", id); err != nil {
+	if err := h.begin(ctx, "destroy", id); err != nil {
 		return err
 	}
 	if err := checkID(op, id); err != nil {
@@ -213,7 +213,7 @@ func checkID(op, id string) error {
 	return nil
 }
 
-func (h *Hypervisor) ask(ctx context.Context, operation, guest string) error {
+func (h *Hypervisor) begin(ctx context.Context, operation, guest string) error {
 	if h.Fail != nil {
 		if err := h.Fail(ctx, operation, guest); err != nil {
 			return err
@@ -233,7 +233,7 @@ type file struct {
 	MemoryMB int          `json:"memory_mb"`
 	DiskGB   int          `json:"disk_gb"`
 	Devices  []fileDevice `json:"devices"`
-	Parts    []filePart   `json:"parts,omitempty"`
+	Cells    []fileCell   `json:"parts,omitempty"`
 	Stopped  bool         `json:"stopped,omitempty"`
 	Build    int          `json:"build,omitempty"`
 	Departed bool         `json:"departed,omitempty"`
@@ -246,7 +246,7 @@ type fileDevice struct {
 	Unmanaged bool        `json:"unmanaged,omitempty"`
 }
 
-type filePart struct {
+type fileCell struct {
 	VCPUs    []int       `json:"vcpus"`
 	MemoryMB int         `json:"memory_mb"`
 	PageKB   int         `json:"page_kb,omitempty"`
@@ -280,8 +280,8 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 		}
 		g := hypervisor.Guest{ID: strings.TrimSuffix(entry.Name(), ".json"), Server: f.Server, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
 			Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
-		for _, p := range f.Parts {
-			g.Parts = append(g.Parts, hypervisor.Part(p))
+		for _, p := range f.Cells {
+			g.Cells = append(g.Cells, hypervisor.GuestCell(p))
 		}
 		for _, d := range f.Devices {
 			address, err := pci.ParseAddress(d.Address)
@@ -302,8 +302,8 @@ const unfinished = ".new"
 func (h *Hypervisor) write(g hypervisor.Guest) error {
 	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
 		Stopped: g.Stopped, Build: g.Build, Departed: g.Departed}
-	for _, p := range g.Parts {
-		f.Parts = append(f.Parts, filePart(p))
+	for _, p := range g.Cells {
+		f.Cells = append(f.Cells, fileCell(p))
 	}
 	for _, d := range g.Devices {
 		f.Devices = append(f.Devices, fileDevice{Address: d.Address.String(), Request: d.Request, Provider: d.Provider, Unmanaged: d.Unmanaged})

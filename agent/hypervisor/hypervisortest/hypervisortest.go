@@ -112,7 +112,7 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	t.Run("its NUMA cells are remembered", func(t *testing.T) {
 		h := open(t)
 		g := Guest("a", 1)
-		g.Parts = []hypervisor.Part{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1, CPUs: map[int]int{0: 4, 1: 12}}}
+		g.Cells = []hypervisor.GuestCell{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1, CPUs: map[int]int{0: 4, 1: 12}}}
 		must(t, h.Build(t.Context(), g))
 		has(t, open(t), g)
 	})

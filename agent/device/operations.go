@@ -23,7 +23,7 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 		was := n.entries[address]
 		is := was.offered(o)
 		switch {
-		case was.fresh == nil && is.fresh != nil:
+		case was.latest == nil && is.latest != nil:
 			why[address] = fmt.Sprintf("what device_spec or the host says of it has changed while %s holds it; that counts when it is freed", is.holder)
 		case was.gone:
 			why[address] = "it is back"
@@ -36,7 +36,7 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 		case !e.held():
 			delete(n.entries, address)
 		case !e.gone:
-			e.gone, e.fresh = true, nil
+			e.gone, e.latest = true, nil
 			n.entries[address] = e
 			why[address] = fmt.Sprintf("it is gone from the host or from device_spec while %s holds it; it leaves when it is freed", e.holder)
 		}
@@ -65,8 +65,8 @@ func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 		case !e.held() || e.holder != holder:
 		case e.gone:
 			delete(n.entries, address)
-		case e.fresh != nil:
-			n.entries[address] = entry{offer: *e.fresh}
+		case e.latest != nil:
+			n.entries[address] = entry{offer: *e.latest}
 		default:
 			n.entries[address] = entry{offer: e.offer}
 		}
@@ -96,10 +96,10 @@ func (s Set) Spend(address pci.Address, spent bool) Set {
 	}
 	n := s.clone()
 	e.offer.Spent = spent
-	if e.fresh != nil {
-		fresh := *e.fresh
+	if e.latest != nil {
+		fresh := *e.latest
 		fresh.Spent = spent
-		e.fresh = &fresh
+		e.latest = &fresh
 	}
 	n.entries[address] = e
 	return n

@@ -12,7 +12,7 @@ import (
 )
 
 // share is what a consumer has of a device provider.
-func (w *world) share(consumer, name string, of resource.Class) int {
+func (w *testHost) share(consumer, name string, of resource.Class) int {
 	p := w.provider(name)
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
@@ -20,7 +20,7 @@ func (w *world) share(consumer, name string, of resource.Class) int {
 }
 
 // lose takes a consumer's share of a provider away.
-func (w *world) lose(consumer, name string) {
+func (w *testHost) lose(consumer, name string) {
 	p := w.provider(name)
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
@@ -30,14 +30,14 @@ func (w *world) lose(consumer, name string) {
 }
 
 // legacy is a server whose devices Placement was not asked for.
-func (w *world) legacy(id string, count int) host.Server {
+func (w *testHost) legacy(id string, count int) host.Server {
 	s := w.want(id)
 	s.Requests = []host.Request{{ID: "r-" + id, Alias: "nic", Count: count, Class: class, VendorID: "8086", ProductID: "154c", Type: "type-VF"}}
 	return s
 }
 
-func TestShares(t *testing.T) {
-	story(t, "H1 H2: guests from before reporting get their shares in one reshape, and then it is quiet", func(t *testing.T, w *world) {
+func TestMissingAllocations(t *testing.T) {
+	scenario(t, "H1 H2: guests from before reporting get their shares in one reshape, and then it is quiet", func(t *testing.T, w *testHost) {
 		w.options.ReportInPlacement = false
 		_, stop := w.begin()
 		one, three := w.legacy("s1", 1), w.legacy("s2", 3)
@@ -66,7 +66,7 @@ func TestShares(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1", "s2")
 	})
-	story(t, "a share that is lost while the agent runs", func(t *testing.T, w *world) {
+	scenario(t, "a share that is lost while the agent runs", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1, name1), w.want("s2", name2))
 		w.untilPhase(host.Running, "s1", "s2")
@@ -77,7 +77,7 @@ func TestShares(t *testing.T) {
 		w.until("mended", func() bool { return w.share("s1", name1, class) == 2 && w.share("s2", name2, class) == 1 })
 		must(t, stop())
 	})
-	story(t, "H1: a consumer without any allocation is left alone and told of", func(t *testing.T, w *world) {
+	scenario(t, "H1: a consumer without any allocation is left alone and told of", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -89,7 +89,7 @@ func TestShares(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "more than the guest has is told of, and nothing is taken", func(t *testing.T, w *world) {
+	scenario(t, "more than the guest has is told of, and nothing is taken", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -103,7 +103,7 @@ func TestShares(t *testing.T) {
 			t.Errorf("%v", w.ledger.allocations)
 		}
 	})
-	story(t, "a move whose line has not come yet is not mistaken for a loss", func(t *testing.T, w *world) {
+	scenario(t, "a move whose line has not come yet is not mistaken for a loss", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -121,7 +121,7 @@ func TestShares(t *testing.T) {
 		w.until("no condition", func() bool { return w.office.conditions() == "" })
 		must(t, stop())
 	})
-	story(t, "a share of a device that was used once and is reserved", func(t *testing.T, w *world) {
+	scenario(t, "a share of a device that was used once and is reserved", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		w.office.assign(w.gpu("s1"))

@@ -22,7 +22,7 @@ type Cleaner interface {
 }
 
 // burn writes down that the guest has started with its devices for one-time use. a.mu is held.
-func (a *Agent) burn(id string) error {
+func (a *Agent) markUsed(id string) error {
 	spent := a.journal.State().Spent()
 	for _, c := range a.set.Held(resource.ConsumerID(id)) {
 		at := c.Device.Address
@@ -34,20 +34,20 @@ func (a *Agent) burn(id string) error {
 		}
 		a.set = a.set.Spend(at, true)
 		a.log.Info("a device for one-time use has been used", "address", at.String(), "server", id)
-		a.touch()
-		poke(a.look) // it is reserved from now on
+		a.reportChanged()
+		signal(a.syncNow) // it is reserved from now on
 	}
 	return nil
 }
 
 // burnSeen is burn for all guests that run, or have run, with what they hold: their start may have been the last thing that an
 // agent before this one saw. a.mu is held.
-func (a *Agent) burnSeen() error {
+func (a *Agent) markUsedByGuests() error {
 	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
 		if a.guests[id].Stopped {
 			continue
 		}
-		if err := a.burn(id); err != nil {
+		if err := a.markUsed(id); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (a *Agent) burnSeen() error {
 }
 
 // respent says of each offer whether it has been used, as the journal knows now: a look may be older. a.mu is held.
-func (a *Agent) respent(offers []device.Offer) []device.Offer {
+func (a *Agent) withUsed(offers []device.Offer) []device.Offer {
 	spent := a.journal.State().Spent()
 	out := slices.Clone(offers)
 	for i := range out {
@@ -66,7 +66,7 @@ func (a *Agent) respent(offers []device.Offer) []device.Offer {
 }
 
 // returned are the providers whose device has been cleaned.
-func returned(offers []device.Offer, state journal.State) map[provider.ID]bool {
+func cleanedProviders(offers []device.Offer, state journal.State) map[provider.ID]bool {
 	out, spent := map[provider.ID]bool{}, state.Spent()
 	for _, o := range offers {
 		if o.Provider != "" && spent[o.Device.Address].Returning {
@@ -79,7 +79,7 @@ func returned(offers []device.Offer, state journal.State) map[provider.ID]bool {
 // returnedByHand believes an operator who has lowered what the agent had reserved for a device that nobody holds: that is how a device for
 // one-time use is given back in Nova. That nothing is reserved any more says so; a total above what is reserved does not: room is made so for a
 // moment when a holder's share is moved or written anew (heal).
-func (a *Agent) returnedByHand(s sight) error {
+func (a *Agent) detectManualReturn(s observation) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for at, mark := range a.journal.State().Spent() {
@@ -95,13 +95,13 @@ func (a *Agent) returnedByHand(s sight) error {
 		a.set = a.set.Spend(at, false)
 		s.facts.Spent[at] = false
 		a.log.Info("somebody has lowered the reserved amount of a device for one-time use in Placement; it can be used again", "address", at.String())
-		a.touch()
+		a.reportChanged()
 	}
 	return nil
 }
 
 // reserved notes how the tree that Placement has now stands to the devices that have been used.
-func (a *Agent) reserved(tree provider.Tree) error {
+func (a *Agent) recordReserved(tree provider.Tree) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for at, mark := range a.journal.State().Spent() {
@@ -112,7 +112,7 @@ func (a *Agent) reserved(tree provider.Tree) error {
 		switch {
 		case mark.Returning && (!there || !reported || inv.Reserved == 0):
 			err = a.journal.Cleaned(at)
-			a.touch()
+			a.reportChanged()
 		case mark.Returning:
 		case reported && inv.Total > 0 && inv.Reserved >= inv.Total && mark.Provider != p.ID:
 			err = a.journal.Spend(at, journal.Spent{Provider: p.ID})
@@ -128,7 +128,7 @@ func (a *Agent) reserved(tree provider.Tree) error {
 
 // spent says whether a device has been used and must be cleaned: the journal knows it, or Placement has it reserved, as after an agent
 // of Nova. a.mu is held.
-func (a *Agent) spent(e device.Entry) bool {
+func (a *Agent) isSpent(e device.Entry) bool {
 	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
 		return e.Spent
 	}
@@ -144,8 +144,8 @@ func (a *Agent) spent(e device.Entry) bool {
 }
 
 // cleanAll notes which devices compute wants back. Each wish is tried once, and answered as long as compute repeats it. a.mu is held.
-func (a *Agent) cleanAll(list []host.Wish) {
-	maps.DeleteFunc(a.answers, func(at string, told host.Answer) bool {
+func (a *Agent) receiveCleanRequests(list []host.Wish) {
+	maps.DeleteFunc(a.cleanAnswers, func(at string, told host.Answer) bool {
 		return !slices.ContainsFunc(list, func(w host.Wish) bool { return w.Address == at && w.Asked.Equal(told.Asked) })
 	})
 	for _, w := range list {
@@ -154,28 +154,28 @@ func (a *Agent) cleanAll(list []host.Wish) {
 			a.condition("clean "+w.Address, fmt.Sprintf("compute wants the device %q to be cleaned, which is no PCI address", w.Address))
 			continue
 		}
-		if !a.tried[at].Equal(w.Asked) {
-			a.tried[at], a.wishes = w.Asked, append(a.wishes, at)
+		if !a.lastCleanRequest[at].Equal(w.Asked) {
+			a.lastCleanRequest[at], a.cleanRequests = w.Asked, append(a.cleanRequests, at)
 		}
 	}
-	poke(a.sweep)
+	signal(a.cleanNow)
 }
 
 // sweeps cleans what is to be cleaned, one device after the other.
-func (a *Agent) sweeps(ctx context.Context) {
+func (a *Agent) cleanLoop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.sweep:
+		case <-a.cleanNow:
 		}
 		a.mu.Lock()
-		wishes := a.wishes
-		a.wishes = nil
+		wishes := a.cleanRequests
+		a.cleanRequests = nil
 		a.mu.Unlock()
 		for _, at := range wishes {
 			a.mu.Lock()
-			told := host.Answer{Address: at.String(), Asked: a.tried[at]}
+			told := host.Answer{Address: at.String(), Asked: a.lastCleanRequest[at]}
 			a.mu.Unlock()
 			if err := a.clean(ctx, at); err != nil {
 				a.log.Warn("a device was not cleaned", "address", at.String(), "error", err)
@@ -185,8 +185,8 @@ func (a *Agent) sweeps(ctx context.Context) {
 				return // cut short: the wish stands
 			}
 			a.mu.Lock()
-			a.answers[told.Address] = told
-			a.touch()
+			a.cleanAnswers[told.Address] = told
+			a.reportChanged()
 			a.mu.Unlock()
 		}
 	}
@@ -196,7 +196,7 @@ func (a *Agent) sweeps(ctx context.Context) {
 // stays as it is, and a condition says why.
 func (a *Agent) clean(ctx context.Context, at pci.Address) error {
 	a.mu.Lock()
-	err := a.cleanable(at)
+	err := a.checkCleanable(at)
 	a.mu.Unlock()
 	if err != nil {
 		return err
@@ -205,9 +205,9 @@ func (a *Agent) clean(ctx context.Context, at pci.Address) error {
 		if err := a.o.Clean.Clean(ctx, at); err != nil {
 			if ctx.Err() == nil {
 				a.mu.Lock()
-				a.failed[at]++
+				a.cleanFailures[at]++
 				a.condition("clean "+at.String(), fmt.Sprintf("%s cannot be cleaned and stays out of use (failed %d times since the agent began): %s",
-					at, a.failed[at], fault.TextOf(err)))
+					at, a.cleanFailures[at], fault.TextOf(err)))
 				a.mu.Unlock()
 			}
 			return err
@@ -216,7 +216,7 @@ func (a *Agent) clean(ctx context.Context, at pci.Address) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	mark := a.journal.State().Spent()[at]
-	if err := a.cleanable(at); err != nil {
+	if err := a.checkCleanable(at); err != nil {
 		return err // somebody was faster
 	}
 	if err := a.journal.Spend(at, journal.Spent{Provider: mark.Provider, Returning: true}); err != nil {
@@ -225,13 +225,13 @@ func (a *Agent) clean(ctx context.Context, at pci.Address) error {
 	a.set = a.set.Spend(at, false)
 	a.condition("clean " + at.String())
 	a.log.Info("a device for one-time use has been cleaned", "address", at.String())
-	a.touch()
-	poke(a.look)
+	a.reportChanged()
+	signal(a.syncNow)
 	return nil
 }
 
 // cleanable refuses what must not or need not be cleaned. a.mu is held.
-func (a *Agent) cleanable(at pci.Address) error {
+func (a *Agent) checkCleanable(at pci.Address) error {
 	const op = "loop.clean"
 	e, there := a.set.At(at)
 	switch {
@@ -239,7 +239,7 @@ func (a *Agent) cleanable(at pci.Address) error {
 		return fault.New(fault.NotFound, op, "host %s offers no device %s", a.o.Host, at)
 	case e.Holder != "":
 		return fault.New(fault.Conflict, op, "%s is held by server %s; it can be cleaned when the server is gone", at, e.Holder)
-	case !a.spent(e):
+	case !a.isSpent(e):
 		return fault.New(fault.Conflict, op, "%s has not been used; there is nothing to clean", at)
 	}
 	return nil

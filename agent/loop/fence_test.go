@@ -14,7 +14,7 @@ import (
 )
 
 // rival turns the world's options into those of a second agent of the same host, with another journal and other guests.
-func (w *world) rival() {
+func (w *testHost) secondAgent() {
 	w.t.Helper()
 	guests, err := fake.New(filepath.Join(w.dir, "rival", "guests"), hypervisor.Capacity{})
 	must(w.t, err)
@@ -24,12 +24,12 @@ func (w *world) rival() {
 }
 
 func TestTwoAgentsOfOneHost(t *testing.T) {
-	story(t, "the second is refused, and touches nothing", func(t *testing.T, w *world) {
+	scenario(t, "the second is refused, and touches nothing", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		writes := w.writes()
-		w.rival()
+		w.secondAgent()
 		w.machine.remove("0000:5e:00.2") // it is another machine, in truth
 		contains(t, w.refusedStart(fault.Conflict), "another agent serves host cmp1")
 		if got := w.running(); len(got) > 0 || w.writes() != writes {
@@ -41,9 +41,9 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 	})
-	story(t, "two that start at the same moment", func(t *testing.T, w *world) {
+	scenario(t, "two that start at the same moment", func(t *testing.T, w *testHost) {
 		_, stop := w.start()
-		w.rival()
+		w.secondAgent()
 		_, stopRival := w.start()
 		w.office.assign(host.Server{ID: "s1"})
 		time.Sleep(time.Minute)
@@ -52,7 +52,7 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 			t.Errorf("one ended with %v, the other with %v", err, rivals)
 		}
 	})
-	story(t, "one whose place was taken stops building, and goes on when the place is free", func(t *testing.T, w *world) {
+	scenario(t, "one whose place was taken stops building, and goes on when the place is free", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -74,7 +74,7 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 		must(t, stop())
 		w.consistent("s2")
 	})
-	story(t, "an instance is made once, also for a journal from before there were any", func(t *testing.T, w *world) {
+	scenario(t, "an instance is made once, also for a journal from before there were any", func(t *testing.T, w *testHost) {
 		book, err := journal.Open(w.options.Dir)
 		must(t, err)
 		must(t, book.SetIdentity(journal.Identity{Host: "cmp1", Provider: rootID}))
@@ -89,14 +89,14 @@ func TestTwoAgentsOfOneHost(t *testing.T) {
 			w.options.NewID = func() string { return next }
 		}
 	})
-	story(t, "a compute that does not answer yet keeps nobody from starting", func(t *testing.T, w *world) {
+	scenario(t, "a compute that does not answer yet keeps nobody from starting", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		must(t, stop())
-		w.office.away(true)
+		w.office.setAway(true)
 		_, stop = w.start()
 		time.Sleep(5 * time.Minute)
 		before := w.office.count(&w.office.reports)
-		w.office.away(false)
+		w.office.setAway(false)
 		w.until("a report", func() bool { return w.office.count(&w.office.reports) > before })
 		must(t, stop())
 		if strings.Contains(w.office.conditions(), "another") {

@@ -18,7 +18,7 @@ import (
 )
 
 // refusedStart runs an agent that must not start, and gives the sentence.
-func (w *world) refusedStart(kind fault.Kind) string {
+func (w *testHost) refusedStart(kind fault.Kind) string {
 	w.t.Helper()
 	err := w.agent().Run(w.t.Context())
 	if !fault.Is(err, kind) {
@@ -28,7 +28,7 @@ func (w *world) refusedStart(kind fault.Kind) string {
 }
 
 // rules sets device_spec for the agents that start from now on.
-func rules(w *world, text string) {
+func rules(w *testHost, text string) {
 	w.t.Helper()
 	parsed, err := pci.ParseSpecs(text)
 	must(w.t, err)
@@ -45,7 +45,7 @@ func contains(t *testing.T, text string, words ...string) {
 }
 
 func TestClaims(t *testing.T) {
-	story(t, "more servers than devices: those without one fail, each with a sentence", func(t *testing.T, w *world) {
+	scenario(t, "more servers than devices: those without one fail, each with a sentence", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		var all []host.Server
 		for i := range 5 { // of two devices
@@ -67,7 +67,7 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%d run, %d failed, held %v", running, failed, w.holders())
 		}
 	})
-	story(t, "no allocation, no guest", func(t *testing.T, w *world) {
+	scenario(t, "no allocation, no guest", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s1, s2 := w.want("s1", name1), w.want("s2", name1, name1)
 		delete(w.ledger.allocations, "s1")
@@ -79,7 +79,7 @@ func TestClaims(t *testing.T) {
 		contains(t, w.office.guest("s2").Message, "assigned 2 "+class, "has 1")
 		w.consistent()
 	})
-	story(t, "an assignment that this agent does not understand fails", func(t *testing.T, w *world) {
+	scenario(t, "an assignment that this agent does not understand fails", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		s.Requests[0].Type = "type-Q"
@@ -88,7 +88,7 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		contains(t, w.office.guest("s1").Message, "type-Q")
 	})
-	story(t, "without providers any device that fits will do", func(t *testing.T, w *world) {
+	scenario(t, "without providers any device that fits will do", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1, name1, name2)
 		s.Requests[0].Providers = nil
@@ -97,7 +97,7 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "a device passes from one who leaves to one who comes", func(t *testing.T, w *world) {
+	scenario(t, "a device passes from one who leaves to one who comes", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
@@ -107,7 +107,7 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		w.consistent("s2")
 	})
-	story(t, "who waits in vain for others to leave fails in the end", func(t *testing.T, w *world) {
+	scenario(t, "who waits in vain for others to leave fails in the end", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "destroy" {
 				return fault.New(fault.Internal, "test", "it will not die")
@@ -123,7 +123,7 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "an assignment that changed before its guest was built is claimed anew", func(t *testing.T, w *world) {
+	scenario(t, "an assignment that changed before its guest was built is claimed anew", func(t *testing.T, w *testHost) {
 		stuck := make(chan struct{})
 		w.guests.Fail = func(ctx context.Context, operation, _ string) error {
 			if operation != "build" {
@@ -152,7 +152,7 @@ func TestClaims(t *testing.T) {
 }
 
 func TestBuilding(t *testing.T) {
-	story(t, "8.1/8 P12: a guest that cannot be built leaves nothing", func(t *testing.T, w *world) {
+	scenario(t, "8.1/8 P12: a guest that cannot be built leaves nothing", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				return fault.New(fault.Internal, "test", "no such image")
@@ -173,7 +173,7 @@ func TestBuilding(t *testing.T) {
 			t.Errorf("compute heard of the failure before it heard of the free device: %s", said)
 		}
 	})
-	story(t, "a hypervisor that is away for a while", func(t *testing.T, w *world) {
+	scenario(t, "a hypervisor that is away for a while", func(t *testing.T, w *testHost) {
 		var builds atomic.Int32
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" && builds.Add(1) < buildTries {
@@ -187,7 +187,7 @@ func TestBuilding(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "a hypervisor that stays away", func(t *testing.T, w *world) {
+	scenario(t, "a hypervisor that stays away", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				return fault.New(fault.Unavailable, "test", "no daemon")
@@ -201,7 +201,7 @@ func TestBuilding(t *testing.T) {
 		contains(t, w.office.guest("s1").Message, "no daemon")
 		w.consistent()
 	})
-	story(t, "a slow guest that is wanted no more is given up", func(t *testing.T, w *world) {
+	scenario(t, "a slow guest that is wanted no more is given up", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(ctx context.Context, operation, _ string) error {
 			if operation == "build" {
 				<-ctx.Done()
@@ -217,7 +217,7 @@ func TestBuilding(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "a guest that vanished is built again with its devices", func(t *testing.T, w *world) {
+	scenario(t, "a guest that vanished is built again with its devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -227,7 +227,7 @@ func TestBuilding(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "a look at the guests that is older than a guest is not believed", func(t *testing.T, w *world) {
+	scenario(t, "a look at the guests that is older than a guest is not believed", func(t *testing.T, w *testHost) {
 		slow := make(chan struct{})
 		var looks atomic.Int32
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
@@ -247,7 +247,7 @@ func TestBuilding(t *testing.T) {
 			t.Errorf("said %d times that it runs", n)
 		}
 	})
-	story(t, "no more guests are built at once than allowed", func(t *testing.T, w *world) {
+	scenario(t, "no more guests are built at once than allowed", func(t *testing.T, w *testHost) {
 		var now, most atomic.Int32
 		w.options.Parallel = 3
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
@@ -275,7 +275,7 @@ func TestBuilding(t *testing.T) {
 }
 
 func TestObservationFreesNothing(t *testing.T) {
-	story(t, "a claim whose guest is not built waits for compute's word", func(t *testing.T, w *world) {
+	scenario(t, "a claim whose guest is not built waits for compute's word", func(t *testing.T, w *testHost) {
 		a, stop := w.begin()
 		j, err := a.set.At(pci.Address{Bus: 0x3b, Func: 1})
 		if !err {
@@ -290,18 +290,18 @@ func TestObservationFreesNothing(t *testing.T) {
 		}
 		must(t, book.Put("s9", claims))
 		must(t, book.Close())
-		w.office.silence(true)
+		w.office.muteStreams(true)
 		_, stop = w.begin()
 		time.Sleep(10 * time.Minute)
 		if got := w.journalled().Servers(); !slices.Equal(got, []string{"s9"}) {
 			t.Errorf("the journal has %v", got)
 		}
-		w.office.silence(false)
+		w.office.muteStreams(false)
 		w.untilPhase(host.Gone, "s9")
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "a device that vanished stays its holder's, also in Placement", func(t *testing.T, w *world) {
+	scenario(t, "a device that vanished stays its holder's, also in Placement", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -325,9 +325,9 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.until("the provider goes with its last holder", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
-	story(t, "a device that cannot be read is not gone", func(t *testing.T, w *world) {
+	scenario(t, "a device that cannot be read is not gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.machine.spoil("0000:5e:00.1")
+		w.machine.makeUnreadable("0000:5e:00.1")
 		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "0000:5e:00.1") })
 		if p := w.provider(name2); p.Inventories[class].Total != 2 {
 			t.Errorf("%+v", p)
@@ -336,7 +336,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.until("it is gone", func() bool { return w.provider(name2).Inventories[class].Total == 1 })
 		must(t, stop())
 	})
-	story(t, "guests tell an agent without a journal what they hold", func(t *testing.T, w *world) {
+	scenario(t, "guests tell an agent without a journal what they hold", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
@@ -351,7 +351,7 @@ func TestObservationFreesNothing(t *testing.T) {
 			t.Errorf("%+v", id)
 		}
 	})
-	story(t, "a journal that contradicts a guest is not believed", func(t *testing.T, w *world) {
+	scenario(t, "a journal that contradicts a guest is not believed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -362,12 +362,12 @@ func TestObservationFreesNothing(t *testing.T) {
 		must(t, book.Put("s2", claims))
 		must(t, book.Close())
 		w.office.assign(w.want("s1", name1), w.want("s2", name1))
-		w.office.silence(true) // until compute sends assignments, s2 has no other device
+		w.office.muteStreams(true) // until compute sends assignments, s2 has no other device
 		_, stop = w.begin()
 		w.until("a condition", func() bool {
 			return strings.Contains(w.office.conditions(), "0000:3b:00.1: the journal gives it to server s2")
 		})
-		w.office.silence(false)
+		w.office.muteStreams(false)
 		w.untilPhase(host.Running, "s1", "s2")
 		must(t, stop())
 		w.consistent("s1", "s2")
@@ -375,7 +375,7 @@ func TestObservationFreesNothing(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	story(t, "streams that end are opened again", func(t *testing.T, w *world) {
+	scenario(t, "streams that end are opened again", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		for i := range 5 {
 			id := fmt.Sprintf("s%d", i)
@@ -388,8 +388,8 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%d streams", n)
 		}
 	})
-	story(t, "a silent stream is given up after three heartbeats", func(t *testing.T, w *world) {
-		w.office.silence(true)
+	scenario(t, "a silent stream is given up after three heartbeats", func(t *testing.T, w *testHost) {
+		w.office.muteStreams(true)
 		_, stop := w.begin()
 		time.Sleep(10 * host.Heartbeat)
 		must(t, stop())
@@ -397,7 +397,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%d streams in ten heartbeats", n)
 		}
 	})
-	story(t, "a compute that went back in time is not followed", func(t *testing.T, w *world) {
+	scenario(t, "a compute that went back in time is not followed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1"))
 		w.untilPhase(host.Running, "s1")
@@ -428,7 +428,7 @@ func TestWatch(t *testing.T) {
 
 // A host where a guest of the hypervisor holds a device that the journal gave to nobody and device_spec no longer offers.
 func TestUnknownDeviceOfAGuest(t *testing.T) {
-	story(t, "it is held and not in the way of the report", func(t *testing.T, w *world) {
+	scenario(t, "it is held and not in the way of the report", func(t *testing.T, w *testHost) {
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1", Devices: []hypervisor.Device{{Address: pci.Address{Bus: 9}, Request: "r"}}}))
 		w.office.assign(host.Server{ID: "s1"})
 		_, stop := w.begin()

@@ -12,7 +12,7 @@ func (a *Agent) admit(ctx context.Context) error {
 	a.mu.Lock()
 	from := a.sender()
 	a.mu.Unlock()
-	return a.onlyConflict(a.whenFree(ctx, func(ctx context.Context) error {
+	return a.onlyConflict(a.waitForTakeover(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
 		return a.o.Compute.Admit(ctx, a.o.Host, from)
@@ -24,7 +24,7 @@ func (a *Agent) firstReport(ctx context.Context) error {
 	a.mu.Lock()
 	version := a.version
 	a.mu.Unlock()
-	return a.onlyConflict(a.whenFree(ctx, func(ctx context.Context) error { return a.deliver(ctx, version) }))
+	return a.onlyConflict(a.waitForTakeover(ctx, func(ctx context.Context) error { return a.deliver(ctx, version) }))
 }
 
 // onlyConflict leaves what else is wrong between the agent and compute to those who try again.
@@ -40,18 +40,18 @@ func (a *Agent) onlyConflict(err error) error {
 
 // judge believes compute's answer to a report or a watch: a Conflict says that another agent serves the host, and then
 // this one touches nothing any more.
-func (a *Agent) judge(err error) {
+func (a *Agent) fence(err error) {
 	if !fault.Is(err, fault.Conflict) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.displaced {
+	if a.fenced {
 		return
 	}
-	a.displaced = true
+	a.fenced = true
 	a.condition("instance", fault.TextOf(err)+"; until then nothing is built or destroyed")
-	for _, j := range a.jobs {
+	for _, j := range a.serverWorks {
 		if j.cancel != nil {
 			j.cancel()
 		}
@@ -59,18 +59,18 @@ func (a *Agent) judge(err error) {
 }
 
 // reinstate goes on: compute has taken a report. a.mu is held.
-func (a *Agent) reinstate() {
-	if !a.displaced {
+func (a *Agent) unfence() {
+	if !a.fenced {
 		return
 	}
-	a.displaced = false
+	a.fenced = false
 	a.condition("instance")
-	poke(a.wake)
-	poke(a.look)
+	signal(a.wake)
+	signal(a.syncNow)
 }
 
-func (a *Agent) isDisplaced() bool {
+func (a *Agent) isFenced() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.displaced
+	return a.fenced
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // moved is a server that stands under another id from now on, with what it holds in Placement.
-func (w *world) moved(s host.Server, id string) host.Server {
+func (w *testHost) moved(s host.Server, id string) host.Server {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	w.ledger.allocations[resource.ConsumerID(id)] = w.ledger.allocations[resource.ConsumerID(s.ID)]
@@ -39,7 +39,7 @@ func off(s host.Server) host.Server { s.Power = host.Off; return s }
 func on(s host.Server) host.Server { s.Power = ""; return s }
 
 // guest finds a guest of the hypervisor.
-func (w *world) guest(id string) hypervisor.Guest {
+func (w *testHost) guest(id string) hypervisor.Guest {
 	w.t.Helper()
 	guests, err := w.guests.Guests(w.t.Context())
 	must(w.t, err)
@@ -51,7 +51,7 @@ func (w *world) guest(id string) hypervisor.Guest {
 }
 
 // never fails the test when the hypervisor is asked to do this.
-func (w *world) never(operations ...string) {
+func (w *testHost) never(operations ...string) {
 	w.guests.Fail = func(_ context.Context, operation, guest string) error {
 		if slices.Contains(operations, operation) {
 			w.t.Errorf("%s %s", operation, guest)
@@ -61,7 +61,7 @@ func (w *world) never(operations ...string) {
 }
 
 func TestPower(t *testing.T) {
-	story(t, "stop and start keep the devices", func(t *testing.T, w *world) {
+	scenario(t, "stop and start keep the devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -85,7 +85,7 @@ func TestPower(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "a rebuild keeps the devices and is told with its number", func(t *testing.T, w *world) {
+	scenario(t, "a rebuild keeps the devices and is told with its number", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -101,7 +101,7 @@ func TestPower(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "what cannot be started keeps its devices, and is tried again when it is wanted again", func(t *testing.T, w *world) {
+	scenario(t, "what cannot be started keeps its devices, and is tried again when it is wanted again", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(off(s))
@@ -135,7 +135,7 @@ func TestPower(t *testing.T) {
 
 // P4, P6, P8, H4, H5: of a server that leaves, the source's devices go over to the migration, and come back with a revert.
 func TestMoves(t *testing.T) {
-	story(t, "P6 H4: away, reverted, away again and confirmed", func(t *testing.T, w *world) {
+	scenario(t, "P6 H4: away, reverted, away again and confirmed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1, name2)
 		w.office.assign(s)
@@ -166,7 +166,7 @@ func TestMoves(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "P7 H6: resized on the same host, reverted", func(t *testing.T, w *world) {
+	scenario(t, "P7 H6: resized on the same host, reverted", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s, m, resized := w.resize()
 		if got := w.holders(); got["0000:3b:00.1"] != "m1" || got["0000:5e:00.1"] != "s1" || got["0000:5e:00.2"] != "s1" {
@@ -184,7 +184,7 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	story(t, "P7 H6: resized on the same host, confirmed", func(t *testing.T, w *world) {
+	scenario(t, "P7 H6: resized on the same host, confirmed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		_, _, resized := w.resize()
 		w.office.assign(resized)
@@ -195,7 +195,7 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	story(t, "an entry that comes from one which nobody knows claims anew, and takes nothing from a later one of that name", func(t *testing.T, w *world) {
+	scenario(t, "an entry that comes from one which nobody knows claims anew, and takes nothing from a later one of that name", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		m := off(w.moved(s, "m1"))
@@ -213,7 +213,7 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	story(t, "what was taken over is forgotten when the line no longer tells of it", func(t *testing.T, w *world) {
+	scenario(t, "what was taken over is forgotten when the line no longer tells of it", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -230,7 +230,7 @@ func TestMoves(t *testing.T) {
 }
 
 // resize makes s1 run with one device of the first PF, then as resized with two of the second, while m1 keeps the source.
-func (w *world) resize() (s, m, resized host.Server) {
+func (w *testHost) resize() (s, m, resized host.Server) {
 	w.t.Helper()
 	s = w.want("s1", name1)
 	w.office.assign(s)
@@ -247,7 +247,7 @@ func (w *world) resize() (s, m, resized host.Server) {
 }
 
 // revert is what compute wants after a revert on the same host.
-func (w *world) revert(s, m host.Server) host.Server {
+func (w *testHost) revert(s, m host.Server) host.Server {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	w.ledger.allocations["s1"] = w.ledger.allocations["m1"]
@@ -257,20 +257,20 @@ func (w *world) revert(s, m host.Server) host.Server {
 }
 
 // Wherever an agent dies while a server is resized on its host and reverted, in the end the world is the same.
-func TestDeathInAMove(t *testing.T) {
+func TestCrashDuringMove(t *testing.T) {
 	const most = 200
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
 		for ; reached && at < most; at += testenv.Stride(7) {
 			ok := t.Run(fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
+					w := newTestHost(t)
 					_, stop := w.begin()
 					s := w.want("s1", name1)
 					w.office.assign(s)
 					w.untilPhase(host.Running, "s1")
 					must(t, stop())
-					deaths, first := once(at, after)
+					deaths, first := crashOnce(at, after)
 					m := off(w.moved(s, "m1"))
 					resized := w.want("s1", name2, name2)
 					resized.Requests[0].ID = "r-new"
@@ -306,7 +306,7 @@ func TestLiveMigration(t *testing.T) {
 		s.Outgoing = &host.Outgoing{Host: "cmp2", Devices: map[string]string{"0000:3b:00.1": "0000:88:00.3"}}
 		return s
 	}
-	story(t, "the source: departed, then gone", func(t *testing.T, w *world) {
+	scenario(t, "the source: departed, then gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -327,7 +327,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "the source: what cannot go runs on", func(t *testing.T, w *world) {
+	scenario(t, "the source: what cannot go runs on", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "migrate" {
 				return fault.New(fault.Internal, "test", "the firmware says no")
@@ -351,7 +351,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "the source: compute wants it back after it has gone", func(t *testing.T, w *world) {
+	scenario(t, "the source: compute wants it back after it has gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -365,7 +365,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "the destination: claimed first, built when it is on", func(t *testing.T, w *world) {
+	scenario(t, "the destination: claimed first, built when it is on", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.never("build")
 		s := w.want("s1", name1)
@@ -387,7 +387,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "the destination: given up before it came", func(t *testing.T, w *world) {
+	scenario(t, "the destination: given up before it came", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.never("build")
 		s := w.want("s1", name1)
@@ -402,7 +402,7 @@ func TestLiveMigration(t *testing.T) {
 }
 
 // goBack reverts a resize on the same host, as compute does: what is at the destination goes first.
-func (w *world) goBack(s, m host.Server) {
+func (w *testHost) goBack(s, m host.Server) {
 	w.t.Helper()
 	w.office.assign(m)
 	w.untilPhase(host.Gone, s.ID)
@@ -412,7 +412,7 @@ func (w *world) goBack(s, m host.Server) {
 }
 
 func TestCloud(t *testing.T) {
-	story(t, "the line of another cloud ends no guest until it is adopted", func(t *testing.T, w *world) {
+	scenario(t, "the line of another cloud ends no guest until it is adopted", func(t *testing.T, w *testHost) {
 		w.office.line.Cloud = "c1"
 		a, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
@@ -420,7 +420,7 @@ func TestCloud(t *testing.T) {
 		if id, _ := w.journalled().Identity(); id.Cloud != "c1" {
 			t.Errorf("%+v", id)
 		}
-		w.office.become("c2")
+		w.office.setCloud("c2")
 		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "berth agent adopt") })
 		time.Sleep(5 * time.Minute)
 		w.consistent("s1")
@@ -441,7 +441,7 @@ func TestCloud(t *testing.T) {
 }
 
 // become is a compute with an empty database of its own.
-func (o *office) become(cloud string) {
+func (o *fakeCompute) setCloud(cloud string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.line = host.Assignments{Cloud: cloud, Position: host.Position{Revision: 1}}
@@ -449,8 +449,8 @@ func (o *office) become(cloud string) {
 }
 
 // A hypervisor that cannot rename while compute changes its mind.
-func TestARenameThatTakesLong(t *testing.T) {
-	stuck := func(w *world) *atomic.Bool {
+func TestSlowRename(t *testing.T) {
+	stuck := func(w *testHost) *atomic.Bool {
 		var away atomic.Bool
 		away.Store(true)
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
@@ -461,7 +461,7 @@ func TestARenameThatTakesLong(t *testing.T) {
 		}
 		return &away
 	}
-	story(t, "the move is confirmed, and the server is here again", func(t *testing.T, w *world) {
+	scenario(t, "the move is confirmed, and the server is here again", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -487,7 +487,7 @@ func TestARenameThatTakesLong(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	story(t, "the move is reverted", func(t *testing.T, w *world) {
+	scenario(t, "the move is reverted", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -512,8 +512,8 @@ func TestARenameThatTakesLong(t *testing.T) {
 }
 
 // A journal that was written before an agent died between the two halves of a rename.
-func TestAHalfDoneRename(t *testing.T) {
-	story(t, "the guest still has its old name", func(t *testing.T, w *world) {
+func TestInterruptedRename(t *testing.T) {
+	scenario(t, "the guest still has its old name", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -533,7 +533,7 @@ func TestAHalfDoneRename(t *testing.T) {
 }
 
 // half stops the agent and has its journal say that the guest was about to get another id.
-func (w *world) half(stop func() error, was, id string) {
+func (w *testHost) half(stop func() error, was, id string) {
 	w.t.Helper()
 	must(w.t, stop())
 	book, err := journal.Open(w.options.Dir)
@@ -544,8 +544,8 @@ func (w *world) half(stop func() error, was, id string) {
 
 // A rename that was begun is finished also when the line has changed meanwhile. The guest must neither be forgotten nor
 // lose its devices.
-func TestAHalfDoneRenameThatTheLineNoLongerHas(t *testing.T) {
-	story(t, "the guest is to be removed under its old name, which it has still", func(t *testing.T, w *world) {
+func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
+	scenario(t, "the guest is to be removed under its old name, which it has still", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -566,7 +566,7 @@ func TestAHalfDoneRenameThatTheLineNoLongerHas(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "the line mentions neither name", func(t *testing.T, w *world) {
+	scenario(t, "the line mentions neither name", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -585,7 +585,7 @@ func TestAHalfDoneRenameThatTheLineNoLongerHas(t *testing.T) {
 		must(t, stop())
 		w.consistent("m1")
 	})
-	story(t, "the server is assigned under the new name as if nothing had been there", func(t *testing.T, w *world) {
+	scenario(t, "the server is assigned under the new name as if nothing had been there", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)

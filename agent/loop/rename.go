@@ -15,25 +15,25 @@ import (
 )
 
 // owed says whether an entry of the line has yet to take over what stood under another id. a.mu is held.
-func owed(want host.Server, renames map[string]journal.Rename) bool {
+func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 	r := renames[want.ID]
 	return want.Was != "" && want.Was != want.ID && (r.Was != want.Was || !r.Done)
 }
 
 // owing are the entries that have yet to take over from others, by the ids that they take over from: until then nothing may be done
 // to those. One that was begun is owed also when the line no longer tells of it. a.mu is held.
-func (a *Agent) owing() map[string]string {
+func (a *Agent) pendingRenames() map[string]string {
 	out, renames := map[string]string{}, a.journal.State().Renames()
 	for id, r := range renames {
-		back := a.line.servers[r.Was]
-		goesBack := back.Was == id && owed(back, renames)
-		goes := a.line.remove[r.Was].Was == id // the removal finishes the rename
+		back := a.assignments.servers[r.Was]
+		goesBack := back.Was == id && renameDue(back, renames)
+		goes := a.assignments.remove[r.Was].Was == id // the removal finishes the rename
 		if !r.Done && !goesBack && !goes {
 			out[r.Was] = id
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {
-		if want := a.line.servers[id]; owed(want, renames) {
+	for _, id := range slices.Sorted(maps.Keys(a.assignments.servers)) {
+		if want := a.assignments.servers[id]; renameDue(want, renames) {
 			out[want.Was] = id
 		}
 	}
@@ -42,10 +42,10 @@ func (a *Agent) owing() map[string]string {
 
 // takeOver makes what stood under one id stand under another: devices and NUMA cells in one write of the journal, then the guest. It is done once,
 // however often the line says so, and whether or not there was anything to take over. What stood under the new id before goes.
-func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
+func (a *Agent) applyRename(ctx context.Context, want host.Server) error {
 	a.mu.Lock()
 	renames := a.journal.State().Renames()
-	due, begun := owed(want, renames), renames[want.ID].Was == want.Was
+	due, begun := renameDue(want, renames), renames[want.ID].Was == want.Was
 	_, had := a.journal.State().Of(want.ID)
 	_, comes := a.journal.State().Of(want.Was)
 	a.mu.Unlock()
@@ -53,7 +53,7 @@ func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 		return a.finishRename(ctx, want.ID)
 	}
 	if !begun {
-		if err := a.finishOthers(ctx, want, renames); err != nil {
+		if err := a.finishConflictingRenames(ctx, want, renames); err != nil {
 			return err
 		}
 		if g, exists := a.guest(want.ID); had && comes && exists {
@@ -66,7 +66,7 @@ func (a *Agent) takeOver(ctx context.Context, want host.Server) error {
 				return err
 			}
 		}
-		if err := a.rename(want); err != nil {
+		if err := a.renameClaims(want); err != nil {
 			return err
 		}
 	}
@@ -84,14 +84,14 @@ func (a *Agent) renameGuest(ctx context.Context, was, id, server string) error {
 		g.ID, g.Server = id, server
 		delete(a.guests, was)
 		a.guests[id] = g
-		a.moves++
+		a.guestEpoch++
 	}
 	return a.journal.Rename(was, id, true)
 }
 
 // finishOthers does the second half of renames that an entry that is to take over from another would get in the way of.
 // A rename that it takes back needs none.
-func (a *Agent) finishOthers(ctx context.Context, want host.Server, renames map[string]journal.Rename) error {
+func (a *Agent) finishConflictingRenames(ctx context.Context, want host.Server, renames map[string]journal.Rename) error {
 	for _, id := range slices.Sorted(maps.Keys(renames)) {
 		if was := renames[id].Was; was != want.ID && (id == want.ID || id == want.Was || was == want.Was) {
 			if err := a.finishRename(ctx, id); err != nil {
@@ -118,7 +118,7 @@ func (a *Agent) finishRename(ctx context.Context, id string) error {
 }
 
 // rename moves the devices to the new id, on disk before it is true.
-func (a *Agent) rename(want host.Server) error {
+func (a *Agent) renameClaims(want host.Server) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.journal.Rename(want.Was, want.ID, false); err != nil {
@@ -127,17 +127,17 @@ func (a *Agent) rename(want host.Server) error {
 	a.set = a.set.Rename(resource.ConsumerID(want.Was), resource.ConsumerID(want.ID))
 	for _, id := range []string{want.Was, want.ID} {
 		delete(a.acked, id)
-		delete(a.doomed, id)
+		delete(a.unreportedFailures, id)
 	}
 	a.log.Info("a guest stands under another id from now on", "was", want.Was, "id", want.ID)
-	a.touch()
+	a.reportChanged()
 	return nil
 }
 
 // forgetRenames drops those that the line no longer tells of. a.mu is held.
 func (a *Agent) forgetRenames() error {
 	for id, r := range a.journal.State().Renames() {
-		if want, wanted := a.line.servers[id]; r.Done && (!wanted || want.Was != r.Was) {
+		if want, wanted := a.assignments.servers[id]; r.Done && (!wanted || want.Was != r.Was) {
 			if err := a.journal.ForgetRename(id); err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (a *Agent) forgetRenames() error {
 }
 
 // depart sends the guest to another host. What cannot go runs on here, and compute hears why.
-func (a *Agent) depart(ctx context.Context, want host.Server, j *job) error {
+func (a *Agent) migrateGuest(ctx context.Context, want host.Server, j *serverWork) error {
 	if _, err := a.allocate(want); err != nil {
 		return err
 	}
@@ -161,14 +161,14 @@ func (a *Agent) depart(ctx context.Context, want host.Server, j *job) error {
 		g := a.guests[want.ID]
 		g.Departed = true
 		a.guests[want.ID] = g
-		a.moves++
+		a.guestEpoch++
 		a.mu.Unlock()
 		a.log.Info("the guest runs on another host now", "server", want.ID, "to", to.Host)
-		return a.end(ctx, want, host.Guest{Phase: host.Departed})
-	case ctx.Err() != nil || fault.Is(err, fault.Unavailable) && a.mayBuildAgain(j):
+		return a.settle(ctx, want, host.Guest{Phase: host.Departed})
+	case ctx.Err() != nil || fault.Is(err, fault.Unavailable) && a.mayRetryBuild(j):
 		return err
 	default:
-		return a.end(ctx, want, host.Guest{Phase: host.Failed, Message: "the guest cannot go to " + to.Host + " and runs here as before: " + fault.TextOf(err)})
+		return a.settle(ctx, want, host.Guest{Phase: host.Failed, Message: "the guest cannot go to " + to.Host + " and runs here as before: " + fault.TextOf(err)})
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 // restart stops the agent and starts another with these rules.
-func (w *world) restart(stop func() error, text string) func() error {
+func (w *testHost) restart(stop func() error, text string) func() error {
 	w.t.Helper()
 	must(w.t, stop())
 	rules(w, text)
@@ -27,7 +27,7 @@ func (w *world) restart(stop func() error, text string) func() error {
 }
 
 // total is the inventory of a provider; one request may have all of it.
-func (w *world) total(name string, of resource.Class) int {
+func (w *testHost) total(name string, of resource.Class) int {
 	w.t.Helper()
 	inv := w.provider(name).Inventories[of]
 	if inv.MaxUnit != inv.Total {
@@ -37,8 +37,8 @@ func (w *world) total(name string, of resource.Class) int {
 }
 
 // Rows of 7.1: what is reported, and what becomes of it when host and configuration change, free and held.
-func TestRowsOfReporting(t *testing.T) {
-	story(t, "I8 I9 I17: un-configured and removed while free", func(t *testing.T, w *world) {
+func TestReportInPlacement(t *testing.T) {
+	scenario(t, "I8 I9 I17: un-configured and removed while free", func(t *testing.T, w *testHost) {
 		w.once()
 		rules(w, gpuRule+`
 `)
@@ -57,7 +57,7 @@ func TestRowsOfReporting(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "I11 I12: VFs to PF and back, on the same provider in one step", func(t *testing.T, w *world) {
+	scenario(t, "I11 I12: VFs to PF and back, on the same provider in one step", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		id := w.provider(name1).ID
 		stop = w.restart(stop, pfRule)
@@ -70,7 +70,7 @@ func TestRowsOfReporting(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "I13: class and traits of VFs and of a PF while free", func(t *testing.T, w *world) {
+	scenario(t, "I13: class and traits of VFs and of a PF while free", func(t *testing.T, w *testHost) {
 		rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"foo"}`)
 		_, stop := w.begin()
 		stop = w.restart(stop, `{"vendor_id":"8086","product_id":"154c","resource_class":"vf","traits":"bar"}`)
@@ -84,7 +84,7 @@ func TestRowsOfReporting(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "I14: un-configured while held, deleted, gone", func(t *testing.T, w *world) {
+	scenario(t, "I14: un-configured while held, deleted, gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -98,7 +98,7 @@ func TestRowsOfReporting(t *testing.T) {
 		w.until("it is gone", func() bool { return w.provider(name1).ID == "" && w.office.conditions() == "" })
 		must(t, stop())
 	})
-	story(t, "I15 M4: the start is refused when class or kind would change under a guest", func(t *testing.T, w *world) {
+	scenario(t, "I15 M4: the start is refused when class or kind would change under a guest", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -117,7 +117,7 @@ func TestRowsOfReporting(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "M4: the class changes under a running agent, which keeps serving and says so", func(t *testing.T, w *world) {
+	scenario(t, "M4: the class changes under a running agent, which keeps serving and says so", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		w.office.assign(w.gpu("s1"))
@@ -145,7 +145,7 @@ func TestRowsOfReporting(t *testing.T) {
 		w.untilPhase(host.Running, "s2")
 		must(t, stop())
 	})
-	story(t, "I16: vanished while held, the rule intact", func(t *testing.T, w *world) {
+	scenario(t, "I16: vanished while held, the rule intact", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
@@ -159,7 +159,7 @@ func TestRowsOfReporting(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "I18 I19: the rules of two VFs go while one is held", func(t *testing.T, w *world) {
+	scenario(t, "I18 I19: the rules of two VFs go while one is held", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -174,7 +174,7 @@ func TestRowsOfReporting(t *testing.T) {
 		w.until("it is gone", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
-	story(t, "VFs resized, and a PF that grows under a guest", func(t *testing.T, w *world) {
+	scenario(t, "VFs resized, and a PF that grows under a guest", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -188,7 +188,7 @@ func TestRowsOfReporting(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "I6 M9: physical_network is added, null or not, while free and while held", func(t *testing.T, w *world) {
+	scenario(t, "I6 M9: physical_network is added, null or not, while free and while held", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -205,7 +205,7 @@ func TestRowsOfReporting(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "traits change while held: applied, and the holders are named", func(t *testing.T, w *world) {
+	scenario(t, "traits change while held: applied, and the holders are named", func(t *testing.T, w *testHost) {
 		rules(w, `{"vendor_id":"8086","product_id":"154c","traits":"foo"}`)
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
@@ -222,7 +222,7 @@ func TestRowsOfReporting(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "M15 X7 Z6: an operator's reserved amount survives totals that change", func(t *testing.T, w *world) {
+	scenario(t, "M15 X7 Z6: an operator's reserved amount survives totals that change", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.ledger.mu.Lock()
 		for i, p := range w.ledger.tree.Providers {
@@ -241,7 +241,7 @@ func TestRowsOfReporting(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "Z1: a quiet host with guests writes nothing", func(t *testing.T, w *world) {
+	scenario(t, "Z1: a quiet host with guests writes nothing", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
@@ -257,9 +257,9 @@ func TestRowsOfReporting(t *testing.T) {
 
 // G1 (bug 2098496): a device that was given and came back is no other than before: the two VFs are still counted as two, the next guest
 // gets one, and nothing is healed.
-func TestG1GivenBackAndGivenAgain(t *testing.T) {
+func TestDeviceFreedAndClaimedAgain(t *testing.T) {
 	for name, rule := range map[string]string{"by its ids": vfRule, "with a class and traits": `{"vendor_id":"8086","product_id":"154c","resource_class":"pci_8086_154c","traits":"a"}`} {
-		story(t, "G1 "+name, func(t *testing.T, w *world) {
+		scenario(t, "G1 "+name, func(t *testing.T, w *testHost) {
 			rules(w, rule)
 			a, stop := w.begin()
 			free := func() (n int) {

@@ -13,15 +13,15 @@ import (
 )
 
 // What an agent says of guests has numbers that only rise, from one agent of a journal to the next.
-func TestWhatIsSaidIsCounted(t *testing.T) {
-	story(t, "restarts, a journal from a backup, and one that is lost", func(t *testing.T, w *world) {
+func TestGuestReportSequence(t *testing.T) {
+	scenario(t, "restarts, a journal from a backup, and one that is lost", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		backup, _ := w.journalled().Identity()
 		first := w.office.guest("s1")
-		if first.Number <= perStart || first.Instance != backup.Instance {
+		if first.Number <= sequencePerStart || first.Instance != backup.Instance {
 			t.Errorf("%+v", first)
 		}
 		again := func() host.Guest {
@@ -46,13 +46,13 @@ func TestWhatIsSaidIsCounted(t *testing.T) {
 		if third := again(); third.Number <= second.Number {
 			t.Errorf("with a journal from a backup: %+v, before it %+v", third, second)
 		}
-		if id, _ := w.journalled().Identity(); id.Starts <= second.Number/perStart {
+		if id, _ := w.journalled().Identity(); id.Starts <= second.Number/sequencePerStart {
 			t.Errorf("the journal has not caught up: %+v", id)
 		}
 		w.forgetJournal()
 		w.options.NewID = func() string { return "another" }
 		time.Sleep(3 * time.Minute)
-		if last := again(); last.Instance != "another" || last.Number > 2*perStart {
+		if last := again(); last.Instance != "another" || last.Number > 2*sequencePerStart {
 			t.Errorf("with a new journal: %+v", last)
 		}
 	})
@@ -60,8 +60,8 @@ func TestWhatIsSaidIsCounted(t *testing.T) {
 
 // What the hypervisor refuses to do with a guest is reported with what the guest does, and retried ever more rarely as
 // long as compute wants it; the guest stays, and what is wanted later is tried.
-func TestWhatTheHypervisorRefuses(t *testing.T) {
-	story(t, "a guest that does not stop", func(t *testing.T, w *world) {
+func TestHypervisorRefusals(t *testing.T) {
+	scenario(t, "a guest that does not stop", func(t *testing.T, w *testHost) {
 		var refuses atomic.Bool
 		var tries atomic.Int32
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
@@ -104,7 +104,7 @@ func TestWhatTheHypervisorRefuses(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "a hypervisor that does not answer is asked again", func(t *testing.T, w *world) {
+	scenario(t, "a hypervisor that does not answer is asked again", func(t *testing.T, w *testHost) {
 		var away atomic.Bool
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" && away.Load() {

@@ -14,9 +14,9 @@ import (
 // those whose whole allocation Make must know.
 func Lacking(aim Aim, uses Uses) []resource.ConsumerID {
 	var list []resource.ConsumerID
-	for _, consumer := range slices.Sorted(maps.Keys(aim.Holds)) {
+	for _, consumer := range slices.Sorted(maps.Keys(aim.Expected)) {
 		lacks := false
-		for id, amounts := range aim.Holds[consumer].Devices {
+		for id, amounts := range aim.Expected[consumer].Devices {
 			for class, n := range amounts {
 				lacks = lacks || uses[id][consumer][class] < n
 			}
@@ -29,7 +29,7 @@ func Lacking(aim Aim, uses Uses) []resource.ConsumerID {
 }
 
 // share is one missing share.
-type share struct {
+type missingAllocation struct {
 	consumer resource.ConsumerID
 	want, id provider.ID // in the aim, and as Placement has it
 	class    resource.Class
@@ -38,56 +38,59 @@ type share struct {
 
 // mend plans one reshape that gives the guests' consumers the shares of the devices that they hold. It never takes a share away: what
 // somebody has and no guest is seen to use stays, and is told.
-func (m *maker) mend() {
+func (m *planner) planReshape() {
 	if m.uses == nil {
 		return
 	}
-	step := Step{Op: Reshape, Stocks: map[provider.ID]Stock{}, Allocations: map[resource.ConsumerID]resource.Allocation{}}
+	step := Step{Op: Reshape, InventorySets: map[provider.ID]InventorySet{}, Allocations: map[resource.ConsumerID]resource.Allocation{}}
 	var changes []string
-	for _, s := range m.shares() {
-		if !m.mendable(s) {
+	for _, s := range m.missingAllocations() {
+		if !m.writable(s) {
 			continue
 		}
 		if step.Allocations[s.consumer] == nil {
-			step.Allocations[s.consumer] = copied(m.aim.Holds[s.consumer].Allocation)
+			step.Allocations[s.consumer] = copied(m.aim.Expected[s.consumer].Allocation)
 		}
 		a := step.Allocations[s.consumer]
 		if a[s.id] == nil {
 			a[s.id] = resource.Amounts{}
 		}
 		a[s.id][s.class] = s.n
-		if _, there := step.Stocks[s.id]; !there {
-			step.Stocks[s.id] = Stock{Generation: m.seen[s.id].Generation, Inventories: maps.Clone(m.stock[s.id])}
+		if _, there := step.InventorySets[s.id]; !there {
+			step.InventorySets[s.id] = InventorySet{Generation: m.observed[s.id].Generation, Inventories: maps.Clone(m.planned[s.id])}
 		}
-		m.widen(step, s)
-		changes = append(changes, fmt.Sprintf("%s %s %d → %d of %s", s.consumer, s.class, s.has, s.n, m.seen[s.id].Name))
+		m.makeRoom(step, s)
+		changes = append(changes, fmt.Sprintf("%s %s %d → %d of %s", s.consumer, s.class, s.has, s.n, m.observed[s.id].Name))
 	}
 	if len(changes) == 0 {
 		return
 	}
 	step.Name, step.Change = "shares of guests", strings.Join(changes, ", ")
 	// What the reshape writes needs no write of its own.
-	m.plan.Steps = slices.DeleteFunc(m.plan.Steps, func(s Step) bool { _, reshaped := step.Stocks[s.Provider]; return s.Op == PutInventories && reshaped })
+	m.plan.Steps = slices.DeleteFunc(m.plan.Steps, func(s Step) bool {
+		_, reshaped := step.InventorySets[s.Provider]
+		return s.Op == PutInventories && reshaped
+	})
 	m.plan.Steps = append(m.plan.Steps, step)
 }
 
 // shares lists what is missing, by consumer, provider and class, and tells of what is too much.
-func (m *maker) shares() []share {
-	var list []share
-	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Holds)) {
-		devices := m.aim.Holds[consumer].Devices
+func (m *planner) missingAllocations() []missingAllocation {
+	var list []missingAllocation
+	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Expected)) {
+		devices := m.aim.Expected[consumer].Devices
 		for _, want := range slices.Sorted(maps.Keys(devices)) {
 			id, planned := m.ids[want]
 			if !planned {
 				continue
 			}
 			for _, class := range devices[want].Sorted() {
-				s := share{consumer: consumer, want: want, id: id, class: class, has: m.uses[id][consumer][class], n: devices[want][class]}
+				s := missingAllocation{consumer: consumer, want: want, id: id, class: class, has: m.uses[id][consumer][class], n: devices[want][class]}
 				switch {
 				case s.has < s.n:
 					list = append(list, s)
 				case s.has > s.n:
-					m.note("%s has %d %s of %s in Placement, and its guest has %d of them; nothing is taken from it", consumer, s.has, class, m.nameOf(id), s.n)
+					m.addNote("%s has %d %s of %s in Placement, and its guest has %d of them; nothing is taken from it", consumer, s.has, class, m.nameOf(id), s.n)
 				}
 			}
 		}
@@ -96,31 +99,31 @@ func (m *maker) shares() []share {
 }
 
 // mendable says whether a missing share may be written, and tells why not.
-func (m *maker) mendable(s share) bool {
-	hold, name := m.aim.Holds[s.consumer], m.nameOf(s.id)
+func (m *planner) writable(s missingAllocation) bool {
+	hold, name := m.aim.Expected[s.consumer], m.nameOf(s.id)
 	// Of a provider that does not exist yet nobody can have anything, under whatever name.
 	_, exists := m.actual.ByID(s.id)
-	if hold.Standing > Moving || hold.Standing == Moving && exists {
+	if hold.State > Moving || hold.State == Moving && exists {
 		return false
 	}
-	if m.stock[s.id][s.class].Total == 0 {
-		m.note("%s holds %d %s of %s, which does not have that class: its share cannot be written", s.consumer, s.n, s.class, name)
+	if m.planned[s.id][s.class].Total == 0 {
+		m.addNote("%s holds %d %s of %s, which does not have that class: its share cannot be written", s.consumer, s.n, s.class, name)
 		return false
 	}
 	// Somebody whom this host does not know may be the same guest under another name, whose move the agent has not heard of yet.
 	for _, other := range m.uses.all(s.id) {
-		if _, here := m.aim.Holds[other]; !here && m.uses[s.id][other][s.class] > 0 {
-			m.note("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has no device here, has one there",
+		if _, here := m.aim.Expected[other]; !here && m.uses[s.id][other][s.class] > 0 {
+			m.addNote("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has no device here, has one there",
 				s.consumer, s.n, s.class, name, s.has, other)
 			return false
 		}
 	}
-	if !m.placedHere(hold) && len(hold.Allocation) > 0 {
-		m.note("%s holds %d %s of %s, and all that Placement has of it is on other hosts: its share is not written", s.consumer, s.n, s.class, name)
+	if !m.hasAllocationHere(hold) && len(hold.Allocation) > 0 {
+		m.addNote("%s holds %d %s of %s, and all that Placement has of it is on other hosts: its share is not written", s.consumer, s.n, s.class, name)
 		return false
 	}
 	if len(hold.Allocation) == 0 {
-		m.note("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices",
+		m.addNote("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices",
 			s.consumer, s.n, s.class, name)
 		return false
 	}
@@ -128,7 +131,7 @@ func (m *maker) mendable(s share) bool {
 }
 
 // placedHere reports whether Placement has anything of a consumer on this host.
-func (m *maker) placedHere(hold Hold) bool {
+func (m *planner) hasAllocationHere(hold Expected) bool {
 	for id := range hold.Allocation {
 		if _, here := m.actual.ByID(id); here {
 			return true
@@ -139,20 +142,20 @@ func (m *maker) placedHere(hold Hold) bool {
 
 // widen makes room for a share where what is reserved (a device for one-time use that has been used) or a shrunk total leaves none. The
 // next plan takes the room away again: nobody can claim what the holder has.
-func (m *maker) widen(step Step, s share) {
+func (m *planner) makeRoom(step Step, s missingAllocation) {
 	_, used := m.uses.holders(s.id, s.class)
 	for consumer, a := range step.Allocations {
 		used += a[s.id][s.class] - m.uses[s.id][consumer][s.class]
 	}
-	inv := step.Stocks[s.id].Inventories[s.class]
+	inv := step.InventorySets[s.id].Inventories[s.class]
 	inv.MaxUnit = max(inv.MaxUnit, s.n)
 	if inv.Capacity() < used {
-		if seen := m.seen[s.id]; !m.aim.Returned[s.want] { // a total that shrank has taken of what is reserved with it: not yet
+		if seen := m.observed[s.id]; !m.aim.Returned[s.want] { // a total that shrank has taken of what is reserved with it: not yet
 			inv.Reserved = max(inv.Reserved, seen.Inventories[s.class].Reserved)
 		}
 		inv.Total, m.plan.More = used+inv.Reserved, true
 	}
-	step.Stocks[s.id].Inventories[s.class] = inv
+	step.InventorySets[s.id].Inventories[s.class] = inv
 }
 
 func copied(a resource.Allocation) resource.Allocation {

@@ -19,7 +19,7 @@ import (
 )
 
 // sight is one look at the host and at what Placement has of it. Looking changes nothing.
-type sight struct {
+type observation struct {
 	facts    survey.Facts // without Held
 	offers   []device.Offer
 	guests   []hypervisor.Guest
@@ -30,8 +30,8 @@ type sight struct {
 }
 
 // see looks. root is the root provider when it is known already.
-func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) (sight, error) {
-	var s sight
+func (a *Agent) observe(ctx context.Context, state journal.State, root provider.ID) (observation, error) {
+	var s observation
 	machine, err := a.scan()
 	if err != nil {
 		return s, err
@@ -73,7 +73,7 @@ func (a *Agent) see(ctx context.Context, state journal.State, root provider.ID) 
 	}
 	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: machine.Devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
 		Spent: map[pci.Address]bool{}, Unreadable: unreadable(machine)}
-	a.o.CPUs.share(&s.facts, machine, capacity)
+	a.o.CPUs.fillFacts(&s.facts, machine, capacity)
 	for at, spent := range state.Spent() {
 		s.facts.Spent[at] = !spent.Returning
 	}
@@ -178,34 +178,34 @@ func (a *Agent) refuseOtherName(ctx context.Context, id provider.ID) error {
 }
 
 // draft is a plan with all that it was made of.
-type draft struct {
+type planInput struct {
 	plan  heal.Plan
 	aim   heal.Aim
 	uses  heal.Uses
-	marks heal.Marks
+	marks heal.OwnedSet
 	notes []survey.Note
 	held  map[resource.ConsumerID]placement.Held // of those who lack a share
 }
 
 // check is what a plan may not do.
-func (d draft) check(actual provider.Tree) []heal.Objection {
+func (d planInput) check(actual provider.Tree) []heal.Objection {
 	return heal.Check(d.plan, d.aim, actual, d.uses, d.marks)
 }
 
 // plan finds the way from what was seen to what ought to be. Who holds what is read only of the providers that a plan
 // made without that knowledge touches, and of those whose devices guests hold.
-func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state journal.State, standing func(resource.ConsumerID) heal.Standing) (d draft, err error) {
+func (a *Agent) plan(ctx context.Context, s observation, held []device.Claim, state journal.State, standing func(resource.ConsumerID) heal.HolderState) (d planInput, err error) {
 	facts := s.facts
 	facts.Held = held
 	if d.aim.Tree, d.notes, err = survey.Desired(facts); err != nil {
 		return d, err
 	}
-	d.marks = marksOf(state)
-	d.aim.Ratios, d.aim.Firm, d.aim.Returned = survey.Ratios(facts), survey.Firm(facts), returned(s.offers, state)
+	d.marks = ownedOf(state)
+	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts), cleanedProviders(s.offers, state)
 	if facts.Report {
-		d.aim.Holds = heal.Holds(d.aim.Tree, held, standing)
+		d.aim.Expected = heal.ExpectedAllocations(d.aim.Tree, held, standing)
 	}
-	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() && len(d.aim.Holds) == 0 {
+	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() && len(d.aim.Expected) == 0 {
 		return d, err
 	}
 	if err := a.readUses(ctx, &d, facts.Actual); err != nil {
@@ -216,13 +216,13 @@ func (a *Agent) plan(ctx context.Context, s sight, held []device.Claim, state jo
 }
 
 // readUses asks who holds what, and what those hold in all who lack a share.
-func (a *Agent) readUses(ctx context.Context, d *draft, actual provider.Tree) error {
+func (a *Agent) readUses(ctx context.Context, d *planInput, actual provider.Tree) error {
 	d.uses = heal.Uses{}
 	asked := map[provider.ID]bool{}
 	for _, step := range d.plan.Steps {
 		asked[step.Provider] = true
 	}
-	for _, h := range d.aim.Holds {
+	for _, h := range d.aim.Expected {
 		for id := range h.Devices {
 			asked[id] = true
 		}
@@ -246,9 +246,9 @@ func (a *Agent) readUses(ctx context.Context, d *draft, actual provider.Tree) er
 			return err
 		}
 		d.held[consumer] = has
-		hold := d.aim.Holds[consumer]
+		hold := d.aim.Expected[consumer]
 		hold.Allocation = has.Allocation
-		d.aim.Holds[consumer] = hold
+		d.aim.Expected[consumer] = hold
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	} else if state, err = journal.Read(a.o.Dir); err != nil {
 		return heal.Plan{}, err
 	}
-	s, err := a.see(ctx, state, root)
+	s, err := a.observe(ctx, state, root)
 	if err != nil {
 		return heal.Plan{}, err
 	}
@@ -278,7 +278,7 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	} else if set, _, err = restore(s.offers, state, s.guests); err != nil {
 		return heal.Plan{}, err
 	}
-	d, err := a.plan(ctx, s, set.Claims(), state, func(resource.ConsumerID) heal.Standing { return heal.Assigned })
+	d, err := a.plan(ctx, s, set.Claims(), state, func(resource.ConsumerID) heal.HolderState { return heal.Assigned })
 	if err != nil {
 		return heal.Plan{}, err
 	}
@@ -290,10 +290,10 @@ func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	return d.plan, nil
 }
 
-func marksOf(state journal.State) heal.Marks {
-	marks := heal.Marks{}
-	for id, m := range state.Marks() {
-		marks[id] = heal.Mark{Classes: m.Classes, Traits: m.Traits}
+func ownedOf(state journal.State) heal.OwnedSet {
+	marks := heal.OwnedSet{}
+	for id, m := range state.Owned() {
+		marks[id] = heal.Owned{Classes: m.Classes, Traits: m.Traits}
 	}
 	return marks
 }

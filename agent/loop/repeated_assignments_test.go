@@ -11,8 +11,8 @@ import (
 
 // A reboot while compute does not hear the agent: stopped and started again, the guest is as it was before, and yet compute waits to be
 // told so.
-func TestWhatIsWantedAgainIsToldAgain(t *testing.T) {
-	story(t, "stopped and started", func(t *testing.T, w *world) {
+func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
+	scenario(t, "stopped and started", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -35,8 +35,8 @@ func TestWhatIsWantedAgainIsToldAgain(t *testing.T) {
 }
 
 // Between claim and building the agent may have begun anew with another class in its configuration.
-func TestADeviceOfAnotherClassThanClaimedIsNotGiven(t *testing.T) {
-	story(t, "reclassed", func(t *testing.T, w *world) {
+func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
+	scenario(t, "reclassed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		s.Requests[0].Class = "CUSTOM_OLD"
@@ -53,8 +53,8 @@ func TestADeviceOfAnotherClassThanClaimedIsNotGiven(t *testing.T) {
 }
 
 // What an agent knows that does not hear compute may be long over: the server may be elsewhere, and the share that is missing with it.
-func TestAShareIsNotWrittenWhileComputeIsNotHeard(t *testing.T) {
-	story(t, "deaf", func(t *testing.T, w *world) {
+func TestNoAllocationWrittenWithoutAssignments(t *testing.T) {
+	scenario(t, "deaf", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")

@@ -17,7 +17,7 @@ import (
 )
 
 // wholePF is a server with a PF.
-func (w *world) wholePF(id, name string) host.Server {
+func (w *testHost) wholePF(id, name string) host.Server {
 	s, p := w.want(id), w.provider(name)
 	s.Requests = []host.Request{{ID: "r-" + id, Alias: "pf", Count: 1, Class: pfOf, VendorID: "8086", ProductID: "1572", Type: "type-PF", Providers: []string{string(p.ID)}}}
 	w.ledger.mu.Lock()
@@ -27,21 +27,21 @@ func (w *world) wholePF(id, name string) host.Server {
 }
 
 // Rows of 7.1 about a PF that a guest holds.
-func TestRowsOfAHeldPF(t *testing.T) {
-	held := func(w *world) (stop func() error, view provider.Provider) {
+func TestHeldPF(t *testing.T) {
+	held := func(w *testHost) (stop func() error, view provider.Provider) {
 		rules(w, pfRule)
 		_, stop = w.begin()
 		w.office.assign(w.wholePF("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		return stop, w.provider(name1)
 	}
-	same := func(w *world, view provider.Provider) {
+	same := func(w *testHost, view provider.Provider) {
 		w.t.Helper()
 		if p := w.provider(name1); p.ID != view.ID || !maps.Equal(p.Inventories, view.Inventories) || !slices.Equal(p.Traits, view.Traits) || w.total(name1, pfOf) != 1 {
 			w.t.Errorf("%+v, before %+v", p, view)
 		}
 	}
-	story(t, "I14: its rule is removed", func(t *testing.T, w *world) {
+	scenario(t, "I14: its rule is removed", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
 		stop = w.restart(stop, `{"vendor_id":"ffff"}`)
 		for range 3 {
@@ -66,7 +66,7 @@ func TestRowsOfAHeldPF(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "I15: the configuration turns to its VFs", func(t *testing.T, w *world) {
+	scenario(t, "I15: the configuration turns to its VFs", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
 		must(t, stop())
 		writes := w.writes()
@@ -82,7 +82,7 @@ func TestRowsOfAHeldPF(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "I16: the host reports it no more", func(t *testing.T, w *world) {
+	scenario(t, "I16: the host reports it no more", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
 		w.machine.remove(pf1)
 		stop = w.restart(stop, pfRule)
@@ -99,7 +99,7 @@ func TestRowsOfAHeldPF(t *testing.T) {
 // S1: what device_spec says of managed comes to the hypervisor with the device; nothing is yes. It counts as it was when the device was
 // claimed until it is freed (K3, K24).
 func TestManaged(t *testing.T) {
-	device := func(w *world) (d hypervisor.Device) {
+	device := func(w *testHost) (d hypervisor.Device) {
 		w.t.Helper()
 		if list := w.guest("s1").Devices; len(list) == 1 && list[0].Address.String() == "0000:3b:00.1" {
 			return list[0]
@@ -108,7 +108,7 @@ func TestManaged(t *testing.T) {
 		return d
 	}
 	for tag, unmanaged := range map[string]bool{"": false, `,"managed":"yes"`: false, `,"managed":"no"`: true} {
-		story(t, "S1 "+tag, func(t *testing.T, w *world) {
+		scenario(t, "S1 "+tag, func(t *testing.T, w *testHost) {
 			rules(w, strings.TrimSuffix(vfRule, "}")+tag+"}")
 			_, stop := w.begin()
 			w.office.assign(w.want("s1", name1))
@@ -119,7 +119,7 @@ func TestManaged(t *testing.T) {
 			must(t, stop())
 		})
 	}
-	story(t, "K24 the tag is dropped while a guest has the device", func(t *testing.T, w *world) {
+	scenario(t, "K24 the tag is dropped while a guest has the device", func(t *testing.T, w *testHost) {
 		rules(w, strings.TrimSuffix(vfRule, "}")+`,"managed":false,"live_migratable":true}`)
 		_, stop := w.begin()
 		s := w.want("s1", name1)
@@ -146,8 +146,8 @@ func TestManaged(t *testing.T) {
 }
 
 // S2: where the hypervisor cannot migrate guests with devices live, an entry that says they can be is refused at the start.
-func TestS2LiveMigratableOnAnOldHypervisor(t *testing.T) {
-	story(t, "S2", func(t *testing.T, w *world) {
+func TestLiveMigratableOnOldHypervisor(t *testing.T) {
+	scenario(t, "S2", func(t *testing.T, w *testHost) {
 		guests, err := fake.New(w.dir+"/old", hypervisor.Capacity{VCPUs: 8, MemoryMB: 1024, DiskGB: 10, NoLive: "QEMU is older than 8.2.2"})
 		must(t, err)
 		w.guests, w.options.Hypervisor = guests, guests
@@ -164,8 +164,8 @@ func TestS2LiveMigratableOnAnOldHypervisor(t *testing.T) {
 
 // G6: looks at the host that fall into the end of an evacuation free nothing: neither at the destination, where the guest is not built yet, nor
 // at the source, which comes back with what it had.
-func TestG6LooksDuringAnEvacuation(t *testing.T) {
-	story(t, "G6 the destination", func(t *testing.T, w *world) {
+func TestSyncDuringEvacuation(t *testing.T) {
+	scenario(t, "G6 the destination", func(t *testing.T, w *testHost) {
 		slow := make(chan struct{})
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
@@ -193,7 +193,7 @@ func TestG6LooksDuringAnEvacuation(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "G6 the source", func(t *testing.T, w *world) {
+	scenario(t, "G6 the source", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.office.assign(s)
@@ -220,8 +220,8 @@ func TestG6LooksDuringAnEvacuation(t *testing.T) {
 
 // X8: the report says of each device which provider counts it, by the ID that Placement has, also where the provider was there before the
 // agent; and it says so once, not anew at each look. A VF that comes later has the same provider (T28).
-func TestX8DevicesAreReportedWithTheirProviders(t *testing.T) {
-	story(t, "X8 T17 T28", func(t *testing.T, w *world) {
+func TestDevicesReportTheirProviders(t *testing.T) {
+	scenario(t, "X8 T17 T28", func(t *testing.T, w *testHost) {
 		const old = "33333333-3333-4333-8333-333333333333"
 		w.ledger.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1", Root: rootID}, {ID: old, Name: name1, Parent: rootID, Root: rootID,
 			Traits: []resource.Trait{"COMPUTE_MANAGED_PCI_DEVICE"}}}
@@ -242,14 +242,14 @@ func TestX8DevicesAreReportedWithTheirProviders(t *testing.T) {
 }
 
 // Z7: a reshape that Placement refuses ends a start, and is a condition of an agent that runs.
-func TestZ7AReshapeIsRefused(t *testing.T) {
+func TestReshapeRefused(t *testing.T) {
 	refuses := func(call string) error {
 		if call == "Reshape" {
 			return fault.New(fault.Invalid, "test", "no such consumer type")
 		}
 		return nil
 	}
-	story(t, "Z7 when reporting is switched on", func(t *testing.T, w *world) {
+	scenario(t, "Z7 when reporting is switched on", func(t *testing.T, w *testHost) {
 		w.options.ReportInPlacement = false
 		_, stop := w.begin()
 		w.office.assign(w.legacy("s1", 1))
@@ -265,7 +265,7 @@ func TestZ7AReshapeIsRefused(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "Z7 later", func(t *testing.T, w *world) {
+	scenario(t, "Z7 later", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.office.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -281,8 +281,8 @@ func TestZ7AReshapeIsRefused(t *testing.T) {
 }
 
 // M16: a guest that ran with the device has used it, also when its resize is reverted; one that was only expected has not.
-func TestM16ARevertedResize(t *testing.T) {
-	story(t, "M16 it ran", func(t *testing.T, w *world) {
+func TestRevertedResize(t *testing.T) {
+	scenario(t, "M16 it ran", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		s := w.want("s1")
@@ -301,7 +301,7 @@ func TestM16ARevertedResize(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "M16 it never came", func(t *testing.T, w *world) {
+	scenario(t, "M16 it never came", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		s := w.gpu("s1")
@@ -320,20 +320,20 @@ func TestM16ARevertedResize(t *testing.T) {
 }
 
 // gpu2 is gpu as the resized server asks for it.
-func (w *world) gpu2(id string) host.Server {
+func (w *testHost) gpu2(id string) host.Server {
 	s := w.gpu(id)
 	s.Requests[0].ID = "r-new"
 	return s
 }
 
 // While nothing is reported devices are given as ever: those of a physical network too (S0), and a PF or its VFs, whoever comes first (S4, S5).
-func TestRowsOfLegacyTracking(t *testing.T) {
-	pf := func(w *world, id string) host.Server {
+func TestLegacyTracking(t *testing.T) {
+	pf := func(w *testHost, id string) host.Server {
 		s := w.legacy(id, 1)
 		s.Requests[0].Alias, s.Requests[0].Class, s.Requests[0].ProductID, s.Requests[0].Type = "pf", pfOf, "1572", "type-PF"
 		return s
 	}
-	story(t, "S0 physical_network", func(t *testing.T, w *world) {
+	scenario(t, "S0 physical_network", func(t *testing.T, w *testHost) {
 		w.options.ReportInPlacement = false
 		rules(w, strings.TrimSuffix(vfRule, "}")+`,"physical_network":"physnet1"}`)
 		_, stop := w.begin()
@@ -345,11 +345,11 @@ func TestRowsOfLegacyTracking(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	for row, order := range map[string][2]func(*world, string) host.Server{
-		"S4 a PF, then one of its VFs": {pf, func(w *world, id string) host.Server { return w.legacy(id, 1) }},
-		"S5 a VF, then its PF":         {func(w *world, id string) host.Server { return w.legacy(id, 1) }, pf},
+	for row, order := range map[string][2]func(*testHost, string) host.Server{
+		"S4 a PF, then one of its VFs": {pf, func(w *testHost, id string) host.Server { return w.legacy(id, 1) }},
+		"S5 a VF, then its PF":         {func(w *testHost, id string) host.Server { return w.legacy(id, 1) }, pf},
 	} {
-		story(t, row, func(t *testing.T, w *world) {
+		scenario(t, row, func(t *testing.T, w *testHost) {
 			w.options.ReportInPlacement = false
 			rules(w, `[{"product_id":"1572","address":"0000:3b:00.0"},{"product_id":"154c","address":"0000:3b:00.*"}]`)
 			_, stop := w.begin()

@@ -23,9 +23,9 @@ const (
 	kindFormat   = "format"
 	kindIdentity = "identity"
 	kindServer   = "server"
-	kindLeft     = "left"
+	kindGone     = "left"
 	kindRemoved  = "removed"
-	kindMark     = "mark"
+	kindOwned    = "mark"
 
 	kindRenamed   = "renamed"
 	kindUnrenamed = "unrenamed"
@@ -50,7 +50,7 @@ type entry struct {
 	Classes  []resource.Class `json:"classes,omitempty"`
 	Traits   []resource.Trait `json:"traits,omitempty"`
 	Cloud    string           `json:"cloud,omitempty"`
-	Parts    []Part           `json:"parts,omitempty"`
+	Cells    []GuestCell      `json:"parts,omitempty"`
 
 	Was       string   `json:"was,omitempty"`
 	Done      bool     `json:"done,omitempty"`
@@ -136,7 +136,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func checksum(data []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli)) }
 
 // line prints the entry with its sum and a newline.
-func (e entry) line() ([]byte, error) {
+func (e entry) encode() ([]byte, error) {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, "journal.line", err)
@@ -152,7 +152,7 @@ func (e entry) line() ([]byte, error) {
 func (s State) encode() (data []byte, lines int, err error) {
 	entries := s.entries()
 	for _, e := range entries {
-		line, err := e.line()
+		line, err := e.encode()
 		if err != nil {
 			return nil, 0, err
 		}
@@ -236,7 +236,7 @@ func (e entry) known() bool {
 	switch e.Kind {
 	case kindFormat:
 		return e.Version == version
-	case kindIdentity, kindServer, kindLeft, kindRemoved, kindMark, kindRenamed, kindUnrenamed, kindPosition,
+	case kindIdentity, kindServer, kindGone, kindRemoved, kindOwned, kindRenamed, kindUnrenamed, kindPosition,
 		kindStarts:
 		return true
 	case kindSpent, kindCleaned:

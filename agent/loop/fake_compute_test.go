@@ -17,7 +17,7 @@ import (
 )
 
 // office is a compute that assigns servers to one host and remembers what it is told.
-type office struct {
+type fakeCompute struct {
 	t       *testing.T
 	mu      sync.Mutex
 	line    host.Assignments
@@ -38,12 +38,12 @@ type office struct {
 	said    []string              // "<server> <phase>", and "report free=<n>"
 }
 
-func newOffice(t *testing.T) *office {
-	return &office{t: t, changed: make(chan struct{}), cut: make(chan struct{}), told: map[string]host.Guest{}, remove: map[string]host.Removal{}, latest: map[string]int64{}}
+func newFakeCompute(t *testing.T) *fakeCompute {
+	return &fakeCompute{t: t, changed: make(chan struct{}), cut: make(chan struct{}), told: map[string]host.Guest{}, remove: map[string]host.Removal{}, latest: map[string]int64{}}
 }
 
 // assign makes these all the servers of the host.
-func (o *office) assign(servers ...host.Server) {
+func (o *fakeCompute) assign(servers ...host.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	clean := o.line.Clean
@@ -53,14 +53,14 @@ func (o *office) assign(servers ...host.Server) {
 }
 
 // wake has the streams send the line. o.mu is held.
-func (o *office) wake() {
+func (o *fakeCompute) wake() {
 	close(o.changed)
 	o.changed = make(chan struct{})
 }
 
 // change makes these all the servers of the host: those that were assigned before are named for removal until they are
 // told gone.
-func (o *office) change(servers []host.Server) {
+func (o *fakeCompute) change(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {
 		kept[s.ID] = true
@@ -78,20 +78,20 @@ func (o *office) change(servers []host.Server) {
 }
 
 // next makes the next line.
-func (o *office) next(servers []host.Server) {
+func (o *fakeCompute) next(servers []host.Server) {
 	o.line = host.Assignments{Cloud: o.line.Cloud, Position: o.line.Position, Servers: servers,
 		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.line.Clean}
 	o.line.Revision++
 }
 
-func (o *office) endStreams() {
+func (o *fakeCompute) endStreams() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	close(o.cut)
 	o.cut = make(chan struct{})
 }
 
-func (o *office) handler() http.Handler {
+func (o *fakeCompute) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /berth/v1/hosts/{host}", func(w http.ResponseWriter, r *http.Request) {
 		var report host.Report
@@ -141,7 +141,7 @@ func (o *office) handler() http.Handler {
 	return mux
 }
 
-func (o *office) takeReport(r host.Report) {
+func (o *fakeCompute) takeReport(r host.Report) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.serves, o.heardOf = r.Instance, time.Now()
@@ -159,7 +159,7 @@ func (o *office) takeReport(r host.Report) {
 }
 
 // admit refuses a second agent, as compute does.
-func (o *office) admit(w http.ResponseWriter, instance string) bool {
+func (o *fakeCompute) admit(w http.ResponseWriter, instance string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.gone {
@@ -173,7 +173,7 @@ func (o *office) admit(w http.ResponseWriter, instance string) bool {
 	return false
 }
 
-func (o *office) stream(w http.ResponseWriter, r *http.Request) {
+func (o *fakeCompute) stream(w http.ResponseWriter, r *http.Request) {
 	if !o.admit(w, r.URL.Query().Get("instance")) {
 		return
 	}
@@ -209,68 +209,68 @@ func (o *office) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (o *office) phase(server string) host.Phase {
+func (o *fakeCompute) phase(server string) host.Phase {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.told[server].Phase
 }
 
-func (o *office) guest(server string) host.Guest {
+func (o *fakeCompute) guest(server string) host.Guest {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.told[server]
 }
 
 // heard is all that was said, joined by commas.
-func (o *office) heard() string {
+func (o *fakeCompute) heard() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.Join(o.said, ",")
 }
 
 // forget forgets what it was told of guests.
-func (o *office) forget() {
+func (o *fakeCompute) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.told = map[string]host.Guest{}
 }
 
 // silence stops or starts the streams' talking.
-func (o *office) silence(mute bool) {
+func (o *fakeCompute) muteStreams(mute bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mute = mute
 }
 
 // deafen stops or starts hearing what is told of guests.
-func (o *office) deafen(deaf bool) {
+func (o *fakeCompute) refuseReports(deaf bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.deaf = deaf
 }
 
 // away lets compute go, or come back.
-func (o *office) away(gone bool) {
+func (o *fakeCompute) setAway(gone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.gone = gone
 }
 
 // withdraw takes all servers away, and nobody is told: a stream that is cut while compute changes its mind.
-func (o *office) withdraw() {
+func (o *fakeCompute) fenceAgent() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.change(nil)
 }
 
 // count gives one of the numbers.
-func (o *office) count(of *int) int {
+func (o *fakeCompute) count(of *int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return *of
 }
 
-func (o *office) conditions() string {
+func (o *fakeCompute) conditions() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.Join(o.report.Conditions, "\n")

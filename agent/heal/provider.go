@@ -11,31 +11,31 @@ import (
 )
 
 // converge plans what one provider needs: traits before inventories, so that nothing is offered without its qualities.
-func (m *maker) converge(want, have provider.Provider) {
-	owned := m.owned(want, have)
+func (m *planner) planProvider(want, have provider.Provider) {
+	owned := m.ownedClasses(want, have)
 	inventories, ok := m.inventories(want, have, owned)
 	if !ok {
 		// The device stays as its holder took it, traits included.
-		m.plan.Marks[have.ID] = Mark{Classes: sorted(owned, have.Inventories), Traits: m.marks[have.ID].Traits}
+		m.plan.Owned[have.ID] = Owned{Classes: sorted(owned, have.Inventories), Traits: m.owned[have.ID].Traits}
 		return
 	}
-	m.stock[have.ID], m.seen[have.ID] = inventories, have
-	m.plan.Marks[have.ID] = Mark{Classes: sorted(owned, inventories), Traits: unique(want.Traits)}
-	traits := mergeTraits(want.Traits, have.Traits, m.marks[have.ID].Traits)
+	m.planned[have.ID], m.observed[have.ID] = inventories, have
+	m.plan.Owned[have.ID] = Owned{Classes: sorted(owned, inventories), Traits: unique(want.Traits)}
+	traits := mergeTraits(want.Traits, have.Traits, m.owned[have.ID].Traits)
 	if !slices.Equal(traits, unique(have.Traits)) {
 		for _, t := range traits {
-			m.name(CreateTrait, string(t))
+			m.planName(CreateTrait, string(t))
 		}
 		m.plan.Steps = append(m.plan.Steps, Step{Op: PutTraits, Provider: have.ID, Name: have.Name, Generation: have.Generation,
 			Traits: traits, Change: traitChange(have.Traits, traits)})
 		if holders := m.uses.all(have.ID); len(holders) > 0 && want.Parent != "" {
-			m.note("%s changes its traits (%s), and %s: what they were promised may no longer be true", have.Name, traitChange(have.Traits, traits), heldBy(holders))
-			m.plan.Warned[have.ID] = m.plan.Notes[len(m.plan.Notes)-1]
+			m.addNote("%s changes its traits (%s), and %s: what they were promised may no longer be true", have.Name, traitChange(have.Traits, traits), heldBy(holders))
+			m.plan.Warnings[have.ID] = m.plan.Notes[len(m.plan.Notes)-1]
 		}
 	}
 	if !maps.Equal(inventories, have.Inventories) {
 		for _, c := range slices.Sorted(maps.Keys(inventories)) {
-			m.name(CreateClass, string(c))
+			m.planName(CreateClass, string(c))
 		}
 		m.plan.Steps = append(m.plan.Steps, Step{Op: PutInventories, Provider: have.ID, Name: have.Name, Generation: have.Generation,
 			Inventories: inventories, Change: inventoryChange(have.Inventories, inventories)})
@@ -43,12 +43,12 @@ func (m *maker) converge(want, have provider.Provider) {
 }
 
 // owned says which classes of a provider are the agent's to change and to take away.
-func (m *maker) owned(want, have provider.Provider) map[resource.Class]bool {
+func (m *planner) ownedClasses(want, have provider.Provider) map[resource.Class]bool {
 	owned := map[resource.Class]bool{}
 	for c := range want.Inventories {
 		owned[c] = true
 	}
-	for _, c := range m.marks[have.ID].Classes {
+	for _, c := range m.owned[have.ID].Classes {
 		owned[c] = true
 	}
 	if want.Parent == "" {
@@ -59,7 +59,7 @@ func (m *maker) owned(want, have provider.Provider) map[resource.Class]bool {
 	}
 	// A provider that an agent without memory finds (its journal is gone, or Nova was here before) has one class
 	// when nobody added to it: the device's.
-	if _, remembered := m.marks[have.ID]; !remembered && have.HasTrait(Managed) && len(have.Inventories) == 1 {
+	if _, remembered := m.owned[have.ID]; !remembered && have.HasTrait(Managed) && len(have.Inventories) == 1 {
 		for c := range have.Inventories {
 			owned[c] = true
 		}
@@ -69,7 +69,7 @@ func (m *maker) owned(want, have provider.Provider) map[resource.Class]bool {
 
 // inventories is what the provider shall have. Not ok: a held device would have to change its class, and the
 // provider stays as it is.
-func (m *maker) inventories(want, have provider.Provider, owned map[resource.Class]bool) (result map[resource.Class]resource.Inventory, ok bool) {
+func (m *planner) inventories(want, have provider.Provider, owned map[resource.Class]bool) (result map[resource.Class]resource.Inventory, ok bool) {
 	root := want.Parent == ""
 	result = map[resource.Class]resource.Inventory{}
 	maps.Copy(result, have.Inventories)
@@ -82,7 +82,7 @@ func (m *maker) inventories(want, have provider.Provider, owned map[resource.Cla
 			delete(result, class)
 			continue
 		}
-		m.object(have, class, holders, "the host no longer reports it")
+		m.addObjection(have, class, holders, "the host no longer reports it")
 		if !root {
 			return nil, false
 		}
@@ -96,7 +96,7 @@ func (m *maker) inventories(want, have provider.Provider, owned map[resource.Cla
 		if exists && !root {
 			next = m.holdTotal(have, class, before, next)
 		}
-		if firm := root && slices.Contains(m.aim.Firm, class); exists && !firm && !m.aim.Returned[want.ID] {
+		if firm := root && slices.Contains(m.aim.ReservedClasses, class); exists && !firm && !m.aim.Returned[want.ID] {
 			next.Reserved = min(max(next.Reserved, before.Reserved), next.Total)
 		}
 		if exists && root && !slices.Contains(m.aim.Ratios, class) {
@@ -109,46 +109,46 @@ func (m *maker) inventories(want, have provider.Provider, owned map[resource.Cla
 
 // holdTotal does not let the total of a device class sink below what is held: a device that vanished under its
 // guest is still the guest's (2.7 of what Nova does, and "observation never frees").
-func (m *maker) holdTotal(have provider.Provider, class resource.Class, before, next resource.Inventory) resource.Inventory {
+func (m *planner) holdTotal(have provider.Provider, class resource.Class, before, next resource.Inventory) resource.Inventory {
 	holders, used := m.holders(have.ID, class)
 	total := min(before.Total, used)
 	if total <= next.Total {
 		return next
 	}
-	m.object(have, class, holders, fmt.Sprintf("only %d of them can still be offered", next.Total))
+	m.addObjection(have, class, holders, fmt.Sprintf("only %d of them can still be offered", next.Total))
 	next.Total, next.MaxUnit = total, max(next.MaxUnit, total)
 	return next
 }
 
 // remove plans the end of a provider whose device is gone, unless somebody holds something of it.
-func (m *maker) remove(have provider.Provider) {
+func (m *planner) remove(have provider.Provider) {
 	held := false
 	for _, class := range slices.Sorted(maps.Keys(have.Inventories)) {
 		if holders, _ := m.holders(have.ID, class); len(holders) > 0 {
 			held = true
-			m.object(have, class, holders, "the host no longer offers the device")
+			m.addObjection(have, class, holders, "the host no longer offers the device")
 		}
 	}
 	for _, child := range m.actual.Children(have.ID) {
-		if !slices.Contains(m.gone, child.ID) {
+		if !slices.Contains(m.deleted, child.ID) {
 			held = true
 			m.plan.Objections = append(m.plan.Objections, Objection{Provider: have.ID, Name: have.Name,
 				Text: fmt.Sprintf("%s stays: the host no longer offers the device, but the provider %s lies under it", have.Name, child.Name)})
 		}
 	}
 	if held {
-		if mark, remembered := m.marks[have.ID]; remembered {
-			m.plan.Marks[have.ID] = mark
+		if mark, remembered := m.owned[have.ID]; remembered {
+			m.plan.Owned[have.ID] = mark
 		}
 		return
 	}
-	m.gone = append(m.gone, have.ID)
+	m.deleted = append(m.deleted, have.ID)
 	m.plan.Steps = append(m.plan.Steps, Step{Op: DeleteProvider, Provider: have.ID, Name: have.Name, Generation: have.Generation,
 		Change: "the host no longer offers the device"})
 }
 
 // holders lists who holds a class of a provider, in order, and how much that is together.
-func (m *maker) holders(id provider.ID, class resource.Class) (consumers []resource.ConsumerID, used int) {
+func (m *planner) holders(id provider.ID, class resource.Class) (consumers []resource.ConsumerID, used int) {
 	return m.uses.holders(id, class)
 }
 
@@ -178,11 +178,11 @@ func (u Uses) all(id provider.ID) []resource.ConsumerID {
 	return list
 }
 
-func (m *maker) note(format string, args ...any) {
+func (m *planner) addNote(format string, args ...any) {
 	m.plan.Notes = append(m.plan.Notes, fmt.Sprintf(format, args...))
 }
 
-func (m *maker) object(p provider.Provider, class resource.Class, holders []resource.ConsumerID, why string) {
+func (m *planner) addObjection(p provider.Provider, class resource.Class, holders []resource.ConsumerID, why string) {
 	m.plan.Objections = append(m.plan.Objections, Objection{Provider: p.ID, Name: p.Name, Class: class, Consumers: holders,
 		Text: fmt.Sprintf("%s keeps its %s: %s, but %s", p.Name, class, why, heldBy(holders))})
 }
@@ -206,12 +206,12 @@ func heldBy(consumers []resource.ConsumerID) string {
 }
 
 // name plans the creation of a custom class or trait that nothing in the tree proves to exist.
-func (m *maker) name(op Op, name string) {
+func (m *planner) planName(op Op, name string) {
 	if m.known[name] || !strings.HasPrefix(name, "CUSTOM_") {
 		return
 	}
 	m.known[name] = true
-	m.names = append(m.names, Step{Op: op, Name: name})
+	m.nameSteps = append(m.nameSteps, Step{Op: op, Name: name})
 }
 
 // mergeTraits adds what is wanted, takes away what was ours, and leaves the rest.

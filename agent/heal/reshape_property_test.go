@@ -18,7 +18,7 @@ func TestMendingConverges(t *testing.T) {
 		if used == nil {
 			used = Uses{}
 		}
-		aim := Aim{Tree: desired, Holds: anyHolds(t, desired, actual, used)}
+		aim := Aim{Tree: desired, Expected: anyHolds(t, desired, actual, used)}
 		for round := 0; ; round++ {
 			plan, err := Make(aim, actual, used, marks)
 			if err != nil {
@@ -33,12 +33,12 @@ func TestMendingConverges(t *testing.T) {
 			if round == 3 {
 				t.Fatalf("still not quiet: %+v", plan)
 			}
-			actual, used, marks = Apply(plan, actual), grown(t, plan, aim, used), plan.Marks
+			actual, used, marks = Apply(plan, actual), grown(t, plan, aim, used), plan.Owned
 			for _, s := range plan.Steps {
 				for consumer, a := range s.Allocations {
-					h := aim.Holds[consumer]
+					h := aim.Expected[consumer]
 					h.Allocation = a
-					aim.Holds[consumer] = h
+					aim.Expected[consumer] = h
 				}
 			}
 		}
@@ -46,13 +46,13 @@ func TestMendingConverges(t *testing.T) {
 }
 
 // anyHolds gives some consumers devices of the tree, with the class that it shall have.
-func anyHolds(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource.ConsumerID]Hold {
-	out := map[resource.ConsumerID]Hold{}
+func anyHolds(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource.ConsumerID]Expected {
+	out := map[resource.ConsumerID]Expected{}
 	for _, who := range []resource.ConsumerID{"s1", "s2"} {
 		if rapid.Bool().Draw(t, "holds nothing") {
 			continue
 		}
-		h := Hold{Devices: resource.Allocation{}, Allocation: resource.Allocation{}, Standing: rapid.SampledFrom([]Standing{Assigned, Assigned, Moving, Pending, Unassigned}).
+		h := Expected{Devices: resource.Allocation{}, Allocation: resource.Allocation{}, State: rapid.SampledFrom([]HolderState{Assigned, Assigned, Moving, Pending, Unassigned}).
 			Draw(t, "standing")}
 		for id, by := range used {
 			if len(by[who]) > 0 {
@@ -96,11 +96,11 @@ func grown(t *rapid.T, plan Plan, aim Aim, used Uses) Uses {
 	for id, by := range next {
 		for consumer, amounts := range by {
 			for class, n := range amounts {
-				if n > used[id][consumer][class] && aim.Holds[consumer].Standing > Moving {
+				if n > used[id][consumer][class] && aim.Expected[consumer].State > Moving {
 					t.Fatalf("something was written for %s, which compute has not confirmed", consumer)
 				}
-				if n > used[id][consumer][class] && n != aim.Holds[consumer].Devices[id][class] {
-					t.Fatalf("%s has %d %s of %s now, and its guest %d", consumer, n, class, id, aim.Holds[consumer].Devices[id][class])
+				if n > used[id][consumer][class] && n != aim.Expected[consumer].Devices[id][class] {
+					t.Fatalf("%s has %d %s of %s now, and its guest %d", consumer, n, class, id, aim.Expected[consumer].Devices[id][class])
 				}
 			}
 		}

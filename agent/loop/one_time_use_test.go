@@ -38,7 +38,7 @@ func (c *cleaner) Clean(_ context.Context, at pci.Address) error {
 }
 
 // once has a plain device for one-time use.
-func (w *world) once() *cleaner {
+func (w *testHost) once() *cleaner {
 	w.machine.add(gpuAt, "20b0", "")
 	w.machine.change(func(t fstest.MapFS) { delete(t, "bus/pci/devices/"+gpuAt+"/sriov_totalvfs") })
 	rules(w, gpuRule)
@@ -48,7 +48,7 @@ func (w *world) once() *cleaner {
 }
 
 // gpu is a server with the device.
-func (w *world) gpu(id string) host.Server {
+func (w *testHost) gpu(id string) host.Server {
 	s := w.want(id)
 	p := w.provider(gpuName)
 	s.Requests = []host.Request{{ID: "r-" + id, Alias: "gpu", Count: 1, Class: gpuClass, Providers: []string{string(p.ID)}}}
@@ -59,21 +59,21 @@ func (w *world) gpu(id string) host.Server {
 }
 
 // free takes a server's allocation away, as compute does when it hears that the server is gone.
-func (w *world) free(id string) {
+func (w *testHost) free(id string) {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	delete(w.ledger.allocations, resource.ConsumerID(id))
 }
 
-func (w *world) reserved() int { return w.provider(gpuName).Inventories[gpuClass].Reserved }
+func (w *testHost) reserved() int { return w.provider(gpuName).Inventories[gpuClass].Reserved }
 
 // reserve sets what is reserved by hand.
-func (w *world) reserve(n int) {
+func (w *testHost) reserve(n int) {
 	w.stock(func(inv *resource.Inventory) { inv.Reserved = n })
 }
 
 // stock changes the inventory by hand.
-func (w *world) stock(change func(*resource.Inventory)) {
+func (w *testHost) stock(change func(*resource.Inventory)) {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	for i, p := range w.ledger.tree.Providers {
@@ -86,7 +86,7 @@ func (w *world) stock(change func(*resource.Inventory)) {
 	}
 }
 
-func (w *world) spent() bool {
+func (w *testHost) spent() bool {
 	w.office.mu.Lock()
 	defer w.office.mu.Unlock()
 	for _, d := range w.office.report.Devices {
@@ -98,7 +98,7 @@ func (w *world) spent() bool {
 }
 
 func TestOneTimeUse(t *testing.T) {
-	story(t, "R6 X7: burnt when the guest runs, spent after it, refused, and given back by hand", func(t *testing.T, w *world) {
+	scenario(t, "R6 X7: burnt when the guest runs, spent after it, refused, and given back by hand", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		if w.reserved() != 0 || !w.provider(gpuName).HasTrait("HW_PCI_ONE_TIME_USE") {
@@ -125,7 +125,7 @@ func TestOneTimeUse(t *testing.T) {
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
 		must(t, stop())
 	})
-	story(t, "M15: the mark survives restart, deletion and a provider that is made anew", func(t *testing.T, w *world) {
+	scenario(t, "M15: the mark survives restart, deletion and a provider that is made anew", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		w.office.assign(w.gpu("s1"))
@@ -156,7 +156,7 @@ func TestOneTimeUse(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "room that is made for a moment is no sign that somebody has cleaned it", func(t *testing.T, w *world) {
+	scenario(t, "room that is made for a moment is no sign that somebody has cleaned it", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		w.office.assign(w.gpu("s1"))
@@ -172,7 +172,7 @@ func TestOneTimeUse(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "M16: a failed build burns nothing, and neither does a claim", func(t *testing.T, w *world) {
+	scenario(t, "M16: a failed build burns nothing, and neither does a claim", func(t *testing.T, w *testHost) {
 		w.once()
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
@@ -198,7 +198,7 @@ func TestOneTimeUse(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "R7: a rule that says one_time_use while a guest runs", func(t *testing.T, w *world) {
+	scenario(t, "R7: a rule that says one_time_use while a guest runs", func(t *testing.T, w *testHost) {
 		w.once()
 		rules(w, strings.Replace(gpuRule, `,"one_time_use":true`, "", 1))
 		_, stop := w.begin()
@@ -213,15 +213,15 @@ func TestOneTimeUse(t *testing.T) {
 }
 
 // Wherever an agent dies: a device with which a guest has run is spent, whether or not that agent lived to write it down.
-func TestDeathAroundABurning(t *testing.T) {
+func TestCrashAroundMarkingUsed(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
 		for ; reached && at < 100; at += testenv.Stride(7) {
-			story(t, fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T, w *world) {
+			scenario(t, fmt.Sprintf("call %d after=%v", at, after), func(t *testing.T, w *testHost) {
 				w.once()
 				_, stop := w.begin()
 				must(t, stop())
-				deaths, first := once(at, after)
+				deaths, first := crashOnce(at, after)
 				ran := false
 				w.guests.Fail = func(_ context.Context, operation, _ string) error {
 					if operation == "destroy" {
@@ -246,7 +246,7 @@ func TestDeathAroundABurning(t *testing.T) {
 }
 
 func TestClean(t *testing.T) {
-	used := func(t *testing.T, w *world) (*cleaner, func() error) {
+	used := func(t *testing.T, w *testHost) (*cleaner, func() error) {
 		c := w.once()
 		_, stop := w.begin()
 		w.office.assign(w.gpu("s1"))
@@ -254,7 +254,7 @@ func TestClean(t *testing.T) {
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
 		return c, stop
 	}
-	story(t, "a device comes back when its program has run, and not before", func(t *testing.T, w *world) {
+	scenario(t, "a device comes back when its program has run, and not before", func(t *testing.T, w *testHost) {
 		c, stop := used(t, w)
 		w.office.clean(gpuAt, "nonsense") // while it is held
 		time.Sleep(time.Minute)
@@ -289,7 +289,7 @@ func TestClean(t *testing.T) {
 		w.until("it is reserved again", func() bool { return w.reserved() == 1 })
 		must(t, stop())
 	})
-	story(t, "an agent that dies after the program ran gives it back all the same", func(t *testing.T, w *world) {
+	scenario(t, "an agent that dies after the program ran gives it back all the same", func(t *testing.T, w *testHost) {
 		c, stop := used(t, w)
 		w.office.assign()
 		w.untilPhase(host.Gone, "s1")
@@ -314,7 +314,7 @@ func TestClean(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "one that an agent of Nova had burnt", func(t *testing.T, w *world) {
+	scenario(t, "one that an agent of Nova had burnt", func(t *testing.T, w *testHost) {
 		c := w.once()
 		_, stop := w.begin()
 		w.reserve(1)
@@ -329,7 +329,7 @@ func TestClean(t *testing.T) {
 }
 
 // answer is what the last report says of the wish for a device.
-func (o *office) answer(at string) host.Answer {
+func (o *fakeCompute) answer(at string) host.Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, a := range o.report.Cleaned {
@@ -341,7 +341,7 @@ func (o *office) answer(at string) host.Answer {
 }
 
 // clean makes these the devices that compute wants back.
-func (o *office) clean(addresses ...string) {
+func (o *fakeCompute) clean(addresses ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.line.Clean, o.line.Revision = nil, o.line.Revision+1

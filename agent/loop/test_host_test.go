@@ -37,14 +37,14 @@ const (
 )
 
 // machine is a /sys that can change.
-type machine struct {
+type fakeSysfs struct {
 	mu   sync.Mutex
 	tree fstest.MapFS
 }
 
 // newMachine has two PFs with two VFs each.
-func newMachine() *machine {
-	m := &machine{tree: fstest.MapFS{}}
+func newFakeSysfs() *fakeSysfs {
+	m := &fakeSysfs{tree: fstest.MapFS{}}
 	for _, pf := range []string{pf1, pf2} {
 		m.add(pf, "1572", "")
 		m.add(strings.TrimSuffix(pf, "0")+"1", "154c", pf)
@@ -53,7 +53,7 @@ func newMachine() *machine {
 	return m
 }
 
-func (m *machine) add(address, product, parent string) {
+func (m *fakeSysfs) add(address, product, parent string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := maps.Clone(m.tree)
@@ -71,7 +71,7 @@ func (m *machine) add(address, product, parent string) {
 }
 
 // remove takes a device away; spoil leaves it there with a file that makes no sense.
-func (m *machine) remove(address string) {
+func (m *fakeSysfs) remove(address string) {
 	m.change(func(t fstest.MapFS) {
 		maps.DeleteFunc(t, func(name string, _ *fstest.MapFile) bool {
 			return strings.HasPrefix(name, "bus/pci/devices/"+address+"/")
@@ -79,13 +79,13 @@ func (m *machine) remove(address string) {
 	})
 }
 
-func (m *machine) spoil(address string) {
+func (m *fakeSysfs) makeUnreadable(address string) {
 	m.change(func(t fstest.MapFS) {
 		t["bus/pci/devices/"+address+"/vendor"] = &fstest.MapFile{Data: []byte("garbage")}
 	})
 }
 
-func (m *machine) change(how func(fstest.MapFS)) {
+func (m *fakeSysfs) change(how func(fstest.MapFS)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := maps.Clone(m.tree)
@@ -93,19 +93,19 @@ func (m *machine) change(how func(fstest.MapFS)) {
 	m.tree = next
 }
 
-func (m *machine) now() fstest.MapFS {
+func (m *fakeSysfs) now() fstest.MapFS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.tree
 }
 
-func (m *machine) Open(name string) (fs.File, error)          { return m.now().Open(name) }
-func (m *machine) ReadLink(name string) (string, error)       { return m.now().ReadLink(name) }
-func (m *machine) Lstat(name string) (fs.FileInfo, error)     { return m.now().Lstat(name) }
-func (m *machine) ReadDir(name string) ([]fs.DirEntry, error) { return m.now().ReadDir(name) }
+func (m *fakeSysfs) Open(name string) (fs.File, error)          { return m.now().Open(name) }
+func (m *fakeSysfs) ReadLink(name string) (string, error)       { return m.now().ReadLink(name) }
+func (m *fakeSysfs) Lstat(name string) (fs.FileInfo, error)     { return m.now().Lstat(name) }
+func (m *fakeSysfs) ReadDir(name string) ([]fs.DirEntry, error) { return m.now().ReadDir(name) }
 
 // ledger is a Placement that knows one host.
-type ledger struct {
+type fakePlacement struct {
 	mu          sync.Mutex
 	tree        provider.Tree
 	allocations map[resource.ConsumerID]resource.Allocation
@@ -113,9 +113,9 @@ type ledger struct {
 	fail        func(call string) error // asked before each call, without the lock
 }
 
-var _ Placement = (*ledger)(nil)
+var _ Placement = (*fakePlacement)(nil)
 
-func (l *ledger) enter(call string) (func(), error) {
+func (l *fakePlacement) enter(call string) (func(), error) {
 	if l.fail != nil {
 		if err := l.fail(call); err != nil {
 			return nil, err
@@ -125,7 +125,7 @@ func (l *ledger) enter(call string) (func(), error) {
 	return l.mu.Unlock, nil
 }
 
-func (l *ledger) find(id provider.ID) (*provider.Provider, error) {
+func (l *fakePlacement) find(id provider.ID) (*provider.Provider, error) {
 	i := slices.IndexFunc(l.tree.Providers, func(p provider.Provider) bool { return p.ID == id })
 	if i < 0 {
 		return nil, fault.New(fault.NotFound, "ledger", "no provider %s", id)
@@ -133,7 +133,7 @@ func (l *ledger) find(id provider.ID) (*provider.Provider, error) {
 	return &l.tree.Providers[i], nil
 }
 
-func (l *ledger) ProviderByName(_ context.Context, name string) (provider.Provider, error) {
+func (l *fakePlacement) ProviderByName(_ context.Context, name string) (provider.Provider, error) {
 	leave, err := l.enter("ProviderByName")
 	if err != nil {
 		return provider.Provider{}, err
@@ -146,7 +146,7 @@ func (l *ledger) ProviderByName(_ context.Context, name string) (provider.Provid
 	return p, nil
 }
 
-func (l *ledger) Tree(_ context.Context, id provider.ID) (provider.Tree, error) {
+func (l *fakePlacement) Tree(_ context.Context, id provider.ID) (provider.Tree, error) {
 	leave, err := l.enter("Tree")
 	if err != nil {
 		return provider.Tree{}, err
@@ -158,7 +158,7 @@ func (l *ledger) Tree(_ context.Context, id provider.ID) (provider.Tree, error) 
 	return provider.Tree{Providers: slices.Clone(l.tree.Providers)}.Sorted(), nil
 }
 
-func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+func (l *fakePlacement) ProviderAllocations(_ context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
 	leave, err := l.enter("ProviderAllocations")
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (l *ledger) ProviderAllocations(_ context.Context, id provider.ID) (map[res
 	return out, nil
 }
 
-func (l *ledger) Allocation(_ context.Context, consumer resource.ConsumerID) (placement.Held, error) {
+func (l *fakePlacement) Allocation(_ context.Context, consumer resource.ConsumerID) (placement.Held, error) {
 	leave, err := l.enter("Allocation")
 	if err != nil {
 		return placement.Held{}, err
@@ -182,14 +182,14 @@ func (l *ledger) Allocation(_ context.Context, consumer resource.ConsumerID) (pl
 	return placement.Held{Allocation: l.allocations[consumer]}, nil
 }
 
-func (l *ledger) EnsureClass(context.Context, resource.Class) error {
+func (l *fakePlacement) EnsureClass(context.Context, resource.Class) error {
 	return l.write("EnsureClass", nil)
 }
-func (l *ledger) EnsureTrait(context.Context, resource.Trait) error {
+func (l *fakePlacement) EnsureTrait(context.Context, resource.Trait) error {
 	return l.write("EnsureTrait", nil)
 }
 
-func (l *ledger) write(call string, do func() error) error {
+func (l *fakePlacement) write(call string, do func() error) error {
 	leave, err := l.enter(call)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (l *ledger) write(call string, do func() error) error {
 	return do()
 }
 
-func (l *ledger) CreateProvider(_ context.Context, id provider.ID, name string, parent provider.ID) (made provider.Provider, err error) {
+func (l *fakePlacement) CreateProvider(_ context.Context, id provider.ID, name string, parent provider.ID) (made provider.Provider, err error) {
 	err = l.write("CreateProvider", func() error {
 		if _, taken := l.tree.ByName(name); taken {
 			return fault.New(fault.Conflict, "ledger", "the name %s is taken", name)
@@ -218,7 +218,7 @@ func (l *ledger) CreateProvider(_ context.Context, id provider.ID, name string, 
 	return made, err
 }
 
-func (l *ledger) DeleteProvider(_ context.Context, id provider.ID) error {
+func (l *fakePlacement) DeleteProvider(_ context.Context, id provider.ID) error {
 	return l.write("DeleteProvider", func() error {
 		for _, a := range l.allocations {
 			if len(a[id]) > 0 {
@@ -230,7 +230,7 @@ func (l *ledger) DeleteProvider(_ context.Context, id provider.ID) error {
 	})
 }
 
-func (l *ledger) put(call string, id provider.ID, generation int, change func(*provider.Provider)) (now int, err error) {
+func (l *fakePlacement) put(call string, id provider.ID, generation int, change func(*provider.Provider)) (now int, err error) {
 	err = l.write(call, func() error {
 		p, err := l.find(id)
 		if err != nil {
@@ -247,15 +247,15 @@ func (l *ledger) put(call string, id provider.ID, generation int, change func(*p
 	return now, err
 }
 
-func (l *ledger) PutInventories(_ context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error) {
+func (l *fakePlacement) PutInventories(_ context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error) {
 	return l.put("PutInventories", id, generation, func(p *provider.Provider) { p.Inventories = inv })
 }
 
-func (l *ledger) PutTraits(_ context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error) {
+func (l *fakePlacement) PutTraits(_ context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error) {
 	return l.put("PutTraits", id, generation, func(p *provider.Provider) { p.Traits = traits })
 }
 
-func (l *ledger) Reshape(_ context.Context, r placement.Reshape) error {
+func (l *fakePlacement) Reshape(_ context.Context, r placement.Reshape) error {
 	return l.write("Reshape", func() error {
 		for id, stock := range r.Inventories {
 			if p, err := l.find(id); err != nil || p.Generation != stock.Generation {
@@ -289,20 +289,20 @@ func (l *ledger) Reshape(_ context.Context, r placement.Reshape) error {
 }
 
 // world is a host with everything around its agent.
-type world struct {
+type testHost struct {
 	t       *testing.T
 	dir     string
-	machine *machine
-	ledger  *ledger
-	office  *office
+	machine *fakeSysfs
+	ledger  *fakePlacement
+	office  *fakeCompute
 	guests  *fake.Hypervisor
 	options Options
 }
 
-func newWorld(t *testing.T) *world {
+func newTestHost(t *testing.T) *testHost {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), machine: newMachine(), office: newOffice(t),
-		ledger: &ledger{allocations: map[resource.ConsumerID]resource.Allocation{}}}
+	w := &testHost{t: t, dir: t.TempDir(), machine: newFakeSysfs(), office: newFakeCompute(t),
+		ledger: &fakePlacement{allocations: map[resource.ConsumerID]resource.Allocation{}}}
 	guests, err := fake.New(filepath.Join(w.dir, "guests"), hypervisor.Capacity{})
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // agent makes an agent of the world's options.
-func (w *world) agent() *Agent {
+func (w *testHost) agent() *Agent {
 	w.t.Helper()
 	a, err := New(w.options)
 	if err != nil {
@@ -330,7 +330,7 @@ func (w *world) agent() *Agent {
 }
 
 // start runs an agent until stop, which waits for its end and gives its fault.
-func (w *world) start() (a *Agent, stop func() error) {
+func (w *testHost) start() (a *Agent, stop func() error) {
 	w.t.Helper()
 	a = w.agent()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -340,7 +340,7 @@ func (w *world) start() (a *Agent, stop func() error) {
 }
 
 // until waits, in the time of the test, until something holds.
-func (w *world) until(what string, holds func() bool) {
+func (w *testHost) until(what string, holds func() bool) {
 	w.t.Helper()
 	for range 3000 {
 		if holds() {
@@ -351,7 +351,7 @@ func (w *world) until(what string, holds func() bool) {
 	w.t.Fatalf("never: %s; compute was told %s", what, w.office.heard())
 }
 
-func (w *world) untilPhase(phase host.Phase, servers ...string) {
+func (w *testHost) untilPhase(phase host.Phase, servers ...string) {
 	w.t.Helper()
 	for _, s := range servers {
 		w.until(s+" "+string(phase), func() bool { return w.office.phase(s) == phase })
@@ -359,7 +359,7 @@ func (w *world) untilPhase(phase host.Phase, servers ...string) {
 }
 
 // want gives a server an allocation and makes its assignment: one device of each of the providers.
-func (w *world) want(id string, providers ...string) host.Server {
+func (w *testHost) want(id string, providers ...string) host.Server {
 	s := host.Server{ID: id, Name: "server " + id, VCPUs: 1, MemoryMB: 512, DiskGB: 1}
 	a := resource.Allocation{rootID: {"VCPU": 1}}
 	for _, name := range providers {
@@ -380,21 +380,21 @@ func (w *world) want(id string, providers ...string) host.Server {
 	return s
 }
 
-func (w *world) provider(name string) provider.Provider {
+func (w *testHost) provider(name string) provider.Provider {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	p, _ := w.ledger.tree.ByName(name)
 	return p
 }
 
-func (w *world) writes() int {
+func (w *testHost) writes() int {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	return w.ledger.writes
 }
 
 // holders maps each device to the guest that has it, and fails when one has two.
-func (w *world) holders() map[string]string {
+func (w *testHost) holders() map[string]string {
 	w.t.Helper()
 	guests, err := w.guests.Guests(w.t.Context())
 	if err != nil {
@@ -412,7 +412,7 @@ func (w *world) holders() map[string]string {
 	return out
 }
 
-func (w *world) running() []string {
+func (w *testHost) running() []string {
 	w.t.Helper()
 	guests, err := w.guests.Guests(w.t.Context())
 	if err != nil {
@@ -426,7 +426,7 @@ func (w *world) running() []string {
 }
 
 // journalled reads what is on disk.
-func (w *world) journalled() journal.State {
+func (w *testHost) journalled() journal.State {
 	w.t.Helper()
 	s, err := journal.Read(w.options.Dir)
 	if err != nil {
@@ -436,7 +436,7 @@ func (w *world) journalled() journal.State {
 }
 
 // consistent checks that guests, journal and assignments say the same of these servers and no other.
-func (w *world) consistent(servers ...string) {
+func (w *testHost) consistent(servers ...string) {
 	w.t.Helper()
 	if got := w.running(); !slices.Equal(got, servers) {
 		w.t.Errorf("guests %v, want %v", got, servers)
@@ -445,7 +445,7 @@ func (w *world) consistent(servers ...string) {
 	if got := state.Servers(); !slices.Equal(got, servers) {
 		w.t.Errorf("the journal has %v, want %v", got, servers)
 	}
-	if left := state.Left(); len(left) > 0 {
+	if left := state.Gone(); len(left) > 0 {
 		w.t.Errorf("compute was not told that %v are gone", left)
 	}
 	claims := state.Claims()
@@ -459,7 +459,7 @@ func (w *world) consistent(servers ...string) {
 	}
 }
 
-func (w *world) forgetJournal() {
+func (w *testHost) forgetJournal() {
 	w.t.Helper()
 	if err := os.Remove(filepath.Join(w.options.Dir, "journal")); err != nil {
 		w.t.Fatal(err)
