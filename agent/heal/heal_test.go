@@ -158,7 +158,7 @@ cannot           h keeps its DISK_GB: the host no longer reports it, but s1 hold
 			return t
 		}(), want: `
 nothing to do
-cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but the provider foreign lies under it
+cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but the provider foreign is its child
 `},
 		{name: "nothing is no inventory", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 0))), actual: tree(host, pf("3b", nil)), want: "nothing to do\n"},
 	} {

@@ -10,12 +10,13 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// converge plans what one provider needs: traits before inventories, so that nothing is offered without its qualities.
+// planProvider plans the changes of one provider: traits before inventories, so that nothing is offered without its
+// traits.
 func (m *planner) planProvider(want, have provider.Provider) {
 	owned := m.ownedClasses(want, have)
 	inventories, ok := m.inventories(want, have, owned)
 	if !ok {
-		// The device stays as its holder took it, traits included.
+		// The device stays as it was claimed, traits included.
 		m.plan.Owned[have.ID] = Owned{Classes: sorted(owned, have.Inventories), Traits: m.owned[have.ID].Traits}
 		return
 	}
@@ -26,10 +27,12 @@ func (m *planner) planProvider(want, have provider.Provider) {
 		for _, t := range traits {
 			m.planName(CreateTrait, string(t))
 		}
-		m.plan.Steps = append(m.plan.Steps, Step{Op: PutTraits, Provider: have.ID, Name: have.Name, Generation: have.Generation,
-			Traits: traits, Change: traitChange(have.Traits, traits)})
+		m.plan.Steps = append(m.plan.Steps, Step{Op: PutTraits, Provider: have.ID, Name: have.Name,
+			Generation: have.Generation,
+			Traits:     traits, Change: traitChange(have.Traits, traits)})
 		if holders := m.uses.all(have.ID); len(holders) > 0 && want.Parent != "" {
-			m.addNote("%s changes its traits (%s), and %s: what they were promised may no longer be true", have.Name, traitChange(have.Traits, traits), heldBy(holders))
+			m.addNote("%s changes its traits (%s), and %s: what they were promised may no longer be true", have.Name,
+				traitChange(have.Traits, traits), heldBy(holders))
 			m.plan.Warnings[have.ID] = m.plan.Notes[len(m.plan.Notes)-1]
 		}
 	}
@@ -37,12 +40,13 @@ func (m *planner) planProvider(want, have provider.Provider) {
 		for _, c := range slices.Sorted(maps.Keys(inventories)) {
 			m.planName(CreateClass, string(c))
 		}
-		m.plan.Steps = append(m.plan.Steps, Step{Op: PutInventories, Provider: have.ID, Name: have.Name, Generation: have.Generation,
+		m.plan.Steps = append(m.plan.Steps, Step{Op: PutInventories, Provider: have.ID, Name: have.Name,
+			Generation:  have.Generation,
 			Inventories: inventories, Change: inventoryChange(have.Inventories, inventories)})
 	}
 }
 
-// owned says which classes of a provider are the agent's to change and to take away.
+// ownedClasses returns the classes of a provider that the agent may change and delete.
 func (m *planner) ownedClasses(want, have provider.Provider) map[resource.Class]bool {
 	owned := map[resource.Class]bool{}
 	for c := range want.Inventories {
@@ -57,8 +61,8 @@ func (m *planner) ownedClasses(want, have provider.Provider) map[resource.Class]
 		}
 		return owned
 	}
-	// A provider that an agent without memory finds (its journal is gone, or Nova was here before) has one class
-	// when nobody added to it: the device's.
+	// A provider without an ownership record (the journal is lost, or Nova created it) with only one class has the
+	// class of its device, because no other client has added to it.
 	if _, remembered := m.owned[have.ID]; !remembered && have.HasTrait(Managed) && len(have.Inventories) == 1 {
 		for c := range have.Inventories {
 			owned[c] = true
@@ -67,9 +71,10 @@ func (m *planner) ownedClasses(want, have provider.Provider) map[resource.Class]
 	return owned
 }
 
-// inventories is what the provider shall have. Not ok: a held device would have to change its class, and the
-// provider stays as it is.
-func (m *planner) inventories(want, have provider.Provider, owned map[resource.Class]bool) (result map[resource.Class]resource.Inventory, ok bool) {
+// inventories returns the desired inventories of a provider. ok is false when a held device would have to change its
+// class; then the provider stays as it is.
+func (m *planner) inventories(want, have provider.Provider,
+	owned map[resource.Class]bool) (result map[resource.Class]resource.Inventory, ok bool) {
 	root := want.Parent == ""
 	result = map[resource.Class]resource.Inventory{}
 	maps.Copy(result, have.Inventories)
@@ -90,7 +95,7 @@ func (m *planner) inventories(want, have provider.Provider, owned map[resource.C
 	for _, class := range slices.Sorted(maps.Keys(want.Inventories)) {
 		next := want.Inventories[class]
 		if next.Total <= 0 {
-			continue // Placement knows no inventory of nothing
+			continue // Placement has no inventories with a total of 0
 		}
 		before, exists := have.Inventories[class]
 		if exists && !root {
@@ -107,9 +112,10 @@ func (m *planner) inventories(want, have provider.Provider, owned map[resource.C
 	return result, true
 }
 
-// holdTotal does not let the total of a device class sink below what is held: a device that vanished under its
-// guest is still the guest's (2.7 of what Nova does, and "observation never frees").
-func (m *planner) holdTotal(have provider.Provider, class resource.Class, before, next resource.Inventory) resource.Inventory {
+// holdTotal keeps the total of a device class from decreasing below what is held: a device that vanished while a guest
+// holds it still belongs to the guest, because an observation frees nothing.
+func (m *planner) holdTotal(have provider.Provider, class resource.Class, before,
+	next resource.Inventory) resource.Inventory {
 	holders, used := m.holders(have.ID, class)
 	total := min(before.Total, used)
 	if total <= next.Total {
@@ -120,7 +126,7 @@ func (m *planner) holdTotal(have provider.Provider, class resource.Class, before
 	return next
 }
 
-// remove plans the end of a provider whose device is gone, unless somebody holds something of it.
+// remove plans the deletion of a provider whose device is gone, unless a consumer holds something of it.
 func (m *planner) remove(have provider.Provider) {
 	held := false
 	for _, class := range slices.Sorted(maps.Keys(have.Inventories)) {
@@ -133,7 +139,8 @@ func (m *planner) remove(have provider.Provider) {
 		if !slices.Contains(m.deleted, child.ID) {
 			held = true
 			m.plan.Objections = append(m.plan.Objections, Objection{Provider: have.ID, Name: have.Name,
-				Text: fmt.Sprintf("%s stays: the host no longer offers the device, but the provider %s lies under it", have.Name, child.Name)})
+				Text: fmt.Sprintf("%s stays: the host no longer offers the device, but the provider %s is its child", have.Name,
+					child.Name)})
 		}
 	}
 	if held {
@@ -143,11 +150,12 @@ func (m *planner) remove(have provider.Provider) {
 		return
 	}
 	m.deleted = append(m.deleted, have.ID)
-	m.plan.Steps = append(m.plan.Steps, Step{Op: DeleteProvider, Provider: have.ID, Name: have.Name, Generation: have.Generation,
-		Change: "the host no longer offers the device"})
+	m.plan.Steps = append(m.plan.Steps, Step{Op: DeleteProvider, Provider: have.ID, Name: have.Name,
+		Generation: have.Generation,
+		Change:     "the host no longer offers the device"})
 }
 
-// holders lists who holds a class of a provider, in order, and how much that is together.
+// holders lists the consumers of a class of a provider, in order, and the sum of their amounts.
 func (m *planner) holders(id provider.ID, class resource.Class) (consumers []resource.ConsumerID, used int) {
 	return m.uses.holders(id, class)
 }
@@ -163,7 +171,7 @@ func (u Uses) holders(id provider.ID, class resource.Class) (consumers []resourc
 	return consumers, used
 }
 
-// all lists who holds anything of a provider, in order.
+// all lists the consumers of a provider, in order.
 func (u Uses) all(id provider.ID) []resource.ConsumerID {
 	var list []resource.ConsumerID
 	for consumer, amounts := range u[id] {
@@ -187,7 +195,7 @@ func (m *planner) addObjection(p provider.Provider, class resource.Class, holder
 		Text: fmt.Sprintf("%s keeps its %s: %s, but %s", p.Name, class, why, heldBy(holders))})
 }
 
-// heldBy is half a sentence; a long list is cut.
+// heldBy returns a clause that names the consumers; a long list is cut.
 func heldBy(consumers []resource.ConsumerID) string {
 	const most = 5
 	list := make([]string, 0, most+1)
@@ -205,7 +213,7 @@ func heldBy(consumers []resource.ConsumerID) string {
 	return strings.Join(list, ", ") + " " + verb + " of it"
 }
 
-// name plans the creation of a custom class or trait that nothing in the tree proves to exist.
+// planName plans the creation of a custom class or trait, unless the tree already uses it.
 func (m *planner) planName(op Op, name string) {
 	if m.known[name] || !strings.HasPrefix(name, "CUSTOM_") {
 		return
@@ -214,7 +222,7 @@ func (m *planner) planName(op Op, name string) {
 	m.nameSteps = append(m.nameSteps, Step{Op: op, Name: name})
 }
 
-// mergeTraits adds what is wanted, takes away what was ours, and leaves the rest.
+// mergeTraits adds the wanted traits, removes the agent's former ones, and keeps the others.
 func mergeTraits(want, have, ours []resource.Trait) []resource.Trait {
 	kept := slices.DeleteFunc(slices.Clone(have), func(t resource.Trait) bool { return slices.Contains(ours, t) })
 	return unique(append(kept, want...))
@@ -224,7 +232,7 @@ func unique(traits []resource.Trait) []resource.Trait {
 	return slices.Compact(slices.Sorted(slices.Values(traits)))
 }
 
-// sorted lists the classes of an inventory that are owned.
+// sorted lists the owned classes of an inventory.
 func sorted(owned map[resource.Class]bool, inventories map[resource.Class]resource.Inventory) []resource.Class {
 	var out []resource.Class
 	for _, c := range slices.Sorted(maps.Keys(inventories)) {

@@ -10,8 +10,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Lacking lists the consumers of an aim that hold devices here for which they have no share in Placement, or too small a one, in order:
-// those whose whole allocation Make must know.
+// Lacking lists the consumers of an aim whose allocation in Placement lacks devices that they hold here, in order.
+// Make needs their whole allocations.
 func Lacking(aim Aim, uses Uses) []resource.ConsumerID {
 	var list []resource.ConsumerID
 	for _, consumer := range slices.Sorted(maps.Keys(aim.Expected)) {
@@ -28,7 +28,7 @@ func Lacking(aim Aim, uses Uses) []resource.ConsumerID {
 	return list
 }
 
-// share is one missing share.
+// missingAllocation is one class of one provider that a consumer holds and that its allocation lacks.
 type missingAllocation struct {
 	consumer resource.ConsumerID
 	want, id provider.ID // in the aim, and as Placement has it
@@ -36,13 +36,14 @@ type missingAllocation struct {
 	has, n   int
 }
 
-// mend plans one reshape that gives the guests' consumers the shares of the devices that they hold. It never takes a share away: what
-// somebody has and no guest is seen to use stays, and is told.
+// planReshape plans one reshape that adds the devices of guests to their consumers' allocations. It never removes an
+// allocation: what a consumer has and its guest does not use stays, with a note.
 func (m *planner) planReshape() {
 	if m.uses == nil {
 		return
 	}
-	step := Step{Op: Reshape, InventorySets: map[provider.ID]InventorySet{}, Allocations: map[resource.ConsumerID]resource.Allocation{}}
+	step := Step{Op: Reshape, InventorySets: map[provider.ID]InventorySet{},
+		Allocations: map[resource.ConsumerID]resource.Allocation{}}
 	var changes []string
 	for _, s := range m.missingAllocations() {
 		if !m.writable(s) {
@@ -57,7 +58,8 @@ func (m *planner) planReshape() {
 		}
 		a[s.id][s.class] = s.n
 		if _, there := step.InventorySets[s.id]; !there {
-			step.InventorySets[s.id] = InventorySet{Generation: m.observed[s.id].Generation, Inventories: maps.Clone(m.planned[s.id])}
+			step.InventorySets[s.id] = InventorySet{Generation: m.observed[s.id].Generation,
+				Inventories: maps.Clone(m.planned[s.id])}
 		}
 		m.makeRoom(step, s)
 		changes = append(changes, fmt.Sprintf("%s %s %d → %d of %s", s.consumer, s.class, s.has, s.n, m.observed[s.id].Name))
@@ -74,7 +76,7 @@ func (m *planner) planReshape() {
 	m.plan.Steps = append(m.plan.Steps, step)
 }
 
-// shares lists what is missing, by consumer, provider and class, and tells of what is too much.
+// missingAllocations lists what is missing, by consumer, provider and class, and adds a note on what is too much.
 func (m *planner) missingAllocations() []missingAllocation {
 	var list []missingAllocation
 	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Expected)) {
@@ -85,12 +87,14 @@ func (m *planner) missingAllocations() []missingAllocation {
 				continue
 			}
 			for _, class := range devices[want].Sorted() {
-				s := missingAllocation{consumer: consumer, want: want, id: id, class: class, has: m.uses[id][consumer][class], n: devices[want][class]}
+				s := missingAllocation{consumer: consumer, want: want, id: id, class: class, has: m.uses[id][consumer][class],
+					n: devices[want][class]}
 				switch {
 				case s.has < s.n:
 					list = append(list, s)
 				case s.has > s.n:
-					m.addNote("%s has %d %s of %s in Placement, and its guest has %d of them; nothing is taken from it", consumer, s.has, class, m.nameOf(id), s.n)
+					m.addNote("%s has %d %s of %s in Placement, and its guest has %d of them; nothing is taken from it", consumer,
+						s.has, class, m.nameOf(id), s.n)
 				}
 			}
 		}
@@ -98,39 +102,43 @@ func (m *planner) missingAllocations() []missingAllocation {
 	return list
 }
 
-// mendable says whether a missing share may be written, and tells why not.
+// writable reports whether a missing allocation may be written, and adds a note if not.
 func (m *planner) writable(s missingAllocation) bool {
 	hold, name := m.aim.Expected[s.consumer], m.nameOf(s.id)
-	// Of a provider that does not exist yet nobody can have anything, under whatever name.
+	// No consumer can have an allocation of a provider that does not exist yet.
 	_, exists := m.actual.ByID(s.id)
 	if hold.State > Moving || hold.State == Moving && exists {
 		return false
 	}
 	if m.planned[s.id][s.class].Total == 0 {
-		m.addNote("%s holds %d %s of %s, which does not have that class: its share cannot be written", s.consumer, s.n, s.class, name)
+		m.addNote("%s holds %d %s of %s, which does not have that class: its share cannot be written", s.consumer, s.n,
+			s.class, name)
 		return false
 	}
-	// Somebody whom this host does not know may be the same guest under another name, whose move the agent has not heard of yet.
+	// A consumer unknown to this host may be the same guest under another id, in a move that the agent does not know yet.
 	for _, other := range m.uses.all(s.id) {
 		if _, here := m.aim.Expected[other]; !here && m.uses[s.id][other][s.class] > 0 {
-			m.addNote("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has no device here, has one there",
+			m.addNote("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has no device "+
+				"here, has one there",
 				s.consumer, s.n, s.class, name, s.has, other)
 			return false
 		}
 	}
 	if !m.hasAllocationHere(hold) && len(hold.Allocation) > 0 {
-		m.addNote("%s holds %d %s of %s, and all that Placement has of it is on other hosts: its share is not written", s.consumer, s.n, s.class, name)
+		m.addNote("%s holds %d %s of %s, and all that Placement has of it is on other hosts: its share is not written",
+			s.consumer, s.n, s.class, name)
 		return false
 	}
 	if len(hold.Allocation) == 0 {
-		m.addNote("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices",
+		m.addNote("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back "+
+			"first, then the agent adds the devices",
 			s.consumer, s.n, s.class, name)
 		return false
 	}
 	return true
 }
 
-// placedHere reports whether Placement has anything of a consumer on this host.
+// hasAllocationHere reports whether Placement has an allocation of a consumer on this host.
 func (m *planner) hasAllocationHere(hold Expected) bool {
 	for id := range hold.Allocation {
 		if _, here := m.actual.ByID(id); here {
@@ -140,8 +148,9 @@ func (m *planner) hasAllocationHere(hold Expected) bool {
 	return false
 }
 
-// widen makes room for a share where what is reserved (a device for one-time use that has been used) or a shrunk total leaves none. The
-// next plan takes the room away again: nobody can claim what the holder has.
+// makeRoom raises a total where a reserved amount (of a used device for one-time use) or a reduced total leaves no
+// capacity for an allocation. The next plan reduces it again. No other consumer can claim the room, because the holder
+// has it.
 func (m *planner) makeRoom(step Step, s missingAllocation) {
 	_, used := m.uses.holders(s.id, s.class)
 	for consumer, a := range step.Allocations {
@@ -150,7 +159,7 @@ func (m *planner) makeRoom(step Step, s missingAllocation) {
 	inv := step.InventorySets[s.id].Inventories[s.class]
 	inv.MaxUnit = max(inv.MaxUnit, s.n)
 	if inv.Capacity() < used {
-		if seen := m.observed[s.id]; !m.aim.Returned[s.want] { // a total that shrank has taken of what is reserved with it: not yet
+		if seen := m.observed[s.id]; !m.aim.Returned[s.want] { // a reduced total must not release the reserved amount yet
 			inv.Reserved = max(inv.Reserved, seen.Inventories[s.class].Reserved)
 		}
 		inv.Total, m.plan.More = used+inv.Reserved, true

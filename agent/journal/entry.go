@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// version is the version of the journal, which its first line says. It is raised when an entry gets a new kind, field
-// or word: an older agent then refuses the whole journal instead of losing what it does not know. The first line and
-// the checksums keep their form in every version.
+// version is the version of the journal, recorded in its first line. It is raised when an entry gets a new kind, field
+// or word: an older agent then refuses the whole journal instead of losing what it does not support. The first line
+// and the checksums keep their form in every version.
 const version = 1
 
 // The kinds of entries.
@@ -35,7 +35,8 @@ const (
 	kindStarts    = "starts"
 )
 
-// entry is what one line says. The names in its tags, and in those of wireClaim and Part, are the format of the file.
+// entry is the content of one line. The names in its tags, and in those of wireClaim and GuestCell, are the format of
+// the file.
 type entry struct {
 	newer bool // it has fields that this program does not know
 
@@ -64,7 +65,7 @@ type entry struct {
 	StartIDs []string `json:"start_ids,omitempty"`
 }
 
-// wireClaim is a device as it was when it was claimed: should it vanish, what is known of it is here.
+// wireClaim is a device as it was when it was claimed, which is all that is known of it if it vanishes.
 type wireClaim struct {
 	Request  string           `json:"request"`
 	State    device.State     `json:"state"`
@@ -84,7 +85,7 @@ type wireClaim struct {
 	Moves    pci.Flag         `json:"live_migratable,omitempty"`
 }
 
-// address gives a PCI address its text form; the word itself does not serialise.
+// address is a PCI address that is stored in its text form.
 type address pci.Address
 
 // MarshalText prints the address.
@@ -125,7 +126,7 @@ func fromWire(server string, wire []wireClaim) []device.Claim {
 	return out
 }
 
-// envelope is a line: the entry's bytes exactly as they were summed, and their sum.
+// envelope is a line: the entry's bytes exactly as they were summed, and their checksum.
 type envelope struct {
 	CRC   string          `json:"crc"`
 	Entry json.RawMessage `json:"entry"`
@@ -135,7 +136,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(data []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli)) }
 
-// line prints the entry with its sum and a newline.
+// encode returns the line of the entry, with its checksum and a newline.
 func (e entry) encode() ([]byte, error) {
 	raw, err := json.Marshal(e)
 	if err != nil {
@@ -148,7 +149,7 @@ func (e entry) encode() ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// encode prints the whole state and counts the lines.
+// encode returns the lines of the whole state and their number.
 func (s State) encode() (data []byte, lines int, err error) {
 	entries := s.entries()
 	for _, e := range entries {
@@ -161,12 +162,12 @@ func (s State) encode() (data []byte, lines int, err error) {
 	return data, len(entries), nil
 }
 
-// parseLine reads a line without its newline. The fault is a sentence about the line alone.
+// parseLine parses a line without its newline. The fault describes the line alone.
 func parseLine(line []byte) (entry, error) {
 	const op = "journal.parseLine"
 	var env envelope
 	if err := json.Unmarshal(line, &env); err != nil {
-		return entry{}, fault.New(fault.Internal, op, "it is no JSON: %w", err)
+		return entry{}, fault.New(fault.Internal, op, "it is not valid JSON: %w", err)
 	}
 	if sum := checksum(env.Entry); sum != env.CRC {
 		return entry{}, fault.New(fault.Internal, op, "its checksum is %q, its content gives %q", env.CRC, sum)
@@ -191,7 +192,7 @@ func parseEntry(text []byte) (entry, error) {
 	return e, err
 }
 
-// content is what a file says.
+// content is the content of a journal file.
 type content struct {
 	state  State
 	lines  int
@@ -199,8 +200,8 @@ type content struct {
 	torn   bool // the last line is not whole
 }
 
-// parse reads a file. A bad last line is torn: its write never returned. A bad line before the last was whole once,
-// so it is damage, which nothing may silently pass over: a forgotten claim would give a device away twice.
+// parse parses a file. A bad last line is torn: its write never returned. A bad line before the last one is damage and
+// returns a fault, because a forgotten claim would let a device be claimed twice.
 func parse(path string, data []byte) (content, error) {
 	const op = "journal.Open"
 	c := content{state: State{}.clone(), exists: true}
@@ -228,7 +229,7 @@ func parse(path string, data []byte) (content, error) {
 	return c, nil
 }
 
-// known says whether this program understands the entry.
+// known reports whether this program supports the entry.
 func (e entry) known() bool {
 	if e.newer {
 		return false

@@ -19,9 +19,9 @@ const (
 	savedMark     = ".saved-"   // in the name of each copy of a lost journal
 )
 
-// Watch compares the journal and its lock with what their paths lead to, once a second, until ctx ends or the journal
-// is closed. It returns early when a file was deleted, moved or replaced: from then on all writes fail and Loss says
-// what happened.
+// Watch compares the journal and its lock with the files at their paths, once a second, until ctx ends or the journal
+// is closed. It returns early when a file was deleted, moved or replaced: from then on all writes fail and Loss gives
+// the reason.
 func (j *Journal) Watch(ctx context.Context) {
 	ticks := time.NewTicker(watchInterval)
 	defer ticks.Stop()
@@ -33,21 +33,22 @@ func (j *Journal) Watch(ctx context.Context) {
 			return
 		case <-ticks.C:
 			j.mu.Lock()
-			_ = j.check() // a loss closes lost; what cannot be checked now is checked again
+			_ = j.check() // a loss closes lost; a failed check is repeated
 			j.mu.Unlock()
 		}
 	}
 }
 
-// Loss returns what happened to the journal's files and what the operator must do; nil as long as they are there.
+// Loss returns a fault that describes the loss of the journal's files and what the operator must do; nil when there is
+// none.
 func (j *Journal) Loss() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.loss
 }
 
-// check returns a fault once the journal or its lock is no longer the file that this process opened, and saves what
-// the journal says. j.mu is held.
+// check returns a fault once the journal or its lock is no longer the file that this process opened, and saves the
+// state. j.mu is held.
 func (j *Journal) check() error {
 	if j.loss != nil || j.closed {
 		return j.loss
@@ -87,7 +88,7 @@ func (j *Journal) explain(path string, state datafile.State) error {
 		"it to %s and start the agent again", happened, saved, path)
 }
 
-// save writes what the journal says to a new file, which has its name only once it is complete and on the disk.
+// save writes the state to a new file, which gets its name only once it is complete and on the disk.
 func (j *Journal) save(path string) error {
 	data, _, err := j.state.encode()
 	if err != nil {
@@ -100,7 +101,7 @@ func (j *Journal) save(path string) error {
 	return f.Close()
 }
 
-// checkSaved refuses to begin a new journal in the place of one that was lost and saved.
+// checkSaved refuses to start a new journal in the place of a lost one that has a saved copy.
 func checkSaved(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil

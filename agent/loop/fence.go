@@ -6,8 +6,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// admit asks compute whether this agent may serve the host. The fault is compute's Conflict: another one does. A compute that does not
-// answer is asked again with the first report.
+// admit asks compute whether this agent may serve the host. The fault is Conflict when another agent serves it. When
+// compute does not answer, the first report asks again.
 func (a *Agent) admit(ctx context.Context) error {
 	a.mu.Lock()
 	from := a.sender()
@@ -19,7 +19,7 @@ func (a *Agent) admit(ctx context.Context) error {
 	}))
 }
 
-// firstReport tells compute of the host; the fault is as with admit.
+// firstReport sends the first host report; faults as of admit.
 func (a *Agent) firstReport(ctx context.Context) error {
 	a.mu.Lock()
 	version := a.version
@@ -27,19 +27,19 @@ func (a *Agent) firstReport(ctx context.Context) error {
 	return a.onlyConflict(a.waitForTakeover(ctx, func(ctx context.Context) error { return a.deliver(ctx, version) }))
 }
 
-// onlyConflict leaves what else is wrong between the agent and compute to those who try again.
+// onlyConflict returns a Conflict and logs any other fault, because the later report and watch loops retry.
 func (a *Agent) onlyConflict(err error) error {
 	if fault.Is(err, fault.Conflict) {
 		return fault.Wrap("", "loop.Run", err)
 	}
 	if err != nil {
-		a.log.Info("compute does not say yet whether this agent may serve the host", "error", err)
+		a.log.Info("admission not decided yet", "error", err)
 	}
 	return nil
 }
 
-// judge believes compute's answer to a report or a watch: a Conflict says that another agent serves the host, and then
-// this one touches nothing any more.
+// fence handles the fault of a report or a watch: a Conflict means that another agent serves the host. Then this agent
+// changes nothing until compute accepts a report.
 func (a *Agent) fence(err error) {
 	if !fault.Is(err, fault.Conflict) {
 		return
@@ -58,7 +58,7 @@ func (a *Agent) fence(err error) {
 	}
 }
 
-// reinstate goes on: compute has taken a report. a.mu is held.
+// unfence resumes work after compute has accepted a report. a.mu is held.
 func (a *Agent) unfence() {
 	if !a.fenced {
 		return

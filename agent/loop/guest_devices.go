@@ -6,9 +6,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// checkDevices refuses to start a guest at whose devices' addresses the host has other devices than were claimed: the
-// guest would get a device that nobody chose for it, such as a disk of the host. A guest that is stopped, or is to be
-// stopped, gets none. The fault is Conflict.
+// checkDevices refuses to start a guest when the host has other devices than were claimed at its addresses: the guest
+// would get a device that was not selected for it, such as a disk of the host. A guest that is stopped, or is to be
+// stopped, is not checked. The fault is Conflict.
 func (a *Agent) checkDevices(g hypervisor.Guest, claims []device.Claim) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	sequenceTries    = 3       // how often compute may say that something is told too late before the job is tried anew
-	sequencePerStart = 1 << 32 // numbers that one start of an agent has
+	sequenceTries    = 3       // attempts to send one guest report with a sufficient number
+	sequencePerStart = 1 << 32 // numbers available to one start of the agent
 )
 
-// tell says what became of a server; nil means that compute has taken it in.
+// reportGuest sends the state of a server to compute, and returns nil when compute has stored it.
 //
-// What is said bears a number, so that compute knows what was said last whatever comes first. It rises also from one agent of a journal to the
-// next: the journal counts them. Compute says that a number is too late when another word of this agent about the same server was faster, or
-// when the journal is older than what compute has heard, as one from a backup. Then it is said again with a larger one.
+// Each report has a number, so that compute recognises the latest one in whatever order they arrive. Numbers also rise
+// from one start of the agent to the next: the journal counts the starts. Compute refuses a number as too low when
+// another report of this agent about the same server was faster, or when the journal was restored from a backup. Then
+// the report is sent again with a larger number.
 func (a *Agent) reportGuest(ctx context.Context, id string, g host.Guest) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -39,7 +40,7 @@ func (a *Agent) reportGuest(ctx context.Context, id string, g host.Guest) error 
 	return fault.Wrap("", "loop.tell", err)
 }
 
-// countFrom makes the numbers larger than one that compute has heard.
+// raiseSequence makes the next numbers larger than one that compute has stored.
 func (a *Agent) raiseSequence(number int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,6 +54,6 @@ func (a *Agent) raiseSequence(number int64) error {
 		return err
 	}
 	a.starts, a.sequence = starts, 0
-	a.log.Warn("compute has heard more of this agent than its journal knows, as when the journal is from a backup; it counts on from there", "number", number)
+	a.log.Warn("guest report numbers raised (journal restored from a backup?)", "number", number)
 	return nil
 }

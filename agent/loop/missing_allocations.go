@@ -15,33 +15,35 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// lacked is a server that lacked a share in Placement at a look.
+// missingAllocation is a server whose devices were not in its allocation at a sync.
 type missingAllocation struct {
-	want       host.Server // as compute wanted it then
-	heartbeats int         // of the line then
-	seenTwice  bool        // it lacked one at a look before, under the same want
+	want       host.Server // its assignment then
+	heartbeats int         // heartbeats of the assignments then
+	seenTwice  bool        // also at an earlier sync with the same assignment
 }
 
-// secondLook is how soon the agent looks again when somebody lacked a share.
+// secondSync is the maximum interval to the next sync after a sync that found a missing allocation.
 const secondSync = 5 * time.Second
 
-// standing returns what compute says of the holders of devices. A share that is missing may be on the move: compute
-// gives the allocations to the migration and changes the assignments a moment later. So a share is written only for a
-// server whose assignment compute has confirmed, and that has just claimed its devices, when no move can be under way,
-// or that lacked it at two looks under the same entry of the assignments, with a line between them. The other servers
-// of the host may come and go meanwhile. An agent that reads no assignments any more writes nothing: what it knows may
-// be long over, and the share that is missing another host's.
+// holderStates returns a function that tells heal which missing allocations it may write. A missing allocation may be
+// part of a move: compute first transfers the allocations to the migration and changes the assignments a moment later.
+//
+// An allocation is therefore written only for a server whose assignment compute has confirmed, and only in one of two
+// cases: the server has just claimed its devices, when no move can be in progress; or the allocation was missing at
+// two syncs under the same assignment, with a message of assignments between them. Other servers of the host may come
+// and go meanwhile. An agent that receives no assignments writes nothing: its assignments may be outdated, and the
+// missing allocation may belong to another host.
 func (a *Agent) holderStates(fresh map[string]bool) func(resource.ConsumerID) heal.HolderState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l, was, confirmed := a.assignments, maps.Clone(a.missing), maps.Clone(a.confirmed)
-	deaf := !l.received || a.notFollowed != "" || a.o.Now().Sub(l.receivedAt) > 3*host.Heartbeat
+	disconnected := !l.received || a.notFollowed != "" || a.o.Now().Sub(l.receivedAt) > 3*host.Heartbeat
 	return func(c resource.ConsumerID) heal.HolderState {
 		want, wanted := l.servers[string(c)]
 		known, is := confirmed[string(c)]
 		before, lacked := was[c]
 		switch {
-		case deaf:
+		case disconnected:
 			return heal.Pending
 		case !wanted:
 			return heal.Unassigned
@@ -54,21 +56,21 @@ func (a *Agent) holderStates(fresh map[string]bool) func(resource.ConsumerID) he
 	}
 }
 
-// freshNow are the servers whose claim compute has just confirmed.
+// newlyClaimedServers returns the servers whose claim compute has just confirmed.
 func (a *Agent) newlyClaimedServers() map[string]bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.newlyClaimed)
 }
 
-// written notes that a plan with the shares of these servers has been carried out, or thrown away.
+// dropNewlyClaimed removes servers whose plan was executed or discarded from the newly claimed ones.
 func (a *Agent) dropNewlyClaimed(fresh map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.newlyClaimed, func(id string, _ bool) bool { return fresh[id] })
 }
 
-// remember notes who lacks a share.
+// recordMissing records which servers have a missing allocation.
 func (a *Agent) recordMissing(d planInput) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,12 +80,13 @@ func (a *Agent) recordMissing(d planInput) {
 		want := a.assignments.servers[string(c)]
 		before, known := was[c]
 		same := known && reflect.DeepEqual(before.want, want)
-		a.missing[c] = missingAllocation{want: want, heartbeats: a.assignments.heartbeats, seenTwice: same && before.heartbeats != a.assignments.heartbeats}
+		a.missing[c] = missingAllocation{want: want, heartbeats: a.assignments.heartbeats, seenTwice: same &&
+			before.heartbeats != a.assignments.heartbeats}
 	}
 }
 
-// confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they
-// are missing.
+// confirmClaim records that compute has confirmed the claim of a server. If its allocations may be missing in
+// Placement, the next sync writes them.
 func (a *Agent) confirmClaim(want host.Server, picked []device.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,14 +95,15 @@ func (a *Agent) confirmClaim(want host.Server, picked []device.Claim) {
 	}
 	a.confirmed[want.ID] = want
 	counted := func(c device.Claim) bool { return c.Provider != "" }
-	chosen := func(r host.Request) bool { return len(r.Providers) > 0 } // by Placement, which has written the share
+	// Placement selected the devices and has the allocation
+	chosen := func(r host.Request) bool { return len(r.Providers) > 0 }
 	if a.o.ReportInPlacement && slices.ContainsFunc(picked, counted) && !slices.ContainsFunc(want.Requests, chosen) {
 		a.newlyClaimed[want.ID] = true
 		signal(a.syncNow)
 	}
 }
 
-// lookAgain is how soon to look again at the latest.
+// nextSync returns the maximum wait until the next sync.
 func (a *Agent) nextSync() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,9 +115,10 @@ func (a *Agent) nextSync() time.Duration {
 	return a.o.Rescan
 }
 
-// reshape writes inventories and allocations in one. Each consumer is written as it was read, or nothing is.
+// reshape writes inventories and allocations in one request. It fails when a consumer has changed since it was read.
 func (a *Agent) reshape(ctx context.Context, d planInput, s heal.Step, generations map[provider.ID]int) error {
-	r := placement.Reshape{Inventories: map[provider.ID]placement.Stock{}, Allocations: map[resource.ConsumerID]placement.Held{}}
+	r := placement.Reshape{Inventories: map[provider.ID]placement.Stock{},
+		Allocations: map[resource.ConsumerID]placement.Held{}}
 	for id, stock := range s.InventorySets {
 		generation, written := generations[id]
 		if !written {

@@ -18,18 +18,18 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// sight is one look at the host and at what Placement has of it. Looking changes nothing.
+// observation is the observed state of the host and of its tree in Placement.
 type observation struct {
 	facts    survey.Facts // without Held
 	offers   []device.Offer
 	guests   []hypervisor.Guest
-	problems []string // of the host
+	problems []string // of the host, as sentences
 	identity journal.Identity
 	cells    []numa.Cell
-	adopted  string // a sentence, when Placement has another root than the journal says
+	adopted  string // a sentence, when Placement's root provider differs from the journal's
 }
 
-// see looks. root is the root provider when it is known already.
+// observe reads the host and its tree in Placement, and changes nothing. root is the root provider if it is known.
 func (a *Agent) observe(ctx context.Context, state journal.State, root provider.ID) (observation, error) {
 	var s observation
 	machine, err := a.scan()
@@ -55,14 +55,14 @@ func (a *Agent) observe(ctx context.Context, state journal.State, root provider.
 		}
 	}
 	s.identity = journal.Identity{Host: a.o.Host, Provider: root}
-	if len(tree.Providers) == 0 { // at the start, or somebody has taken the root away
+	if len(tree.Providers) == 0 { // at the start, or another client has deleted the root
 		if s.identity, s.adopted, err = a.identify(ctx, state); err != nil {
 			return s, err
 		}
 		if tree, err = a.readTree(ctx, s.identity.Provider); err != nil {
 			return s, err
 		}
-		for _, finding := range a.o.Rules.Judge(machine.Devices) { // what is wrong refuses the plan
+		for _, finding := range a.o.Rules.Judge(machine.Devices) { // wrong rules refuse the plan
 			if !finding.Wrong {
 				a.log.Warn(finding.Sentence)
 			}
@@ -71,8 +71,8 @@ func (a *Agent) observe(ctx context.Context, state journal.State, root provider.
 			a.log.Warn(sentence)
 		}
 	}
-	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: machine.Devices, Rules: a.o.Rules, Report: a.o.ReportInPlacement, Actual: tree,
-		Spent: map[pci.Address]bool{}, Unreadable: unreadable(machine)}
+	s.facts = survey.Facts{Host: a.o.Host, Root: s.identity.Provider, Devices: machine.Devices, Rules: a.o.Rules,
+		Report: a.o.ReportInPlacement, Actual: tree, Spent: map[pci.Address]bool{}, Unreadable: unreadable(machine)}
 	a.o.CPUs.fillFacts(&s.facts, machine, capacity)
 	for at, spent := range state.Spent() {
 		s.facts.Spent[at] = !spent.Returning
@@ -81,10 +81,10 @@ func (a *Agent) observe(ctx context.Context, state journal.State, root provider.
 	return s, survey.CheckSwitch(s.facts)
 }
 
-// checkSys refuses to begin with what is not shaped like /sys.
+// checkSys returns a fault when Options.Sys is not a /sys.
 func (a *Agent) checkSys() error { return sysfs.Check(a.o.Sys, "what the agent was given as /sys") }
 
-// scan reads the host. A device that is there but cannot be read is taken as it was when it could.
+// scan reads the host's devices. A device that exists but cannot be read is returned as it was last read.
 func (a *Agent) scan() (sysfs.Facts, error) {
 	machine, err := sysfs.Read(a.o.Sys)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *Agent) scan() (sysfs.Facts, error) {
 	return machine, nil
 }
 
-// unreadable are the devices that exist and cannot be identified.
+// unreadable returns the devices that exist and cannot be identified.
 func unreadable(machine sysfs.Facts) map[pci.Address]bool {
 	out := map[pci.Address]bool{}
 	for _, p := range machine.Problems {
@@ -124,7 +124,7 @@ func unreadable(machine sysfs.Facts) map[pci.Address]bool {
 	return out
 }
 
-// readTree is empty when there is no such provider.
+// readTree returns the tree of a provider; empty when there is no such provider.
 func (a *Agent) readTree(ctx context.Context, id provider.ID) (provider.Tree, error) {
 	tree, err := a.o.Placement.Tree(ctx, id)
 	if fault.Is(err, fault.NotFound) {
@@ -133,14 +133,15 @@ func (a *Agent) readTree(ctx context.Context, id provider.ID) (provider.Tree, er
 	return tree, err
 }
 
-// identify finds out which provider is the host's root. What Placement has under the host's name wins, because
-// allocations hang on it; else the journal's, so that a restart keeps it; else a new one.
+// identify determines the host's root provider: the one that Placement has under the host's name, because allocations
+// refer to it; else the journal's, so that a restart keeps it; else a new one. adopted is a sentence when Placement's
+// differs from the journal's.
 func (a *Agent) identify(ctx context.Context, state journal.State) (id journal.Identity, adopted string, err error) {
 	const op = "loop.identify"
 	known, written := state.Identity()
 	if written && known.Host != a.o.Host {
-		return id, "", fault.New(fault.Invalid, op, "the journal in %s is that of host %q, but this host is called %q; give each host its own directory, or its old name back",
-			a.o.Dir, known.Host, a.o.Host)
+		return id, "", fault.New(fault.Invalid, op, "the journal in %s is that of host %q, but this host is called %q; "+
+			"give each host its own directory, or its old name back", a.o.Dir, known.Host, a.o.Host)
 	}
 	id = journal.Identity{Host: a.o.Host, Provider: known.Provider}
 	found, err := a.o.Placement.ProviderByName(ctx, a.o.Host)
@@ -154,58 +155,62 @@ func (a *Agent) identify(ctx context.Context, state journal.State) (id journal.I
 	case err != nil:
 		return id, "", err
 	case found.Parent != "":
-		return id, "", fault.New(fault.Invalid, op, "Placement has a provider %q (%s), but it lies under %s; a host's provider must be a root. Rename it, or give this host another name",
-			a.o.Host, found.ID, found.Parent)
+		return id, "", fault.New(fault.Invalid, op, "Placement has a provider %q (%s), but its parent is %s, and a host's "+
+			"provider must be a root; rename the provider, or give this host another name", a.o.Host, found.ID, found.Parent)
 	case written && found.ID != known.Provider:
-		adopted = "Placement has this host as provider " + string(found.ID) + ", the journal had it as " + string(known.Provider) +
-			"; the agent goes on with Placement's, on which the allocations are"
+		adopted = "Placement has this host as provider " + string(found.ID) + ", the journal had it as " +
+			string(known.Provider) + "; the agent uses Placement's, which has the allocations"
 	}
 	id.Provider = found.ID
 	return id, adopted, nil
 }
 
-// refuseOtherName refuses to go on when the root provider of the journal is there under another name.
+// refuseOtherName returns a fault when Placement has the journal's root provider under another name.
 func (a *Agent) refuseOtherName(ctx context.Context, id provider.ID) error {
 	tree, err := a.readTree(ctx, id)
 	if err != nil {
 		return err
 	}
 	if p, there := tree.ByID(id); there && p.Name != a.o.Host {
-		return fault.New(fault.Invalid, "loop.identify", "Placement has this host's provider %s under the name %q, not %q; rename the provider or the host",
+		return fault.New(fault.Invalid, "loop.identify",
+			"Placement has this host's provider %s under the name %q, not %q; rename the provider or the host",
 			id, p.Name, a.o.Host)
 	}
 	return nil
 }
 
-// draft is a plan with all that it was made of.
+// planInput is a plan with the input that it was made from.
 type planInput struct {
 	plan  heal.Plan
 	aim   heal.Aim
 	uses  heal.Uses
 	marks heal.OwnedSet
 	notes []survey.Note
-	held  map[resource.ConsumerID]placement.Held // of those who lack a share
+	held  map[resource.ConsumerID]placement.Held // allocations of the consumers with a missing one
 }
 
-// check is what a plan may not do.
+// check returns the objections against the plan.
 func (d planInput) check(actual provider.Tree) []heal.Objection {
 	return heal.Check(d.plan, d.aim, actual, d.uses, d.marks)
 }
 
-// plan finds the way from what was seen to what ought to be. Who holds what is read only of the providers that a plan
-// made without that knowledge touches, and of those whose devices guests hold.
-func (a *Agent) plan(ctx context.Context, s observation, held []device.Claim, state journal.State, standing func(resource.ConsumerID) heal.HolderState) (d planInput, err error) {
+// plan computes the steps from the observed tree to the desired one. Usages are read only of the providers that a plan
+// made without them would change, and of those whose devices guests hold.
+func (a *Agent) plan(ctx context.Context, s observation, held []device.Claim, state journal.State,
+	stateOf func(resource.ConsumerID) heal.HolderState) (d planInput, err error) {
 	facts := s.facts
 	facts.Held = held
 	if d.aim.Tree, d.notes, err = survey.Desired(facts); err != nil {
 		return d, err
 	}
 	d.marks = ownedOf(state)
-	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts), cleanedProviders(s.offers, state)
+	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts),
+		cleanedProviders(s.offers, state)
 	if facts.Report {
-		d.aim.Expected = heal.ExpectedAllocations(d.aim.Tree, held, standing)
+		d.aim.Expected = heal.ExpectedAllocations(d.aim.Tree, held, stateOf)
 	}
-	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() && len(d.aim.Expected) == 0 {
+	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() &&
+		len(d.aim.Expected) == 0 {
 		return d, err
 	}
 	if err := a.readUses(ctx, &d, facts.Actual); err != nil {
@@ -215,7 +220,7 @@ func (a *Agent) plan(ctx context.Context, s observation, held []device.Claim, st
 	return d, err
 }
 
-// readUses asks who holds what, and what those hold in all who lack a share.
+// readUses reads the usages of the plan's providers, and the allocations of the consumers with a missing one.
 func (a *Agent) readUses(ctx context.Context, d *planInput, actual provider.Tree) error {
 	d.uses = heal.Uses{}
 	asked := map[provider.ID]bool{}
@@ -253,8 +258,8 @@ func (a *Agent) readUses(ctx context.Context, d *planInput, actual provider.Tree
 	return nil
 }
 
-// Plan is what the agent would do to Placement now: a dry run of the very code that does it. It works on an agent that
-// runs and on one that does not, and changes nothing. The objections of heal.Check are among the plan's.
+// Plan returns what the agent would write to Placement now, by the code that writes it. It changes nothing, and works
+// whether the agent runs or not. The plan's objections include those of heal.Check.
 func (a *Agent) Plan(ctx context.Context) (heal.Plan, error) {
 	a.mu.Lock()
 	j, root, set, restored := a.journal, a.root, a.set, a.restored

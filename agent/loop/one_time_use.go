@@ -16,12 +16,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Cleaner makes a device for one-time use as new again, such as by a program of the operator's. A fault means that it is as it was.
+// Cleaner cleans a device for one-time use, such as by a program of the operator. On a fault the device stays used.
 type Cleaner interface {
 	Clean(ctx context.Context, at pci.Address) error
 }
 
-// burn writes down that the guest has started with its devices for one-time use. a.mu is held.
+// markUsed journals that the guest has started with its devices for one-time use. a.mu is held.
 func (a *Agent) markUsed(id string) error {
 	spent := a.journal.State().Spent()
 	for _, c := range a.set.Held(resource.ConsumerID(id)) {
@@ -33,15 +33,15 @@ func (a *Agent) markUsed(id string) error {
 			return err
 		}
 		a.set = a.set.Spend(at, true)
-		a.log.Info("a device for one-time use has been used", "address", at.String(), "server", id)
+		a.log.Info("one-time-use device used", "address", at.String(), "server", id)
 		a.reportChanged()
-		signal(a.syncNow) // it is reserved from now on
+		signal(a.syncNow) // the next sync reserves it
 	}
 	return nil
 }
 
-// burnSeen is burn for all guests that run, or have run, with what they hold: their start may have been the last thing that an
-// agent before this one saw. a.mu is held.
+// markUsedByGuests calls markUsed for all running guests: an earlier agent may have stopped right after a guest's
+// start. a.mu is held.
 func (a *Agent) markUsedByGuests() error {
 	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
 		if a.guests[id].Stopped {
@@ -54,7 +54,7 @@ func (a *Agent) markUsedByGuests() error {
 	return nil
 }
 
-// respent says of each offer whether it has been used, as the journal knows now: a look may be older. a.mu is held.
+// withUsed sets Spent in each offer as the journal has it now; the observation may be older. a.mu is held.
 func (a *Agent) withUsed(offers []device.Offer) []device.Offer {
 	spent := a.journal.State().Spent()
 	out := slices.Clone(offers)
@@ -65,7 +65,7 @@ func (a *Agent) withUsed(offers []device.Offer) []device.Offer {
 	return out
 }
 
-// returned are the providers whose device has been cleaned.
+// cleanedProviders returns the providers whose device has been cleaned.
 func cleanedProviders(offers []device.Offer, state journal.State) map[provider.ID]bool {
 	out, spent := map[provider.ID]bool{}, state.Spent()
 	for _, o := range offers {
@@ -76,9 +76,9 @@ func cleanedProviders(offers []device.Offer, state journal.State) map[provider.I
 	return out
 }
 
-// returnedByHand believes an operator who has lowered what the agent had reserved for a device that nobody holds: that is how a device for
-// one-time use is given back in Nova. That nothing is reserved any more says so; a total above what is reserved does not: room is made so for a
-// moment when a holder's share is moved or written anew (heal).
+// detectManualReturn marks a device as cleaned when an operator has set its reserved amount in Placement to zero and
+// no consumer holds it: this is how Nova's operators return a device for one-time use. A total above the reserved
+// amount does not count: heal raises the total for a moment when it moves or rewrites a holder's allocation.
 func (a *Agent) detectManualReturn(s observation) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,13 +94,13 @@ func (a *Agent) detectManualReturn(s observation) error {
 		}
 		a.set = a.set.Spend(at, false)
 		s.facts.Spent[at] = false
-		a.log.Info("somebody has lowered the reserved amount of a device for one-time use in Placement; it can be used again", "address", at.String())
+		a.log.Info("one-time-use device returned in Placement", "address", at.String())
 		a.reportChanged()
 	}
 	return nil
 }
 
-// reserved notes how the tree that Placement has now stands to the devices that have been used.
+// recordReserved journals which used devices Placement now has as reserved, and which cleaned ones it no longer has.
 func (a *Agent) recordReserved(tree provider.Tree) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,8 +126,8 @@ func (a *Agent) recordReserved(tree provider.Tree) error {
 	return nil
 }
 
-// spent says whether a device has been used and must be cleaned: the journal knows it, or Placement has it reserved, as after an agent
-// of Nova. a.mu is held.
+// isSpent reports whether a device has been used and must be cleaned: the journal has it, or Placement has it
+// reserved, as after an agent of Nova. a.mu is held.
 func (a *Agent) isSpent(e device.Entry) bool {
 	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
 		return e.Spent
@@ -143,7 +143,8 @@ func (a *Agent) isSpent(e device.Entry) bool {
 	return has && e.Holder == "" && inv.Reserved >= inv.Total
 }
 
-// cleanAll notes which devices compute wants back. Each wish is tried once, and answered as long as compute repeats it. a.mu is held.
+// receiveCleanRequests queues compute's requests to clean devices. Each request is tried once, and answered as long as
+// compute repeats it. a.mu is held.
 func (a *Agent) receiveCleanRequests(list []host.Wish) {
 	maps.DeleteFunc(a.cleanAnswers, func(at string, told host.Answer) bool {
 		return !slices.ContainsFunc(list, func(w host.Wish) bool { return w.Address == at && w.Asked.Equal(told.Asked) })
@@ -151,7 +152,8 @@ func (a *Agent) receiveCleanRequests(list []host.Wish) {
 	for _, w := range list {
 		at, err := pci.ParseAddress(w.Address)
 		if err != nil {
-			a.condition("clean "+w.Address, fmt.Sprintf("compute wants the device %q to be cleaned, which is no PCI address", w.Address))
+			a.condition("clean "+w.Address, fmt.Sprintf("compute requests cleaning of %q, which is not a PCI address",
+				w.Address))
 			continue
 		}
 		if !a.lastCleanRequest[at].Equal(w.Asked) {
@@ -161,7 +163,7 @@ func (a *Agent) receiveCleanRequests(list []host.Wish) {
 	signal(a.cleanNow)
 }
 
-// sweeps cleans what is to be cleaned, one device after the other.
+// cleanLoop cleans the requested devices, one after the other.
 func (a *Agent) cleanLoop(ctx context.Context) {
 	for {
 		select {
@@ -178,11 +180,11 @@ func (a *Agent) cleanLoop(ctx context.Context) {
 			told := host.Answer{Address: at.String(), Asked: a.lastCleanRequest[at]}
 			a.mu.Unlock()
 			if err := a.clean(ctx, at); err != nil {
-				a.log.Warn("a device was not cleaned", "address", at.String(), "error", err)
+				a.log.Warn("device cleaning failed", "address", at.String(), "error", err)
 				told.Refused = fault.TextOf(err)
 			}
 			if ctx.Err() != nil {
-				return // cut short: the wish stands
+				return // interrupted: compute repeats the request
 			}
 			a.mu.Lock()
 			a.cleanAnswers[told.Address] = told
@@ -192,8 +194,8 @@ func (a *Agent) cleanLoop(ctx context.Context) {
 	}
 }
 
-// clean gives a device for one-time use back: the operator's program runs, then what was reserved is given back. What cannot be cleaned
-// stays as it is, and a condition says why.
+// clean runs the operator's program for a device for one-time use and makes the device available again. A device that
+// cannot be cleaned stays reserved, and a condition gives the reason.
 func (a *Agent) clean(ctx context.Context, at pci.Address) error {
 	a.mu.Lock()
 	err := a.checkCleanable(at)
@@ -206,8 +208,9 @@ func (a *Agent) clean(ctx context.Context, at pci.Address) error {
 			if ctx.Err() == nil {
 				a.mu.Lock()
 				a.cleanFailures[at]++
-				a.condition("clean "+at.String(), fmt.Sprintf("%s cannot be cleaned and stays out of use (failed %d times since the agent began): %s",
-					at, a.cleanFailures[at], fault.TextOf(err)))
+				a.condition("clean "+at.String(),
+					fmt.Sprintf("%s cannot be cleaned and stays out of use (failed %d times since the agent began): %s",
+						at, a.cleanFailures[at], fault.TextOf(err)))
 				a.mu.Unlock()
 			}
 			return err
@@ -217,20 +220,20 @@ func (a *Agent) clean(ctx context.Context, at pci.Address) error {
 	defer a.mu.Unlock()
 	mark := a.journal.State().Spent()[at]
 	if err := a.checkCleanable(at); err != nil {
-		return err // somebody was faster
+		return err // the device has changed meanwhile
 	}
 	if err := a.journal.Spend(at, journal.Spent{Provider: mark.Provider, Returning: true}); err != nil {
 		return err
 	}
 	a.set = a.set.Spend(at, false)
 	a.condition("clean " + at.String())
-	a.log.Info("a device for one-time use has been cleaned", "address", at.String())
+	a.log.Info("one-time-use device cleaned", "address", at.String())
 	a.reportChanged()
 	signal(a.syncNow)
 	return nil
 }
 
-// cleanable refuses what must not or need not be cleaned. a.mu is held.
+// checkCleanable returns why a device must not or need not be cleaned. a.mu is held.
 func (a *Agent) checkCleanable(at pci.Address) error {
 	const op = "loop.clean"
 	e, there := a.set.At(at)
@@ -238,7 +241,8 @@ func (a *Agent) checkCleanable(at pci.Address) error {
 	case !there:
 		return fault.New(fault.NotFound, op, "host %s offers no device %s", a.o.Host, at)
 	case e.Holder != "":
-		return fault.New(fault.Conflict, op, "%s is held by server %s; it can be cleaned when the server is gone", at, e.Holder)
+		return fault.New(fault.Conflict, op, "%s is held by server %s; it can be cleaned when the server is gone", at,
+			e.Holder)
 	case !a.isSpent(e):
 		return fault.New(fault.Conflict, op, "%s has not been used; there is nothing to clean", at)
 	}

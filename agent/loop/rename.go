@@ -14,14 +14,15 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// owed says whether an entry of the line has yet to take over what stood under another id. a.mu is held.
+// renameDue reports whether an entry of the assignments has yet to take over the guest of another id. a.mu is held.
 func renameDue(want host.Server, renames map[string]journal.Rename) bool {
 	r := renames[want.ID]
 	return want.Was != "" && want.Was != want.ID && (r.Was != want.Was || !r.Done)
 }
 
-// owing are the entries that have yet to take over from others, by the ids that they take over from: until then nothing may be done
-// to those. One that was begun is owed also when the line no longer tells of it. a.mu is held.
+// pendingRenames returns the entries with an unfinished rename, by their former id; until it is finished, no other
+// work is done under the former id. A rename that was begun stays pending when the assignments no longer mention it.
+// a.mu is held.
 func (a *Agent) pendingRenames() map[string]string {
 	out, renames := map[string]string{}, a.journal.State().Renames()
 	for id, r := range renames {
@@ -40,8 +41,9 @@ func (a *Agent) pendingRenames() map[string]string {
 	return out
 }
 
-// takeOver makes what stood under one id stand under another: devices and NUMA cells in one write of the journal, then the guest. It is done once,
-// however often the line says so, and whether or not there was anything to take over. What stood under the new id before goes.
+// applyRename moves a guest to another id: devices and NUMA cells in one journal entry, then the guest. It is done
+// once, however often the assignments repeat it, and whether or not there was anything to move. What the new id had
+// before is freed.
 func (a *Agent) applyRename(ctx context.Context, want host.Server) error {
 	a.mu.Lock()
 	renames := a.journal.State().Renames()
@@ -73,7 +75,7 @@ func (a *Agent) applyRename(ctx context.Context, want host.Server) error {
 	return a.renameGuest(ctx, want.Was, want.ID, want.Server)
 }
 
-// renameGuest is the second half of a rename: the guest itself.
+// renameGuest does the second part of a rename: the guest in the hypervisor.
 func (a *Agent) renameGuest(ctx context.Context, was, id, server string) error {
 	if err := a.o.Hypervisor.Rename(ctx, was, id, server); err != nil {
 		return fault.Wrap("", "hypervisor.Rename", err)
@@ -89,9 +91,10 @@ func (a *Agent) renameGuest(ctx context.Context, was, id, server string) error {
 	return a.journal.Rename(was, id, true)
 }
 
-// finishOthers does the second half of renames that an entry that is to take over from another would get in the way of.
-// A rename that it takes back needs none.
-func (a *Agent) finishConflictingRenames(ctx context.Context, want host.Server, renames map[string]journal.Rename) error {
+// finishConflictingRenames finishes earlier renames that share an id with want's rename. A rename that want reverses
+// is not finished first.
+func (a *Agent) finishConflictingRenames(ctx context.Context, want host.Server,
+	renames map[string]journal.Rename) error {
 	for _, id := range slices.Sorted(maps.Keys(renames)) {
 		if was := renames[id].Was; was != want.ID && (id == want.ID || id == want.Was || was == want.Was) {
 			if err := a.finishRename(ctx, id); err != nil {
@@ -102,8 +105,8 @@ func (a *Agent) finishConflictingRenames(ctx context.Context, want host.Server, 
 	return nil
 }
 
-// finishRename does the second half of a rename to id that the line no longer tells of. Nothing else may be done under
-// that id before: what is claimed for it belongs to the guest that has the old id.
+// finishRename does the second part of a rename to id that the assignments no longer mention. It must precede other
+// work under that id: the claims of id belong to the guest that still has the old id.
 func (a *Agent) finishRename(ctx context.Context, id string) error {
 	r := a.journal.State().Renames()[id]
 	if r.Was == "" || r.Done {
@@ -117,7 +120,7 @@ func (a *Agent) finishRename(ctx context.Context, id string) error {
 	return a.renameGuest(ctx, r.Was, id, server)
 }
 
-// rename moves the devices to the new id, on disk before it is true.
+// renameClaims moves the devices to the new id, in the journal first.
 func (a *Agent) renameClaims(want host.Server) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,12 +132,12 @@ func (a *Agent) renameClaims(want host.Server) error {
 		delete(a.acked, id)
 		delete(a.unreportedFailures, id)
 	}
-	a.log.Info("a guest stands under another id from now on", "was", want.Was, "id", want.ID)
+	a.log.Info("guest renamed", "was", want.Was, "id", want.ID)
 	a.reportChanged()
 	return nil
 }
 
-// forgetRenames drops those that the line no longer tells of. a.mu is held.
+// forgetRenames deletes finished renames that the assignments no longer mention. a.mu is held.
 func (a *Agent) forgetRenames() error {
 	for id, r := range a.journal.State().Renames() {
 		if want, wanted := a.assignments.servers[id]; r.Done && (!wanted || want.Was != r.Was) {
@@ -146,7 +149,8 @@ func (a *Agent) forgetRenames() error {
 	return nil
 }
 
-// depart sends the guest to another host. What cannot go runs on here, and compute hears why.
+// migrateGuest live-migrates the guest to another host. A guest that cannot be migrated keeps running here, and the
+// reason is reported to compute.
 func (a *Agent) migrateGuest(ctx context.Context, want host.Server, j *serverWork) error {
 	if _, err := a.allocate(want); err != nil {
 		return err
@@ -163,16 +167,17 @@ func (a *Agent) migrateGuest(ctx context.Context, want host.Server, j *serverWor
 		a.guests[want.ID] = g
 		a.guestEpoch++
 		a.mu.Unlock()
-		a.log.Info("the guest runs on another host now", "server", want.ID, "to", to.Host)
+		a.log.Info("guest migrated", "server", want.ID, "to", to.Host)
 		return a.settle(ctx, want, host.Guest{Phase: host.Departed})
 	case ctx.Err() != nil || fault.Is(err, fault.Unavailable) && a.mayRetryBuild(j):
 		return err
 	default:
-		return a.settle(ctx, want, host.Guest{Phase: host.Failed, Message: "the guest cannot go to " + to.Host + " and runs here as before: " + fault.TextOf(err)})
+		return a.settle(ctx, want, host.Guest{Phase: host.Failed,
+			Message: "the guest cannot go to " + to.Host + " and runs here as before: " + fault.TextOf(err)})
 	}
 }
 
-// destination is where a guest goes, in the words of the hypervisor.
+// destination converts the target of a migration to the hypervisor's form.
 func destination(o host.Outgoing) (hypervisor.Destination, error) {
 	to := hypervisor.Destination{Host: o.Host, Devices: map[pci.Address]pci.Address{}}
 	for from, there := range o.Devices {

@@ -109,8 +109,8 @@ func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
 	})
 }
 
-// What is true of a guest whose claims the journal did not have like that.
-func TestNewlyKnown(t *testing.T) {
+// restoreMessage describes how a guest's claims differ from the journal's.
+func TestRestoreMessage(t *testing.T) {
 	claim := func(bus uint8, state device.State, counted bool) device.Claim {
 		c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: pci.Address{Bus: bus}}}, State: state}
 		if counted {
@@ -120,14 +120,14 @@ func TestNewlyKnown(t *testing.T) {
 	}
 	one := []device.Claim{claim(1, device.Allocated, false)}
 	for says, c := range map[string][2][]device.Claim{
-		"knew nothing of them":    {nil, one},
-		"other devices than":      {one, {claim(2, device.Allocated, false)}},
-		"reporting is switched":   {one, {claim(1, device.Allocated, true)}},
-		"had claimed for it":      {{claim(1, device.Claimed, true)}, {claim(1, device.Allocated, true)}},
-		"those that it runs with": {one, {claim(1, device.Allocated, false), claim(2, device.Allocated, false)}},
+		"without claims in the journal": {nil, one},
+		"other devices than":            {one, {claim(2, device.Allocated, false)}},
+		"reporting switched on":         {one, {claim(1, device.Allocated, true)}},
+		"runs with its claimed devices": {{claim(1, device.Claimed, true)}, {claim(1, device.Allocated, true)}},
+		"those of the guest":            {one, {claim(1, device.Allocated, false), claim(2, device.Allocated, false)}},
 	} {
 		if got := restoreMessage(c[0], c[1]); !strings.Contains(got, says) {
-			t.Errorf("%q does not say %q", got, says)
+			t.Errorf("%q does not contain %q", got, says)
 		}
 	}
 }

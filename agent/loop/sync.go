@@ -14,14 +14,15 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// planTries is how often a plan is thrown away because somebody else wrote to the tree, before the agent waits.
+// planTries is how often a plan is discarded because another client wrote to the tree, before the agent waits.
 const planTries = 5
 
-// stumbles is how often the start forgives a Placement that answers with a fault of its own (status 500).
+// startRetries is how often start retries after an internal fault of Placement (status 500).
 const startRetries = 5
 
-// start syncs for the first time. It waits for a Placement or a hypervisor that does not answer, and forgives one that stumbles; anything
-// else that is wrong now refuses the start, but for a race with others, which later syncs go on with.
+// start runs the first sync. It waits for a Placement or a hypervisor that does not answer, and retries after internal
+// faults of Placement. Any other fault refuses the start, except a conflict with other clients after the devices are
+// restored: later syncs continue.
 func (a *Agent) start(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := a.sync(ctx)
@@ -38,14 +39,14 @@ func (a *Agent) start(ctx context.Context) error {
 		if !fault.Is(err, fault.Unavailable) && !(fault.Is(err, fault.Internal) && failures <= startRetries) {
 			return err
 		}
-		a.log.Warn("cannot start yet, will try again", "error", err)
+		a.log.Warn("start failed, will retry", "error", err)
 		if !sleep(ctx, a.backoff(failures)) {
 			return err
 		}
 	}
 }
 
-// rescan syncs again and again.
+// rescanLoop syncs periodically and when signalled.
 func (a *Agent) rescanLoop(ctx context.Context) {
 	failures := 0
 	for {
@@ -63,7 +64,7 @@ func (a *Agent) rescanLoop(ctx context.Context) {
 		case <-timer.C:
 		}
 		if a.isFenced() {
-			continue // the tree is another agent's
+			continue // another agent owns the tree
 		}
 		failures++
 		if a.sync(ctx) == nil {
@@ -72,13 +73,13 @@ func (a *Agent) rescanLoop(ctx context.Context) {
 	}
 }
 
-// sync makes Placement's tree what it ought to be: observe, plan, check, execute. When somebody else wrote meanwhile, the plan
-// is thrown away and all begins anew. What is wrong becomes a condition; the fault is also returned.
+// sync makes Placement's tree match the host: observe, plan, check, execute. When another client has written to the
+// tree in between, the plan is discarded and sync starts again. A fault becomes a condition and is also returned.
 func (a *Agent) sync(ctx context.Context) error {
 	var err error
 	for try := range planTries {
 		if try > 0 {
-			a.log.Info("somebody else wrote to the tree, observing again", "error", err)
+			a.log.Info("provider tree changed concurrently, observing again", "error", err)
 			if !sleep(ctx, a.backoff(try)) {
 				return err
 			}
@@ -112,7 +113,7 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	if err := a.detectManualReturn(s); err != nil {
 		return err
 	}
-	fresh := a.newlyClaimedServers() // before what is held, so that it is among that
+	fresh := a.newlyClaimedServers() // read before the claims, which then include these servers
 	a.mu.Lock()
 	held := a.set.Claims()
 	a.mu.Unlock()
@@ -121,7 +122,8 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 		return err
 	}
 	a.recordMissing(d)
-	sentences := slices.DeleteFunc(slices.Clone(d.plan.Notes), func(n string) bool { return slices.Contains(slices.Collect(maps.Values(d.plan.Warnings)), n) })
+	sentences := slices.DeleteFunc(slices.Clone(d.plan.Notes),
+		func(n string) bool { return slices.Contains(slices.Collect(maps.Values(d.plan.Warnings)), n) })
 	for _, n := range d.notes {
 		sentences = append(sentences, n.String())
 	}
@@ -132,7 +134,7 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	a.setCondition("plan", sentences...)
 	if len(objections) > 0 {
 		a.dropNewlyClaimed(fresh)
-		return nil // the plan is thrown away whole; its sentences are in the report
+		return nil // the whole plan is discarded; the conditions give the reasons
 	}
 	if err := a.execute(ctx, s.facts.Actual, d); err != nil {
 		return err
@@ -148,7 +150,7 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	return nil
 }
 
-// warn keeps telling what a plan has changed under guests, as long as there is one on the provider.
+// warn keeps the conditions about changes of providers, as long as a guest holds a device of the provider.
 func (a *Agent) warn(warned map[provider.ID]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -165,12 +167,14 @@ func (a *Agent) warn(warned map[provider.ID]string) {
 	a.condition("warnings", sentences...)
 }
 
-// take believes what was seen. Guests are believed only when none was built or destroyed meanwhile.
+// applyObservation stores an observation as the agent's state. The observed guests are stored only if none was built
+// or removed since the epoch.
 func (a *Agent) applyObservation(s observation, moves int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, _ := a.journal.Identity()
-	s.identity.Instance, s.identity.Starts, s.identity.Cloud, s.identity.Machine = a.instance, a.starts, known.Cloud, a.o.Machine.ID
+	s.identity.Instance, s.identity.Starts, s.identity.Cloud, s.identity.Machine = a.instance, a.starts, known.Cloud,
+		a.o.Machine.ID
 	if known != s.identity {
 		if err := a.journal.SetIdentity(s.identity); err != nil {
 			return err
@@ -199,7 +203,7 @@ func (a *Agent) applyObservation(s observation, moves int) error {
 	}
 	a.set = set
 	a.setConflictCondition()
-	a.reportChanged() // also when nothing changed: compute wants to hear at least once a minute
+	a.reportChanged() // also when nothing changed: compute expects a report at least once a minute
 	if moves == a.guestEpoch {
 		a.guests = map[string]hypervisor.Guest{}
 		for _, g := range s.guests {
@@ -213,10 +217,10 @@ func (a *Agent) applyObservation(s observation, moves int) error {
 	return nil
 }
 
-// execute carries a plan out, whole, or stops at the first fault: the next plan begins from what is there then.
+// execute writes a plan to Placement, and stops at the first fault: the next plan starts from the state at that time.
 func (a *Agent) execute(ctx context.Context, actual provider.Tree, d planInput) error {
 	plan := d.plan
-	// What is about to be put there is remembered first, or a crash would make it somebody else's.
+	// Ownership is journalled first: after a crash the agent must recognise what it wrote.
 	if err := a.recordOwned(plan.Owned, d.marks); err != nil {
 		return err
 	}
@@ -233,6 +237,7 @@ func (a *Agent) execute(ctx context.Context, actual provider.Tree, d planInput) 
 	return a.recordOwned(plan.Owned, nil)
 }
 
+// step makes one call to Placement and records the provider generations that it returns.
 func (a *Agent) step(ctx context.Context, d planInput, s heal.Step, generations map[provider.ID]int) error {
 	generation, written := generations[s.Provider]
 	if !written {
@@ -259,12 +264,13 @@ func (a *Agent) step(ctx context.Context, d planInput, s heal.Step, generations 
 			err = nil
 		}
 	default:
-		err = fault.New(fault.Internal, "loop.step", "nobody knows how to %q", s.Op)
+		err = fault.New(fault.Internal, "loop.step", "unknown operation %q", s.Op)
 	}
 	return err
 }
 
-// mark writes down what is the agent's own: what it now puts on providers, and with before what it has put there until now.
+// recordOwned journals what the agent owns on each provider: what it writes now, and with before also what it has
+// written until now.
 func (a *Agent) recordOwned(now, before heal.OwnedSet) error {
 	written := a.journal.State().Owned()
 	for id, m := range now {

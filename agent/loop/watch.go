@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// watch follows the assignments, and connects anew when the stream ends or falls silent.
+// watchLoop receives assignments, and reconnects when the stream ends or is silent.
 func (a *Agent) watchLoop(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -22,14 +22,14 @@ func (a *Agent) watchLoop(ctx context.Context) {
 		}
 		a.fence(err)
 		failures++
-		a.log.Info("the stream of assignments ended, connecting anew", "error", err)
+		a.log.Info("assignment stream ended, reconnecting", "error", err)
 		if !sleep(ctx, a.backoff(failures)) {
 			return
 		}
 	}
 }
 
-// follow reads one stream until it ends or nothing was heard for three heartbeats.
+// readStream reads one stream of assignments until it ends or three heartbeats are missing.
 func (a *Agent) readStream(ctx context.Context, got func(host.Assignments)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -48,18 +48,20 @@ func (a *Agent) readStream(ctx context.Context, got func(host.Assignments)) erro
 	})
 }
 
-// hear takes in a line: from now on it is the truth.
+// receive stores assignments as the desired state, if they are accepted, and cancels work on servers whose assignment
+// changed.
 func (a *Agent) receive(l host.Assignments) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if l.EpochID != a.epochRead { // compute has started again: it waits for reports
+	if l.EpochID != a.epochRead { // compute has restarted and waits for reports
 		a.epochRead = l.EpochID
 		a.reportChanged()
 	}
 	if !a.accept(l) {
 		return
 	}
-	next := assignments{received: true, heartbeats: a.assignments.heartbeats + 1, receivedAt: a.o.Now(), position: l.Position, servers: make(map[string]host.Server, len(l.Servers)),
+	next := assignments{received: true, heartbeats: a.assignments.heartbeats + 1, receivedAt: a.o.Now(),
+		position: l.Position, servers: make(map[string]host.Server, len(l.Servers)),
 		remove: make(map[string]host.Removal, len(l.Remove))}
 	for _, s := range l.Servers {
 		next.servers[s.ID] = s
@@ -77,7 +79,7 @@ func (a *Agent) receive(l host.Assignments) {
 		}
 		j.failures, j.buildFailures, j.retryAt = 0, 0, time.Time{}
 		if j.cancel != nil {
-			j.cancel() // what it works for is no longer so
+			j.cancel() // the assignment has changed
 		}
 	}
 	if before := a.assignments.position; before.Epoch != next.position.Epoch || before.EpochID != next.position.EpochID {
@@ -87,21 +89,28 @@ func (a *Agent) receive(l host.Assignments) {
 	first := !a.assignments.received
 	a.assignments = next
 	if err := a.forgetRenames(); err != nil {
-		a.log.Warn("cannot write to the journal, will try again with the next line", "error", err)
+		a.log.Warn("journal write failed, will retry with the next assignments", "error", err)
 	}
 	a.receiveCleanRequests(l.Clean)
 	if signal(a.wake); first {
-		signal(a.syncNow) // shares that guests lack can be judged now
-		a.reportChanged() // which guests are named is known now
+		signal(a.syncNow) // missing allocations can be written now
+		a.reportChanged() // the report can now name the assigned guests
 	}
 }
 
-// forgetOthers drops what is remembered of servers and removals that the next line does not have. a.mu is held.
+// forgetOthers deletes what is recorded of servers and removals that the next assignments do not name. a.mu is held.
 func (a *Agent) forgetOthers(next assignments) {
 	for _, known := range []map[string]outcome{a.acked, a.unreportedFailures} {
 		maps.DeleteFunc(known, func(id string, _ outcome) bool { _, still := next.servers[id]; return !still })
 	}
-	maps.DeleteFunc(a.confirmed, func(id string, was host.Server) bool { return !reflect.DeepEqual(was, next.servers[id]) })
+	maps.DeleteFunc(a.confirmed, func(id string, was host.Server) bool {
+		return !reflect.DeepEqual(was,
+			next.servers[id])
+	})
 	maps.DeleteFunc(a.newlyClaimed, func(id string, _ bool) bool { _, still := a.confirmed[id]; return !still })
-	maps.DeleteFunc(a.reportedRemovals, func(id string, _ removalVersion) bool { _, still := next.remove[id]; return !still })
+	maps.DeleteFunc(a.reportedRemovals, func(id string, _ removalVersion) bool {
+		_,
+			still := next.remove[id]
+		return !still
+	})
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// loud is after how many failures a server's trouble becomes a condition of the host.
+// warnAfter is the number of failures after which a server's fault becomes a condition of the host.
 const warnAfter = 3
 
-// job is the way of one server to where it shall be.
+// serverWork is the state of the work on one server until it is reconciled.
 type serverWork struct {
-	cancel        context.CancelFunc // ends the goroutine at work on it; nil when there is none
-	failures      int                // that failed
-	buildFailures int                // of the hypervisor, that failed
-	retryAt       time.Time          // not before
-	waitingSince  time.Time          // since when it waits for others to leave
+	cancel        context.CancelFunc // cancels the goroutine that works on the server; nil when there is none
+	failures      int                // attempts that failed
+	buildFailures int                // builds that failed in the hypervisor
+	retryAt       time.Time          // earliest time of the next attempt
+	waitingSince  time.Time          // start of the wait for other servers to leave
 }
 
-// work starts a goroutine for each server that is not where it shall be, until ctx ends and all of them have ended.
+// workLoop starts a goroutine for each server that is not reconciled, until ctx ends and all goroutines have ended.
 func (a *Agent) workLoop(ctx context.Context) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
@@ -43,7 +43,8 @@ func (a *Agent) workLoop(ctx context.Context) {
 	}
 }
 
-// dispatch starts what can be started, those first that free something, and says when to look again at the latest.
+// dispatch starts the work that can start, removals first because they free devices. It returns the maximum wait until
+// the next call.
 func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,7 +55,7 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 	owing := a.pendingRenames()
 	for _, id := range slices.Concat(leaving, raise) {
 		if by, waits := owing[id]; waits && by != id {
-			continue // another entry takes over what stands here, first of all
+			continue // the entry that replaces this one must apply its rename first
 		}
 		if was := a.assignments.servers[id].Was; owing[was] == id && a.cancelWork(was) {
 			continue
@@ -75,7 +76,7 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 		removal, named := a.assignments.remove[id]
 		at := a.assignments.version(removal)
 		if wanted && a.building >= a.o.Parallel {
-			continue // the end of another wakes us
+			continue // finish signals workLoop
 		}
 		own, cancel := context.WithCancel(ctx)
 		j.cancel = cancel
@@ -100,7 +101,7 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 	return wait
 }
 
-// busy says whether somebody is at work on an id, and ends that. a.mu is held.
+// cancelWork cancels the work on an id and reports whether there was any. a.mu is held.
 func (a *Agent) cancelWork(id string) bool {
 	j := a.serverWorks[id]
 	if j == nil || j.cancel == nil {
@@ -110,8 +111,8 @@ func (a *Agent) cancelWork(id string) bool {
 	return true
 }
 
-// due lists the servers that are not where they shall be, by id. Before compute has sent assignments, while they are
-// not followed, and while another agent serves the host, none is. a.mu is held.
+// due lists the servers that are not reconciled, by id. It returns none before compute has sent assignments, while
+// they are not followed, and while another agent serves the host. a.mu is held.
 func (a *Agent) due() (raise, leaving []string) {
 	if !a.assignments.received || a.fenced || a.notFollowed != "" {
 		return nil, nil
@@ -124,7 +125,7 @@ func (a *Agent) due() (raise, leaving []string) {
 	return raise, a.leavingIDs()
 }
 
-// settled says whether compute knows the end of what it wants. a.mu is held.
+// settled reports whether compute has the final phase of an assignment and the guest still matches it. a.mu is held.
 func (a *Agent) settled(want host.Server) bool {
 	f, known := a.acked[want.ID]
 	if !known || !reflect.DeepEqual(f.want, want) {
@@ -137,7 +138,7 @@ func (a *Agent) settled(want host.Server) bool {
 	return there && !g.Departed && matches(g, want)
 }
 
-// forget drops the jobs of servers that need none any more. a.mu is held.
+// forget deletes the state of work on servers that are not due. a.mu is held.
 func (a *Agent) forget(due ...[]string) {
 	all := slices.Concat(due...)
 	for id, j := range a.serverWorks {
@@ -148,7 +149,8 @@ func (a *Agent) forget(due ...[]string) {
 	}
 }
 
-// finish notes how a job ended. An outdated one was ended by a line that says something else, or by the agent's own end.
+// finish records the result of one attempt. An outdated attempt was cancelled because the assignments changed or the
+// agent stops.
 func (a *Agent) finish(id string, j *serverWork, wanted, outdated bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,27 +161,26 @@ func (a *Agent) finish(id string, j *serverWork, wanted, outdated bool, err erro
 	}
 	if err == nil || outdated {
 		j.failures, j.buildFailures, j.waitingSince = 0, 0, time.Time{}
-		return // dispatch sees whether there is more to do
+		return // dispatch checks whether more work is due
 	}
 	j.failures++
 	j.retryAt = a.o.Now().Add(a.backoff(j.failures))
 	if _, refused := errors.AsType[*refusedError](err); refused {
 		j.retryAt = a.o.Now().Add(refusedWait(j.failures))
 	}
-	a.log.Info("a server is not yet where it shall be, will try again", "server", id, "attempts", j.failures, "error", err)
+	a.log.Info("server not reconciled, will retry", "server", id, "attempts", j.failures, "error", err)
 	if j.failures >= warnAfter {
 		a.condition("server "+id, "server "+id+": "+fault.TextOf(err))
 	}
 }
 
-// refusedWait is how long to wait after the hypervisor has refused something so many times in a row: from 5 s,
-// doubling, to 5 min.
+// refusedWait returns the wait after a number of consecutive refusals of the hypervisor: from 5 s, doubling, to 5 min.
 func refusedWait(times int) time.Duration {
 	const first, most = 5 * time.Second, 5 * time.Minute
 	return min(most, first<<min(max(times-1, 0), 10))
 }
 
-// hurry lets the servers that wait for devices try at once. a.mu is held.
+// retryNow lets the servers that wait for devices try again at once. a.mu is held.
 func (a *Agent) retryNow() {
 	for _, j := range a.serverWorks {
 		if !j.waitingSince.IsZero() {
