@@ -1,5 +1,4 @@
-// Package cleaner runs the operator's own programs for the agent: so far the one that makes a device for one-time use as new
-// ([berth] device_clean_command).
+// Package cleaner runs the operator's program that cleans a device for one-time use ([berth] device_clean_command).
 package cleaner
 
 import (
@@ -14,18 +13,18 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// defaultLimit is how long a program may take.
+// defaultLimit is the default timeout of a program.
 const defaultLimit = 30 * time.Minute
 
-// Cleaner is a program that cleans a device. It is given the device's address as its one argument, such as 0000:17:00.0, and says by
-// its exit status 0 that the device is as new. It may be run again for a device that it has cleaned.
+// Cleaner is a program that cleans a device. Its one argument is the device's address, such as 0000:17:00.0; exit
+// status 0 means that the device is clean. It may be run again for a device that it has cleaned.
 type Cleaner struct {
 	Path  string
 	Limit time.Duration // 0: half an hour
 }
 
-// Clean runs the program. Internal: it could not be run, failed, or took too long; the sentence has the last line that it wrote.
-// Unavailable: ctx ended.
+// Clean runs the program. Internal: it could not be run, failed, or took too long; the message has the last line of
+// its output. Unavailable: ctx ended.
 func (c Cleaner) Clean(ctx context.Context, at pci.Address) error {
 	const op = "cleaner.Clean"
 	limit := c.Limit
@@ -68,11 +67,11 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the last line that says something.
+// last returns the last line that is not empty.
 func (t *tail) last() string {
 	text := string(bytes.TrimSpace(t.data))
 	if text == "" {
-		return "it said nothing"
+		return "no output"
 	}
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }

@@ -22,30 +22,32 @@ func TestClean(t *testing.T) {
 		return Cleaner{Path: path}
 	}
 	at := pci.Address{Bus: 0x17}
-	t.Run("it is given the address", func(t *testing.T) {
+	t.Run("the argument is the address", func(t *testing.T) {
 		if err := program(`[ "$#" = 1 ] && [ "$1" = 0000:17:00.0 ]`).Clean(t.Context(), at); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("what it says last is told when it fails", func(t *testing.T) {
+	t.Run("the fault has the last line of output", func(t *testing.T) {
 		err := program("echo first; echo 'no such device' >&2; exit 3").Clean(t.Context(), at)
-		if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no such device") || strings.Contains(err.Error(), "first") {
+		if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "exit status 3") ||
+			!strings.Contains(err.Error(), "no such device") || strings.Contains(err.Error(), "first") {
 			t.Error(err)
 		}
 	})
-	t.Run("one that is not there", func(t *testing.T) {
-		if err := (Cleaner{Path: filepath.Join(dir, "nowhere")}).Clean(t.Context(), at); !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "nowhere") {
+	t.Run("missing program", func(t *testing.T) {
+		if err := (Cleaner{Path: filepath.Join(dir, "nowhere")}).Clean(t.Context(), at); !fault.Is(err, fault.Internal) ||
+			!strings.Contains(err.Error(), "nowhere") {
 			t.Error(err)
 		}
 	})
-	t.Run("one that takes too long", func(t *testing.T) {
+	t.Run("timeout", func(t *testing.T) {
 		c := program("exec sleep 60")
 		c.Limit = 50 * time.Millisecond
 		if err := c.Clean(t.Context(), at); !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "longer than") {
 			t.Error(err)
 		}
 	})
-	t.Run("an agent that ends", func(t *testing.T) {
+	t.Run("ended context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := program("exec sleep 60").Clean(ctx, at); !fault.Is(err, fault.Unavailable) {

@@ -8,11 +8,11 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Refusal is the sentence why a claim cannot be met; "" is none.
+// Refusal is a sentence that gives the reason why a claim cannot be met; "" when it can.
 type Refusal string
 
-// Sync takes in what the host offers now. A device that is gone leaves the set, unless somebody holds it: then it stays
-// until it is freed. A held device whose offer is another one now stays as it was claimed, also until it is freed.
+// Sync applies the host's present offers. A device that is gone leaves the set; if it is held, it stays until it is
+// freed. A held device whose offer has changed stays as it was claimed, also until it is freed.
 func (s Set) Sync(offers []Offer) (Set, []Change) {
 	n := s.clone()
 	seen := make(map[pci.Address]bool, len(offers))
@@ -24,7 +24,8 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 		is := was.offered(o)
 		switch {
 		case was.latest == nil && is.latest != nil:
-			why[address] = fmt.Sprintf("what device_spec or the host says of it has changed while %s holds it; that counts when it is freed", is.holder)
+			why[address] = fmt.Sprintf("its device_spec entry or its properties have changed while %s holds it; they take "+
+				"effect when it is freed", is.holder)
 		case was.gone:
 			why[address] = "it is back"
 		}
@@ -38,13 +39,14 @@ func (s Set) Sync(offers []Offer) (Set, []Change) {
 		case !e.gone:
 			e.gone, e.latest = true, nil
 			n.entries[address] = e
-			why[address] = fmt.Sprintf("it is gone from the host or from device_spec while %s holds it; it leaves when it is freed", e.holder)
+			why[address] = fmt.Sprintf("it is gone from the host or from device_spec while %s holds it; it leaves when it is "+
+				"freed", e.holder)
 		}
 	}
 	return n, s.changes(n, why)
 }
 
-// Allocate says that the holder's guest runs with what it has claimed. Allocating again changes nothing.
+// Allocate marks the claims of a holder as allocated: its guest runs with them. A repetition changes nothing.
 func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
 	n := s.clone()
 	for address, e := range n.entries {
@@ -56,8 +58,8 @@ func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
 	return n, s.changes(n, nil)
 }
 
-// Free takes everything from the holder. What is gone leaves the set; what changed meanwhile is what it is now. Freeing
-// who holds nothing changes nothing.
+// Free frees all devices of a holder. Devices that are gone leave the set; changed ones get their present offer. A
+// holder without devices changes nothing.
 func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 	n := s.clone()
 	for address, e := range s.entries {
@@ -74,8 +76,8 @@ func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
 	return n, s.changes(n, nil)
 }
 
-// Rename gives what one holder has to another name of the same holder, as when a server's source becomes its migration's. A name
-// that holds nothing changes nothing.
+// Rename moves the devices of a holder to another consumer id, as when a server's source allocation becomes its
+// migration's. An unknown id changes nothing.
 func (s Set) Rename(from, to resource.ConsumerID) Set {
 	n := s.clone()
 	for address, e := range s.entries {
@@ -87,8 +89,7 @@ func (s Set) Rename(from, to resource.ConsumerID) Set {
 	return n
 }
 
-// Spend says that a device for one-time use has been used, or, with false, that it has been cleaned. A device that is not in the set
-// changes nothing.
+// Spend marks a device for one-time use as used, or, with false, as cleaned. An unknown device changes nothing.
 func (s Set) Spend(address pci.Address, spent bool) Set {
 	e, found := s.entries[address]
 	if !found || e.offer.Spent == spent {
@@ -105,7 +106,7 @@ func (s Set) Spend(address pci.Address, spent bool) Set {
 	return n
 }
 
-// changes compares two sets, by address.
+// changes returns the differences between two sets, by address.
 func (s Set) changes(n Set, why map[pci.Address]string) []Change {
 	all := append(s.addresses(), n.addresses()...)
 	slices.SortFunc(all, pci.Address.Compare)

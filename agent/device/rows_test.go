@@ -38,15 +38,22 @@ func TestRowsOfTheTracker(t *testing.T) {
 	synced := func(s Set, offers ...Offer) Set { s, _ = s.Sync(offers); return s }
 	freed := func(s Set) Set { s, _ = s.Free("s1"); return s }
 
-	t.Run("K6 new, changed and removed devices", states(synced(New([]Offer{pf, plain}), pf, vf1, changed), Available, Available, "", Available))
+	t.Run("K6 new, changed and removed devices", states(synced(New([]Offer{pf, plain}), pf, vf1, changed), Available,
+		Available, "", Available))
 	t.Run("K7 a VF is removed", states(synced(New(all), pf, vf2, plain), Available, "", Available, Available))
-	t.Run("K8 an allocated device is removed", states(synced(held(plain, 1), pf, vf1, vf2), Available, Available, Available, Allocated))
+	t.Run("K8 an allocated device is removed", states(synced(held(plain, 1), pf, vf1, vf2), Available, Available,
+		Available, Allocated))
 	t.Run("K8 and freed", states(freed(synced(held(plain, 1), pf, vf1, vf2)), Available, Available, Available, ""))
-	t.Run("K10 PF allocated, a VF vanishes", states(synced(held(pf, 1), pf, vf2, plain), Allocated, "", Unavailable, Available))
-	t.Run("K11 VF allocated, the PF vanishes", states(synced(held(vf1, 1), vf1, vf2, plain), "", Allocated, Available, Available))
-	t.Run("M10 a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), Allocated, Unavailable, Unavailable, Available))
-	t.Run("M10 K12 K13 and is to be had when the PF is freed", states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), Available, Available, Available, Available))
-	t.Run("M12 the relatives of a vanished holder's device come back", states(freed(synced(held(vf1, 1), pf, vf2, plain)), Available, "", Available, Available))
+	t.Run("K10 PF allocated, a VF vanishes", states(synced(held(pf, 1), pf, vf2, plain), Allocated, "", Unavailable,
+		Available))
+	t.Run("K11 VF allocated, the PF vanishes", states(synced(held(vf1, 1), vf1, vf2, plain), "", Allocated, Available,
+		Available))
+	t.Run("M10 a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), Allocated,
+		Unavailable, Unavailable, Available))
+	t.Run("M10 K12 K13 and is to be had when the PF is freed",
+		states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), Available, Available, Available, Available))
+	t.Run("M12 the relatives of a vanished holder's device come back",
+		states(freed(synced(held(vf1, 1), pf, vf2, plain)), Available, "", Available, Available))
 	t.Run("K17 K18 K19 freeing one leaves others", func(t *testing.T) {
 		s := held(vf1, 1).hold(t, "s2", request(vf2, 1, "card"))
 		states(freed(s), Unclaimable, Available, Claimed, Available)(t)
@@ -67,10 +74,14 @@ func TestRowsOfRefusals(t *testing.T) {
 		request pci.Request
 		says    string
 	}{
-		"K14 K22 a PF with a claimed child":                    {request(pf, 1), "unclaimable"},
-		"K15 more than there are":                              {request(plain, 2), "no free"},
-		"K20 one that is claimed by another":                   {request(vf1, 2), "held by s1"},
-		"M5 a provider that has none left, though another has": {func() pci.Request { r := request(vf1, 2, "card", "card"); return r }(), "provider"},
+		"K14 K22 a PF with a claimed child":  {request(pf, 1), "unclaimable"},
+		"K15 more than there are":            {request(plain, 2), "no free"},
+		"K20 one that is claimed by another": {request(vf1, 2), "held by s1"},
+		"M5 a provider that has none left, though another has": {func() pci.Request {
+			r := request(vf1, 2, "card",
+				"card")
+			return r
+		}(), "provider"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, picked, refusal := s.Claim("s2", c.request)
@@ -92,7 +103,8 @@ func TestRowsOfRefusals(t *testing.T) {
 
 // The table of NUMA policies (3.7): the guest lies on node 1; sockets 0 and 1 have nodes 0, 1 and 2, 3.
 func TestNear(t *testing.T) {
-	near := Near{Nodes: []int{1}, Cells: []numa.Cell{{ID: 0, Socket: 0}, {ID: 1, Socket: 0}, {ID: 2, Socket: 1}, {ID: 3, Socket: 1}}}
+	near := Near{Nodes: []int{1}, Cells: []numa.Cell{{ID: 0, Socket: 0}, {ID: 1, Socket: 0}, {ID: 2, Socket: 1},
+		{ID: 3, Socket: 1}}}
 	for _, c := range []struct {
 		policy pci.Policy
 		node   int
@@ -178,7 +190,8 @@ func TestClaimAllMovesAnEarlierPick(t *testing.T) {
 	other := plain
 	other.Device.Address.Slot, other.Device.Product, other.Provider = 1, "20b5", "gpu2"
 	any := pci.Request{ID: "any", Alias: "any", Count: 1, Want: pci.Want{Vendor: "10de"}}
-	first := pci.Request{ID: "first", Alias: "first", Count: 1, Want: pci.Want{Vendor: "10de", Product: "20b0"}, Providers: []resource.ProviderID{plain.Provider}}
+	first := pci.Request{ID: "first", Alias: "first", Count: 1, Want: pci.Want{Vendor: "10de", Product: "20b0"},
+		Providers: []resource.ProviderID{plain.Provider}}
 	_, picked, refusal := New([]Offer{plain, other}).ClaimAll("s1", []pci.Request{any, first}, Near{})
 	if refusal != "" || addresses(picked) != "82:01.0 82:00.0" {
 		t.Errorf("%s %s", addresses(picked), refusal)
@@ -264,14 +277,18 @@ func TestT10PolicyWithSeveralDevices(t *testing.T) {
 		want   string // empty: refused
 	}{
 		{pci.Required, 1, 0, "10de", here}, {pci.Required, 1, 9, "10de", ""}, {pci.Required, 2, 0, "10de", ""},
-		{pci.Legacy, 1, 0, "10de", here}, {pci.Legacy, 1, 9, "10de", none}, {pci.Legacy, 2, 0, "10de", here + " " + none}, {pci.Legacy, 1, 0, "8086", ""},
-		{pci.Preferred, 1, 0, "10de", here}, {pci.Preferred, 1, 9, "10de", none}, {pci.Preferred, 2, 0, "10de", here + " " + none},
-		{pci.Preferred, 1, 0, "8086", foreign}, {pci.Preferred, 3, 0, "10de", here + " " + other + " " + none}, {pci.Preferred, 4, 0, "10de", ""},
+		{pci.Legacy, 1, 0, "10de", here}, {pci.Legacy, 1, 9, "10de", none}, {pci.Legacy, 2, 0, "10de", here + " " + none},
+		{pci.Legacy, 1, 0, "8086", ""},
+		{pci.Preferred, 1, 0, "10de", here}, {pci.Preferred, 1, 9, "10de", none},
+		{pci.Preferred, 2, 0, "10de", here + " " + none},
+		{pci.Preferred, 1, 0, "8086", foreign}, {pci.Preferred, 3, 0, "10de", here + " " + other + " " + none},
+		{pci.Preferred, 4, 0, "10de", ""},
 	} {
 		r := pci.Request{ID: "r", Count: c.count, Policy: c.policy, Want: pci.Want{Vendor: c.vendor}}
 		_, picked, refusal := New(offers).ClaimAll("s1", []pci.Request{r}, Near{Nodes: []int{c.node}})
 		if addresses(picked) != c.want || (refusal == "") != (c.want != "") {
-			t.Errorf("T10 %s, %d of %s for node %d: %s %s, want %s", c.policy, c.count, c.vendor, c.node, addresses(picked), refusal, c.want)
+			t.Errorf("T10 %s, %d of %s for node %d: %s %s, want %s", c.policy, c.count, c.vendor, c.node, addresses(picked),
+				refusal, c.want)
 		}
 	}
 }
@@ -290,9 +307,11 @@ func TestRelativesOfVDPA(t *testing.T) {
 		states [2]string // claimed, allocated
 		then   pci.Request
 	}{
-		"a vDPA device": {vdpa, [2]string{"unclaimable claimed available", "unavailable allocated available"}, request(pf, 1, "card")},
-		"both":          {both, [2]string{"unclaimable claimed claimed", "unavailable allocated allocated"}, vdpa},
-		"the PF":        {request(pf, 1, "card"), [2]string{"claimed unclaimable unclaimable", "allocated unavailable unavailable"}, vdpa},
+		"a vDPA device": {vdpa, [2]string{"unclaimable claimed available", "unavailable allocated available"},
+			request(pf, 1, "card")},
+		"both": {both, [2]string{"unclaimable claimed claimed", "unavailable allocated allocated"}, vdpa},
+		"the PF": {request(pf, 1, "card"), [2]string{"claimed unclaimable unclaimable",
+			"allocated unavailable unavailable"}, vdpa},
 	} {
 		s := New(family).hold(t, "s1", c.first)
 		for i, want := range c.states {

@@ -25,7 +25,8 @@ func (w twin) clone() twin {
 
 // relatives of a PF are its VFs, of a VF its PF, as far as they are there.
 func (w twin) relatives(at pci.Address) []pci.Address {
-	family := map[pci.Address][]pci.Address{pfAt: {vf1.Device.Address, vf2.Device.Address}, vf1.Device.Address: {pfAt}, vf2.Device.Address: {pfAt}}
+	family := map[pci.Address][]pci.Address{pfAt: {vf1.Device.Address, vf2.Device.Address}, vf1.Device.Address: {pfAt},
+		vf2.Device.Address: {pfAt}}
 	return slices.DeleteFunc(slices.Clone(family[at]), func(r pci.Address) bool { _, there := w.state[r]; return !there })
 }
 
@@ -152,7 +153,8 @@ func TestTwin(t *testing.T) {
 	for i := range family {
 		family[i].Provider = resource.ProviderID("p" + fmt.Sprint(i)) // so that a request means one device
 	}
-	start := pair{set: New(family), twin: twin{map[pci.Address]State{}, map[pci.Address]resource.ConsumerID{}, map[pci.Address]bool{}}.sync(family)}
+	start := pair{set: New(family), twin: twin{map[pci.Address]State{}, map[pci.Address]resource.ConsumerID{},
+		map[pci.Address]bool{}}.sync(family)}
 	seen, level := map[string]bool{}, []pair{start}
 	for range depth {
 		var next []pair
@@ -181,7 +183,8 @@ func (p pair) successors(family []Offer) []pair {
 	add := func(verb string, set Set, tw twin) { list = append(list, pair{set, tw, p.steps + verb + "; "}) }
 	for _, h := range []resource.ConsumerID{"s1", "s2"} {
 		for _, o := range family {
-			r := pci.Request{ID: "r" + string(o.Provider), Count: 1, Providers: []resource.ProviderID{o.Provider}, Want: pci.Want{Type: o.Device.Type}}
+			r := pci.Request{ID: "r" + string(o.Provider), Count: 1, Providers: []resource.ProviderID{o.Provider},
+				Want: pci.Want{Type: o.Device.Type}}
 			set, _, refusal := p.set.Claim(h, r)
 			tw, ok := p.twin.claim(h, o.Device.Address)
 			verb := fmt.Sprintf("%s claims %s", h, o.Device.Address)

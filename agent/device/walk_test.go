@@ -13,10 +13,12 @@ import (
 
 // A host with a PF of two VFs, all three offered, and a plain device.
 var (
-	pfAt    = pci.Address{Bus: 0x81}
-	pf      = offer(pci.Device{Address: pfAt, Vendor: "8086", Product: "1528", Type: pci.Physical}, "card")
-	vf1     = offer(pci.Device{Address: pci.Address{Bus: 0x81, Func: 1}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pfAt}, "card")
-	vf2     = offer(pci.Device{Address: pci.Address{Bus: 0x81, Func: 2}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pfAt}, "card")
+	pfAt = pci.Address{Bus: 0x81}
+	pf   = offer(pci.Device{Address: pfAt, Vendor: "8086", Product: "1528", Type: pci.Physical}, "card")
+	vf1  = offer(pci.Device{Address: pci.Address{Bus: 0x81, Func: 1}, Vendor: "8086", Product: "1515",
+		Type: pci.Virtual, Parent: &pfAt}, "card")
+	vf2 = offer(pci.Device{Address: pci.Address{Bus: 0x81, Func: 2}, Vendor: "8086", Product: "1515",
+		Type: pci.Virtual, Parent: &pfAt}, "card")
 	plain   = offer(pci.Device{Address: pci.Address{Bus: 0x82}, Vendor: "10de", Product: "20b0", Type: pci.Plain}, "gpu")
 	changed = offer(pci.Device{Address: pci.Address{Bus: 0x82}, Vendor: "10de", Product: "20b1", Type: pci.Plain}, "gpu")
 )
@@ -35,7 +37,8 @@ func (s Set) print() string {
 	var b strings.Builder
 	for _, address := range s.addresses() {
 		e := s.entries[address]
-		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v fresh=%v\n", e.offer.Device, e.offer.Class, s.state(address), e.holder, e.request, e.gone, e.latest)
+		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v fresh=%v\n", e.offer.Device, e.offer.Class, s.state(address),
+			e.holder, e.request, e.gone, e.latest)
 	}
 	return b.String()
 }
@@ -43,7 +46,8 @@ func (s Set) print() string {
 // equal compares all that print says, and faster.
 func (s Set) equal(n Set) bool {
 	return maps.EqualFunc(s.entries, n.entries, func(a, b entry) bool {
-		same := a.holder == b.holder && a.request == b.request && a.allocated == b.allocated && a.gone == b.gone && (a.latest == nil) == (b.latest == nil)
+		same := a.holder == b.holder && a.request == b.request && a.allocated == b.allocated && a.gone == b.gone &&
+			(a.latest == nil) == (b.latest == nil)
 		return same && sameOffer(a.offer, b.offer) && (a.latest == nil || sameOffer(*a.latest, *b.latest))
 	})
 }
@@ -62,7 +66,8 @@ type world struct {
 func TestEverySequence(t *testing.T) {
 	all := []Offer{pf, vf1, vf2, plain}
 	holders := []resource.ConsumerID{"s1", "s2"}
-	requests := []pci.Request{request(pf, 1), request(pf, 1, "card"), request(vf1, 1), request(vf1, 1, "card"), request(vf1, 2, "card", "card"),
+	requests := []pci.Request{request(pf, 1), request(pf, 1, "card"), request(vf1, 1), request(vf1, 1, "card"),
+		request(vf1, 2, "card", "card"),
 		request(plain, 1, "gpu"), request(vf1, 1, "gpu")}
 	hosts := [][]Offer{all, {pf, vf1, plain}, {vf1, vf2, plain}, {pf, changed}, nil}
 
@@ -129,7 +134,8 @@ func checkWorld(t *testing.T, w, start world) {
 		if free := e.Holder == "" && !related; (e.State == Available) != free {
 			t.Errorf("%s is %s:\n%s", e.Device, e.State, s.print())
 		}
-		if (e.Holder != "") != (e.State == Claimed || e.State == Allocated) || e.State == Removed || e.Gone && e.Holder == "" {
+		if (e.Holder != "") != (e.State == Claimed || e.State == Allocated) || e.State == Removed || e.Gone &&
+			e.Holder == "" {
 			t.Errorf("%s is %s of %q:\n%s", e.Device, e.State, e.Holder, s.print())
 		}
 	}

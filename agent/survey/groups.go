@@ -22,17 +22,17 @@ type group struct {
 	heldOffered []device.Claim // held and offered
 }
 
-// checkRules refuses what no device can make good.
+// checkRules refuses rules that are invalid on any host, or on this one.
 func (f Facts) checkRules() (wrong []error) {
 	for _, r := range f.Rules {
-		// "If the [pci]report_in_placement is set to True and the [pci]device_spec has any entry with devname tag then
-		// the nova-compute service will refuse to start." (spec 002)
+		// Nova refuses to start with devname and report_in_placement.
 		if f.Report && r.Devname != "" {
-			wrong = append(wrong, invalid("%s offers devices by devname %q, which [pci] report_in_placement does not allow; write their address instead",
-				where(r), r.Devname))
+			wrong = append(wrong, invalid("%s offers devices by devname %q, which [pci] report_in_placement does not allow; "+
+				"write their address instead", where(r), r.Devname))
 		}
 		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
-			wrong = append(wrong, invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r)))
+			wrong = append(wrong, invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or "+
+				"take one_time_use away", where(r)))
 		}
 		if f.NoLive != "" && r.Tags.LiveMigratable == pci.Yes {
 			wrong = append(wrong, invalid("%s says live_migratable, but %s; take it away", where(r), f.NoLive))
@@ -44,7 +44,7 @@ func (f Facts) checkRules() (wrong []error) {
 	return wrong
 }
 
-// groups sorts the offered devices and the held ones by provider, and refuses what one provider cannot say.
+// groups groups the offered and the held devices by provider, and refuses groups that one provider cannot represent.
 func (f Facts) groups(found []match) (list []group, wrong []error) {
 	byName := map[string]*group{}
 	at := func(name string) *group {
@@ -66,7 +66,7 @@ func (f Facts) groups(found []match) (list []group, wrong []error) {
 	for _, c := range f.Held {
 		m, there := offered[c.Device.Address]
 		if c.Provider == "" && f.changed(c) {
-			continue // Placement never counted it: an inventory of it would be offered to others
+			continue // Placement never counted it: other consumers could claim its inventory
 		}
 		if !there || !m.reported() {
 			g := at(f.nameOf(c))
@@ -88,9 +88,8 @@ func (f Facts) groups(found []match) (list []group, wrong []error) {
 	return list, wrong
 }
 
-// checkClass refuses another class for a device that is held, as its claim remembers it or as Placement has it: "If the device is
-// allocated then changing the resource_class would result in removing of existing allocations which is rejected by
-// placement and therefore the compute service will refuse to start." (spec 002)
+// checkClass refuses another class for a device that is held, as in its claim or in Placement: as in Nova, changing
+// the class of an allocated device would remove its allocations.
 func (f Facts) checkClass(m match, c device.Claim) error {
 	class := m.offer.Class
 	was := c.Class
@@ -102,10 +101,11 @@ func (f Facts) checkClass(m match, c device.Claim) error {
 	if was == "" || was == class {
 		return nil
 	}
-	return invalid("%s has class %s, but server %s holds the device as %s; give it that class until the server is gone", m, class, c.Holder, was)
+	return invalid("%s has class %s, but server %s holds the device as %s; give it that class until the server is gone", m,
+		class, c.Holder, was)
 }
 
-// nameOf is the name of the provider that counts a held device.
+// nameOf returns the name of the provider that counts a held device.
 func (f Facts) nameOf(c device.Claim) string {
 	if p, there := f.Actual.ByID(c.Provider); there && c.Provider != "" {
 		return p.Name
@@ -116,7 +116,7 @@ func (f Facts) nameOf(c device.Claim) string {
 	return c.Device.Holder().ProviderName(f.Host)
 }
 
-// check refuses what one provider cannot say.
+// check refuses a group that one provider cannot represent.
 func (g group) check() error {
 	if err := g.checkFamily(); err != nil {
 		return err
@@ -124,25 +124,27 @@ func (g group) check() error {
 	counted := g.counted()
 	for _, m := range counted {
 		if m.offer.Device.Parent != nil && m.rule.Tags.OneTimeUse == pci.Yes {
-			return invalid("%s says one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away", m)
+			return invalid("%s says one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away",
+				m)
 		}
 		first := counted[0]
-		// "traits cannot vary per VF device under the same parent PF"; "different resource_class names for different VFs under the
-		// same parent PF … Such configuration will be rejected." (spec 002)
+		// One provider counts all VFs of a PF, so they must have the same traits and the same class, as in Nova.
 		if m.offer.Class != first.offer.Class {
-			return invalid("%s has class %s and %s has class %s, but VFs of one PF need one class; give both rules the same resource_class",
+			return invalid("%s has class %s and %s has class %s, but VFs of one PF need one class; give both rules the same "+
+				"resource_class",
 				m, m.offer.Class, first, first.offer.Class)
 		}
 		if !slices.Equal(m.offer.Traits, first.offer.Traits) {
-			return invalid("%s has the traits [%s] and %s has [%s], but VFs of one PF need the same traits; give both rules the same",
+			return invalid("%s has the traits [%s] and %s has [%s], but VFs of one PF need the same traits; give both rules "+
+				"the same",
 				m, text(m.offer.Traits), first, text(first.offer.Traits))
 		}
 	}
 	return nil
 }
 
-// checkFamily refuses a PF beside its VFs: "Listing both the parent PF device and any of this children VF devices at the same time
-// will not be support if [pci]report_in_placement is enabled." (spec 002). When neither is reported it is the ports' affair.
+// checkFamily refuses a PF beside its VFs, which Nova does not support with report_in_placement. It is allowed when
+// neither is reported because both are for network ports.
 func (g group) checkFamily() error {
 	if g.self != nil && len(g.vfs) > 0 && len(g.counted()) > 0 {
 		names := make([]string, len(g.vfs))
@@ -160,14 +162,15 @@ func (g group) checkFamily() error {
 			return invalid("%s is offered, but server %s holds its PF %s; offer the PF and not its VFs until the server is gone",
 				g.vfs[0], c.Holder, own)
 		case g.self != nil && g.self.reported() && own != g.self.offer.Device.Address:
-			return invalid("the PF %s is offered, but server %s holds its VF %s; offer the VFs and not the PF until the server is gone",
+			return invalid("the PF %s is offered, but server %s holds its VF %s; offer the VFs and not the PF until the "+
+				"server is gone",
 				g.self, c.Holder, own)
 		}
 	}
 	return nil
 }
 
-// keep says which of PF and VFs must stay offered: what is held (spec 002, "Upgrade impact").
+// keepAdvice returns which of PF and VFs must stay offered: those that are held.
 func (g group) keepAdvice() string {
 	const how = "narrow the rules, by product_id or by the functions in the address"
 	if len(g.heldOffered) == 0 {
@@ -193,7 +196,7 @@ func (g group) counted() []match {
 	return slices.DeleteFunc(list, func(m match) bool { return !m.reported() })
 }
 
-// provider is the group as Placement ought to have it, or nil when it counts nothing.
+// provider returns the desired provider of a group, or nil when it counts no device.
 func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	counted := g.counted()
 	if len(counted) == 0 && len(g.heldOnly) == 0 {
@@ -206,7 +209,7 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 		p.Traits = counted[0].offer.Traits
 		p.Inventories[counted[0].offer.Class] = resource.Whole(len(counted))
 	} else {
-		p.Traits = old.Traits // what is said of the devices is no longer known; it stays
+		p.Traits = old.Traits // no rule gives traits any more: the present ones stay
 	}
 	p.Traits = union(p.Traits, ManagedPCI, OwnerNova)
 	notes := f.keepHeld(p, g, old)
@@ -214,8 +217,8 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	return p, notes
 }
 
-// keep adds the devices that are held but no longer offered, so that their usage is not lost: a class is as large as
-// what is there and what is held. Where the claim does not know its class, Placement does.
+// keepHeld adds the devices that are held but no longer offered, so that their usage stays: the total of a class is
+// the number of offered and held devices. A claim without a class gets Placement's.
 func (f Facts) keepHeld(p *provider.Provider, g group, old provider.Provider) []Note {
 	var notes []Note
 	for _, c := range g.heldOnly {
@@ -237,7 +240,7 @@ func (f Facts) keepHeld(p *provider.Provider, g group, old provider.Provider) []
 		if len(g.counted()) == 0 {
 			p.Traits = union(p.Traits, c.Traits...)
 		}
-		if !f.changed(c) { // of which there is a note already
+		if !f.changed(c) { // changed claims have their own note
 			notes = append(notes, Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s, though %s; "+
 				"%s keeps %s until the server is gone", c.Holder, f.missing(c), p.Name, what)})
 		}
@@ -245,7 +248,7 @@ func (f Facts) keepHeld(p *provider.Provider, g group, old provider.Provider) []
 	return notes
 }
 
-// burn reserves a device for one-time use that has been used. Only who cleans it lowers the reservation again.
+// reserveUsed reserves a device for one-time use that has been used. Only cleaning it lowers the reserved amount.
 func (g group) reserveUsed(p *provider.Provider) {
 	if g.self == nil || !g.self.offer.Spent {
 		return
@@ -263,7 +266,7 @@ func text(traits []resource.Trait) string {
 	return strings.Join(words, " ")
 }
 
-// few joins words, the first four and how many more there are.
+// joinFew joins texts: the first four, and the number of further ones.
 func joinFew(words []string) string {
 	const most = 4
 	if len(words) <= most {

@@ -19,25 +19,31 @@ func TestRowsOfTheSurvey(t *testing.T) {
 		want  []string // of the tree, one provider a line; or words of a refusal
 	}{
 		"I1 rules with traits, a PF for one-time use, VFs of another": {[]string{
-			`{"address":"0000:83:00.0","traits":"HW_GPU_API_VULKAN,CUSTOM_GPU,purple"}`, `{"address":"0000:82:00.0","product_id":"1528","traits":"pf-white","one_time_use":true}`,
+			`{"address":"0000:83:00.0","traits":"HW_GPU_API_VULKAN,CUSTOM_GPU,purple"}`,
+			`{"address":"0000:82:00.0","product_id":"1528","traits":"pf-white","one_time_use":true}`,
 			`{"product_id":"1515","address":"*:81:00.*","traits":"vf-red"}`}, []string{
 			"cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [" + marks + " CUSTOM_VF_RED OWNER_NOVA]",
 			"cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/1  [" + marks + " CUSTOM_PF_WHITE HW_PCI_ONE_TIME_USE OWNER_NOVA]",
-			"cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [" + marks + " CUSTOM_GPU CUSTOM_PURPLE HW_GPU_API_VULKAN OWNER_NOVA]"}},
+			"cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [" + marks +
+				" CUSTOM_GPU CUSTOM_PURPLE HW_GPU_API_VULKAN OWNER_NOVA]"}},
 		"I2 classes, standard and own": {[]string{`{"address":"0000:83:00.0","resource_class":"PGPU"}`,
 			`{"address":"0000:82:00.0","resource_class":"crypto","traits":"to-the-moon,hodl"}`}, []string{
 			"cmp1_0000:82:00.0  CUSTOM_CRYPTO 0/1  [" + marks + " CUSTOM_HODL CUSTOM_TO_THE_MOON OWNER_NOVA]",
 			"cmp1_0000:83:00.0  PGPU 0/1  [" + marks + " OWNER_NOVA]"}},
-		"I4 X4 VFs of one PF with two classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`, `{"address":"0000:81:00.2","resource_class":"vf2"}`},
+		"I4 X4 VFs of one PF with two classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`,
+			`{"address":"0000:81:00.2","resource_class":"vf2"}`},
 			[]string{"0000:81:00.2", "CUSTOM_VF2", "0000:81:00.1", "CUSTOM_VF1"}},
-		"I5 X4 VFs of one PF with two sets of traits": {[]string{`{"address":"0000:81:00.1","traits":"foo"}`, `{"address":"0000:81:00.2","traits":"bar"}`},
+		"I5 X4 VFs of one PF with two sets of traits": {[]string{`{"address":"0000:81:00.1","traits":"foo"}`,
+			`{"address":"0000:81:00.2","traits":"bar"}`},
 			[]string{"0000:81:00.2", "CUSTOM_BAR", "0000:81:00.1", "CUSTOM_FOO"}},
-		"I6 physical_network of VFs":   {[]string{`{"product_id":"1515","physical_network":"physnet1"}`}, nil},
-		"I6 physical_network of a PF":  {[]string{`{"address":"0000:82:00.0","physical_network":"physnet1"}`}, nil},
-		"I7 devname":                   {[]string{`{"devname":"eth0"}`}, []string{"eth0", "address"}},
-		"X1 nothing matches":           {[]string{`{"vendor_id":"ffff"}`}, nil},
-		"X3 a PF, then one of its VFs": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`, `{"address":"0000:81:00.1"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
-		"X3 a VF, then its PF":         {[]string{`{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.0","product_id":"1528"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
+		"I6 physical_network of VFs":  {[]string{`{"product_id":"1515","physical_network":"physnet1"}`}, nil},
+		"I6 physical_network of a PF": {[]string{`{"address":"0000:82:00.0","physical_network":"physnet1"}`}, nil},
+		"I7 devname":                  {[]string{`{"devname":"eth0"}`}, []string{"eth0", "address"}},
+		"X1 nothing matches":          {[]string{`{"vendor_id":"ffff"}`}, nil},
+		"X3 a PF, then one of its VFs": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`,
+			`{"address":"0000:81:00.1"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
+		"X3 a VF, then its PF": {[]string{`{"address":"0000:81:00.1"}`,
+			`{"address":"0000:81:00.0","product_id":"1528"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
 		"S21 live_migratable no brings no trait": {[]string{`{"address":"0000:83:00.0","live_migratable":"no"}`}, []string{
 			"cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [" + marks + " OWNER_NOVA]"}},
 		"one_time_use of VFs": {[]string{`{"product_id":"1515","one_time_use":true}`}, []string{"one_time_use"}},
@@ -45,7 +51,8 @@ func TestRowsOfTheSurvey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := facts(t, c.rules...)
 			if strings.HasPrefix(name, "I1 ") { // a VF that no rule means
-				f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: 0x82, Func: 1}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf82})
+				f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: 0x82, Func: 1}, Vendor: "8086", Product: "1515",
+					Type: pci.Virtual, Parent: &pf82})
 			}
 			tree, _, err := Desired(f)
 			if err != nil {
@@ -102,8 +109,10 @@ func TestRowsOfHeldDevices(t *testing.T) {
 		"X11 one held and gone, one there": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2, 1},
 		"X11 two held, none there":         {nil, []device.Claim{one, two}, nil, 2, 2},
 		"X11 one held, both there":         {f.Devices, []device.Claim{one}, nil, 2, 0},
-		"X11 the class is Placement's to know": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device, Provider: one.Provider, Name: one.Name}, Holder: "s1"}},
-			[]provider.Provider{{ID: one.Provider, Name: one.Name, Parent: root, Root: root, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_PCI_8086_1515": resource.Whole(1)}}}, 1, 1},
+		"X11 the class is Placement's to know": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device,
+			Provider: one.Provider, Name: one.Name}, Holder: "s1"}},
+			[]provider.Provider{{ID: one.Provider, Name: one.Name, Parent: root, Root: root,
+				Inventories: map[resource.Class]resource.Inventory{"CUSTOM_PCI_8086_1515": resource.Whole(1)}}}, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := f
@@ -111,7 +120,8 @@ func TestRowsOfHeldDevices(t *testing.T) {
 			f.Actual.Providers = append(f.Actual.Providers, c.actual...)
 			tree, notes, err := Desired(f)
 			p, _ := tree.ByName(one.Name)
-			if err != nil || p.Inventories["CUSTOM_PCI_8086_1515"].Total != c.want || p.Inventories["CUSTOM_PCI_8086_1515"].MaxUnit != c.want || len(notes) != c.notes {
+			if err != nil || p.Inventories["CUSTOM_PCI_8086_1515"].Total != c.want ||
+				p.Inventories["CUSTOM_PCI_8086_1515"].MaxUnit != c.want || len(notes) != c.notes {
 				t.Errorf("%+v %v %v", p, notes, err)
 			}
 		})
@@ -120,14 +130,17 @@ func TestRowsOfHeldDevices(t *testing.T) {
 
 // K3: the rules say which devices are offered, and each offer carries the words of its rule.
 func TestRowsOfOffersK3(t *testing.T) {
-	f := facts(t, `{"product_id":"1515","live_migratable":"yes","managed":"no"}`, `{"address":"0000:82:00.0","live_migratable":"no","managed":"yes"}`, `{"address":"0000:83:00.0"}`)
-	want := map[string]pci.Flag{"0000:81:00.1": pci.Yes, "0000:81:00.2": pci.Yes, "0000:82:00.0": pci.No, "0000:83:00.0": pci.Unset}
+	f := facts(t, `{"product_id":"1515","live_migratable":"yes","managed":"no"}`,
+		`{"address":"0000:82:00.0","live_migratable":"no","managed":"yes"}`, `{"address":"0000:83:00.0"}`)
+	want := map[string]pci.Flag{"0000:81:00.1": pci.Yes, "0000:81:00.2": pci.Yes, "0000:82:00.0": pci.No,
+		"0000:83:00.0": pci.Unset}
 	offers := Offers(f)
 	for _, o := range offers {
 		if flag, offered := want[o.Device.Address.String()]; !offered || o.LiveMigratable != flag {
 			t.Errorf("%s is offered as %q, want %q", o.Device, o.LiveMigratable, flag)
 		}
-		if managed := map[pci.Flag]pci.Flag{pci.Yes: pci.No, pci.No: pci.Yes, pci.Unset: pci.Unset}[o.LiveMigratable]; o.Managed != managed {
+		if managed := map[pci.Flag]pci.Flag{pci.Yes: pci.No, pci.No: pci.Yes,
+			pci.Unset: pci.Unset}[o.LiveMigratable]; o.Managed != managed {
 			t.Errorf("%s: managed %q, want %q", o.Device, o.Managed, managed)
 		}
 	}
@@ -138,7 +151,8 @@ func TestRowsOfOffersK3(t *testing.T) {
 
 // X5, T17: each offer names the provider that counts it, the same for the VFs of a PF, or none: for ports, or while nothing is reported.
 func TestRowsOfOffersX5T17(t *testing.T) {
-	f := facts(t, `{"product_id":"1515"}`, `{"address":"0000:82:00.0","physical_network":"p"}`, `{"address":"0000:83:00.0"}`)
+	f := facts(t, `{"product_id":"1515"}`, `{"address":"0000:82:00.0","physical_network":"p"}`,
+		`{"address":"0000:83:00.0"}`)
 	f.Actual.Providers = []provider.Provider{{ID: "old", Name: "cmp1_0000:83:00.0", Parent: root, Root: root}}
 	tree, _, err := Desired(f)
 	if err != nil {
@@ -165,7 +179,8 @@ func TestRowsOfOffersX5T17(t *testing.T) {
 func TestNothingIsRefusedThatIsNotReported(t *testing.T) {
 	for _, rules := range [][]string{
 		{`{"product_id":"1528"}`, `{"product_id":"1515"}`},
-		{`{"address":"0000:81:00.1","resource_class":"vf1","traits":"a"}`, `{"address":"0000:81:00.2","resource_class":"vf2","traits":"b"}`},
+		{`{"address":"0000:81:00.1","resource_class":"vf1","traits":"a"}`,
+			`{"address":"0000:81:00.2","resource_class":"vf2","traits":"b"}`},
 		{`{"devname":"ens1"}`},
 	} {
 		f := facts(t, rules...)
@@ -174,7 +189,8 @@ func TestNothingIsRefusedThatIsNotReported(t *testing.T) {
 		}
 		f.Report = false
 		tree, notes, err := Desired(f)
-		if offers := Offers(f); err != nil || len(tree.Providers) != 1 || len(notes) > 0 || len(offers) < 2 || offers[0].Provider != "" {
+		if offers := Offers(f); err != nil || len(tree.Providers) != 1 || len(notes) > 0 || len(offers) < 2 ||
+			offers[0].Provider != "" {
 			t.Errorf("%s: %v %v, %d providers, %v", rules, err, notes, len(tree.Providers), offers)
 		}
 	}

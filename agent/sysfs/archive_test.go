@@ -40,7 +40,8 @@ func TestCaptureHidesAddresses(t *testing.T) {
 		"bus/pci/devices/0000:01:00.0/vpd":              {Data: []byte("serial 12345")},
 	}
 	text, err := Capture(fsys)
-	if err != nil || strings.Contains(string(text), "52:54") || strings.Contains(string(text), "12345") || !strings.Contains(string(text), "eth0") {
+	if err != nil || strings.Contains(string(text), "52:54") || strings.Contains(string(text), "12345") ||
+		!strings.Contains(string(text), "eth0") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -72,7 +73,8 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("%q: %v %v, want %q", text, fsys, err, says)
 		}
 	}
-	for _, text := range []string{"", "all but a capture\n", "-- devices/system/node/node0/cpulist --\n0-3\n", "-- bus/pci/devices --\n"} {
+	for _, text := range []string{"", "all but a capture\n", "-- devices/system/node/node0/cpulist --\n0-3\n",
+		"-- bus/pci/devices --\n"} {
 		if _, err := Load([]byte(text)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "no device") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -82,7 +84,8 @@ func TestLoadRefuses(t *testing.T) {
 // Whatever an archive holds, it is refused or can be read to the end.
 func FuzzLoad(f *testing.F) {
 	f.Add("-- bus/pci/devices/0000:00:00.0/vendor --\n0x8086\n-- bus/pci/devices/0000:00:00.0/device --\n0x1\n")
-	f.Add("-- bus/pci/devices/0000:01:00.1 -> ../../../d --\n-- d/vendor --\n0x8086\n-- d/device --\n0x1515\n-- d/class --\n0x020000\n-- d/physfn -> ../0000:01:00.0 --\n")
+	f.Add("-- bus/pci/devices/0000:01:00.1 -> ../../../d --\n-- d/vendor --\n0x8086\n-- d/device --\n0x1515\n-- " +
+		"d/class --\n0x020000\n-- d/physfn -> ../0000:01:00.0 --\n")
 	f.Add("-- a -> a --\n")
 	f.Add("-- bus/pci/devices/0000:01:00.1/ --\n-- bus/pci/devices/a%20b --\n-- bus/pci/devices/0000:01:00.2/vendor " +
 		"!! permission denied --\n-- bus/pci/devices/0000:01:00.3 !! file does not exist --\n")

@@ -69,14 +69,18 @@ func TestDeviceRows(t *testing.T) {
 		}, devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
 		{row: "no vDPA", change: without(vdpaDir + "/vdpa0"), devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1"},
 		{row: "vDPA of a PF", change: func(m fstest.MapFS) {
-			m[vdpaDir+"/vdpa0"] = &fstest.MapFile{Data: []byte("../../../devices/pci0000:80/" + pfAt + "/vdpa0"), Mode: fs.ModeSymlink}
+			m[vdpaDir+"/vdpa0"] = &fstest.MapFile{Data: []byte("../../../devices/pci0000:80/" + pfAt + "/vdpa0"),
+				Mode: fs.ModeSymlink}
 		}, devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1"},
-		{row: "vDPA that cannot be listed", change: whole, fail: map[string]error{vdpaDir: fs.ErrPermission}, devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1",
+		{row: "vDPA that cannot be listed", change: whole, fail: map[string]error{vdpaDir: fs.ErrPermission},
+			devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1",
 			problem: "vdpa: bus/vdpa/devices cannot be listed (permission denied)"},
-		{row: "vDPA that cannot be followed", change: whole, fail: map[string]error{"vdpa0": fs.ErrPermission}, devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1",
+		{row: "vDPA that cannot be followed", change: whole, fail: map[string]error{"vdpa0": fs.ErrPermission},
+			devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1",
 			problem: "vdpa0: this entry of bus/vdpa/devices cannot be read (permission denied)"},
 		{row: "U8 no VFs possible", change: set(pf+"/sriov_totalvfs", "0"), devices: "81:00.0 type-PCI 1, 81:00.1 vdpa 1"},
-		{row: "U7 U8 totalvfs cannot be read", change: whole, fail: map[string]error{"sriov_totalvfs": fs.ErrPermission}, devices: "81:00.1 vdpa 1",
+		{row: "U7 U8 totalvfs cannot be read", change: whole, fail: map[string]error{"sriov_totalvfs": fs.ErrPermission},
+			devices: "81:00.1 vdpa 1",
 			problem: "permission denied"},
 		{row: "U8 no such directory", change: func(m fstest.MapFS) {
 			for name := range m {
@@ -85,11 +89,16 @@ func TestDeviceRows(t *testing.T) {
 				}
 			}
 		}, devices: "81:00.1 vdpa 1", problem: "physfn leads to 0000:81:00.0, which does not exist"},
-		{row: "U13 an empty vendor", change: set(pf+"/vendor", ""), devices: "81:00.1 vdpa 1", problem: `vendor "" is not a number`},
-		{row: "U13 an empty product", change: set(pf+"/device", "\n"), devices: "81:00.1 vdpa 1", problem: `device "" is not a number`},
-		{row: "U13 vendor cannot be read", change: whole, fail: map[string]error{pfAt + "/vendor": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
-		{row: "U13 product cannot be read", change: whole, fail: map[string]error{pfAt + "/device": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
-		{row: "U9 interfaces cannot be listed", change: whole, fail: map[string]error{pfAt + "/net": syscall.EIO}, devices: "81:00.1 vdpa 1", problem: "input/output"},
+		{row: "U13 an empty vendor", change: set(pf+"/vendor", ""), devices: "81:00.1 vdpa 1",
+			problem: `vendor "" is not a number`},
+		{row: "U13 an empty product", change: set(pf+"/device", "\n"), devices: "81:00.1 vdpa 1",
+			problem: `device "" is not a number`},
+		{row: "U13 vendor cannot be read", change: whole, fail: map[string]error{pfAt + "/vendor": syscall.EIO},
+			devices: "81:00.1 vdpa 1", problem: "input/output"},
+		{row: "U13 product cannot be read", change: whole, fail: map[string]error{pfAt + "/device": syscall.EIO},
+			devices: "81:00.1 vdpa 1", problem: "input/output"},
+		{row: "U9 interfaces cannot be listed", change: whole, fail: map[string]error{pfAt + "/net": syscall.EIO},
+			devices: "81:00.1 vdpa 1", problem: "input/output"},
 		{row: "a device vanishes between its list and its files", change: whole,
 			fail:    map[string]error{vfAt: fs.ErrNotExist, vfAt + "/vendor": fs.ErrNotExist},
 			devices: "81:00.0 type-PF 1", problem: "vanished while it was read"},
@@ -106,14 +115,17 @@ func TestDeviceRows(t *testing.T) {
 			}
 			m[vf] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
 		}, devices: "81:00.0 type-PF 1", problem: "0000:81:00.1: vendor is missing, so the device is unreadable"},
-		{row: "a device vanishes between two of its files", change: whole, fail: map[string]error{vfAt + "/numa_node": syscall.ENODEV},
+		{row: "a device vanishes between two of its files", change: whole,
+			fail:    map[string]error{vfAt + "/numa_node": syscall.ENODEV},
 			devices: "81:00.0 type-PF 1", problem: "vanished while it was read"},
 		{row: "no node is named", change: func(m fstest.MapFS) {
 			set(pf+"/numa_node", "-1")(m)
 			set(vf+"/numa_node", "-1")(m)
 		}, devices: "81:00.0 type-PF -1, 81:00.1 vdpa -1"},
-		{row: "a VF lies where its PF does", change: set(vf+"/numa_node", "-1"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
-		{row: "a VF says otherwise than its PF", change: set(vf+"/numa_node", "0"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 0",
+		{row: "a VF lies where its PF does", change: set(vf+"/numa_node", "-1"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
+		{row: "a VF says otherwise than its PF", change: set(vf+"/numa_node", "0"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 0",
 			problem: "numa_node is 0, but 1 of its PF 0000:81:00.0"},
 		{row: "no numa_node of a PF", change: func(m fstest.MapFS) {
 			delete(m, pf+"/numa_node")
@@ -134,7 +146,8 @@ func TestDeviceRows(t *testing.T) {
 			without(pf + "/numa_node")(m)
 			set(pf+"/class", "0x060400")(m)
 		}, devices: "81:00.0 type-PF -1, 81:00.1 vdpa 1"},
-		{row: "a node that the host does not have", change: set(vf+"/numa_node", "7"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+		{row: "a node that the host does not have", change: set(vf+"/numa_node", "7"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: "numa_node is 7, which the host does not have"},
 		{row: "a node that cannot be read is there", change: whole, fail: map[string]error{"node1/cpulist": fs.ErrPermission},
 			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1", problem: "permission denied"},
@@ -143,7 +156,8 @@ func TestDeviceRows(t *testing.T) {
 				delete(m, nodeDir+name)
 			}
 		}, devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
-		{row: "products of VFs that are no number", change: set(pf+"/sriov_vf_device", "x"), devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
+		{row: "products of VFs that are no number", change: set(pf+"/sriov_vf_device", "x"),
+			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
 			problem: `sriov_vf_device "x"`},
 		{row: "an empty sriov_vf_device", change: set(pf+"/sriov_vf_device", "\n"),
 			devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1",
@@ -180,7 +194,8 @@ func TestDeviceRows(t *testing.T) {
 					problems = append(problems, p.String())
 				}
 			}
-			if text := strings.Join(problems, "\n"); (text == "") != (c.problem == "") || !strings.Contains(text, c.problem) || len(problems) > 1 {
+			if text := strings.Join(problems, "\n"); (text == "") != (c.problem == "") || !strings.Contains(text, c.problem) ||
+				len(problems) > 1 {
 				t.Errorf("problems %q, want %q", text, c.problem)
 			}
 		})
@@ -211,7 +226,8 @@ func TestSerials(t *testing.T) {
 		t.Errorf("of the PF alone: %s", got)
 	}
 	fsys.fail = map[string]error{vfAt + "/vpd": fs.ErrPermission}
-	if got, problems := serials(fsys, all); got != `"" ""` || len(problems) != 1 || !strings.Contains(problems[0].String(), "permission denied") {
+	if got, problems := serials(fsys, all); got != `"" ""` || len(problems) != 1 ||
+		!strings.Contains(problems[0].String(), "permission denied") {
 		t.Errorf("%s %v", got, problems)
 	}
 	fsys.fail = nil

@@ -63,15 +63,20 @@ func TestReadSample(t *testing.T) {
 	}
 	pages := []Pages{{2048, 1024}, {1048576, 0}}
 	if want := []Node{{ID: 0, CPUs: []int{0, 1}, Socket: 0, Siblings: [][]int{{0}, {1}}, MemoryMB: 131072, Pages: pages},
-		{ID: 1, CPUs: []int{2, 3}, Socket: 1, Siblings: [][]int{{2}, {3}}, MemoryMB: 131072, Pages: pages}}; !reflect.DeepEqual(facts.Nodes, want) {
+		{ID: 1, CPUs: []int{2, 3}, Socket: 1, Siblings: [][]int{{2}, {3}}, MemoryMB: 131072,
+			Pages: pages}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 	pf := pci.Address{Bus: 0x21}
 	for _, want := range []pci.Device{
-		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme", IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4, VFProduct: "0010"},
-		{Address: pci.Address{Bus: 0x21, Func: 3}, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: 17},
-		{Address: pci.Address{Bus: 0x22}, Vendor: "8086", Product: "10d3", Class: 0x020000, Type: pci.Plain, NUMANode: 1, Driver: "e1000e", IOMMUGroup: 8, Net: []string{"eth0"}},
-		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 3},
+		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme",
+			IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4, VFProduct: "0010"},
+		{Address: pci.Address{Bus: 0x21, Func: 3}, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Virtual,
+			Parent: &pf, NUMANode: 1, IOMMUGroup: 17},
+		{Address: pci.Address{Bus: 0x22}, Vendor: "8086", Product: "10d3", Class: 0x020000, Type: pci.Plain, NUMANode: 1,
+			Driver: "e1000e", IOMMUGroup: 8, Net: []string{"eth0"}},
+		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain,
+			NUMANode: pci.NoNUMA, IOMMUGroup: 3},
 	} {
 		if got := facts.at(t, want.Address.String()); !reflect.DeepEqual(got, want) {
 			t.Errorf("\n got %#v\nwant %#v", got, want)
@@ -206,7 +211,8 @@ func TestReadWithFaults(t *testing.T) {
 	whole := machine(t, "sample").(fstest.MapFS)
 	others := read(t, whole)
 	const name = "0000:21:00.0"
-	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node", "sriov_totalvfs", "sriov_numvfs", "sriov_vf_device", "net"} {
+	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node",
+		"sriov_totalvfs", "sriov_numvfs", "sriov_vf_device", "net"} {
 		calls := 0
 		facts := read(t, faulty{whole, map[string]error{name + "/" + file: fs.ErrPermission}, &calls})
 		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || facts.Problems[0].Name != name {
@@ -319,7 +325,8 @@ func TestParseCPUList(t *testing.T) {
 			t.Errorf("%q: %v %v", text, got, err)
 		}
 	}
-	for _, text := range []string{",", "1-", "-1", "3-1", "x", "0-65536", "0-4294967295", strings.Repeat("0-65535,", 100) + "1", " 1"} {
+	for _, text := range []string{",", "1-", "-1", "3-1", "x", "0-65536", "0-4294967295", strings.Repeat("0-65535,", 100) +
+		"1", " 1"} {
 		if got, err := ParseCPUList(text); err == nil {
 			t.Errorf("%q: %d CPUs", text, len(got))
 		}
@@ -409,7 +416,8 @@ func BenchmarkRead500(b *testing.B) {
 	fsys := os.DirFS(dir)
 	for b.Loop() {
 		facts := read(b, fsys)
-		if len(facts.Devices) != 500 || len(facts.Problems) > 0 || len(facts.Nodes) != 2 || facts.Devices[1].Type != pci.Virtual || facts.Devices[1].Driver != "vfio-pci" {
+		if len(facts.Devices) != 500 || len(facts.Problems) > 0 || len(facts.Nodes) != 2 ||
+			facts.Devices[1].Type != pci.Virtual || facts.Devices[1].Driver != "vfio-pci" {
 			b.Fatal(len(facts.Devices), facts.Problems, facts.Devices[1])
 		}
 	}
@@ -461,13 +469,15 @@ func server(cards, vfs, threads int) fstest.MapFS {
 func TestUevent(t *testing.T) {
 	m, calls := server(1, 2, 2), 0
 	want := read(t, m)
-	if d := want.Devices[0]; d.Vendor != "8086" || d.Product != "1528" || d.Class != 0x020000 || d.Driver != "ixgbe" || len(want.Devices) != 3 {
+	if d := want.Devices[0]; d.Vendor != "8086" || d.Product != "1528" || d.Class != 0x020000 || d.Driver != "ixgbe" ||
+		len(want.Devices) != 3 {
 		t.Fatalf("%+v", want.Devices)
 	}
 	if got := read(t, faulty{m, map[string]error{"uevent": fs.ErrPermission}, &calls}); !reflect.DeepEqual(got, want) {
 		t.Errorf("without permission: %+v", got)
 	}
-	for name, text := range map[string]string{"nothing": "", "no class": "PCI_ID=8086:1528", "no numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
+	for name, text := range map[string]string{"nothing": "", "no class": "PCI_ID=8086:1528",
+		"no numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
 		m["devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent"] = &fstest.MapFile{Data: []byte(text)}
 		if got := read(t, m); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v", name, got)
@@ -477,7 +487,8 @@ func TestUevent(t *testing.T) {
 	if got := read(t, m); !reflect.DeepEqual(got, want) {
 		t.Errorf("none: %+v", got)
 	}
-	if got := read(t, faulty{m, map[string]error{"0000:00:10.0/uevent": syscall.ENODEV}, &calls}); len(got.Devices) != 2 || !strings.Contains(got.Problems[0].Sentence, "vanished") {
+	if got := read(t, faulty{m, map[string]error{"0000:00:10.0/uevent": syscall.ENODEV}, &calls}); len(got.Devices) != 2 ||
+		!strings.Contains(got.Problems[0].Sentence, "vanished") {
 		t.Errorf("gone: %+v", got)
 	}
 }

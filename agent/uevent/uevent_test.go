@@ -27,7 +27,7 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// source is a socket that has these things to say, one at a time.
+// source is a socket that returns these messages and errors, one at a time.
 type source []any
 
 func (s *source) Read(p []byte) (int, error) {
@@ -41,7 +41,8 @@ func (s *source) Read(p []byte) (int, error) {
 
 func TestReadCountsWhatConcernsAndWhatWasLost(t *testing.T) {
 	end := errors.New("the end")
-	s := source{message("add@/x", "SUBSYSTEM=pci"), message("add@/y", "SUBSYSTEM=block"), syscall.ENOBUFS, message("remove@/x", "SUBSYSTEM=pci"), end}
+	s := source{message("add@/x", "SUBSYSTEM=pci"), message("add@/y", "SUBSYSTEM=block"), syscall.ENOBUFS,
+		message("remove@/x", "SUBSYSTEM=pci"), end}
 	n := 0
 	if err := read(&s, func() { n++ }); !errors.Is(err, end) || n != 3 {
 		t.Errorf("%d changes, %v", n, err)

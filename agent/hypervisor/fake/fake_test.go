@@ -127,10 +127,12 @@ func TestAFullDiskLeavesNoFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"there", "fresh"} {
-		if err := os.Symlink("/dev/full", filepath.Join(dir, id+".json.new")); err != nil { // what is written there meets a full disk
+		// what is written there meets a full disk
+		if err := os.Symlink("/dev/full", filepath.Join(dir, id+".json.new")); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Build(t.Context(), hypervisor.Guest{ID: id, Name: "after"}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no space left") {
+		if err := h.Build(t.Context(), hypervisor.Guest{ID: id, Name: "after"}); !fault.Is(err, fault.Unavailable) ||
+			!strings.Contains(err.Error(), "no space left") {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
