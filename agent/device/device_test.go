@@ -268,7 +268,7 @@ func TestHeldDeviceChanges(t *testing.T) {
 	}
 }
 
-// K21: claiming makes relatives unclaimable, allocating makes them unavailable, and the last VF freed frees the PF.
+// Claiming makes relatives unclaimable, allocating makes them unavailable, and the last VF freed frees the PF.
 func TestRelatives(t *testing.T) {
 	states := func(s Set) string {
 		var list []string

@@ -9,7 +9,7 @@ import (
 
 // A held device that turns into another one stays as it was claimed, after a restart too.
 // Neither it nor what it is related to now is given to anybody else. When it is freed it is what it is now.
-func TestAHeldDeviceTurnsIntoAnother(t *testing.T) {
+func TestHeldDeviceIdentityChanges(t *testing.T) {
 	newPF := pci.Address{Bus: 0x90}
 	with := func(o Offer, how func(*pci.Device)) Offer {
 		o.Device.Driver = ""

@@ -18,7 +18,8 @@ var (
 
 func anyInventory(t *rapid.T, label string) inv {
 	out := inv{}
-	for _, c := range rapid.SliceOfNDistinct(rapid.SampledFrom(someClasses), 0, 2, rapid.ID[resource.Class]).Draw(t, label) {
+	for _, c := range rapid.SliceOfNDistinct(rapid.SampledFrom(someClasses), 0, 2, rapid.ID[resource.Class]).Draw(t,
+		label) {
 		i := resource.Whole(rapid.IntRange(1, 4).Draw(t, label+" total"))
 		i.Reserved = rapid.IntRange(0, i.Total).Draw(t, label+" reserved")
 		out[c] = i
@@ -41,7 +42,8 @@ func anyDesired(t *rapid.T) provider.Tree {
 	var children []provider.Provider
 	for bus := range rapid.IntRange(0, 4).Draw(t, "devices") {
 		class := rapid.SampledFrom(someClasses).Draw(t, "class")
-		p := pf(fmt.Sprintf("%02x", bus), inv{class: resource.Whole(rapid.IntRange(1, 4).Draw(t, "total"))}, someOf(t, "traits")...)
+		p := pf(fmt.Sprintf("%02x", bus), inv{class: resource.Whole(rapid.IntRange(1, 4).Draw(t, "total"))},
+			someOf(t, "traits")...)
 		children = append(children, p)
 	}
 	return tree(root, children...)
@@ -83,7 +85,8 @@ func anyActual(t *rapid.T) (provider.Tree, Uses, OwnedSet) {
 			}
 		}
 		if rapid.Bool().Draw(t, "remembered") {
-			marks[p.ID] = Owned{Classes: rapid.SliceOfDistinct(rapid.SampledFrom(someClasses), rapid.ID[resource.Class]).Draw(t, "marked"), Traits: someOf(t, "marked")}
+			marks[p.ID] = Owned{Classes: rapid.SliceOfDistinct(rapid.SampledFrom(someClasses), rapid.ID[resource.Class]).Draw(t,
+				"marked"), Traits: someOf(t, "marked")}
 		}
 	}
 	return actual, used, marks

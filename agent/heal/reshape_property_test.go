@@ -11,7 +11,7 @@ import (
 
 // Whatever guests hold, and whatever Placement says of them and of others: a plan passes the check, takes nothing from anybody, gives
 // nobody more than its guest has, and after at most three there is nothing left to do.
-func TestMendingConverges(t *testing.T) {
+func TestReshapesConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := anyDesired(t)
 		actual, used, marks := anyActual(t)
@@ -52,8 +52,9 @@ func anyHolds(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource
 		if rapid.Bool().Draw(t, "holds nothing") {
 			continue
 		}
-		h := Expected{Devices: resource.Allocation{}, Allocation: resource.Allocation{}, State: rapid.SampledFrom([]HolderState{Assigned, Assigned, Moving, Pending, Unassigned}).
-			Draw(t, "standing")}
+		h := Expected{Devices: resource.Allocation{}, Allocation: resource.Allocation{},
+			State: rapid.SampledFrom([]HolderState{Assigned, Assigned, Moving, Pending, Unassigned}).
+				Draw(t, "standing")}
 		for id, by := range used {
 			if len(by[who]) > 0 {
 				h.Allocation[id] = by[who]
@@ -100,7 +101,8 @@ func grown(t *rapid.T, plan Plan, aim Aim, used Uses) Uses {
 					t.Fatalf("something was written for %s, which compute has not confirmed", consumer)
 				}
 				if n > used[id][consumer][class] && n != aim.Expected[consumer].Devices[id][class] {
-					t.Fatalf("%s has %d %s of %s now, and its guest %d", consumer, n, class, id, aim.Expected[consumer].Devices[id][class])
+					t.Fatalf("%s has %d %s of %s now, and its guest %d", consumer, n, class, id,
+						aim.Expected[consumer].Devices[id][class])
 				}
 			}
 		}

@@ -19,7 +19,7 @@ func guest(allocation resource.Allocation, devices ...any) Expected {
 	return h
 }
 
-func TestMend(t *testing.T) {
+func TestReshape(t *testing.T) {
 	nics := func(n int) inv { return stock("CUSTOM_NIC", n) }
 	burnt := with(nics(1), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 1 })
 	cpu := resource.Allocation{"H": {"VCPU": 1}}
@@ -32,65 +32,81 @@ func TestMend(t *testing.T) {
 		want            string
 		more            bool
 	}{
-		{name: "H1 a device reported for the first time", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
+		{name: "a device reported for the first time", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
 			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 ` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
 `},
-		{name: "H1 the same while its claims may be on the move: of a provider that does not exist nobody has any", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
+		{name: "the same while its claims may be on the move: of a provider that does not exist nobody has any",
+			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
 			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving}}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 ` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
 `},
-		{name: "claims that may be long over wait when their consumer has nothing on the host", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
-			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, State: Moving}},
-			uses:  Uses{}, want: `
+		{name: "claims that may be long over wait when their consumer has nothing on the host",
+			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
+			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices,
+				Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, State: Moving}},
+			uses: Uses{}, want: `
 create class     CUSTOM_NIC
 create provider  h_0000:3b:00.0  under h
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
 note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, and all that Placement has of it is on other hosts: its share is not written
 `},
-		{name: "claims that may be on the move wait where the provider exists", desired: tree(host, pf("3b", nics(1))), actual: tree(host, pf("3b", nil)),
-			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving}}, uses: Uses{}, want: `
+		{name: "claims that may be on the move wait where the provider exists", desired: tree(host, pf("3b", nics(1))),
+			actual: tree(host, pf("3b", nil)),
+			holds:  map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving}}, uses: Uses{}, want: `
 create class     CUSTOM_NIC
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
 `},
-		{name: "H2 Z3 several guests and providers: one reshape", desired: tree(host, pf("3b", nics(4)), pf("3c", nics(4))), actual: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1, "3c", 2), "s2": guest(cpu, "3b", 2)}, uses: uses("3b", "s2", "CUSTOM_NIC", 2), want: "\n" +
+		{name: "several guests and providers: one reshape", desired: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
+			actual: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1, "3c", 2), "s2": guest(cpu, "3b", 2)},
+			uses:   uses("3b", "s2", "CUSTOM_NIC", 2), want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0, s1 CUSTOM_NIC 0 → 2 of h_0000:3c:00.0\n"},
 		{name: "a wrong amount", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 3)}, uses: uses("3b", "s1", "CUSTOM_NIC", 1), want: "\n" +
+			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 3)}, uses: uses("3b", "s1", "CUSTOM_NIC", 1),
+			want: "\n" +
 				missing + "s1 CUSTOM_NIC 1 → 3 of h_0000:3b:00.0\n"},
-		{name: "too much is told of and not taken", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "s1", "CUSTOM_NIC", 3), want: `
+		{name: "too much is told of and not taken", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "s1", "CUSTOM_NIC", 3), want: `
 nothing to do
 note             s1 has 3 CUSTOM_NIC of h_0000:3b:00.0 in Placement, and its guest has 1 of them; nothing is taken from it
 `},
-		{name: "a consumer without any allocation", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(nil, "3b", 1)}, uses: Uses{}, want: `
+		{name: "a consumer without any allocation", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(nil, "3b", 1)}, uses: Uses{}, want: `
 nothing to do
 note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices
 `},
-		{name: "H6 a migration that the host does not know yet may be the same guest", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1), want: `
+		{name: "a migration that the host does not know yet may be the same guest", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1), want: `
 nothing to do
 note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement; its share is not written while m1, who has no device here, has one there
 `},
-		{name: "H6 both sides of a resize on the same host", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 2), "m1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2),
-			want: "nothing to do\n"},
-		{name: "Z4 a guest whose claims may be on the move keeps no other one waiting", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
-			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving}, "s2": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
+		{name: "both sides of a resize on the same host", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 2), "m1": guest(cpu, "3b", 1)},
+			uses:   uses("3b", "m1", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2),
+			want:   "nothing to do\n"},
+		{name: "a guest whose claims may be on the move keeps no other one waiting", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving},
+				"s2": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
 				missing + "s2 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
-		{name: "what was used once is reserved, and makes room for its holder alone", desired: tree(host, pf("3b", burnt)), actual: tree(host, pf("3b", burnt)),
-			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +
+		{name: "what was used once is reserved, and makes room for its holder alone", desired: tree(host, pf("3b", burnt)),
+			actual: tree(host, pf("3b", burnt)),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
-		{name: "Z3 more VFs than before, and one of them held without a share: one reshape says both", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(2))),
+		{name: "more VFs than before, and one of them held without a share: one reshape says both",
+			desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(2))),
 			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
 				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
 	} {
@@ -167,8 +183,10 @@ func allocated(plan Plan, used Uses) Uses {
 
 // Each of these reshapes is one that Make never makes.
 func TestCheckRefusesReshapes(t *testing.T) {
-	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4)), provider.Provider{ID: "F", Name: "foreign", Generation: 1, Inventories: stock("CUSTOM_NIC", 1)})
-	aim := Aim{Tree: actual, Expected: map[resource.ConsumerID]Expected{"s1": guest(resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 1}}, "3b", 2)}}
+	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4)), provider.Provider{ID: "F", Name: "foreign", Generation: 1,
+		Inventories: stock("CUSTOM_NIC", 1)})
+	aim := Aim{Tree: actual, Expected: map[resource.ConsumerID]Expected{"s1": guest(resource.Allocation{"H": {"VCPU": 2},
+		"3b": {"CUSTOM_NIC": 1}}, "3b", 2)}}
 	good := map[provider.ID]InventorySet{"3b": {Generation: 7, Inventories: stock("CUSTOM_NIC", 4)}}
 	for name, c := range map[string]struct {
 		stocks map[provider.ID]InventorySet
@@ -176,13 +194,17 @@ func TestCheckRefusesReshapes(t *testing.T) {
 		want   string
 	}{
 		"another resource lost": {good, resource.Allocation{"3b": {"CUSTOM_NIC": 2}}, "s1 would lose 2 VCPU of H"},
-		"a device lost":         {good, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 0}}, "s1 would lose 1 CUSTOM_NIC of 3b"},
-		"more than it holds":    {good, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 3}}, "s1 would get 3 CUSTOM_NIC"},
-		"something else":        {good, resource.Allocation{"H": {"VCPU": 3}, "3b": {"CUSTOM_NIC": 1}}, "s1 would get 3 VCPU"},
-		"a foreign provider":    {map[provider.ID]InventorySet{"F": {Generation: 1}}, nil, "touches foreign"},
-		"a stranger":            {map[provider.ID]InventorySet{"?": {}}, nil, "touches ?"},
-		"an old generation":     {map[provider.ID]InventorySet{"3b": {Generation: 6, Inventories: stock("CUSTOM_NIC", 4)}}, nil, "generation 6"},
-		"held inventory lost":   {map[provider.ID]InventorySet{"3b": {Generation: 7}}, nil, "drops CUSTOM_NIC"},
+		"a device lost": {good, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 0}},
+			"s1 would lose 1 CUSTOM_NIC of 3b"},
+		"more than it holds": {good, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 3}},
+			"s1 would get 3 CUSTOM_NIC"},
+		"something else": {good, resource.Allocation{"H": {"VCPU": 3}, "3b": {"CUSTOM_NIC": 1}},
+			"s1 would get 3 VCPU"},
+		"a foreign provider": {map[provider.ID]InventorySet{"F": {Generation: 1}}, nil, "touches foreign"},
+		"a stranger":         {map[provider.ID]InventorySet{"?": {}}, nil, "touches ?"},
+		"an old generation": {map[provider.ID]InventorySet{"3b": {Generation: 6, Inventories: stock("CUSTOM_NIC", 4)}},
+			nil, "generation 6"},
+		"held inventory lost": {map[provider.ID]InventorySet{"3b": {Generation: 7}}, nil, "drops CUSTOM_NIC"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			step := Step{Op: Reshape, InventorySets: c.stocks}
@@ -203,7 +225,8 @@ func TestTraitsUnderAGuest(t *testing.T) {
 	marks := OwnedSet{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_OLD")}}
 	aim := Aim{Tree: tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_NEW"))}
 	plan, err := Make(aim, actual, uses("3b", "s1", "CUSTOM_NIC", 1), marks)
-	if err != nil || len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0], "h_0000:3b:00.0 changes its traits (+CUSTOM_NEW -CUSTOM_OLD), and s1 holds of it") {
+	if err != nil || len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0],
+		"h_0000:3b:00.0 changes its traits (+CUSTOM_NEW -CUSTOM_OLD), and s1 holds of it") {
 		t.Errorf("%v %v", plan.Notes, err)
 	}
 	if p, _ := Apply(plan, actual).ByID("3b"); !p.HasTrait("CUSTOM_NEW") || p.HasTrait("CUSTOM_OLD") {

@@ -40,14 +40,17 @@ func claim(server, request, address string) device.Claim {
 	}
 	pf := pci.Address{Domain: a.Domain, Bus: a.Bus}
 	return device.Claim{Holder: resource.ConsumerID(server), Request: request, State: device.Claimed, Offer: device.Offer{
-		Device:   pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: pci.NoGroup},
-		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC", Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes}}
+		Device: pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1,
+			IOMMUGroup: pci.NoGroup},
+		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC",
+		Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes}}
 }
 
 // fill writes a bit of everything and returns what the journal should say.
 func fill(t *testing.T, j *Journal) State {
 	t.Helper()
-	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent", Starts: 3}))
+	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent",
+		Starts: 3}))
 	ok(t, j.Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")}))
 	ok(t, j.Put("s2", nil))
 	ok(t, j.Put("s3", []device.Claim{claim("s3", "r3", "0000:3b:00.2")}))
@@ -60,7 +63,7 @@ func fill(t *testing.T, j *Journal) State {
 	return j.State()
 }
 
-func TestReopenSaysTheSame(t *testing.T) {
+func TestReopenKeepsState(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "down")
 	j := open(t, dir)
 	if _, has := j.Identity(); has {
@@ -187,7 +190,8 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 			continue
 		}
 		refused++
-		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 2") && !strings.Contains(err.Error(), "line 3") {
+		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 2") &&
+			!strings.Contains(err.Error(), "line 3") {
 			t.Errorf("byte %d: the fault does not say where: %v", i, err)
 		}
 	}
@@ -211,7 +215,7 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 
 // A journal of a newer version, or with an entry or a field that this program does not know, is refused with what to do
 // and stays as it is, also when the last line is the one. Only a damaged last line was never written whole.
-func TestANewerJournalIsRefused(t *testing.T) {
+func TestNewerJournalIsRefused(t *testing.T) {
 	header, err := entry{Kind: kindFormat, Version: version}.encode()
 	ok(t, err)
 	for name, text := range map[string]string{
@@ -256,7 +260,7 @@ func TestCompaction(t *testing.T) {
 }
 
 // A write that fails leaves the journal as it was, and the next one repairs the file.
-func TestAFailedWriteIsForgotten(t *testing.T) {
+func TestFailedWriteChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	ok(t, j.Put("s1", nil))
@@ -276,14 +280,16 @@ func TestAFailedWriteIsForgotten(t *testing.T) {
 func TestUnreadableDirectoryIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	ok(t, os.WriteFile(file, nil, 0o600))
-	if _, err := Open(filepath.Join(file, "under")); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), file) {
+	if _, err := Open(filepath.Join(file, "under")); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), file) {
 		t.Errorf("%v", err)
 	}
 }
 
 // Whatever a file holds, reading it ends without panic, and what was read can be written and read again.
 func FuzzParse(f *testing.F) {
-	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r", "0000:3b:00.1")})}.encode()
+	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r",
+		"0000:3b:00.1")})}.encode()
 	header, _ := entry{Kind: kindFormat, Version: version}.encode()
 	f.Add([]byte{})
 	f.Add(append(bytes.Clone(header), line...))
@@ -305,12 +311,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// K24 of pci.md 7.12: what is known of a claimed device comes back as it was, of one that says much and of one that says little.
-func TestK24AClaimComesBackAsItWas(t *testing.T) {
+// A claim is read as it was written, with all fields or with few.
+func TestClaimRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	much, little := claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "0000:3c:00.0")
 	little.State = device.Allocated
-	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0", Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
+	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0",
+		Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
 	j := open(t, dir)
 	ok(t, j.Put("s1", []device.Claim{much, little}))
 	ok(t, j.Close())

@@ -13,7 +13,7 @@ import (
 
 // After its file was deleted or replaced, or its lock, a journal takes no entry, whether or not the last write
 // succeeded; what it says is saved.
-func TestLost(t *testing.T) {
+func TestLoss(t *testing.T) {
 	replace := func(t *testing.T, path string) {
 		ok(t, os.WriteFile(path+".other", []byte("another file\n"), 0o600))
 		ok(t, os.Rename(path+".other", path))

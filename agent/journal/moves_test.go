@@ -9,10 +9,12 @@ import (
 )
 
 // Renames, NUMA cells, spent devices and the cloud survive a restart, and the short form of the file says the same.
-func TestMovesAndMarksSurvive(t *testing.T) {
+func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 	dir, at := t.TempDir(), pci.Address{Bus: 0x17}
-	claim := device.Claim{Offer: device.Offer{Device: pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1}, LiveMigratable: pci.Yes}, Holder: "s1", Request: "r", State: device.Allocated}
-	part := GuestCell{VCPUs: []int{0}, Dedicated: []int{0}, Threads: "isolate", MemoryMB: 512, PageKB: -1, Emulator: 1, Node: 1, CPUs: map[int]int{0: 5}, EmulatorThreads: []int{6}, Pages: 2048}
+	claim := device.Claim{Offer: device.Offer{Device: pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1},
+		LiveMigratable: pci.Yes}, Holder: "s1", Request: "r", State: device.Allocated}
+	part := GuestCell{VCPUs: []int{0}, Dedicated: []int{0}, Threads: "isolate", MemoryMB: 512, PageKB: -1, Emulator: 1,
+		Node: 1, CPUs: map[int]int{0: 5}, EmulatorThreads: []int{6}, Pages: 2048}
 	j, err := Open(dir)
 	must := func(err error) {
 		t.Helper()
@@ -56,7 +58,8 @@ func TestMovesAndMarksSurvive(t *testing.T) {
 	must(j.Cleaned(at))
 	must(j.Rename("m1", "s1", true)) // there and back again
 	must(j.Remove("s1"))
-	if s := j.State(); len(s.Spent()) != 1 || len(s.Renames()) != 1 || s.Renames()["s1"].Was != "m1" || len(s.Servers()) != 0 {
+	if s := j.State(); len(s.Spent()) != 1 || len(s.Renames()) != 1 || s.Renames()["s1"].Was != "m1" ||
+		len(s.Servers()) != 0 {
 		t.Errorf("%+v %+v %+v", s.Spent(), s.Renames(), s.Servers())
 	}
 	must(j.ForgetRename("s1"))

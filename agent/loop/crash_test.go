@@ -32,16 +32,16 @@ type crash struct {
 	calls int
 	at    int // the call to die at; 0: none
 	after bool
-	late  time.Duration // with after: what it was about to tell compute arrives so much later, when others have spoken
+	delay time.Duration // with after: what it was about to tell compute arrives so much later, when others have spoken
 	dead  bool
 	kill  context.CancelFunc
 }
 
 // postpones says whether what is sent now arrives late: it is the last that a dying agent says.
-func (d *crash) postpones() bool {
+func (d *crash) delays() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.dead && d.late > 0
+	return d.dead && d.delay > 0
 }
 
 func (d *crash) around(do func() error) error {
@@ -66,7 +66,7 @@ func (d *crash) around(do func() error) error {
 }
 
 // through is around for calls with an answer.
-func through[T any](d *crash, do func() (T, error)) (out T, err error) {
+func aroundCall[T any](d *crash, do func() (T, error)) (out T, err error) {
 	err = d.around(func() (err error) {
 		out, err = do()
 		return err
@@ -80,16 +80,20 @@ type crashingPlacement struct {
 }
 
 func (m crashingPlacement) ProviderByName(ctx context.Context, name string) (provider.Provider, error) {
-	return through(m.d, func() (provider.Provider, error) { return m.p.ProviderByName(ctx, name) })
+	return aroundCall(m.d, func() (provider.Provider, error) { return m.p.ProviderByName(ctx, name) })
 }
 func (m crashingPlacement) Tree(ctx context.Context, id provider.ID) (provider.Tree, error) {
-	return through(m.d, func() (provider.Tree, error) { return m.p.Tree(ctx, id) })
+	return aroundCall(m.d, func() (provider.Tree, error) { return m.p.Tree(ctx, id) })
 }
-func (m crashingPlacement) ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
-	return through(m.d, func() (map[resource.ConsumerID]resource.Amounts, error) { return m.p.ProviderAllocations(ctx, id) })
+func (m crashingPlacement) ProviderAllocations(ctx context.Context,
+	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+	return aroundCall(m.d, func() (map[resource.ConsumerID]resource.Amounts,
+		error) {
+		return m.p.ProviderAllocations(ctx, id)
+	})
 }
 func (m crashingPlacement) Allocation(ctx context.Context, c resource.ConsumerID) (placement.Held, error) {
-	return through(m.d, func() (placement.Held, error) { return m.p.Allocation(ctx, c) })
+	return aroundCall(m.d, func() (placement.Held, error) { return m.p.Allocation(ctx, c) })
 }
 func (m crashingPlacement) EnsureClass(ctx context.Context, c resource.Class) error {
 	return m.d.around(func() error { return m.p.EnsureClass(ctx, c) })
@@ -97,17 +101,19 @@ func (m crashingPlacement) EnsureClass(ctx context.Context, c resource.Class) er
 func (m crashingPlacement) EnsureTrait(ctx context.Context, t resource.Trait) error {
 	return m.d.around(func() error { return m.p.EnsureTrait(ctx, t) })
 }
-func (m crashingPlacement) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error) {
-	return through(m.d, func() (provider.Provider, error) { return m.p.CreateProvider(ctx, id, name, parent) })
+func (m crashingPlacement) CreateProvider(ctx context.Context, id provider.ID, name string,
+	parent provider.ID) (provider.Provider, error) {
+	return aroundCall(m.d, func() (provider.Provider, error) { return m.p.CreateProvider(ctx, id, name, parent) })
 }
 func (m crashingPlacement) DeleteProvider(ctx context.Context, id provider.ID) error {
 	return m.d.around(func() error { return m.p.DeleteProvider(ctx, id) })
 }
-func (m crashingPlacement) PutInventories(ctx context.Context, id provider.ID, g int, i map[resource.Class]resource.Inventory) (int, error) {
-	return through(m.d, func() (int, error) { return m.p.PutInventories(ctx, id, g, i) })
+func (m crashingPlacement) PutInventories(ctx context.Context, id provider.ID, g int,
+	i map[resource.Class]resource.Inventory) (int, error) {
+	return aroundCall(m.d, func() (int, error) { return m.p.PutInventories(ctx, id, g, i) })
 }
 func (m crashingPlacement) PutTraits(ctx context.Context, id provider.ID, g int, t []resource.Trait) (int, error) {
-	return through(m.d, func() (int, error) { return m.p.PutTraits(ctx, id, g, t) })
+	return aroundCall(m.d, func() (int, error) { return m.p.PutTraits(ctx, id, g, t) })
 }
 
 func (m crashingPlacement) Reshape(ctx context.Context, r placement.Reshape) error {
@@ -120,10 +126,10 @@ type crashingHypervisor struct {
 }
 
 func (m crashingHypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	return through(m.d, func() (hypervisor.Capacity, error) { return m.h.Capacity(ctx) })
+	return aroundCall(m.d, func() (hypervisor.Capacity, error) { return m.h.Capacity(ctx) })
 }
 func (m crashingHypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
-	return through(m.d, func() ([]hypervisor.Guest, error) { return m.h.Guests(ctx) })
+	return aroundCall(m.d, func() ([]hypervisor.Guest, error) { return m.h.Guests(ctx) })
 }
 func (m crashingHypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	return m.d.around(func() error { return m.h.Build(ctx, g) })
@@ -145,9 +151,9 @@ type crashingTransport struct {
 }
 
 func (m crashingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := through(m.d, func() (*http.Response, error) {
-		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/guests/") && m.d.postpones() {
-			return nil, m.postpone(r)
+	resp, err := aroundCall(m.d, func() (*http.Response, error) {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/guests/") && m.d.delays() {
+			return nil, m.delay(r)
 		}
 		return m.road.RoundTrip(r)
 	})
@@ -161,12 +167,12 @@ func (m crashingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // postpone lets a request arrive later; nobody waits for its answer.
-func (m crashingTransport) postpone(r *http.Request) error {
+func (m crashingTransport) delay(r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
 	}
-	time.AfterFunc(m.d.late, func() {
+	time.AfterFunc(m.d.delay, func() {
 		again := r.Clone(context.Background())
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		if resp, err := m.road.RoundTrip(again); err == nil {
@@ -179,10 +185,11 @@ func (m crashingTransport) postpone(r *http.Request) error {
 // mortal starts an agent that dies by d.
 func (w *testHost) mortal(d *crash) (ended <-chan error, stop func()) {
 	w.t.Helper()
-	road := rest.InMemory(w.office.handler()).Transport
+	road := rest.InMemory(w.compute.handler()).Transport
 	o := w.options
-	o.Placement, o.Hypervisor = crashingPlacement{w.ledger, d}, crashingHypervisor{w.guests, d}
-	o.Compute = host.Client{REST: &rest.Client{Base: "http://compute", HTTP: &http.Client{Transport: crashingTransport{road, d}}}}
+	o.Placement, o.Hypervisor = crashingPlacement{w.placement, d}, crashingHypervisor{w.guests, d}
+	o.Compute = host.Client{REST: &rest.Client{Base: "http://compute",
+		HTTP: &http.Client{Transport: crashingTransport{road, d}}}}
 	a, err := New(o)
 	if err != nil {
 		w.t.Fatal(err)
@@ -196,7 +203,7 @@ func (w *testHost) mortal(d *crash) (ended <-chan error, stop func()) {
 
 // live runs agents one after the other, the next when one has died, until done holds, and stops the last. deaths gives
 // each its death.
-func (w *testHost) live(done func() bool, deaths func() *crash) {
+func (w *testHost) runAgents(done func() bool, deaths func() *crash) {
 	w.t.Helper()
 	ended, stop := w.mortal(deaths())
 	for range 3000 {
@@ -218,7 +225,7 @@ func (w *testHost) live(done func() bool, deaths func() *crash) {
 		w.t.Fatal(err)
 	}
 	if !done() {
-		w.t.Fatalf("the world never came to rest; compute was told %s", w.office.heard())
+		w.t.Fatalf("the world never came to rest; compute was told %s", w.compute.logText())
 	}
 }
 
@@ -257,9 +264,9 @@ func TestCrashAtEachStep(t *testing.T) {
 }
 
 // onlyHeard fails the test when a guest is built that compute has not heard of.
-func (w *testHost) onlyHeard() {
+func (w *testHost) checkReportedBuilds() {
 	w.guests.Fail = func(_ context.Context, operation, guest string) error {
-		if phase := w.office.phase(guest); operation == "build" && phase != host.Claimed && phase != host.Running {
+		if phase := w.compute.phase(guest); operation == "build" && phase != host.Claimed && phase != host.Running {
 			w.t.Errorf("%s is built, and the last that compute heard of it is %q", guest, phase)
 		}
 		return nil
@@ -269,26 +276,26 @@ func (w *testHost) onlyHeard() {
 // tellOfThePassing: three servers come, one goes, and another takes its devices.
 func crashScenario(t *testing.T, deaths func() *crash) {
 	w := newTestHost(t)
-	w.onlyHeard()
-	w.live(func() bool {
+	w.checkReportedBuilds()
+	w.runAgents(func() bool {
 		return w.provider(name1).Inventories[class].Total == 2 && w.provider(name2).Inventories[class].Total == 2
 	}, deaths)
-	w.office.assign(w.want("s1", name1, name1), w.want("s2", name2), w.want("s3"))
-	w.live(func() bool { return w.are(host.Running, "s1", "s2", "s3") }, deaths)
+	w.compute.assign(w.want("s1", name1, name1), w.want("s2", name2), w.want("s3"))
+	w.runAgents(func() bool { return w.are(host.Running, "s1", "s2", "s3") }, deaths)
 	w.consistent("s1", "s2", "s3")
 	was := w.holders()["0000:5e:00.1"]
-	w.office.assign(w.want("s2", name2), w.want("s3"), w.want("s4", name1, name1))
-	w.live(func() bool {
+	w.compute.assign(w.want("s2", name2), w.want("s3"), w.want("s4", name1, name1))
+	w.runAgents(func() bool {
 		return w.are(host.Running, "s4") && w.are(host.Gone, "s1") && len(w.journalled().Gone()) == 0
 	}, deaths)
 	w.consistent("s2", "s3", "s4")
 	if got := w.holders(); len(got) != 3 || got["0000:5e:00.1"] != was || got["0000:3b:00.1"] != "s4" {
 		t.Errorf("holders %v", got)
 	}
-	if said := w.office.heard(); strings.Contains(said, "failed") {
+	if said := w.compute.logText(); strings.Contains(said, "failed") {
 		t.Errorf("a server failed: %s", said)
 	}
-	if n := len(w.ledger.tree.Providers); n != 3 {
+	if n := len(w.placement.tree.Providers); n != 3 {
 		t.Errorf("%d providers", n)
 	}
 }
@@ -298,19 +305,19 @@ func crashScenario(t *testing.T, deaths func() *crash) {
 func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 	scenario(t, "compute is deaf, deletes, and the agent dies", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.refuseReports(true)
-		w.office.assign(w.want("s1", name1))
+		w.compute.refuseReports(true)
+		w.compute.assign(w.want("s1", name1))
 		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
 		time.Sleep(time.Minute)
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v, and compute has heard of none", got)
 		}
-		w.office.fenceAgent()
+		w.compute.fenceAgent()
 		must(t, stop())
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v stay behind", got)
 		}
-		w.office.refuseReports(false)
+		w.compute.refuseReports(false)
 		_, stop = w.begin()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
@@ -318,18 +325,18 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 	})
 	scenario(t, "compute refuses the claim of a server that it no longer wants", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.refuseReports(true)
-		w.office.assign(w.want("s1", name1))
+		w.compute.refuseReports(true)
+		w.compute.assign(w.want("s1", name1))
 		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
-		w.office.muteStreams(true) // the agent does not hear that it is wanted no more
-		w.office.fenceAgent()
-		w.office.refuseReports(false)
-		w.until("a refusal", func() bool { return strings.Contains(w.office.heard(), "s1 refused") })
+		w.compute.muteStreams(true) // the agent does not hear that it is wanted no more
+		w.compute.fenceAgent()
+		w.compute.refuseReports(false)
+		w.until("a refusal", func() bool { return strings.Contains(w.compute.logText(), "s1 refused") })
 		time.Sleep(10 * time.Second)
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v, which compute has refused", got)
 		}
-		w.office.muteStreams(false)
+		w.compute.muteStreams(false)
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
 		w.consistent()
@@ -345,10 +352,10 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.refuseReports(true)
-		w.office.assign(w.want("s1", name1))
+		w.compute.refuseReports(true)
+		w.compute.assign(w.want("s1", name1))
 		time.Sleep(2 * time.Minute)
-		w.office.refuseReports(false)
+		w.compute.refuseReports(false)
 		w.untilPhase(host.Running, "s1") // the tries of the hypervisor are not used up by compute's silence
 		must(t, stop())
 		w.consistent("s1")
@@ -356,7 +363,7 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 }
 
 func (w *testHost) are(phase host.Phase, servers ...string) bool {
-	return !slices.ContainsFunc(servers, func(s string) bool { return w.office.phase(s) != phase })
+	return !slices.ContainsFunc(servers, func(s string) bool { return w.compute.phase(s) != phase })
 }
 
 // Servers come and go at random, agents die at random, and the last words of some arrive after those of the next: in the end each device has at most one holder, the guests are
@@ -371,11 +378,12 @@ func TestRandomCrashes(t *testing.T) {
 
 func randomCrashScenario(t *testing.T, chance *rand.Rand) {
 	w := newTestHost(t)
-	w.onlyHeard()
+	w.checkReportedBuilds()
 	mortal := func() *crash {
-		return &crash{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0, late: time.Duration(chance.IntN(2)*chance.IntN(3000)) * time.Millisecond}
+		return &crash{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0,
+			delay: time.Duration(chance.IntN(2)*chance.IntN(3000)) * time.Millisecond}
 	}
-	w.live(func() bool { return w.provider(name2).Inventories[class].Total == 2 }, func() *crash { return &crash{} })
+	w.runAgents(func() bool { return w.provider(name2).Inventories[class].Total == 2 }, func() *crash { return &crash{} })
 	free := map[string]int{name1: 2, name2: 2} // as Placement's own ledger would have it
 	holds, now, next := map[string][]string{}, map[string]host.Server{}, 0
 	for range 8 {
@@ -402,18 +410,19 @@ func randomCrashScenario(t *testing.T, chance *rand.Rand) {
 		for _, id := range slices.Sorted(maps.Keys(now)) {
 			line = append(line, now[id])
 		}
-		w.office.assign(line...)
+		w.compute.assign(line...)
 		rounds := chance.IntN(10)
-		w.live(func() bool { rounds--; return rounds < 0 }, mortal)
+		w.runAgents(func() bool { rounds--; return rounds < 0 }, mortal)
 	}
 	ids := slices.Sorted(maps.Keys(now))
-	w.live(func() bool {
-		return w.are(host.Running, ids...) && len(w.journalled().Gone()) == 0 && slices.Equal(w.running(), ids) && slices.Equal(w.journalled().Servers(), ids)
+	w.runAgents(func() bool {
+		return w.are(host.Running, ids...) && len(w.journalled().Gone()) == 0 && slices.Equal(w.running(), ids) &&
+			slices.Equal(w.journalled().Servers(), ids)
 	}, func() *crash { return &crash{} })
 	w.consistent(ids...)
-	w.office.mu.Lock()
-	defer w.office.mu.Unlock()
-	for id, g := range w.office.told {
+	w.compute.mu.Lock()
+	defer w.compute.mu.Unlock()
+	for id, g := range w.compute.guests {
 		if g.Phase == host.Failed || (g.Phase != host.Gone && !slices.Contains(ids, id)) {
 			t.Errorf("%s ended %s: %s", id, g.Phase, g.Message)
 		}

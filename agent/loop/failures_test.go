@@ -45,63 +45,67 @@ func contains(t *testing.T, text string, words ...string) {
 }
 
 func TestClaims(t *testing.T) {
-	scenario(t, "more servers than devices: those without one fail, each with a sentence", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		var all []host.Server
-		for i := range 5 { // of two devices
-			all = append(all, w.want(fmt.Sprintf("s%d", i), name1))
-		}
-		w.office.assign(all...)
-		running, failed := 0, 0
-		for _, s := range all {
-			w.until(s.ID+" ended", func() bool { return w.office.phase(s.ID) == host.Running || w.office.phase(s.ID) == host.Failed })
-			if g := w.office.guest(s.ID); g.Phase == host.Running {
-				running++
-			} else {
-				failed++
-				contains(t, g.Message, name1, "2 of 2 held")
+	scenario(t, "more servers than devices: those without one fail, each with a sentence",
+		func(t *testing.T, w *testHost) {
+			_, stop := w.begin()
+			var all []host.Server
+			for i := range 5 { // of two devices
+				all = append(all, w.want(fmt.Sprintf("s%d", i), name1))
 			}
-		}
-		must(t, stop())
-		if running != 2 || failed != 3 || len(w.holders()) != 2 {
-			t.Errorf("%d run, %d failed, held %v", running, failed, w.holders())
-		}
-	})
+			w.compute.assign(all...)
+			running, failed := 0, 0
+			for _, s := range all {
+				w.until(s.ID+" ended", func() bool {
+					return w.compute.phase(s.ID) == host.Running ||
+						w.compute.phase(s.ID) == host.Failed
+				})
+				if g := w.compute.guest(s.ID); g.Phase == host.Running {
+					running++
+				} else {
+					failed++
+					contains(t, g.Message, name1, "2 of 2 held")
+				}
+			}
+			must(t, stop())
+			if running != 2 || failed != 3 || len(w.holders()) != 2 {
+				t.Errorf("%d run, %d failed, held %v", running, failed, w.holders())
+			}
+		})
 	scenario(t, "no allocation, no guest", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s1, s2 := w.want("s1", name1), w.want("s2", name1, name1)
-		delete(w.ledger.allocations, "s1")
-		w.ledger.allocations["s2"][w.provider(name1).ID][class] = 1
-		w.office.assign(s1, s2)
+		delete(w.placement.allocations, "s1")
+		w.placement.allocations["s2"][w.provider(name1).ID][class] = 1
+		w.compute.assign(s1, s2)
 		w.untilPhase(host.Failed, "s1", "s2")
 		must(t, stop())
-		contains(t, w.office.guest("s1").Message, "no allocation of server s1 on cmp1")
-		contains(t, w.office.guest("s2").Message, "assigned 2 "+class, "has 1")
+		contains(t, w.compute.guest("s1").Message, "no allocation of server s1 on cmp1")
+		contains(t, w.compute.guest("s2").Message, "assigned 2 "+class, "has 1")
 		w.consistent()
 	})
 	scenario(t, "an assignment that this agent does not understand fails", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		s.Requests[0].Type = "type-Q"
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Failed, "s1")
 		must(t, stop())
-		contains(t, w.office.guest("s1").Message, "type-Q")
+		contains(t, w.compute.guest("s1").Message, "type-Q")
 	})
 	scenario(t, "without providers any device that fits will do", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1, name1, name2)
 		s.Requests[0].Providers = nil
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.consistent("s1")
 	})
 	scenario(t, "a device passes from one who leaves to one who comes", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1, name1))
+		w.compute.assign(w.want("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
-		w.office.assign(w.want("s2", name1, name1))
+		w.compute.assign(w.want("s2", name1, name1))
 		w.untilPhase(host.Running, "s2")
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
@@ -115,11 +119,11 @@ func TestClaims(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1, name1))
+		w.compute.assign(w.want("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
-		w.office.assign(w.want("s2", name1))
+		w.compute.assign(w.want("s2", name1))
 		w.untilPhase(host.Failed, "s2")
-		contains(t, w.office.conditions(), "s1", "it will not die")
+		contains(t, w.compute.conditions(), "s1", "it will not die")
 		must(t, stop())
 		w.consistent("s1")
 	})
@@ -137,11 +141,11 @@ func TestClaims(t *testing.T) {
 			}
 		}
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Claimed, "s1")
-		w.office.assign(w.want("s1", name2))
+		w.compute.assign(w.want("s1", name2))
 		w.until("claimed anew", func() bool {
-			g := w.office.guest("s1")
+			g := w.compute.guest("s1")
 			return len(g.Devices) == 1 && g.Devices[0].Address == "0000:5e:00.1"
 		})
 		close(stuck)
@@ -152,7 +156,7 @@ func TestClaims(t *testing.T) {
 }
 
 func TestBuilding(t *testing.T) {
-	scenario(t, "8.1/8 P12: a guest that cannot be built leaves nothing", func(t *testing.T, w *testHost) {
+	scenario(t, "a guest that cannot be built leaves nothing", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				return fault.New(fault.Internal, "test", "no such image")
@@ -160,16 +164,17 @@ func TestBuilding(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Failed, "s1")
-		contains(t, w.office.guest("s1").Message, "no such image")
+		contains(t, w.compute.guest("s1").Message, "no such image")
 		time.Sleep(time.Minute)
 		must(t, stop())
 		w.consistent()
-		if n := strings.Count(w.office.heard(), "failed"); n != 1 {
+		if n := strings.Count(w.compute.logText(), "failed"); n != 1 {
 			t.Errorf("told %d times that it failed", n)
 		}
-		if said := w.office.heard(); !strings.Contains(said[strings.Index(said, "claimed"):strings.Index(said, "failed")], "report free=4") {
+		if said := w.compute.logText(); !strings.Contains(said[strings.Index(said, "claimed"):strings.Index(said, "failed")],
+			"report free=4") {
 			t.Errorf("compute heard of the failure before it heard of the free device: %s", said)
 		}
 	})
@@ -182,7 +187,7 @@ func TestBuilding(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.consistent("s1")
@@ -195,10 +200,10 @@ func TestBuilding(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Failed, "s1")
 		must(t, stop())
-		contains(t, w.office.guest("s1").Message, "no daemon")
+		contains(t, w.compute.guest("s1").Message, "no daemon")
 		w.consistent()
 	})
 	scenario(t, "a slow guest that is wanted no more is given up", func(t *testing.T, w *testHost) {
@@ -210,16 +215,16 @@ func TestBuilding(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Claimed, "s1")
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
 		w.consistent()
 	})
 	scenario(t, "a guest that vanished is built again with its devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, w.guests.Destroy(t.Context(), "s1"))
 		w.until("it is back", func() bool { return slices.Equal(w.running(), []string{"s1"}) })
@@ -238,12 +243,12 @@ func TestBuilding(t *testing.T) {
 		}
 		_, stop := w.begin()
 		time.Sleep(90 * time.Second)
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		close(slow)
 		time.Sleep(10 * time.Second)
 		must(t, stop())
-		if n := strings.Count(w.office.heard(), "s1 running"); n != 1 {
+		if n := strings.Count(w.compute.logText(), "s1 running"); n != 1 {
 			t.Errorf("said %d times that it runs", n)
 		}
 	})
@@ -263,7 +268,7 @@ func TestBuilding(t *testing.T) {
 		for i := range 10 {
 			all = append(all, w.want(fmt.Sprintf("s%d", i)))
 		}
-		w.office.assign(all...)
+		w.compute.assign(all...)
 		for _, s := range all {
 			w.untilPhase(host.Running, s.ID)
 		}
@@ -284,30 +289,31 @@ func TestObservationFreesNothing(t *testing.T) {
 		must(t, stop())
 		book, fail := journal.Open(w.options.Dir)
 		must(t, fail)
-		set, claims, refusal := a.set.Claim("s9", pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{j.Provider}, Want: pci.Want{Type: pci.Virtual}})
+		set, claims, refusal := a.set.Claim("s9", pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{j.Provider},
+			Want: pci.Want{Type: pci.Virtual}})
 		if refusal != "" || set.Len() != 4 {
 			t.Fatal(refusal)
 		}
 		must(t, book.Put("s9", claims))
 		must(t, book.Close())
-		w.office.muteStreams(true)
+		w.compute.muteStreams(true)
 		_, stop = w.begin()
 		time.Sleep(10 * time.Minute)
 		if got := w.journalled().Servers(); !slices.Equal(got, []string{"s9"}) {
 			t.Errorf("the journal has %v", got)
 		}
-		w.office.muteStreams(false)
+		w.compute.muteStreams(false)
 		w.untilPhase(host.Gone, "s9")
 		must(t, stop())
 		w.consistent()
 	})
 	scenario(t, "a device that vanished stays its holder's, also in Placement", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
-		w.machine.remove("0000:3b:00.1")
-		w.machine.remove("0000:3b:00.2")
-		w.until("a note", func() bool { return strings.Contains(w.office.conditions(), "0000:3b:00.1") })
+		w.sysfs.remove("0000:3b:00.1")
+		w.sysfs.remove("0000:3b:00.2")
+		w.until("a note", func() bool { return strings.Contains(w.compute.conditions(), "0000:3b:00.1") })
 		if p := w.provider(name1); p.Inventories[class].Total != 1 {
 			t.Errorf("%+v", p)
 		}
@@ -317,32 +323,32 @@ func TestObservationFreesNothing(t *testing.T) {
 		if p := w.provider(name1); p.Inventories[class].Total != 1 {
 			t.Errorf("after the restart: %+v", p)
 		}
-		w.ledger.mu.Lock()
-		delete(w.ledger.allocations, "s1")
-		w.ledger.mu.Unlock()
-		w.office.assign()
+		w.placement.mu.Lock()
+		delete(w.placement.allocations, "s1")
+		w.placement.mu.Unlock()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.until("the provider goes with its last holder", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
 	scenario(t, "a device that cannot be read is not gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.machine.makeUnreadable("0000:5e:00.1")
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "0000:5e:00.1") })
+		w.sysfs.makeUnreadable("0000:5e:00.1")
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "0000:5e:00.1") })
 		if p := w.provider(name2); p.Inventories[class].Total != 2 {
 			t.Errorf("%+v", p)
 		}
-		w.machine.remove("0000:5e:00.1")
+		w.sysfs.remove("0000:5e:00.1")
 		w.until("it is gone", func() bool { return w.provider(name2).Inventories[class].Total == 1 })
 		must(t, stop())
 	})
 	scenario(t, "guests tell an agent without a journal what they hold", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1, name2))
+		w.compute.assign(w.want("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.forgetJournal()
-		w.office.assign(w.want("s1", name1, name2), w.want("s2", name1))
+		w.compute.assign(w.want("s1", name1, name2), w.want("s2", name1))
 		_, stop = w.begin()
 		w.untilPhase(host.Running, "s1", "s2")
 		must(t, stop())
@@ -353,7 +359,7 @@ func TestObservationFreesNothing(t *testing.T) {
 	})
 	scenario(t, "a journal that contradicts a guest is not believed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		book, err := journal.Open(w.options.Dir)
@@ -361,13 +367,13 @@ func TestObservationFreesNothing(t *testing.T) {
 		claims, _ := book.State().Of("s1")
 		must(t, book.Put("s2", claims))
 		must(t, book.Close())
-		w.office.assign(w.want("s1", name1), w.want("s2", name1))
-		w.office.muteStreams(true) // until compute sends assignments, s2 has no other device
+		w.compute.assign(w.want("s1", name1), w.want("s2", name1))
+		w.compute.muteStreams(true) // until compute sends assignments, s2 has no other device
 		_, stop = w.begin()
 		w.until("a condition", func() bool {
-			return strings.Contains(w.office.conditions(), "0000:3b:00.1: the journal gives it to server s2")
+			return strings.Contains(w.compute.conditions(), "0000:3b:00.1: the journal gives it to server s2")
 		})
-		w.office.muteStreams(false)
+		w.compute.muteStreams(false)
 		w.untilPhase(host.Running, "s1", "s2")
 		must(t, stop())
 		w.consistent("s1", "s2")
@@ -379,48 +385,48 @@ func TestWatch(t *testing.T) {
 		_, stop := w.begin()
 		for i := range 5 {
 			id := fmt.Sprintf("s%d", i)
-			w.office.endStreams()
-			w.office.assign(w.want(id))
+			w.compute.endStreams()
+			w.compute.assign(w.want(id))
 			w.untilPhase(host.Running, id)
 		}
 		must(t, stop())
-		if n := w.office.count(&w.office.streams); n != 7 { // the first only asks for admission
+		if n := w.compute.count(&w.compute.streams); n != 7 { // the first only asks for admission
 			t.Errorf("%d streams", n)
 		}
 	})
 	scenario(t, "a silent stream is given up after three heartbeats", func(t *testing.T, w *testHost) {
-		w.office.muteStreams(true)
+		w.compute.muteStreams(true)
 		_, stop := w.begin()
 		time.Sleep(10 * host.Heartbeat)
 		must(t, stop())
-		if n := w.office.count(&w.office.streams); n < 3 || n > 5 {
+		if n := w.compute.count(&w.compute.streams); n < 3 || n > 5 {
 			t.Errorf("%d streams in ten heartbeats", n)
 		}
 	})
 	scenario(t, "a compute that went back in time is not followed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1"))
+		w.compute.assign(w.want("s1"))
 		w.untilPhase(host.Running, "s1")
-		w.office.mu.Lock()
-		w.office.line.Revision = -5
-		w.office.silent = true
-		w.office.mu.Unlock()
-		w.office.assign(w.want("s2"))
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "restored backup") })
+		w.compute.mu.Lock()
+		w.compute.assignments.Revision = -5
+		w.compute.omitRemovals = true
+		w.compute.mu.Unlock()
+		w.compute.assign(w.want("s2"))
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "restored backup") })
 		time.Sleep(5 * time.Minute)
-		if w.office.phase("s2") != "" || w.office.report.Behind == "" {
-			t.Errorf("s2 is %q, the report says %q", w.office.phase("s2"), w.office.report.Behind)
+		if w.compute.phase("s2") != "" || w.compute.report.Behind == "" {
+			t.Errorf("s2 is %q, the report says %q", w.compute.phase("s2"), w.compute.report.Behind)
 		}
 		must(t, stop())
 		w.consistent("s1")
 		_, stop = w.begin() // and not after a restart of the agent
 		time.Sleep(5 * time.Minute)
-		w.office.mu.Lock()
-		w.office.line.Revision = 7 // the newest database is back
-		w.office.mu.Unlock()
-		w.office.assign(w.want("s1"), w.want("s2"))
+		w.compute.mu.Lock()
+		w.compute.assignments.Revision = 7 // the newest database is back
+		w.compute.mu.Unlock()
+		w.compute.assign(w.want("s1"), w.want("s2"))
 		w.untilPhase(host.Running, "s2")
-		w.until("no condition", func() bool { return w.office.conditions() == "" })
+		w.until("no condition", func() bool { return w.compute.conditions() == "" })
 		must(t, stop())
 		w.consistent("s1", "s2")
 	})
@@ -429,11 +435,12 @@ func TestWatch(t *testing.T) {
 // A host where a guest of the hypervisor holds a device that the journal gave to nobody and device_spec no longer offers.
 func TestUnknownDeviceOfAGuest(t *testing.T) {
 	scenario(t, "it is held and not in the way of the report", func(t *testing.T, w *testHost) {
-		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1", Devices: []hypervisor.Device{{Address: pci.Address{Bus: 9}, Request: "r"}}}))
-		w.office.assign(host.Server{ID: "s1"})
+		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1",
+			Devices: []hypervisor.Device{{Address: pci.Address{Bus: 9}, Request: "r"}}}))
+		w.compute.assign(host.Server{ID: "s1"})
 		_, stop := w.begin()
 		w.untilPhase(host.Running, "s1")
-		contains(t, w.office.conditions(), "0000:09:00.0", "s1")
+		contains(t, w.compute.conditions(), "0000:09:00.0", "s1")
 		must(t, stop())
 		w.consistent("s1")
 	})

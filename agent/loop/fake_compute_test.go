@@ -18,37 +18,40 @@ import (
 
 // office is a compute that assigns servers to one host and remembers what it is told.
 type fakeCompute struct {
-	t       *testing.T
-	mu      sync.Mutex
-	line    host.Assignments
-	remove  map[string]host.Removal // named for removal, until it is told gone
-	silent  bool                    // servers that are not assigned any more are not named for removal, as by a restored database
-	changed chan struct{}           // closed at each change
-	mute    bool                    // streams say nothing
-	gone    bool                    // nothing at all is answered
-	deaf    bool                    // whatever is told of guests is not heard
-	cut     chan struct{}           // closed to end all streams
-	streams int
-	serves  string // the instance of the agent whose report was the last
-	heardOf time.Time
-	report  host.Report
-	reports int
-	told    map[string]host.Guest // the last of each server
-	latest  map[string]int64      // the number of the last that each instance said: of all servers, so that agents have to repeat themselves
-	said    []string              // "<server> <phase>", and "report free=<n>"
+	t           *testing.T
+	mu          sync.Mutex
+	assignments host.Assignments
+	remove      map[string]host.Removal // named for removal, until it is told gone
+	// servers that are not assigned any more are not named for removal, as by a restored database
+	omitRemovals bool
+	changed      chan struct{} // closed at each change
+	muted        bool          // streams say nothing
+	away         bool          // nothing at all is answered
+	refusing     bool          // whatever is told of guests is not heard
+	cut          chan struct{} // closed to end all streams
+	streams      int
+	serves       string // the instance of the agent whose report was the last
+	heardOf      time.Time
+	report       host.Report
+	reports      int
+	guests       map[string]host.Guest // the last of each server
+	// the number of the last that each instance said: of all servers, so that agents have to repeat themselves
+	latest map[string]int64
+	log    []string // "<server> <phase>", and "report free=<n>"
 }
 
 func newFakeCompute(t *testing.T) *fakeCompute {
-	return &fakeCompute{t: t, changed: make(chan struct{}), cut: make(chan struct{}), told: map[string]host.Guest{}, remove: map[string]host.Removal{}, latest: map[string]int64{}}
+	return &fakeCompute{t: t, changed: make(chan struct{}), cut: make(chan struct{}), guests: map[string]host.Guest{},
+		remove: map[string]host.Removal{}, latest: map[string]int64{}}
 }
 
 // assign makes these all the servers of the host.
 func (o *fakeCompute) assign(servers ...host.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	clean := o.line.Clean
+	clean := o.assignments.Clean
 	o.change(servers)
-	o.line.Clean = clean
+	o.assignments.Clean = clean
 	o.wake()
 }
 
@@ -64,13 +67,16 @@ func (o *fakeCompute) change(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {
 		kept[s.ID] = true
-		if !slices.ContainsFunc(o.line.Servers, func(old host.Server) bool { return old.ID == s.ID && old.Was == s.Was }) {
+		if !slices.ContainsFunc(o.assignments.Servers, func(old host.Server) bool {
+			return old.ID == s.ID &&
+				old.Was == s.Was
+		}) {
 			kept[s.Was] = true // the guest takes its new id
 		}
 		delete(o.remove, s.ID)
 	}
-	for _, s := range o.line.Servers {
-		if !kept[s.ID] && !o.silent {
+	for _, s := range o.assignments.Servers {
+		if !kept[s.ID] && !o.omitRemovals {
 			o.remove[s.ID] = host.Removal{ID: s.ID, Was: s.Was}
 		}
 	}
@@ -79,9 +85,9 @@ func (o *fakeCompute) change(servers []host.Server) {
 
 // next makes the next line.
 func (o *fakeCompute) next(servers []host.Server) {
-	o.line = host.Assignments{Cloud: o.line.Cloud, Position: o.line.Position, Servers: servers,
-		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.line.Clean}
-	o.line.Revision++
+	o.assignments = host.Assignments{Cloud: o.assignments.Cloud, Position: o.assignments.Position, Servers: servers,
+		Remove: slices.Collect(maps.Values(o.remove)), Clean: o.assignments.Clean}
+	o.assignments.Revision++
 }
 
 func (o *fakeCompute) endStreams() {
@@ -111,30 +117,31 @@ func (o *fakeCompute) handler() http.Handler {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.deaf {
+		if o.refusing {
 			http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
 			return
 		}
-		assigned := slices.ContainsFunc(o.line.Servers, func(s host.Server) bool { return s.ID == r.PathValue("server") })
+		assigned := slices.ContainsFunc(o.assignments.Servers,
+			func(s host.Server) bool { return s.ID == r.PathValue("server") })
 		if g.Phase == host.Claimed && !assigned {
-			o.said = append(o.said, r.PathValue("server")+" refused")
+			o.log = append(o.log, r.PathValue("server")+" refused")
 			http.Error(w, "the server is not assigned to this host", http.StatusConflict)
 			return
 		}
 		if latest := o.latest[g.Instance]; g.Number < latest {
-			o.said = append(o.said, r.PathValue("server")+" late")
+			o.log = append(o.log, r.PathValue("server")+" late")
 			w.Header().Set(host.Latest, fmt.Sprint(latest))
 			http.Error(w, "something newer has been heard", http.StatusConflict)
 			return
 		}
 		o.latest[g.Instance] = g.Number
-		o.told[r.PathValue("server")] = g
+		o.guests[r.PathValue("server")] = g
 		if _, named := o.remove[r.PathValue("server")]; named && (g.Phase == host.Gone || g.Phase == host.Failed) {
 			delete(o.remove, r.PathValue("server"))
-			o.next(o.line.Servers)
+			o.next(o.assignments.Servers)
 			o.wake()
 		}
-		o.said = append(o.said, r.PathValue("server")+" "+string(g.Phase))
+		o.log = append(o.log, r.PathValue("server")+" "+string(g.Phase))
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("GET /berth/v1/hosts/{host}/assignments", o.stream)
@@ -148,21 +155,22 @@ func (o *fakeCompute) takeReport(r host.Report) {
 	o.report, o.reports = r, o.reports+1
 	free := 0
 	for _, d := range r.Devices {
-		if d.Type == "" || d.State == "" || (d.State == string(device.Claimed) || d.State == string(device.Allocated)) != (d.Holder != "") {
+		if d.Type == "" || d.State == "" || (d.State == string(device.Claimed) ||
+			d.State == string(device.Allocated)) != (d.Holder != "") {
 			o.t.Errorf("a device that compute cannot take: %+v", d)
 		}
 		if d.Holder == "" {
 			free++
 		}
 	}
-	o.said = append(o.said, fmt.Sprintf("report free=%d", free))
+	o.log = append(o.log, fmt.Sprintf("report free=%d", free))
 }
 
 // admit refuses a second agent, as compute does.
 func (o *fakeCompute) admit(w http.ResponseWriter, instance string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.gone {
+	if o.away {
 		http.Error(w, "compute does not answer", http.StatusServiceUnavailable)
 		return false
 	}
@@ -187,7 +195,7 @@ func (o *fakeCompute) stream(w http.ResponseWriter, r *http.Request) {
 	since, epoch := r.URL.Query().Get("since"), r.URL.Query().Get("epoch_id")
 	for first := true; ; first = false {
 		o.mu.Lock()
-		line, changed, cut, mute := o.line, o.changed, o.cut, o.mute
+		line, changed, cut, mute := o.assignments, o.changed, o.cut, o.muted
 		o.mu.Unlock()
 		if !mute && !(first && since != "0" && since == fmt.Sprint(line.Revision) && epoch == line.EpochID) {
 			data, err := json.Marshal(line)
@@ -212,48 +220,48 @@ func (o *fakeCompute) stream(w http.ResponseWriter, r *http.Request) {
 func (o *fakeCompute) phase(server string) host.Phase {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.told[server].Phase
+	return o.guests[server].Phase
 }
 
 func (o *fakeCompute) guest(server string) host.Guest {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.told[server]
+	return o.guests[server]
 }
 
 // heard is all that was said, joined by commas.
-func (o *fakeCompute) heard() string {
+func (o *fakeCompute) logText() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return strings.Join(o.said, ",")
+	return strings.Join(o.log, ",")
 }
 
 // forget forgets what it was told of guests.
 func (o *fakeCompute) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.told = map[string]host.Guest{}
+	o.guests = map[string]host.Guest{}
 }
 
 // silence stops or starts the streams' talking.
 func (o *fakeCompute) muteStreams(mute bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mute = mute
+	o.muted = mute
 }
 
 // deafen stops or starts hearing what is told of guests.
 func (o *fakeCompute) refuseReports(deaf bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.deaf = deaf
+	o.refusing = deaf
 }
 
 // away lets compute go, or come back.
 func (o *fakeCompute) setAway(gone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.gone = gone
+	o.away = gone
 }
 
 // withdraw takes all servers away, and nobody is told: a stream that is cut while compute changes its mind.

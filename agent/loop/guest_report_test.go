@@ -16,21 +16,21 @@ import (
 func TestGuestReportSequence(t *testing.T) {
 	scenario(t, "restarts, a journal from a backup, and one that is lost", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		backup, _ := w.journalled().Identity()
-		first := w.office.guest("s1")
+		first := w.compute.guest("s1")
 		if first.Number <= sequencePerStart || first.Instance != backup.Instance {
 			t.Errorf("%+v", first)
 		}
 		again := func() host.Guest {
 			t.Helper()
-			w.office.forget()
+			w.compute.forget()
 			_, stop := w.begin()
 			w.untilPhase(host.Running, "s1")
 			must(t, stop())
-			return w.office.guest("s1")
+			return w.compute.guest("s1")
 		}
 		second := again()
 		if second.Number <= first.Number || second.Instance != first.Instance {
@@ -73,32 +73,33 @@ func TestHypervisorRefusals(t *testing.T) {
 		}
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		refuses.Store(true)
-		w.office.assign(off(s))
+		w.compute.assign(off(s))
 		w.untilPhase(host.Refused, "s1")
-		g := w.office.guest("s1")
+		g := w.compute.guest("s1")
 		if g.Power != host.On || g.Message != "no answer to ACPI" || len(g.Devices) != 1 || g.Build != 0 {
 			t.Errorf("%+v", g)
 		}
 		time.Sleep(5 * time.Minute)
-		if n := tries.Load(); n != 6 || w.office.conditions() != "server s1: no answer to ACPI" { // after 5, 15, 35, 75 and 155 s
-			t.Errorf("tried %d times, %q", n, w.office.conditions())
+		// after 5, 15, 35, 75 and 155 s
+		if n := tries.Load(); n != 6 || w.compute.conditions() != "server s1: no answer to ACPI" {
+			t.Errorf("tried %d times, %q", n, w.compute.conditions())
 		}
-		w.office.assign(s) // compute has given the wish up
+		w.compute.assign(s) // compute has given the wish up
 		w.untilPhase(host.Running, "s1")
-		w.office.assign(off(s))
+		w.compute.assign(off(s))
 		w.untilPhase(host.Refused, "s1")
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		refuses.Store(false)
-		w.office.assign(off(s))
+		w.compute.assign(off(s))
 		w.untilPhase(host.Stopped, "s1")
 		refuses.Store(true)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Refused, "s1")
-		if g := w.office.guest("s1"); g.Power != host.Off {
+		if g := w.compute.guest("s1"); g.Power != host.Off {
 			t.Errorf("%+v", g)
 		}
 		must(t, stop())
@@ -114,12 +115,12 @@ func TestHypervisorRefusals(t *testing.T) {
 		}
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		away.Store(true)
-		w.office.assign(off(s))
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "libvirtd restarts") })
-		if phase := w.office.phase("s1"); phase != host.Running {
+		w.compute.assign(off(s))
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "libvirtd restarts") })
+		if phase := w.compute.phase("s1"); phase != host.Running {
 			t.Error(phase)
 		}
 		away.Store(false)

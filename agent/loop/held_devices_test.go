@@ -19,10 +19,11 @@ import (
 // wholePF is a server with a PF.
 func (w *testHost) wholePF(id, name string) host.Server {
 	s, p := w.want(id), w.provider(name)
-	s.Requests = []host.Request{{ID: "r-" + id, Alias: "pf", Count: 1, Class: pfOf, VendorID: "8086", ProductID: "1572", Type: "type-PF", Providers: []string{string(p.ID)}}}
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	w.ledger.allocations[resource.ConsumerID(id)][p.ID] = resource.Amounts{pfOf: 1}
+	s.Requests = []host.Request{{ID: "r-" + id, Alias: "pf", Count: 1, Class: pfOf, VendorID: "8086", ProductID: "1572",
+		Type: "type-PF", Providers: []string{string(p.ID)}}}
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	w.placement.allocations[resource.ConsumerID(id)][p.ID] = resource.Amounts{pfOf: 1}
 	return s
 }
 
@@ -31,42 +32,43 @@ func TestHeldPF(t *testing.T) {
 	held := func(w *testHost) (stop func() error, view provider.Provider) {
 		rules(w, pfRule)
 		_, stop = w.begin()
-		w.office.assign(w.wholePF("s1", name1))
+		w.compute.assign(w.wholePF("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		return stop, w.provider(name1)
 	}
 	same := func(w *testHost, view provider.Provider) {
 		w.t.Helper()
-		if p := w.provider(name1); p.ID != view.ID || !maps.Equal(p.Inventories, view.Inventories) || !slices.Equal(p.Traits, view.Traits) || w.total(name1, pfOf) != 1 {
+		if p := w.provider(name1); p.ID != view.ID || !maps.Equal(p.Inventories, view.Inventories) ||
+			!slices.Equal(p.Traits, view.Traits) || w.total(name1, pfOf) != 1 {
 			w.t.Errorf("%+v, before %+v", p, view)
 		}
 	}
-	scenario(t, "I14: its rule is removed", func(t *testing.T, w *testHost) {
+	scenario(t, "its rule is removed", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
 		stop = w.restart(stop, `{"vendor_id":"ffff"}`)
 		for range 3 {
 			same(w, view)
-			contains(t, w.office.conditions(), pf1, "s1", "until the server is gone")
+			contains(t, w.compute.conditions(), pf1, "s1", "until the server is gone")
 			time.Sleep(time.Minute)
 		}
 		if w.provider(name2).ID != "" {
 			t.Error("the other PF, which is free, is still there")
 		}
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		if w.share("s1", name1, pfOf) != 1 {
 			t.Error("the agent took the allocation away")
 		}
 		w.free("s1")
-		w.until("it is gone", func() bool { return w.provider(name1).ID == "" && w.office.conditions() == "" })
+		w.until("it is gone", func() bool { return w.provider(name1).ID == "" && w.compute.conditions() == "" })
 		stop = w.restart(stop, `{"vendor_id":"ffff"}`)
-		if w.provider(name1).ID != "" || w.office.conditions() != "" {
-			t.Errorf("%+v %q", w.provider(name1), w.office.conditions())
+		if w.provider(name1).ID != "" || w.compute.conditions() != "" {
+			t.Errorf("%+v %q", w.provider(name1), w.compute.conditions())
 		}
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "I15: the configuration turns to its VFs", func(t *testing.T, w *testHost) {
+	scenario(t, "the configuration turns to its VFs", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
 		must(t, stop())
 		writes := w.writes()
@@ -82,13 +84,13 @@ func TestHeldPF(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "I16: the host reports it no more", func(t *testing.T, w *testHost) {
+	scenario(t, "the host reports it no more", func(t *testing.T, w *testHost) {
 		stop, view := held(w)
-		w.machine.remove(pf1)
+		w.sysfs.remove(pf1)
 		stop = w.restart(stop, pfRule)
 		for range 3 {
 			same(w, view)
-			contains(t, w.office.conditions(), pf1, "s1")
+			contains(t, w.compute.conditions(), pf1, "s1")
 			time.Sleep(time.Minute)
 		}
 		must(t, stop())
@@ -96,8 +98,8 @@ func TestHeldPF(t *testing.T) {
 	})
 }
 
-// S1: what device_spec says of managed comes to the hypervisor with the device; nothing is yes. It counts as it was when the device was
-// claimed until it is freed (K3, K24).
+// What device_spec says of managed comes to the hypervisor with the device; nothing is yes. It counts as it was when the device was
+// claimed until it is freed.
 func TestManaged(t *testing.T) {
 	device := func(w *testHost) (d hypervisor.Device) {
 		w.t.Helper()
@@ -108,10 +110,10 @@ func TestManaged(t *testing.T) {
 		return d
 	}
 	for tag, unmanaged := range map[string]bool{"": false, `,"managed":"yes"`: false, `,"managed":"no"`: true} {
-		scenario(t, "S1 "+tag, func(t *testing.T, w *testHost) {
+		scenario(t, tag, func(t *testing.T, w *testHost) {
 			rules(w, strings.TrimSuffix(vfRule, "}")+tag+"}")
 			_, stop := w.begin()
-			w.office.assign(w.want("s1", name1))
+			w.compute.assign(w.want("s1", name1))
 			w.untilPhase(host.Running, "s1")
 			if d := device(w); d.Unmanaged != unmanaged {
 				t.Errorf("%+v", d)
@@ -119,24 +121,24 @@ func TestManaged(t *testing.T) {
 			must(t, stop())
 		})
 	}
-	scenario(t, "K24 the tag is dropped while a guest has the device", func(t *testing.T, w *testHost) {
+	scenario(t, "the tag is dropped while a guest has the device", func(t *testing.T, w *testHost) {
 		rules(w, strings.TrimSuffix(vfRule, "}")+`,"managed":false,"live_migratable":true}`)
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		stop = w.restart(stop, vfRule)
 		s.Build = 1 // the guest is built anew with what it has
-		w.office.assign(s)
-		w.until("it is built anew", func() bool { return w.office.guest("s1").Build == 1 })
+		w.compute.assign(s)
+		w.until("it is built anew", func() bool { return w.compute.guest("s1").Build == 1 })
 		if d := device(w); !d.Unmanaged {
 			t.Errorf("%+v", d)
 		}
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
-		w.office.forget()
-		w.office.assign(w.want("s1", name1))
+		w.compute.forget()
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		if d := device(w); d.Unmanaged {
 			t.Errorf("%+v", d)
@@ -145,10 +147,11 @@ func TestManaged(t *testing.T) {
 	})
 }
 
-// S2: where the hypervisor cannot migrate guests with devices live, an entry that says they can be is refused at the start.
+// Where the hypervisor cannot migrate guests with devices live, an entry that says they can be is refused at the start.
 func TestLiveMigratableOnOldHypervisor(t *testing.T) {
-	scenario(t, "S2", func(t *testing.T, w *testHost) {
-		guests, err := fake.New(w.dir+"/old", hypervisor.Capacity{VCPUs: 8, MemoryMB: 1024, DiskGB: 10, NoLive: "QEMU is older than 8.2.2"})
+	scenario(t, "live-migratable devices are refused", func(t *testing.T, w *testHost) {
+		guests, err := fake.New(w.dir+"/old", hypervisor.Capacity{VCPUs: 8, MemoryMB: 1024, DiskGB: 10,
+			NoLive: "QEMU is older than 8.2.2"})
 		must(t, err)
 		w.guests, w.options.Hypervisor = guests, guests
 		rules(w, strings.TrimSuffix(vfRule, "}")+`,"live_migratable":true}`)
@@ -162,10 +165,10 @@ func TestLiveMigratableOnOldHypervisor(t *testing.T) {
 	})
 }
 
-// G6: looks at the host that fall into the end of an evacuation free nothing: neither at the destination, where the guest is not built yet, nor
+// Looks at the host that fall into the end of an evacuation free nothing: neither at the destination, where the guest is not built yet, nor
 // at the source, which comes back with what it had.
 func TestSyncDuringEvacuation(t *testing.T) {
-	scenario(t, "G6 the destination", func(t *testing.T, w *testHost) {
+	scenario(t, "the destination", func(t *testing.T, w *testHost) {
 		slow := make(chan struct{})
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
@@ -174,7 +177,7 @@ func TestSyncDuringEvacuation(t *testing.T) {
 			return nil
 		}
 		a, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Claimed, "s1")
 		writes := w.writes()
 		for range 10 {
@@ -193,41 +196,43 @@ func TestSyncDuringEvacuation(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "G6 the source", func(t *testing.T, w *testHost) {
+	scenario(t, "the source", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		m := off(w.moved(s, "m1")) // while the host was down: the migration has what was here, the server something elsewhere
-		w.ledger.allocations["s1"] = resource.Allocation{"elsewhere": {"VCPU": 1}}
-		w.office.forget()
-		w.office.assign(m)
+		w.placement.allocations["s1"] = resource.Allocation{"elsewhere": {"VCPU": 1}}
+		w.compute.forget()
+		w.compute.assign(m)
 		_, stop = w.begin()
 		w.untilPhase(host.Stopped, "m1")
 		writes := w.writes()
 		time.Sleep(10 * time.Minute)
-		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "m1" || w.share("m1", name1, class) != 1 || w.writes() != writes ||
-			len(w.ledger.allocations["s1"]) != 1 {
-			t.Errorf("%v, %v, %d writes", got, w.ledger.allocations, w.writes()-writes)
+		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "m1" || w.share("m1", name1, class) != 1 ||
+			w.writes() != writes ||
+			len(w.placement.allocations["s1"]) != 1 {
+			t.Errorf("%v, %v, %d writes", got, w.placement.allocations, w.writes()-writes)
 		}
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "m1")
 		must(t, stop())
 		w.consistent()
 	})
 }
 
-// X8: the report says of each device which provider counts it, by the ID that Placement has, also where the provider was there before the
-// agent; and it says so once, not anew at each look. A VF that comes later has the same provider (T28).
+// The report says of each device which provider counts it, by the ID that Placement has, also where the provider was there before the
+// agent; and it says so once, not anew at each look. A VF that comes later has the same provider.
 func TestDevicesReportTheirProviders(t *testing.T) {
-	scenario(t, "X8 T17 T28", func(t *testing.T, w *testHost) {
+	scenario(t, "providers of devices and of a later VF", func(t *testing.T, w *testHost) {
 		const old = "33333333-3333-4333-8333-333333333333"
-		w.ledger.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1", Root: rootID}, {ID: old, Name: name1, Parent: rootID, Root: rootID,
-			Traits: []resource.Trait{"COMPUTE_MANAGED_PCI_DEVICE"}}}
+		w.placement.tree.Providers = []provider.Provider{{ID: rootID, Name: "cmp1", Root: rootID},
+			{ID: old, Name: name1, Parent: rootID, Root: rootID,
+				Traits: []resource.Trait{"COMPUTE_MANAGED_PCI_DEVICE"}}}
 		rules(w, `[{"address":"0000:3b:00.*","product_id":"154c"},{"address":"0000:5e:00.0","product_id":"1572","physical_network":"p"}]`)
 		a, stop := w.begin()
-		w.machine.add("0000:3b:00.3", "154c", pf1)
+		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.until("three", func() bool { return w.total(name1, class) == 3 })
 		want := map[string]string{"0000:3b:00.1": old, "0000:3b:00.2": old, "0000:3b:00.3": old, pf2: ""}
 		got := map[string]string{}
@@ -241,7 +246,7 @@ func TestDevicesReportTheirProviders(t *testing.T) {
 	})
 }
 
-// Z7: a reshape that Placement refuses ends a start, and is a condition of an agent that runs.
+// A reshape that Placement refuses ends a start, and is a condition of an agent that runs.
 func TestReshapeRefused(t *testing.T) {
 	refuses := func(call string) error {
 		if call == "Reshape" {
@@ -249,66 +254,66 @@ func TestReshapeRefused(t *testing.T) {
 		}
 		return nil
 	}
-	scenario(t, "Z7 when reporting is switched on", func(t *testing.T, w *testHost) {
+	scenario(t, "when reporting is switched on", func(t *testing.T, w *testHost) {
 		w.options.ReportInPlacement = false
 		_, stop := w.begin()
-		w.office.assign(w.legacy("s1", 1))
+		w.compute.assign(w.legacy("s1", 1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.options.ReportInPlacement, w.ledger.fail = true, refuses
+		w.options.ReportInPlacement, w.placement.fail = true, refuses
 		_, stop = w.begin() // no share is written before compute has confirmed the server, so the start is not refused
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "no such consumer type") })
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "no such consumer type") })
 		must(t, stop())
-		w.ledger.fail = nil
+		w.placement.fail = nil
 		_, stop = w.begin()
 		w.until("healed", func() bool { return w.share("s1", name1, class)+w.share("s1", name2, class) == 1 })
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "Z7 later", func(t *testing.T, w *testHost) {
+	scenario(t, "later", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.ledger.fail = refuses
+		w.placement.fail = refuses
 		_, stop = w.begin()
-		w.lose("s1", name1)
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "no such consumer type") })
-		w.office.assign(w.want("s2", name2), host.Server{ID: "s1", Requests: w.want("s1", name1).Requests})
+		w.deleteAllocation("s1", name1)
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "no such consumer type") })
+		w.compute.assign(w.want("s2", name2), host.Server{ID: "s1", Requests: w.want("s1", name1).Requests})
 		w.untilPhase(host.Running, "s2")
 		must(t, stop())
 	})
 }
 
-// M16: a guest that ran with the device has used it, also when its resize is reverted; one that was only expected has not.
+// A guest that ran with the device has used it, also when its resize is reverted; one that was only expected has not.
 func TestRevertedResize(t *testing.T) {
-	scenario(t, "M16 it ran", func(t *testing.T, w *testHost) {
+	scenario(t, "it ran", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		s := w.want("s1")
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := off(w.moved(s, "m1"))
-		w.office.forget()
-		w.office.assign(m, w.gpu2("s1"))
+		w.compute.forget()
+		w.compute.assign(m, w.gpu2("s1"))
 		w.untilPhase(host.Stopped, "m1")
 		w.untilPhase(host.Running, "s1")
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
-		w.goBack(s, m)
+		w.revertResize(s, m)
 		time.Sleep(3 * time.Minute)
 		if len(w.holders()) != 0 || w.reserved() != 1 || !w.spent() {
 			t.Errorf("%v, %+v", w.holders(), w.provider(gpuName))
 		}
 		must(t, stop())
 	})
-	scenario(t, "M16 it never came", func(t *testing.T, w *testHost) {
+	scenario(t, "it never came", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		s := w.gpu("s1")
 		s.Incoming = true
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Claimed, "s1")
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
 		time.Sleep(3 * time.Minute)
@@ -326,18 +331,18 @@ func (w *testHost) gpu2(id string) host.Server {
 	return s
 }
 
-// While nothing is reported devices are given as ever: those of a physical network too (S0), and a PF or its VFs, whoever comes first (S4, S5).
+// While nothing is reported devices are given as ever: those of a physical network too, and a PF or its VFs, whoever comes first.
 func TestLegacyTracking(t *testing.T) {
 	pf := func(w *testHost, id string) host.Server {
 		s := w.legacy(id, 1)
 		s.Requests[0].Alias, s.Requests[0].Class, s.Requests[0].ProductID, s.Requests[0].Type = "pf", pfOf, "1572", "type-PF"
 		return s
 	}
-	scenario(t, "S0 physical_network", func(t *testing.T, w *testHost) {
+	scenario(t, "physical_network", func(t *testing.T, w *testHost) {
 		w.options.ReportInPlacement = false
 		rules(w, strings.TrimSuffix(vfRule, "}")+`,"physical_network":"physnet1"}`)
 		_, stop := w.begin()
-		w.office.assign(w.legacy("s1", 2))
+		w.compute.assign(w.legacy("s1", 2))
 		w.untilPhase(host.Running, "s1")
 		if len(w.holders()) != 2 {
 			t.Errorf("%v", w.holders())
@@ -346,19 +351,19 @@ func TestLegacyTracking(t *testing.T) {
 		w.consistent("s1")
 	})
 	for row, order := range map[string][2]func(*testHost, string) host.Server{
-		"S4 a PF, then one of its VFs": {pf, func(w *testHost, id string) host.Server { return w.legacy(id, 1) }},
-		"S5 a VF, then its PF":         {func(w *testHost, id string) host.Server { return w.legacy(id, 1) }, pf},
+		"a PF, then one of its VFs": {pf, func(w *testHost, id string) host.Server { return w.legacy(id, 1) }},
+		"a VF, then its PF":         {func(w *testHost, id string) host.Server { return w.legacy(id, 1) }, pf},
 	} {
 		scenario(t, row, func(t *testing.T, w *testHost) {
 			w.options.ReportInPlacement = false
 			rules(w, `[{"product_id":"1572","address":"0000:3b:00.0"},{"product_id":"154c","address":"0000:3b:00.*"}]`)
 			_, stop := w.begin()
 			first := order[0](w, "s1")
-			w.office.assign(first)
+			w.compute.assign(first)
 			w.untilPhase(host.Running, "s1")
-			w.office.assign(first, order[1](w, "s2"))
+			w.compute.assign(first, order[1](w, "s2"))
 			w.untilPhase(host.Failed, "s2")
-			contains(t, w.office.guest("s2").Message, "is unavailable because s1 holds")
+			contains(t, w.compute.guest("s2").Message, "is unavailable because s1 holds")
 			must(t, stop())
 			w.consistent("s1")
 		})

@@ -21,10 +21,10 @@ import (
 
 // moved is a server that stands under another id from now on, with what it holds in Placement.
 func (w *testHost) moved(s host.Server, id string) host.Server {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	w.ledger.allocations[resource.ConsumerID(id)] = w.ledger.allocations[resource.ConsumerID(s.ID)]
-	delete(w.ledger.allocations, resource.ConsumerID(s.ID))
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	w.placement.allocations[resource.ConsumerID(id)] = w.placement.allocations[resource.ConsumerID(s.ID)]
+	delete(w.placement.allocations, resource.ConsumerID(s.ID))
 	s.ID, s.Server, s.Was = id, "s1", s.ID
 	if s.Server == s.ID {
 		s.Server = ""
@@ -64,20 +64,20 @@ func TestPower(t *testing.T) {
 	scenario(t, "stop and start keep the devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		was := w.holders()
 		w.never("destroy")
-		w.office.assign(off(s))
+		w.compute.assign(off(s))
 		w.untilPhase(host.Stopped, "s1")
-		if !w.guest("s1").Stopped || !maps.Equal(w.holders(), was) || len(w.office.guest("s1").Devices) != 1 {
+		if !w.guest("s1").Stopped || !maps.Equal(w.holders(), was) || len(w.compute.guest("s1").Devices) != 1 {
 			t.Errorf("%+v", w.guest("s1"))
 		}
 		must(t, stop())
-		w.office.forget()
+		w.compute.forget()
 		_, stop = w.begin()
 		w.untilPhase(host.Stopped, "s1")
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		if w.guest("s1").Stopped || !maps.Equal(w.holders(), was) {
 			t.Errorf("%+v", w.guest("s1"))
@@ -88,106 +88,107 @@ func TestPower(t *testing.T) {
 	scenario(t, "a rebuild keeps the devices and is told with its number", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		was := w.holders()
 		w.never("destroy")
 		s.Build = 1
-		w.office.assign(s)
-		w.until("it is built anew", func() bool { return w.office.guest("s1").Build == 1 })
+		w.compute.assign(s)
+		w.until("it is built anew", func() bool { return w.compute.guest("s1").Build == 1 })
 		if g := w.guest("s1"); g.Build != 1 || !maps.Equal(w.holders(), was) {
 			t.Errorf("%+v", g)
 		}
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "what cannot be started keeps its devices, and is tried again when it is wanted again", func(t *testing.T, w *testHost) {
-		_, stop := w.begin()
-		s := w.want("s1", name1)
-		w.office.assign(off(s))
-		w.untilPhase(host.Stopped, "s1")
-		broken := make(chan struct{})
-		w.guests.Fail = func(_ context.Context, operation, _ string) error {
-			select {
-			case <-broken:
+	scenario(t, "what cannot be started keeps its devices, and is tried again when it is wanted again",
+		func(t *testing.T, w *testHost) {
+			_, stop := w.begin()
+			s := w.want("s1", name1)
+			w.compute.assign(off(s))
+			w.untilPhase(host.Stopped, "s1")
+			broken := make(chan struct{})
+			w.guests.Fail = func(_ context.Context, operation, _ string) error {
+				select {
+				case <-broken:
+					return nil
+				default:
+				}
+				if operation == "build" {
+					return fault.New(fault.Internal, "test", "no such firmware")
+				}
 				return nil
-			default:
 			}
-			if operation == "build" {
-				return fault.New(fault.Internal, "test", "no such firmware")
+			w.compute.assign(s)
+			w.untilPhase(host.Refused, "s1")
+			if g := w.compute.guest("s1"); len(w.holders()) != 1 || g.Power != host.Off || g.Message != "no such firmware" {
+				t.Errorf("%v %+v", w.holders(), g)
 			}
-			return nil
-		}
-		w.office.assign(s)
-		w.untilPhase(host.Refused, "s1")
-		if g := w.office.guest("s1"); len(w.holders()) != 1 || g.Power != host.Off || g.Message != "no such firmware" {
-			t.Errorf("%v %+v", w.holders(), g)
-		}
-		w.office.assign(off(s)) // as compute does then
-		w.untilPhase(host.Stopped, "s1")
-		close(broken)
-		w.office.assign(s)
-		w.untilPhase(host.Running, "s1")
-		must(t, stop())
-		w.consistent("s1")
-	})
+			w.compute.assign(off(s)) // as compute does then
+			w.untilPhase(host.Stopped, "s1")
+			close(broken)
+			w.compute.assign(s)
+			w.untilPhase(host.Running, "s1")
+			must(t, stop())
+			w.consistent("s1")
+		})
 }
 
-// P4, P6, P8, H4, H5: of a server that leaves, the source's devices go over to the migration, and come back with a revert.
+// Of a server that leaves, the source's devices go over to the migration, and come back with a revert.
 func TestMoves(t *testing.T) {
-	scenario(t, "P6 H4: away, reverted, away again and confirmed", func(t *testing.T, w *testHost) {
+	scenario(t, "away, reverted, away again and confirmed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1, name2)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		was := w.holders()
 		w.never("destroy")
 		m := off(w.moved(s, "m1"))
-		w.office.assign(m)
+		w.compute.assign(m)
 		w.untilPhase(host.Stopped, "m1")
 		if g := w.guest("m1"); !g.Stopped || g.Server != "s1" || len(w.holders()) != 2 || w.guest("s1").ID != "" {
 			t.Errorf("%+v %v", g, w.holders())
 		}
 		w.consistent("m1")
-		w.office.forget()
+		w.compute.forget()
 		back := on(w.moved(m, "s1"))
-		w.office.assign(back)
+		w.compute.assign(back)
 		w.untilPhase(host.Running, "s1") // told anew
 		if !maps.Equal(w.holders(), was) {
 			t.Errorf("%v, before %v", w.holders(), was)
 		}
 		w.consistent("s1")
 		m = off(w.moved(back, "m2"))
-		w.office.assign(m)
+		w.compute.assign(m)
 		w.untilPhase(host.Stopped, "m2")
 		w.guests.Fail = nil
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "m2")
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "P7 H6: resized on the same host, reverted", func(t *testing.T, w *testHost) {
+	scenario(t, "resized on the same host, reverted", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s, m, resized := w.resize()
 		if got := w.holders(); got["0000:3b:00.1"] != "m1" || got["0000:5e:00.1"] != "s1" || got["0000:5e:00.2"] != "s1" {
 			t.Errorf("%v", got)
 		}
-		w.office.assign(m, resized)
+		w.compute.assign(m, resized)
 		time.Sleep(5 * time.Minute) // nothing is healed meanwhile
-		if len(w.ledger.allocations["m1"]) != 2 || w.ledger.allocations["s1"][w.provider(name1).ID] != nil {
-			t.Errorf("%v", w.ledger.allocations)
+		if len(w.placement.allocations["m1"]) != 2 || w.placement.allocations["s1"][w.provider(name1).ID] != nil {
+			t.Errorf("%v", w.placement.allocations)
 		}
-		w.goBack(s, m)
+		w.revertResize(s, m)
 		must(t, stop())
 		w.consistent("s1")
 		if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
 			t.Errorf("%v", got)
 		}
 	})
-	scenario(t, "P7 H6: resized on the same host, confirmed", func(t *testing.T, w *testHost) {
+	scenario(t, "resized on the same host, confirmed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		_, _, resized := w.resize()
-		w.office.assign(resized)
+		w.compute.assign(resized)
 		w.untilPhase(host.Gone, "m1")
 		must(t, stop())
 		w.consistent("s1")
@@ -195,14 +196,15 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	scenario(t, "an entry that comes from one which nobody knows claims anew, and takes nothing from a later one of that name", func(t *testing.T, w *testHost) {
+	scenario(t, "an entry that comes from one which nobody knows claims anew, and takes nothing from a later one of "+
+		"that name", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		m := off(w.moved(s, "m1"))
-		w.office.assign(m, w.want("s1", name2))
+		w.compute.assign(m, w.want("s1", name2))
 		w.untilPhase(host.Stopped, "m1")
 		w.untilPhase(host.Running, "s1")
-		w.office.assign(m, w.want("s1", name2), w.want("s3"))
+		w.compute.assign(m, w.want("s1", name2), w.want("s3"))
 		w.untilPhase(host.Running, "s3")
 		must(t, stop())
 		_, stop = w.begin()
@@ -216,13 +218,13 @@ func TestMoves(t *testing.T) {
 	scenario(t, "what was taken over is forgotten when the line no longer tells of it", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := off(w.moved(s, "m1"))
-		w.office.assign(m)
+		w.compute.assign(m)
 		w.untilPhase(host.Stopped, "m1")
 		m.Was = ""
-		w.office.assign(m)
+		w.compute.assign(m)
 		w.until("it is forgotten", func() bool { return len(w.journalled().Renames()) == 0 })
 		must(t, stop())
 		w.consistent("m1")
@@ -233,13 +235,13 @@ func TestMoves(t *testing.T) {
 func (w *testHost) resize() (s, m, resized host.Server) {
 	w.t.Helper()
 	s = w.want("s1", name1)
-	w.office.assign(s)
+	w.compute.assign(s)
 	w.untilPhase(host.Running, "s1")
 	m = off(w.moved(s, "m1"))
 	resized = w.want("s1", name2, name2)
 	resized.Requests[0].ID = "r-new"
-	w.office.forget()
-	w.office.assign(m, resized)
+	w.compute.forget()
+	w.compute.assign(m, resized)
 	w.untilPhase(host.Stopped, "m1")
 	w.untilPhase(host.Running, "s1")
 	w.consistent("m1", "s1")
@@ -248,10 +250,10 @@ func (w *testHost) resize() (s, m, resized host.Server) {
 
 // revert is what compute wants after a revert on the same host.
 func (w *testHost) revert(s, m host.Server) host.Server {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	w.ledger.allocations["s1"] = w.ledger.allocations["m1"]
-	delete(w.ledger.allocations, "m1")
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	w.placement.allocations["s1"] = w.placement.allocations["m1"]
+	delete(w.placement.allocations, "m1")
 	s.Was = m.ID
 	return s
 }
@@ -267,22 +269,22 @@ func TestCrashDuringMove(t *testing.T) {
 					w := newTestHost(t)
 					_, stop := w.begin()
 					s := w.want("s1", name1)
-					w.office.assign(s)
+					w.compute.assign(s)
 					w.untilPhase(host.Running, "s1")
 					must(t, stop())
 					deaths, first := crashOnce(at, after)
 					m := off(w.moved(s, "m1"))
 					resized := w.want("s1", name2, name2)
 					resized.Requests[0].ID = "r-new"
-					w.office.forget()
-					w.office.assign(m, resized)
-					w.live(func() bool { return w.are(host.Stopped, "m1") && w.are(host.Running, "s1") }, deaths)
+					w.compute.forget()
+					w.compute.assign(m, resized)
+					w.runAgents(func() bool { return w.are(host.Stopped, "m1") && w.are(host.Running, "s1") }, deaths)
 					w.consistent("m1", "s1")
-					w.office.assign(m)
-					w.live(func() bool { return w.are(host.Gone, "s1") }, deaths)
-					w.office.forget()
-					w.office.assign(w.revert(s, m))
-					w.live(func() bool { return w.are(host.Running, "s1") }, deaths)
+					w.compute.assign(m)
+					w.runAgents(func() bool { return w.are(host.Gone, "s1") }, deaths)
+					w.compute.forget()
+					w.compute.assign(w.revert(s, m))
+					w.runAgents(func() bool { return w.are(host.Running, "s1") }, deaths)
 					w.consistent("s1")
 					if got := w.holders(); len(got) != 1 || got["0000:3b:00.1"] != "s1" {
 						t.Errorf("%v", got)
@@ -300,7 +302,7 @@ func TestCrashDuringMove(t *testing.T) {
 	}
 }
 
-// S8–S23 at the host: a guest leaves device by device, or stays.
+// A guest leaves device by device, or stays.
 func TestLiveMigration(t *testing.T) {
 	outgoing := func(s host.Server) host.Server {
 		s.Outgoing = &host.Outgoing{Host: "cmp2", Devices: map[string]string{"0000:3b:00.1": "0000:88:00.3"}}
@@ -309,20 +311,20 @@ func TestLiveMigration(t *testing.T) {
 	scenario(t, "the source: departed, then gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		w.never("destroy")
-		w.office.assign(outgoing(w.moved(s, "m1")))
+		w.compute.assign(outgoing(w.moved(s, "m1")))
 		w.untilPhase(host.Departed, "m1")
 		if g := w.guest("m1"); !g.Departed || len(w.journalled().Claims()) != 1 {
 			t.Errorf("%+v", g)
 		}
 		must(t, stop())
-		w.office.forget()
+		w.compute.forget()
 		_, stop = w.begin()
 		w.untilPhase(host.Departed, "m1") // said again, and not migrated again
 		w.guests.Fail = nil
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "m1")
 		must(t, stop())
 		w.consistent()
@@ -336,31 +338,31 @@ func TestLiveMigration(t *testing.T) {
 		}
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1")
-		w.office.assign(outgoing(m))
+		w.compute.assign(outgoing(m))
 		w.untilPhase(host.Failed, "m1")
-		contains(t, w.office.guest("m1").Message, "cmp2", "the firmware says no")
+		contains(t, w.compute.guest("m1").Message, "cmp2", "the firmware says no")
 		time.Sleep(time.Minute)
-		if n := strings.Count(w.office.heard(), "m1 failed"); n != 1 {
+		if n := strings.Count(w.compute.logText(), "m1 failed"); n != 1 {
 			t.Errorf("said %d times", n)
 		}
-		w.office.assign(w.moved(m, "s1"))
-		w.until("it runs as before", func() bool { return w.guest("s1").ID == "s1" && w.office.phase("s1") == host.Running })
+		w.compute.assign(w.moved(m, "s1"))
+		w.until("it runs as before", func() bool { return w.guest("s1").ID == "s1" && w.compute.phase("s1") == host.Running })
 		must(t, stop())
 		w.consistent("s1")
 	})
 	scenario(t, "the source: compute wants it back after it has gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1")
-		w.office.assign(outgoing(m))
+		w.compute.assign(outgoing(m))
 		w.untilPhase(host.Departed, "m1")
-		w.office.forget()
-		w.office.assign(w.moved(m, "s1"))
+		w.compute.forget()
+		w.compute.assign(w.moved(m, "s1"))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.consistent("s1")
@@ -370,19 +372,19 @@ func TestLiveMigration(t *testing.T) {
 		w.never("build")
 		s := w.want("s1", name1)
 		s.Incoming = true
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Claimed, "s1")
 		time.Sleep(3 * time.Minute)
 		must(t, stop())
-		w.office.forget()
+		w.compute.forget()
 		_, stop = w.begin()
 		w.untilPhase(host.Claimed, "s1")
-		if got := w.office.guest("s1"); len(got.Devices) != 1 || got.Devices[0].Address != "0000:3b:00.1" {
+		if got := w.compute.guest("s1"); len(got.Devices) != 1 || got.Devices[0].Address != "0000:3b:00.1" {
 			t.Errorf("%+v", got)
 		}
 		w.guests.Fail = nil
 		s.Incoming = false
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.consistent("s1")
@@ -392,9 +394,9 @@ func TestLiveMigration(t *testing.T) {
 		w.never("build")
 		s := w.want("s1", name1)
 		s.Incoming = true
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Claimed, "s1")
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
 		w.consistent()
@@ -402,26 +404,26 @@ func TestLiveMigration(t *testing.T) {
 }
 
 // goBack reverts a resize on the same host, as compute does: what is at the destination goes first.
-func (w *testHost) goBack(s, m host.Server) {
+func (w *testHost) revertResize(s, m host.Server) {
 	w.t.Helper()
-	w.office.assign(m)
+	w.compute.assign(m)
 	w.untilPhase(host.Gone, s.ID)
-	w.office.forget()
-	w.office.assign(w.revert(s, m))
+	w.compute.forget()
+	w.compute.assign(w.revert(s, m))
 	w.untilPhase(host.Running, s.ID)
 }
 
 func TestCloud(t *testing.T) {
 	scenario(t, "the line of another cloud ends no guest until it is adopted", func(t *testing.T, w *testHost) {
-		w.office.line.Cloud = "c1"
+		w.compute.assignments.Cloud = "c1"
 		a, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		if id, _ := w.journalled().Identity(); id.Cloud != "c1" {
 			t.Errorf("%+v", id)
 		}
-		w.office.setCloud("c2")
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "berth agent adopt") })
+		w.compute.setCloud("c2")
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent adopt") })
 		time.Sleep(5 * time.Minute)
 		w.consistent("s1")
 		if err := a.Adopt(); !fault.Is(err, fault.Conflict) {
@@ -430,7 +432,7 @@ func TestCloud(t *testing.T) {
 		must(t, stop())
 		must(t, a.Adopt())
 		_, stop = w.begin()
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "berth agent destroy s1") })
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "berth agent destroy s1") })
 		time.Sleep(5 * time.Minute)
 		must(t, stop())
 		w.consistent("s1")
@@ -444,7 +446,7 @@ func TestCloud(t *testing.T) {
 func (o *fakeCompute) setCloud(cloud string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.line = host.Assignments{Cloud: cloud, Position: host.Position{Revision: 1}}
+	o.assignments = host.Assignments{Cloud: cloud, Position: host.Position{Revision: 1}}
 	o.wake()
 }
 
@@ -464,19 +466,19 @@ func TestSlowRename(t *testing.T) {
 	scenario(t, "the move is confirmed, and the server is here again", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		away := stuck(w)
 		m := off(w.moved(s, "m1"))
 		resized := w.want("s1", name2)
 		resized.Requests[0].ID = "r-new"
-		w.office.forget()
-		w.office.assign(m, resized)
+		w.compute.forget()
+		w.compute.assign(m, resized)
 		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
-		w.office.assign(resized)
+		w.compute.assign(resized)
 		time.Sleep(time.Minute)
-		if w.office.phase("s1") != "" {
-			t.Errorf("told of s1: %+v", w.office.guest("s1"))
+		if w.compute.phase("s1") != "" {
+			t.Errorf("told of s1: %+v", w.compute.guest("s1"))
 		}
 		away.Store(false)
 		w.untilPhase(host.Gone, "m1")
@@ -490,15 +492,15 @@ func TestSlowRename(t *testing.T) {
 	scenario(t, "the move is reverted", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		away := stuck(w)
 		m := off(w.moved(s, "m1"))
-		w.office.forget()
-		w.office.assign(m)
+		w.compute.forget()
+		w.compute.assign(m)
 		w.until("the first half is done", func() bool { return len(w.journalled().Renames()) == 1 })
 		must(t, stop())
-		w.office.assign(w.revert(s, m))
+		w.compute.assign(w.revert(s, m))
 		_, stop = w.begin()
 		time.Sleep(time.Minute)
 		away.Store(false)
@@ -516,7 +518,7 @@ func TestInterruptedRename(t *testing.T) {
 	scenario(t, "the guest still has its old name", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		book, err := journal.Open(w.options.Dir)
@@ -524,7 +526,7 @@ func TestInterruptedRename(t *testing.T) {
 		must(t, book.Rename("s1", "m1", false))
 		must(t, book.Close())
 		w.never("destroy", "build")
-		w.office.assign(w.moved(s, "m1"))
+		w.compute.assign(w.moved(s, "m1"))
 		_, stop = w.begin()
 		w.untilPhase(host.Running, "m1")
 		must(t, stop())
@@ -533,7 +535,7 @@ func TestInterruptedRename(t *testing.T) {
 }
 
 // half stops the agent and has its journal say that the guest was about to get another id.
-func (w *testHost) half(stop func() error, was, id string) {
+func (w *testHost) interruptRename(stop func() error, was, id string) {
 	w.t.Helper()
 	must(w.t, stop())
 	book, err := journal.Open(w.options.Dir)
@@ -548,16 +550,16 @@ func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
 	scenario(t, "the guest is to be removed under its old name, which it has still", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1")
-		w.office.assign(m)
+		w.compute.assign(m)
 		w.untilPhase(host.Running, "m1")
-		w.half(stop, "m1", "s1")
-		w.office.mu.Lock()
-		w.office.remove["m1"] = host.Removal{ID: "m1", Was: "s1"}
-		w.office.next(nil)
-		w.office.mu.Unlock()
+		w.interruptRename(stop, "m1", "s1")
+		w.compute.mu.Lock()
+		w.compute.remove["m1"] = host.Removal{ID: "m1", Was: "s1"}
+		w.compute.next(nil)
+		w.compute.mu.Unlock()
 		_, stop = w.begin()
 		w.untilPhase(host.Gone, "m1")
 		if got := w.holders(); len(got) != 0 {
@@ -568,19 +570,19 @@ func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
 	})
 	scenario(t, "the line mentions neither name", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
-		w.half(stop, "s1", "m1")
-		w.office.mu.Lock()
-		w.office.silent = true
-		w.office.mu.Unlock()
-		w.office.assign()
+		w.interruptRename(stop, "s1", "m1")
+		w.compute.mu.Lock()
+		w.compute.omitRemovals = true
+		w.compute.mu.Unlock()
+		w.compute.assign()
 		w.never("destroy")
 		_, stop = w.begin()
 		w.until("the guest is reported as unassigned, with its server", func() bool {
-			w.office.mu.Lock()
-			defer w.office.mu.Unlock()
-			return slices.Equal(w.office.report.Guests, []host.Present{{ID: "m1", Server: "s1"}})
+			w.compute.mu.Lock()
+			defer w.compute.mu.Unlock()
+			return slices.Equal(w.compute.report.Guests, []host.Present{{ID: "m1", Server: "s1"}})
 		})
 		must(t, stop())
 		w.consistent("m1")
@@ -588,19 +590,19 @@ func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
 	scenario(t, "the server is assigned under the new name as if nothing had been there", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		m := w.moved(s, "m1")
-		w.office.assign(m)
+		w.compute.assign(m)
 		w.untilPhase(host.Running, "m1")
-		w.half(stop, "m1", "s1")
+		w.interruptRename(stop, "m1", "s1")
 		back := w.moved(m, "s1")
 		back.Was = ""
-		w.office.assign(back)
-		w.office.mu.Lock()
-		w.office.remove = map[string]host.Removal{}
-		w.office.next(w.office.line.Servers)
-		w.office.mu.Unlock()
+		w.compute.assign(back)
+		w.compute.mu.Lock()
+		w.compute.remove = map[string]host.Removal{}
+		w.compute.next(w.compute.assignments.Servers)
+		w.compute.mu.Unlock()
 		w.never("destroy", "build")
 		_, stop = w.begin()
 		w.untilPhase(host.Running, "s1")

@@ -184,14 +184,14 @@ type planInput struct {
 	plan  heal.Plan
 	aim   heal.Aim
 	uses  heal.Uses
-	marks heal.OwnedSet
+	owned heal.OwnedSet
 	notes []survey.Note
 	held  map[resource.ConsumerID]placement.Held // allocations of the consumers with a missing one
 }
 
 // check returns the objections against the plan.
 func (d planInput) check(actual provider.Tree) []heal.Objection {
-	return heal.Check(d.plan, d.aim, actual, d.uses, d.marks)
+	return heal.Check(d.plan, d.aim, actual, d.uses, d.owned)
 }
 
 // plan computes the steps from the observed tree to the desired one. Usages are read only of the providers that a plan
@@ -203,20 +203,20 @@ func (a *Agent) plan(ctx context.Context, s observation, held []device.Claim, st
 	if d.aim.Tree, d.notes, err = survey.Desired(facts); err != nil {
 		return d, err
 	}
-	d.marks = ownedOf(state)
+	d.owned = ownedOf(state)
 	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(facts), survey.ReservedClasses(facts),
 		cleanedProviders(s.offers, state)
 	if facts.Report {
 		d.aim.Expected = heal.ExpectedAllocations(d.aim.Tree, held, stateOf)
 	}
-	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.marks); err != nil || d.plan.Empty() &&
+	if d.plan, err = heal.Make(d.aim, facts.Actual, nil, d.owned); err != nil || d.plan.Empty() &&
 		len(d.aim.Expected) == 0 {
 		return d, err
 	}
 	if err := a.readUses(ctx, &d, facts.Actual); err != nil {
 		return d, err
 	}
-	d.plan, err = heal.Make(d.aim, facts.Actual, d.uses, d.marks)
+	d.plan, err = heal.Make(d.aim, facts.Actual, d.uses, d.owned)
 	return d, err
 }
 

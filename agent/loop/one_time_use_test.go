@@ -39,8 +39,8 @@ func (c *cleaner) Clean(_ context.Context, at pci.Address) error {
 
 // once has a plain device for one-time use.
 func (w *testHost) once() *cleaner {
-	w.machine.add(gpuAt, "20b0", "")
-	w.machine.change(func(t fstest.MapFS) { delete(t, "bus/pci/devices/"+gpuAt+"/sriov_totalvfs") })
+	w.sysfs.add(gpuAt, "20b0", "")
+	w.sysfs.change(func(t fstest.MapFS) { delete(t, "bus/pci/devices/"+gpuAt+"/sriov_totalvfs") })
 	rules(w, gpuRule)
 	c := &cleaner{}
 	w.options.Clean = c
@@ -51,18 +51,19 @@ func (w *testHost) once() *cleaner {
 func (w *testHost) gpu(id string) host.Server {
 	s := w.want(id)
 	p := w.provider(gpuName)
-	s.Requests = []host.Request{{ID: "r-" + id, Alias: "gpu", Count: 1, Class: gpuClass, Providers: []string{string(p.ID)}}}
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	w.ledger.allocations[resource.ConsumerID(id)][p.ID] = resource.Amounts{gpuClass: 1}
+	s.Requests = []host.Request{{ID: "r-" + id, Alias: "gpu", Count: 1, Class: gpuClass,
+		Providers: []string{string(p.ID)}}}
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	w.placement.allocations[resource.ConsumerID(id)][p.ID] = resource.Amounts{gpuClass: 1}
 	return s
 }
 
 // free takes a server's allocation away, as compute does when it hears that the server is gone.
 func (w *testHost) free(id string) {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	delete(w.ledger.allocations, resource.ConsumerID(id))
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	delete(w.placement.allocations, resource.ConsumerID(id))
 }
 
 func (w *testHost) reserved() int { return w.provider(gpuName).Inventories[gpuClass].Reserved }
@@ -74,22 +75,22 @@ func (w *testHost) reserve(n int) {
 
 // stock changes the inventory by hand.
 func (w *testHost) stock(change func(*resource.Inventory)) {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	for i, p := range w.ledger.tree.Providers {
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	for i, p := range w.placement.tree.Providers {
 		if p.Name == gpuName {
 			inv := p.Inventories[gpuClass]
 			change(&inv)
-			w.ledger.tree.Providers[i].Inventories = map[resource.Class]resource.Inventory{gpuClass: inv}
-			w.ledger.tree.Providers[i].Generation++
+			w.placement.tree.Providers[i].Inventories = map[resource.Class]resource.Inventory{gpuClass: inv}
+			w.placement.tree.Providers[i].Generation++
 		}
 	}
 }
 
 func (w *testHost) spent() bool {
-	w.office.mu.Lock()
-	defer w.office.mu.Unlock()
-	for _, d := range w.office.report.Devices {
+	w.compute.mu.Lock()
+	defer w.compute.mu.Unlock()
+	for _, d := range w.compute.report.Devices {
 		if d.Address == gpuAt {
 			return d.Spent
 		}
@@ -98,40 +99,41 @@ func (w *testHost) spent() bool {
 }
 
 func TestOneTimeUse(t *testing.T) {
-	scenario(t, "R6 X7: burnt when the guest runs, spent after it, refused, and given back by hand", func(t *testing.T, w *testHost) {
+	scenario(t, "burnt when the guest runs, spent after it, refused, and given back by hand",
+		func(t *testing.T, w *testHost) {
+			w.once()
+			_, stop := w.begin()
+			if w.reserved() != 0 || !w.provider(gpuName).HasTrait("HW_PCI_ONE_TIME_USE") {
+				t.Errorf("%+v", w.provider(gpuName))
+			}
+			w.compute.assign(w.gpu("s1"))
+			w.untilPhase(host.Running, "s1")
+			w.until("it is reserved", func() bool { return w.reserved() == 1 && w.spent() })
+			w.compute.assign()
+			w.untilPhase(host.Gone, "s1")
+			w.free("s1")
+			time.Sleep(3 * time.Minute)
+			if w.reserved() != 1 || !w.spent() {
+				t.Error("the mark did not survive the guest")
+			}
+			w.compute.assign(w.gpu("s2")) // as if Placement had given it
+			w.untilPhase(host.Failed, "s2")
+			contains(t, w.compute.guest("s2").Message, "used once", "berth device clean")
+			w.free("s2")
+			w.reserve(0)
+			w.until("it is free again", func() bool { return !w.spent() })
+			w.compute.assign(w.gpu("s3"))
+			w.untilPhase(host.Running, "s3")
+			w.until("it is reserved", func() bool { return w.reserved() == 1 })
+			must(t, stop())
+		})
+	scenario(t, "the mark survives restart, deletion and a provider that is made anew", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
-		if w.reserved() != 0 || !w.provider(gpuName).HasTrait("HW_PCI_ONE_TIME_USE") {
-			t.Errorf("%+v", w.provider(gpuName))
-		}
-		w.office.assign(w.gpu("s1"))
-		w.untilPhase(host.Running, "s1")
-		w.until("it is reserved", func() bool { return w.reserved() == 1 && w.spent() })
-		w.office.assign()
-		w.untilPhase(host.Gone, "s1")
-		w.free("s1")
-		time.Sleep(3 * time.Minute)
-		if w.reserved() != 1 || !w.spent() {
-			t.Error("the mark did not survive the guest")
-		}
-		w.office.assign(w.gpu("s2")) // as if Placement had given it
-		w.untilPhase(host.Failed, "s2")
-		contains(t, w.office.guest("s2").Message, "used once", "berth device clean")
-		w.free("s2")
-		w.reserve(0)
-		w.until("it is free again", func() bool { return !w.spent() })
-		w.office.assign(w.gpu("s3"))
-		w.untilPhase(host.Running, "s3")
-		w.until("it is reserved", func() bool { return w.reserved() == 1 })
-		must(t, stop())
-	})
-	scenario(t, "M15: the mark survives restart, deletion and a provider that is made anew", func(t *testing.T, w *testHost) {
-		w.once()
-		_, stop := w.begin()
-		w.office.assign(w.gpu("s1"))
+		w.compute.assign(w.gpu("s1"))
 		w.untilPhase(host.Running, "s1")
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
 		must(t, stop())
@@ -146,9 +148,9 @@ func TestOneTimeUse(t *testing.T) {
 		if w.reserved() != 1 || !w.spent() {
 			t.Errorf("%+v", w.provider(gpuName))
 		}
-		w.ledger.mu.Lock()
-		w.ledger.tree.Providers = nil // somebody deletes them all
-		w.ledger.mu.Unlock()
+		w.placement.mu.Lock()
+		w.placement.tree.Providers = nil // somebody deletes them all
+		w.placement.mu.Unlock()
 		w.until("they are back", func() bool { return w.reserved() == 1 })
 		time.Sleep(3 * time.Minute)
 		if w.reserved() != 1 || !w.spent() {
@@ -159,10 +161,10 @@ func TestOneTimeUse(t *testing.T) {
 	scenario(t, "room that is made for a moment is no sign that somebody has cleaned it", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
-		w.office.assign(w.gpu("s1"))
+		w.compute.assign(w.gpu("s1"))
 		w.untilPhase(host.Running, "s1")
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
 		w.stock(func(inv *resource.Inventory) { inv.Total = 2 }) // as when its share is moved
@@ -172,7 +174,7 @@ func TestOneTimeUse(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "M16: a failed build burns nothing, and neither does a claim", func(t *testing.T, w *testHost) {
+	scenario(t, "a failed build burns nothing, and neither does a claim", func(t *testing.T, w *testHost) {
 		w.once()
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
@@ -181,7 +183,7 @@ func TestOneTimeUse(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.assign(w.gpu("s1"))
+		w.compute.assign(w.gpu("s1"))
 		w.untilPhase(host.Failed, "s1")
 		time.Sleep(3 * time.Minute)
 		if w.reserved() != 0 || w.spent() {
@@ -190,7 +192,7 @@ func TestOneTimeUse(t *testing.T) {
 		w.guests.Fail = nil
 		s2 := w.gpu("s2")
 		s2.Incoming = true
-		w.office.assign(s2)
+		w.compute.assign(s2)
 		w.untilPhase(host.Claimed, "s2")
 		time.Sleep(3 * time.Minute)
 		if w.reserved() != 0 || w.spent() {
@@ -198,16 +200,19 @@ func TestOneTimeUse(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "R7: a rule that says one_time_use while a guest runs", func(t *testing.T, w *testHost) {
+	scenario(t, "a rule that says one_time_use while a guest runs", func(t *testing.T, w *testHost) {
 		w.once()
 		rules(w, strings.Replace(gpuRule, `,"one_time_use":true`, "", 1))
 		_, stop := w.begin()
-		w.office.assign(w.gpu("s1"))
+		w.compute.assign(w.gpu("s1"))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		rules(w, gpuRule)
 		_, stop = w.begin()
-		w.until("it is reserved", func() bool { return w.reserved() == 1 && w.provider(gpuName).HasTrait("HW_PCI_ONE_TIME_USE") })
+		w.until("it is reserved", func() bool {
+			return w.reserved() == 1 &&
+				w.provider(gpuName).HasTrait("HW_PCI_ONE_TIME_USE")
+		})
 		must(t, stop())
 	})
 }
@@ -229,10 +234,10 @@ func TestCrashAroundMarkingUsed(t *testing.T) {
 					}
 					return nil
 				}
-				w.office.assign(w.gpu("s1"))
-				w.live(func() bool { return len(w.running()) == 1 }, deaths)
-				w.office.assign()
-				w.live(func() bool { return w.are(host.Gone, "s1") }, deaths)
+				w.compute.assign(w.gpu("s1"))
+				w.runAgents(func() bool { return len(w.running()) == 1 }, deaths)
+				w.compute.assign()
+				w.runAgents(func() bool { return w.are(host.Gone, "s1") }, deaths)
 				if len(w.journalled().Spent()) != 1 || !ran {
 					t.Errorf("nobody remembers: %v", w.journalled().Spent())
 				}
@@ -249,63 +254,63 @@ func TestClean(t *testing.T) {
 	used := func(t *testing.T, w *testHost) (*cleaner, func() error) {
 		c := w.once()
 		_, stop := w.begin()
-		w.office.assign(w.gpu("s1"))
+		w.compute.assign(w.gpu("s1"))
 		w.untilPhase(host.Running, "s1")
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
 		return c, stop
 	}
 	scenario(t, "a device comes back when its program has run, and not before", func(t *testing.T, w *testHost) {
 		c, stop := used(t, w)
-		w.office.clean(gpuAt, "nonsense") // while it is held
+		w.compute.clean(gpuAt, "nonsense") // while it is held
 		time.Sleep(time.Minute)
 		if c.runs.Load() != 0 || w.reserved() != 1 {
 			t.Error("cleaned under its guest")
 		}
-		w.office.clean()
-		w.office.assign()
+		w.compute.clean()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
 		c.fail.Store(true)
-		w.office.clean(gpuAt)
-		w.until("a condition", func() bool { return strings.Contains(w.office.conditions(), "cannot wipe "+gpuAt) })
-		w.until("an answer", func() bool { return strings.Contains(w.office.answer(gpuAt).Refused, "cannot wipe") })
+		w.compute.clean(gpuAt)
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "cannot wipe "+gpuAt) })
+		w.until("an answer", func() bool { return strings.Contains(w.compute.answer(gpuAt).Refused, "cannot wipe") })
 		time.Sleep(time.Minute)
 		if w.reserved() != 1 || !w.spent() {
 			t.Error("given back though it could not be cleaned")
 		}
 		c.fail.Store(false)
-		w.office.clean(gpuAt)
+		w.compute.clean(gpuAt)
 		w.until("it is back", func() bool {
-			return w.reserved() == 0 && !w.spent() && !strings.Contains(w.office.conditions(), "wipe")
+			return w.reserved() == 0 && !w.spent() && !strings.Contains(w.compute.conditions(), "wipe")
 		})
-		w.until("an answer", func() bool { a := w.office.answer(gpuAt); return !a.Asked.IsZero() && a.Refused == "" })
+		w.until("an answer", func() bool { a := w.compute.answer(gpuAt); return !a.Asked.IsZero() && a.Refused == "" })
 		if len(w.journalled().Spent()) != 0 {
 			w.until("the mark is gone", func() bool { return len(w.journalled().Spent()) == 0 })
 		}
-		w.office.clean()
-		w.until("it answers no longer", func() bool { return w.office.answer(gpuAt).Asked.IsZero() })
-		w.office.assign(w.gpu("s2"))
+		w.compute.clean()
+		w.until("it answers no longer", func() bool { return w.compute.answer(gpuAt).Asked.IsZero() })
+		w.compute.assign(w.gpu("s2"))
 		w.untilPhase(host.Running, "s2")
 		w.until("it is reserved again", func() bool { return w.reserved() == 1 })
 		must(t, stop())
 	})
 	scenario(t, "an agent that dies after the program ran gives it back all the same", func(t *testing.T, w *testHost) {
 		c, stop := used(t, w)
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
 		away := true
-		w.ledger.fail = func(call string) error {
+		w.placement.fail = func(call string) error {
 			if away && call == "PutInventories" {
 				return fault.New(fault.Unavailable, "test", "no Placement")
 			}
 			return nil
 		}
-		w.office.clean(gpuAt)
+		w.compute.clean(gpuAt)
 		w.until("it has run", func() bool { return c.runs.Load() == 1 })
 		time.Sleep(time.Second)
 		must(t, stop())
-		w.office.clean()
+		w.compute.clean()
 		away = false
 		_, stop = w.begin()
 		w.until("it is back", func() bool { return w.reserved() == 0 && len(w.journalled().Spent()) == 0 })
@@ -319,7 +324,7 @@ func TestClean(t *testing.T) {
 		_, stop := w.begin()
 		w.reserve(1)
 		w.until("it is told", w.spent)
-		w.office.clean(gpuAt)
+		w.compute.clean(gpuAt)
 		w.until("it is back", func() bool { return w.reserved() == 0 && !w.spent() })
 		if c.runs.Load() != 1 {
 			t.Errorf("cleaned %d times", c.runs.Load())
@@ -344,9 +349,9 @@ func (o *fakeCompute) answer(at string) host.Answer {
 func (o *fakeCompute) clean(addresses ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.line.Clean, o.line.Revision = nil, o.line.Revision+1
+	o.assignments.Clean, o.assignments.Revision = nil, o.assignments.Revision+1
 	for _, at := range addresses {
-		o.line.Clean = append(o.line.Clean, host.Wish{Address: at, Asked: time.Now()})
+		o.assignments.Clean = append(o.assignments.Clean, host.Wish{Address: at, Asked: time.Now()})
 	}
 	close(o.changed)
 	o.changed = make(chan struct{})

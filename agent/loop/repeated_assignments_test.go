@@ -15,19 +15,19 @@ func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 	scenario(t, "stopped and started", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		deafen := func(deaf bool) {
-			w.office.mu.Lock()
-			defer w.office.mu.Unlock()
-			w.office.deaf = deaf
+			w.compute.mu.Lock()
+			defer w.compute.mu.Unlock()
+			w.compute.refusing = deaf
 		}
 		deafen(true)
-		w.office.assign(off(s))
+		w.compute.assign(off(s))
 		w.until("the guest has stopped", func() bool { return w.guest("s1").Stopped })
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.until("the guest runs again", func() bool { return !w.guest("s1").Stopped })
-		w.office.forget()
+		w.compute.forget()
 		deafen(false)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
@@ -40,12 +40,12 @@ func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		s.Requests[0].Class = "CUSTOM_OLD"
-		w.ledger.mu.Lock()
-		w.ledger.allocations["s1"][resource.ProviderID(s.Requests[0].Providers[0])] = resource.Amounts{"CUSTOM_OLD": 1}
-		w.ledger.mu.Unlock()
-		w.office.assign(s)
+		w.placement.mu.Lock()
+		w.placement.allocations["s1"][resource.ProviderID(s.Requests[0].Providers[0])] = resource.Amounts{"CUSTOM_OLD": 1}
+		w.placement.mu.Unlock()
+		w.compute.assign(s)
 		w.untilPhase(host.Failed, "s1")
-		if text := w.office.guest("s1").Message; !strings.Contains(text, "device_spec has come to say "+class) {
+		if text := w.compute.guest("s1").Message; !strings.Contains(text, "device_spec has come to say "+class) {
 			t.Error(text)
 		}
 		must(t, stop())
@@ -56,16 +56,16 @@ func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
 func TestNoAllocationWrittenWithoutAssignments(t *testing.T) {
 	scenario(t, "deaf", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		mute := func(mute bool) {
-			w.office.mu.Lock()
-			w.office.mute = mute
-			w.office.mu.Unlock()
-			w.office.endStreams()
+			w.compute.mu.Lock()
+			w.compute.muted = mute
+			w.compute.mu.Unlock()
+			w.compute.endStreams()
 		}
 		mute(true)
-		w.lose("s1", name1)
+		w.deleteAllocation("s1", name1)
 		time.Sleep(10 * time.Minute)
 		if n := w.share("s1", name1, class); n != 0 {
 			t.Errorf("a share of %d was written", n)

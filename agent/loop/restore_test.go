@@ -21,25 +21,26 @@ func TestJournalFromABackup(t *testing.T) {
 	scenario(t, "a device of a server that has left", func(t *testing.T, w *testHost) {
 		path := filepath.Join(w.options.Dir, "journal")
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		backup, err := os.ReadFile(path)
 		must(t, err)
 		had := w.holders()
-		w.office.assign()
+		w.compute.assign()
 		w.until("s1 is gone", func() bool { return len(w.running()) == 0 })
-		w.office.assign(w.want("s2", name1))
+		w.compute.assign(w.want("s2", name1))
 		w.untilPhase(host.Running, "s2")
 		w.until("s2 has the device that s1 had", func() bool { return len(w.holders()) == len(had) })
 		must(t, stop())
 		must(t, os.WriteFile(path, backup, 0o600))
-		w.office.muteStreams(true) // until compute sends assignments, nothing is removed
+		w.compute.muteStreams(true) // until compute sends assignments, nothing is removed
 		_, stop = w.begin()
 		w.until("a condition", func() bool {
-			return strings.Contains(w.office.conditions(), "the journal gives it to server s1, but the guest of server s2 runs with it")
+			return strings.Contains(w.compute.conditions(),
+				"the journal gives it to server s1, but the guest of server s2 runs with it")
 		})
-		w.office.muteStreams(false)
-		w.until("no condition", func() bool { return w.office.conditions() == "" })
+		w.compute.muteStreams(false)
+		w.until("no condition", func() bool { return w.compute.conditions() == "" })
 		must(t, stop())
 		if got := w.running(); !slices.Equal(got, []string{"s2"}) {
 			t.Errorf("guests %v", got)
@@ -56,17 +57,17 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		_, stop := w.begin()
 		s1 := w.want("s1", name2)
 		s1.Topology = pinned(2, 512)
-		w.office.assign(s1)
+		w.compute.assign(s1)
 		w.untilPhase(host.Running, "s1")
-		was := w.office.guest("s1").Parts
+		was := w.compute.guest("s1").Parts
 		must(t, stop())
 		w.forgetJournal()
-		w.office.forget()
+		w.compute.forget()
 		w.options.NewID = func() string { return "another" }
 		time.Sleep(3 * time.Minute) // the place of the first is free
 		_, stop = w.begin()
 		w.untilPhase(host.Running, "s1")
-		if got := w.office.guest("s1").Parts; !reflect.DeepEqual(got, was) {
+		if got := w.compute.guest("s1").Parts; !reflect.DeepEqual(got, was) {
 			t.Errorf("it has %+v, and had %+v", got, was)
 		}
 		if c := w.cells()[1]; !slices.Equal(c.Pinned, []int{3, 7}) || c.UsedMemory != 512 || c.Floating != 0 {
@@ -74,9 +75,9 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		}
 		s2 := w.want("s2")
 		s2.Topology = pinned(2, 512)
-		w.office.assign(s1, s2)
+		w.compute.assign(s1, s2)
 		w.untilPhase(host.Running, "s2")
-		if got := w.office.guest("s2").Parts; len(got) != 1 || got[0].Node != 0 {
+		if got := w.compute.guest("s2").Parts; len(got) != 1 || got[0].Node != 0 {
 			t.Errorf("s2 has %+v, s1 %+v", got, was)
 		}
 		must(t, stop())
@@ -88,22 +89,22 @@ func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
 	scenario(t, "after a restart", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s1 := w.want("s1", name1)
-		w.office.assign(s1)
+		w.compute.assign(s1)
 		w.untilPhase(host.Running, "s1")
 		reports := func(present ...host.Present) {
 			t.Helper()
 			w.until(fmt.Sprintf("reported: %+v", present), func() bool {
-				w.office.mu.Lock()
-				defer w.office.mu.Unlock()
-				return slices.Equal(w.office.report.Guests, present)
+				w.compute.mu.Lock()
+				defer w.compute.mu.Unlock()
+				return slices.Equal(w.compute.report.Guests, present)
 			})
 		}
 		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
-		w.office.muteStreams(true)
+		w.compute.muteStreams(true)
 		_, stop = w.begin()
 		reports(host.Present{ID: "s1"})
-		w.office.muteStreams(false)
+		w.compute.muteStreams(false)
 		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
 	})

@@ -221,7 +221,7 @@ func (a *Agent) applyObservation(s observation, moves int) error {
 func (a *Agent) execute(ctx context.Context, actual provider.Tree, d planInput) error {
 	plan := d.plan
 	// Ownership is journalled first: after a crash the agent must recognise what it wrote.
-	if err := a.recordOwned(plan.Owned, d.marks); err != nil {
+	if err := a.recordOwned(plan.Owned, d.owned); err != nil {
 		return err
 	}
 	generations := map[provider.ID]int{}

@@ -58,7 +58,8 @@ func (m *fakeSysfs) add(address, product, parent string) {
 	defer m.mu.Unlock()
 	next := maps.Clone(m.tree)
 	dir := "bus/pci/devices/" + address + "/"
-	for name, text := range map[string]string{"vendor": "0x8086", "device": "0x" + product, "class": "0x020000", "numa_node": "1"} {
+	for name, text := range map[string]string{"vendor": "0x8086", "device": "0x" + product, "class": "0x020000",
+		"numa_node": "1"} {
 		next[dir+name] = &fstest.MapFile{Data: []byte(text + "\n")}
 	}
 	if parent != "" {
@@ -158,7 +159,8 @@ func (l *fakePlacement) Tree(_ context.Context, id provider.ID) (provider.Tree, 
 	return provider.Tree{Providers: slices.Clone(l.tree.Providers)}.Sorted(), nil
 }
 
-func (l *fakePlacement) ProviderAllocations(_ context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
+func (l *fakePlacement) ProviderAllocations(_ context.Context,
+	id provider.ID) (map[resource.ConsumerID]resource.Amounts, error) {
 	leave, err := l.enter("ProviderAllocations")
 	if err != nil {
 		return nil, err
@@ -202,7 +204,8 @@ func (l *fakePlacement) write(call string, do func() error) error {
 	return do()
 }
 
-func (l *fakePlacement) CreateProvider(_ context.Context, id provider.ID, name string, parent provider.ID) (made provider.Provider, err error) {
+func (l *fakePlacement) CreateProvider(_ context.Context, id provider.ID, name string,
+	parent provider.ID) (made provider.Provider, err error) {
 	err = l.write("CreateProvider", func() error {
 		if _, taken := l.tree.ByName(name); taken {
 			return fault.New(fault.Conflict, "ledger", "the name %s is taken", name)
@@ -230,7 +233,8 @@ func (l *fakePlacement) DeleteProvider(_ context.Context, id provider.ID) error 
 	})
 }
 
-func (l *fakePlacement) put(call string, id provider.ID, generation int, change func(*provider.Provider)) (now int, err error) {
+func (l *fakePlacement) put(call string, id provider.ID, generation int, change func(*provider.Provider)) (now int,
+	err error) {
 	err = l.write(call, func() error {
 		p, err := l.find(id)
 		if err != nil {
@@ -247,11 +251,13 @@ func (l *fakePlacement) put(call string, id provider.ID, generation int, change 
 	return now, err
 }
 
-func (l *fakePlacement) PutInventories(_ context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error) {
+func (l *fakePlacement) PutInventories(_ context.Context, id provider.ID, generation int,
+	inv map[resource.Class]resource.Inventory) (int, error) {
 	return l.put("PutInventories", id, generation, func(p *provider.Provider) { p.Inventories = inv })
 }
 
-func (l *fakePlacement) PutTraits(_ context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error) {
+func (l *fakePlacement) PutTraits(_ context.Context, id provider.ID, generation int, traits []resource.Trait) (int,
+	error) {
 	return l.put("PutTraits", id, generation, func(p *provider.Provider) { p.Traits = traits })
 }
 
@@ -290,19 +296,19 @@ func (l *fakePlacement) Reshape(_ context.Context, r placement.Reshape) error {
 
 // world is a host with everything around its agent.
 type testHost struct {
-	t       *testing.T
-	dir     string
-	machine *fakeSysfs
-	ledger  *fakePlacement
-	office  *fakeCompute
-	guests  *fake.Hypervisor
-	options Options
+	t         *testing.T
+	dir       string
+	sysfs     *fakeSysfs
+	placement *fakePlacement
+	compute   *fakeCompute
+	guests    *fake.Hypervisor
+	options   Options
 }
 
 func newTestHost(t *testing.T) *testHost {
 	t.Helper()
-	w := &testHost{t: t, dir: t.TempDir(), machine: newFakeSysfs(), office: newFakeCompute(t),
-		ledger: &fakePlacement{allocations: map[resource.ConsumerID]resource.Allocation{}}}
+	w := &testHost{t: t, dir: t.TempDir(), sysfs: newFakeSysfs(), compute: newFakeCompute(t),
+		placement: &fakePlacement{allocations: map[resource.ConsumerID]resource.Allocation{}}}
 	guests, err := fake.New(filepath.Join(w.dir, "guests"), hypervisor.Capacity{})
 	if err != nil {
 		t.Fatal(err)
@@ -312,8 +318,8 @@ func newTestHost(t *testing.T) *testHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.options = Options{Host: "cmp1", Sys: w.machine, Rules: rules, ReportInPlacement: true, Placement: w.ledger,
-		Compute:    host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(w.office.handler())}},
+	w.options = Options{Host: "cmp1", Sys: w.sysfs, Rules: rules, ReportInPlacement: true, Placement: w.placement,
+		Compute:    host.Client{REST: &rest.Client{Base: "http://compute", HTTP: rest.InMemory(w.compute.handler())}},
 		Hypervisor: guests, Dir: filepath.Join(w.dir, "journal"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		NewID: func() string { return rootID }, Jitter: func() float64 { return 0 }}
 	return w
@@ -348,13 +354,13 @@ func (w *testHost) until(what string, holds func() bool) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.t.Fatalf("never: %s; compute was told %s", what, w.office.heard())
+	w.t.Fatalf("never: %s; compute was told %s", what, w.compute.logText())
 }
 
 func (w *testHost) untilPhase(phase host.Phase, servers ...string) {
 	w.t.Helper()
 	for _, s := range servers {
-		w.until(s+" "+string(phase), func() bool { return w.office.phase(s) == phase })
+		w.until(s+" "+string(phase), func() bool { return w.compute.phase(s) == phase })
 	}
 }
 
@@ -365,7 +371,8 @@ func (w *testHost) want(id string, providers ...string) host.Server {
 	for _, name := range providers {
 		p := w.provider(name)
 		if len(s.Requests) == 0 {
-			s.Requests = []host.Request{{ID: "r-" + id, Alias: "nic", Class: class, VendorID: "8086", ProductID: "154c", Type: "type-VF"}}
+			s.Requests = []host.Request{{ID: "r-" + id, Alias: "nic", Class: class, VendorID: "8086", ProductID: "154c",
+				Type: "type-VF"}}
 		}
 		s.Requests[0].Count++
 		s.Requests[0].Providers = append(s.Requests[0].Providers, string(p.ID))
@@ -374,23 +381,23 @@ func (w *testHost) want(id string, providers ...string) host.Server {
 		}
 		a[p.ID][class]++
 	}
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	w.ledger.allocations[resource.ConsumerID(id)] = a
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	w.placement.allocations[resource.ConsumerID(id)] = a
 	return s
 }
 
 func (w *testHost) provider(name string) provider.Provider {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	p, _ := w.ledger.tree.ByName(name)
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	p, _ := w.placement.tree.ByName(name)
 	return p
 }
 
 func (w *testHost) writes() int {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	return w.ledger.writes
+	w.placement.mu.Lock()
+	defer w.placement.mu.Unlock()
+	return w.placement.writes
 }
 
 // holders maps each device to the guest that has it, and fails when one has two.
@@ -451,7 +458,8 @@ func (w *testHost) consistent(servers ...string) {
 	claims := state.Claims()
 	for _, c := range claims {
 		if holders[c.Device.Address.String()] != string(c.Holder) || c.State != device.Allocated {
-			w.t.Errorf("the journal has %s %s for %s, the hypervisor for %q", c.Device.Address, c.State, c.Holder, holders[c.Device.Address.String()])
+			w.t.Errorf("the journal has %s %s for %s, the hypervisor for %q", c.Device.Address, c.State, c.Holder,
+				holders[c.Device.Address.String()])
 		}
 	}
 	if len(claims) != len(holders) {

@@ -58,7 +58,7 @@ func vfAt(at, pf pci.Address, product string) pci.Device {
 
 // Whatever a held device turns into, the tree keeps it as it was claimed, offers what it is now to no other server, and
 // offers everything else.
-func TestAHeldDeviceHasChanged(t *testing.T) {
+func TestHeldDeviceHasChanged(t *testing.T) {
 	const managed = "  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"
 	const gpuTree = "├─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1" + managed + "\n" +
 		"└─ cmp1_10000:0A:00.0  CUSTOM_PCI_10DE_20B0 0/1" + managed
@@ -143,7 +143,7 @@ func TestAHeldDeviceHasChanged(t *testing.T) {
 
 // A card is replaced: the held VF is gone, and another device is where its PF was. It is not offered beside the VF,
 // whose provider has its address, and refuses no start.
-func TestAHeldVFIsGoneWithItsCard(t *testing.T) {
+func TestHeldVFWithReplacedCard(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`, `{"vendor_id":"10de"}`).holding(t, vf1)
 	f = f.without(vf1, vf2, gpu).with(plainAt(pf81, "10de", "20b0"))
 	expect(t, f, rootLine,
@@ -157,7 +157,7 @@ func TestAHeldVFIsGoneWithItsCard(t *testing.T) {
 }
 
 // A held device that the host cannot read is not gone.
-func TestAHeldDeviceIsUnreadable(t *testing.T) {
+func TestHeldDeviceIsUnreadable(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`).holding(t, vf1).without(vf1)
 	f.Unreadable = map[pci.Address]bool{vf1: true}
 	expect(t, f, rootLine,
@@ -168,7 +168,7 @@ func TestAHeldDeviceIsUnreadable(t *testing.T) {
 
 // While nothing is reported a changed device is named all the same. When reporting begins, what Placement never counted
 // is not counted, or it would be offered to others.
-func TestAHeldDeviceHasChangedThatIsNotReported(t *testing.T) {
+func TestHeldDeviceHasChangedWithoutReporting(t *testing.T) {
 	f := facts(t, `{"vendor_id":"10de"}`)
 	f.Report = false
 	f = f.holding(t, gpu).with(pci.Device{Address: gpu, Vendor: "10de", Product: "20b1", Type: pci.Plain,
@@ -186,7 +186,7 @@ func TestAHeldDeviceHasChangedThatIsNotReported(t *testing.T) {
 
 // Another class for a device that is what it was, by the configuration, still refuses the start, also beside one that
 // has changed.
-func TestAChangedDeviceExcusesNoConfiguration(t *testing.T) {
+func TestClassChangeIsRefusedBesideChangedDevice(t *testing.T) {
 	f := facts(t, `{"vendor_id":"10de"}`).holding(t, gpu, pci.Address{Domain: 0x10000, Bus: 0x0a})
 	f = f.with(pci.Device{Address: gpu, Vendor: "10de", Product: "20b1", Type: pci.Plain})
 	f.Rules = facts(t, `{"vendor_id":"10de","resource_class":"gpu"}`).Rules
@@ -199,7 +199,7 @@ func TestAChangedDeviceExcusesNoConfiguration(t *testing.T) {
 
 // Hardware that changes at random under guests never refuses a start that would not be refused without them, keeps
 // every claim's inventory, and offers nobody what a guest may have.
-func TestHardwareChangesAtRandom(t *testing.T) {
+func TestRandomHardwareChanges(t *testing.T) {
 	rules := []string{`{"product_id":"1515"}`, `{"vendor_id":"10de"}`, `{"vendor_id":"144d","address":"0000:83:00.0"}`,
 		`{"product_id":"1528","address":"0000:82:00.0"}`}
 	addresses := []pci.Address{pf81, vf1, vf2, pf82, gpu, {Bus: 0x81, Func: 3}, {Bus: 0x82, Func: 1}}

@@ -108,7 +108,7 @@ func TestDesired(t *testing.T) {
 		"nothing is offered without rules": {nil, []string{rootLine}},
 		// "Each PCI device of type type-PCI and type-PF will be modeled as a Placement resource provider (RP) with the name
 		// <hypervisor_hostname>_<pci_address>." "an inventory of 1 is reported … with the generated CUSTOM_PCI_<vendor_id>_<product_id>"
-		"K5 plain devices, one in a domain of five digits": {[]string{`{"vendor_id":"10de"}`}, []string{rootLine,
+		"plain devices, one in a domain of five digits": {[]string{`{"vendor_id":"10de"}`}, []string{rootLine,
 			"├─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
 			"└─ cmp1_10000:0A:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
 		// "The PF RP will be created even if the type-PF device is not matching any device_spec entry but in that case, only VF inventory

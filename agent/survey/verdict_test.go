@@ -24,7 +24,7 @@ func TestVerdicts(t *testing.T) {
 			want: []string{"0000:81:00.1: cmp1_0000:81:00.0 CUSTOM_PCI_8086_1515 [CUSTOM_FAST]",
 				"0000:81:00.2: cmp1_0000:81:00.0 CUSTOM_PCI_8086_1515 [CUSTOM_FAST]",
 				`0000:82:00.0: is for ports of physical_network "p"`, "0000:83:00.0: is for ports of tunnelled networks"}},
-		{name: "D33 remote_managed without a serial number", report: true,
+		{name: "remote_managed without a serial number", report: true,
 			rules: []string{`{"address":"0000:81:00.2","remote_managed":true}`},
 			want:  []string{"0000:81:00.2: is not offered: its entry of device_spec has remote_managed"}},
 		{name: "not reported", rules: []string{`{"vendor_id":"10de"}`},
@@ -37,7 +37,7 @@ func TestVerdicts(t *testing.T) {
 				"0000:83:00.0: cmp1_0000:83:00.0 CUSTOM_PCI_10DE_20B0 []",
 				"10000:0a:00.0: cmp1_10000:0A:00.0 CUSTOM_PCI_10DE_20B0 []"},
 			wrong: []string{`devname "eth0"`, "both offered"}},
-		{name: "D34 one_time_use without reporting", rules: []string{`{"address":"0000:83:00.0","one_time_use":true}`},
+		{name: "one_time_use without reporting", rules: []string{`{"address":"0000:83:00.0","one_time_use":true}`},
 			want: []string{"0000:83:00.0: is offered, but"}, wrong: []string{"needs [pci] report_in_placement"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,14 +102,14 @@ func BenchmarkDesired(b *testing.B) {
 	}
 }
 
-// M18: a vDPA device counts as a VF of its PF, so that one of another product needs a class in common.
+// A vDPA device counts as a VF of its PF, so that one of another product needs a class in common.
 func TestVDPA(t *testing.T) {
 	f := facts(t, `{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.2"}`)
 	f.Devices[2].Type = pci.VDPA
 	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]")
 	f.Devices[2].Product = "1516"
 	if _, _, err := Desired(f); !strings.Contains(fault.TextOf(err), "need one class") {
-		t.Errorf("M18: %v", err)
+		t.Errorf("VF with vDPA: %v", err)
 	}
 	f = facts(t, `{"address":"0000:81:00.0"}`)
 	f.Devices = slices.Delete(f.Devices, 3, 4)

@@ -48,14 +48,14 @@ func TestCaptureHidesAddresses(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	for text, says := range map[string]string{
-		"-- /a --\n":                     "no path",
-		"-- ../a --\n":                   "no path",
-		"-- . --\n":                      "no path",
+		"-- /a --\n":                     "not a path",
+		"-- ../a --\n":                   "not a path",
+		"-- . --\n":                      "not a path",
 		"-- a --\n-- a --\n":             "twice",
 		"-- a --\n-- a -> b --\n":        "twice",
 		"-- a -> b --\nx\n":              "has content",
-		"-- a --\n-- a/b --\n":           "no directory",
-		"-- a -> c --\n-- a/b --\n":      "no directory",
+		"-- a --\n-- a/b --\n":           "not a directory",
+		"-- a -> c --\n-- a/b --\n":      "not a directory",
 		"-- a -> /b --\n":                "outside",
 		"-- a -> ../b --\n":              "outside",
 		"-- a/b -> .. --\n":              "outside",
@@ -65,9 +65,9 @@ func TestLoadRefuses(t *testing.T) {
 		"-- a/ --\nx\n":                  "is a directory and has content",
 		"-- a !! b --\nx\n":              "cannot be read and has content",
 		"-- a --\n-- a !! b --\n":        "twice",
-		"-- a !! b --\n-- a/b --\n":      "no directory",
-		"-- %2Fa --\n":                   "no path",
-		"-- b/%2E%2E/a --\n":             "no path",
+		"-- a !! b --\n-- a/b --\n":      "not a directory",
+		"-- %2Fa --\n":                   "not a path",
+		"-- b/%2E%2E/a --\n":             "not a path",
 	} {
 		if fsys, err := Load([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v %v, want %q", text, fsys, err, says)

@@ -53,7 +53,7 @@ func TestNodes(t *testing.T) {
 }
 
 // What a machine does not say, or says twice, is unknown, and loses nothing else.
-func TestNodesThatSayLess(t *testing.T) {
+func TestIncompleteNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text string
 		node       Node

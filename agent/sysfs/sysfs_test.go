@@ -246,7 +246,7 @@ func TestReadWithFaults(t *testing.T) {
 
 // Reading stays fast because little is asked: ten questions for a PF, eight for a VF, nine for another device without virtio,
 // one for each list, three for a node and two for a CPU.
-func TestReadAsksLittle(t *testing.T) {
+func TestReadFewFiles(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
 	facts := read(t, faulty{MapFS: whole, calls: &calls})
 	most := 3 + 3*len(facts.Nodes)

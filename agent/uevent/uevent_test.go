@@ -39,7 +39,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return copy(p, next.(string)), nil
 }
 
-func TestReadCountsWhatConcernsAndWhatWasLost(t *testing.T) {
+func TestReadReportsChangesAndLostMessages(t *testing.T) {
 	end := errors.New("the end")
 	s := source{message("add@/x", "SUBSYSTEM=pci"), message("add@/y", "SUBSYSTEM=block"), syscall.ENOBUFS,
 		message("remove@/x", "SUBSYSTEM=pci"), end}

@@ -12,13 +12,13 @@ import (
 )
 
 // Rows of 7.1 and 7.13 that the survey alone decides: what is reported of this host, or the words of the refusal.
-func TestRowsOfTheSurvey(t *testing.T) {
+func TestReportedDevicesAndRefusals(t *testing.T) {
 	const marks = "COMPUTE_MANAGED_PCI_DEVICE"
 	for name, c := range map[string]struct {
 		rules []string
 		want  []string // of the tree, one provider a line; or words of a refusal
 	}{
-		"I1 rules with traits, a PF for one-time use, VFs of another": {[]string{
+		"rules with traits, a PF for one-time use, VFs of another": {[]string{
 			`{"address":"0000:83:00.0","traits":"HW_GPU_API_VULKAN,CUSTOM_GPU,purple"}`,
 			`{"address":"0000:82:00.0","product_id":"1528","traits":"pf-white","one_time_use":true}`,
 			`{"product_id":"1515","address":"*:81:00.*","traits":"vf-red"}`}, []string{
@@ -26,31 +26,31 @@ func TestRowsOfTheSurvey(t *testing.T) {
 			"cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/1  [" + marks + " CUSTOM_PF_WHITE HW_PCI_ONE_TIME_USE OWNER_NOVA]",
 			"cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [" + marks +
 				" CUSTOM_GPU CUSTOM_PURPLE HW_GPU_API_VULKAN OWNER_NOVA]"}},
-		"I2 classes, standard and own": {[]string{`{"address":"0000:83:00.0","resource_class":"PGPU"}`,
+		"classes, standard and own": {[]string{`{"address":"0000:83:00.0","resource_class":"PGPU"}`,
 			`{"address":"0000:82:00.0","resource_class":"crypto","traits":"to-the-moon,hodl"}`}, []string{
 			"cmp1_0000:82:00.0  CUSTOM_CRYPTO 0/1  [" + marks + " CUSTOM_HODL CUSTOM_TO_THE_MOON OWNER_NOVA]",
 			"cmp1_0000:83:00.0  PGPU 0/1  [" + marks + " OWNER_NOVA]"}},
-		"I4 X4 VFs of one PF with two classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`,
+		"VFs of one PF with two classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`,
 			`{"address":"0000:81:00.2","resource_class":"vf2"}`},
 			[]string{"0000:81:00.2", "CUSTOM_VF2", "0000:81:00.1", "CUSTOM_VF1"}},
-		"I5 X4 VFs of one PF with two sets of traits": {[]string{`{"address":"0000:81:00.1","traits":"foo"}`,
+		"VFs of one PF with two sets of traits": {[]string{`{"address":"0000:81:00.1","traits":"foo"}`,
 			`{"address":"0000:81:00.2","traits":"bar"}`},
 			[]string{"0000:81:00.2", "CUSTOM_BAR", "0000:81:00.1", "CUSTOM_FOO"}},
-		"I6 physical_network of VFs":  {[]string{`{"product_id":"1515","physical_network":"physnet1"}`}, nil},
-		"I6 physical_network of a PF": {[]string{`{"address":"0000:82:00.0","physical_network":"physnet1"}`}, nil},
-		"I7 devname":                  {[]string{`{"devname":"eth0"}`}, []string{"eth0", "address"}},
-		"X1 nothing matches":          {[]string{`{"vendor_id":"ffff"}`}, nil},
-		"X3 a PF, then one of its VFs": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`,
+		"physical_network of VFs":  {[]string{`{"product_id":"1515","physical_network":"physnet1"}`}, nil},
+		"physical_network of a PF": {[]string{`{"address":"0000:82:00.0","physical_network":"physnet1"}`}, nil},
+		"devname":                  {[]string{`{"devname":"eth0"}`}, []string{"eth0", "address"}},
+		"nothing matches":          {[]string{`{"vendor_id":"ffff"}`}, nil},
+		"a PF, then one of its VFs": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`,
 			`{"address":"0000:81:00.1"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
-		"X3 a VF, then its PF": {[]string{`{"address":"0000:81:00.1"}`,
+		"a VF, then its PF": {[]string{`{"address":"0000:81:00.1"}`,
 			`{"address":"0000:81:00.0","product_id":"1528"}`}, []string{"0000:81:00.0", "0000:81:00.1", "both offered"}},
-		"S21 live_migratable no brings no trait": {[]string{`{"address":"0000:83:00.0","live_migratable":"no"}`}, []string{
+		"live_migratable no brings no trait": {[]string{`{"address":"0000:83:00.0","live_migratable":"no"}`}, []string{
 			"cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [" + marks + " OWNER_NOVA]"}},
 		"one_time_use of VFs": {[]string{`{"product_id":"1515","one_time_use":true}`}, []string{"one_time_use"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts(t, c.rules...)
-			if strings.HasPrefix(name, "I1 ") { // a VF that no rule means
+			if strings.HasPrefix(name, "rules with traits") { // a VF that no rule means
 				f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: 0x82, Func: 1}, Vendor: "8086", Product: "1515",
 					Type: pci.Virtual, Parent: &pf82})
 			}
@@ -80,7 +80,7 @@ func TestRowsOfTheSurvey(t *testing.T) {
 	}
 }
 
-// M18: a VF and one that carries vDPA are counted together, and with different products refused.
+// A VF and one that carries vDPA are counted together, and with different products refused.
 func TestVDPABesideVFs(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`, `{"product_id":"1516"}`)
 	f.Devices[3].Type = pci.VDPA
@@ -93,9 +93,9 @@ func TestVDPABesideVFs(t *testing.T) {
 	}
 }
 
-// X10, X11: what vanished under its holder stays in the tree as large as it is held; the class of a claim that does not know its own is
+// What vanished under its holder stays in the tree as large as it is held; the class of a claim that does not know its own is
 // that which Placement has.
-func TestRowsOfHeldDevices(t *testing.T) {
+func TestHeldDevicesStayInTree(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`)
 	one, two := f.claim(t, vf1), f.claim(t, vf2)
 	for name, c := range map[string]struct {
@@ -105,11 +105,11 @@ func TestRowsOfHeldDevices(t *testing.T) {
 		want    int
 		notes   int // one for each device that the total is raised by
 	}{
-		"X10 nothing is held":              {nil, nil, nil, 0, 0},
-		"X11 one held and gone, one there": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2, 1},
-		"X11 two held, none there":         {nil, []device.Claim{one, two}, nil, 2, 2},
-		"X11 one held, both there":         {f.Devices, []device.Claim{one}, nil, 2, 0},
-		"X11 the class is Placement's to know": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device,
+		"nothing is held":              {nil, nil, nil, 0, 0},
+		"one held and gone, one there": {[]pci.Device{f.Devices[1], f.Devices[3]}, []device.Claim{one}, nil, 2, 1},
+		"two held, none there":         {nil, []device.Claim{one, two}, nil, 2, 2},
+		"one held, both there":         {f.Devices, []device.Claim{one}, nil, 2, 0},
+		"the class is Placement's to know": {nil, []device.Claim{{Offer: device.Offer{Device: one.Device,
 			Provider: one.Provider, Name: one.Name}, Holder: "s1"}},
 			[]provider.Provider{{ID: one.Provider, Name: one.Name, Parent: root, Root: root,
 				Inventories: map[resource.Class]resource.Inventory{"CUSTOM_PCI_8086_1515": resource.Whole(1)}}}, 1, 1},
@@ -128,8 +128,8 @@ func TestRowsOfHeldDevices(t *testing.T) {
 	}
 }
 
-// K3: the rules say which devices are offered, and each offer carries the words of its rule.
-func TestRowsOfOffersK3(t *testing.T) {
+// The rules say which devices are offered, and each offer carries the words of its rule.
+func TestOffersHaveRuleProperties(t *testing.T) {
 	f := facts(t, `{"product_id":"1515","live_migratable":"yes","managed":"no"}`,
 		`{"address":"0000:82:00.0","live_migratable":"no","managed":"yes"}`, `{"address":"0000:83:00.0"}`)
 	want := map[string]pci.Flag{"0000:81:00.1": pci.Yes, "0000:81:00.2": pci.Yes, "0000:82:00.0": pci.No,
@@ -149,8 +149,8 @@ func TestRowsOfOffersK3(t *testing.T) {
 	}
 }
 
-// X5, T17: each offer names the provider that counts it, the same for the VFs of a PF, or none: for ports, or while nothing is reported.
-func TestRowsOfOffersX5T17(t *testing.T) {
+// Each offer names the provider that counts it, the same for the VFs of a PF, or none: for ports, or while nothing is reported.
+func TestOffersNameProviders(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`, `{"address":"0000:82:00.0","physical_network":"p"}`,
 		`{"address":"0000:83:00.0"}`)
 	f.Actual.Providers = []provider.Provider{{ID: "old", Name: "cmp1_0000:83:00.0", Parent: root, Root: root}}
@@ -175,8 +175,8 @@ func TestRowsOfOffersX5T17(t *testing.T) {
 }
 
 // "These new tags will only take effect if the [pci]report_in_placement config option is set to True", and "the old PCI tracker will continue
-// support" a PF beside its VFs (spec 002): as long as nothing is reported, what could not be reported is offered as before.
-func TestNothingIsRefusedThatIsNotReported(t *testing.T) {
+// support" a PF beside its VFs: as long as nothing is reported, what could not be reported is offered as before.
+func TestNoRefusalWithoutReporting(t *testing.T) {
 	for _, rules := range [][]string{
 		{`{"product_id":"1528"}`, `{"product_id":"1515"}`},
 		{`{"address":"0000:81:00.1","resource_class":"vf1","traits":"a"}`,

@@ -13,25 +13,25 @@ import (
 
 // twin is the state machine said stupidly: a table of states that each verb rewrites, as Nova's section 3.2 tells it, with what is told to
 // relatives pushed and not derived.
-type twin struct {
+type referenceModel struct {
 	state  map[pci.Address]State
 	holder map[pci.Address]resource.ConsumerID
 	gone   map[pci.Address]bool // from the host, under its holder
 }
 
-func (w twin) clone() twin {
-	return twin{maps.Clone(w.state), maps.Clone(w.holder), maps.Clone(w.gone)}
+func (w referenceModel) clone() referenceModel {
+	return referenceModel{maps.Clone(w.state), maps.Clone(w.holder), maps.Clone(w.gone)}
 }
 
 // relatives of a PF are its VFs, of a VF its PF, as far as they are there.
-func (w twin) relatives(at pci.Address) []pci.Address {
+func (w referenceModel) relatives(at pci.Address) []pci.Address {
 	family := map[pci.Address][]pci.Address{pfAt: {vf1.Device.Address, vf2.Device.Address}, vf1.Device.Address: {pfAt},
 		vf2.Device.Address: {pfAt}}
 	return slices.DeleteFunc(slices.Clone(family[at]), func(r pci.Address) bool { _, there := w.state[r]; return !there })
 }
 
 // tell pushes to the relatives of a device what its state means to them.
-func (w twin) tell() {
+func (w referenceModel) tell() {
 	for at, s := range w.state {
 		if s == Claimed || s == Allocated {
 			continue
@@ -50,7 +50,7 @@ func (w twin) tell() {
 	}
 }
 
-func (w twin) claim(holder resource.ConsumerID, at pci.Address) (twin, bool) {
+func (w referenceModel) claim(holder resource.ConsumerID, at pci.Address) (referenceModel, bool) {
 	n := w.clone()
 	if w.holder[at] == holder {
 		return n, true // it has it already
@@ -63,7 +63,7 @@ func (w twin) claim(holder resource.ConsumerID, at pci.Address) (twin, bool) {
 	return n, true
 }
 
-func (w twin) allocate(holder resource.ConsumerID) twin {
+func (w referenceModel) allocate(holder resource.ConsumerID) referenceModel {
 	n := w.clone()
 	for at, h := range n.holder {
 		if h == holder {
@@ -74,7 +74,7 @@ func (w twin) allocate(holder resource.ConsumerID) twin {
 	return n
 }
 
-func (w twin) free(holder resource.ConsumerID) twin {
+func (w referenceModel) free(holder resource.ConsumerID) referenceModel {
 	n := w.clone()
 	for at, h := range w.holder {
 		if h != holder {
@@ -90,7 +90,7 @@ func (w twin) free(holder resource.ConsumerID) twin {
 	return n
 }
 
-func (w twin) rename(from, to resource.ConsumerID) twin {
+func (w referenceModel) rename(from, to resource.ConsumerID) referenceModel {
 	n := w.clone()
 	for at, h := range w.holder {
 		if h == from {
@@ -100,7 +100,7 @@ func (w twin) rename(from, to resource.ConsumerID) twin {
 	return n
 }
 
-func (w twin) sync(there []Offer) twin {
+func (w referenceModel) sync(there []Offer) referenceModel {
 	n := w.clone()
 	for _, d := range []Offer{pf, vf1, vf2} {
 		at := d.Device.Address
@@ -121,7 +121,7 @@ func (w twin) sync(there []Offer) twin {
 	return n
 }
 
-func (w twin) print() string {
+func (w referenceModel) print() string {
 	var b strings.Builder
 	for _, at := range slices.SortedFunc(maps.Keys(w.state), pci.Address.Compare) {
 		fmt.Fprintf(&b, "%s %s %s %v\n", at, w.state[at], w.holder[at], w.gone[at])
@@ -141,19 +141,19 @@ func (s Set) seen() string {
 // pair is a set, its twin, and what the host offers.
 type pair struct {
 	set   Set
-	twin  twin
+	twin  referenceModel
 	steps string
 }
 
 // A PF with two VFs, two holders: every sequence of verbs to a fixed depth leads the machine and its twin to the same states, also claims
 // of each device for each holder, deaths of devices under their holders, and holders that go by another name.
-func TestTwin(t *testing.T) {
+func TestAgainstReferenceModel(t *testing.T) {
 	const depth = 7
 	family := []Offer{pf, vf1, vf2}
 	for i := range family {
 		family[i].Provider = resource.ProviderID("p" + fmt.Sprint(i)) // so that a request means one device
 	}
-	start := pair{set: New(family), twin: twin{map[pci.Address]State{}, map[pci.Address]resource.ConsumerID{},
+	start := pair{set: New(family), twin: referenceModel{map[pci.Address]State{}, map[pci.Address]resource.ConsumerID{},
 		map[pci.Address]bool{}}.sync(family)}
 	seen, level := map[string]bool{}, []pair{start}
 	for range depth {
@@ -180,7 +180,9 @@ func TestTwin(t *testing.T) {
 // successors are the pair after each verb.
 func (p pair) successors(family []Offer) []pair {
 	var list []pair
-	add := func(verb string, set Set, tw twin) { list = append(list, pair{set, tw, p.steps + verb + "; "}) }
+	add := func(verb string, set Set, tw referenceModel) {
+		list = append(list, pair{set, tw, p.steps + verb + "; "})
+	}
 	for _, h := range []resource.ConsumerID{"s1", "s2"} {
 		for _, o := range family {
 			r := pci.Request{ID: "r" + string(o.Provider), Count: 1, Providers: []resource.ProviderID{o.Provider},
@@ -190,7 +192,7 @@ func (p pair) successors(family []Offer) []pair {
 			verb := fmt.Sprintf("%s claims %s", h, o.Device.Address)
 			if ok != (refusal == "") {
 				verb += fmt.Sprintf(" (refused: %q, twin: %v)", refusal, ok)
-				tw = twin{}
+				tw = referenceModel{}
 			}
 			add(verb, set, tw)
 		}

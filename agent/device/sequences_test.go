@@ -55,7 +55,7 @@ func (s Set) equal(n Set) bool {
 func sameOffer(a, b Offer) bool { return a.Device.String() == b.Device.String() && a.same(b) }
 
 // world is a set and what the host offers.
-type world struct {
+type testState struct {
 	set    Set
 	offers []Offer
 }
@@ -71,14 +71,14 @@ func TestEverySequence(t *testing.T) {
 		request(plain, 1, "gpu"), request(vf1, 1, "gpu")}
 	hosts := [][]Offer{all, {pf, vf1, plain}, {vf1, vf2, plain}, {pf, changed}, nil}
 
-	start := world{New(all), all}
+	start := testState{New(all), all}
 	seen := map[string]bool{start.set.print(): true}
-	queue := []world{start}
-	visit := func(from world, n Set, offers []Offer, changes []Change) {
+	queue := []testState{start}
+	visit := func(from testState, n Set, offers []Offer, changes []Change) {
 		checkChanges(t, from.set, n, changes)
 		if key := n.print() + fmt.Sprint(len(offers)); !seen[key] {
 			seen[key] = true
-			queue = append(queue, world{n, offers})
+			queue = append(queue, testState{n, offers})
 		}
 	}
 	for len(queue) > 0 && !t.Failed() {
@@ -111,7 +111,7 @@ func TestEverySequence(t *testing.T) {
 	t.Logf("%d worlds", len(seen))
 }
 
-func checkWorld(t *testing.T, w, start world) {
+func checkWorld(t *testing.T, w, start testState) {
 	t.Helper()
 	s := w.set
 	holder := map[pci.Address]resource.ConsumerID{}

@@ -19,7 +19,7 @@ func (s Set) stateOf(t *testing.T, o Offer) State {
 }
 
 // Rows of the tracker: what becomes of states when the host changes under them.
-func TestRowsOfTheTracker(t *testing.T) {
+func TestDevicesChangeOnTheHost(t *testing.T) {
 	all := []Offer{pf, vf1, vf2, plain}
 	held := func(o Offer, count int) Set {
 		s := New(all).hold(t, "s1", request(o, count))
@@ -38,27 +38,27 @@ func TestRowsOfTheTracker(t *testing.T) {
 	synced := func(s Set, offers ...Offer) Set { s, _ = s.Sync(offers); return s }
 	freed := func(s Set) Set { s, _ = s.Free("s1"); return s }
 
-	t.Run("K6 new, changed and removed devices", states(synced(New([]Offer{pf, plain}), pf, vf1, changed), Available,
+	t.Run("new, changed and removed devices", states(synced(New([]Offer{pf, plain}), pf, vf1, changed), Available,
 		Available, "", Available))
-	t.Run("K7 a VF is removed", states(synced(New(all), pf, vf2, plain), Available, "", Available, Available))
-	t.Run("K8 an allocated device is removed", states(synced(held(plain, 1), pf, vf1, vf2), Available, Available,
+	t.Run("a VF is removed", states(synced(New(all), pf, vf2, plain), Available, "", Available, Available))
+	t.Run("an allocated device is removed", states(synced(held(plain, 1), pf, vf1, vf2), Available, Available,
 		Available, Allocated))
-	t.Run("K8 and freed", states(freed(synced(held(plain, 1), pf, vf1, vf2)), Available, Available, Available, ""))
-	t.Run("K10 PF allocated, a VF vanishes", states(synced(held(pf, 1), pf, vf2, plain), Allocated, "", Unavailable,
+	t.Run("and freed", states(freed(synced(held(plain, 1), pf, vf1, vf2)), Available, Available, Available, ""))
+	t.Run("PF allocated, a VF vanishes", states(synced(held(pf, 1), pf, vf2, plain), Allocated, "", Unavailable,
 		Available))
-	t.Run("K11 VF allocated, the PF vanishes", states(synced(held(vf1, 1), vf1, vf2, plain), "", Allocated, Available,
+	t.Run("VF allocated, the PF vanishes", states(synced(held(vf1, 1), vf1, vf2, plain), "", Allocated, Available,
 		Available))
-	t.Run("M10 a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), Allocated,
+	t.Run("a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), Allocated,
 		Unavailable, Unavailable, Available))
-	t.Run("M10 K12 K13 and is to be had when the PF is freed",
+	t.Run("and is to be had when the PF is freed",
 		states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), Available, Available, Available, Available))
-	t.Run("M12 the relatives of a vanished holder's device come back",
+	t.Run("the relatives of a vanished holder's device come back",
 		states(freed(synced(held(vf1, 1), pf, vf2, plain)), Available, "", Available, Available))
-	t.Run("K17 K18 K19 freeing one leaves others", func(t *testing.T) {
+	t.Run("freeing one leaves others", func(t *testing.T) {
 		s := held(vf1, 1).hold(t, "s2", request(vf2, 1, "card"))
 		states(freed(s), Unclaimable, Available, Claimed, Available)(t)
 	})
-	t.Run("M11 another NUMA node counts at once, also under a holder", func(t *testing.T) {
+	t.Run("another NUMA node counts at once, also under a holder", func(t *testing.T) {
 		moved := plain
 		moved.Device.NUMANode = 7
 		if e, _ := synced(held(plain, 1), moved).At(plain.Device.Address); e.Device.NUMANode != 7 || e.State != Allocated {
@@ -67,17 +67,17 @@ func TestRowsOfTheTracker(t *testing.T) {
 	})
 }
 
-// K14, K15, K20, K22: what cannot be claimed leaves everything as it was.
-func TestRowsOfRefusals(t *testing.T) {
+// What cannot be claimed leaves everything as it was.
+func TestRefusedClaimsChangeNothing(t *testing.T) {
 	s := New([]Offer{pf, vf1, vf2, plain}).hold(t, "s1", request(vf1, 1))
 	for name, c := range map[string]struct {
 		request pci.Request
 		says    string
 	}{
-		"K14 K22 a PF with a claimed child":  {request(pf, 1), "unclaimable"},
-		"K15 more than there are":            {request(plain, 2), "no free"},
-		"K20 one that is claimed by another": {request(vf1, 2), "held by s1"},
-		"M5 a provider that has none left, though another has": {func() pci.Request {
+		"a PF with a claimed child":      {request(pf, 1), "unclaimable"},
+		"more than there are":            {request(plain, 2), "no free"},
+		"one that is claimed by another": {request(vf1, 2), "held by s1"},
+		"a provider that has none left, though another has": {func() pci.Request {
 			r := request(vf1, 2, "card",
 				"card")
 			return r
@@ -92,16 +92,16 @@ func TestRowsOfRefusals(t *testing.T) {
 	}
 	allocated, _ := s.Allocate("s1")
 	if _, _, refusal := allocated.Claim("s2", request(pf, 1)); !strings.Contains(string(refusal), "unavailable") {
-		t.Errorf("K22 a PF with an allocated child: %s", refusal)
+		t.Errorf("a PF with an allocated child: %s", refusal)
 	}
-	// M12: a claim of several requests that fails half-way gives its first ones back.
+	// A claim of several requests that fails half-way gives its first ones back.
 	n, _, refusal := s.ClaimAll("s2", []pci.Request{request(plain, 1), request(pf, 1)}, Near{})
 	if refusal == "" || !n.equal(s) {
-		t.Errorf("M12: %s", refusal)
+		t.Errorf("claim of several requests: %s", refusal)
 	}
 }
 
-// The table of NUMA policies (3.7): the guest lies on node 1; sockets 0 and 1 have nodes 0, 1 and 2, 3.
+// The table of NUMA policies: the guest lies on node 1; sockets 0 and 1 have nodes 0, 1 and 2, 3.
 func TestNear(t *testing.T) {
 	near := Near{Nodes: []int{1}, Cells: []numa.Cell{{ID: 0, Socket: 0}, {ID: 1, Socket: 0}, {ID: 2, Socket: 1},
 		{ID: 3, Socket: 1}}}
@@ -143,7 +143,7 @@ func TestNear(t *testing.T) {
 }
 
 // The matrix of 6.7: what the alias says of live_migratable, and what the rule says. And what nobody is given.
-func TestClaimsOfWhatIsNotForAll(t *testing.T) {
+func TestRestrictedDevices(t *testing.T) {
 	for _, alias := range []pci.Flag{pci.Yes, pci.No, pci.Unset} {
 		for _, rule := range []pci.Flag{pci.Yes, pci.No, pci.Unset} {
 			o := plain
@@ -170,7 +170,7 @@ func TestClaimsOfWhatIsNotForAll(t *testing.T) {
 			t.Errorf("%q does not say %q", refusal, says)
 		}
 	}
-	// R6: a holder keeps what it has spent, and the mark outlives it.
+	// A holder keeps what it has spent, and the mark outlives it.
 	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1)).Spend(plain.Device.Address, true)
 	if _, picked, refusal := s.Claim("s1", request(plain, 1)); refusal != "" || len(picked) != 1 {
 		t.Errorf("its holder lost it: %s", refusal)
@@ -198,8 +198,8 @@ func TestClaimAllMovesAnEarlierPick(t *testing.T) {
 	}
 }
 
-// K1: devices of a journal in which nobody holds any are free, and plain ones have no relatives.
-func TestK1PlainDevicesFromAnEmptyJournal(t *testing.T) {
+// Devices of a journal in which nobody holds any are free, and plain ones have no relatives.
+func TestPlainDevicesWithoutClaims(t *testing.T) {
 	var offers []Offer
 	for i := range 3 {
 		o := plain
@@ -223,8 +223,8 @@ func TestK1PlainDevicesFromAnEmptyJournal(t *testing.T) {
 	expect(Claimed, Available, Available)
 }
 
-// T13: of three VFs one becomes a PF: two are left for those who want VFs, and the third serves who wants a PF.
-func TestT13AVFBecomesAPF(t *testing.T) {
+// Of three VFs one becomes a PF: two are left for those who want VFs, and the third serves who wants a PF.
+func TestVFBecomesPF(t *testing.T) {
 	three := card(0x81, 3, "A")
 	s := New(three)
 	ask := func(count int, kind pci.Type) (Set, Refusal) {
@@ -257,8 +257,8 @@ func TestT13AVFBecomesAPF(t *testing.T) {
 	}
 }
 
-// T10: which devices are picked for a guest: those on its node first, then those of no node, then the others, as far as the policy goes.
-func TestT10PolicyWithSeveralDevices(t *testing.T) {
+// Which devices are picked for a guest: those on its node first, then those of no node, then the others, as far as the policy goes.
+func TestPolicyWithSeveralDevices(t *testing.T) {
 	var offers []Offer
 	for i, node := range []int{0, 1, pci.NoNUMA, 1} {
 		o := plain
@@ -287,13 +287,13 @@ func TestT10PolicyWithSeveralDevices(t *testing.T) {
 		r := pci.Request{ID: "r", Count: c.count, Policy: c.policy, Want: pci.Want{Vendor: c.vendor}}
 		_, picked, refusal := New(offers).ClaimAll("s1", []pci.Request{r}, Near{Nodes: []int{c.node}})
 		if addresses(picked) != c.want || (refusal == "") != (c.want != "") {
-			t.Errorf("T10 %s, %d of %s for node %d: %s %s, want %s", c.policy, c.count, c.vendor, c.node, addresses(picked),
+			t.Errorf("%s, %d of %s for node %d: %s %s, want %s", c.policy, c.count, c.vendor, c.node, addresses(picked),
 				refusal, c.want)
 		}
 	}
 }
 
-// K21, K22, T29 with vDPA: a device of it takes its PF along as a VF does, and is not to be had beside it.
+// A vDPA device blocks its PF as a VF does, and is blocked by it.
 func TestRelativesOfVDPA(t *testing.T) {
 	family := []Offer{pf, vf1, vf2}
 	for i := range family[1:] {
@@ -335,8 +335,8 @@ func TestRelativesOfVDPA(t *testing.T) {
 	}
 }
 
-// K15, T9: of three devices two are claimed and allocated, one is left: four are refused and nothing is taken, one is given, none for nothing.
-func TestK15WhatIsLeft(t *testing.T) {
+// Of three devices two are claimed and allocated, one is left: four are refused and nothing is taken, one is given, none for nothing.
+func TestClaimOfRemainingDevices(t *testing.T) {
 	var offers []Offer
 	for i := range 3 {
 		o := plain

@@ -47,8 +47,8 @@ func vpd(fields string) string {
 	return large(0x82, "A card") + large(0x90, fields) + large(0x91, "V1\x02no") + "\x78"
 }
 
-// The rows U7, U8, U9 and U13 of pci.md 7.9, and what a host may say wrongly: one device never loses the other.
-func TestDeviceRows(t *testing.T) {
+// Files of a device, also wrong ones: a problem of one device never loses the other.
+func TestDeviceFiles(t *testing.T) {
 	whole := func(m fstest.MapFS) {}
 	set := func(name, text string) func(fstest.MapFS) {
 		return func(m fstest.MapFS) { m[name] = &fstest.MapFile{Data: []byte(text)} }
@@ -62,7 +62,7 @@ func TestDeviceRows(t *testing.T) {
 		devices string // address type node, of each
 		problem string // what the only one says; empty for none
 	}{
-		{row: "U7 U8 a PF, and a VF with vDPA", change: whole, devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
+		{row: "a PF, and a VF with vDPA", change: whole, devices: "81:00.0 type-PF 1, 81:00.1 vdpa 1"},
 		{row: "vDPA made by hand under another name", change: func(m fstest.MapFS) {
 			m[vdpaDir+"/mine"] = m[vdpaDir+"/vdpa0"]
 			delete(m, vdpaDir+"/vdpa0")
@@ -78,26 +78,26 @@ func TestDeviceRows(t *testing.T) {
 		{row: "vDPA that cannot be followed", change: whole, fail: map[string]error{"vdpa0": fs.ErrPermission},
 			devices: "81:00.0 type-PF 1, 81:00.1 type-VF 1",
 			problem: "vdpa0: this entry of bus/vdpa/devices cannot be read (permission denied)"},
-		{row: "U8 no VFs possible", change: set(pf+"/sriov_totalvfs", "0"), devices: "81:00.0 type-PCI 1, 81:00.1 vdpa 1"},
-		{row: "U7 U8 totalvfs cannot be read", change: whole, fail: map[string]error{"sriov_totalvfs": fs.ErrPermission},
+		{row: "no VFs possible", change: set(pf+"/sriov_totalvfs", "0"), devices: "81:00.0 type-PCI 1, 81:00.1 vdpa 1"},
+		{row: "totalvfs cannot be read", change: whole, fail: map[string]error{"sriov_totalvfs": fs.ErrPermission},
 			devices: "81:00.1 vdpa 1",
 			problem: "permission denied"},
-		{row: "U8 no such directory", change: func(m fstest.MapFS) {
+		{row: "no such directory", change: func(m fstest.MapFS) {
 			for name := range m {
 				if strings.HasPrefix(name, pf) {
 					delete(m, name)
 				}
 			}
 		}, devices: "81:00.1 vdpa 1", problem: "physfn leads to 0000:81:00.0, which does not exist"},
-		{row: "U13 an empty vendor", change: set(pf+"/vendor", ""), devices: "81:00.1 vdpa 1",
+		{row: "an empty vendor", change: set(pf+"/vendor", ""), devices: "81:00.1 vdpa 1",
 			problem: `vendor "" is not a number`},
-		{row: "U13 an empty product", change: set(pf+"/device", "\n"), devices: "81:00.1 vdpa 1",
+		{row: "an empty product", change: set(pf+"/device", "\n"), devices: "81:00.1 vdpa 1",
 			problem: `device "" is not a number`},
-		{row: "U13 vendor cannot be read", change: whole, fail: map[string]error{pfAt + "/vendor": syscall.EIO},
+		{row: "vendor cannot be read", change: whole, fail: map[string]error{pfAt + "/vendor": syscall.EIO},
 			devices: "81:00.1 vdpa 1", problem: "input/output"},
-		{row: "U13 product cannot be read", change: whole, fail: map[string]error{pfAt + "/device": syscall.EIO},
+		{row: "product cannot be read", change: whole, fail: map[string]error{pfAt + "/device": syscall.EIO},
 			devices: "81:00.1 vdpa 1", problem: "input/output"},
-		{row: "U9 interfaces cannot be listed", change: whole, fail: map[string]error{pfAt + "/net": syscall.EIO},
+		{row: "interfaces cannot be listed", change: whole, fail: map[string]error{pfAt + "/net": syscall.EIO},
 			devices: "81:00.1 vdpa 1", problem: "input/output"},
 		{row: "a device vanishes between its list and its files", change: whole,
 			fail:    map[string]error{vfAt: fs.ErrNotExist, vfAt + "/vendor": fs.ErrNotExist},
@@ -190,7 +190,7 @@ func TestDeviceRows(t *testing.T) {
 			var problems []string
 			for _, p := range facts.Problems {
 				if !strings.Contains(p.String(), "which does not exist") ||
-					c.row == "U8 no such directory" { // a VF without its PF says so
+					c.row == "no such directory" { // a VF without its PF says so
 					problems = append(problems, p.String())
 				}
 			}
@@ -259,8 +259,8 @@ func FuzzParseSerial(f *testing.F) {
 	})
 }
 
-// U9 of pci.md 7.9: a device with several interfaces has them all; one without any has none.
-func TestU9SeveralInterfaces(t *testing.T) {
+// A device with several interfaces has them all; one without any has none.
+func TestSeveralInterfaces(t *testing.T) {
 	m := card()
 	for _, name := range []string{"ens1f0", "ens1f0v9"} {
 		m[deviceDir+"/"+pfAt+"/net/"+name+"/mtu"] = &fstest.MapFile{Data: []byte("1500\n")}
