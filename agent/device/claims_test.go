@@ -18,7 +18,7 @@ func (s Set) stateOf(t *testing.T, o Offer) State {
 	return e.State
 }
 
-// Rows of the tracker: what becomes of states when the host changes under them.
+// The states of devices after changes on the host.
 func TestDevicesChangeOnTheHost(t *testing.T) {
 	all := []Offer{pf, vf1, vf2, plain}
 	held := func(o Offer, count int) Set {
@@ -50,7 +50,7 @@ func TestDevicesChangeOnTheHost(t *testing.T) {
 		Available))
 	t.Run("a VF appears under an allocated PF", states(synced(held(pf, 1), pf, vf1, vf2, plain), Allocated,
 		Unavailable, Unavailable, Available))
-	t.Run("and is to be had when the PF is freed",
+	t.Run("and is available when the PF is freed",
 		states(freed(synced(held(pf, 1), pf, vf1, vf2, plain)), Available, Available, Available, Available))
 	t.Run("the relatives of a vanished holder's device come back",
 		states(freed(synced(held(vf1, 1), pf, vf2, plain)), Available, "", Available, Available))
@@ -58,7 +58,7 @@ func TestDevicesChangeOnTheHost(t *testing.T) {
 		s := held(vf1, 1).hold(t, "s2", request(vf2, 1, "card"))
 		states(freed(s), Unclaimable, Available, Claimed, Available)(t)
 	})
-	t.Run("another NUMA node counts at once, also under a holder", func(t *testing.T) {
+	t.Run("another NUMA node takes effect at once, also while held", func(t *testing.T) {
 		moved := plain
 		moved.Device.NUMANode = 7
 		if e, _ := synced(held(plain, 1), moved).At(plain.Device.Address); e.Device.NUMANode != 7 || e.State != Allocated {
@@ -67,7 +67,7 @@ func TestDevicesChangeOnTheHost(t *testing.T) {
 	})
 }
 
-// What cannot be claimed leaves everything as it was.
+// A refused claim changes nothing.
 func TestRefusedClaimsChangeNothing(t *testing.T) {
 	s := New([]Offer{pf, vf1, vf2, plain}).hold(t, "s1", request(vf1, 1))
 	for name, c := range map[string]struct {
@@ -101,7 +101,7 @@ func TestRefusedClaimsChangeNothing(t *testing.T) {
 	}
 }
 
-// The table of NUMA policies: the guest lies on node 1; sockets 0 and 1 have nodes 0, 1 and 2, 3.
+// NUMA policies: the guest is on node 1; sockets 0 and 1 have nodes 0, 1 and 2, 3.
 func TestNear(t *testing.T) {
 	near := Near{Nodes: []int{1}, Cells: []numa.Cell{{ID: 0, Socket: 0}, {ID: 1, Socket: 0}, {ID: 2, Socket: 1},
 		{ID: 3, Socket: 1}}}
@@ -142,7 +142,7 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// The matrix of 6.7: what the alias says of live_migratable, and what the rule says. And what nobody is given.
+// live_migratable of alias and rule in all combinations, and devices that no alias can claim.
 func TestRestrictedDevices(t *testing.T) {
 	for _, alias := range []pci.Flag{pci.Yes, pci.No, pci.Unset} {
 		for _, rule := range []pci.Flag{pci.Yes, pci.No, pci.Unset} {
@@ -198,7 +198,7 @@ func TestClaimAllMovesAnEarlierPick(t *testing.T) {
 	}
 }
 
-// Devices of a journal in which nobody holds any are free, and plain ones have no relatives.
+// Without claims in the journal all devices are free, and plain ones have no relatives.
 func TestPlainDevicesWithoutClaims(t *testing.T) {
 	var offers []Offer
 	for i := range 3 {
@@ -223,7 +223,7 @@ func TestPlainDevicesWithoutClaims(t *testing.T) {
 	expect(Claimed, Available, Available)
 }
 
-// Of three VFs one becomes a PF: two are left for those who want VFs, and the third serves who wants a PF.
+// One of three VFs becomes a PF: two are left for requests of VFs, and the third serves a request of a PF.
 func TestVFBecomesPF(t *testing.T) {
 	three := card(0x81, 3, "A")
 	s := New(three)
@@ -257,7 +257,8 @@ func TestVFBecomesPF(t *testing.T) {
 	}
 }
 
-// Which devices are picked for a guest: those on its node first, then those of no node, then the others, as far as the policy goes.
+// The devices on the guest's node are selected first, then those without a node, then the others, as the policy
+// allows.
 func TestPolicyWithSeveralDevices(t *testing.T) {
 	var offers []Offer
 	for i, node := range []int{0, 1, pci.NoNUMA, 1} {
@@ -335,7 +336,8 @@ func TestRelativesOfVDPA(t *testing.T) {
 	}
 }
 
-// Of three devices two are claimed and allocated, one is left: four are refused and nothing is taken, one is given, none for nothing.
+// Of three devices two are allocated and one is left: a request of four is refused and changes nothing, one of one
+// succeeds, and a claim without requests changes nothing.
 func TestClaimOfRemainingDevices(t *testing.T) {
 	var offers []Offer
 	for i := range 3 {

@@ -128,7 +128,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A class alone is judged here when Placement was not asked; else it is Placement's to judge.
+// A class alone is checked here for requests without providers; otherwise Placement has checked it.
 func TestClaimByClassAlone(t *testing.T) {
 	gpu := plain
 	gpu.Class = "CUSTOM_GPU"
@@ -163,7 +163,7 @@ func TestClaimAllIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A journal remembers address, provider, request and holder; the rest is learnt from the host, and nothing is lost without it.
+// A journal has address, provider, request and holder; the rest comes from the host, and nothing is lost without it.
 func TestRestoreFromTheJournal(t *testing.T) {
 	journal := func(address pci.Address, p resource.ProviderID, holder resource.ConsumerID, state State) Claim {
 		return Claim{Offer: Offer{Device: pci.Device{Address: address}, Provider: p}, Holder: holder, Request: "r-" +
@@ -252,7 +252,7 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// What changed while a device was held counts when it is freed; a new driver counts at once.
+// A change of a held device takes effect when it is freed; a new driver takes effect at once.
 func TestHeldDeviceChanges(t *testing.T) {
 	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1, "gpu"))
 	driven := plain

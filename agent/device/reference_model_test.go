@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// twin is the state machine said stupidly: a table of states that each verb rewrites, as Nova's section 3.2 tells it, with what is told to
-// relatives pushed and not derived.
+// referenceModel is a simple version of the state machine: a table of states that each operation rewrites, with the
+// states of relatives pushed instead of derived, as in Nova.
 type referenceModel struct {
 	state  map[pci.Address]State
 	holder map[pci.Address]resource.ConsumerID
@@ -145,8 +145,8 @@ type pair struct {
 	steps string
 }
 
-// A PF with two VFs, two holders: every sequence of verbs to a fixed depth leads the machine and its twin to the same states, also claims
-// of each device for each holder, deaths of devices under their holders, and holders that go by another name.
+// A PF with two VFs, two holders: every sequence of operations up to a depth leads to the same states as in the
+// reference model, with claims of each device for each holder, devices that vanish while held, and renamed holders.
 func TestAgainstReferenceModel(t *testing.T) {
 	const depth = 7
 	family := []Offer{pf, vf1, vf2}

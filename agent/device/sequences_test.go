@@ -54,15 +54,15 @@ func (s Set) equal(n Set) bool {
 
 func sameOffer(a, b Offer) bool { return a.Device.String() == b.Device.String() && a.same(b) }
 
-// world is a set and what the host offers.
+// testState is a set and the host's offers.
 type testState struct {
 	set    Set
 	offers []Offer
 }
 
-// Every world that any sequence of verbs leads to is visited, and every verb tried in it: no device has two holders, a PF and its VFs
-// are never held at once, a refusal changes nothing, a claim gets exactly what it asked for, a restart changes nothing, and
-// when all is freed all is as at the start.
+// All reachable states are visited, and every operation is tried in each: no device has two holders, a PF and its VFs
+// are never held at once, a refusal changes nothing, a claim gets exactly what it requests, a restart changes nothing,
+// and after all devices are freed the state is the initial one.
 func TestEverySequence(t *testing.T) {
 	all := []Offer{pf, vf1, vf2, plain}
 	holders := []resource.ConsumerID{"s1", "s2"}

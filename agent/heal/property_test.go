@@ -92,7 +92,7 @@ func anyActual(t *rapid.T) (provider.Tree, Uses, OwnedSet) {
 	return actual, used, marks
 }
 
-// A plan passes the check, leads to a tree that needs no plan, and on its way takes nothing from anybody.
+// A plan passes the check, leads to a tree that needs no plan, and at no step takes anything from a consumer.
 func TestPlansConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := anyDesired(t)

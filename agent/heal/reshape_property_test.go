@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Whatever guests hold, and whatever Placement says of them and of others: a plan passes the check, takes nothing from anybody, gives
-// nobody more than its guest has, and after at most three there is nothing left to do.
+// For random guests and allocations: a plan passes the check, takes nothing from a consumer, gives no consumer more
+// than its guest has, and after at most three plans nothing is left to do.
 func TestReshapesConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := anyDesired(t)
@@ -82,7 +82,8 @@ func anyHolds(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource
 	return out
 }
 
-// grown is who holds what after the plan, and fails when somebody has less than before, or more than both Placement and its guest said.
+// grown returns the usages after the plan. It fails when a consumer has less than before, or more than both Placement
+// and its guest had.
 func grown(t *rapid.T, plan Plan, aim Aim, used Uses) Uses {
 	next := allocated(plan, used)
 	for id, by := range used {

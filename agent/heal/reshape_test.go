@@ -134,7 +134,8 @@ note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement;
 	}
 }
 
-// settles wants that a plan, and the one after it when there is more to do, leaves nothing to do, and that everybody has what its guest has.
+// settles checks that after a plan, and another one if it is incomplete, nothing is left to do, and that each consumer
+// has its guest's devices.
 func settles(t *testing.T, aim Aim, plan Plan, actual provider.Tree, used Uses) {
 	t.Helper()
 	for range 2 {

@@ -68,7 +68,7 @@ b86c09fa
 de36057c
 `
 
-// Journals that agents wrote before are read as they were, at the end and after each of their entries.
+// Journals of earlier agents are read as they were written, at the end and after each of their entries.
 func TestJournalsOfVersion1(t *testing.T) {
 	var got strings.Builder
 	for _, name := range []string{"cmp1", "cmp2", "cmp3"} {

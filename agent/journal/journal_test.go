@@ -127,8 +127,8 @@ func TestTwoOpeners(t *testing.T) {
 	ok(t, open(t, dir).Put("s", nil))
 }
 
-// The journal cut at every byte, as a crash may leave it, says what the whole lines before the cut say,
-// and can be written to.
+// A journal cut at any byte, as a crash may leave it, has the state of the whole lines before the cut and can be
+// written.
 func TestTornAtEveryByte(t *testing.T) {
 	source := t.TempDir()
 	fill(t, open(t, source))
@@ -165,7 +165,7 @@ func writeAfterCrash(t *testing.T, data []byte, want State) {
 	}
 }
 
-// A line in the middle was whole once. Whatever a flipped byte does to it, no claim may be lost without a word.
+// A damaged line before the last one is refused: no claim may be lost silently.
 func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	source := t.TempDir()
 	j := open(t, source)
@@ -213,8 +213,8 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	open(t, source)
 }
 
-// A journal of a newer version, or with an entry or a field that this program does not know, is refused with what to do
-// and stays as it is, also when the last line is the one. Only a damaged last line was never written whole.
+// A journal of a newer version, or with an unknown entry or field, is refused with what to do, and stays unchanged,
+// also when only the last line is unknown. Only a damaged last line counts as incomplete.
 func TestNewerJournalIsRefused(t *testing.T) {
 	header, err := entry{Kind: kindFormat, Version: version}.encode()
 	ok(t, err)
@@ -259,7 +259,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// A write that fails leaves the journal as it was, and the next one repairs the file.
+// A write that fails changes nothing, and the next one repairs the file.
 func TestFailedWriteChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
@@ -327,8 +327,8 @@ func TestClaimRoundTrip(t *testing.T) {
 	}
 }
 
-// A journal that cannot be replaced because the disk is full leaves no file behind; a file that a killed agent was
-// writing is removed at the next start.
+// A journal that cannot be replaced because the disk is full leaves no file; an incomplete file of a killed agent is
+// removed at the next start.
 func TestNoUnfinishedFileIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)

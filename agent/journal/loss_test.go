@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// After its file was deleted or replaced, or its lock, a journal takes no entry, whether or not the last write
-// succeeded; what it says is saved.
+// After its file or its lock was deleted or replaced, a journal accepts no entry, whether or not the last write
+// succeeded; its state is saved.
 func TestLoss(t *testing.T) {
 	replace := func(t *testing.T, path string) {
 		ok(t, os.WriteFile(path+".other", []byte("another file\n"), 0o600))
@@ -82,7 +82,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A loss is noticed without a write, too.
+// A loss is detected without a write, too.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Renames, NUMA cells, spent devices and the cloud survive a restart, and the short form of the file says the same.
+// Renames, NUMA cells, used devices and the cloud survive a restart and a compaction.
 func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 	dir, at := t.TempDir(), pci.Address{Bus: 0x17}
 	claim := device.Claim{Offer: device.Offer{Device: pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1},

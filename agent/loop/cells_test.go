@@ -18,7 +18,8 @@ import (
 	"github.com/openberth/berth/numa"
 )
 
-// numaNodes gives the machine two NUMA nodes of four threads, on sockets of their own; the first PF is on node 0, the second on node 1.
+// numaNodes gives the host two NUMA nodes of four threads, each on its own socket; the first PF is on node 0, the
+// second on node 1.
 func (w *testHost) numaNodes() {
 	w.sysfs.change(func(t fstest.MapFS) {
 		put := func(name, text string) { t[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
@@ -41,7 +42,7 @@ func (w *testHost) numaNodes() {
 	})
 }
 
-// pinned is one NUMA cell with so many dedicated CPUs.
+// pinned is one NUMA cell with a number of dedicated CPUs.
 func pinned(cpus, memory int) []host.Part {
 	p := host.Part{MemoryMB: memory}
 	for i := range cpus {
@@ -61,7 +62,7 @@ func TestCells(t *testing.T) {
 		w.numaNodes()
 		w.options.CPUs = CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 	}
-	scenario(t, "a guest with dedicated CPUs lies beside its device, is told, journalled and released",
+	scenario(t, "a guest with dedicated CPUs is placed beside its device, reported, journalled and released",
 		func(t *testing.T, w *testHost) {
 			sets(w)
 			_, stop := w.begin()
@@ -97,7 +98,7 @@ func TestCells(t *testing.T) {
 			w.until("it is released", func() bool { return len(w.cells()[1].Pinned) == 0 && w.cells()[1].UsedMemory == 0 })
 			must(t, stop())
 		})
-	scenario(t, "the policy is kept at the claim, on what is really left", func(t *testing.T, w *testHost) {
+	scenario(t, "the claim applies the policy to the free capacity", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		first := w.want("s1", name1)
@@ -123,7 +124,7 @@ func TestCells(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "without a place there is a sentence, and nothing is held", func(t *testing.T, w *testHost) {
+	scenario(t, "without capacity the claim fails with a message and holds nothing", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		s := w.want("s1", name1)
@@ -134,7 +135,7 @@ func TestCells(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "legacy devices are picked near the guest", func(t *testing.T, w *testHost) {
+	scenario(t, "legacy devices are selected near the guest", func(t *testing.T, w *testHost) {
 		sets(w)
 		w.options.ReportInPlacement = false
 		_, stop := w.begin()
@@ -154,7 +155,7 @@ func TestCells(t *testing.T) {
 		})
 		must(t, stop())
 	})
-	scenario(t, "a move keeps its place", func(t *testing.T, w *testHost) {
+	scenario(t, "a move keeps the NUMA placement", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		s := w.want("s1", name2)
@@ -173,7 +174,7 @@ func TestCells(t *testing.T) {
 	})
 }
 
-// Where a device lies is believed at once.
+// A changed NUMA node of a device takes effect at once.
 func TestDeviceMovesToAnotherNode(t *testing.T) {
 	scenario(t, "numa_node changes", func(t *testing.T, w *testHost) {
 		w.numaNodes()
@@ -190,9 +191,9 @@ func TestDeviceMovesToAnotherNode(t *testing.T) {
 	})
 }
 
-// The kernel tells of a VF, and the agent looks at once.
+// The kernel reports a VF, and the agent syncs at once.
 func TestHotPlug(t *testing.T) {
-	scenario(t, "a VF appears while nobody looks", func(t *testing.T, w *testHost) {
+	scenario(t, "a VF appears between two rescans", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
 		tell := make(chan struct{})
 		w.options.Events = func(ctx context.Context, changed func()) error {
@@ -217,7 +218,7 @@ func TestHotPlug(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "a kernel that does not tell is looked at again and again", func(t *testing.T, w *testHost) {
+	scenario(t, "without kernel events the rescan finds changes", func(t *testing.T, w *testHost) {
 		w.options.Events = func(context.Context, func()) error {
 			return fault.New(fault.Unavailable, "test", "not in this container")
 		}

@@ -38,9 +38,9 @@ func linked(address, pf string) func(fstest.MapFS) {
 	}
 }
 
-// The ids of a held device change while the host is down, or while the agent runs. The agent
-// starts, keeps the device as it was claimed, says so, and serves everything else. When the holder lets go the device
-// is offered as what it is.
+// The ids of a held device change while the host is down, or while the agent runs. The agent starts, keeps the device
+// as it was claimed, reports a condition, and serves everything else. When the holder frees the device, it is offered
+// as it is.
 func TestIDsOfAHeldDeviceChange(t *testing.T) {
 	changes := func(list ...func(fstest.MapFS)) []func(fstest.MapFS) { return list }
 	const second = "0000:3b:00.2"
@@ -144,8 +144,8 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 	}
 }
 
-// A PF that a guest has as a whole turns into a VF of another card, whose PF would be offered: neither is, until the
-// guest is gone.
+// A PF that is held by a guest turns into a VF of another card, whose PF would be offered: neither is offered until
+// the guest is gone.
 func TestHeldPFBecomesVF(t *testing.T) {
 	scenario(t, "", func(t *testing.T, w *testHost) {
 		rules(w, pfRule)
@@ -174,8 +174,8 @@ func TestHeldPFBecomesVF(t *testing.T) {
 	})
 }
 
-// Another card is where the held one was, which was for one-time use and has been used: the new one is not, and it is
-// offered when the guest is gone.
+// A card replaces a used one-time-use card that is held: the new one is not used, and it is offered when the guest is
+// gone.
 func TestReplacedCard(t *testing.T) {
 	scenario(t, "", func(t *testing.T, w *testHost) {
 		w.once()
@@ -208,8 +208,7 @@ func TestReplacedCard(t *testing.T) {
 	})
 }
 
-// A held device whose directory has no vendor is unreadable. It did not vanish, and it stays
-// held.
+// A held device whose directory has no vendor is unreadable. It did not vanish, and it stays held.
 func TestHeldDeviceIsUnreadable(t *testing.T) {
 	scenario(t, "", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
@@ -246,7 +245,7 @@ func TestHeldDeviceIsUnreadable(t *testing.T) {
 	})
 }
 
-// What is wrong with the NUMA nodes and with what devices say of them is a condition of the host.
+// Problems with NUMA nodes, and with the NUMA nodes of devices, are conditions of the host.
 func TestWarningsAreConditions(t *testing.T) {
 	scenario(t, "", func(t *testing.T, w *testHost) {
 		w.numaNodes()
@@ -264,9 +263,9 @@ func TestWarningsAreConditions(t *testing.T) {
 	})
 }
 
-// No guest is started with a device that is another one than was claimed for it: it might be a disk of the host.
+// No guest is started with another device than was claimed for it: it might be a disk of the host.
 func TestNoGuestStartsWithAnotherDevice(t *testing.T) {
-	scenario(t, "a guest that is there stays stopped, with its devices", func(t *testing.T, w *testHost) {
+	scenario(t, "an existing guest stays stopped, with its devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(off(s))
@@ -290,7 +289,7 @@ func TestNoGuestStartsWithAnotherDevice(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "a guest that runs can be stopped", func(t *testing.T, w *testHost) {
+	scenario(t, "a running guest can be stopped", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(s)
@@ -303,7 +302,7 @@ func TestNoGuestStartsWithAnotherDevice(t *testing.T) {
 		w.untilPhase(host.Stopped, "s1")
 		must(t, stop())
 	})
-	scenario(t, "a guest that is not built yet fails, and the device is given back", func(t *testing.T, w *testHost) {
+	scenario(t, "a guest that is not built yet fails, and its device is freed", func(t *testing.T, w *testHost) {
 		rules(w, twoKind)
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {

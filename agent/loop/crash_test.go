@@ -25,19 +25,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// death kills an agent at one of its calls to the outside: before the call is made, or after it was made and before its
-// answer comes. As each write to the journal lies between two such calls, this is also death around each write.
+// crash ends an agent at one of its external calls: before the call is made, or after it was made and before it
+// returns. As each write to the journal is between two such calls, this also covers crashes around each write.
 type crash struct {
 	mu    sync.Mutex
 	calls int
-	at    int // the call to die at; 0: none
+	at    int // number of the call; 0: none
 	after bool
 	delay time.Duration // with after: what it was about to tell compute arrives so much later, when others have spoken
 	dead  bool
 	kill  context.CancelFunc
 }
 
-// postpones says whether what is sent now arrives late: it is the last that a dying agent says.
+// delays reports whether the present request arrives late: it is the last one of a crashing agent.
 func (d *crash) delays() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -182,8 +182,8 @@ func (m crashingTransport) delay(r *http.Request) error {
 	return nil
 }
 
-// mortal starts an agent that dies by d.
-func (w *testHost) mortal(d *crash) (ended <-chan error, stop func()) {
+// crashing starts an agent that crashes by d.
+func (w *testHost) crashing(d *crash) (ended <-chan error, stop func()) {
 	w.t.Helper()
 	road := rest.InMemory(w.compute.handler()).Transport
 	o := w.options
@@ -201,11 +201,11 @@ func (w *testHost) mortal(d *crash) (ended <-chan error, stop func()) {
 	return done, cancel
 }
 
-// live runs agents one after the other, the next when one has died, until done holds, and stops the last. deaths gives
-// each its death.
+// runAgents runs agents one after the other, the next when one has crashed, until done returns true, and stops the
+// last. deaths returns the crash of each.
 func (w *testHost) runAgents(done func() bool, deaths func() *crash) {
 	w.t.Helper()
-	ended, stop := w.mortal(deaths())
+	ended, stop := w.crashing(deaths())
 	for range 3000 {
 		if done() {
 			break
@@ -216,7 +216,7 @@ func (w *testHost) runAgents(done func() bool, deaths func() *crash) {
 				w.t.Fatalf("an agent ended with %v", err)
 			}
 			stop()
-			ended, stop = w.mortal(deaths())
+			ended, stop = w.crashing(deaths())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -229,7 +229,7 @@ func (w *testHost) runAgents(done func() bool, deaths func() *crash) {
 	}
 }
 
-// once is one death, whichever agent it meets.
+// crashOnce is one crash, of whichever agent makes the call.
 func crashOnce(at int, after bool) (deaths func() *crash, the *crash) {
 	the = &crash{at: at, after: after}
 	return func() *crash {
@@ -240,7 +240,7 @@ func crashOnce(at int, after bool) (deaths func() *crash, the *crash) {
 	}, the
 }
 
-// The same story is told again and again, with a death at each call in turn. In the end the world is always the same.
+// The same scenario runs with a crash at each call in turn. The final state is always the same.
 func TestCrashAtEachStep(t *testing.T) {
 	const most = 400
 	for _, after := range []bool{false, true} {
@@ -263,7 +263,7 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// onlyHeard fails the test when a guest is built that compute has not heard of.
+// checkReportedBuilds fails the test when a guest is built that was not reported to compute.
 func (w *testHost) checkReportedBuilds() {
 	w.guests.Fail = func(_ context.Context, operation, guest string) error {
 		if phase := w.compute.phase(guest); operation == "build" && phase != host.Claimed && phase != host.Running {
@@ -273,7 +273,7 @@ func (w *testHost) checkReportedBuilds() {
 	}
 }
 
-// tellOfThePassing: three servers come, one goes, and another takes its devices.
+// crashScenario assigns three servers, removes one, and assigns another that needs its devices.
 func crashScenario(t *testing.T, deaths func() *crash) {
 	w := newTestHost(t)
 	w.checkReportedBuilds()
@@ -300,10 +300,10 @@ func crashScenario(t *testing.T, deaths func() *crash) {
 	}
 }
 
-// A server is deleted while its agent cannot tell of its claim, and the agent dies: as compute never heard of the guest, it has
-// given everything back at once, so there must be no guest.
+// A server is deleted while its agent cannot report its claim, and the agent crashes. As compute never received a
+// report, it has freed everything at once, so no guest may exist.
 func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
-	scenario(t, "compute is deaf, deletes, and the agent dies", func(t *testing.T, w *testHost) {
+	scenario(t, "compute refuses reports, deletes the server, and the agent crashes", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.refuseReports(true)
 		w.compute.assign(w.want("s1", name1))
@@ -323,7 +323,7 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "compute refuses the claim of a server that it no longer wants", func(t *testing.T, w *testHost) {
+	scenario(t, "compute refuses the claim of a server that is no longer assigned", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.refuseReports(true)
 		w.compute.assign(w.want("s1", name1))
@@ -341,7 +341,7 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "a compute that is deaf for a while", func(t *testing.T, w *testHost) {
+	scenario(t, "compute refuses reports for a while", func(t *testing.T, w *testHost) {
 		var builds int
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
@@ -366,8 +366,8 @@ func (w *testHost) are(phase host.Phase, servers ...string) bool {
 	return !slices.ContainsFunc(servers, func(s string) bool { return w.compute.phase(s) != phase })
 }
 
-// Servers come and go at random, agents die at random, and the last words of some arrive after those of the next: in the end each device has at most one holder, the guests are
-// the assignments, and compute knows the end of each.
+// Servers come and go at random, agents crash at random, and some last requests arrive after those of the next agent.
+// In the end each device has at most one holder, the guests are as assigned, and compute has the final phase of each.
 func TestRandomCrashes(t *testing.T) {
 	for seed := range uint64(25 / testenv.Stride(5)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestRandomCrashes(t *testing.T) {
 func randomCrashScenario(t *testing.T, chance *rand.Rand) {
 	w := newTestHost(t)
 	w.checkReportedBuilds()
-	mortal := func() *crash {
+	randomCrash := func() *crash {
 		return &crash{at: 1 + chance.IntN(60), after: chance.IntN(2) == 0,
 			delay: time.Duration(chance.IntN(2)*chance.IntN(3000)) * time.Millisecond}
 	}
@@ -412,7 +412,7 @@ func randomCrashScenario(t *testing.T, chance *rand.Rand) {
 		}
 		w.compute.assign(line...)
 		rounds := chance.IntN(10)
-		w.runAgents(func() bool { rounds--; return rounds < 0 }, mortal)
+		w.runAgents(func() bool { rounds--; return rounds < 0 }, randomCrash)
 	}
 	ids := slices.Sorted(maps.Keys(now))
 	w.runAgents(func() bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// refusedStart runs an agent that must not start, and gives the sentence.
+// refusedStart runs an agent that must not start, and returns the message.
 func (w *testHost) refusedStart(kind fault.Kind) string {
 	w.t.Helper()
 	err := w.agent().Run(w.t.Context())
@@ -27,7 +27,7 @@ func (w *testHost) refusedStart(kind fault.Kind) string {
 	return err.Error()
 }
 
-// rules sets device_spec for the agents that start from now on.
+// rules sets device_spec for the agents that start later.
 func rules(w *testHost, text string) {
 	w.t.Helper()
 	parsed, err := pci.ParseSpecs(text)
@@ -45,7 +45,7 @@ func contains(t *testing.T, text string, words ...string) {
 }
 
 func TestClaims(t *testing.T) {
-	scenario(t, "more servers than devices: those without one fail, each with a sentence",
+	scenario(t, "more servers than devices: those without one fail with a message",
 		func(t *testing.T, w *testHost) {
 			_, stop := w.begin()
 			var all []host.Server
@@ -83,7 +83,7 @@ func TestClaims(t *testing.T) {
 		contains(t, w.compute.guest("s2").Message, "assigned 2 "+class, "has 1")
 		w.consistent()
 	})
-	scenario(t, "an assignment that this agent does not understand fails", func(t *testing.T, w *testHost) {
+	scenario(t, "an unsupported assignment fails", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		s.Requests[0].Type = "type-Q"
@@ -92,7 +92,7 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		contains(t, w.compute.guest("s1").Message, "type-Q")
 	})
-	scenario(t, "without providers any device that fits will do", func(t *testing.T, w *testHost) {
+	scenario(t, "without providers any device that fits is claimed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1, name1, name2)
 		s.Requests[0].Providers = nil
@@ -101,7 +101,7 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "a device passes from one who leaves to one who comes", func(t *testing.T, w *testHost) {
+	scenario(t, "a device passes from a removed server to a new one", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1, name1))
 		w.untilPhase(host.Running, "s1")
@@ -111,7 +111,7 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		w.consistent("s2")
 	})
-	scenario(t, "who waits in vain for others to leave fails in the end", func(t *testing.T, w *testHost) {
+	scenario(t, "a server that waits too long for devices fails", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "destroy" {
 				return fault.New(fault.Internal, "test", "it will not die")
@@ -127,7 +127,7 @@ func TestClaims(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "an assignment that changed before its guest was built is claimed anew", func(t *testing.T, w *testHost) {
+	scenario(t, "an assignment that changed before its guest was built is claimed again", func(t *testing.T, w *testHost) {
 		stuck := make(chan struct{})
 		w.guests.Fail = func(ctx context.Context, operation, _ string) error {
 			if operation != "build" {
@@ -156,7 +156,7 @@ func TestClaims(t *testing.T) {
 }
 
 func TestBuilding(t *testing.T) {
-	scenario(t, "a guest that cannot be built leaves nothing", func(t *testing.T, w *testHost) {
+	scenario(t, "a guest that cannot be built holds nothing", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				return fault.New(fault.Internal, "test", "no such image")
@@ -178,7 +178,7 @@ func TestBuilding(t *testing.T) {
 			t.Errorf("compute heard of the failure before it heard of the free device: %s", said)
 		}
 	})
-	scenario(t, "a hypervisor that is away for a while", func(t *testing.T, w *testHost) {
+	scenario(t, "the hypervisor is unavailable for a while", func(t *testing.T, w *testHost) {
 		var builds atomic.Int32
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" && builds.Add(1) < buildTries {
@@ -192,7 +192,7 @@ func TestBuilding(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "a hypervisor that stays away", func(t *testing.T, w *testHost) {
+	scenario(t, "the hypervisor stays unavailable", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
 				return fault.New(fault.Unavailable, "test", "no daemon")
@@ -206,7 +206,7 @@ func TestBuilding(t *testing.T) {
 		contains(t, w.compute.guest("s1").Message, "no daemon")
 		w.consistent()
 	})
-	scenario(t, "a slow guest that is wanted no more is given up", func(t *testing.T, w *testHost) {
+	scenario(t, "the slow build of an unassigned guest is cancelled", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(ctx context.Context, operation, _ string) error {
 			if operation == "build" {
 				<-ctx.Done()
@@ -222,7 +222,7 @@ func TestBuilding(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "a guest that vanished is built again with its devices", func(t *testing.T, w *testHost) {
+	scenario(t, "a vanished guest is built again with its devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -232,7 +232,7 @@ func TestBuilding(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "a look at the guests that is older than a guest is not believed", func(t *testing.T, w *testHost) {
+	scenario(t, "an observation older than a guest is ignored", func(t *testing.T, w *testHost) {
 		slow := make(chan struct{})
 		var looks atomic.Int32
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
@@ -252,7 +252,7 @@ func TestBuilding(t *testing.T) {
 			t.Errorf("said %d times that it runs", n)
 		}
 	})
-	scenario(t, "no more guests are built at once than allowed", func(t *testing.T, w *testHost) {
+	scenario(t, "the number of concurrent builds is limited", func(t *testing.T, w *testHost) {
 		var now, most atomic.Int32
 		w.options.Parallel = 3
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
@@ -280,7 +280,7 @@ func TestBuilding(t *testing.T) {
 }
 
 func TestObservationFreesNothing(t *testing.T) {
-	scenario(t, "a claim whose guest is not built waits for compute's word", func(t *testing.T, w *testHost) {
+	scenario(t, "a claim without guest waits for compute's confirmation", func(t *testing.T, w *testHost) {
 		a, stop := w.begin()
 		j, err := a.set.At(pci.Address{Bus: 0x3b, Func: 1})
 		if !err {
@@ -307,7 +307,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "a device that vanished stays its holder's, also in Placement", func(t *testing.T, w *testHost) {
+	scenario(t, "a vanished device stays claimed, also in Placement", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -331,7 +331,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.until("the provider goes with its last holder", func() bool { return w.provider(name1).ID == "" })
 		must(t, stop())
 	})
-	scenario(t, "a device that cannot be read is not gone", func(t *testing.T, w *testHost) {
+	scenario(t, "an unreadable device is not gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.sysfs.makeUnreadable("0000:5e:00.1")
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "0000:5e:00.1") })
@@ -342,7 +342,7 @@ func TestObservationFreesNothing(t *testing.T) {
 		w.until("it is gone", func() bool { return w.provider(name2).Inventories[class].Total == 1 })
 		must(t, stop())
 	})
-	scenario(t, "guests tell an agent without a journal what they hold", func(t *testing.T, w *testHost) {
+	scenario(t, "an agent without a journal restores the claims of guests", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
@@ -357,7 +357,7 @@ func TestObservationFreesNothing(t *testing.T) {
 			t.Errorf("%+v", id)
 		}
 	})
-	scenario(t, "a journal that contradicts a guest is not believed", func(t *testing.T, w *testHost) {
+	scenario(t, "the guest wins over a contradicting journal", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -381,7 +381,7 @@ func TestObservationFreesNothing(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	scenario(t, "streams that end are opened again", func(t *testing.T, w *testHost) {
+	scenario(t, "ended streams are opened again", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		for i := range 5 {
 			id := fmt.Sprintf("s%d", i)
@@ -394,7 +394,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%d streams", n)
 		}
 	})
-	scenario(t, "a silent stream is given up after three heartbeats", func(t *testing.T, w *testHost) {
+	scenario(t, "a silent stream is closed after three heartbeats", func(t *testing.T, w *testHost) {
 		w.compute.muteStreams(true)
 		_, stop := w.begin()
 		time.Sleep(10 * host.Heartbeat)
@@ -403,7 +403,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%d streams in ten heartbeats", n)
 		}
 	})
-	scenario(t, "a compute that went back in time is not followed", func(t *testing.T, w *testHost) {
+	scenario(t, "older assignments are not followed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1"))
 		w.untilPhase(host.Running, "s1")
@@ -432,9 +432,9 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A host where a guest of the hypervisor holds a device that the journal gave to nobody and device_spec no longer offers.
+// A guest of the hypervisor holds a device that the journal does not have and device_spec no longer offers.
 func TestUnknownDeviceOfAGuest(t *testing.T) {
-	scenario(t, "it is held and not in the way of the report", func(t *testing.T, w *testHost) {
+	scenario(t, "it is held and does not prevent reporting", func(t *testing.T, w *testHost) {
 		must(t, w.guests.Build(t.Context(), hypervisor.Guest{ID: "s1",
 			Devices: []hypervisor.Device{{Address: pci.Address{Bus: 9}, Request: "r"}}}))
 		w.compute.assign(host.Server{ID: "s1"})

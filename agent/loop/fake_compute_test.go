@@ -16,18 +16,18 @@ import (
 	"github.com/openberth/berth/api/rest"
 )
 
-// office is a compute that assigns servers to one host and remembers what it is told.
+// fakeCompute assigns servers to one host and records the reports that it receives.
 type fakeCompute struct {
 	t           *testing.T
 	mu          sync.Mutex
 	assignments host.Assignments
-	remove      map[string]host.Removal // named for removal, until it is told gone
+	remove      map[string]host.Removal // named for removal, until reported gone
 	// servers that are not assigned any more are not named for removal, as by a restored database
 	omitRemovals bool
 	changed      chan struct{} // closed at each change
-	muted        bool          // streams say nothing
-	away         bool          // nothing at all is answered
-	refusing     bool          // whatever is told of guests is not heard
+	muted        bool          // streams send nothing
+	away         bool          // no request is answered
+	refusing     bool          // guest reports are refused
 	cut          chan struct{} // closed to end all streams
 	streams      int
 	serves       string // the instance of the agent whose report was the last
@@ -45,7 +45,7 @@ func newFakeCompute(t *testing.T) *fakeCompute {
 		remove: map[string]host.Removal{}, latest: map[string]int64{}}
 }
 
-// assign makes these all the servers of the host.
+// assign replaces the servers of the host.
 func (o *fakeCompute) assign(servers ...host.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -98,8 +98,8 @@ func TestHeldPF(t *testing.T) {
 	})
 }
 
-// What device_spec says of managed comes to the hypervisor with the device; nothing is yes. It counts as it was when the device was
-// claimed until it is freed.
+// The tag managed of device_spec is passed to the hypervisor with the device; the default is yes. It does not change
+// while a guest holds the device.
 func TestManaged(t *testing.T) {
 	device := func(w *testHost) (d hypervisor.Device) {
 		w.t.Helper()
@@ -165,8 +165,7 @@ func TestLiveMigratableOnOldHypervisor(t *testing.T) {
 	})
 }
 
-// Looks at the host that fall into the end of an evacuation free nothing: neither at the destination, where the guest is not built yet, nor
-// at the source, which comes back with what it had.
+// Syncs at the end of an evacuation free nothing, neither at the destination nor at the source.
 func TestSyncDuringEvacuation(t *testing.T) {
 	scenario(t, "the destination", func(t *testing.T, w *testHost) {
 		slow := make(chan struct{})
@@ -222,8 +221,8 @@ func TestSyncDuringEvacuation(t *testing.T) {
 	})
 }
 
-// The report says of each device which provider counts it, by the ID that Placement has, also where the provider was there before the
-// agent; and it says so once, not anew at each look. A VF that comes later has the same provider.
+// The report has the provider of each device by its ID in Placement, also for a provider that existed before the
+// agent. A sync without changes reports nothing. A later VF has the same provider.
 func TestDevicesReportTheirProviders(t *testing.T) {
 	scenario(t, "providers of devices and of a later VF", func(t *testing.T, w *testHost) {
 		const old = "33333333-3333-4333-8333-333333333333"
@@ -246,7 +245,7 @@ func TestDevicesReportTheirProviders(t *testing.T) {
 	})
 }
 
-// A reshape that Placement refuses ends a start, and is a condition of an agent that runs.
+// A refused reshape ends the start, and is a condition of a running agent.
 func TestReshapeRefused(t *testing.T) {
 	refuses := func(call string) error {
 		if call == "Reshape" {
@@ -331,7 +330,7 @@ func (w *testHost) gpu2(id string) host.Server {
 	return s
 }
 
-// While nothing is reported devices are given as ever: those of a physical network too, and a PF or its VFs, whoever comes first.
+// Without reporting devices are claimed as before: also those of a physical network, and either a PF or its VFs.
 func TestLegacyTracking(t *testing.T) {
 	pf := func(w *testHost, id string) host.Server {
 		s := w.legacy(id, 1)

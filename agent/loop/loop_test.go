@@ -18,7 +18,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// story runs a test in its own time; it fails when a goroutine outlives it.
+// scenario runs a test in a synctest bubble; it fails when a goroutine outlives the test.
 func scenario(t *testing.T, name string, tell func(t *testing.T, w *testHost)) {
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { tell(t, newTestHost(t)) })
@@ -66,7 +66,7 @@ func TestGuestLifecycle(t *testing.T) {
 			t.Errorf("still held: %v", w.holders())
 		}
 	})
-	scenario(t, "compute hears of free devices before it hears that a server is gone", func(t *testing.T, w *testHost) {
+	scenario(t, "the report with free devices precedes the report that a server is gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -78,7 +78,7 @@ func TestGuestLifecycle(t *testing.T) {
 			t.Error(said)
 		}
 	})
-	scenario(t, "a restart changes nothing and says again what runs", func(t *testing.T, w *testHost) {
+	scenario(t, "a restart changes nothing and reports the guests again", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
@@ -106,7 +106,7 @@ func TestGuestLifecycle(t *testing.T) {
 			t.Errorf("%v, before %v", got, holders)
 		}
 	})
-	scenario(t, "a host that is seldom looked at reports at least once a minute", func(t *testing.T, w *testHost) {
+	scenario(t, "a host with a long rescan interval reports at least once a minute", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
 		_, stop := w.begin()
 		time.Sleep(time.Second)

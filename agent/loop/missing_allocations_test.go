@@ -69,7 +69,7 @@ func TestMissingAllocations(t *testing.T) {
 			must(t, stop())
 			w.consistent("s1", "s2")
 		})
-	scenario(t, "a share that is lost while the agent runs", func(t *testing.T, w *testHost) {
+	scenario(t, "an allocation is lost while the agent runs", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1, name1), w.want("s2", name2))
 		w.untilPhase(host.Running, "s1", "s2")
@@ -80,7 +80,7 @@ func TestMissingAllocations(t *testing.T) {
 		w.until("mended", func() bool { return w.share("s1", name1, class) == 2 && w.share("s2", name2, class) == 1 })
 		must(t, stop())
 	})
-	scenario(t, "a consumer without any allocation is left alone and told of", func(t *testing.T, w *testHost) {
+	scenario(t, "a consumer without any allocation gets a condition only", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -92,7 +92,7 @@ func TestMissingAllocations(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "more than the guest has is told of, and nothing is taken", func(t *testing.T, w *testHost) {
+	scenario(t, "an allocation above the guest's devices is noted and kept", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -106,7 +106,7 @@ func TestMissingAllocations(t *testing.T) {
 			t.Errorf("%v", w.placement.allocations)
 		}
 	})
-	scenario(t, "a move whose line has not come yet is not mistaken for a loss", func(t *testing.T, w *testHost) {
+	scenario(t, "a move before its assignments is not mistaken for a loss", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(s)
@@ -124,7 +124,7 @@ func TestMissingAllocations(t *testing.T) {
 		w.until("no condition", func() bool { return w.compute.conditions() == "" })
 		must(t, stop())
 	})
-	scenario(t, "a share of a device that was used once and is reserved", func(t *testing.T, w *testHost) {
+	scenario(t, "the missing allocation of a used and reserved device", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		w.compute.assign(w.gpu("s1"))

@@ -19,7 +19,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// moved is a server that stands under another id from now on, with what it holds in Placement.
+// moved returns a server under another id, and moves its allocation in Placement.
 func (w *testHost) moved(s host.Server, id string) host.Server {
 	w.placement.mu.Lock()
 	defer w.placement.mu.Unlock()
@@ -32,13 +32,13 @@ func (w *testHost) moved(s host.Server, id string) host.Server {
 	return s
 }
 
-// off is a server that shall not run.
+// off returns the server with power off.
 func off(s host.Server) host.Server { s.Power = host.Off; return s }
 
-// on is a server that shall run.
+// on returns the server with power on.
 func on(s host.Server) host.Server { s.Power = ""; return s }
 
-// guest finds a guest of the hypervisor.
+// guest returns a guest of the hypervisor.
 func (w *testHost) guest(id string) hypervisor.Guest {
 	w.t.Helper()
 	guests, err := w.guests.Guests(w.t.Context())
@@ -85,7 +85,7 @@ func TestPower(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "a rebuild keeps the devices and is told with its number", func(t *testing.T, w *testHost) {
+	scenario(t, "a rebuild keeps the devices and is reported with its number", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(s)
@@ -101,7 +101,7 @@ func TestPower(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "what cannot be started keeps its devices, and is tried again when it is wanted again",
+	scenario(t, "a guest that cannot be started keeps its devices, and a repeated request tries again",
 		func(t *testing.T, w *testHost) {
 			_, stop := w.begin()
 			s := w.want("s1", name1)
@@ -136,7 +136,7 @@ func TestPower(t *testing.T) {
 
 // Of a server that leaves, the source's devices go over to the migration, and come back with a revert.
 func TestMoves(t *testing.T) {
-	scenario(t, "away, reverted, away again and confirmed", func(t *testing.T, w *testHost) {
+	scenario(t, "moved, reverted, moved again and confirmed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1, name2)
 		w.compute.assign(s)
@@ -196,8 +196,8 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	scenario(t, "an entry that comes from one which nobody knows claims anew, and takes nothing from a later one of "+
-		"that name", func(t *testing.T, w *testHost) {
+	scenario(t, "a rename from an unknown id claims again, and takes nothing from a later server of "+
+		"that id", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		m := off(w.moved(s, "m1"))
@@ -215,7 +215,7 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
-	scenario(t, "what was taken over is forgotten when the line no longer tells of it", func(t *testing.T, w *testHost) {
+	scenario(t, "a rename is forgotten when the assignments no longer mention it", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(s)
@@ -231,7 +231,8 @@ func TestMoves(t *testing.T) {
 	})
 }
 
-// resize makes s1 run with one device of the first PF, then as resized with two of the second, while m1 keeps the source.
+// resize makes s1 run with one device of the first PF, then as resized with two of the second, while m1 keeps the
+// source.
 func (w *testHost) resize() (s, m, resized host.Server) {
 	w.t.Helper()
 	s = w.want("s1", name1)
@@ -258,7 +259,7 @@ func (w *testHost) revert(s, m host.Server) host.Server {
 	return s
 }
 
-// Wherever an agent dies while a server is resized on its host and reverted, in the end the world is the same.
+// After a crash at any call while a server is resized on its host and reverted, the final state is the same.
 func TestCrashDuringMove(t *testing.T) {
 	const most = 200
 	for _, after := range []bool{false, true} {
@@ -329,7 +330,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "the source: what cannot go runs on", func(t *testing.T, w *testHost) {
+	scenario(t, "the source: a guest that cannot be migrated runs on", func(t *testing.T, w *testHost) {
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "migrate" {
 				return fault.New(fault.Internal, "test", "the firmware says no")
@@ -353,7 +354,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "the source: compute wants it back after it has gone", func(t *testing.T, w *testHost) {
+	scenario(t, "the source: assigned here again after it has departed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(s)
@@ -367,7 +368,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "the destination: claimed first, built when it is on", func(t *testing.T, w *testHost) {
+	scenario(t, "the destination: claimed first, built when powered on", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.never("build")
 		s := w.want("s1", name1)
@@ -389,7 +390,7 @@ func TestLiveMigration(t *testing.T) {
 		must(t, stop())
 		w.consistent("s1")
 	})
-	scenario(t, "the destination: given up before it came", func(t *testing.T, w *testHost) {
+	scenario(t, "the destination: cancelled before the guest arrived", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.never("build")
 		s := w.want("s1", name1)
@@ -414,7 +415,7 @@ func (w *testHost) revertResize(s, m host.Server) {
 }
 
 func TestCloud(t *testing.T) {
-	scenario(t, "the line of another cloud ends no guest until it is adopted", func(t *testing.T, w *testHost) {
+	scenario(t, "assignments of another cloud end no guest until they are adopted", func(t *testing.T, w *testHost) {
 		w.compute.assignments.Cloud = "c1"
 		a, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
@@ -513,9 +514,9 @@ func TestSlowRename(t *testing.T) {
 	})
 }
 
-// A journal that was written before an agent died between the two halves of a rename.
+// The journal was written before an agent crashed between the two parts of a rename.
 func TestInterruptedRename(t *testing.T) {
-	scenario(t, "the guest still has its old name", func(t *testing.T, w *testHost) {
+	scenario(t, "the guest still has its old id", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(s)
@@ -544,10 +545,10 @@ func (w *testHost) interruptRename(stop func() error, was, id string) {
 	must(w.t, book.Close())
 }
 
-// A rename that was begun is finished also when the line has changed meanwhile. The guest must neither be forgotten nor
-// lose its devices.
+// A started rename is finished also when the assignments have changed meanwhile. The guest must neither be forgotten
+// nor lose its devices.
 func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
-	scenario(t, "the guest is to be removed under its old name, which it has still", func(t *testing.T, w *testHost) {
+	scenario(t, "the guest is to be removed under its old id, which it still has", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(s)
@@ -568,7 +569,7 @@ func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
 		must(t, stop())
 		w.consistent()
 	})
-	scenario(t, "the line mentions neither name", func(t *testing.T, w *testHost) {
+	scenario(t, "the assignments mention neither id", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
@@ -587,7 +588,7 @@ func TestInterruptedRenameNoLongerAssigned(t *testing.T) {
 		must(t, stop())
 		w.consistent("m1")
 	})
-	scenario(t, "the server is assigned under the new name as if nothing had been there", func(t *testing.T, w *testHost) {
+	scenario(t, "the server is assigned under the new id without a former one", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		w.compute.assign(s)

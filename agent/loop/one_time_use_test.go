@@ -99,7 +99,7 @@ func (w *testHost) spent() bool {
 }
 
 func TestOneTimeUse(t *testing.T) {
-	scenario(t, "burnt when the guest runs, spent after it, refused, and given back by hand",
+	scenario(t, "used when the guest runs, refused afterwards, and returned by hand",
 		func(t *testing.T, w *testHost) {
 			w.once()
 			_, stop := w.begin()
@@ -127,38 +127,39 @@ func TestOneTimeUse(t *testing.T) {
 			w.until("it is reserved", func() bool { return w.reserved() == 1 })
 			must(t, stop())
 		})
-	scenario(t, "the mark survives restart, deletion and a provider that is made anew", func(t *testing.T, w *testHost) {
-		w.once()
-		_, stop := w.begin()
-		w.compute.assign(w.gpu("s1"))
-		w.untilPhase(host.Running, "s1")
-		w.until("it is reserved", func() bool { return w.reserved() == 1 })
-		w.compute.assign()
-		w.untilPhase(host.Gone, "s1")
-		w.free("s1")
-		must(t, stop())
-		rules(w, `{"vendor_id":"8086","product_id":"154c"}`)
-		_, stop = w.begin()
-		if w.provider(gpuName).ID != "" {
-			t.Error("the provider is still there")
-		}
-		must(t, stop())
-		rules(w, gpuRule)
-		_, stop = w.begin()
-		if w.reserved() != 1 || !w.spent() {
-			t.Errorf("%+v", w.provider(gpuName))
-		}
-		w.placement.mu.Lock()
-		w.placement.tree.Providers = nil // somebody deletes them all
-		w.placement.mu.Unlock()
-		w.until("they are back", func() bool { return w.reserved() == 1 })
-		time.Sleep(3 * time.Minute)
-		if w.reserved() != 1 || !w.spent() {
-			t.Errorf("%+v", w.provider(gpuName))
-		}
-		must(t, stop())
-	})
-	scenario(t, "room that is made for a moment is no sign that somebody has cleaned it", func(t *testing.T, w *testHost) {
+	scenario(t, "the record survives restart, deletion and a provider that is created again",
+		func(t *testing.T, w *testHost) {
+			w.once()
+			_, stop := w.begin()
+			w.compute.assign(w.gpu("s1"))
+			w.untilPhase(host.Running, "s1")
+			w.until("it is reserved", func() bool { return w.reserved() == 1 })
+			w.compute.assign()
+			w.untilPhase(host.Gone, "s1")
+			w.free("s1")
+			must(t, stop())
+			rules(w, `{"vendor_id":"8086","product_id":"154c"}`)
+			_, stop = w.begin()
+			if w.provider(gpuName).ID != "" {
+				t.Error("the provider is still there")
+			}
+			must(t, stop())
+			rules(w, gpuRule)
+			_, stop = w.begin()
+			if w.reserved() != 1 || !w.spent() {
+				t.Errorf("%+v", w.provider(gpuName))
+			}
+			w.placement.mu.Lock()
+			w.placement.tree.Providers = nil // somebody deletes them all
+			w.placement.mu.Unlock()
+			w.until("they are back", func() bool { return w.reserved() == 1 })
+			time.Sleep(3 * time.Minute)
+			if w.reserved() != 1 || !w.spent() {
+				t.Errorf("%+v", w.provider(gpuName))
+			}
+			must(t, stop())
+		})
+	scenario(t, "a total raised for a moment does not count as cleaning", func(t *testing.T, w *testHost) {
 		w.once()
 		_, stop := w.begin()
 		w.compute.assign(w.gpu("s1"))
@@ -174,7 +175,7 @@ func TestOneTimeUse(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	scenario(t, "a failed build burns nothing, and neither does a claim", func(t *testing.T, w *testHost) {
+	scenario(t, "a failed build does not mark the device used, nor does a claim", func(t *testing.T, w *testHost) {
 		w.once()
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
@@ -217,7 +218,7 @@ func TestOneTimeUse(t *testing.T) {
 	})
 }
 
-// Wherever an agent dies: a device with which a guest has run is spent, whether or not that agent lived to write it down.
+// After a crash at any call: a device with which a guest has run is used, whether or not the agent has journalled it.
 func TestCrashAroundMarkingUsed(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		at, reached := 1, true
@@ -259,7 +260,7 @@ func TestClean(t *testing.T) {
 		w.until("it is reserved", func() bool { return w.reserved() == 1 })
 		return c, stop
 	}
-	scenario(t, "a device comes back when its program has run, and not before", func(t *testing.T, w *testHost) {
+	scenario(t, "a device becomes available only after the program has run", func(t *testing.T, w *testHost) {
 		c, stop := used(t, w)
 		w.compute.clean(gpuAt, "nonsense") // while it is held
 		time.Sleep(time.Minute)

@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// A reboot while compute does not hear the agent: stopped and started again, the guest is as it was before, and yet compute waits to be
-// told so.
+// A server is rebooted while compute receives no reports: the guest is again as assigned, and the agent reports it
+// again.
 func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 	scenario(t, "stopped and started", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
@@ -34,7 +34,7 @@ func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
 	})
 }
 
-// Between claim and building the agent may have begun anew with another class in its configuration.
+// The agent may restart with another class in its configuration between claim and build.
 func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
 	scenario(t, "reclassed", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
@@ -52,7 +52,7 @@ func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
 	})
 }
 
-// What an agent knows that does not hear compute may be long over: the server may be elsewhere, and the share that is missing with it.
+// The assignments of an agent that receives none may be outdated: it writes no missing allocation.
 func TestNoAllocationWrittenWithoutAssignments(t *testing.T) {
 	scenario(t, "deaf", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()

@@ -258,8 +258,8 @@ func TestReportInPlacement(t *testing.T) {
 	})
 }
 
-// A device (Nova bug 2098496) that was given and came back is no other than before: the two VFs are still counted as two, the next guest
-// gets one, and nothing is healed.
+// A device that was claimed and freed (Nova bug 2098496) is unchanged: the two VFs are still counted as two, the next
+// guest gets one, and nothing is repaired.
 func TestDeviceFreedAndClaimedAgain(t *testing.T) {
 	for name, rule := range map[string]string{"by its ids": vfRule,
 		"with a class and traits": `{"vendor_id":"8086","product_id":"154c","resource_class":"pci_8086_154c","traits":"a"}`} {

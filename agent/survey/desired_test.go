@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Rows of 7.1 and 7.13 that the survey alone decides: what is reported of this host, or the words of the refusal.
+// The reported tree of a host, or the words of the refusal.
 func TestReportedDevicesAndRefusals(t *testing.T) {
 	const marks = "COMPUTE_MANAGED_PCI_DEVICE"
 	for name, c := range map[string]struct {
@@ -80,7 +80,7 @@ func TestReportedDevicesAndRefusals(t *testing.T) {
 	}
 }
 
-// A VF and one that carries vDPA are counted together, and with different products refused.
+// A VF and one that carries vDPA are counted together; with different products they are refused.
 func TestVDPABesideVFs(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`, `{"product_id":"1516"}`)
 	f.Devices[3].Type = pci.VDPA
@@ -93,8 +93,7 @@ func TestVDPABesideVFs(t *testing.T) {
 	}
 }
 
-// What vanished under its holder stays in the tree as large as it is held; the class of a claim that does not know its own is
-// that which Placement has.
+// A device that vanished while held stays in the tree; a claim without a class gets Placement's class.
 func TestHeldDevicesStayInTree(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`)
 	one, two := f.claim(t, vf1), f.claim(t, vf2)
@@ -128,7 +127,7 @@ func TestHeldDevicesStayInTree(t *testing.T) {
 	}
 }
 
-// The rules say which devices are offered, and each offer carries the words of its rule.
+// The rules determine which devices are offered, and each offer has the properties of its rule.
 func TestOffersHaveRuleProperties(t *testing.T) {
 	f := facts(t, `{"product_id":"1515","live_migratable":"yes","managed":"no"}`,
 		`{"address":"0000:82:00.0","live_migratable":"no","managed":"yes"}`, `{"address":"0000:83:00.0"}`)
@@ -149,7 +148,8 @@ func TestOffersHaveRuleProperties(t *testing.T) {
 	}
 }
 
-// Each offer names the provider that counts it, the same for the VFs of a PF, or none: for ports, or while nothing is reported.
+// Each offer names the provider that counts it, the same one for all VFs of a PF; none for devices of ports, and
+// without reporting.
 func TestOffersNameProviders(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`, `{"address":"0000:82:00.0","physical_network":"p"}`,
 		`{"address":"0000:83:00.0"}`)
@@ -174,8 +174,8 @@ func TestOffersNameProviders(t *testing.T) {
 	}
 }
 
-// "These new tags will only take effect if the [pci]report_in_placement config option is set to True", and "the old PCI tracker will continue
-// support" a PF beside its VFs: as long as nothing is reported, what could not be reported is offered as before.
+// As in Nova, the new tags take effect only with report_in_placement, and the old tracker supports a PF beside its
+// VFs: without reporting, devices that could not be reported are offered as before.
 func TestNoRefusalWithoutReporting(t *testing.T) {
 	for _, rules := range [][]string{
 		{`{"product_id":"1528"}`, `{"product_id":"1515"}`},

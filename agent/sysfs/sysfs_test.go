@@ -206,7 +206,7 @@ func (f faulty) ReadLink(name string) (string, error) {
 	return f.MapFS.ReadLink(name)
 }
 
-// Whichever file of a device cannot be read, and whenever the device vanishes, the others are there as before.
+// If any file of a device cannot be read, or the device vanishes at any time, the other devices are unaffected.
 func TestReadWithFaults(t *testing.T) {
 	whole := machine(t, "sample").(fstest.MapFS)
 	others := read(t, whole)
@@ -244,8 +244,8 @@ func TestReadWithFaults(t *testing.T) {
 	}
 }
 
-// Reading stays fast because little is asked: ten questions for a PF, eight for a VF, nine for another device without virtio,
-// one for each list, three for a node and two for a CPU.
+// Read makes few calls: ten for a PF, eight for a VF, nine for another device without virtio, one for each list, three
+// for a node and two for a CPU.
 func TestReadFewFiles(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
 	facts := read(t, faulty{MapFS: whole, calls: &calls})
@@ -261,7 +261,8 @@ func TestReadFewFiles(t *testing.T) {
 	}
 }
 
-// A tree without a list of devices is never a machine without devices: all that is reported would be taken back.
+// A tree without a list of devices is an error, not a machine without devices: otherwise all providers would be
+// deleted.
 func TestReadWithoutPCI(t *testing.T) {
 	empty := fstest.MapFS{deviceDir: {Mode: fs.ModeDir | 0o755}}
 	facts, err := Read(empty)
@@ -350,7 +351,7 @@ func FuzzParseCPUList(f *testing.F) {
 	})
 }
 
-// While devices vanish from a real directory, those that stay are there each time, and what is lost is said.
+// While devices vanish from a real directory, the others are always read, and the lost ones are reported.
 func TestReadWhileDevicesVanish(t *testing.T) {
 	dir := t.TempDir()
 	for name, file := range server(4, 8, 1) {
@@ -406,8 +407,8 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 	}
 }
 
-// BenchmarkRead500 reads a directory of 500 devices as a kernel shows them: 20 cards with 24 VFs each, two NUMA nodes of 64 threads. The
-// aim is less than 50 ms.
+// BenchmarkRead500 reads 500 devices in the kernel's layout: 20 cards with 24 VFs each, two NUMA nodes of 64 threads.
+// The target is less than 50 ms.
 func BenchmarkRead500(b *testing.B) {
 	dir := b.TempDir()
 	for name, file := range server(20, 24, 64) {
@@ -465,7 +466,7 @@ func server(cards, vfs, threads int) fstest.MapFS {
 	return m
 }
 
-// What uevent says is what the single files say; where it cannot be read or says too little, they are asked.
+// uevent and the single files give the same result; the files are read when uevent is unreadable or incomplete.
 func TestUevent(t *testing.T) {
 	m, calls := server(1, 2, 2), 0
 	want := read(t, m)

@@ -49,7 +49,7 @@ func TestReadReportsChangesAndLostMessages(t *testing.T) {
 	}
 }
 
-// On the kernel that runs this test listening ends with its context; where it is not allowed, the fault says so at once.
+// Listen ends with its context; where the kernel does not allow it, the fault is returned at once.
 func TestListenEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
