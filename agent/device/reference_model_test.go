@@ -30,8 +30,8 @@ func (w referenceModel) relatives(at pci.Address) []pci.Address {
 	return slices.DeleteFunc(slices.Clone(family[at]), func(r pci.Address) bool { _, there := w.state[r]; return !there })
 }
 
-// tell pushes to the relatives of a device what its state means to them.
-func (w referenceModel) tell() {
+// updateRelatives updates the states of a device's relatives.
+func (w referenceModel) updateRelatives() {
 	for at, s := range w.state {
 		if s == Claimed || s == Allocated {
 			continue
@@ -59,7 +59,7 @@ func (w referenceModel) claim(holder resource.ConsumerID, at pci.Address) (refer
 		return w, false
 	}
 	n.state[at], n.holder[at] = Claimed, holder
-	n.tell()
+	n.updateRelatives()
 	return n, true
 }
 
@@ -70,7 +70,7 @@ func (w referenceModel) allocate(holder resource.ConsumerID) referenceModel {
 			n.state[at] = Allocated
 		}
 	}
-	n.tell()
+	n.updateRelatives()
 	return n
 }
 
@@ -86,7 +86,7 @@ func (w referenceModel) free(holder resource.ConsumerID) referenceModel {
 			delete(n.gone, at)
 		}
 	}
-	n.tell()
+	n.updateRelatives()
 	return n
 }
 
@@ -117,7 +117,7 @@ func (w referenceModel) sync(there []Offer) referenceModel {
 			delete(n.state, at)
 		}
 	}
-	n.tell()
+	n.updateRelatives()
 	return n
 }
 

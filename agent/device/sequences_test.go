@@ -32,7 +32,7 @@ func request(o Offer, count int, providers ...resource.ProviderID) pci.Request {
 		Want: pci.Want{Vendor: o.Device.Vendor, Product: o.Device.Product, Type: o.Device.Type, Class: o.Class}}
 }
 
-// print says everything about a set.
+// print returns the whole content of a set.
 func (s Set) print() string {
 	var b strings.Builder
 	for _, address := range s.addresses() {
@@ -43,7 +43,7 @@ func (s Set) print() string {
 	return b.String()
 }
 
-// equal compares all that print says, and faster.
+// equal compares the content that print returns, but faster.
 func (s Set) equal(n Set) bool {
 	return maps.EqualFunc(s.entries, n.entries, func(a, b entry) bool {
 		same := a.holder == b.holder && a.request == b.request && a.allocated == b.allocated && a.gone == b.gone &&
@@ -154,7 +154,7 @@ func checkWorld(t *testing.T, w, start testState) {
 	}
 }
 
-// related says, without the set's own derivation, whether one device is the other's PF.
+// related reports, independently of the set, whether one device is the other's PF.
 func (s Set) related(a, b pci.Address) bool {
 	of := func(x, y pci.Address) bool {
 		p := s.entries[x].offer.Device.Parent

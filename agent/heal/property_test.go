@@ -123,7 +123,7 @@ func TestPlansConverge(t *testing.T) {
 	})
 }
 
-// keepsWhatOthersHave is the promise to consumers and neighbours, said without any of the code above.
+// keepsWhatOthersHave checks, independently of the code under test, that nothing of other clients is lost.
 func keepsWhatOthersHave(t *rapid.T, actual, after provider.Tree, used Uses, marks OwnedSet) {
 	for _, was := range actual.Providers {
 		is, exists := after.ByID(was.ID)

@@ -18,7 +18,7 @@ func TestReshapesConverge(t *testing.T) {
 		if used == nil {
 			used = Uses{}
 		}
-		aim := Aim{Tree: desired, Expected: anyHolds(t, desired, actual, used)}
+		aim := Aim{Tree: desired, Expected: anyExpected(t, desired, actual, used)}
 		for round := 0; ; round++ {
 			plan, err := Make(aim, actual, used, marks)
 			if err != nil {
@@ -45,8 +45,8 @@ func TestReshapesConverge(t *testing.T) {
 	})
 }
 
-// anyHolds gives some consumers devices of the tree, with the class that it shall have.
-func anyHolds(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource.ConsumerID]Expected {
+// anyExpected gives some consumers devices of the tree, with its desired class.
+func anyExpected(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource.ConsumerID]Expected {
 	out := map[resource.ConsumerID]Expected{}
 	for _, who := range []resource.ConsumerID{"s1", "s2"} {
 		if rapid.Bool().Draw(t, "holds nothing") {

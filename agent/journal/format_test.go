@@ -94,7 +94,7 @@ func TestJournalsOfVersion1(t *testing.T) {
 	}
 }
 
-// checkLines checks that each line changes the state as it says, and is written today as it was.
+// checkLines checks that each line changes the state by its entry, and is written today as it was.
 func checkLines(t *testing.T, data []byte) {
 	t.Helper()
 	end := 0

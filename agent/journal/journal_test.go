@@ -46,7 +46,7 @@ func claim(server, request, address string) device.Claim {
 		Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes}}
 }
 
-// fill writes a bit of everything and returns what the journal should say.
+// fill writes entries of all kinds and returns the expected state.
 func fill(t *testing.T, j *Journal) State {
 	t.Helper()
 	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent",
@@ -151,7 +151,7 @@ func TestTornAtEveryByte(t *testing.T) {
 	}
 }
 
-// writeAfterCrash opens a journal with this content, which says want, and writes to it.
+// writeAfterCrash opens a journal with this content, checks that its state is want, and writes to it.
 func writeAfterCrash(t *testing.T, data []byte, want State) {
 	t.Helper()
 	dir := t.TempDir()

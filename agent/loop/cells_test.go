@@ -261,7 +261,7 @@ func TestRootInventory(t *testing.T) {
 	}
 }
 
-// What is asked of the host and cannot be had is said; what can be had raises no doubt.
+// Configured CPUs and memory that the host does not have cause warnings; those that it has cause none.
 func TestCPUWarnings(t *testing.T) {
 	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}}}}
 	n := func(i int) *int { return &i }

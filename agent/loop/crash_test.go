@@ -166,7 +166,7 @@ func (m crashingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// postpone lets a request arrive later; nobody waits for its answer.
+// delay lets a request arrive later; its response is discarded.
 func (m crashingTransport) delay(r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -312,7 +312,7 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v, and compute has heard of none", got)
 		}
-		w.compute.fenceAgent()
+		w.compute.removeSilently()
 		must(t, stop())
 		if got := w.running(); len(got) > 0 {
 			t.Errorf("guests %v stay behind", got)
@@ -329,7 +329,7 @@ func TestNoGuestBeforeComputeHasTheClaim(t *testing.T) {
 		w.compute.assign(w.want("s1", name1))
 		w.until("a claim", func() bool { return slices.Equal(w.journalled().Servers(), []string{"s1"}) })
 		w.compute.muteStreams(true) // the agent does not hear that it is wanted no more
-		w.compute.fenceAgent()
+		w.compute.removeSilently()
 		w.compute.refuseReports(false)
 		w.until("a refusal", func() bool { return strings.Contains(w.compute.logText(), "s1 refused") })
 		time.Sleep(10 * time.Second)

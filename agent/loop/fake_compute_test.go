@@ -35,7 +35,7 @@ type fakeCompute struct {
 	report       host.Report
 	reports      int
 	guests       map[string]host.Guest // the last of each server
-	// the number of the last that each instance said: of all servers, so that agents have to repeat themselves
+	// the last report number of each instance, over all servers, so that agents have to repeat reports
 	latest map[string]int64
 	log    []string // "<server> <phase>", and "report free=<n>"
 }
@@ -62,7 +62,7 @@ func (o *fakeCompute) wake() {
 }
 
 // change makes these all the servers of the host: those that were assigned before are named for removal until they are
-// told gone.
+// reported gone.
 func (o *fakeCompute) change(servers []host.Server) {
 	kept := map[string]bool{}
 	for _, s := range servers {
@@ -229,14 +229,14 @@ func (o *fakeCompute) guest(server string) host.Guest {
 	return o.guests[server]
 }
 
-// heard is all that was said, joined by commas.
+// logText returns the log of reports, joined by commas.
 func (o *fakeCompute) logText() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.Join(o.log, ",")
 }
 
-// forget forgets what it was told of guests.
+// forget deletes the guest reports.
 func (o *fakeCompute) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -250,7 +250,7 @@ func (o *fakeCompute) muteStreams(mute bool) {
 	o.muted = mute
 }
 
-// deafen stops or starts hearing what is told of guests.
+// refuseReports starts or stops refusing guest reports.
 func (o *fakeCompute) refuseReports(deaf bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -264,8 +264,8 @@ func (o *fakeCompute) setAway(gone bool) {
 	o.away = gone
 }
 
-// withdraw takes all servers away, and nobody is told: a stream that is cut while compute changes its mind.
-func (o *fakeCompute) fenceAgent() {
+// removeSilently removes all servers without sending assignments, as when a stream is cut at a change.
+func (o *fakeCompute) removeSilently() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.change(nil)

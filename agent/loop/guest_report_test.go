@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// What an agent says of guests has numbers that only rise, from one agent of a journal to the next.
+// The numbers of guest reports only rise, also from one agent of a journal to the next.
 func TestGuestReportSequence(t *testing.T) {
 	scenario(t, "restarts, a journal from a backup, and one that is lost", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()

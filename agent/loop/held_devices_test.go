@@ -147,7 +147,7 @@ func TestManaged(t *testing.T) {
 	})
 }
 
-// Where the hypervisor cannot migrate guests with devices live, an entry that says they can be is refused at the start.
+// A live_migratable rule refuses the start when the hypervisor cannot live-migrate guests with devices.
 func TestLiveMigratableOnOldHypervisor(t *testing.T) {
 	scenario(t, "live-migratable devices are refused", func(t *testing.T, w *testHost) {
 		guests, err := fake.New(w.dir+"/old", hypervisor.Capacity{VCPUs: 8, MemoryMB: 1024, DiskGB: 10,

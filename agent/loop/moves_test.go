@@ -535,7 +535,7 @@ func TestInterruptedRename(t *testing.T) {
 	})
 }
 
-// half stops the agent and has its journal say that the guest was about to get another id.
+// interruptRename stops the agent and journals an unfinished rename of the guest.
 func (w *testHost) interruptRename(stop func() error, was, id string) {
 	w.t.Helper()
 	must(w.t, stop())

@@ -59,7 +59,7 @@ func (w *testHost) gpu(id string) host.Server {
 	return s
 }
 
-// free takes a server's allocation away, as compute does when it hears that the server is gone.
+// free deletes a server's allocation, as compute does when the server is reported gone.
 func (w *testHost) free(id string) {
 	w.placement.mu.Lock()
 	defer w.placement.mu.Unlock()
@@ -334,7 +334,7 @@ func TestClean(t *testing.T) {
 	})
 }
 
-// answer is what the last report says of the wish for a device.
+// answer returns the result in the last report of the clean request for a device.
 func (o *fakeCompute) answer(at string) host.Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // A journal from a backup gives a device to a server that has left since. The guest that has the device now keeps it, a
-// condition says what the journal has, and it goes when the agent has removed that from the journal.
+// condition has the journal's claim, and it is cleared when the agent has removed the claim from the journal.
 func TestJournalFromABackup(t *testing.T) {
 	scenario(t, "a device of a server that has left", func(t *testing.T, w *testHost) {
 		path := filepath.Join(w.options.Dir, "journal")

@@ -200,7 +200,7 @@ func TestReportToAComputeThatStartsAgain(t *testing.T) {
 	})
 }
 
-// A compute that starts again is told again what became of its servers: its database may be from a backup.
+// The agent reports its servers again to a restarted compute, whose database may be from a backup.
 func TestGuestsAreReportedToAComputeThatStartsAgain(t *testing.T) {
 	scenario(t, "again", func(t *testing.T, w *testHost) {
 		w.compute.assignments.Epoch, w.compute.assignments.EpochID = 1, "e1"

@@ -442,7 +442,7 @@ func (w *testHost) journalled() journal.State {
 	return s
 }
 
-// consistent checks that guests, journal and assignments say the same of these servers and no other.
+// consistent checks that guests, journal and assignments have these servers and no other, with equal contents.
 func (w *testHost) consistent(servers ...string) {
 	w.t.Helper()
 	if got := w.running(); !slices.Equal(got, servers) {

@@ -31,11 +31,11 @@ func (f Facts) checkRules() (wrong []error) {
 				"write their address instead", where(r), r.Devname))
 		}
 		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
-			wrong = append(wrong, invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or "+
+			wrong = append(wrong, invalid("%s sets one_time_use, which needs [pci] report_in_placement; switch that on, or "+
 				"take one_time_use away", where(r)))
 		}
 		if f.NoLive != "" && r.Tags.LiveMigratable == pci.Yes {
-			wrong = append(wrong, invalid("%s says live_migratable, but %s; take it away", where(r), f.NoLive))
+			wrong = append(wrong, invalid("%s sets live_migratable, but %s; take it away", where(r), f.NoLive))
 		}
 		if sentence := (pci.Rules{r}).Refuse(f.Devices); sentence != "" {
 			wrong = append(wrong, invalid("%s", sentence))
@@ -124,7 +124,7 @@ func (g group) check() error {
 	counted := g.counted()
 	for _, m := range counted {
 		if m.offer.Device.Parent != nil && m.rule.Tags.OneTimeUse == pci.Yes {
-			return invalid("%s says one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away",
+			return invalid("%s sets one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away",
 				m)
 		}
 		first := counted[0]

@@ -53,7 +53,7 @@ func facts(t *testing.T, rules ...string) Facts {
 	return f
 }
 
-// claim is what the device set says of an offered device in a holder's hand.
+// claim returns the claim of an offered device, as in the device set.
 func (f Facts) claim(t *testing.T, address pci.Address) device.Claim {
 	t.Helper()
 	for _, o := range Offers(f) {
@@ -366,7 +366,7 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 		"└─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_NEW OWNER_NOVA]")
 }
 
-// A device for one-time use is reserved as soon as somebody holds it.
+// A device for one-time use is reserved as soon as it is held.
 func TestOneTimeUse(t *testing.T) {
 	f := facts(t, `{"address":"0000:82:00.0","one_time_use":true}`)
 	line := "└─ cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/%s  [COMPUTE_MANAGED_PCI_DEVICE HW_PCI_ONE_TIME_USE OWNER_NOVA]"

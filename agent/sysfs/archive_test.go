@@ -32,7 +32,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// Nothing in a capture tells whose machine it was.
+// Nothing in a capture identifies the machine.
 func TestCaptureHidesAddresses(t *testing.T) {
 	fsys := fstest.MapFS{
 		"bus/pci/devices/0000:01:00.0/vendor":           {Data: []byte("0x8086\n")},

@@ -52,7 +52,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// What a machine does not say, or says twice, is unknown, and loses nothing else.
+// Missing or contradicting properties are unknown, and affect nothing else.
 func TestIncompleteNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text string
