@@ -1,10 +1,10 @@
-// Package agent is the house of one host: what the host has, told truthfully, and its guests.
+// Package agent contains the agent of one host, which reports the host to Placement and compute and runs its guests.
 //
 //	 /sys          device_spec                    Placement                     compute
 //	   │                │                      ▲     │                       ▲      │
 //	   ▼                ▼                steps │     │ tree, allocations     │      │ assignments:
-//	┌───────┐ devices ┌────────┐  desired   ┌──┴──┐  │               reports │      │ a stream, each line
-//	│ sysfs ├────────▶│ survey ├───────────▶│heal │  │            and guests │      │ the whole truth
+//	┌───────┐ devices ┌────────┐  desired   ┌──┴──┐  │               reports │      │ a stream of
+//	│ sysfs ├────────▶│ survey ├───────────▶│heal │  │            and guests │      │ desired states
 //	└───────┘         └───┬────┘            └──┬──┘  │                       │      │
 //	               offers │            plan    │     │                       │      │
 //	                      ▼                    ▼     ▼                       │      ▼
@@ -17,40 +17,42 @@
 //	                                         │ journal │ on disk       │ hypervisor │
 //	                                         └─────────┘               └────────────┘
 //
-// # Telling
+// # Reporting
 //
-// The agent reads the machine (sysfs), works out what ought to be in Placement (survey: one provider for each device or PF
-// that device_spec offers), and plans the way from what is there to that (heal). A plan is whole: it is checked
-// by its outcome, carried out step by step with the generations that were seen, or thrown away and
-// made anew when somebody else wrote meanwhile. A quiet host makes an empty plan. What others put on the
-// tree stays: the agent remembers in its journal what it put there itself, and takes away nothing else.
+// The agent reads the machine (sysfs), computes the desired provider tree (survey: one provider for each device or PF
+// that device_spec offers), and plans the changes from the present tree (heal). A plan is checked by its outcome,
+// executed step by step with the observed generations, or discarded and made again when another client has written in
+// between. A host without changes has an empty plan. What other clients wrote to the tree stays: the journal records
+// what the agent wrote, and the agent deletes nothing else.
 //
-// The same facts go to compute as the host report, with what Placement does not know: NUMA nodes, drivers,
-// which device is held by whom, and sentences about what is wrong.
+// The same facts go to compute as the host report, with what Placement does not have: NUMA nodes, drivers, the holder
+// of each device, and conditions.
 //
-// # Doing
+// # Guests
 //
-// Nobody commands the agent. It opens every connection, and follows one stream of assignments: all servers that shall
-// be on the host. It compares that with its journal and its guests, and takes the steps that are missing:
+// The agent receives no commands. It opens every connection, and follows one stream of assignments: all servers that
+// are desired on the host. It compares them with its journal and its guests, and takes the missing steps:
 //
-//	shall be here:      verify the allocation in Placement → claim devices → journal → build → say "running"
-//	shall go by another id:  rename claims and guest, first of all, once
-//	shall not run, or anew:  stop, start or rebuild with the devices it has
-//	shall come or go live:   claim and wait; migrate device by device, and hold what it had until it is taken away
-//	shall not be here:  destroy → free → journal → report the free devices → say "gone" → forget
+//	new server:              verify the allocation in Placement → claim devices → journal → build → report "running"
+//	another id:              rename claims and guest first, once
+//	power or rebuild:        stop, start or rebuild with the same devices
+//	incoming live migration: claim and wait
+//	outgoing live migration: migrate device by device, and keep the devices until the server is removed
+//	removal:                 destroy → free → journal → report the free devices → report "gone" → forget
 //
-// The allocation is the claim: it says which provider each device comes from; the agent picks the function inside it.
-// Each step may be repeated, and the journal is written before the step that needs it, so an agent that
-// is killed between any two of them goes on at its next start as if nothing had happened.
+// The allocation is the claim: it has the provider of each device, and the agent picks a function inside it. Each step
+// may be repeated, and the journal is written before the step that needs it. An agent that is killed between any two
+// steps continues at its next start.
 //
-// A device for one-time use is spent when a guest starts with it, in the journal first, then as a reserved amount in Placement;
-// only a cleaning gives it back. A share that a guest lacks in Placement is added by a reshape, never taken.
+// A device for one-time use is marked as used when a guest starts with it, first in the journal, then as a reserved
+// amount in Placement; only cleaning makes it available again. An allocation that a guest lacks in Placement is added
+// by a reshape; no reshape removes one.
 //
-// What is observed never frees a claim. A device that vanishes under its guest stays its guest's, in the journal and in
-// Placement, until compute says that the server shall not be here.
+// An observation never frees a claim. A device that vanishes while a guest holds it still belongs to the guest, in the
+// journal and in Placement, until compute removes the server.
 //
-// # Rooms
+// # Packages
 //
-// Package device, survey and heal are pure: they decide, and touch nothing. Packages sysfs, uevent, journal, hook and hypervisor know one
-// technology each and decide nothing. Package loop wires them, and is the only one with goroutines.
+// Packages device, survey and heal decide and do no I/O. Packages sysfs, uevent, journal, cleaner and hypervisor each
+// know one technology and decide nothing. Package loop connects them, and is the only one with goroutines.
 package agent

@@ -11,19 +11,19 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Near says where a guest lies, for devices that shall lie near it. The zero value is a guest that lies nowhere: then every device
-// is as near as any other, whatever the policy.
+// Near is the placement of a guest on the host's NUMA nodes, for NUMA policies of devices. The zero value is a guest
+// without placement: then no device is too far, whatever the policy.
 type Near struct {
-	Nodes []int       // NUMA nodes of the host on which the guest's cells lie
+	Nodes []int       // NUMA nodes of the host that the guest's cells use
 	Cells []numa.Cell // of the host
 }
 
-// rank is how far a device is from the guest, 0 for near, or -1 when the policy does not let it be that far.
+// rank returns the distance of a device from the guest: 0 for near, -1 when the policy does not allow the distance.
 func (n Near) rank(d pci.Device, policy pci.Policy) int {
 	return numa.Rank(policy, d.NUMANode, n.Nodes, n.Cells)
 }
 
-// Far is how far all devices picked for these requests are from the guest, 0 when each is as near as can be.
+// Far returns the sum of the distances of the devices picked for these requests; 0 when none could be nearer.
 func (n Near) Far(picked []Claim, requests []pci.Request) (far int) {
 	for _, c := range picked {
 		for _, r := range requests {
@@ -35,7 +35,7 @@ func (n Near) Far(picked []Claim, requests []pci.Request) (far int) {
 	return far
 }
 
-// Claim picks the devices for one request as ClaimAll does, for a guest that lies nowhere.
+// Claim picks the devices for one request as ClaimAll does, for a guest without placement.
 func (s Set) Claim(holder resource.ConsumerID, r pci.Request) (Set, []Claim, Refusal) {
 	return s.ClaimAll(holder, []pci.Request{r}, Near{})
 }
@@ -46,18 +46,18 @@ type slot struct {
 	i       int
 }
 
-// ClaimAll picks the devices for all requests of a server, all or nothing: for each request exactly one inside each provider that it
-// names, or Count of any offered ones when it names none; the nearest by its NUMA policy, and of these those with the lowest
-// addresses, unless one is all that another request could have. What the holder has for a request already is picked again,
-// so that the step may be repeated. The answer is the set after the claim and what was picked, or the same set and the refusal.
+// ClaimAll picks the devices for all requests of a server, or none. A request that names providers gets one device of
+// each; another one gets Count of any offered devices. The nearest devices by the NUMA policy win, then the lowest
+// addresses, unless another request needs one of them. Devices that the holder already has for a request are picked
+// again, so the call may be repeated. It returns the new set and the picked devices, or the same set and the refusal.
 func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near Near) (Set, []Claim, Refusal) {
 	var slots []slot
 	for _, r := range requests {
-		if refusal := wellFormed(holder, r); refusal != "" {
+		if refusal := checkRequest(holder, r); refusal != "" {
 			return s, nil, refusal
 		}
 		if held := s.serving(holder, r.ID); len(held) > 0 {
-			if refusal := again(held, r); refusal != "" {
+			if refusal := refuseRepeat(held, r); refusal != "" {
 				return s, nil, refusal
 			}
 			continue
@@ -66,7 +66,7 @@ func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near N
 			slots = append(slots, slot{r, i})
 		}
 	}
-	n, refusal := s.give(holder, slots, near)
+	n, refusal := s.assign(holder, slots, near)
 	if refusal != "" {
 		return s, nil, refusal
 	}
@@ -77,8 +77,8 @@ func (s Set) ClaimAll(holder resource.ConsumerID, requests []pci.Request, near N
 	return n, all, ""
 }
 
-// give finds a free device for each slot, as the scheduler does.
-func (s Set) give(holder resource.ConsumerID, slots []slot, near Near) (Set, Refusal) {
+// assign assigns a free device to each slot, by the scheduler's algorithm.
+func (s Set) assign(holder resource.ConsumerID, slots []slot, near Near) (Set, Refusal) {
 	if len(slots) == 0 {
 		return s, ""
 	}
@@ -90,7 +90,7 @@ func (s Set) give(holder resource.ConsumerID, slots []slot, near Near) (Set, Ref
 	}
 	picked, missing := pci.Fit(free, len(slots), func(n, d int) int {
 		e := s.entries[free[d].Address]
-		if !inside(e, slots[n].request, slots[n].i) || misfit(e, slots[n].request) != "" {
+		if !inside(e, slots[n].request, slots[n].i) || whyUnfit(e, slots[n].request) != "" {
 			return -1
 		}
 		return near.rank(free[d], slots[n].request.Policy)
@@ -105,12 +105,12 @@ func (s Set) give(holder resource.ConsumerID, slots []slot, near Near) (Set, Ref
 		n.entries[free[d].Address] = e
 	}
 	if missing >= 0 {
-		return s, n.refuse(holder, slots[missing].request, slots[missing].i, near)
+		return s, n.refusal(holder, slots[missing].request, slots[missing].i, near)
 	}
 	return n, ""
 }
 
-func wellFormed(holder resource.ConsumerID, r pci.Request) Refusal {
+func checkRequest(holder resource.ConsumerID, r pci.Request) Refusal {
 	switch {
 	case holder == "":
 		return "a claim needs a holder"
@@ -119,18 +119,19 @@ func wellFormed(holder resource.ConsumerID, r pci.Request) Refusal {
 	case r.Count < 1:
 		return Refusal(fmt.Sprintf("request %s asks for %d devices", r.ID, r.Count))
 	case r.Providers != nil && len(r.Providers) != r.Count:
-		return Refusal(fmt.Sprintf("request %s asks for %d devices but names %d providers; it needs one for each", r.ID, r.Count, len(r.Providers)))
+		return Refusal(fmt.Sprintf("request %s asks for %d devices but names %d providers; it needs one for each", r.ID,
+			r.Count, len(r.Providers)))
 	}
 	return ""
 }
 
-// serving lists what a holder has for one request, by address.
+// serving lists the devices of a holder for one request, by address.
 func (s Set) serving(holder resource.ConsumerID, request string) []Claim {
 	return slices.DeleteFunc(s.Held(holder), func(c Claim) bool { return c.Request != request })
 }
 
-// again refuses a claim that was met before and is another by now.
-func again(held []Claim, r pci.Request) Refusal {
+// refuseRepeat refuses a repeated claim whose request differs from the devices held for it.
+func refuseRepeat(held []Claim, r pci.Request) Refusal {
 	var has []resource.ProviderID
 	for _, c := range held {
 		has = append(has, c.Provider)
@@ -145,14 +146,14 @@ func again(held []Claim, r pci.Request) Refusal {
 	return ""
 }
 
-// inside says whether a device lies where the i-th device of a request shall come from.
+// inside reports whether a device belongs to the provider of the i-th device of a request.
 func inside(e entry, r pci.Request, i int) bool {
 	return r.Providers == nil || e.offer.Provider == r.Providers[i]
 }
 
-// misfit says why a device, free or not, is not for the request. Where Placement was not asked and a definition says nothing but a
-// class, the class is judged here.
-func misfit(e entry, r pci.Request) string {
+// whyUnfit returns why a device, free or not, does not meet the request; empty when it does. The class is checked for
+// requests without providers whose definition has only a class.
+func whyUnfit(e entry, r pci.Request) string {
 	switch {
 	case e.offer.ForPorts:
 		return "it is for network ports"
@@ -170,8 +171,8 @@ func misfit(e entry, r pci.Request) string {
 	return pci.Request{Want: wants[0], Or: wants[1:]}.Refuse(e.offer.Device, e.offer.LiveMigratable)
 }
 
-// refuse is the sentence why pick found nothing.
-func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int, near Near) Refusal {
+// refusal returns the sentence for a request whose i-th device was not found.
+func (s Set) refusal(holder resource.ConsumerID, r pci.Request, i int, near Near) Refusal {
 	where, total := "the host", 0
 	if r.Providers != nil {
 		where = "provider " + string(r.Providers[i])
@@ -185,29 +186,31 @@ func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int, near Near)
 		if r.Providers != nil && e.Name != "" {
 			where = "provider " + e.Name
 		}
-		switch why := misfit(s.entries[e.Device.Address], r); {
+		switch why := whyUnfit(s.entries[e.Device.Address], r); {
 		case why != "":
 			misfits = append(misfits, why)
 		case near.rank(e.Device, r.Policy) < 0:
-			misfits = append(misfits, fmt.Sprintf("it is on NUMA node %d, which %s does not let the guest have that is on %v", e.Device.NUMANode, cmp.Or(r.Policy, pci.Legacy), near.Nodes))
+			misfits = append(misfits, fmt.Sprintf("it is on NUMA node %d, which policy %s does not allow for a guest on %v",
+				e.Device.NUMANode, cmp.Or(r.Policy, pci.Legacy), near.Nodes))
 		case e.Holder == holder:
 			holders = append(holders, "this server itself")
 		case e.Holder != "":
 			holders = append(holders, string(e.Holder))
 		default:
 			by, _ := s.blocker(e.Device.Address)
-			blocked = append(blocked, fmt.Sprintf("%s is %s because %s holds %s", e.Device.Address, e.State, s.entries[by].holder, by))
+			blocked = append(blocked, fmt.Sprintf("%s is %s because %s holds %s", e.Device.Address, e.State,
+				s.entries[by].holder, by))
 		}
 	}
 	var why []string
 	if len(holders) > 0 {
-		why = append(why, fmt.Sprintf("%d of %d held by %s", len(holders), total, few(holders)))
+		why = append(why, fmt.Sprintf("%d of %d held by %s", len(holders), total, joinFew(holders)))
 	}
 	if len(blocked) > 0 {
-		why = append(why, few(blocked))
+		why = append(why, joinFew(blocked))
 	}
 	if len(misfits) > 0 {
-		why = append(why, fmt.Sprintf("%d of %d not fit for it: %s", len(misfits), total, few(misfits)))
+		why = append(why, fmt.Sprintf("%d of %d not fit for it: %s", len(misfits), total, joinFew(misfits)))
 	}
 	if total == 0 {
 		why = append(why, "this host offers no device there")
@@ -215,7 +218,7 @@ func (s Set) refuse(holder resource.ConsumerID, r pci.Request, i int, near Near)
 	return Refusal(fmt.Sprintf("%s has no free %s: %s", where, wanted(r.Want), strings.Join(why, "; ")))
 }
 
-// wanted says what a request is for, as in "8086:1515 type-VF".
+// wanted describes the device of a request, as in "8086:1515 type-VF".
 func wanted(w pci.Want) string {
 	kind := string(w.Type)
 	if kind == "" {
@@ -227,8 +230,8 @@ func wanted(w pci.Want) string {
 	return fmt.Sprintf("%s:%s %s", cmp.Or(w.Vendor, "*"), cmp.Or(w.Product, "*"), kind)
 }
 
-// few joins different words, the first three and how many more there are.
-func few(list []string) string {
+// joinFew joins the distinct texts: the first three, and the number of further ones.
+func joinFew(list []string) string {
 	list = slices.Compact(slices.Sorted(slices.Values(list)))
 	const most = 3
 	if len(list) <= most {

@@ -1,14 +1,14 @@
-// Package device is the state machine of a host's PCI devices: who holds which, which are free, and which are not to be
-// had because their PF or one of their VFs is held.
+// Package device is the state machine of a host's PCI devices: which are held and by which consumer, which are free,
+// and which are blocked because their PF or one of their VFs is held.
 //
 //	            Claim                Allocate
 //	available ─────────▶ claimed ─────────────▶ allocated        of a relative: unclaimable, then unavailable
 //	    ▲                   │                       │
 //	    └───────────────────┴───────── Free ────────┘            gone and free: removed, no longer in the set
 //
-// Only what cannot be derived is kept: who holds a device. That a device is unclaimable or unavailable follows from its
-// relatives, so nothing can be forgotten when they are freed. A Set is a value: its verbs answer with another Set, so
-// that a step which could not be journalled is simply not taken. The package is pure.
+// Only the holder of a device is stored. That a device is unclaimable or unavailable is derived from its relatives, so
+// it cannot be forgotten when they are freed. A Set is a value: its operations return another Set, so that the caller
+// can discard a step that could not be journalled. The package does no I/O.
 package device
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// State is the state of a device in Nova's words.
+// State is the state of a device, in Nova's words.
 type State string
 
 // The states.
@@ -41,23 +41,23 @@ type Offer struct {
 	Name     string              // of that provider, or ""
 	Class    resource.Class
 	Traits   []resource.Trait // sorted
-	ForPorts bool             // only network ports may have it; no claim of an alias is given it
+	ForPorts bool             // only for network ports, never for an alias
 
-	RemoteManaged  bool     // its rule says so; no claim of an alias is given it either
-	Managed        pci.Flag // of its rule: No where the hypervisor shall leave the kernel's driver alone
+	RemoteManaged  bool     // of its rule; likewise never for an alias
+	Managed        pci.Flag // of its rule; No: the hypervisor does not change the kernel's driver
 	LiveMigratable pci.Flag // of its rule
-	Spent          bool     // for one-time use, and used: nobody is given it until it is cleaned
+	Spent          bool     // for one-time use and used: it cannot be claimed until it is cleaned
 }
 
-// same says whether two offers are the same to who holds one of them: a new driver or network name is not news. The class of a
-// device that no provider counts yet binds nobody.
+// same reports whether two offers are equal for a holder of the device: a new driver or network name does not matter,
+// nor does the class of a device that no provider counts yet.
 func (o Offer) same(p Offer) bool {
 	return sameDevice(o.Device, p.Device) && (o.Class == p.Class || o.Provider == "") &&
 		(o.Provider == p.Provider || o.Provider == "" || p.Provider == "")
 }
 
-// Claim is one device in a holder's hand. A claim that comes from a journal need only name Device.Address, Holder, Request,
-// Provider and State; the rest is then learnt from the device's offer.
+// Claim is one device held by a consumer. A claim from a journal needs only Device.Address, Holder, Request, Provider
+// and State; the rest then comes from the device's offer.
 type Claim struct {
 	Offer
 	Holder  resource.ConsumerID
@@ -65,7 +65,7 @@ type Claim struct {
 	State   State  // Claimed or Allocated
 }
 
-// Entry is one device of a Set as people and the host report see it.
+// Entry is one device of a Set in the form of the host report.
 type Entry struct {
 	Offer         // while it is held: as it was when it was claimed
 	State   State // never Removed
@@ -74,15 +74,15 @@ type Entry struct {
 	Gone    bool // no longer on the host or in device_spec; it leaves the set when it is freed
 }
 
-// Change is what a verb did to one device.
+// Change is the effect of an operation on one device.
 type Change struct {
 	Address pci.Address
 	Was     State // "" for a new device
 	Now     State
-	Why     string // a sentence, or "" when the states say it all
+	Why     string // a sentence, or "" when the states suffice
 }
 
-// String prints the change for a log.
+// String returns the change in a form for logs.
 func (c Change) String() string {
 	was := c.Was
 	if was == "" {
@@ -98,15 +98,15 @@ func (c Change) String() string {
 	return text
 }
 
-// Set is all devices that a host offers or that somebody holds. The zero value is empty.
+// Set is all devices that a host offers or that are held. The zero value is empty.
 type Set struct {
 	entries map[pci.Address]entry
 }
 
-// entry is what the set keeps of a device.
+// entry is the stored state of a device.
 type entry struct {
 	offer     Offer
-	fresh     *Offer // what the host says now, while a holder keeps the device as it was claimed
+	latest    *Offer // the host's present offer, while a holder keeps the device as it was claimed
 	holder    resource.ConsumerID
 	request   string
 	allocated bool
@@ -115,26 +115,27 @@ type entry struct {
 
 func (e entry) held() bool { return e.holder != "" }
 
-// New is the set of a host on which nobody holds anything.
+// New returns the set of a host without claims.
 func New(offers []Offer) Set {
 	s, _ := Set{}.Sync(offers)
 	return s
 }
 
-// Restore is the set after a restart: what the host offers now and what the journal says is held. A claim on a device that is no
-// longer offered is kept, as a device that is gone. Internal when the claims contradict each other: one device with two
-// holders, or a PF beside one of its VFs.
+// Restore returns the set after a restart: the host's present offers and the journal's claims. A claim on a device
+// that is no longer offered is kept, as a device that is gone. Internal when claims contradict each other: one device
+// with two holders, or a PF and one of its VFs.
 func Restore(offers []Offer, claims []Claim) (Set, error) {
 	const op = "device.Restore"
 	s := New(offers)
 	for _, c := range claims {
 		now, offered := s.entries[c.Device.Address]
 		if now.held() {
-			return Set{}, fault.New(fault.Internal, op, "the journal gives %s to both %s and %s; see which guest has it and mend the journal",
+			return Set{}, fault.New(fault.Internal, op,
+				"the journal gives %s to both %s and %s; find out which guest has it and correct the journal",
 				c.Device.Address, now.holder, c.Holder)
 		}
 		if c.Holder == "" {
-			return Set{}, fault.New(fault.Internal, op, "the journal has a claim on %s that nobody holds", c.Device.Address)
+			return Set{}, fault.New(fault.Internal, op, "the journal has a claim on %s without a holder", c.Device.Address)
 		}
 		e := entry{offer: c.Offer, holder: c.Holder, request: c.Request, allocated: c.State == Allocated, gone: true}
 		if offered {
@@ -144,36 +145,39 @@ func Restore(offers []Offer, claims []Claim) (Set, error) {
 	}
 	for address, e := range s.entries {
 		if pf, both := s.heldPF(e); both {
-			return Set{}, fault.New(fault.Internal, op, "the journal gives %s to %s and %s to %s, but one is the PF of the other; see which guest runs and mend the journal",
+			return Set{}, fault.New(fault.Internal, op,
+				"the journal gives %s to %s and %s to %s, but one is the PF of the other; find out which guest runs and correct "+
+					"the journal",
 				address, e.holder, pf.offer.Device.Address, pf.holder)
 		}
 	}
 	return s, nil
 }
 
-// offered is the entry of a device that the host offers now.
+// offered returns the entry of a device with the host's present offer.
 func (e entry) offered(now Offer) entry {
-	e.gone, e.fresh = false, nil
+	e.gone, e.latest = false, nil
 	if e.held() && e.offer.Class != "" && !e.offer.same(now) {
-		e.fresh = &now
+		e.latest = &now
 		return e
 	}
 	if e.held() && e.offer.Provider != "" {
 		now.Provider = e.offer.Provider
 	}
 	now.Spent = now.Spent || e.held() && e.offer.Spent
-	if e.held() && e.offer.Class != "" && e.offer.Managed != now.Managed { // who bound the driver for the guest also gives it back
+	// the hypervisor that bound the driver for the guest also restores it
+	if e.held() && e.offer.Class != "" && e.offer.Managed != now.Managed {
 		fresh := now
-		e.fresh, now.Managed = &fresh, e.offer.Managed
+		e.latest, now.Managed = &fresh, e.offer.Managed
 	}
 	e.offer = now
 	return e
 }
 
-// Len counts the devices.
+// Len returns the number of devices.
 func (s Set) Len() int { return len(s.entries) }
 
-// At finds a device.
+// At returns the device at an address.
 func (s Set) At(address pci.Address) (Entry, bool) {
 	e, found := s.entries[address]
 	if !found {
@@ -192,7 +196,7 @@ func (s Set) Entries() []Entry {
 	return list
 }
 
-// Claims lists what is held, by address: what the journal must know, and what the tree must not lose.
+// Claims lists the held devices, by address: those that the journal must have, and that the provider tree must keep.
 func (s Set) Claims() []Claim {
 	var list []Claim
 	for _, e := range s.Entries() {
@@ -203,12 +207,12 @@ func (s Set) Claims() []Claim {
 	return list
 }
 
-// Held lists what one holder has, by address.
+// Held lists the devices of one holder, by address.
 func (s Set) Held(holder resource.ConsumerID) []Claim {
 	return slices.DeleteFunc(s.Claims(), func(c Claim) bool { return c.Holder != holder })
 }
 
-// Holders lists who holds something, sorted.
+// Holders lists the holders of devices, sorted.
 func (s Set) Holders() []resource.ConsumerID {
 	var list []resource.ConsumerID
 	for _, c := range s.Claims() {
@@ -228,7 +232,7 @@ func (s Set) clone() Set {
 	return Set{entries: out}
 }
 
-// state derives the state of a device that is in the set.
+// state derives the state of a device in the set.
 func (s Set) state(address pci.Address) State {
 	e := s.entries[address]
 	switch {
@@ -247,8 +251,8 @@ func (s Set) state(address pci.Address) State {
 	}
 }
 
-// blocker is the held PF of a VF or a held VF of a PF, of several an allocated one, and of those the first. A held
-// device that has become another one counts as what it was and as what it is.
+// blocker returns the held PF of a VF, or a held VF of a PF; of several VFs an allocated one, and of those the first.
+// A held device that has changed counts both as it was claimed and as it is now.
 func (s Set) blocker(address pci.Address) (by pci.Address, blocked bool) {
 	d := s.entries[address].offer.Device
 	if d.Parent != nil {

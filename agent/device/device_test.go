@@ -16,7 +16,8 @@ func card(bus uint8, count int, p resource.ProviderID) []Offer {
 	parent := pci.Address{Bus: bus}
 	var list []Offer
 	for i := range count {
-		list = append(list, offer(pci.Device{Address: pci.Address{Bus: bus, Func: uint8(i + 1)}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &parent}, p))
+		list = append(list, offer(pci.Device{Address: pci.Address{Bus: bus, Func: uint8(i + 1)}, Vendor: "8086",
+			Product: "1515", Type: pci.Virtual, Parent: &parent}, p))
 	}
 	return list
 }
@@ -40,7 +41,8 @@ func (s Set) hold(t *testing.T, holder resource.ConsumerID, r pci.Request) Set {
 }
 
 func vfs(id string, providers ...resource.ProviderID) pci.Request {
-	return pci.Request{ID: id, Alias: "vf", Count: len(providers), Providers: providers, Want: pci.Want{Vendor: "8086", Product: "1515", Type: pci.Virtual}}
+	return pci.Request{ID: id, Alias: "vf", Count: len(providers), Providers: providers,
+		Want: pci.Want{Vendor: "8086", Product: "1515", Type: pci.Virtual}}
 }
 
 // Exactly one device for each provider named, never more nor fewer, the lowest address first.
@@ -88,18 +90,26 @@ func TestRefusals(t *testing.T) {
 	}{
 		{s, vfs("r", "A"), "provider cmp1_A has no free 8086:1515 type-VF: 4 of 4 held by s1, s2, s3 and 1 more"},
 		{s, vfs("r", "nowhere"), "provider nowhere has no free 8086:1515 type-VF: this host offers no device there"},
-		{s, vfs("r", "gpu"), "provider cmp1_gpu has no free 8086:1515 type-VF: 1 of 1 not fit for it: vendor is 10de, not 8086"},
-		{New(card(0x81, 1, "A")), vfs("r", "A", "A"), "provider cmp1_A has no free 8086:1515 type-VF: 1 of 1 held by this server itself"},
+		{s, vfs("r", "gpu"), "provider cmp1_gpu has no free 8086:1515 type-VF: 1 of 1 not fit for it: vendor is 10de, not " +
+			"8086"},
+		{New(card(0x81, 1, "A")), vfs("r", "A", "A"),
+			"provider cmp1_A has no free 8086:1515 type-VF: 1 of 1 held by this server itself"},
 		{s, pci.Request{ID: "r", Count: 1, Want: pci.Want{Class: "CUSTOM_X"}},
-			"the host has no free type-PCI or type-VF of class CUSTOM_X: 5 of 5 not fit for it: its class is CUSTOM_PCI_10DE_20B0, not CUSTOM_X, its class is CUSTOM_PCI_8086_1515, not CUSTOM_X"},
+			"the host has no free type-PCI or type-VF of class CUSTOM_X: 5 of 5 not fit for it: its class is " +
+				"CUSTOM_PCI_10DE_20B0, not CUSTOM_X, its class is CUSTOM_PCI_8086_1515, not CUSTOM_X"},
 		{family, request(vf1, 1, "card"),
-			"provider cmp1_card has no free 8086:1515 type-VF: 0000:81:00.1 is unclaimable because s1 holds 0000:81:00.0, 0000:81:00.2 is unclaimable because s1 holds 0000:81:00.0; 1 of 3 not fit for it: product is 1528, not 1515"},
-		{New([]Offer{ports}), request(plain, 1), "the host has no free 10de:20b0 type-PCI: 1 of 1 not fit for it: it is for network ports"},
-		{Set{}, pci.Request{ID: "r", Count: 1, Want: pci.Want{Vendor: "8086"}}, "the host has no free 8086:* type-PCI or type-VF: this host offers no device there"},
+			"provider cmp1_card has no free 8086:1515 type-VF: 0000:81:00.1 is unclaimable because s1 holds 0000:81:00.0, " +
+				"0000:81:00.2 is unclaimable because s1 holds 0000:81:00.0; 1 of 3 not fit for it: product is 1528, not 1515"},
+		{New([]Offer{ports}), request(plain, 1),
+			"the host has no free 10de:20b0 type-PCI: 1 of 1 not fit for it: it is for network ports"},
+		{Set{}, pci.Request{ID: "r", Count: 1, Want: pci.Want{Vendor: "8086"}},
+			"the host has no free 8086:* type-PCI or type-VF: this host offers no device there"},
 		{s, pci.Request{ID: "r", Alias: "a", Count: 0}, "request r asks for 0 devices"},
 		{s, pci.Request{Alias: "a", Count: 1}, `the request for alias "a" has no request id`},
-		{s, pci.Request{ID: "r", Count: 2, Providers: []resource.ProviderID{"A"}}, "request r asks for 2 devices but names 1 providers; it needs one for each"},
-		{s, pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{}}, "request r asks for 1 devices but names 0 providers; it needs one for each"},
+		{s, pci.Request{ID: "r", Count: 2, Providers: []resource.ProviderID{"A"}},
+			"request r asks for 2 devices but names 1 providers; it needs one for each"},
+		{s, pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{}},
+			"request r asks for 1 devices but names 0 providers; it needs one for each"},
 	} {
 		n, picked, refusal := c.set.Claim("s9", c.r)
 		if string(refusal) != c.want {
@@ -118,7 +128,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A class alone is judged here when Placement was not asked; else it is Placement's to judge.
+// A class alone is checked here for requests without providers; otherwise Placement has checked it.
 func TestClaimByClassAlone(t *testing.T) {
 	gpu := plain
 	gpu.Class = "CUSTOM_GPU"
@@ -131,7 +141,8 @@ func TestClaimByClassAlone(t *testing.T) {
 	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "81:00.1" {
 		t.Errorf("%v %s", picked, refusal)
 	}
-	r = pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{"A"}, Want: pci.Want{Class: "CUSTOM_SEEN_BY_PLACEMENT"}}
+	r = pci.Request{ID: "r", Count: 1, Providers: []resource.ProviderID{"A"},
+		Want: pci.Want{Class: "CUSTOM_SEEN_BY_PLACEMENT"}}
 	if _, picked, refusal := s.Claim("s1", r); addresses(picked) != "81:00.1" {
 		t.Errorf("%v %s", picked, refusal)
 	}
@@ -152,10 +163,11 @@ func TestClaimAllIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A journal remembers address, provider, request and holder; the rest is learnt from the host, and nothing is lost without it.
+// A journal has address, provider, request and holder; the rest comes from the host, and nothing is lost without it.
 func TestRestoreFromTheJournal(t *testing.T) {
 	journal := func(address pci.Address, p resource.ProviderID, holder resource.ConsumerID, state State) Claim {
-		return Claim{Offer: Offer{Device: pci.Device{Address: address}, Provider: p}, Holder: holder, Request: "r-" + string(holder), State: state}
+		return Claim{Offer: Offer{Device: pci.Device{Address: address}, Provider: p}, Holder: holder, Request: "r-" +
+			string(holder), State: state}
 	}
 	vf, gone := pci.Address{Bus: 0x81, Func: 1}, pci.Address{Bus: 0x99}
 	offers := card(0x81, 2, "")
@@ -164,7 +176,8 @@ func TestRestoreFromTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, _ := s.At(vf)
-	if e.State != Allocated || e.Provider != "A" || e.Class != "CUSTOM_PCI_8086_1515" || e.Device.Type != pci.Virtual || e.Request != "r-s1" || e.Gone {
+	if e.State != Allocated || e.Provider != "A" || e.Class != "CUSTOM_PCI_8086_1515" || e.Device.Type != pci.Virtual ||
+		e.Request != "r-s1" || e.Gone {
 		t.Errorf("%+v", e)
 	}
 	e, _ = s.At(gone)
@@ -179,7 +192,8 @@ func TestRestoreFromTheJournal(t *testing.T) {
 	back.Device.Address, back.Provider = gone, ""
 	s, changes := s.Sync(append(offers, back))
 	e, _ = s.At(gone)
-	if e.Gone || e.Class != back.Class || e.Provider != "Z" || len(changes) != 1 || changes[0].String() != "0000:99:00.0: claimed: it is back" {
+	if e.Gone || e.Class != back.Class || e.Provider != "Z" || len(changes) != 1 ||
+		changes[0].String() != "0000:99:00.0: claimed: it is back" {
 		t.Errorf("%+v %v", e, changes)
 	}
 
@@ -188,8 +202,10 @@ func TestRestoreFromTheJournal(t *testing.T) {
 		"no holder":   {journal(vf, "A", "", Claimed)},
 		"a family":    {journal(vf, "A", "s1", Claimed), journal(pci.Address{Bus: 0x81}, "A", "s2", Claimed)},
 	} {
-		offers := append(card(0x81, 2, "A"), offer(pci.Device{Address: pci.Address{Bus: 0x81}, Vendor: "8086", Product: "1528", Type: pci.Physical}, "A"))
-		if s, err := Restore(offers, claims); !fault.Is(err, fault.Internal) || !strings.Contains(fault.TextOf(err), "0000:81:00.") {
+		offers := append(card(0x81, 2, "A"), offer(pci.Device{Address: pci.Address{Bus: 0x81}, Vendor: "8086",
+			Product: "1528", Type: pci.Physical}, "A"))
+		if s, err := Restore(offers, claims); !fault.Is(err, fault.Internal) ||
+			!strings.Contains(fault.TextOf(err), "0000:81:00.") {
 			t.Errorf("%s: %v\n%s", name, err, s.print())
 		}
 	}
@@ -204,9 +220,11 @@ func TestSync(t *testing.T) {
 	}{
 		{[]Offer{pf, vf1, vf2, plain}, nil},
 		{[]Offer{vf1, plain}, []string{"0000:81:00.0: available, now removed", "0000:81:00.2: available, now removed"}},
-		{[]Offer{vf1, changed}, []string{"0000:82:00.0: claimed: what device_spec or the host says of it has changed while s1 holds it; that counts when it is freed"}},
+		{[]Offer{vf1, changed}, []string{"0000:82:00.0: claimed: its device_spec entry or its properties have changed " +
+			"while s1 holds it; they take effect when it is freed"}},
 		{[]Offer{vf1, changed}, nil},
-		{[]Offer{vf1}, []string{"0000:82:00.0: claimed: it is gone from the host or from device_spec while s1 holds it; it leaves when it is freed"}},
+		{[]Offer{vf1}, []string{"0000:82:00.0: claimed: it is gone from the host or from device_spec while s1 holds it; " +
+			"it leaves when it is freed"}},
 		{[]Offer{vf1}, nil},
 		{[]Offer{vf1, vf2}, []string{"0000:81:00.2: new, now available"}},
 	}
@@ -234,7 +252,7 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// What changed while a device was held counts when it is freed; a new driver counts at once.
+// A change of a held device takes effect when it is freed; a new driver takes effect at once.
 func TestHeldDeviceChanges(t *testing.T) {
 	s := New([]Offer{plain}).hold(t, "s1", request(plain, 1, "gpu"))
 	driven := plain
@@ -250,7 +268,7 @@ func TestHeldDeviceChanges(t *testing.T) {
 	}
 }
 
-// K21: claiming makes relatives unclaimable, allocating makes them unavailable, and the last VF freed frees the PF.
+// Claiming makes relatives unclaimable, allocating makes them unavailable, and the last VF freed frees the PF.
 func TestRelatives(t *testing.T) {
 	states := func(s Set) string {
 		var list []string

@@ -7,7 +7,7 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Identity says what kind of device a device is: ids, type and PF, such as "8086:1515 type-VF of 0000:81:00.0".
+// Identity describes the kind of a device: ids, type and PF, such as "8086:1515 type-VF of 0000:81:00.0".
 func Identity(d pci.Device) string {
 	text := fmt.Sprintf("%s:%s %s", d.Vendor, d.Product, d.Type)
 	if d.Parent != nil {
@@ -16,20 +16,20 @@ func Identity(d pci.Device) string {
 	return text
 }
 
-// sameDevice says whether two devices at one address may be the same one: equal ids, type and PF. The PCI class counts
-// where both are known; a journal of an older agent has none.
+// sameDevice reports whether two devices at one address may be the same one: equal ids, type and PF. The PCI class is
+// compared where both are known; a journal of an older agent has none.
 func sameDevice(a, b pci.Device) bool {
 	return a.Vendor == b.Vendor && a.Product == b.Product && a.Type == b.Type && a.Holder() == b.Holder() &&
 		(a.Class == b.Class || a.Class == 0 || b.Class == 0)
 }
 
-// Changed says whether the device that the host has now at the claim's address is not the one that was claimed, as
-// after a change of cards or firmware. A claim of which only the address is known never differs.
+// Changed reports whether the device that the host now has at the claim's address is not the claimed one, as after a
+// change of cards or firmware. It is false for a claim with only an address.
 func (c Claim) Changed(now pci.Device) bool {
 	return c.Device.Type != "" && !sameDevice(c.Device, now)
 }
 
-// Difference says what a claimed device was and what is at its address now, when Changed says that it is another one.
+// Difference describes the claimed device and the one that is at its address now, when Changed is true.
 func (c Claim) Difference(now pci.Device) (was, is string) {
 	was, is = Identity(c.Device), Identity(now)
 	if was == is {
@@ -38,8 +38,8 @@ func (c Claim) Difference(now pci.Device) (was, is string) {
 	return was, is
 }
 
-// Mismatch is a sentence about the first of a guest's devices at whose address the host has another device now; "" when
-// there is none. A device that is gone is no mismatch.
+// Mismatch returns a sentence about the first of a guest's devices whose address has another device now; "" when there
+// is none. A missing device is no mismatch.
 func Mismatch(claims []Claim, host []pci.Device) string {
 	for _, c := range claims {
 		i := slices.IndexFunc(host, func(d pci.Device) bool { return d.Address == c.Device.Address })
@@ -51,14 +51,14 @@ func Mismatch(claims []Claim, host []pci.Device) string {
 	return ""
 }
 
-// isVFOf says whether a device is a VF of the PF at an address, as it was claimed or as it is now.
+// isVFOf reports whether a device is a VF of the PF at an address, as it was claimed or as it is now.
 func (e entry) isVFOf(pf pci.Address) bool {
 	of := func(d pci.Device) bool { return d.Parent != nil && *d.Parent == pf }
-	return of(e.offer.Device) || e.fresh != nil && of(e.fresh.Device)
+	return of(e.offer.Device) || e.latest != nil && of(e.latest.Device)
 }
 
-// heldPF is the PF of a held VF, when it is held too. What is at the PF's address counts only if it was claimed as a
-// PF, or as nobody knows what: another device is there since the VF was claimed, when it was claimed as something else.
+// heldPF returns the PF of a held VF when the PF is held too. A device at the PF's address counts only if it was
+// claimed as a PF or with an unknown type. Any other type means that it replaced the PF after the VF was claimed.
 func (s Set) heldPF(e entry) (pf entry, both bool) {
 	if !e.held() || e.offer.Device.Parent == nil {
 		return entry{}, false

@@ -7,9 +7,9 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// A held device that turns into another one stays as it was claimed, after a restart too.
-// Neither it nor what it is related to now is given to anybody else. When it is freed it is what it is now.
-func TestAHeldDeviceTurnsIntoAnother(t *testing.T) {
+// A held device that turns into another one stays as it was claimed, after a restart too. Neither it nor its present
+// relatives can be claimed. When it is freed, it is offered as it is.
+func TestHeldDeviceIdentityChanges(t *testing.T) {
 	newPF := pci.Address{Bus: 0x90}
 	with := func(o Offer, how func(*pci.Device)) Offer {
 		o.Device.Driver = ""
@@ -74,7 +74,7 @@ func TestAHeldDeviceTurnsIntoAnother(t *testing.T) {
 	}
 }
 
-// A journal in which a VF and what is at its PF's address now are held is no contradiction, as long as that was not
+// A journal in which a VF and the device at its PF's address are held is no contradiction, unless that device was
 // claimed as a PF.
 func TestRestoreAcrossACardThatWasReplaced(t *testing.T) {
 	replaced := pf

@@ -9,10 +9,12 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Place is ClaimAll for a server with NUMA cells: it finds a place on the host for its parts from where the devices of all requests are near
-// enough, as the scheduler does. host is what others leave over; Place itself counts the free devices of each node. at is where the
-// server lies already: then it stays there. Without parts it lies nowhere, and nothing is too far.
-func (s Set) Place(holder resource.ConsumerID, requests []pci.Request, parts []numa.Part, at []numa.Placed, host numa.Host) (Set, []Claim, []numa.Placed, Refusal) {
+// Place is ClaimAll for a server with NUMA cells: it finds host nodes for its cells from which the devices of all
+// requests are near enough, by the scheduler's algorithm. host is the capacity left by other guests; Place itself
+// counts the free devices of each node. at is an existing placement, which is then kept. Without parts there is no
+// placement, and no device is too far.
+func (s Set) Place(holder resource.ConsumerID, requests []pci.Request, parts []numa.Part, at []numa.Placed,
+	host numa.Host) (Set, []Claim, []numa.Placed, Refusal) {
 	if len(parts) == 0 {
 		set, picked, refusal := s.ClaimAll(holder, requests, Near{})
 		return set, picked, nil, refusal
@@ -42,7 +44,7 @@ func (s Set) Place(holder resource.ConsumerID, requests []pci.Request, parts []n
 	return set, picked, at, ""
 }
 
-// nodes are those on which a guest lies, rising.
+// nodes returns the host nodes of a placement, ascending.
 func nodes(at []numa.Placed) []int {
 	var out []int
 	for _, p := range at {
@@ -52,7 +54,7 @@ func nodes(at []numa.Placed) []int {
 	return slices.Compact(out)
 }
 
-// freeByNode counts the devices of each NUMA node that an alias could be given.
+// freeByNode counts the devices of each NUMA node that an alias can claim.
 func (s Set) freeByNode() map[int]int {
 	out := map[int]int{}
 	for _, e := range s.Entries() {

@@ -11,10 +11,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Check judges a plan by its outcome, not by how it was made: none may touch what is not the agent's, drop
-// inventory that is held, or lose a consumer's share. A plan with one objection is thrown away whole.
-func Check(p Plan, aim Aim, actual provider.Tree, uses Uses, marks Marks) []Objection {
-	c := checker{aim: aim, actual: actual, after: Apply(p, actual), uses: uses, marks: marks}
+// Check judges a plan by its outcome, independently of how it was made: a plan must not change what the agent does not
+// own, delete inventory that is held, or reduce a consumer's allocation. A plan with one objection is discarded whole.
+func Check(p Plan, aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) []Objection {
+	c := checker{aim: aim, actual: actual, after: Apply(p, actual), uses: uses, owned: marks}
 	for _, s := range p.Steps {
 		c.step(s)
 	}
@@ -32,16 +32,17 @@ type checker struct {
 	aim           Aim
 	actual, after provider.Tree
 	uses          Uses
-	marks         Marks
+	owned         OwnedSet
 	objections    []Objection
 }
 
-func (c *checker) object(p provider.Provider, class resource.Class, consumers []resource.ConsumerID, format string, args ...any) {
+func (c *checker) addObjection(p provider.Provider, class resource.Class, consumers []resource.ConsumerID,
+	format string, args ...any) {
 	c.objections = append(c.objections, Objection{Provider: p.ID, Name: p.Name, Class: class, Consumers: consumers,
 		Text: "the plan is refused: " + fmt.Sprintf(format, args...)})
 }
 
-// owns says whether the agent of this tree may touch the provider at all.
+// owns reports whether the agent of this tree may change the provider.
 func (c *checker) owns(p provider.Provider) bool {
 	root, _ := c.actual.Root()
 	if p.ID == root.ID || p.HasTrait(Managed) {
@@ -64,49 +65,52 @@ func (c *checker) step(s Step) {
 	switch {
 	case s.Op == CreateProvider:
 		if _, taken := c.actual.ByName(s.Name); taken || exists {
-			c.object(p, "", nil, "it creates %s, which exists", s.Name)
+			c.addObjection(p, "", nil, "it creates %s, which exists", s.Name)
 		}
 	case !exists:
 		if other, _ := c.after.ByID(s.Provider); other.ID == "" {
-			c.object(p, "", nil, "it touches %s (%s), which is not in the tree", s.Name, s.Provider)
+			c.addObjection(p, "", nil, "it touches %s (%s), which is not in the tree", s.Name, s.Provider)
 		}
 	case !c.owns(p):
-		c.object(p, "", nil, "it touches %s, which is not this agent's", p.Name)
+		c.addObjection(p, "", nil, "it touches %s, which is not this agent's", p.Name)
 	case s.Generation != p.Generation:
-		c.object(p, "", nil, "it was made for generation %d of %s, which is at %d", s.Generation, p.Name, p.Generation)
+		c.addObjection(p, "", nil, "it was made for generation %d of %s, which is at %d", s.Generation, p.Name, p.Generation)
 	}
 }
 
-// reshape looks after those whose allocations are written: nobody loses anything, and nobody gets more than its guest has.
+// reshape checks the allocations that a reshape writes: no consumer loses anything, and none gets more than its guest
+// has.
 func (c *checker) reshape(s Step) {
-	for _, id := range slices.Sorted(maps.Keys(s.Stocks)) {
+	for _, id := range slices.Sorted(maps.Keys(s.InventorySets)) {
 		p, exists := c.actual.ByID(id)
 		if exists {
-			c.step(Step{Op: PutInventories, Provider: id, Name: p.Name, Generation: s.Stocks[id].Generation})
+			c.step(Step{Op: PutInventories, Provider: id, Name: p.Name, Generation: s.InventorySets[id].Generation})
 		} else if _, created := c.after.ByID(id); !created {
-			c.object(p, "", nil, "it touches %s, which is not in the tree", id)
+			c.addObjection(p, "", nil, "it touches %s, which is not in the tree", id)
 		}
 	}
 	for _, consumer := range slices.Sorted(maps.Keys(s.Allocations)) {
-		hold, next := c.aim.Holds[consumer], s.Allocations[consumer]
+		hold, next := c.aim.Expected[consumer], s.Allocations[consumer]
 		for id, amounts := range hold.Allocation {
 			for class, n := range amounts {
 				if next[id][class] < n {
-					c.object(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer}, "%s would lose %d %s of %s", consumer, n-next[id][class], class, id)
+					c.addObjection(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer}, "%s would lose %d %s of %s",
+						consumer, n-next[id][class], class, id)
 				}
 			}
 		}
 		for id, amounts := range next {
 			for class, n := range amounts {
 				if was := hold.Allocation[id][class]; n > was && n > hold.Devices[id][class] {
-					c.object(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer}, "%s would get %d %s of %s, and its guest has %d", consumer, n, class, id, hold.Devices[id][class])
+					c.addObjection(provider.Provider{ID: id}, class, []resource.ConsumerID{consumer},
+						"%s would get %d %s of %s, and its guest has %d", consumer, n, class, id, hold.Devices[id][class])
 				}
 			}
 		}
 	}
 }
 
-// shares looks after those who hold something.
+// shares checks that held inventory stays.
 func (c *checker) shares(before, after provider.Provider, exists bool) {
 	for _, class := range slices.Sorted(maps.Keys(before.Inventories)) {
 		holders, used := c.uses.holders(before.ID, class)
@@ -116,46 +120,50 @@ func (c *checker) shares(before, after provider.Provider, exists bool) {
 		was, is := before.Inventories[class], after.Inventories[class]
 		switch {
 		case !exists:
-			c.object(before, class, holders, "it deletes %s, and %s", before.Name, heldBy(holders))
+			c.addObjection(before, class, holders, "it deletes %s, and %s", before.Name, heldBy(holders))
 		case is.Total == 0:
-			c.object(before, class, holders, "it drops %s of %s, and %s", class, before.Name, heldBy(holders))
+			c.addObjection(before, class, holders, "it drops %s of %s, and %s", class, before.Name, heldBy(holders))
 		case before.Parent != "" && is.Total < was.Total && is.Total < used:
-			c.object(before, class, holders, "it leaves %d %s of %s, and %s", is.Total, class, before.Name, heldBy(holders))
+			c.addObjection(before, class, holders, "it leaves %d %s of %s, and %s", is.Total, class, before.Name,
+				heldBy(holders))
 		}
 	}
 }
 
-// returned says whether the provider's device has been cleaned.
+// returned reports whether the provider's device has been cleaned.
 func (c *checker) returned(p provider.Provider) bool {
 	want, wanted := c.aim.Tree.ByName(p.Name)
 	return wanted && c.aim.Returned[want.ID]
 }
 
-// foreign looks after what others put on the agent's own providers.
+// foreign checks that what other clients wrote to the agent's providers stays.
 func (c *checker) foreign(before, after provider.Provider) {
 	ours := map[resource.Class]bool{}
-	for _, class := range c.marks[before.ID].Classes {
+	for _, class := range c.owned[before.ID].Classes {
 		ours[class] = true
 	}
 	if before.Parent == "" {
 		for _, class := range rootClasses {
 			ours[class] = true
 		}
-	} else if _, remembered := c.marks[before.ID]; !remembered && before.HasTrait(Managed) && len(before.Inventories) == 1 {
+	} else if _, remembered := c.owned[before.ID]; !remembered && before.HasTrait(Managed) &&
+		len(before.Inventories) == 1 {
 		ours[slices.Collect(maps.Keys(before.Inventories))[0]] = true
 	}
 	for _, class := range slices.Sorted(maps.Keys(before.Inventories)) {
 		was, is := before.Inventories[class], after.Inventories[class]
 		if is.Total == 0 && !ours[class] {
-			c.object(before, class, nil, "it takes %s from %s, which others put there", class, before.Name)
+			c.addObjection(before, class, nil, "it takes %s from %s, which others put there", class, before.Name)
 		}
-		if is.Total > 0 && !c.returned(before) && !(before.Parent == "" && slices.Contains(c.aim.Firm, class)) && is.Reserved < min(was.Reserved, is.Total) {
-			c.object(before, class, nil, "it lowers the reserved %s of %s from %d to %d", class, before.Name, was.Reserved, is.Reserved)
+		if is.Total > 0 && !c.returned(before) && !(before.Parent == "" && slices.Contains(c.aim.ReservedClasses, class)) &&
+			is.Reserved < min(was.Reserved, is.Total) {
+			c.addObjection(before, class, nil, "it lowers the reserved %s of %s from %d to %d", class, before.Name, was.Reserved,
+				is.Reserved)
 		}
 	}
 	for _, t := range before.Traits {
-		if !after.HasTrait(t) && !slices.Contains(c.marks[before.ID].Traits, t) {
-			c.object(before, "", nil, "it takes the trait %s from %s, which others put there", t, before.Name)
+		if !after.HasTrait(t) && !slices.Contains(c.owned[before.ID].Traits, t) {
+			c.addObjection(before, "", nil, "it takes the trait %s from %s, which others put there", t, before.Name)
 		}
 	}
 }

@@ -1,13 +1,12 @@
-// Package heal finds the way from the provider tree that Placement has to the tree that a host ought to report.
+// Package heal plans the changes from the provider tree that Placement has to the tree that a host should report.
 //
-// Make plans and cannot act; Check judges a plan without knowing how it was made; the loop carries a
-// plan out whole or throws it away. A host where nothing changed has an empty plan.
+// Make plans and does not execute; Check judges a plan independently of how it was made; the loop executes a whole
+// plan or discards it. A host where nothing changed has an empty plan.
 //
-// The agent touches only what it owns: the root's VCPU, PCPU, MEMORY_MB and DISK_GB, and children that bear the
-// trait COMPUTE_MANAGED_PCI_DEVICE (or that carry the name of a device the host has, which is how a child
-// looks whose creation was cut short). What others put there stays: other classes and traits, a
-// reserved amount, the root's allocation ratio. What the agent put there before, and may take
-// away again, it knows from its Marks.
+// The agent changes only what it owns: the root's VCPU, PCPU, MEMORY_MB and DISK_GB, and children with the trait
+// COMPUTE_MANAGED_PCI_DEVICE or with the name of a device that the host has (a child whose creation was interrupted
+// has no trait yet). What other clients wrote stays: other classes and traits, a reserved amount, the root's
+// allocation ratio. An OwnedSet records what the agent wrote before and may delete again.
 package heal
 
 import (
@@ -20,62 +19,67 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Managed is the trait that marks a provider as a PCI device which an agent reports (spec 002, "Modeling PCI devices
-// in Placement").
+// Managed is the trait of a provider for a PCI device that an agent reports.
 const Managed resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
 
-// Uses says who holds what of each provider. It must be complete for each provider that a plan touches, and for those that guests hold
-// devices of; a plan that is empty without any uses is with them at most a reshape that gives guests their shares.
+// Uses are the amounts that each consumer holds of each provider. They must be complete for each provider that a plan
+// changes, and for those whose devices guests hold. A plan that is empty without uses is with them at most one reshape
+// that adds missing allocations.
 type Uses map[provider.ID]map[resource.ConsumerID]resource.Amounts
 
-// Mark is what the agent put on a provider.
-type Mark struct {
+// Owned is what the agent has written to a provider.
+type Owned struct {
 	Classes []resource.Class // sorted
 	Traits  []resource.Trait // sorted
 }
 
-// Marks is what the agent put on each provider, as far as it remembers.
-type Marks map[provider.ID]Mark
+// OwnedSet is what the agent has written to each provider, as far as its journal has it.
+type OwnedSet map[provider.ID]Owned
 
-// rootClasses are the agent's own on the root.
+// rootClasses are the classes that the agent owns on the root.
 var rootClasses = [...]resource.Class{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 
-// Aim is what a host ought to be in Placement.
+// Aim is the desired state of a host in Placement.
 type Aim struct {
-	Tree     provider.Tree
-	Ratios   []resource.Class             // of the root, whose allocation_ratio the configuration decides; of others, that which Placement has stays
-	Firm     []resource.Class             // of the root, whose reserved amount the configuration decides; of others, it never sinks
-	Returned map[provider.ID]bool         // providers of Tree whose reserved amount is given back: their device has been cleaned
-	Holds    map[resource.ConsumerID]Hold // everybody whose guest here has devices
+	Tree provider.Tree
+	// of the root, with an allocation_ratio from the configuration; others keep Placement's
+	Ratios []resource.Class
+	// of the root, with a reserved amount from the configuration; for others it never decreases
+	ReservedClasses []resource.Class
+	// providers of Tree whose device has been cleaned: their reserved amount is released
+	Returned map[provider.ID]bool
+	Expected map[resource.ConsumerID]Expected // consumers whose guest here has devices
 }
 
-// Hold is what the guest of one consumer has, and what Placement says.
-type Hold struct {
+// Expected is the devices of one consumer's guest, and the consumer's allocation in Placement.
+type Expected struct {
 	Devices    resource.Allocation // by providers of Tree
-	Allocation resource.Allocation // all that Placement has for the consumer, anywhere; empty also when nobody asked
-	Standing   Standing            // which of its shares may be written now
+	Allocation resource.Allocation // the consumer's whole allocation; empty when it was not read
+	State      HolderState         // which missing allocations may be written now
 }
 
-// Standing is what compute says of a consumer whose guest has devices here. It decides which shares may be written to
-// Placement.
-type Standing int
+// HolderState is the state of a consumer's assignment, for a consumer whose guest has devices here. It decides which
+// missing allocations may be written to Placement.
+type HolderState int
 
-// The standings.
+// The states of a holder.
 const (
-	Assigned   Standing = iota // compute has confirmed that it belongs here: all
-	Moving                     // compute has, and its claims may be on the move: only those of providers that do not exist yet
-	Pending                    // compute has not confirmed it yet: none, and a provider of its devices that does not exist yet is not created
-	Unassigned                 // compute does not assign it to this host: none
+	Assigned HolderState = iota // compute has confirmed the assignment to this host: all
+	// confirmed, but a move may be in progress: only those of providers that do not exist yet
+	Moving
+	Pending    // not confirmed yet: none, and a missing provider of its devices is not created
+	Unassigned // compute does not assign it to this host: none
 )
 
-// Holds are what guests hold, by consumer: the devices by provider of the tree, without those that Placement does not count. Allocations are
-// left empty; standing says what compute says of a consumer.
-func Holds(tree provider.Tree, held []device.Claim, standing func(resource.ConsumerID) Standing) map[resource.ConsumerID]Hold {
-	out := map[resource.ConsumerID]Hold{}
+// ExpectedAllocations returns the devices of guests by consumer and by provider of the tree, without those that
+// Placement does not count. The Allocation fields stay empty; stateOf returns the state of a consumer.
+func ExpectedAllocations(tree provider.Tree, held []device.Claim,
+	stateOf func(resource.ConsumerID) HolderState) map[resource.ConsumerID]Expected {
+	out := map[resource.ConsumerID]Expected{}
 	for _, c := range held {
 		h, known := out[c.Holder]
 		if !known {
-			h = Hold{Devices: resource.Allocation{}, Standing: standing(c.Holder)}
+			h = Expected{Devices: resource.Allocation{}, State: stateOf(c.Holder)}
 		}
 		if p, counted := tree.ByID(c.Provider); counted && c.Provider != "" && c.Class != "" {
 			if h.Devices[p.ID] == nil {
@@ -88,14 +92,14 @@ func Holds(tree provider.Tree, held []device.Claim, standing func(resource.Consu
 	return out
 }
 
-// Make plans the smallest set of steps from actual to the aim. Providers are the same when their names are; new
-// ones get their id from the aim. What cannot be done without taking something from a consumer is no step but an
-// objection of the plan. The fault is Invalid when the aim is no tree of one root, and Conflict when
-// actual is the tree of somebody else.
-func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
-	m := maker{aim: aim, actual: actual, uses: uses, marks: marks, ids: map[provider.ID]provider.ID{}, known: names(actual),
-		stock: map[provider.ID]map[resource.Class]resource.Inventory{}, seen: map[provider.ID]provider.Provider{}}
-	m.plan.Marks, m.plan.Warned = Marks{}, map[provider.ID]string{}
+// Make plans the smallest set of steps from actual to the aim. Providers match by name; new ones get their id from the
+// aim. A change that would take something from a consumer becomes an objection of the plan instead of a step. The
+// fault is Invalid when the aim is not a tree with one root, and Conflict when actual is the tree of another host.
+func Make(aim Aim, actual provider.Tree, uses Uses, marks OwnedSet) (Plan, error) {
+	m := planner{aim: aim, actual: actual, uses: uses, owned: marks, ids: map[provider.ID]provider.ID{},
+		known:   names(actual),
+		planned: map[provider.ID]map[resource.Class]resource.Inventory{}, observed: map[provider.ID]provider.Provider{}}
+	m.plan.Owned, m.plan.Warnings = OwnedSet{}, map[provider.ID]string{}
 	desired := aim.Tree
 	for _, p := range desired.Providers {
 		if p.ID == "" {
@@ -103,7 +107,7 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 		}
 	}
 	desired = desired.Sorted()
-	if err := m.refuse(desired); err != nil {
+	if err := m.validate(desired); err != nil {
 		return Plan{}, err
 	}
 	wanted, postponed := map[string]bool{}, map[provider.ID]bool{}
@@ -117,56 +121,57 @@ func Make(aim Aim, actual provider.Tree, uses Uses, marks Marks) (Plan, error) {
 			have = m.create(want)
 		}
 		m.ids[want.ID] = have.ID
-		m.converge(want, have)
+		m.planProvider(want, have)
 	}
-	m.mend()
-	// Children before parents, so that a parent may go with its children.
+	m.planReshape()
+	// Children before parents, so that a parent can be deleted after its children.
 	providers := actual.Sorted().Providers
 	for _, have := range slices.Backward(providers) {
 		if have.HasTrait(Managed) && have.Parent != "" && !wanted[have.Name] {
 			m.remove(have)
 		}
 	}
-	m.plan.Steps = slices.Concat(m.names, m.plan.Steps)
+	m.plan.Steps = slices.Concat(m.nameSteps, m.plan.Steps)
 	return m.plan, nil
 }
 
 // pending returns a consumer that holds devices of a provider and that compute has not confirmed; empty when there is
-// none. The provider and the shares of all its holders are written together, or its devices would look free.
-func (m *maker) pending(id provider.ID) resource.ConsumerID {
-	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Holds)) {
-		if hold := m.aim.Holds[consumer]; hold.Standing == Pending && len(hold.Devices[id]) > 0 {
+// none. The provider and the allocations of all its holders are written together; otherwise its devices would look
+// free.
+func (m *planner) pending(id provider.ID) resource.ConsumerID {
+	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Expected)) {
+		if hold := m.aim.Expected[consumer]; hold.State == Pending && len(hold.Devices[id]) > 0 {
 			return consumer
 		}
 	}
 	return ""
 }
 
-// postpone reports whether a provider is not created yet, and adds it to those.
-func (m *maker) postpone(want provider.Provider, postponed map[provider.ID]bool) bool {
+// postpone reports whether a provider is not to be created yet, and then adds it to postponed.
+func (m *planner) postpone(want provider.Provider, postponed map[provider.ID]bool) bool {
 	if holder := m.pending(want.ID); holder != "" {
-		m.note("%s is not reported yet: compute has not confirmed that its holder %s belongs here", want.Name, holder)
+		m.addNote("%s is not reported yet: compute has not confirmed that its holder %s belongs here", want.Name, holder)
 		postponed[want.ID] = true
 	}
 	postponed[want.ID] = postponed[want.ID] || postponed[want.Parent]
 	return postponed[want.ID]
 }
 
-type maker struct {
-	aim    Aim
-	actual provider.Tree
-	uses   Uses
-	marks  Marks
-	ids    map[provider.ID]provider.ID                           // of desired → as Placement has or will have it
-	known  map[string]bool                                       // custom classes and traits that exist for certain
-	names  []Step                                                // that create custom classes and traits
-	gone   []provider.ID                                         // planned to be deleted
-	stock  map[provider.ID]map[resource.Class]resource.Inventory // what each provider shall have
-	seen   map[provider.ID]provider.Provider                     // of the aim, as it is now or is created
-	plan   Plan
+type planner struct {
+	aim       Aim
+	actual    provider.Tree
+	uses      Uses
+	owned     OwnedSet
+	ids       map[provider.ID]provider.ID                           // id in the aim → id in Placement
+	known     map[string]bool                                       // custom classes and traits that certainly exist
+	nameSteps []Step                                                // steps that create custom classes and traits
+	deleted   []provider.ID                                         // planned to be deleted
+	planned   map[provider.ID]map[resource.Class]resource.Inventory // planned inventories of each provider
+	observed  map[provider.ID]provider.Provider                     // providers of the aim, as they are now or are created
+	plan      Plan
 }
 
-// names are the custom names that a tree uses.
+// names returns the classes and traits that a tree uses.
 func names(t provider.Tree) map[string]bool {
 	known := map[string]bool{}
 	for _, p := range t.Providers {
@@ -180,7 +185,8 @@ func names(t provider.Tree) map[string]bool {
 	return known
 }
 
-func (m *maker) refuse(desired provider.Tree) error {
+// validate checks that the desired tree has one root and unique names and ids, and that actual is its tree.
+func (m *planner) validate(desired provider.Tree) error {
 	const op = "heal.Make"
 	root, ok := desired.Root()
 	if !ok {
@@ -192,13 +198,15 @@ func (m *maker) refuse(desired provider.Tree) error {
 			return fault.New(fault.Invalid, op, "the tree to report has two providers %s", p.Name)
 		}
 		if i > 0 && !byID[p.Parent] {
-			return fault.New(fault.Invalid, op, "the tree to report has a provider %s whose parent %q is not in it", p.Name, p.Parent)
+			return fault.New(fault.Invalid, op, "the tree to report has a provider %s whose parent %q is not in it", p.Name,
+				p.Parent)
 		}
 		byName[p.Name], byID[p.ID] = true, true
 	}
 	have, ok := m.actual.Root()
 	if ok && have.Name != root.Name {
-		return fault.New(fault.Conflict, op, "the provider %s lies in the tree of %s (%s); this host reports only a tree of its own",
+		return fault.New(fault.Conflict, op,
+			"the provider %s is in the tree of %s (%s); this host reports only a tree of its own",
 			root.Name, have.Name, have.ID)
 	}
 	if !ok && len(m.actual.Providers) > 0 {
@@ -207,17 +215,18 @@ func (m *maker) refuse(desired provider.Tree) error {
 	return nil
 }
 
-func (m *maker) create(want provider.Provider) provider.Provider {
+func (m *planner) create(want provider.Provider) provider.Provider {
 	p := provider.Provider{ID: want.ID, Name: want.Name, Parent: m.ids[want.Parent]}
 	change := "a root"
 	if want.Parent != "" {
 		change = "under " + m.nameOf(p.Parent)
 	}
-	m.plan.Steps = append(m.plan.Steps, Step{Op: CreateProvider, Provider: p.ID, Name: p.Name, Parent: p.Parent, Change: change})
+	m.plan.Steps = append(m.plan.Steps, Step{Op: CreateProvider, Provider: p.ID, Name: p.Name, Parent: p.Parent,
+		Change: change})
 	return p
 }
 
-func (m *maker) nameOf(id provider.ID) string {
+func (m *planner) nameOf(id provider.ID) string {
 	if p, ok := m.actual.ByID(id); ok {
 		return p.Name
 	}

@@ -38,7 +38,8 @@ func tree(root inv, children ...provider.Provider) provider.Tree {
 // pf is a PCI provider at a bus, seen at generation 7; its id is its address.
 func pf(bus string, i inv, extra ...resource.Trait) provider.Provider {
 	name := "h_0000:" + bus + ":00.0"
-	return provider.Provider{ID: provider.ID(bus), Name: name, Generation: 7, Inventories: i, Traits: unique(append(extra, Managed))}
+	return provider.Provider{ID: provider.ID(bus), Name: name, Generation: 7, Inventories: i,
+		Traits: unique(append(extra, Managed))}
 }
 
 func uses(t ...any) Uses {
@@ -69,11 +70,12 @@ func TestMake(t *testing.T) {
 		name            string
 		desired, actual provider.Tree
 		uses            Uses
-		marks           Marks
+		marks           OwnedSet
 		want            string
 	}{
-		{name: "a quiet host", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4))), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
-			want: "nothing to do\n"},
+		{name: "a quiet host", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
+			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
+			want:   "nothing to do\n"},
 		{name: "a new host", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_FAST")), want: `
 create trait     CUSTOM_FAST
 create class     CUSTOM_NIC
@@ -89,7 +91,8 @@ create class     CUSTOM_NIC
 put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 4
 `},
-		{name: "a name that a sibling proves", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4)), pf("3c", stock("CUSTOM_NIC", 4))),
+		{name: "a name that a sibling proves", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 4)),
+			pf("3c", stock("CUSTOM_NIC", 4))),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4)), pf("3c", nil)), want: `
 put inventories  h_0000:3c:00.0  CUSTOM_NIC 4
 `},
@@ -105,17 +108,20 @@ cannot           h_0000:3b:00.0 keeps its CUSTOM_NIC: the host no longer offers 
 create class     CUSTOM_GPU
 put inventories  h_0000:3b:00.0  CUSTOM_GPU 1, CUSTOM_NIC 4 → none
 `},
-		{name: "a class changed under a guest", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1), "CUSTOM_NEW")), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
-			uses: uses("3b", "s2", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2), want: `
+		{name: "a class changed under a guest", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1), "CUSTOM_NEW")),
+			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
+			uses:   uses("3b", "s2", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2), want: `
 nothing to do
 cannot           h_0000:3b:00.0 keeps its CUSTOM_NIC: the host no longer reports it, but s1, s2 hold of it
 `},
-		{name: "fewer functions", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 2))), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
-			uses: uses("3b", "s1", "CUSTOM_NIC", 1), want: `
+		{name: "fewer functions", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 2))),
+			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
+			uses:   uses("3b", "s1", "CUSTOM_NIC", 1), want: `
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 2
 `},
-		{name: "fewer functions than are held", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 2))), actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
-			uses: uses("3b", "s1", "CUSTOM_NIC", 3), want: `
+		{name: "fewer functions than are held", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 2))),
+			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4))),
+			uses:   uses("3b", "s1", "CUSTOM_NIC", 3), want: `
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 3
 cannot           h_0000:3b:00.0 keeps its CUSTOM_NIC: only 2 of them can still be offered, but s1 holds of it
 `},
@@ -127,16 +133,19 @@ put inventories  h_0000:3b:00.0  CUSTOM_NIC 4 → 2
 `},
 		{name: "what the agent itself put there", desired: tree(host, pf("3b", stock("CUSTOM_GPU", 1), "CUSTOM_A")),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 4, "CUSTOM_FOREIGN", 1), "CUSTOM_B", "CUSTOM_C")),
-			marks:  Marks{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_B")}}, want: `
+			marks:  OwnedSet{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_B")}}, want: `
 create trait     CUSTOM_A
 create class     CUSTOM_GPU
 put traits       h_0000:3b:00.0  +CUSTOM_A -CUSTOM_B
 put inventories  h_0000:3b:00.0  CUSTOM_GPU 1, CUSTOM_NIC 4 → none
 `},
-		{name: "a reserve and a ratio that an operator set", desired: tree(with(host, "VCPU", func(i *resource.Inventory) { i.Total, i.MaxUnit = 16, 16 })),
-			actual: tree(with(with(host, "VCPU", func(i *resource.Inventory) { i.AllocationRatio, i.Reserved = 4, 2 }), "DISK_GB", func(i *resource.Inventory) { i.Reserved = 9 })),
-			want:   "\nput inventories  h  VCPU 8 → 16\n"},
-		{name: "a device for one-time use is taken", desired: tree(host, pf("3b", with(stock("CUSTOM_NIC", 1), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 1 }))),
+		{name: "a reserve and a ratio that an operator set", desired: tree(with(host, "VCPU",
+			func(i *resource.Inventory) { i.Total, i.MaxUnit = 16, 16 })),
+			actual: tree(with(with(host, "VCPU", func(i *resource.Inventory) { i.AllocationRatio, i.Reserved = 4, 2 }),
+				"DISK_GB", func(i *resource.Inventory) { i.Reserved = 9 })),
+			want: "\nput inventories  h  VCPU 8 → 16\n"},
+		{name: "a device for one-time use is taken", desired: tree(host,
+			pf("3b", with(stock("CUSTOM_NIC", 1), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 1 }))),
 			actual: tree(host, pf("3b", stock("CUSTOM_NIC", 1))), uses: uses("3b", "s1", "CUSTOM_NIC", 1), want: `
 put inventories  h_0000:3b:00.0  CUSTOM_NIC 1, reserved 0 → 1
 `},
@@ -150,7 +159,8 @@ put inventories  h_0000:3b:00.0  CUSTOM_NIC 1, reserved 0 → 1
 put inventories  h  MEMORY_MB 1024 → 2048
 cannot           h keeps its DISK_GB: the host no longer reports it, but s1 holds of it
 `},
-		{name: "a foreign child", desired: tree(host), actual: tree(host, provider.Provider{ID: "F", Name: "h_NIC Agent", Inventories: stock("NET_BW_EGR_KILOBIT_PER_SEC", 1)}),
+		{name: "a foreign child", desired: tree(host), actual: tree(host,
+			provider.Provider{ID: "F", Name: "h_NIC Agent", Inventories: stock("NET_BW_EGR_KILOBIT_PER_SEC", 1)}),
 			want: "nothing to do\n"},
 		{name: "a foreign child under a device that is gone", desired: tree(host), actual: func() provider.Tree {
 			t := tree(host, pf("3b", stock("CUSTOM_NIC", 1)))
@@ -158,9 +168,10 @@ cannot           h keeps its DISK_GB: the host no longer reports it, but s1 hold
 			return t
 		}(), want: `
 nothing to do
-cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but the provider foreign lies under it
+cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but the provider foreign is its child
 `},
-		{name: "nothing is no inventory", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 0))), actual: tree(host, pf("3b", nil)), want: "nothing to do\n"},
+		{name: "nothing is no inventory", desired: tree(host, pf("3b", stock("CUSTOM_NIC", 0))),
+			actual: tree(host, pf("3b", nil)), want: "nothing to do\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan, err := Make(Aim{Tree: c.desired}, c.actual, c.uses, c.marks)
@@ -182,7 +193,8 @@ cannot           h_0000:3b:00.0 stays: the host no longer offers the device, but
 }
 
 func TestReservedIsKeptAndNeverAboveTheTotal(t *testing.T) {
-	actual := tree(host, pf("3b", with(stock("CUSTOM_NIC", 4), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 3 })))
+	actual := tree(host, pf("3b", with(stock("CUSTOM_NIC", 4), "CUSTOM_NIC",
+		func(i *resource.Inventory) { i.Reserved = 3 })))
 	plan, err := Make(Aim{Tree: tree(host, pf("3b", stock("CUSTOM_NIC", 2)))}, actual, nil, nil)
 	if err != nil || len(plan.Steps) != 1 {
 		t.Fatalf("%+v %v", plan, err)
@@ -206,8 +218,9 @@ func TestMakeHangsChildrenUnderTheRealRoot(t *testing.T) {
 	if s := plan.Steps[i]; s.Provider != "3b" || s.Parent != "H" {
 		t.Errorf("%+v", s)
 	}
-	if want := (Mark{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed)}); !reflect.DeepEqual(plan.Marks["3b"], want) {
-		t.Errorf("marks %+v", plan.Marks)
+	if want := (Owned{Classes: []resource.Class{"CUSTOM_NIC"},
+		Traits: traits(Managed)}); !reflect.DeepEqual(plan.Owned["3b"], want) {
+		t.Errorf("marks %+v", plan.Owned)
 	}
 }
 
@@ -250,10 +263,14 @@ func TestCheckRefuses(t *testing.T) {
 		"a provider twice":            {Step{Op: CreateProvider, Provider: "new", Name: "foreign"}, "creates foreign"},
 		"a held provider deleted":     {Step{Op: DeleteProvider, Provider: "3b", Generation: 7}, "s1 holds"},
 		"held inventory dropped":      {Step{Op: PutInventories, Provider: "3b", Generation: 7}, "drops CUSTOM_NIC"},
-		"a share lost":                {Step{Op: PutInventories, Provider: "3b", Generation: 7, Inventories: stock("CUSTOM_NIC", 2)}, "leaves 2 CUSTOM_NIC"},
-		"an old generation":           {Step{Op: PutInventories, Provider: "3b", Generation: 6, Inventories: stock("CUSTOM_NIC", 4)}, "generation 6"},
-		"a foreign trait":             {Step{Op: PutTraits, Provider: "3b", Generation: 7, Traits: traits(Managed)}, "trait CUSTOM_B"},
-		"a foreign class":             {Step{Op: PutInventories, Provider: "H", Generation: 3, Inventories: host}, "takes CUSTOM_LICENCE"},
+		"a share lost": {Step{Op: PutInventories, Provider: "3b", Generation: 7,
+			Inventories: stock("CUSTOM_NIC", 2)}, "leaves 2 CUSTOM_NIC"},
+		"an old generation": {Step{Op: PutInventories, Provider: "3b", Generation: 6,
+			Inventories: stock("CUSTOM_NIC", 4)}, "generation 6"},
+		"a foreign trait": {Step{Op: PutTraits, Provider: "3b", Generation: 7, Traits: traits(Managed)},
+			"trait CUSTOM_B"},
+		"a foreign class": {Step{Op: PutInventories, Provider: "H", Generation: 3, Inventories: host},
+			"takes CUSTOM_LICENCE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Check(Plan{Steps: []Step{c.step}}, Aim{}, actual, held, nil)
@@ -263,7 +280,8 @@ func TestCheckRefuses(t *testing.T) {
 		})
 	}
 	reserved := tree(with(host, "VCPU", func(i *resource.Inventory) { i.Reserved = 2 }))
-	if got := Check(Plan{Steps: []Step{{Op: PutInventories, Provider: "H", Generation: 3, Inventories: host}}}, Aim{}, reserved, nil, nil); len(got) != 1 {
+	if got := Check(Plan{Steps: []Step{{Op: PutInventories, Provider: "H", Generation: 3, Inventories: host}}}, Aim{},
+		reserved, nil, nil); len(got) != 1 {
 		t.Errorf("a lowered reserve: %v", got)
 	}
 	if got := Check(Plan{}, Aim{}, actual, held, nil); len(got) != 0 {
@@ -281,20 +299,21 @@ func TestALongListOfHoldersIsCut(t *testing.T) {
 	}
 }
 
-// X9: what is used of a provider's class is the sum over all consumers.
-func TestX9UsageIsSummed(t *testing.T) {
+// What is used of a provider's class is the sum over all consumers.
+func TestUsageIsSummed(t *testing.T) {
 	for name, c := range map[string]struct {
 		uses Uses
 		who  []resource.ConsumerID
 		used int
 	}{
-		"none":               {Uses{}, nil, 0},
-		"an empty consumer":  {Uses{"3b": {"s1": {}}}, nil, 0},
-		"zero":               {uses("3b", "s1", "CUSTOM_NIC", 0), nil, 0},
-		"another class":      {uses("3b", "s1", "CUSTOM_GPU", 1), nil, 0},
-		"another provider":   {uses("3c", "s1", "CUSTOM_NIC", 1), nil, 0},
-		"one":                {uses("3b", "s1", "CUSTOM_NIC", 2), []resource.ConsumerID{"s1"}, 2},
-		"a sum over several": {uses("3b", "s2", "CUSTOM_NIC", 2, "3b", "s1", "CUSTOM_NIC", 1, "3b", "s3", "CUSTOM_GPU", 4), []resource.ConsumerID{"s1", "s2"}, 3},
+		"none":              {Uses{}, nil, 0},
+		"an empty consumer": {Uses{"3b": {"s1": {}}}, nil, 0},
+		"zero":              {uses("3b", "s1", "CUSTOM_NIC", 0), nil, 0},
+		"another class":     {uses("3b", "s1", "CUSTOM_GPU", 1), nil, 0},
+		"another provider":  {uses("3c", "s1", "CUSTOM_NIC", 1), nil, 0},
+		"one":               {uses("3b", "s1", "CUSTOM_NIC", 2), []resource.ConsumerID{"s1"}, 2},
+		"a sum over several": {uses("3b", "s2", "CUSTOM_NIC", 2, "3b", "s1", "CUSTOM_NIC", 1, "3b", "s3", "CUSTOM_GPU", 4),
+			[]resource.ConsumerID{"s1", "s2"}, 3},
 	} {
 		if who, used := c.uses.holders("3b", "CUSTOM_NIC"); !slices.Equal(who, c.who) || used != c.used {
 			t.Errorf("%s: %v have %d, want %v with %d", name, who, used, c.who, c.used)

@@ -11,10 +11,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Op is what a step does, in words that people read.
+// Op is the operation of a step, in words for people.
 type Op string
 
-// The steps. Each may be repeated: a name that exists is created already, a provider that is gone is deleted already.
+// The operations. Each may be repeated: an existing name counts as created, a missing provider as deleted.
 const (
 	CreateClass    Op = "create class"
 	CreateTrait    Op = "create trait"
@@ -31,19 +31,19 @@ type Step struct {
 	Name     string      // of the class, the trait or the provider
 	Provider provider.ID // not for classes and traits
 	Parent   provider.ID // CreateProvider: empty for a root
-	// Generation is the provider's as it was seen, 0 for one that the plan creates. When an earlier step of the
-	// plan wrote to the same provider, the generation that this write returned takes its place.
+	// Generation is the provider's observed one, 0 for one that the plan creates. When an earlier step of the
+	// plan writes to the same provider, the generation that this write returns is used instead.
 	Generation  int
-	Traits      []resource.Trait                      // PutTraits: all that the provider shall have
-	Inventories map[resource.Class]resource.Inventory // PutInventories: likewise
-	Change      string                                // what is different afterwards, for people
-	// Reshape: all that these providers shall have, with their generations as above, and all that these consumers shall hold.
-	Stocks      map[provider.ID]Stock
-	Allocations map[resource.ConsumerID]resource.Allocation
+	Traits      []resource.Trait                      // PutTraits: all traits of the provider
+	Inventories map[resource.Class]resource.Inventory // PutInventories: all inventories of the provider
+	Change      string                                // the difference, for people
+	// Reshape: all inventories of these providers, with generations as above, and whole allocations of consumers.
+	InventorySets map[provider.ID]InventorySet
+	Allocations   map[resource.ConsumerID]resource.Allocation
 }
 
-// Stock is all that one provider shall have.
-type Stock struct {
+// InventorySet is all inventories of one provider, with its generation.
+type InventorySet struct {
 	Generation  int
 	Inventories map[resource.Class]resource.Inventory
 }
@@ -53,17 +53,17 @@ func (s Step) String() string {
 	return strings.TrimRight(fmt.Sprintf("%-15s  %s  %s", s.Op, s.Name, s.Change), " ")
 }
 
-// Plan is the whole way from what is to what ought to be.
+// Plan is all steps from the actual tree to the desired one.
 type Plan struct {
 	Steps      []Step
-	Objections []Objection            // what ought to be done and cannot be
-	Notes      []string               // sentences about what is done or left, that a person should know
-	Warned     map[provider.ID]string // those of the notes that stay true as long as somebody holds of the provider
-	Marks      Marks                  // what is the agent's own once the plan is carried out
-	More       bool                   // it leads only part of the way: look and plan again at once
+	Objections []Objection            // changes that cannot be made
+	Notes      []string               // sentences for the operator
+	Warnings   map[provider.ID]string // notes that stay true as long as a consumer holds the provider's devices
+	Owned      OwnedSet               // what the agent owns once the plan is executed
+	More       bool                   // the plan is incomplete: observe and plan again at once
 }
 
-// Empty says whether there is nothing to do; there may still be objections.
+// Empty reports whether the plan has no steps; there may still be objections.
 func (p Plan) Empty() bool { return len(p.Steps) == 0 }
 
 // Print writes the plan for people, one step a line.
@@ -85,25 +85,25 @@ func (p Plan) Print(w io.Writer) error {
 	return err
 }
 
-// Objection is why something must not be done, as a value with a sentence in it.
+// Objection is a reason against a change, with a sentence.
 type Objection struct {
 	Provider  provider.ID
 	Name      string                // of the provider
-	Class     resource.Class        // that is held, if that is the reason
-	Consumers []resource.ConsumerID // who hold it
+	Class     resource.Class        // a held class, if that is the reason
+	Consumers []resource.ConsumerID // the holders of the class
 	Text      string
 }
 
-// String is the sentence.
+// String returns the sentence.
 func (o Objection) String() string { return o.Text }
 
-// Apply gives the tree as it is after the plan, when nobody else writes to it.
+// Apply returns the tree after the plan, if no other client writes to it.
 func Apply(p Plan, actual provider.Tree) provider.Tree {
 	list := slices.Clone(actual.Providers)
 	find := func(id provider.ID) *provider.Provider {
 		i := slices.IndexFunc(list, func(p provider.Provider) bool { return p.ID == id })
 		if i < 0 {
-			return &provider.Provider{} // a step on nothing changes nothing
+			return &provider.Provider{} // a step on a missing provider changes nothing
 		}
 		return &list[i]
 	}
@@ -122,7 +122,7 @@ func Apply(p Plan, actual provider.Tree) provider.Tree {
 			at := find(s.Provider)
 			at.Inventories, at.Generation = maps.Clone(s.Inventories), at.Generation+1
 		case Reshape:
-			for id, stock := range s.Stocks {
+			for id, stock := range s.InventorySets {
 				at := find(id)
 				at.Inventories, at.Generation = maps.Clone(stock.Inventories), at.Generation+1
 			}
@@ -133,7 +133,7 @@ func Apply(p Plan, actual provider.Tree) provider.Tree {
 	return provider.Tree{Providers: list}.Sorted()
 }
 
-// traitChange prints `+A -B`.
+// traitChange returns the difference of two lists of traits, as `+A -B`.
 func traitChange(before, after []resource.Trait) string {
 	var parts []string
 	for _, t := range after {
@@ -149,7 +149,7 @@ func traitChange(before, after []resource.Trait) string {
 	return strings.Join(parts, " ")
 }
 
-// inventoryChange prints `VCPU 4 → 8, DISK_GB 10 → none`.
+// inventoryChange returns the difference of two inventories, as `VCPU 4 → 8, DISK_GB 10 → none`.
 func inventoryChange(before, after map[resource.Class]resource.Inventory) string {
 	classes := map[resource.Class]bool{}
 	for c := range before {

@@ -18,7 +18,8 @@ var (
 
 func anyInventory(t *rapid.T, label string) inv {
 	out := inv{}
-	for _, c := range rapid.SliceOfNDistinct(rapid.SampledFrom(someClasses), 0, 2, rapid.ID[resource.Class]).Draw(t, label) {
+	for _, c := range rapid.SliceOfNDistinct(rapid.SampledFrom(someClasses), 0, 2, rapid.ID[resource.Class]).Draw(t,
+		label) {
 		i := resource.Whole(rapid.IntRange(1, 4).Draw(t, label+" total"))
 		i.Reserved = rapid.IntRange(0, i.Total).Draw(t, label+" reserved")
 		out[c] = i
@@ -41,14 +42,15 @@ func anyDesired(t *rapid.T) provider.Tree {
 	var children []provider.Provider
 	for bus := range rapid.IntRange(0, 4).Draw(t, "devices") {
 		class := rapid.SampledFrom(someClasses).Draw(t, "class")
-		p := pf(fmt.Sprintf("%02x", bus), inv{class: resource.Whole(rapid.IntRange(1, 4).Draw(t, "total"))}, someOf(t, "traits")...)
+		p := pf(fmt.Sprintf("%02x", bus), inv{class: resource.Whole(rapid.IntRange(1, 4).Draw(t, "total"))},
+			someOf(t, "traits")...)
 		children = append(children, p)
 	}
 	return tree(root, children...)
 }
 
 // anyActual is a tree in any state that crashes, operators and other agents may leave.
-func anyActual(t *rapid.T) (provider.Tree, Uses, Marks) {
+func anyActual(t *rapid.T) (provider.Tree, Uses, OwnedSet) {
 	if rapid.IntRange(0, 9).Draw(t, "new host") == 0 {
 		return provider.Tree{}, nil, nil
 	}
@@ -68,7 +70,7 @@ func anyActual(t *rapid.T) (provider.Tree, Uses, Marks) {
 		p.ID, p.Generation = "has-"+p.ID, rapid.IntRange(0, 9).Draw(t, "generation")
 		children = append(children, p)
 	}
-	actual, used, marks := tree(root, children...), Uses{}, Marks{}
+	actual, used, marks := tree(root, children...), Uses{}, OwnedSet{}
 	for _, p := range actual.Providers {
 		for c, i := range p.Inventories {
 			if n := rapid.IntRange(-3, i.Total+1).Draw(t, "used"); n > 0 {
@@ -83,13 +85,14 @@ func anyActual(t *rapid.T) (provider.Tree, Uses, Marks) {
 			}
 		}
 		if rapid.Bool().Draw(t, "remembered") {
-			marks[p.ID] = Mark{Classes: rapid.SliceOfDistinct(rapid.SampledFrom(someClasses), rapid.ID[resource.Class]).Draw(t, "marked"), Traits: someOf(t, "marked")}
+			marks[p.ID] = Owned{Classes: rapid.SliceOfDistinct(rapid.SampledFrom(someClasses), rapid.ID[resource.Class]).Draw(t,
+				"marked"), Traits: someOf(t, "marked")}
 		}
 	}
 	return actual, used, marks
 }
 
-// A plan passes the check, leads to a tree that needs no plan, and on its way takes nothing from anybody.
+// A plan passes the check, leads to a tree that needs no plan, and at no step takes anything from a consumer.
 func TestPlansConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		desired := anyDesired(t)
@@ -102,7 +105,7 @@ func TestPlansConverge(t *testing.T) {
 			t.Fatalf("the check refuses %+v: %v", plan, bad)
 		}
 		after := Apply(plan, actual)
-		again, err := Make(Aim{Tree: desired}, after, used, plan.Marks)
+		again, err := Make(Aim{Tree: desired}, after, used, plan.Owned)
 		if err != nil || !again.Empty() {
 			t.Fatalf("not quiet afterwards: %+v %v", again, err)
 		}
@@ -120,8 +123,8 @@ func TestPlansConverge(t *testing.T) {
 	})
 }
 
-// keepsWhatOthersHave is the promise to consumers and neighbours, said without any of the code above.
-func keepsWhatOthersHave(t *rapid.T, actual, after provider.Tree, used Uses, marks Marks) {
+// keepsWhatOthersHave checks, independently of the code under test, that nothing of other clients is lost.
+func keepsWhatOthersHave(t *rapid.T, actual, after provider.Tree, used Uses, marks OwnedSet) {
 	for _, was := range actual.Providers {
 		is, exists := after.ByID(was.ID)
 		if was.Parent != "" && !was.HasTrait(Managed) && len(was.Name) > 15 && !reflect.DeepEqual(was, is) {

@@ -13,9 +13,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// takeLock opens the lock file and holds its flock(2), which the kernel gives back when the process ends however it
-// ends. advice says what to do when another process has it.
-func takeLock(path, advice string) (*os.File, error) {
+// acquireLock opens the lock file and takes its flock(2), which the kernel releases when the process ends in any way.
+// advice tells the user what to do when another process has it.
+func acquireLock(path, advice string) (*os.File, error) {
 	const op = "journal.Open"
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -35,7 +35,7 @@ func takeLock(path, advice string) (*os.File, error) {
 		err = f.Truncate(0)
 	}
 	if err == nil {
-		// Only for the sentence above; the flock is what counts.
+		// Only for the message above; the flock is the lock.
 		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
 	if err != nil {
@@ -45,7 +45,7 @@ func takeLock(path, advice string) (*os.File, error) {
 	return f, nil
 }
 
-// readFile reads a journal; one that is not there is empty.
+// readFile reads a journal; a missing file is an empty journal.
 func readFile(path string) (content, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,14 +57,15 @@ func readFile(path string) (content, error) {
 	return parse(path, data)
 }
 
-// appendSynced returns when the line is on the disk.
+// appendSynced appends a line and returns when it is on the disk.
 func appendSynced(f *os.File, line []byte) error {
 	_, err := f.Write(line)
 	if err == nil {
 		err = f.Sync()
 	}
 	if err != nil {
-		return fault.New(fault.Unavailable, "journal.write", "cannot write to the journal; see to the disk (full? read-only?): %w", err)
+		return fault.New(fault.Unavailable, "journal.write",
+			"cannot write to the journal; check the disk (full? read-only?): %w", err)
 	}
 	return nil
 }
@@ -72,9 +73,9 @@ func appendSynced(f *os.File, line []byte) error {
 // unfinished is the suffix of a file that is being written.
 const unfinished = ".new"
 
-// replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash
-// the path holds the old content or the new one, whole. It returns the new file open for appending.
-// After a fault no other file is left.
+// replaceFile writes data beside path, syncs it, renames it over path and syncs the directory: after a crash the path
+// has the old content or the new one, whole. It returns the new file open for appending. After a fault no other file
+// is left.
 func replaceFile(path string, data []byte) (*os.File, error) {
 	fresh := path + unfinished
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
@@ -89,13 +90,13 @@ func replaceFile(path string, data []byte) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
-		_ = os.Remove(fresh) // what was written of it is of no use, and may fill the disk
+		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
 		return nil, fault.New(fault.Unavailable, "journal.replace", "cannot replace the journal: %w", err)
 	}
 	return f, nil
 }
 
-// removeUnfinished removes what a process that was killed had written of a new journal.
+// removeUnfinished removes the incomplete new journal of a process that was killed.
 func removeUnfinished(path string) error {
 	if err := os.Remove(path + unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.Unavailable, "journal.Open", "cannot remove an unfinished journal: %w", err)
@@ -113,8 +114,9 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// LockHost excludes a second agent of a host on this machine, whatever directory it uses. The kernel gives the lock
-// back when the process ends. fault.Conflict names the process that has it.
+// LockHost excludes a second agent of a host on this machine, whatever directory it uses. The kernel releases the lock
+// when the process ends. The fault is Conflict and names the process that has it.
 func LockHost(dir, host string) (*os.File, error) {
-	return takeLock(filepath.Join(dir, "agent-"+url.PathEscape(host)+".lock"), "give this host another name: one agent serves a host")
+	return acquireLock(filepath.Join(dir, "agent-"+url.PathEscape(host)+".lock"),
+		"give this host another name: one agent serves a host")
 }

@@ -19,7 +19,7 @@ func summary(s State) string {
 	id, _ := s.Identity()
 	out := fmt.Sprintf("%s provider=%s starts=%d cloud=%s at %d/%d, %d starts, %d marks, servers:\n",
 		id.Host, id.Provider[:8], id.Starts, id.Cloud[:8], s.Position().Epoch, s.Position().Revision, len(s.Starts()),
-		len(s.Marks()))
+		len(s.Owned()))
 	for _, server := range s.Servers() {
 		out += server[:8]
 		claims, _ := s.Of(server)
@@ -28,7 +28,7 @@ func summary(s State) string {
 			out += fmt.Sprintf(" %s %s:%s %s %s %06x node %d of %s in %s",
 				c.State, d.Vendor, d.Product, d.Type, d.Address, d.Class, d.NUMANode, c.Name, c.Class)
 		}
-		for _, p := range s.Parts(server) {
+		for _, p := range s.Cells(server) {
 			out += fmt.Sprintf("; cell of %v and %d MiB on node %d, cpus %v, emulator %v",
 				p.VCPUs, p.MemoryMB, p.Node, p.CPUs, p.EmulatorThreads)
 		}
@@ -68,7 +68,7 @@ b86c09fa
 de36057c
 `
 
-// Journals that agents wrote before are read as they were, at the end and after each of their entries.
+// Journals of earlier agents are read as they were written, at the end and after each of their entries.
 func TestJournalsOfVersion1(t *testing.T) {
 	var got strings.Builder
 	for _, name := range []string{"cmp1", "cmp2", "cmp3"} {
@@ -94,7 +94,7 @@ func TestJournalsOfVersion1(t *testing.T) {
 	}
 }
 
-// checkLines checks that each line changes the state as it says, and is written today as it was.
+// checkLines checks that each line changes the state by its entry, and is written today as it was.
 func checkLines(t *testing.T, data []byte) {
 	t.Helper()
 	end := 0
@@ -102,7 +102,7 @@ func checkLines(t *testing.T, data []byte) {
 		end += len(line)
 		e, err := parseLine(line)
 		ok(t, err)
-		if again, err := e.line(); err != nil || !bytes.Equal(again, line) {
+		if again, err := e.encode(); err != nil || !bytes.Equal(again, line) {
 			t.Errorf("%sis written as\n%s%v", line, again, err)
 		}
 		c, err := parse("journal", data[:end])
@@ -128,7 +128,7 @@ func checkEntry(t *testing.T, line []byte, s State) {
 		claims, taken := s.Of(e.Server)
 		is = taken && len(claims) == len(e.Claims)
 	case "left":
-		is = slices.Contains(s.Left(), e.Server)
+		is = slices.Contains(s.Gone(), e.Server)
 	case "removed":
 		is = !s.has(e.Server)
 	case "renamed":

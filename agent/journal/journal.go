@@ -1,11 +1,10 @@
-// Package journal keeps what an agent must not forget on disk: who the host is in Placement, which device is
-// claimed for which server, and what compute has not yet been told.
+// Package journal keeps the agent's durable state on disk: the host's identity in Placement, the devices claimed for
+// each server, and the removals that compute has not yet confirmed.
 //
-// It survives kill -9 at any moment: a write that has returned is on the disk, and one that has not is either
-// whole or absent. The file `journal` in the agent's directory holds one JSON object a line, each with
-// the CRC-32C of its entry; entries are appended and synced, a last line that was torn by a crash is
-// dropped, and from time to time the file is replaced whole by a shorter one that says the same. The
-// file `lock` beside it keeps a second agent out. The journal records; it decides nothing.
+// It survives kill -9 at any moment: a write that has returned is on the disk, and one that has not is either whole or
+// absent. The file `journal` in the agent's directory holds one JSON object a line, each with the CRC-32C of its
+// entry. Entries are appended and synced; a last line that a crash cut short is dropped. From time to time the whole
+// file is replaced by a shorter one with the same state. The file `lock` beside it excludes a second agent.
 package journal
 
 import (
@@ -26,35 +25,35 @@ const (
 	lockName = "lock"
 )
 
-// defaultSlack is how many superseded lines a file may carry before it is written anew.
+// defaultSlack is the number of superseded lines in a file before it is rewritten.
 const defaultSlack = 1000
 
 // Journal is an open journal. Its methods may be called by many goroutines.
 type Journal struct {
 	dir   string
 	lock  *os.File
-	slack int           // how many superseded lines the file may carry
+	slack int           // maximum number of superseded lines in the file
 	lost  chan struct{} // closed when a file was lost
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards all fields below
 	state  State
 	file   *os.File // nil when the last write failed: the next one replaces the whole file
 	lines  int      // in the file
 	closed bool
 
 	journalFile, lockFile datafile.File
-	loss                  error // why nothing is written any more; nil: the files are there
+	loss                  error // why writes fail; nil: the files exist
 }
 
-// Open reads the journal in dir, creating both when they are not there, and keeps every other agent out until
-// Close. Faults: Conflict when another agent has it; Internal when a line is damaged that was once
-// whole; Unavailable when the disk refuses.
+// Open reads the journal in dir, creates both when they do not exist, and excludes every other agent until Close.
+// Faults: Conflict when another agent has it; Internal when a complete line is damaged; Unavailable when the disk
+// fails.
 func Open(dir string) (*Journal, error) {
 	const op = "journal.Open"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.New(fault.Unavailable, op, "cannot create the agent's directory: %w", err)
 	}
-	lock, err := takeLock(filepath.Join(dir, lockName), "give this one a directory of its own")
+	lock, err := acquireLock(filepath.Join(dir, lockName), "give this one a directory of its own")
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func Open(dir string) (*Journal, error) {
 	return j, nil
 }
 
-// load reads the file and leaves it open for appending, without a torn line and without what is superseded.
+// load reads the file and opens it for appending, without a torn line and without superseded lines.
 func (j *Journal) load() error {
 	if err := removeUnfinished(j.path()); err != nil {
 		return err
@@ -95,14 +94,14 @@ func (j *Journal) load() error {
 	return err
 }
 
-// Read gives what the journal in dir says without keeping anybody out or changing anything: for dry runs beside
-// a running agent. A directory without a journal gives the empty state.
+// Read returns the state of the journal in dir without a lock and without a change, for dry runs beside a running
+// agent. A directory without a journal gives the empty state.
 func Read(dir string) (State, error) {
 	content, err := readFile(filepath.Join(dir, fileName))
 	return content.state, err
 }
 
-// Close lets the next agent in. What was written stays; writing after it is a fault. Closing twice is allowed.
+// Close releases the lock. What was written stays; a later write returns a fault. Close may be called twice.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -115,7 +114,7 @@ func (j *Journal) Close() error {
 		err = j.file.Close()
 		j.file = nil
 	}
-	// Closing gives the flock back.
+	// Closing releases the flock.
 	if lockErr := j.lock.Close(); err == nil {
 		err = lockErr
 	}
@@ -125,46 +124,46 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// State is a copy of what the journal says now.
+// State returns a copy of the present state.
 func (j *Journal) State() State {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.clone()
 }
 
-// Identity is who the host is in Placement; ok is false before SetIdentity.
+// Identity returns the host's identity in Placement; ok is false before SetIdentity.
 func (j *Journal) Identity() (id Identity, ok bool) { return j.State().Identity() }
 
 // Claims lists all claims, by server and address.
 func (j *Journal) Claims() []device.Claim { return j.State().Claims() }
 
-// SetIdentity writes down who the host is, so that a restart keeps its provider.
+// SetIdentity records the host's identity, so that a restart keeps its provider.
 func (j *Journal) SetIdentity(id Identity) error {
 	return j.write(id.entry())
 }
 
-// SetPosition records the newest line of assignments that the agent follows. It is called before anything of the line
-// is done.
+// SetPosition records the position of the newest assignments that the agent follows. It is called before any work on
+// them.
 func (j *Journal) SetPosition(p Position) error { return j.write(p.entry()) }
 
-// SetStarts records the ids of the agent's processes, from the last one that compute acknowledged on, oldest first.
+// SetStarts records the ids of the agent's processes since the last one that compute acknowledged, oldest first.
 func (j *Journal) SetStarts(ids []string) error {
 	return j.write(entry{Kind: kindStarts, StartIDs: ids})
 }
 
-// Put writes down that this host has taken a server on, with all the devices claimed for it (perhaps none); what
-// was written of the server before is replaced. The claims' own holder is not looked at. Parts are its NUMA cells, if it has any.
-func (j *Journal) Put(server string, claims []device.Claim, parts ...Part) error {
-	return j.write(entry{Kind: kindServer, Server: server, Claims: toWire(claims), Parts: parts})
+// Put records a server of this host with all its claimed devices (perhaps none) and its NUMA cells (perhaps none). It
+// replaces what was recorded of the server. The claims' Holder is ignored.
+func (j *Journal) Put(server string, claims []device.Claim, parts ...GuestCell) error {
+	return j.write(entry{Kind: kindServer, Server: server, Claims: toWire(claims), Cells: parts})
 }
 
-// Rename writes down that what stood under one name stands under another from now on: claims, NUMA cells and guest, in one step. It counts
-// once, until ForgetRename. done says that the hypervisor has been told too.
+// Rename records that claims, NUMA cells and guest move from one id to another, in one entry. A repetition moves
+// nothing until ForgetRename. done: the hypervisor has renamed the guest too.
 func (j *Journal) Rename(was, server string, done bool) error {
 	return j.write(entry{Kind: kindRenamed, Server: server, Was: was, Done: done})
 }
 
-// ForgetRename forgets where the server's entry came from.
+// ForgetRename deletes the record of the rename to server.
 func (j *Journal) ForgetRename(server string) error {
 	if _, known := j.State().renames[server]; !known {
 		return nil
@@ -172,12 +171,13 @@ func (j *Journal) ForgetRename(server string) error {
 	return j.write(entry{Kind: kindUnrenamed, Server: server})
 }
 
-// Spend writes down that a device for one-time use has been used, and where that stands in Placement. It outlives guest and provider.
+// Spend records that a device for one-time use has been used, and its state in Placement. The record survives guest
+// and provider.
 func (j *Journal) Spend(at pci.Address, s Spent) error {
 	return j.write(entry{Kind: kindSpent, Address: (*address)(&at), Provider: s.Provider, Returning: s.Returning})
 }
 
-// Cleaned forgets that a device has been used.
+// Cleaned deletes the record that a device has been used.
 func (j *Journal) Cleaned(at pci.Address) error {
 	if _, known := j.State().spent[at]; !known {
 		return nil
@@ -185,13 +185,12 @@ func (j *Journal) Cleaned(at pci.Address) error {
 	return j.write(entry{Kind: kindCleaned, Address: (*address)(&at)})
 }
 
-// Leave writes down that nothing of the server is left on this host and its devices are free, but that compute
-// has not confirmed to have heard of it.
-func (j *Journal) Leave(server string) error {
-	return j.write(entry{Kind: kindLeft, Server: server})
+// PutGone records that the server has no guest and no devices here, and that compute has not yet confirmed that.
+func (j *Journal) PutGone(server string) error {
+	return j.write(entry{Kind: kindGone, Server: server})
 }
 
-// Remove forgets the server. One that is not there is already forgotten.
+// Remove deletes the record of a server. It does nothing for an unknown one.
 func (j *Journal) Remove(server string) error {
 	if !j.State().has(server) {
 		return nil
@@ -199,17 +198,17 @@ func (j *Journal) Remove(server string) error {
 	return j.write(entry{Kind: kindRemoved, Server: server})
 }
 
-// SetMark writes down what this agent has put on a provider; an empty mark forgets the provider.
-func (j *Journal) SetMark(id provider.ID, m Mark) error {
-	return j.write(entry{Kind: kindMark, Provider: id, Classes: m.Classes, Traits: m.Traits})
+// SetOwned records what this agent has written to a provider; an empty value deletes the record.
+func (j *Journal) SetOwned(id provider.ID, m Owned) error {
+	return j.write(entry{Kind: kindOwned, Provider: id, Classes: m.Classes, Traits: m.Traits})
 }
 
 func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
 
-// write makes one entry durable and then true. After a fault the journal says what it said before, and the next
-// write replaces the file, because nobody knows how much of the failed one is on the disk.
+// write makes one entry durable and then applies it to the state. After a fault the state is as before, and the next
+// write replaces the file, because it is unknown how much of the failed write is on the disk.
 func (j *Journal) write(e entry) error {
-	line, err := e.line()
+	line, err := e.encode()
 	if err != nil {
 		return err
 	}
@@ -235,10 +234,10 @@ func (j *Journal) write(e entry) error {
 		j.state = before
 		return err
 	}
-	return j.check() // nobody relies on an entry in a file that was lost meanwhile
+	return j.check() // an entry in a file that was lost meanwhile does not count
 }
 
-// replace writes the state to a new file and renames it over the old one. j.mu is held, or nobody else has j.
+// replace writes the state to a new file and renames it over the old one. j.mu is held, or no other goroutine has j.
 func (j *Journal) replace() error {
 	if j.file != nil {
 		j.file.Close()

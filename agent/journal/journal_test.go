@@ -40,27 +40,30 @@ func claim(server, request, address string) device.Claim {
 	}
 	pf := pci.Address{Domain: a.Domain, Bus: a.Bus}
 	return device.Claim{Holder: resource.ConsumerID(server), Request: request, State: device.Claimed, Offer: device.Offer{
-		Device:   pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: pci.NoGroup},
-		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC", Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes}}
+		Device: pci.Device{Address: a, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, NUMANode: 1,
+			IOMMUGroup: pci.NoGroup},
+		Provider: "p-" + resource.ProviderID(address), Name: "cmp1_" + address, Class: "CUSTOM_NIC",
+		Traits: []resource.Trait{"CUSTOM_A"}, Managed: pci.No, LiveMigratable: pci.Yes}}
 }
 
-// fill writes a bit of everything and returns what the journal should say.
+// fill writes entries of all kinds and returns the expected state.
 func fill(t *testing.T, j *Journal) State {
 	t.Helper()
-	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent", Starts: 3}))
+	ok(t, j.SetIdentity(Identity{Host: "cmp1", Provider: "11111111-1111-4111-8111-111111111111", Instance: "an agent",
+		Starts: 3}))
 	ok(t, j.Put("s1", []device.Claim{claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "10000:01:00.0")}))
 	ok(t, j.Put("s2", nil))
 	ok(t, j.Put("s3", []device.Claim{claim("s3", "r3", "0000:3b:00.2")}))
-	ok(t, j.Leave("s3"))
+	ok(t, j.PutGone("s3"))
 	ok(t, j.Put("s4", []device.Claim{claim("s4", "r4", "0000:3b:00.3")}))
 	ok(t, j.Remove("s4"))
-	ok(t, j.SetMark("pf", Mark{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}}))
-	ok(t, j.SetMark("gone", Mark{Traits: []resource.Trait{"CUSTOM_B"}}))
-	ok(t, j.SetMark("gone", Mark{}))
+	ok(t, j.SetOwned("pf", Owned{Classes: []resource.Class{"CUSTOM_NIC"}, Traits: []resource.Trait{"CUSTOM_A"}}))
+	ok(t, j.SetOwned("gone", Owned{Traits: []resource.Trait{"CUSTOM_B"}}))
+	ok(t, j.SetOwned("gone", Owned{}))
 	return j.State()
 }
 
-func TestReopenSaysTheSame(t *testing.T) {
+func TestReopenKeepsState(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "down")
 	j := open(t, dir)
 	if _, has := j.Identity(); has {
@@ -73,7 +76,7 @@ func TestReopenSaysTheSame(t *testing.T) {
 	if got := want.Servers(); !reflect.DeepEqual(got, []string{"s1", "s2"}) {
 		t.Errorf("servers %v", got)
 	}
-	if got := want.Left(); !reflect.DeepEqual(got, []string{"s3"}) {
+	if got := want.Gone(); !reflect.DeepEqual(got, []string{"s3"}) {
 		t.Errorf("left %v", got)
 	}
 	if got := want.Claims(); len(got) != 2 || got[0].Device.Address.String() != "0000:3b:00.1" || got[1].Holder != "s1" {
@@ -124,8 +127,8 @@ func TestTwoOpeners(t *testing.T) {
 	ok(t, open(t, dir).Put("s", nil))
 }
 
-// The journal cut at every byte, as a crash may leave it, says what the whole lines before the cut say,
-// and can be written to.
+// A journal cut at any byte, as a crash may leave it, has the state of the whole lines before the cut and can be
+// written.
 func TestTornAtEveryByte(t *testing.T) {
 	source := t.TempDir()
 	fill(t, open(t, source))
@@ -148,7 +151,7 @@ func TestTornAtEveryByte(t *testing.T) {
 	}
 }
 
-// writeAfterCrash opens a journal with this content, which says want, and writes to it.
+// writeAfterCrash opens a journal with this content, checks that its state is want, and writes to it.
 func writeAfterCrash(t *testing.T, data []byte, want State) {
 	t.Helper()
 	dir := t.TempDir()
@@ -162,7 +165,7 @@ func writeAfterCrash(t *testing.T, data []byte, want State) {
 	}
 }
 
-// A line in the middle was whole once. Whatever a flipped byte does to it, no claim may be lost without a word.
+// A damaged line before the last one is refused: no claim may be lost silently.
 func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	source := t.TempDir()
 	j := open(t, source)
@@ -187,7 +190,8 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 			continue
 		}
 		refused++
-		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 2") && !strings.Contains(err.Error(), "line 3") {
+		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 2") &&
+			!strings.Contains(err.Error(), "line 3") {
 			t.Errorf("byte %d: the fault does not say where: %v", i, err)
 		}
 	}
@@ -209,10 +213,10 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	open(t, source)
 }
 
-// A journal of a newer version, or with an entry or a field that this program does not know, is refused with what to do
-// and stays as it is, also when the last line is the one. Only a damaged last line was never written whole.
-func TestANewerJournalIsRefused(t *testing.T) {
-	header, err := entry{Kind: kindFormat, Version: version}.line()
+// A journal of a newer version, or with an unknown entry or field, is refused with what to do, and stays unchanged,
+// also when only the last line is unknown. Only a damaged last line counts as incomplete.
+func TestNewerJournalIsRefused(t *testing.T) {
+	header, err := entry{Kind: kindFormat, Version: version}.encode()
 	ok(t, err)
 	for name, text := range map[string]string{
 		"version":        `{"kind":"format","version":2}`,
@@ -255,8 +259,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// A write that fails leaves the journal as it was, and the next one repairs the file.
-func TestAFailedWriteIsForgotten(t *testing.T) {
+// A write that fails changes nothing, and the next one repairs the file.
+func TestFailedWriteChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	ok(t, j.Put("s1", nil))
@@ -276,15 +280,17 @@ func TestAFailedWriteIsForgotten(t *testing.T) {
 func TestUnreadableDirectoryIsNamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	ok(t, os.WriteFile(file, nil, 0o600))
-	if _, err := Open(filepath.Join(file, "under")); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), file) {
+	if _, err := Open(filepath.Join(file, "under")); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(err.Error(), file) {
 		t.Errorf("%v", err)
 	}
 }
 
 // Whatever a file holds, reading it ends without panic, and what was read can be written and read again.
 func FuzzParse(f *testing.F) {
-	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r", "0000:3b:00.1")})}.line()
-	header, _ := entry{Kind: kindFormat, Version: version}.line()
+	line, _ := entry{Kind: kindServer, Server: "s", Claims: toWire([]device.Claim{claim("s", "r",
+		"0000:3b:00.1")})}.encode()
+	header, _ := entry{Kind: kindFormat, Version: version}.encode()
 	f.Add([]byte{})
 	f.Add(append(bytes.Clone(header), line...))
 	f.Add(append(append(bytes.Clone(header), line...), line[:20]...))
@@ -305,12 +311,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// K24 of pci.md 7.12: what is known of a claimed device comes back as it was, of one that says much and of one that says little.
-func TestK24AClaimComesBackAsItWas(t *testing.T) {
+// A claim is read as it was written, with all fields or with few.
+func TestClaimRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	much, little := claim("s1", "r1", "0000:3b:00.1"), claim("s1", "r1", "0000:3c:00.0")
 	little.State = device.Allocated
-	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0", Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
+	little.Offer = device.Offer{Device: pci.Device{Address: little.Device.Address, Vendor: "10de", Product: "20b0",
+		Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 7}}
 	j := open(t, dir)
 	ok(t, j.Put("s1", []device.Claim{much, little}))
 	ok(t, j.Close())
@@ -320,8 +327,8 @@ func TestK24AClaimComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// A journal that cannot be replaced because the disk is full leaves no file behind; a file that a killed agent was
-// writing is removed at the next start.
+// A journal that cannot be replaced because the disk is full leaves no file; an incomplete file of a killed agent is
+// removed at the next start.
 func TestNoUnfinishedFileIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)

@@ -8,11 +8,13 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Renames, NUMA cells, spent devices and the cloud survive a restart, and the short form of the file says the same.
-func TestMovesAndMarksSurvive(t *testing.T) {
+// Renames, NUMA cells, used devices and the cloud survive a restart and a compaction.
+func TestRenamesAndUsedDevicesSurvive(t *testing.T) {
 	dir, at := t.TempDir(), pci.Address{Bus: 0x17}
-	claim := device.Claim{Offer: device.Offer{Device: pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1}, LiveMigratable: pci.Yes}, Holder: "s1", Request: "r", State: device.Allocated}
-	part := Part{VCPUs: []int{0}, Dedicated: []int{0}, Threads: "isolate", MemoryMB: 512, PageKB: -1, Emulator: 1, Node: 1, CPUs: map[int]int{0: 5}, EmulatorThreads: []int{6}, Pages: 2048}
+	claim := device.Claim{Offer: device.Offer{Device: pci.Device{Address: at, NUMANode: -1, IOMMUGroup: -1},
+		LiveMigratable: pci.Yes}, Holder: "s1", Request: "r", State: device.Allocated}
+	part := GuestCell{VCPUs: []int{0}, Dedicated: []int{0}, Threads: "isolate", MemoryMB: 512, PageKB: -1, Emulator: 1,
+		Node: 1, CPUs: map[int]int{0: 5}, EmulatorThreads: []int{6}, Pages: 2048}
 	j, err := Open(dir)
 	must := func(err error) {
 		t.Helper()
@@ -33,10 +35,10 @@ func TestMovesAndMarksSurvive(t *testing.T) {
 		t.Helper()
 		claims, _ := s.Of("m1")
 		claim.Holder = "m1"
-		if !reflect.DeepEqual(claims, []device.Claim{claim}) || !reflect.DeepEqual(s.Parts("m1"), []Part{part}) {
-			t.Errorf("%+v %+v", claims, s.Parts("m1"))
+		if !reflect.DeepEqual(claims, []device.Claim{claim}) || !reflect.DeepEqual(s.Cells("m1"), []GuestCell{part}) {
+			t.Errorf("%+v %+v", claims, s.Cells("m1"))
 		}
-		if of, taken := s.Of("s1"); !taken || len(of) > 0 || len(s.Parts("s1")) > 0 {
+		if of, taken := s.Of("s1"); !taken || len(of) > 0 || len(s.Cells("s1")) > 0 {
 			t.Errorf("%+v", of)
 		}
 		if id, _ := s.Identity(); id.Cloud != "c" || s.Renames()["m1"] != (Rename{"s1", true}) ||
@@ -56,7 +58,8 @@ func TestMovesAndMarksSurvive(t *testing.T) {
 	must(j.Cleaned(at))
 	must(j.Rename("m1", "s1", true)) // there and back again
 	must(j.Remove("s1"))
-	if s := j.State(); len(s.Spent()) != 1 || len(s.Renames()) != 1 || s.Renames()["s1"].Was != "m1" || len(s.Servers()) != 0 {
+	if s := j.State(); len(s.Spent()) != 1 || len(s.Renames()) != 1 || s.Renames()["s1"].Was != "m1" ||
+		len(s.Servers()) != 0 {
 		t.Errorf("%+v %+v %+v", s.Spent(), s.Renames(), s.Servers())
 	}
 	must(j.ForgetRename("s1"))

@@ -16,14 +16,14 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Adoption is what an agent that adopts the next assignments does with one guest, and what each service records of it.
+// Adoption is what each service records of one guest, and what an agent that adopts the next assignments does with it.
 type Adoption struct {
 	ID        string
 	Name      string
-	Guest     string // what the hypervisor has: running, stopped, departed or none
-	Journal   string // what the agent's journal has: the devices claimed, "no devices", or none
-	Placement string // where its allocation is: here, elsewhere or none
-	Compute   string // what compute's assignments say: assigned, remove or none
+	Guest     string // state in the hypervisor: running, stopped, departed or none
+	Journal   string // devices claimed in the agent's journal, "no devices", or none
+	Placement string // place of its allocation: here, elsewhere or none
+	Compute   string // entry in compute's assignments: assigned, remove or none
 	Then      string // what happens to it, as a sentence
 }
 
@@ -34,9 +34,8 @@ type AdoptionPlan struct {
 	Guests   []Adoption
 }
 
-// AdoptionPlan reads what the hypervisor, the journal, Placement and compute record of each guest, and returns what the
-// agent would do after `berth agent adopt`. It changes nothing, and works on an agent that runs and on one that does
-// not.
+// AdoptionPlan reads what the hypervisor, the journal, Placement and compute record of each guest, and returns what
+// the agent would do after `berth agent adopt`. It changes nothing, and works whether the agent runs or not.
 func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 	state, err := journal.Read(a.o.Dir)
 	if err != nil {
@@ -46,7 +45,7 @@ func (a *Agent) AdoptionPlan(ctx context.Context) (AdoptionPlan, error) {
 	if err != nil {
 		return AdoptionPlan{}, fault.Wrap("", "hypervisor.Guests", err)
 	}
-	line, err := a.firstLine(ctx)
+	line, err := a.firstAssignments(ctx)
 	if err != nil {
 		return AdoptionPlan{}, err
 	}
@@ -69,8 +68,8 @@ func describePosition(cloud string, p host.Position) string {
 	return fmt.Sprintf("cloud %s, start %d of compute, revision %d", cloud, p.Epoch, p.Revision)
 }
 
-// firstLine reads the present assignments as an onlooker.
-func (a *Agent) firstLine(ctx context.Context) (line host.Assignments, err error) {
+// firstAssignments returns compute's present assignments without registering as the host's agent.
+func (a *Agent) firstAssignments(ctx context.Context) (line host.Assignments, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	enough := errors.New("one line is enough")
@@ -84,7 +83,7 @@ func (a *Agent) firstLine(ctx context.Context) (line host.Assignments, err error
 	return line, err
 }
 
-// whereAllocated says where Placement has the allocation of a consumer.
+// whereAllocated returns where Placement has the allocation of a consumer: here, elsewhere or none.
 func (a *Agent) whereAllocated(ctx context.Context, root provider.ID, id string) (string, error) {
 	held, err := a.o.Placement.Allocation(ctx, resource.ConsumerID(id))
 	if err != nil || len(held.Allocation) == 0 {
@@ -113,7 +112,7 @@ type record struct {
 	allocation string
 }
 
-// recordsOf lists what hypervisor, journal and assignments have, by id.
+// recordsOf lists the guests that the hypervisor, the journal or the assignments have, by id.
 func recordsOf(guests []hypervisor.Guest, state journal.State, line host.Assignments) []*record {
 	all := map[string]*record{}
 	of := func(id string) *record {
@@ -170,7 +169,7 @@ func (r *record) adoption() Adoption {
 	return out
 }
 
-// then returns what an agent that follows the assignments does with the guest.
+// then returns, as a sentence, what an agent that follows the assignments does with the guest.
 func (r *record) then() string {
 	exists := r.guest != nil && !r.guest.Departed
 	switch {
@@ -181,7 +180,8 @@ func (r *record) then() string {
 	case r.want != nil && exists:
 		return "stays as it is"
 	case r.want != nil && r.allocation != "here":
-		return "is not built, because its allocation is not here; compute sets the server to ERROR, or waits while another host has its guest"
+		return "is not built, because its allocation is not here; compute sets the server to ERROR, or waits while " +
+			"another host has its guest"
 	case r.want != nil:
 		return "is built, unless another host reports its guest"
 	case r.remove && r.guest != nil:
@@ -194,8 +194,8 @@ func (r *record) then() string {
 	return "its devices are freed: it has no guest, and compute does not assign it"
 }
 
-// Adopt makes the host's agent follow the next assignments that it reads, of whichever cloud and however old, on this
-// machine. Conflict: the agent runs; stop it first.
+// Adopt makes the host's agent follow the next assignments that it reads, of any cloud and any age, on this machine.
+// Conflict: the agent runs; stop it first.
 func (a *Agent) Adopt() error {
 	j, err := journal.Open(a.o.Dir)
 	if err != nil {
@@ -211,9 +211,9 @@ func (a *Agent) Adopt() error {
 	return errors.Join(err, j.Close())
 }
 
-// DestroyGuest destroys a guest that compute's assignments do not mention, and frees its devices when the agent starts
-// next. With force it is destroyed also when they do, or when compute does not answer. Faults: NotFound when there is
-// no such guest; Conflict when compute assigns it to this host, or the agent runs.
+// DestroyGuest destroys a guest that compute's assignments do not mention. Its devices are freed at the agent's next
+// start. With force, the guest is destroyed even if it is assigned or compute does not answer. Faults: NotFound when
+// there is no such guest; Conflict when compute assigns it to this host, or the agent runs.
 func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 	const op = "loop.DestroyGuest"
 	j, err := journal.Open(a.o.Dir)
@@ -230,19 +230,22 @@ func (a *Agent) DestroyGuest(ctx context.Context, id string, force bool) error {
 		names = append(names, g.ID)
 	}
 	if !slices.Contains(names, id) {
-		return fault.New(fault.NotFound, op, "host %s has no guest %s; its guests are: %s", a.o.Host, id, strings.Join(names, ", "))
+		return fault.New(fault.NotFound, op, "host %s has no guest %s; its guests are: %s", a.o.Host, id,
+			strings.Join(names, ", "))
 	}
 	if !force {
-		line, err := a.firstLine(ctx)
+		line, err := a.firstAssignments(ctx)
 		if err != nil {
-			return fault.New(fault.KindOf(err), op, "cannot ask compute whether it assigns the guest to this host: %w; --force destroys it all the same", err)
+			return fault.New(fault.KindOf(err), op,
+				"cannot ask compute whether it assigns the guest to this host: %w; --force destroys it all the same", err)
 		}
 		if slices.ContainsFunc(line.Servers, func(s host.Server) bool { return s.ID == id || s.PreviousID == id }) {
-			return fault.New(fault.Conflict, op, "compute assigns guest %s to this host; delete or move the server, or use --force", id)
+			return fault.New(fault.Conflict, op,
+				"compute assigns guest %s to this host; delete or move the server, or use --force", id)
 		}
 	}
 	if err := a.o.Hypervisor.Destroy(ctx, id); err != nil {
 		return fault.Wrap("", "hypervisor.Destroy", err)
 	}
-	return j.Leave(id)
+	return j.PutGone(id)
 }

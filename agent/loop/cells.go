@@ -13,7 +13,7 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// CPUs is what of the host's CPUs, memory and disk guests may have, in Nova's words.
+// CPUs is the part of the host's CPUs, memory and disk that guests may use, in Nova's options.
 type CPUs struct {
 	Shared       []int // [compute] cpu_shared_set; nil: not set
 	Dedicated    []int // [compute] cpu_dedicated_set; nil: not set
@@ -26,24 +26,25 @@ type CPUs struct {
 	Pack         bool    // [compute] packing_host_numa_cells_allocation_strategy
 }
 
-// set says whether the configuration names CPUs at all.
+// set reports whether the configuration names CPUs.
 func (c CPUs) set() bool { return c.Shared != nil || c.Dedicated != nil }
 
-// The traits of the root that the agent finds out about the host.
+// The traits of the root provider that the agent derives from the host.
 const (
 	socketAffinity resource.Trait = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY" // the socket of every NUMA node is known
 	hyperthreading resource.Trait = "HW_CPU_HYPERTHREADING"            // cores for dedicated CPUs have several threads
 )
 
-// share fills in what the root offers. As in Nova: without either set all CPUs are shared; with cpu_dedicated_set alone none is.
-func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Capacity) {
-	f.VCPU = share(capacity.VCPUs, c.ReservedCPUs, c.CPURatio)
+// fillFacts sets what the root provider offers. As in Nova, without either set all CPUs are shared; with
+// cpu_dedicated_set alone none is.
+func (c CPUs) fillFacts(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Capacity) {
+	f.VCPU = rootInventory(capacity.VCPUs, c.ReservedCPUs, c.CPURatio)
 	if c.set() {
-		f.VCPU = share(len(online(c.Shared, machine)), c.ReservedCPUs, c.CPURatio)
-		f.PCPU = share(len(online(c.Dedicated, machine)), nil, 0)
+		f.VCPU = rootInventory(len(online(c.Shared, machine)), c.ReservedCPUs, c.CPURatio)
+		f.PCPU = rootInventory(len(online(c.Dedicated, machine)), nil, 0)
 	}
-	f.MemoryMB = share(capacity.MemoryMB, c.ReservedMB, c.MemoryRatio)
-	f.DiskGB = share(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
+	f.MemoryMB = rootInventory(capacity.MemoryMB, c.ReservedMB, c.MemoryRatio)
+	f.DiskGB = rootInventory(capacity.DiskGB, c.ReservedGB, c.DiskRatio)
 	f.NoLive = capacity.NoLive
 	cells := c.cells(machine)
 	if len(cells) > 0 && !slices.ContainsFunc(cells, func(c numa.Cell) bool { return c.Socket == numa.NoSocket }) {
@@ -54,15 +55,17 @@ func (c CPUs) share(f *survey.Facts, machine sysfs.Facts, capacity hypervisor.Ca
 	}
 }
 
-// Doubts are sentences about what is asked of the host's CPUs and memory and cannot be had: nothing stops, but less is offered than was meant.
+// Doubts returns warnings about configured CPUs, memory and disk that the host does not have. The agent runs, but it
+// offers less than the configuration says.
 func (c CPUs) Doubts(machine sysfs.Facts, capacity hypervisor.Capacity) (sentences []string) {
 	for _, of := range []struct {
 		option string
 		set    []int
 	}{{"cpu_shared_set", c.Shared}, {"cpu_dedicated_set", c.Dedicated}} {
 		if missing := len(of.set) - len(online(of.set, machine)); missing > 0 {
-			sentences = append(sentences, fmt.Sprintf("[compute] %s names %d CPUs, of which this host lacks %d, or they are offline: they are not offered",
-				of.option, len(of.set), missing))
+			sentences = append(sentences,
+				fmt.Sprintf("[compute] %s names %d CPUs, of which this host lacks %d, or they are offline: they are not offered",
+					of.option, len(of.set), missing))
 		}
 	}
 	vcpus := capacity.VCPUs
@@ -73,24 +76,26 @@ func (c CPUs) Doubts(machine sysfs.Facts, capacity hypervisor.Capacity) (sentenc
 		option   string
 		reserved *int
 		total    int
-	}{{"reserved_host_cpus", c.ReservedCPUs, vcpus}, {"reserved_host_memory_mb", c.ReservedMB, capacity.MemoryMB}, {"reserved_host_disk_mb", c.ReservedGB, capacity.DiskGB}} {
+	}{{"reserved_host_cpus", c.ReservedCPUs, vcpus}, {"reserved_host_memory_mb", c.ReservedMB, capacity.MemoryMB},
+		{"reserved_host_disk_mb", c.ReservedGB, capacity.DiskGB}} {
 		if of.reserved != nil && *of.reserved > 0 && *of.reserved >= of.total {
-			sentences = append(sentences, fmt.Sprintf("[DEFAULT] %s keeps back all that this host has: no guest can have any", of.option))
+			sentences = append(sentences, fmt.Sprintf("[DEFAULT] %s keeps back all that this host has: no guest can have any",
+				of.option))
 		}
 	}
 	return sentences
 }
 
-// share is what is offered of a class; no more can be reserved than there is.
-func share(total int, reserved *int, ratio float64) survey.Share {
-	s := survey.Share{Total: total, Ratio: ratio}
+// rootInventory returns what the root offers of a class; reserved is limited to total.
+func rootInventory(total int, reserved *int, ratio float64) survey.RootInventory {
+	s := survey.RootInventory{Total: total, Ratio: ratio}
 	if reserved != nil {
-		s.Reserved, s.Firm = min(*reserved, total), true
+		s.Reserved, s.ReservedSet = min(*reserved, total), true
 	}
 	return s
 }
 
-// online are those of a set that the host has. A host without NUMA nodes in /sys tells of none, and is believed to have all.
+// online returns the CPUs of a set that the host has. A host without NUMA nodes in /sys is assumed to have all.
 func online(set []int, machine sysfs.Facts) []int {
 	var have []int
 	for _, n := range machine.Nodes {
@@ -102,8 +107,8 @@ func online(set []int, machine sysfs.Facts) []int {
 	return slices.DeleteFunc(slices.Clone(set), func(cpu int) bool { return !slices.Contains(have, cpu) })
 }
 
-// cells are the NUMA nodes that guests may lie on, without what guests use. What is reserved for the host is taken from the first node,
-// as nobody says where it lies.
+// cells returns the NUMA nodes that guests may use, without the guests' usage. Memory reserved for the host is taken
+// from the first nodes, because the option names no node.
 func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
 	var out []numa.Cell
 	reserved := 0
@@ -135,12 +140,13 @@ func (c CPUs) cells(machine sysfs.Facts) []numa.Cell {
 	return out
 }
 
-// used are the cells with what the guests use that the journal knows, but for one; counted are those guests. a.mu is held.
-func (a *Agent) used(but string) (cells []numa.Cell, counted []string) {
+// usedCells returns the host's cells with the usage of all guests in the journal except one, and the ids of those
+// guests. a.mu is held.
+func (a *Agent) usedCells(but string) (cells []numa.Cell, counted []string) {
 	cells = a.cells
 	state := a.journal.State()
 	for _, id := range state.Servers() {
-		parts, placed := readParts(state.Parts(id))
+		parts, placed := readCells(state.Cells(id))
 		if id == but || len(parts) == 0 {
 			continue
 		}
@@ -149,37 +155,41 @@ func (a *Agent) used(but string) (cells []numa.Cell, counted []string) {
 	return cells, counted
 }
 
-// readParts are the NUMA cells of a guest as the journal has them; writeParts is the other way.
-func readParts(list []journal.Part) (parts []numa.Part, placed []numa.Placed) {
+// readCells converts the NUMA cells of a guest from the journal's form: what they require, and where they are placed.
+func readCells(list []journal.GuestCell) (parts []numa.Part, placed []numa.Placed) {
 	for _, p := range list {
-		parts = append(parts, numa.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads), MemoryMB: p.MemoryMB,
-			PageKB: p.PageKB, Emulator: p.Emulator})
+		parts = append(parts, numa.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: numa.Threads(p.Threads),
+			MemoryMB: p.MemoryMB,
+			PageKB:   p.PageKB, Emulator: p.Emulator})
 		placed = append(placed, numa.Placed{Node: p.Node, CPUs: p.CPUs, Emulator: p.EmulatorThreads, PageKB: p.Pages})
 	}
 	return parts, placed
 }
 
-func writeParts(parts []numa.Part, placed []numa.Placed) []journal.Part {
-	var out []journal.Part
+// writeCells converts the NUMA cells of a guest to the journal's form.
+func writeCells(parts []numa.Part, placed []numa.Placed) []journal.GuestCell {
+	var out []journal.GuestCell
 	for i, p := range parts {
 		at := placed[i]
-		out = append(out, journal.Part{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads), MemoryMB: p.MemoryMB, PageKB: p.PageKB,
+		out = append(out, journal.GuestCell{VCPUs: p.VCPUs, Dedicated: p.Dedicated, Threads: string(p.Threads),
+			MemoryMB: p.MemoryMB, PageKB: p.PageKB,
 			Emulator: p.Emulator, Node: at.Node, CPUs: at.CPUs, EmulatorThreads: at.Emulator, Pages: at.PageKB})
 	}
 	return out
 }
 
-// guestParts are the NUMA cells of a guest in the words of the hypervisor.
-func guestParts(list []journal.Part) []hypervisor.Part {
-	var out []hypervisor.Part
+// hypervisorCells converts the NUMA cells of a guest from the journal's form to the hypervisor's.
+func hypervisorCells(list []journal.GuestCell) []hypervisor.GuestCell {
+	var out []hypervisor.GuestCell
 	for _, p := range list {
-		out = append(out, hypervisor.Part{VCPUs: p.VCPUs, MemoryMB: p.MemoryMB, PageKB: p.Pages, Node: p.Node, CPUs: p.CPUs, Emulator: p.EmulatorThreads})
+		out = append(out, hypervisor.GuestCell{VCPUs: p.VCPUs, MemoryMB: p.MemoryMB, PageKB: p.Pages, Node: p.Node,
+			CPUs: p.CPUs, Emulator: p.EmulatorThreads})
 	}
 	return out
 }
 
-// sameParts says whether what is written asks for the same as the parts.
-func sameParts(list []journal.Part, parts []numa.Part) bool {
-	asked, _ := readParts(list)
+// sameCells reports whether the journal's cells have the same requirements as parts.
+func sameCells(list []journal.GuestCell, parts []numa.Part) bool {
+	asked, _ := readCells(list)
 	return len(list) > 0 && reflect.DeepEqual(asked, parts)
 }

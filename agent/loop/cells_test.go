@@ -18,9 +18,10 @@ import (
 	"github.com/openberth/berth/numa"
 )
 
-// numaNodes gives the machine two NUMA nodes of four threads, on sockets of their own; the first PF is on node 0, the second on node 1.
-func (w *world) numaNodes() {
-	w.machine.change(func(t fstest.MapFS) {
+// numaNodes gives the host two NUMA nodes of four threads, each on its own socket; the first PF is on node 0, the
+// second on node 1.
+func (w *testHost) numaNodes() {
+	w.sysfs.change(func(t fstest.MapFS) {
 		put := func(name, text string) { t[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
 		for node, cpus := range []string{"0-1,4-5", "2-3,6-7"} {
 			dir := "devices/system/node/node" + string(rune('0'+node))
@@ -41,7 +42,7 @@ func (w *world) numaNodes() {
 	})
 }
 
-// pinned is one NUMA cell with so many dedicated CPUs.
+// pinned is one NUMA cell with a number of dedicated CPUs.
 func pinned(cpus, memory int) []host.GuestCell {
 	p := host.GuestCell{MemoryMB: memory}
 	for i := range cpus {
@@ -50,115 +51,122 @@ func pinned(cpus, memory int) []host.GuestCell {
 	return []host.GuestCell{p}
 }
 
-func (w *world) cells() []host.Cell {
-	w.office.mu.Lock()
-	defer w.office.mu.Unlock()
-	return w.office.report.Cells
+func (w *testHost) cells() []host.Cell {
+	w.compute.mu.Lock()
+	defer w.compute.mu.Unlock()
+	return w.compute.report.Cells
 }
 
 func TestCells(t *testing.T) {
-	sets := func(w *world) {
+	sets := func(w *testHost) {
 		w.numaNodes()
 		w.options.CPUs = CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 	}
-	story(t, "N: a guest with dedicated CPUs lies beside its device, is told, journalled and released", func(t *testing.T, w *world) {
-		sets(w)
-		_, stop := w.begin()
-		if p := w.provider("cmp1"); p.Inventories["VCPU"].Total != 4 || p.Inventories["PCPU"].Total != 4 ||
-			!p.HasTrait("COMPUTE_SOCKET_PCI_NUMA_AFFINITY") || !p.HasTrait("HW_CPU_HYPERTHREADING") {
-			t.Errorf("%+v", p)
-		}
-		s := w.want("s1", name2)
-		s.Topology = pinned(2, 512)
-		w.office.assign(s)
-		w.untilPhase(host.Running, "s1")
-		want := []host.PlacedCell{{Node: 1, CPUs: map[int]int{0: 3, 1: 7}}}
-		if got := w.office.guest("s1").Cells; !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v", got)
-		}
-		if g := w.guest("s1"); len(g.Parts) != 1 || g.Parts[0].Node != 1 || !maps.Equal(g.Parts[0].CPUs, want[0].CPUs) {
-			t.Errorf("%+v", g)
-		}
-		w.until("its use is reported", func() bool {
-			c := w.cells()
-			return len(c) == 2 && slices.Equal(c[1].Pinned, []int{3, 7}) && c[1].UsedMemory == 512 && len(c[0].Pinned) == 0
+	scenario(t, "a guest with dedicated CPUs is placed beside its device, reported, journalled and released",
+		func(t *testing.T, w *testHost) {
+			sets(w)
+			_, stop := w.begin()
+			if p := w.provider("cmp1"); p.Inventories["VCPU"].Total != 4 || p.Inventories["PCPU"].Total != 4 ||
+				!p.HasTrait("COMPUTE_SOCKET_PCI_NUMA_AFFINITY") || !p.HasTrait("HW_CPU_HYPERTHREADING") {
+				t.Errorf("%+v", p)
+			}
+			s := w.want("s1", name2)
+			s.Topology = pinned(2, 512)
+			w.compute.assign(s)
+			w.untilPhase(host.Running, "s1")
+			want := []host.PlacedCell{{Node: 1, CPUs: map[int]int{0: 3, 1: 7}}}
+			if got := w.compute.guest("s1").Cells; !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v", got)
+			}
+			if g := w.guest("s1"); len(g.Cells) != 1 || g.Cells[0].Node != 1 || !maps.Equal(g.Cells[0].CPUs, want[0].CPUs) {
+				t.Errorf("%+v", g)
+			}
+			w.until("its use is reported", func() bool {
+				c := w.cells()
+				return len(c) == 2 && slices.Equal(c[1].Pinned, []int{3, 7}) && c[1].UsedMemory == 512 && len(c[0].Pinned) == 0
+			})
+			must(t, stop())
+			w.compute.forget()
+			_, stop = w.begin()
+			w.untilPhase(host.Running, "s1")
+			if got := w.compute.guest("s1").Cells; !reflect.DeepEqual(got, want) ||
+				!slices.Equal(w.cells()[1].Pinned, []int{3, 7}) {
+				t.Errorf("after a restart: %+v %+v", got, w.cells())
+			}
+			w.compute.assign()
+			w.untilPhase(host.Gone, "s1")
+			w.until("it is released", func() bool { return len(w.cells()[1].Pinned) == 0 && w.cells()[1].UsedMemory == 0 })
+			must(t, stop())
 		})
-		must(t, stop())
-		w.office.forget()
-		_, stop = w.begin()
-		w.untilPhase(host.Running, "s1")
-		if got := w.office.guest("s1").Cells; !reflect.DeepEqual(got, want) || !slices.Equal(w.cells()[1].Pinned, []int{3, 7}) {
-			t.Errorf("after a restart: %+v %+v", got, w.cells())
-		}
-		w.office.assign()
-		w.untilPhase(host.Gone, "s1")
-		w.until("it is released", func() bool { return len(w.cells()[1].Pinned) == 0 && w.cells()[1].UsedMemory == 0 })
-		must(t, stop())
-	})
-	story(t, "M3 M14: the policy is kept at the claim, on what is really left", func(t *testing.T, w *world) {
+	scenario(t, "the claim applies the policy to the free capacity", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		first := w.want("s1", name1)
 		first.Topology = pinned(2, 512)
-		w.office.assign(first)
+		w.compute.assign(first)
 		w.untilPhase(host.Running, "s1") // node 0 has no thread left
 		far := func(id, policy string) host.Server {
 			s := w.want(id, name1)
 			s.Requests[0].Policy, s.Topology = policy, pinned(2, 512)
 			return s
 		}
-		w.office.assign(first, far("s2", "required"))
+		w.compute.assign(first, far("s2", "required"))
 		w.untilPhase(host.Failed, "s2")
-		contains(t, w.office.guest("s2").Message, "NUMA node 0", "required")
-		w.office.assign(first, far("s3", "legacy"))
+		contains(t, w.compute.guest("s2").Message, "NUMA node 0", "required")
+		w.compute.assign(first, far("s3", "legacy"))
 		w.untilPhase(host.Failed, "s3")
-		w.office.assign(first, far("s4", "socket"))
+		w.compute.assign(first, far("s4", "socket"))
 		w.untilPhase(host.Failed, "s4")
-		w.office.assign(first, far("s5", "preferred"))
+		w.compute.assign(first, far("s5", "preferred"))
 		w.untilPhase(host.Running, "s5")
-		if got := w.office.guest("s5"); got.Cells[0].Node != 1 || !strings.HasPrefix(got.Devices[0].Address, "0000:3b:") {
+		if got := w.compute.guest("s5"); got.Cells[0].Node != 1 || !strings.HasPrefix(got.Devices[0].Address, "0000:3b:") {
 			t.Errorf("%+v", got)
 		}
 		must(t, stop())
 	})
-	story(t, "without a place there is a sentence, and nothing is held", func(t *testing.T, w *world) {
+	scenario(t, "without capacity the claim fails with a message and holds nothing", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		s := w.want("s1", name1)
 		s.Topology = pinned(3, 512)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Failed, "s1")
-		contains(t, w.office.guest("s1").Message, "3 threads for dedicated CPUs", "has 2")
+		contains(t, w.compute.guest("s1").Message, "3 threads for dedicated CPUs", "has 2")
 		must(t, stop())
 		w.consistent()
 	})
-	story(t, "legacy devices are picked near the guest", func(t *testing.T, w *world) {
+	scenario(t, "legacy devices are selected near the guest", func(t *testing.T, w *testHost) {
 		sets(w)
 		w.options.ReportInPlacement = false
 		_, stop := w.begin()
 		big := w.legacy("s1", 2)
 		big.Topology = []host.GuestCell{{VCPUs: []int{0}, MemoryMB: 1024, PageKB: 2048}} // huge pages are on node 1 alone
-		w.office.assign(big)
+		w.compute.assign(big)
 		w.untilPhase(host.Running, "s1")
-		got := w.office.guest("s1")
-		if got.Cells[0].Node != 1 || got.Cells[0].PageKB != 2048 || got.Devices[0].Address != "0000:5e:00.1" || got.Devices[1].Address != "0000:5e:00.2" {
+		got := w.compute.guest("s1")
+		if got.Cells[0].Node != 1 || got.Cells[0].PageKB != 2048 || got.Devices[0].Address != "0000:5e:00.1" ||
+			got.Devices[1].Address != "0000:5e:00.2" {
 			t.Errorf("%+v", got)
 		}
-		w.until("its pages are reported", func() bool { c := w.cells(); return len(c) == 2 && c[1].Pages[0].Used == 512 && c[1].Floating == 1 })
+		w.until("its pages are reported", func() bool {
+			c := w.cells()
+			return len(c) == 2 && c[1].Pages[0].Used == 512 &&
+				c[1].Floating == 1
+		})
 		must(t, stop())
 	})
-	story(t, "a move keeps its place", func(t *testing.T, w *world) {
+	scenario(t, "a move keeps the NUMA placement", func(t *testing.T, w *testHost) {
 		sets(w)
 		_, stop := w.begin()
 		s := w.want("s1", name2)
 		s.Topology = pinned(1, 512)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
-		was := w.office.guest("s1").Cells
+		was := w.compute.guest("s1").Cells
 		m := off(w.moved(s, "m1"))
-		w.office.assign(m)
+		w.compute.assign(m)
 		w.untilPhase(host.Stopped, "m1")
-		if got := w.office.guest("m1").Cells; !reflect.DeepEqual(got, was) {
+		if got := w.compute.guest("m1").Cells; !reflect.DeepEqual(got, was) {
 			t.Errorf("%+v, before %+v", got, was)
 		}
 		must(t, stop())
@@ -166,26 +174,26 @@ func TestCells(t *testing.T) {
 	})
 }
 
-// M11: where a device lies is believed at once.
-func TestADeviceMovesToAnotherNode(t *testing.T) {
-	story(t, "numa_node changes", func(t *testing.T, w *world) {
+// A changed NUMA node of a device takes effect at once.
+func TestDeviceMovesToAnotherNode(t *testing.T) {
+	scenario(t, "numa_node changes", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		_, stop := w.begin()
-		w.machine.change(func(m fstest.MapFS) {
+		w.sysfs.change(func(m fstest.MapFS) {
 			m["bus/pci/devices/0000:3b:00.1/numa_node"] = &fstest.MapFile{Data: []byte("1\n")}
 		})
 		w.until("it is reported", func() bool {
-			w.office.mu.Lock()
-			defer w.office.mu.Unlock()
-			return w.office.report.Devices[0].NUMANode == 1
+			w.compute.mu.Lock()
+			defer w.compute.mu.Unlock()
+			return w.compute.report.Devices[0].NUMANode == 1
 		})
 		must(t, stop())
 	})
 }
 
-// M10: the kernel tells of a VF, and the agent looks at once.
+// The kernel reports a VF, and the agent syncs at once.
 func TestHotPlug(t *testing.T) {
-	story(t, "M10: a VF appears while nobody looks", func(t *testing.T, w *world) {
+	scenario(t, "a VF appears between two rescans", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
 		tell := make(chan struct{})
 		w.options.Events = func(ctx context.Context, changed func()) error {
@@ -199,7 +207,7 @@ func TestHotPlug(t *testing.T) {
 			}
 		}
 		_, stop := w.begin()
-		w.machine.add("0000:3b:00.3", "154c", pf1)
+		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		began := time.Now()
 		for range 5 {
 			tell <- struct{}{}
@@ -210,33 +218,39 @@ func TestHotPlug(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "a kernel that does not tell is looked at again and again", func(t *testing.T, w *world) {
+	scenario(t, "without kernel events the rescan finds changes", func(t *testing.T, w *testHost) {
 		w.options.Events = func(context.Context, func()) error {
 			return fault.New(fault.Unavailable, "test", "not in this container")
 		}
 		_, stop := w.begin()
-		w.machine.add("0000:3b:00.3", "154c", pf1)
+		w.sysfs.add("0000:3b:00.3", "154c", pf1)
 		w.until("it is reported", func() bool { return w.provider(name1).Inventories[class].Total == 3 })
 		must(t, stop())
 	})
 }
 
-func TestShareOfCPUs(t *testing.T) {
-	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}, Socket: -1, MemoryMB: 1000}, {ID: 1, CPUs: []int{4, 5}, Socket: 0, MemoryMB: 1000}}}
+func TestRootInventory(t *testing.T) {
+	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}, Socket: -1, MemoryMB: 1000},
+		{ID: 1, CPUs: []int{4, 5}, Socket: 0, MemoryMB: 1000}}}
 	n := func(i int) *int { return &i }
 	for name, c := range map[string]struct {
 		cpus       CPUs
-		vcpu, pcpu survey.Share
-		memory     survey.Share
+		vcpu, pcpu survey.RootInventory
+		memory     survey.RootInventory
 	}{
-		"nothing is said": {CPUs{}, survey.Share{Total: 64}, survey.Share{}, survey.Share{Total: 2000}},
-		"shared alone":    {CPUs{Shared: []int{1, 2, 99}}, survey.Share{Total: 2}, survey.Share{}, survey.Share{Total: 2000}},
-		"dedicated alone": {CPUs{Dedicated: []int{1, 2}}, survey.Share{}, survey.Share{Total: 2}, survey.Share{Total: 2000}},
-		"both, ratios and reserve": {CPUs{Shared: []int{0}, Dedicated: []int{1}, CPURatio: 4, MemoryRatio: 1.5, ReservedMB: n(1500), ReservedCPUs: n(9)},
-			survey.Share{Total: 1, Reserved: 1, Firm: true, Ratio: 4}, survey.Share{Total: 1}, survey.Share{Total: 2000, Reserved: 1500, Firm: true, Ratio: 1.5}},
+		"nothing is said": {CPUs{}, survey.RootInventory{Total: 64}, survey.RootInventory{},
+			survey.RootInventory{Total: 2000}},
+		"shared alone": {CPUs{Shared: []int{1, 2, 99}}, survey.RootInventory{Total: 2}, survey.RootInventory{},
+			survey.RootInventory{Total: 2000}},
+		"dedicated alone": {CPUs{Dedicated: []int{1, 2}}, survey.RootInventory{}, survey.RootInventory{Total: 2},
+			survey.RootInventory{Total: 2000}},
+		"both, ratios and reserve": {CPUs{Shared: []int{0}, Dedicated: []int{1}, CPURatio: 4, MemoryRatio: 1.5,
+			ReservedMB: n(1500), ReservedCPUs: n(9)},
+			survey.RootInventory{Total: 1, Reserved: 1, ReservedSet: true, Ratio: 4}, survey.RootInventory{Total: 1},
+			survey.RootInventory{Total: 2000, Reserved: 1500, ReservedSet: true, Ratio: 1.5}},
 	} {
 		var f survey.Facts
-		c.cpus.share(&f, machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
+		c.cpus.fillFacts(&f, machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
 		if f.VCPU != c.vcpu || f.PCPU != c.pcpu || f.MemoryMB != c.memory || len(f.Traits) > 0 {
 			t.Errorf("%s: %+v", name, f)
 		}
@@ -247,8 +261,8 @@ func TestShareOfCPUs(t *testing.T) {
 	}
 }
 
-// What is asked of the host and cannot be had is said; what can be had raises no doubt.
-func TestDoubts(t *testing.T) {
+// Configured CPUs and memory that the host does not have cause warnings; those that it has cause none.
+func TestCPUWarnings(t *testing.T) {
 	machine := sysfs.Facts{Nodes: []sysfs.Node{{ID: 0, CPUs: []int{0, 1, 2, 3}}}}
 	n := func(i int) *int { return &i }
 	for _, c := range []struct {
@@ -260,7 +274,8 @@ func TestDoubts(t *testing.T) {
 		{CPUs{Shared: []int{3, 4, 5}}, []string{"cpu_shared_set names 3 CPUs, of which this host lacks 2"}},
 		{CPUs{Shared: []int{0}, Dedicated: []int{9}}, []string{"cpu_dedicated_set names 1 CPUs, of which this host lacks 1"}},
 		{CPUs{Shared: []int{0, 1}, ReservedCPUs: n(2), ReservedMB: n(2000), ReservedGB: n(11)},
-			[]string{"reserved_host_cpus keeps back all", "reserved_host_memory_mb keeps back all", "reserved_host_disk_mb keeps back all"}},
+			[]string{"reserved_host_cpus keeps back all", "reserved_host_memory_mb keeps back all",
+				"reserved_host_disk_mb keeps back all"}},
 	} {
 		got := c.cpus.Doubts(machine, hypervisor.Capacity{VCPUs: 64, MemoryMB: 2000, DiskGB: 10})
 		if len(got) != len(c.says) {

@@ -38,9 +38,9 @@ func linked(address, pf string) func(fstest.MapFS) {
 	}
 }
 
-// The ids of a held device change while the host is down, or while the agent runs. The agent
-// starts, keeps the device as it was claimed, says so, and serves everything else. When the holder lets go the device
-// is offered as what it is.
+// The ids of a held device change while the host is down, or while the agent runs. The agent starts, keeps the device
+// as it was claimed, reports a condition, and serves everything else. When the holder frees the device, it is offered
+// as it is.
 func TestIDsOfAHeldDeviceChange(t *testing.T) {
 	changes := func(list ...func(fstest.MapFS)) []func(fstest.MapFS) { return list }
 	const second = "0000:3b:00.2"
@@ -77,15 +77,15 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 			"8086:154c type-VF of " + pf2, name2, map[resource.Class]int{class: 3}},
 	} {
 		for _, how := range []string{"across a restart", "while the agent runs"} {
-			story(t, c.name+" "+how, func(t *testing.T, w *world) {
+			scenario(t, c.name+" "+how, func(t *testing.T, w *testHost) {
 				rules(w, c.rules)
 				a, stop := w.begin()
-				w.office.assign(w.want("s1", name1))
+				w.compute.assign(w.want("s1", name1))
 				w.untilPhase(host.Running, "s1")
 				held := w.provider(name1).ID
 				change := func() {
 					for _, one := range c.change {
-						w.machine.change(one)
+						w.sysfs.change(one)
 					}
 				}
 				if how == "across a restart" {
@@ -96,11 +96,11 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 					change()
 				}
 				w.until("the condition", func() bool {
-					return strings.Contains(w.office.conditions(), c.is+" now") ||
-						strings.Contains(w.office.conditions(), "is "+c.is+" now")
+					return strings.Contains(w.compute.conditions(), c.is+" now") ||
+						strings.Contains(w.compute.conditions(), "is "+c.is+" now")
 				})
-				contains(t, w.office.conditions(), heldVF, c.is, heldIs, "server s1", "delete or migrate")
-				w.office.assign(w.want("s1", name1), w.want("s2", name2))
+				contains(t, w.compute.conditions(), heldVF, c.is, heldIs, "server s1", "delete or migrate")
+				w.compute.assign(w.want("s1", name1), w.want("s2", name2))
 				w.untilPhase(host.Running, "s2")
 				time.Sleep(3 * time.Minute)
 				if got := w.provider(name1); got.ID != held || got.Inventories[class].Total == 0 || w.share("s1", name1,
@@ -114,7 +114,7 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 					}
 				}
 				w.consistent("s1", "s2")
-				w.office.assign(w.want("s2", name2))
+				w.compute.assign(w.want("s2", name2))
 				w.untilPhase(host.Gone, "s1")
 				w.free("s1")
 				w.until("it is offered as what it is", func() bool {
@@ -128,12 +128,12 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 				})
 				if c.there == "" { // that is a matter of VFs with two classes, whoever holds them
 					w.until("a condition", func() bool {
-						return strings.Contains(w.office.conditions(),
+						return strings.Contains(w.compute.conditions(),
 							"VFs of one PF need one class")
 					})
 				} else {
 					w.until("no condition is left", func() bool {
-						return !strings.Contains(w.office.conditions(),
+						return !strings.Contains(w.compute.conditions(),
 							"s1")
 					})
 				}
@@ -144,88 +144,87 @@ func TestIDsOfAHeldDeviceChange(t *testing.T) {
 	}
 }
 
-// A PF that a guest has as a whole turns into a VF of another card, whose PF would be offered: neither is, until the
-// guest is gone.
-func TestAHeldPFBecomesAVF(t *testing.T) {
-	story(t, "", func(t *testing.T, w *world) {
+// A PF that is held by a guest turns into a VF of another card, whose PF would be offered: neither is offered until
+// the guest is gone.
+func TestHeldPFBecomesVF(t *testing.T) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
 		rules(w, pfRule)
 		_, stop := w.begin()
-		w.office.assign(w.wholePF("s1", name1))
+		w.compute.assign(w.wholePF("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.machine.remove("0000:3b:00.1")
-		w.machine.remove("0000:3b:00.2")
-		w.machine.change(set(pf1, "device", "0x154c"))
-		w.machine.change(linked(pf1, pf2))
+		w.sysfs.remove("0000:3b:00.1")
+		w.sysfs.remove("0000:3b:00.2")
+		w.sysfs.change(set(pf1, "device", "0x154c"))
+		w.sysfs.change(linked(pf1, pf2))
 		_, stop = w.begin()
-		contains(t, w.office.conditions(), pf1+": is 8086:154c type-VF of "+pf2+" now",
+		contains(t, w.compute.conditions(), pf1+": is 8086:154c type-VF of "+pf2+" now",
 			"server s1 holds it as 8086:1572 type-PF", "relatives "+pf2)
 		if w.total(name1, pfOf) != 1 || w.share("s1", name1, pfOf) != 1 || w.provider(name2).ID != "" {
-			t.Errorf("%+v", w.ledger.tree)
+			t.Errorf("%+v", w.placement.tree)
 		}
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
 		w.until("the other PF is offered", func() bool {
-			return w.total(name2, pfOf) == 1 && w.provider(name1).ID == "" && w.office.conditions() == ""
+			return w.total(name2, pfOf) == 1 && w.provider(name1).ID == "" && w.compute.conditions() == ""
 		})
 		must(t, stop())
 		w.consistent()
 	})
 }
 
-// Another card is where the held one was, which was for one-time use and has been used: the new one is not, and it is
-// offered when the guest is gone.
-func TestAnotherCardIsAtTheAddress(t *testing.T) {
-	story(t, "", func(t *testing.T, w *world) {
+// A card replaces a used one-time-use card that is held: the new one is not used, and it is offered when the guest is
+// gone.
+func TestReplacedCard(t *testing.T) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
 		w.once()
 		rules(w, "["+gpuRule+`,{"vendor_id":"10de"}]`)
 		_, stop := w.begin()
-		w.office.assign(w.gpu("s1"))
+		w.compute.assign(w.gpu("s1"))
 		w.untilPhase(host.Running, "s1")
 		w.until("it is spent", func() bool { return w.reserved() == 1 })
 		must(t, stop())
-		w.machine.change(set(gpuAt, "vendor", "0x10de"))
-		w.machine.change(set(gpuAt, "device", "0x1db4"))
+		w.sysfs.change(set(gpuAt, "vendor", "0x10de"))
+		w.sysfs.change(set(gpuAt, "device", "0x1db4"))
 		_, stop = w.begin()
-		contains(t, w.office.conditions(), gpuAt+": is 10de:1db4 type-PCI now, but server s1 holds it as 8086:20b0 "+
+		contains(t, w.compute.conditions(), gpuAt+": is 10de:1db4 type-PCI now, but server s1 holds it as 8086:20b0 "+
 			"type-PCI", gpuName+" keeps "+gpuClass)
 		time.Sleep(3 * time.Minute)
 		if w.total(gpuName, gpuClass) != 1 || w.reserved() != 1 || len(w.provider(gpuName).Inventories) != 1 ||
 			w.share("s1", gpuName, gpuClass) != 1 {
 			t.Errorf("%+v", w.provider(gpuName))
 		}
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		w.free("s1")
 		w.until("the new card is offered", func() bool {
 			inv := w.provider(gpuName).Inventories["CUSTOM_PCI_10DE_1DB4"]
 			return inv.Total == 1 && inv.Reserved == 0 && len(w.provider(gpuName).Inventories) == 1 &&
-				w.office.conditions() == ""
+				w.compute.conditions() == ""
 		})
 		must(t, stop())
 		w.consistent()
 	})
 }
 
-// A held device whose directory has no vendor is unreadable. It did not vanish, and it stays
-// held.
-func TestAHeldDeviceIsUnreadable(t *testing.T) {
-	story(t, "", func(t *testing.T, w *world) {
+// A held device whose directory has no vendor is unreadable. It did not vanish, and it stays held.
+func TestHeldDeviceIsUnreadable(t *testing.T) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		check := func(when string, total int) {
 			t.Helper()
-			text := w.office.conditions()
+			text := w.compute.conditions()
 			contains(t, text, heldVF+": vendor is missing, so the device is unreadable")
 			if strings.Contains(text, "vanished") || strings.Contains(text, "no longer on the host") || w.total(name1,
 				class) != total || w.share("s1", name1, class) != 1 || w.holders()[heldVF] != "s1" {
 				t.Errorf("%s: %+v\n%s", when, w.provider(name1), text)
 			}
 		}
-		w.machine.change(set(heldVF, "vendor", ""))
-		w.until("a condition", func() bool { return w.office.conditions() != "" })
+		w.sysfs.change(set(heldVF, "vendor", ""))
+		w.until("a condition", func() bool { return w.compute.conditions() != "" })
 		check("while the agent runs", 2)
 		must(t, stop())
 		plan, err := w.agent().Plan(t.Context())
@@ -234,10 +233,10 @@ func TestAHeldDeviceIsUnreadable(t *testing.T) {
 			heldVF+": is held by server s1, though the host cannot read it now")
 		_, stop = w.begin()
 		check("after a restart", 2)
-		contains(t, w.office.conditions(), heldVF+": is held by server s1, though the host cannot read it now")
+		contains(t, w.compute.conditions(), heldVF+": is held by server s1, though the host cannot read it now")
 		w.consistent("s1")
-		w.machine.change(set(heldVF, "vendor", "0x8086"))
-		w.until("no condition", func() bool { return w.office.conditions() == "" })
+		w.sysfs.change(set(heldVF, "vendor", "0x8086"))
+		w.until("no condition", func() bool { return w.compute.conditions() == "" })
 		if w.total(name1, class) != 2 {
 			t.Errorf("%+v", w.provider(name1))
 		}
@@ -246,17 +245,17 @@ func TestAHeldDeviceIsUnreadable(t *testing.T) {
 	})
 }
 
-// What is wrong with the NUMA nodes and with what devices say of them is a condition of the host.
+// Problems with NUMA nodes, and with the NUMA nodes of devices, are conditions of the host.
 func TestWarningsAreConditions(t *testing.T) {
-	story(t, "", func(t *testing.T, w *world) {
+	scenario(t, "", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		for _, one := range []func(fstest.MapFS){set("0000:5e:00.0", "numa_node", ""), set("0000:5e:00.0",
 			"sriov_vf_device", " "),
 			func(t fstest.MapFS) { delete(t, "devices/system/node/node1/meminfo") }} {
-			w.machine.change(one)
+			w.sysfs.change(one)
 		}
 		_, stop := w.begin()
-		contains(t, w.office.conditions(), "0000:5e:00.0: numa_node is missing: the node is taken as unknown; ",
+		contains(t, w.compute.conditions(), "0000:5e:00.0: numa_node is missing: the node is taken as unknown; ",
 			"node1: meminfo is missing: ",
 			`0000:5e:00.0: sriov_vf_device "" is not a number: the product_id of its VFs is taken from the VFs that `+
 				`exist; `)
@@ -264,46 +263,46 @@ func TestWarningsAreConditions(t *testing.T) {
 	})
 }
 
-// No guest is started with a device that is another one than was claimed for it: it might be a disk of the host.
-func TestNoGuestGetsAnotherDevice(t *testing.T) {
-	story(t, "a guest that is there stays stopped, with its devices", func(t *testing.T, w *world) {
+// No guest is started with another device than was claimed for it: it might be a disk of the host.
+func TestNoGuestStartsWithAnotherDevice(t *testing.T) {
+	scenario(t, "an existing guest stays stopped, with its devices", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(off(s))
+		w.compute.assign(off(s))
 		w.untilPhase(host.Stopped, "s1")
 		must(t, stop())
-		w.machine.change(set(heldVF, "device", "0xa80a"))
+		w.sysfs.change(set(heldVF, "device", "0xa80a"))
 		_, stop = w.begin()
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Refused, "s1")
-		contains(t, w.office.guest("s1").Message, heldVF+" was claimed as "+heldIs+" and is 8086:a80a type-VF of "+
+		contains(t, w.compute.guest("s1").Message, heldVF+" was claimed as "+heldIs+" and is 8086:a80a type-VF of "+
 			""+pf1+" now", "delete or migrate")
 		if g := w.guest("s1"); !g.Stopped || len(g.Devices) != 1 || w.share("s1", name1, class) != 1 {
 			t.Errorf("%+v", g)
 		}
-		w.machine.change(set(heldVF, "device", "0x154c"))
-		w.until("the condition is gone", func() bool { return w.office.conditions() == "" })
-		w.office.assign(off(s))
+		w.sysfs.change(set(heldVF, "device", "0x154c"))
+		w.until("the condition is gone", func() bool { return w.compute.conditions() == "" })
+		w.compute.assign(off(s))
 		w.untilPhase(host.Stopped, "s1")
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		w.consistent("s1")
 	})
-	story(t, "a guest that runs can be stopped", func(t *testing.T, w *world) {
+	scenario(t, "a running guest can be stopped", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s := w.want("s1", name1)
-		w.office.assign(s)
+		w.compute.assign(s)
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
-		w.machine.change(set(heldVF, "device", "0xa80a"))
+		w.sysfs.change(set(heldVF, "device", "0xa80a"))
 		_, stop = w.begin()
 		w.untilPhase(host.Running, "s1")
-		w.office.assign(off(s))
+		w.compute.assign(off(s))
 		w.untilPhase(host.Stopped, "s1")
 		must(t, stop())
 	})
-	story(t, "a guest that is not built yet fails, and the device is given back", func(t *testing.T, w *world) {
+	scenario(t, "a guest that is not built yet fails, and its device is freed", func(t *testing.T, w *testHost) {
 		rules(w, twoKind)
 		w.guests.Fail = func(_ context.Context, operation, _ string) error {
 			if operation == "build" {
@@ -312,16 +311,16 @@ func TestNoGuestGetsAnotherDevice(t *testing.T) {
 			return nil
 		}
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Claimed, "s1")
 		must(t, stop())
 		w.guests.Fail = nil
-		w.machine.change(set(heldVF, "device", "0x1889"))
+		w.sysfs.change(set(heldVF, "device", "0x1889"))
 		_, stop = w.begin()
 		w.untilPhase(host.Failed, "s1")
-		contains(t, w.office.guest("s1").Message, "was claimed as "+heldIs)
+		contains(t, w.compute.guest("s1").Message, "was claimed as "+heldIs)
 		w.free("s1")
-		w.office.assign()
+		w.compute.assign()
 		must(t, stop())
 		w.consistent()
 	})

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// Events tells of changes on the host's PCI bus: it calls changed for each, until ctx ends or it cannot go on.
+// Events calls changed for each change on the host's PCI bus, until ctx ends or it fails.
 type Events func(ctx context.Context, changed func()) error
 
-// settle is how long the bus must be still before the agent looks: a PF that makes its VFs tells of each.
+// settle is the quiet time on the bus before the agent syncs: a PF that creates VFs causes one event for each.
 const settle = 200 * time.Millisecond
 
-// listen looks at the host as soon as its devices change. Without events, or when they end, the rescan finds changes all the same.
-func (a *Agent) listen(ctx context.Context) {
+// listenEvents requests a sync when the host's devices change. Without events, or when they end, the rescan finds
+// changes.
+func (a *Agent) listenEvents(ctx context.Context) {
 	if a.o.Events == nil {
 		return
 	}
-	timer := time.AfterFunc(time.Hour, func() { poke(a.look) })
+	timer := time.AfterFunc(time.Hour, func() { signal(a.syncNow) })
 	defer timer.Stop()
 	timer.Stop()
 	err := a.o.Events(ctx, func() { timer.Reset(settle) })
 	if ctx.Err() == nil {
-		a.log.Warn("the kernel does not tell of changes on the PCI bus; they are found by looking again and again", "every", a.o.Rescan.String(), "error", err)
+		a.log.Warn("no events from the PCI bus, rescanning instead", "every", a.o.Rescan.String(), "error", err)
 	}
 }

@@ -1,18 +1,19 @@
-// Package loop is the running agent of one host: it observes, plans, reports, and makes the guests what compute says
-// they shall be.
+// Package loop is the agent process of one host: it observes the host, plans changes to Placement, reports to compute,
+// and reconciles the guests with compute's assignments.
 //
-//	/sys, hypervisor ─▶ sync ─▶ Placement        at the start, each minute, and when something held is freed that is gone
+//	/sys, hypervisor ─▶ sync ─▶ Placement        at start, each minute, and when a held device that is gone is freed
 //	             devices │ ─▶ report ─▶ compute  at each change of a device, and at least once a minute
-//	compute ─▶ watch ─▶ work ─▶ raise or remove  one goroutine for each server that is not as it shall be
-//	                     └─▶ journal, hypervisor, ─▶ what became of the guest ─▶ compute
+//	compute ─▶ watch ─▶ work ─▶ ensure or remove a guest    one goroutine for each server to reconcile
+//	                     └─▶ journal, hypervisor ─▶ guest report ─▶ compute
 //
-// Nobody commands the agent. A line of assignments is the whole truth about the host; the agent compares it with its
-// journal and its guests and converges, one idempotent step after the other, so that it may be killed between any two
-// of them. A device is claimed in the journal before its guest is built, and freed after its guest is destroyed. What
-// is observed never frees a claim of a guest, and no guest is destroyed because a line does not mention it: a line must
-// name it for removal.
+// The agent receives no commands. One message of assignments describes the desired state of the whole host. The agent
+// compares it with its journal and its guests and converges in idempotent steps, so it may be killed between any two
+// of them. A device is claimed in the journal before its guest is built, and freed after its guest is destroyed. An
+// observation never frees a guest's claim. A guest that the assignments do not mention is not destroyed: the
+// assignments must name it for removal.
 //
-// The package wires and repeats. What to report is decided by survey, what to write by heal, which device by device.
+// The package executes and repeats. Package survey decides what to report, heal what to write to Placement, and device
+// which device a guest gets.
 package loop
 
 import (
@@ -38,33 +39,35 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Reader is how the agent sees the provider tree; *placement.Client is one. NotFound: there is no such provider.
+// Reader reads the provider tree; *placement.Client implements it. NotFound: there is no such provider.
 type Reader interface {
 	ProviderByName(ctx context.Context, name string) (provider.Provider, error)
 	Tree(ctx context.Context, id provider.ID) (provider.Tree, error)
 	ProviderAllocations(ctx context.Context, id provider.ID) (map[resource.ConsumerID]resource.Amounts, error)
 }
 
-// Writer is how the agent changes its tree. Conflict: somebody else was faster.
+// Writer changes the agent's tree. Conflict: another client has written in between.
 type Writer interface {
 	EnsureClass(ctx context.Context, class resource.Class) error
 	EnsureTrait(ctx context.Context, trait resource.Trait) error
 	CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (provider.Provider, error)
 	DeleteProvider(ctx context.Context, id provider.ID) error
-	PutInventories(ctx context.Context, id provider.ID, generation int, inv map[resource.Class]resource.Inventory) (int, error)
+	PutInventories(ctx context.Context, id provider.ID, generation int,
+		inv map[resource.Class]resource.Inventory) (int, error)
 	PutTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (int, error)
 	Reshape(ctx context.Context, r placement.Reshape) error
 }
 
-// Placement is all that the agent needs of Placement; *placement.Client is one. Unavailable: it does not answer now.
+// Placement is the part of the Placement API that the agent uses; *placement.Client implements it. Unavailable:
+// Placement does not answer now.
 type Placement interface {
 	Reader
 	Writer
-	// Allocation is what a server holds; empty when it holds nothing.
+	// Allocation returns the allocation of a consumer; empty when it has none.
 	Allocation(ctx context.Context, consumer resource.ConsumerID) (placement.Held, error)
 }
 
-// Options are what an agent is made of. Those without a default must be set.
+// Options configure an agent. Those without a default must be set.
 type Options struct {
 	Host              string    // hypervisor hostname, and the name of the root provider
 	Sys               fs.FS     // shaped like /sys
@@ -74,16 +77,16 @@ type Options struct {
 	Compute           host.Client
 	Hypervisor        hypervisor.Hypervisor
 	Dir               string // of the journal
-	LockDir           string // of the locks by host name, which exclude a second agent of this host on this machine; empty: none is taken
+	LockDir           string // of the lock by host name that excludes a second agent; empty: no lock
 	Machine           Machine
 
-	CPUs   CPUs    // what of the host's CPUs and memory guests may have
-	Clean  Cleaner // makes a device for one-time use as new; nil: whoever asks has done it
-	Events Events  // tells of changes of the host's devices; nil: only the rescan finds them
+	CPUs   CPUs    // the part of the host's CPUs and memory that guests may use
+	Clean  Cleaner // cleans a device for one-time use; nil: the caller of the clean request has cleaned it
+	Events Events  // reports changes of the host's devices; nil: only the rescan finds them
 
 	Log      *slog.Logger     // nil: slog.Default()
-	Rescan   time.Duration    // how often to look at the host; 0: one minute
-	Parallel int              // how many guests are built at once; 0: 8
+	Rescan   time.Duration    // interval between two syncs; 0: one minute
+	Parallel int              // maximum number of concurrent builds; 0: 8
 	NewID    func() string    // UUIDs; nil: random ones
 	NewStart func() string    // ids of the agent's processes; nil: random ones
 	Now      func() time.Time // nil: time.Now
@@ -95,76 +98,77 @@ type Agent struct {
 	o   Options
 	log *slog.Logger
 
-	changed chan struct{} // there is something to report
-	wake    chan struct{} // there may be work
-	look    chan struct{} // sync now, do not wait for the next time
-	sweep   chan struct{} // there are devices to be cleaned
+	changed  chan struct{} // signals reportLoop
+	wake     chan struct{} // signals workLoop
+	syncNow  chan struct{} // signals rescanLoop
+	cleanNow chan struct{} // signals cleanLoop
 
-	report sync.Mutex // held while a report is on its way, so that a newer one never comes before an older one
+	reportLock sync.Mutex // held while a report is sent, so that reports arrive in order
 
-	mu         sync.Mutex       // guards all below
-	journal    *journal.Journal // nil while the agent does not run
-	instance   string           // of this agent, as the journal has it or shall have it
-	startID    string           // of this process
-	startIDs   []string         // of this process and of those before it that compute has not acknowledged
-	epochRead  string           // of the last line, whether it was followed or not
-	behind     string           // why compute's assignments are not followed; empty: they are
-	starts     int64            // how often an agent of this journal has begun, as the journal has it or shall have it
-	words      int64            // how much has been said of guests since
-	displaced  bool             // another agent serves the host: nothing is built or written until compute takes a report again
-	root       provider.ID      // empty until known
-	tree       provider.Tree    // as Placement had it last
-	set        device.Set
-	restored   bool
-	scanned    []pci.Device                   // of the last look, for devices that cannot be read now
-	cells      []numa.Cell                    // of the last look, without what guests use
-	lacked     map[resource.ConsumerID]lacked // who lacked a share in Placement at the last look
-	wishes     []pci.Address                  // devices to be cleaned
-	warned     map[provider.ID]string         // what plans have changed under guests
-	failed     map[pci.Address]int            // how often a device could not be cleaned
-	tried      map[pci.Address]time.Time      // the last wish for each device
-	answers    map[string]host.CleanResult    // what became of wishes that compute still repeats, by address
-	guests     map[string]hypervisor.Guest    // that exist, by server
-	moves      int                            // counts what was built and destroyed
-	conditions map[string][]string            // sentences by where they come from
-	doubts     []doubt                        // claims of the journal that guests contradict
-	version    int                            // counts changes of what is reported
-	delivered  int                            // the version that compute has; -1 for none
-	line       line
-	removed    map[string]removalAt   // removals whose end compute knows, as long as the line names them
-	confirmed  map[string]host.Server // servers that compute has confirmed to be assigned here, as they were then
-	fresh      map[string]bool        // servers whose claim compute has just confirmed and whose shares may be missing in Placement
-	jobs       map[string]*job
-	raising    int // how many jobs raise guests now
-	acked      map[string]fate
-	doomed     map[string]fate
+	mu                 sync.Mutex       // guards all fields below
+	journal            *journal.Journal // nil while the agent does not run
+	instance           string           // id of this agent; journalled with the identity
+	startID            string           // of this process
+	startIDs           []string         // of this process and of earlier ones that compute has not acknowledged
+	epochRead          string           // epoch of the last assignments received, accepted or not
+	notFollowed        string           // why compute's assignments are not followed; empty: they are followed
+	starts             int64            // number of starts with this journal; journalled with the identity
+	sequence           int64            // number of guest reports since this start
+	fenced             bool             // another agent serves the host, until compute accepts a report
+	root               provider.ID      // empty until known
+	tree               provider.Tree    // as last read from or written to Placement
+	set                device.Set
+	restored           bool
+	scanned            []pci.Device                              // of the last sync, for devices that cannot be read now
+	cells              []numa.Cell                               // of the last sync, without the usage of guests
+	missing            map[resource.ConsumerID]missingAllocation // at the last sync, by holder
+	cleanRequests      []pci.Address                             // devices to clean
+	planWarnings       map[provider.ID]string                    // warnings about changes of providers that guests use
+	cleanFailures      map[pci.Address]int                       // number of failed cleanings of a device
+	lastCleanRequest   map[pci.Address]time.Time                 // the time of the last request for each device
+	cleanAnswers       map[string]host.CleanResult                    // to the requests that compute repeats
+	guests             map[string]hypervisor.Guest               // existing guests, by server
+	guestEpoch         int                                       // counts builds and removals of guests
+	conditions         map[string][]string                       // by source
+	claimConflicts     []claimConflict                           // journal against guests
+	version            int                                       // of the host report; counts its changes
+	delivered          int                                       // the version of the report that compute has; -1 for none
+	assignments        assignments
+	reportedRemovals   map[string]removalVersion // removals that compute has confirmed
+	confirmed          map[string]host.Server    // servers whose assignment compute has confirmed, as assigned then
+	newlyClaimed       map[string]bool           // their allocations may be missing in Placement
+	serverWorks        map[string]*serverWork
+	building           int // number of guests being built
+	acked              map[string]outcome
+	unreportedFailures map[string]outcome
 }
 
-// line is the last truth that compute told.
-type line struct {
-	heard    bool
-	beats    int // lines heard, also those that say the same again
-	read     time.Time
-	position host.Position
-	servers  map[string]host.Server
-	remove   map[string]host.Removal
+// assignments are the last assignments of compute that were accepted.
+type assignments struct {
+	received   bool
+	heartbeats int // number of messages received, repetitions included
+	receivedAt time.Time
+	position   host.Position
+	servers    map[string]host.Server
+	remove     map[string]host.Removal
 }
 
-// fate is what became of a server as it was wanted.
-type fate struct {
+// outcome is the phase that a server reached for one desired state.
+type outcome struct {
 	want    host.Server
 	phase   host.Phase
 	message string
 }
 
-// New makes an agent. It touches nothing before Run. The fault is Invalid and names what is missing.
+// New returns an agent. It reads and writes nothing before Run. The fault is Invalid and names the missing option.
 func New(o Options) (*Agent, error) {
 	for _, need := range []struct {
 		what    string
 		missing bool
 	}{
 		{"the host's name", o.Host == ""}, {"a /sys", o.Sys == nil}, {"a Placement client", o.Placement == nil},
-		{"a compute client", o.Compute.REST == nil}, {"a hypervisor", o.Hypervisor == nil}, {"a directory for the journal", o.Dir == ""},
+		{"a compute client", o.Compute.REST == nil}, {"a hypervisor", o.Hypervisor == nil},
+		{"a directory for the journal", o.Dir == ""},
 	} {
 		if need.missing {
 			return nil, fault.New(fault.Invalid, "loop.New", "the agent needs %s", need.what)
@@ -196,18 +200,22 @@ func New(o Options) (*Agent, error) {
 	}
 	return &Agent{
 		o: o, log: o.Log.With("host", o.Host),
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1),
-		guests: map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1, tried: map[pci.Address]time.Time{}, answers: map[string]host.CleanResult{}, warned: map[provider.ID]string{}, failed: map[pci.Address]int{},
-		jobs: map[string]*job{}, acked: map[string]fate{}, doomed: map[string]fate{},
-		removed: map[string]removalAt{}, confirmed: map[string]host.Server{}, fresh: map[string]bool{},
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), syncNow: make(chan struct{}, 1),
+		cleanNow: make(chan struct{}, 1),
+		guests:   map[string]hypervisor.Guest{}, conditions: map[string][]string{}, delivered: -1,
+		lastCleanRequest: map[pci.Address]time.Time{}, cleanAnswers: map[string]host.CleanResult{},
+		planWarnings: map[provider.ID]string{}, cleanFailures: map[pci.Address]int{},
+		serverWorks: map[string]*serverWork{}, acked: map[string]outcome{}, unreportedFailures: map[string]outcome{},
+		reportedRemovals: map[string]removalVersion{}, confirmed: map[string]host.Server{}, newlyClaimed: map[string]bool{},
 	}, nil
 }
 
-// Run is the life of the agent: it ends with ctx, and then without a fault, or when the start is refused. An agent runs
-// once. Faults: Unavailable when the journal is lost; Conflict when another agent has the journal or the host's name on
-// this machine, when the journal was written on another machine, or when, as compute says, another agent serves the
-// host; Invalid when what the configuration says cannot be reported; those of the hypervisor and of Placement, but not
-// Unavailable, which is waited out.
+// Run runs the agent until ctx ends, and then returns nil. An agent runs once.
+//
+// Faults: Unavailable when the journal is lost; Conflict when another agent uses the journal or the host's name on
+// this machine, when the journal was written on another machine, or when compute reports that another agent serves the
+// host; Invalid when the configuration cannot be reported; those of the hypervisor and of Placement, except
+// Unavailable, which Run waits out.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := a.checkSys(); err != nil {
 		return err
@@ -237,7 +245,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	ctx, unwatch := a.watched(ctx, j)
 	defer unwatch()
-	// Compute is asked before Placement is written to, and again with the first report: two agents may start at the same moment.
+	// Compute admits the agent before Placement is written, and again with the first report: two agents may start at once.
 	for _, step := range []func(context.Context) error{a.writeStart, a.admit, a.start, a.firstReport} {
 		if err := step(ctx); ctx.Err() != nil {
 			return j.Loss()
@@ -246,14 +254,15 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	var all sync.WaitGroup
-	for _, part := range []func(context.Context){a.reports, a.rescan, a.watch, a.work, a.sweeps, a.listen} {
+	for _, part := range []func(context.Context){a.reportLoop, a.rescanLoop, a.watchLoop, a.workLoop, a.cleanLoop,
+		a.listenEvents} {
 		all.Go(func() { part(ctx) })
 	}
 	all.Wait()
 	return j.Loss()
 }
 
-// watched returns a context that also ends when the journal is lost; unwatch ends the watch of its files.
+// watched returns a context that also ends when the journal is lost; unwatch stops watching its files.
 func (a *Agent) watched(ctx context.Context, j *journal.Journal) (watching context.Context, unwatch func()) {
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -270,31 +279,31 @@ func (a *Agent) watched(ctx context.Context, j *journal.Journal) (watching conte
 	}
 }
 
-// stop closes the journal. Nothing of the agent runs any more.
+// stop closes the journal. It is called after all goroutines of the agent have ended.
 func (a *Agent) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.journal.Close(); err != nil {
-		a.log.Warn("cannot close the journal", "error", err)
+		a.log.Warn("journal close failed", "error", err)
 	}
 	a.journal, a.restored = nil, false
 }
 
-// poke fills a channel of one place.
-func poke(c chan struct{}) {
+// signal sends to a channel with a buffer of one, unless a value is already pending.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// touch says that what is reported has changed. a.mu is held.
-func (a *Agent) touch() {
+// reportChanged records that the host report has changed, and signals reportLoop. a.mu is held.
+func (a *Agent) reportChanged() {
 	a.version++
-	poke(a.changed)
+	signal(a.changed)
 }
 
-// condition sets the sentences that come from one source. a.mu is held.
+// condition replaces the conditions of one source, and logs new ones. a.mu is held.
 func (a *Agent) condition(source string, sentences ...string) {
 	if slices.Equal(a.conditions[source], sentences) {
 		return
@@ -306,20 +315,21 @@ func (a *Agent) condition(source string, sentences ...string) {
 	if len(sentences) == 0 {
 		delete(a.conditions, source)
 	}
-	a.touch()
+	a.reportChanged()
 }
 
-// setCondition is condition for those who do not hold a.mu.
+// setCondition is condition for callers that do not hold a.mu.
 func (a *Agent) setCondition(source string, sentences ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.condition(source, sentences...)
 }
 
-// callTime is how long compute has for an answer that is no stream.
+// callTime is the timeout of a request to compute that is not a stream.
 const callTime = 30 * time.Second
 
-// backoff is how long to wait after so many failures: from 200 ms, doubling, to 15 s, and half of it at random.
+// backoff returns the wait after a number of failures: 200 ms, doubled for each further one up to 15 s, of which the
+// second half is random.
 func (a *Agent) backoff(failures int) time.Duration {
 	const first, most = 200 * time.Millisecond, 15 * time.Second
 	wait := most
@@ -329,7 +339,7 @@ func (a *Agent) backoff(failures int) time.Duration {
 	return wait/2 + time.Duration(a.o.Jitter()*float64(wait/2))
 }
 
-// sleep waits, and says whether ctx is still alive.
+// sleep waits for d, and returns false when ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -18,44 +18,47 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// story runs a test in its own time; it fails when a goroutine outlives it.
-func story(t *testing.T, name string, tell func(t *testing.T, w *world)) {
+// scenario runs a test in a synctest bubble; it fails when a goroutine outlives the test.
+func scenario(t *testing.T, name string, tell func(t *testing.T, w *testHost)) {
 	t.Run(name, func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { tell(t, newWorld(t)) })
+		synctest.Test(t, func(t *testing.T) { tell(t, newTestHost(t)) })
 	})
 }
 
 // begin starts an agent and waits for its first report.
-func (w *world) begin() (*Agent, func() error) {
+func (w *testHost) begin() (*Agent, func() error) {
 	w.t.Helper()
-	before := w.office.count(&w.office.reports)
+	before := w.compute.count(&w.compute.reports)
 	a, stop := w.start()
-	w.until("a report", func() bool { return w.office.count(&w.office.reports) > before })
+	w.until("a report", func() bool { return w.compute.count(&w.compute.reports) > before })
 	return a, stop
 }
 
-func TestLife(t *testing.T) {
-	story(t, "from an empty Placement to running guests and back", func(t *testing.T, w *world) {
+func TestGuestLifecycle(t *testing.T) {
+	scenario(t, "from an empty Placement to running guests and back", func(t *testing.T, w *testHost) {
 		a, stop := w.begin()
-		if p := w.provider(name1); p.Inventories[class].Total != 2 || !p.HasTrait("COMPUTE_MANAGED_PCI_DEVICE") || p.Parent != rootID {
+		if p := w.provider(name1); p.Inventories[class].Total != 2 || !p.HasTrait("COMPUTE_MANAGED_PCI_DEVICE") ||
+			p.Parent != rootID {
 			t.Errorf("%+v", p)
 		}
 		if p := w.provider("cmp1"); p.ID != rootID || p.Inventories["VCPU"].Total != 64 {
 			t.Errorf("%+v", p)
 		}
 		r := a.Report()
-		if len(r.Devices) != 4 || r.Devices[0].Provider != string(w.provider(name1).ID) || r.Devices[0].State != "available" || r.Provider != rootID || !r.InPlace || r.Devices[0].NUMANode != 1 {
+		if len(r.Devices) != 4 || r.Devices[0].Provider != string(w.provider(name1).ID) ||
+			r.Devices[0].State != "available" || r.Provider != rootID || !r.InPlace || r.Devices[0].NUMANode != 1 {
 			t.Errorf("%+v", r)
 		}
-		w.office.assign(w.want("s1", name1, name2), w.want("s2", name1), w.want("s3"))
+		w.compute.assign(w.want("s1", name1, name2), w.want("s2", name1), w.want("s3"))
 		w.untilPhase(host.Running, "s1", "s2", "s3")
-		g := w.office.guest("s1")
-		if len(g.Devices) != 2 || !strings.HasPrefix(g.Devices[0].Address, "0000:3b:00.") || g.Devices[1].Address != "0000:5e:00.1" || g.Devices[0].RequestID != "r-s1" ||
+		g := w.compute.guest("s1")
+		if len(g.Devices) != 2 || !strings.HasPrefix(g.Devices[0].Address, "0000:3b:00.") ||
+			g.Devices[1].Address != "0000:5e:00.1" || g.Devices[0].RequestID != "r-s1" ||
 			g.Devices[1].Provider != string(w.provider(name2).ID) {
 			t.Errorf("%+v", g)
 		}
 		w.consistent("s1", "s2", "s3")
-		w.office.assign(w.want("s3"))
+		w.compute.assign(w.want("s3"))
 		w.untilPhase(host.Gone, "s1", "s2")
 		must(t, stop())
 		w.consistent("s3")
@@ -63,21 +66,21 @@ func TestLife(t *testing.T) {
 			t.Errorf("still held: %v", w.holders())
 		}
 	})
-	story(t, "compute hears of free devices before it hears that a server is gone", func(t *testing.T, w *world) {
+	scenario(t, "the report with free devices precedes the report that a server is gone", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
-		w.office.assign()
+		w.compute.assign()
 		w.untilPhase(host.Gone, "s1")
 		must(t, stop())
-		said := w.office.heard()
+		said := w.compute.logText()
 		if !strings.Contains(said[strings.Index(said, "s1 running"):strings.Index(said, "s1 gone")], "report free=4") {
 			t.Error(said)
 		}
 	})
-	story(t, "8.1/6: a restart changes nothing and says again what runs", func(t *testing.T, w *world) {
+	scenario(t, "a restart changes nothing and reports the guests again", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1, name2))
+		w.compute.assign(w.want("s1", name1, name2))
 		w.untilPhase(host.Running, "s1")
 		must(t, stop())
 		writes, holders := w.writes(), w.holders()
@@ -87,7 +90,7 @@ func TestLife(t *testing.T) {
 			}
 			return nil
 		}
-		w.office.forget()
+		w.compute.forget()
 		a, stop := w.begin()
 		w.untilPhase(host.Running, "s1")
 		plan, err := a.Plan(t.Context())
@@ -103,34 +106,34 @@ func TestLife(t *testing.T) {
 			t.Errorf("%v, before %v", got, holders)
 		}
 	})
-	story(t, "a host that is seldom looked at reports at least once a minute", func(t *testing.T, w *world) {
+	scenario(t, "a host with a long rescan interval reports at least once a minute", func(t *testing.T, w *testHost) {
 		w.options.Rescan = time.Hour
 		_, stop := w.begin()
 		time.Sleep(time.Second)
-		before := w.office.count(&w.office.reports)
+		before := w.compute.count(&w.compute.reports)
 		time.Sleep(10*time.Minute + time.Second)
 		must(t, stop())
-		if n := w.office.count(&w.office.reports) - before; n < 10 || n > 15 {
+		if n := w.compute.count(&w.compute.reports) - before; n < 10 || n > 15 {
 			t.Errorf("%d reports in ten minutes", n)
 		}
 	})
-	story(t, "a quiet host reports at least once a minute", func(t *testing.T, w *world) {
+	scenario(t, "a quiet host reports at least once a minute", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		time.Sleep(time.Second)
-		before := w.office.count(&w.office.reports)
+		before := w.compute.count(&w.compute.reports)
 		time.Sleep(10*time.Minute + time.Second)
 		must(t, stop())
-		if n := w.office.count(&w.office.reports) - before; n < 10 || n > 25 {
+		if n := w.compute.count(&w.compute.reports) - before; n < 10 || n > 25 {
 			t.Errorf("%d reports in ten minutes", n)
 		}
 	})
 }
 
-func TestNewSaysWhatIsMissing(t *testing.T) {
+func TestNewReportsMissingOptions(t *testing.T) {
 	if _, err := New(Options{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
-	w := newWorld(t)
+	w := newTestHost(t)
 	for _, name := range []string{"../../etc", "..", "a b", strings.Repeat("x", 256)} {
 		o := w.options
 		o.Host = name

@@ -6,30 +6,34 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// PlanDoc is a plan as it is printed for programs.
+// PlanDoc converts a plan to its JSON document.
 func PlanDoc(p heal.Plan) host.PlanDoc {
-	doc := host.PlanDoc{Steps: []host.PlanStep{}, Objections: []host.PlanObjection{}, Notes: append([]string{}, p.Notes...)}
+	doc := host.PlanDoc{Steps: []host.PlanStep{}, Objections: []host.PlanObjection{},
+		Notes: append([]string{}, p.Notes...)}
 	for _, s := range p.Steps {
 		doc.Steps = append(doc.Steps, planStep(s))
 	}
 	for _, o := range p.Objections {
-		doc.Objections = append(doc.Objections, host.PlanObjection{Provider: string(o.Provider), Name: o.Name, Class: string(o.Class),
-			Consumers: texts(o.Consumers), Message: o.Text})
+		doc.Objections = append(doc.Objections, host.PlanObjection{Provider: string(o.Provider), Name: o.Name,
+			Class:     string(o.Class),
+			Consumers: toStrings(o.Consumers), Message: o.Text})
 	}
 	return doc
 }
 
 func planStep(s heal.Step) host.PlanStep {
-	out := host.PlanStep{Op: string(s.Op), Name: s.Name, Provider: string(s.Provider), Parent: string(s.Parent), Detail: s.Change}
+	out := host.PlanStep{Op: string(s.Op), Name: s.Name, Provider: string(s.Provider), Parent: string(s.Parent),
+		Detail: s.Change}
 	switch s.Op {
 	case heal.PutTraits:
-		out.Generation, out.Traits = &s.Generation, texts(s.Traits)
+		out.Generation, out.Traits = &s.Generation, toStrings(s.Traits)
 	case heal.PutInventories:
 		out.Generation, out.Inventories = &s.Generation, planInventories(s.Inventories)
 	case heal.Reshape:
 		out.Stocks, out.Allocations = map[string]host.PlanStock{}, map[string]host.PlanShares{}
-		for id, stock := range s.Stocks {
-			out.Stocks[string(id)] = host.PlanStock{Generation: stock.Generation, Inventories: planInventories(stock.Inventories)}
+		for id, stock := range s.InventorySets {
+			out.Stocks[string(id)] = host.PlanStock{Generation: stock.Generation,
+				Inventories: planInventories(stock.Inventories)}
 		}
 		for consumer, a := range s.Allocations {
 			shares := host.PlanShares{}

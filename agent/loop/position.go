@@ -7,10 +7,10 @@ import (
 	"github.com/openberth/berth/api/host"
 )
 
-// follows reports whether the agent follows a line: it is of the cloud whose guests the agent has, and does not precede
-// the newest line that was followed. What is followed is journalled first. A line that is not followed changes nothing,
-// and a condition says why. a.mu is held.
-func (a *Agent) follows(l host.Assignments) bool {
+// accept reports whether the agent follows these assignments: they are of the cloud whose guests the agent has, and do
+// not precede the newest ones that it followed. The new position is journalled first. Assignments that are not
+// followed change nothing, and a condition gives the reason. a.mu is held.
+func (a *Agent) accept(l host.Assignments) bool {
 	refusal := a.otherCloud(l)
 	if refusal == "" {
 		if refusal = a.position().Accept(l); refusal != "" {
@@ -18,57 +18,59 @@ func (a *Agent) follows(l host.Assignments) bool {
 				"or stop the agent and run `berth agent adopt`, which shows first what would change"
 		}
 	}
-	a.setBehind(refusal)
+	a.setNotFollowed(refusal)
 	if refusal != "" {
 		return false
 	}
 	if err := a.writePosition(l); err != nil {
-		a.log.Warn("journal write failed, will retry with the next line", "error", err)
+		a.log.Warn("journal write failed, will retry with the next assignments", "error", err)
 		return false
 	}
 	return true
 }
 
-// otherCloud returns why a line is not of the cloud that this agent follows. a.mu is held.
+// otherCloud returns why assignments are not of the cloud that this agent follows; empty when they are. a.mu is held.
 func (a *Agent) otherCloud(l host.Assignments) string {
 	id, _ := a.journal.Identity()
 	if l.Cloud == "" || l.Cloud == id.Cloud || id.Cloud == "" {
 		return ""
 	}
-	return fmt.Sprintf("the assignments are those of another cloud (%s) than this host's guests (%s), so they are not followed: "+
-		"if compute's database was lost or this host has moved, stop the agent and run `berth agent adopt`", l.Cloud, id.Cloud)
+	return fmt.Sprintf("the assignments are those of another cloud (%s) than this host's guests (%s), so they are not "+
+		"followed: "+
+		"if compute's database was lost or this host has moved, stop the agent and run `berth agent adopt`", l.Cloud,
+		id.Cloud)
 }
 
-// setBehind records why the assignments are not followed; empty when they are. Work on guests stops while they are not.
-// a.mu is held.
-func (a *Agent) setBehind(why string) {
+// setNotFollowed records why the assignments are not followed; empty when they are. Work on guests stops while they
+// are not. a.mu is held.
+func (a *Agent) setNotFollowed(why string) {
 	if why == "" {
 		a.condition("assignments")
 	} else {
 		a.condition("assignments", why)
 	}
-	if a.behind == why {
+	if a.notFollowed == why {
 		return
 	}
-	a.behind = why
-	a.touch()
+	a.notFollowed = why
+	a.reportChanged()
 	if why == "" {
 		return
 	}
-	for _, j := range a.jobs {
+	for _, j := range a.serverWorks {
 		if j.cancel != nil {
 			j.cancel()
 		}
 	}
 }
 
-// position is the newest line that was followed. a.mu is held.
+// position returns the position of the newest assignments that were followed. a.mu is held.
 func (a *Agent) position() host.Position {
 	p := a.journal.State().Position()
 	return host.Position{Epoch: p.Epoch, EpochID: p.EpochID, Revision: p.Revision}
 }
 
-// writePosition journals cloud and position of a line that is about to be followed. a.mu is held.
+// writePosition journals the cloud and the position of assignments that are about to be followed. a.mu is held.
 func (a *Agent) writePosition(l host.Assignments) error {
 	if id, _ := a.journal.Identity(); l.Cloud != "" && id.Cloud == "" {
 		id.Cloud = l.Cloud

@@ -15,20 +15,20 @@ import (
 // An agent destroys a guest only when compute's assignments name it in Remove. A guest that they do not mention keeps
 // running with its devices, and a condition names it: compute's database may be an old one, or a new one.
 
-// leavingIDs lists the entries of the host that must go, by id: those that compute has named for removal and whose end
-// it does not know yet, and those that the assignments do not mention and that have no guest: claims that never became
-// one, and guests that are gone already. a.mu is held.
+// leavingIDs lists the entries to remove, by id: those that compute has named for removal and not yet confirmed as
+// gone, and those that the assignments do not mention and that have no guest, such as claims whose guest was never
+// built. a.mu is held.
 func (a *Agent) leavingIDs() []string {
 	out := map[string]bool{}
-	for id, r := range a.line.remove {
-		if at, told := a.removed[id]; !told || at != a.line.at(r) {
+	for id, r := range a.assignments.remove {
+		if at, told := a.reportedRemovals[id]; !told || at != a.assignments.version(r) {
 			out[id] = true
 		}
 	}
 	state := a.journal.State()
-	for _, id := range slices.Concat(state.Servers(), state.Left()) {
-		_, wanted := a.line.servers[id]
-		_, named := a.line.remove[id]
+	for _, id := range slices.Concat(state.Servers(), state.Gone()) {
+		_, wanted := a.assignments.servers[id]
+		_, named := a.assignments.remove[id]
 		if _, exists := a.guests[id]; !wanted && !named && !exists && !a.formerName(id) {
 			out[id] = true
 		}
@@ -36,9 +36,9 @@ func (a *Agent) leavingIDs() []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// formerName reports whether a removal deals with what is known under this id. a.mu is held.
+// formerName reports whether a removal names this id as the guest's former one. a.mu is held.
 func (a *Agent) formerName(id string) bool {
-	for _, r := range a.line.remove {
+	for _, r := range a.assignments.remove {
 		if r.PreviousID == id {
 			return true
 		}
@@ -46,18 +46,19 @@ func (a *Agent) formerName(id string) bool {
 	return false
 }
 
-// removalAt tells one naming of a removal from another: compute repeats it at each revision until it knows the end.
-type removalAt struct {
+// removalVersion identifies one request for a removal: compute repeats it at each revision until it receives the
+// result.
+type removalVersion struct {
 	position host.Position
 	removal  host.Removal
 }
 
-func (l line) at(r host.Removal) removalAt { return removalAt{l.position, r} }
+func (l assignments) version(r host.Removal) removalVersion { return removalVersion{l.position, r} }
 
-// remove destroys a guest that compute has named for removal, frees its devices and reports it gone. Compute reads of
-// the free devices before it reads that the guest is gone, or it would offer them to nobody for a moment. What never
-// existed is reported gone too: compute waits for it.
-func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error {
+// removeGuest destroys a guest that compute has named for removal, frees its devices and reports it gone. The report
+// with the free devices is sent first; otherwise compute would not offer them for a moment. A guest that never existed
+// is reported gone too, because compute waits for the report.
+func (a *Agent) removeGuest(ctx context.Context, r host.Removal, at removalVersion) error {
 	for _, id := range []string{r.ID, r.PreviousID} {
 		if err := a.finishRename(ctx, id); err != nil {
 			return err
@@ -75,11 +76,11 @@ func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error 
 	if err := a.reportNow(ctx); err != nil {
 		return err
 	}
-	if err := a.tell(ctx, r.ID, host.Guest{Phase: host.Gone}); err != nil {
+	if err := a.reportGuest(ctx, r.ID, host.Guest{Phase: host.Gone}); err != nil {
 		return err
 	}
 	a.mu.Lock()
-	a.removed[r.ID] = at
+	a.reportedRemovals[r.ID] = at
 	a.mu.Unlock()
 	for _, id := range ids {
 		if err := a.journal.Remove(id); err != nil {
@@ -89,10 +90,10 @@ func (a *Agent) remove(ctx context.Context, r host.Removal, at removalAt) error 
 	return nil
 }
 
-// discard frees what the journal has of a server that the assignments do not mention and that has no guest, and reports
-// it gone. The hypervisor is asked again, because a guest must not lose its devices: one that exists after all is left
-// alone.
-func (a *Agent) discard(ctx context.Context, id string) error {
+// dropClaims frees the claims of a server that the assignments do not mention and that has no guest, and reports it
+// gone. It asks the hypervisor again first, because a guest must not lose its devices: a guest that exists after all
+// is kept.
+func (a *Agent) dropClaims(ctx context.Context, id string) error {
 	if err := a.finishRename(ctx, id); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (a *Agent) discard(ctx context.Context, id string) error {
 	if err := a.reportNow(ctx); err != nil {
 		return err
 	}
-	if err := a.tell(ctx, id, host.Guest{Phase: host.Gone}); err != nil {
+	if err := a.reportGuest(ctx, id, host.Guest{Phase: host.Gone}); err != nil {
 		return err
 	}
 	return a.journal.Remove(id)
@@ -121,20 +122,20 @@ func (a *Agent) discard(ctx context.Context, id string) error {
 func (a *Agent) isWanted(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, wanted := a.line.servers[id]
+	_, wanted := a.assignments.servers[id]
 	return wanted
 }
 
-// unassigned lists the guests that exist and that the assignments do not mention, by id. Before compute has sent any,
-// and while they are not followed, nothing is known of it. a.mu is held.
+// unassigned lists the guests that exist and that the assignments do not mention, by id. It is empty before compute
+// has sent assignments, and while they are not followed. a.mu is held.
 func (a *Agent) unassigned() []string {
-	if !a.line.heard || a.behind != "" {
+	if !a.assignments.received || a.notFollowed != "" {
 		return nil
 	}
-	owing := a.owing()
+	owing := a.pendingRenames()
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
-		j := a.jobs[id]
+		j := a.serverWorks[id]
 		if _, renamed := owing[id]; renamed || a.assigned(id) || j != nil && j.cancel != nil {
 			continue
 		}
@@ -143,18 +144,18 @@ func (a *Agent) unassigned() []string {
 	return list
 }
 
-// assigned reports whether the assignments name a guest, to be there or to be removed. a.mu is held.
+// assigned reports whether the assignments name a guest, as a server or for removal. a.mu is held.
 func (a *Agent) assigned(id string) bool {
-	_, wanted := a.line.servers[id]
-	_, named := a.line.remove[id]
+	_, wanted := a.assignments.servers[id]
+	_, named := a.assignments.remove[id]
 	return wanted || named || a.formerName(id)
 }
 
-// namedGuests is how many unassigned guests are named in conditions; of more only the number is told.
+// namedGuests is the number of unassigned guests that conditions name; of further ones they give the number.
 const namedGuests = 20
 
-// tellUnassigned sets the condition of guests that the assignments do not mention. a.mu is held.
-func (a *Agent) tellUnassigned() {
+// setUnassignedCondition sets the condition of guests that the assignments do not mention. a.mu is held.
+func (a *Agent) setUnassignedCondition() {
 	list := a.unassigned()
 	var sentences []string
 	for _, id := range list[:min(len(list), namedGuests)] {
@@ -167,20 +168,21 @@ func (a *Agent) tellUnassigned() {
 		if len(devices) > 0 {
 			with = " with " + strings.Join(devices, ", ")
 		}
-		sentences = append(sentences, fmt.Sprintf("guest %s (%s) exists here%s, and compute's assignments do not mention it, so it is left alone; "+
-			"run `berth agent destroy %s` to end it", id, g.Name, with, id))
+		sentences = append(sentences,
+			fmt.Sprintf("guest %s (%s) exists here%s, and compute's assignments do not mention it, so it is left alone; "+
+				"run `berth agent destroy %s` to end it", id, g.Name, with, id))
 	}
 	if more := len(list) - namedGuests; more > 0 {
-		sentences = append(sentences, fmt.Sprintf("%d more guests exist here that compute's assignments do not mention", more))
+		sentences = append(sentences, fmt.Sprintf("%d more guests exist here that compute's assignments do not mention",
+			more))
 	}
 	a.condition("unassigned", sentences...)
 }
 
-// present lists the guests of the host for the report. Before the first assignments the agent does not know which of them they name, and
-// reports none as named: compute must not believe for a moment that it may give back what a guest holds that it knows to be elsewhere. a.mu is
-// held.
-func (a *Agent) present() []host.Present {
-	unassigned, known := a.unassigned(), a.line.heard || a.behind != ""
+// presentGuests lists the guests of the host for the report. Before the first assignments the agent reports none of
+// them as assigned; otherwise compute could free the allocations of a guest that is assigned elsewhere. a.mu is held.
+func (a *Agent) presentGuests() []host.Present {
+	unassigned, known := a.unassigned(), a.assignments.received || a.notFollowed != ""
 	var list []host.Present
 	for _, id := range slices.Sorted(maps.Keys(a.guests)) {
 		g := a.guests[id]

@@ -6,8 +6,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// readRequests are the PCI requests of an assignment as words. The fault is Invalid: compute and agent do not speak the
-// same version.
+// readRequests converts the PCI requests of an assignment. The fault is Invalid for a device type that this version of
+// the agent does not support.
 func readRequests(list []host.Request) ([]pci.Request, error) {
 	var out []pci.Request
 	for _, r := range list {
@@ -15,7 +15,8 @@ func readRequests(list []host.Request) ([]pci.Request, error) {
 		switch p.Want.Type {
 		case "", pci.Plain, pci.Physical, pci.Virtual, pci.VDPA:
 		default:
-			return nil, fault.New(fault.Invalid, "loop.readRequests", "request %s wants a device of type %q, which this agent does not know", r.ID, r.Type)
+			return nil, fault.New(fault.Invalid, "loop.readRequests",
+				"request %s wants a device of type %q, which this agent does not know", r.ID, r.Type)
 		}
 		out = append(out, p)
 	}

@@ -12,26 +12,28 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// doubt is a claim of the journal that contradicts what a guest runs with, as after a journal was restored from a
-// backup.
-type doubt struct {
+// claimConflict is a claim of the journal that contradicts what a guest runs with, as after a journal was restored
+// from a backup.
+type claimConflict struct {
 	server   string // that has the device according to the journal
 	address  pci.Address
 	sentence string
 }
 
-// restore puts together who holds what after a restart: what guests run with is true, and what the journal has claimed
-// for guests not yet built is kept. Doubts are where the two contradict each other.
-func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []doubt, error) {
+// restore returns the device set after a restart. The devices that guests run with win; claims of the journal for
+// guests not yet built are kept. The conflicts are the claims that contradict a guest.
+func restore(offers []device.Offer, state journal.State, guests []hypervisor.Guest) (device.Set, []claimConflict,
+	error) {
 	var claims []device.Claim
-	var doubts []doubt
+	var doubts []claimConflict
 	holder := map[pci.Address]resource.ConsumerID{}
 	add := func(c device.Claim, source string) {
 		address := c.Device.Address
 		if by, taken := holder[address]; taken {
 			if by != c.Holder {
-				doubts = append(doubts, doubt{string(c.Holder), address,
-					fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", address, source, c.Holder, by)})
+				doubts = append(doubts, claimConflict{string(c.Holder), address,
+					fmt.Sprintf("%s: %s gives it to server %s, but the guest of server %s runs with it", address, source, c.Holder,
+						by)})
 			}
 			return
 		}
@@ -39,10 +41,11 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 		claims = append(claims, c)
 	}
 	for _, g := range guests {
-		g.ID = standsAs(g.ID, state)
+		g.ID = currentID(g.ID, state)
 		journalled, _ := state.Of(g.ID)
 		for _, d := range g.Devices {
-			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.Address}, Provider: d.Provider}, Holder: resource.ConsumerID(g.ID), Request: d.Request}
+			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.Address}, Provider: d.Provider},
+				Holder: resource.ConsumerID(g.ID), Request: d.Request}
 			for _, j := range journalled {
 				if j.Device.Address == d.Address {
 					c = j
@@ -59,8 +62,9 @@ func restore(offers []device.Offer, state journal.State, guests []hypervisor.Gue
 	return set, doubts, err
 }
 
-// standsAs is the id under which a guest of the hypervisor stands: another one than its own when it was about to be renamed.
-func standsAs(id string, state journal.State) string {
+// currentID returns the id that the journal has for a guest of the hypervisor: the new one when a rename is
+// unfinished.
+func currentID(id string, state journal.State) string {
 	for now, r := range state.Renames() {
 		if r.Was == id && !r.Done {
 			return now
@@ -69,8 +73,9 @@ func standsAs(id string, state journal.State) string {
 	return id
 }
 
-// restoreGuests takes in the host as it was found at the start, and writes down what the journal did not know. a.mu is held.
-func (a *Agent) restoreGuests(s sight) error {
+// restoreGuests initialises the state from the first observation, and journals what the journal did not have. a.mu is
+// held.
+func (a *Agent) restoreGuests(s observation) error {
 	set, doubts, err := restore(s.offers, a.journal.State(), s.guests)
 	if err != nil {
 		return err
@@ -78,54 +83,56 @@ func (a *Agent) restoreGuests(s sight) error {
 	state := a.journal.State()
 	for _, g := range s.guests {
 		a.guests[g.ID] = g
-		id := standsAs(g.ID, state)
-		held, parts := set.Held(resource.ConsumerID(id)), partsOf(g, state.Parts(id))
+		id := currentID(g.ID, state)
+		held, parts := set.Held(resource.ConsumerID(id)), cellsOf(g, state.Cells(id))
 		written, _ := state.Of(id)
-		if sameClaims(written, held) && fmt.Sprint(parts) == fmt.Sprint(state.Parts(id)) {
+		if sameClaims(written, held) && fmt.Sprint(parts) == fmt.Sprint(state.Cells(id)) {
 			continue
 		}
-		a.log.Info(newlyKnown(written, held), "server", id, "devices", len(held))
+		a.log.Info(restoreMessage(written, held), "server", id, "devices", len(held))
 		if err := a.journal.Put(id, held, parts...); err != nil {
 			return err
 		}
 	}
-	a.set, a.restored, a.doubts = set, true, doubts
-	a.tellDoubts()
-	return a.burnSeen()
+	a.set, a.restored, a.claimConflicts = set, true, doubts
+	a.setConflictCondition()
+	return a.markUsedByGuests()
 }
 
-// partsOf returns the NUMA cells of a guest: those that the journal has, or else, as when the journal is lost or from a
-// backup, those that the guest runs with. The hypervisor does not know what its flavor says of threads: the guest keeps
-// the threads that it has.
-func partsOf(g hypervisor.Guest, written []journal.Part) []journal.Part {
-	if len(g.Parts) == 0 || fmt.Sprint(guestParts(written)) == fmt.Sprint(g.Parts) { // in which nil is an empty list
+// cellsOf returns the NUMA cells of a guest: those of the journal, unless the guest runs with others, as when the
+// journal is lost or from a backup. The hypervisor does not record the flavor's thread policy: the guest keeps the
+// threads that it has.
+func cellsOf(g hypervisor.Guest, written []journal.GuestCell) []journal.GuestCell {
+	// Sprint does not distinguish nil from an empty list
+	if len(g.Cells) == 0 || fmt.Sprint(hypervisorCells(written)) == fmt.Sprint(g.Cells) {
 		return written
 	}
-	var out []journal.Part
-	for _, p := range g.Parts {
-		out = append(out, journal.Part{VCPUs: p.VCPUs, Dedicated: slices.Sorted(maps.Keys(p.CPUs)), MemoryMB: p.MemoryMB, PageKB: p.PageKB,
+	var out []journal.GuestCell
+	for _, p := range g.Cells {
+		out = append(out, journal.GuestCell{VCPUs: p.VCPUs, Dedicated: slices.Sorted(maps.Keys(p.CPUs)), MemoryMB: p.MemoryMB,
+			PageKB:   p.PageKB,
 			Emulator: len(p.Emulator), Node: p.Node, CPUs: p.CPUs, EmulatorThreads: p.Emulator, Pages: p.PageKB})
 	}
 	return out
 }
 
-// tellDoubts sets the condition of the doubts that remain: the journal has most claims removed soon after the start,
-// because compute does not assign their servers. a.mu is held.
-func (a *Agent) tellDoubts() {
+// setConflictCondition sets the condition of the remaining conflicts. Most of these claims are removed from the
+// journal soon after the start, because compute does not assign their servers. a.mu is held.
+func (a *Agent) setConflictCondition() {
 	state := a.journal.State()
-	a.doubts = slices.DeleteFunc(a.doubts, func(d doubt) bool {
+	a.claimConflicts = slices.DeleteFunc(a.claimConflicts, func(d claimConflict) bool {
 		claims, _ := state.Of(d.server)
 		return !slices.ContainsFunc(claims, func(c device.Claim) bool { return c.Device.Address == d.address })
 	})
 	var sentences []string
-	for _, d := range a.doubts {
+	for _, d := range a.claimConflicts {
 		sentences = append(sentences, d.sentence)
 	}
 	a.condition("restore", sentences...)
 }
 
-// newlyKnown says in a sentence what of a guest's claims the journal did not have.
-func newlyKnown(written, held []device.Claim) string {
+// restoreMessage returns the log message for a guest whose claims differ from the journal's.
+func restoreMessage(written, held []device.Claim) string {
 	at := func(list []device.Claim) (out []pci.Address) {
 		for _, c := range list {
 			out = append(out, c.Device.Address)
@@ -134,22 +141,23 @@ func newlyKnown(written, held []device.Claim) string {
 	}
 	switch {
 	case len(written) == 0:
-		return "a guest holds devices, and the journal knew nothing of them; they are written down as its own"
+		return "guest without claims in the journal: its devices are recorded"
 	case !slices.Equal(at(written), at(held)):
-		return "a guest holds other devices than the journal knew; those that it runs with are written down"
+		return "guest with other devices than in the journal: those of the guest are recorded"
 	case !slices.EqualFunc(written, held, func(a, b device.Claim) bool { return a.Provider == b.Provider }):
-		return "a guest holds the devices that the journal knew, which other providers of Placement count now, as when reporting is switched on"
+		return "guest with other providers than in the journal (reporting switched on?)"
 	}
-	return "a guest runs with the devices that the journal had claimed for it"
+	return "guest runs with its claimed devices"
 }
 
-// sameClaims compares what the journal must know.
+// sameClaims reports whether two lists of claims are equal in the fields that the journal must have.
 func sameClaims(a, b []device.Claim) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
-		if a[i].Device.Address != b[i].Device.Address || a[i].Request != b[i].Request || a[i].Provider != b[i].Provider || a[i].State != b[i].State {
+		if a[i].Device.Address != b[i].Device.Address || a[i].Request != b[i].Request || a[i].Provider != b[i].Provider ||
+			a[i].State != b[i].State {
 			return false
 		}
 	}

@@ -16,30 +16,31 @@ import (
 )
 
 // A journal from a backup gives a device to a server that has left since. The guest that has the device now keeps it, a
-// condition says what the journal has, and it goes when the agent has removed that from the journal.
+// condition has the journal's claim, and it is cleared when the agent has removed the claim from the journal.
 func TestJournalFromABackup(t *testing.T) {
-	story(t, "a device of a server that has left", func(t *testing.T, w *world) {
+	scenario(t, "a device of a server that has left", func(t *testing.T, w *testHost) {
 		path := filepath.Join(w.options.Dir, "journal")
 		_, stop := w.begin()
-		w.office.assign(w.want("s1", name1))
+		w.compute.assign(w.want("s1", name1))
 		w.untilPhase(host.Running, "s1")
 		backup, err := os.ReadFile(path)
 		must(t, err)
 		had := w.holders()
-		w.office.assign()
+		w.compute.assign()
 		w.until("s1 is gone", func() bool { return len(w.running()) == 0 })
-		w.office.assign(w.want("s2", name1))
+		w.compute.assign(w.want("s2", name1))
 		w.untilPhase(host.Running, "s2")
 		w.until("s2 has the device that s1 had", func() bool { return len(w.holders()) == len(had) })
 		must(t, stop())
 		must(t, os.WriteFile(path, backup, 0o600))
-		w.office.silence(true) // until compute sends assignments, nothing is removed
+		w.compute.muteStreams(true) // until compute sends assignments, nothing is removed
 		_, stop = w.begin()
 		w.until("a condition", func() bool {
-			return strings.Contains(w.office.conditions(), "the journal gives it to server s1, but the guest of server s2 runs with it")
+			return strings.Contains(w.compute.conditions(),
+				"the journal gives it to server s1, but the guest of server s2 runs with it")
 		})
-		w.office.silence(false)
-		w.until("no condition", func() bool { return w.office.conditions() == "" })
+		w.compute.muteStreams(false)
+		w.until("no condition", func() bool { return w.compute.conditions() == "" })
 		must(t, stop())
 		if got := w.running(); !slices.Equal(got, []string{"s2"}) {
 			t.Errorf("guests %v", got)
@@ -50,23 +51,23 @@ func TestJournalFromABackup(t *testing.T) {
 
 // The threads that a guest has stay its own when the journal that knew of them is lost: the hypervisor knows them.
 func TestThreadsAfterALostJournal(t *testing.T) {
-	story(t, "its threads are not given to another guest", func(t *testing.T, w *world) {
+	scenario(t, "its threads are not given to another guest", func(t *testing.T, w *testHost) {
 		w.numaNodes()
 		w.options.CPUs = CPUs{Shared: []int{0, 4, 2, 6}, Dedicated: []int{1, 5, 3, 7}}
 		_, stop := w.begin()
 		s1 := w.want("s1", name2)
 		s1.Topology = pinned(2, 512)
-		w.office.assign(s1)
+		w.compute.assign(s1)
 		w.untilPhase(host.Running, "s1")
-		was := w.office.guest("s1").Cells
+		was := w.compute.guest("s1").Cells
 		must(t, stop())
 		w.forgetJournal()
-		w.office.forget()
+		w.compute.forget()
 		w.options.NewID = func() string { return "another" }
 		time.Sleep(3 * time.Minute) // the place of the first is free
 		_, stop = w.begin()
 		w.untilPhase(host.Running, "s1")
-		if got := w.office.guest("s1").Cells; !reflect.DeepEqual(got, was) {
+		if got := w.compute.guest("s1").Cells; !reflect.DeepEqual(got, was) {
 			t.Errorf("it has %+v, and had %+v", got, was)
 		}
 		if c := w.cells()[1]; !slices.Equal(c.Pinned, []int{3, 7}) || c.UsedMemory != 512 || c.Floating != 0 {
@@ -74,9 +75,9 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 		}
 		s2 := w.want("s2")
 		s2.Topology = pinned(2, 512)
-		w.office.assign(s1, s2)
+		w.compute.assign(s1, s2)
 		w.untilPhase(host.Running, "s2")
-		if got := w.office.guest("s2").Cells; len(got) != 1 || got[0].Node != 0 {
+		if got := w.compute.guest("s2").Cells; len(got) != 1 || got[0].Node != 0 {
 			t.Errorf("s2 has %+v, s1 %+v", got, was)
 		}
 		must(t, stop())
@@ -85,32 +86,32 @@ func TestThreadsAfterALostJournal(t *testing.T) {
 
 // Before an agent that was restarted has read assignments, it reports no guest as named by them.
 func TestGuestsBeforeTheFirstAssignments(t *testing.T) {
-	story(t, "after a restart", func(t *testing.T, w *world) {
+	scenario(t, "after a restart", func(t *testing.T, w *testHost) {
 		_, stop := w.begin()
 		s1 := w.want("s1", name1)
-		w.office.assign(s1)
+		w.compute.assign(s1)
 		w.untilPhase(host.Running, "s1")
 		reports := func(present ...host.Present) {
 			t.Helper()
 			w.until(fmt.Sprintf("reported: %+v", present), func() bool {
-				w.office.mu.Lock()
-				defer w.office.mu.Unlock()
-				return slices.Equal(w.office.report.Guests, present)
+				w.compute.mu.Lock()
+				defer w.compute.mu.Unlock()
+				return slices.Equal(w.compute.report.Guests, present)
 			})
 		}
 		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
-		w.office.silence(true)
+		w.compute.muteStreams(true)
 		_, stop = w.begin()
 		reports(host.Present{ID: "s1"})
-		w.office.silence(false)
+		w.compute.muteStreams(false)
 		reports(host.Present{ID: "s1", Assigned: true})
 		must(t, stop())
 	})
 }
 
-// What is true of a guest whose claims the journal did not have like that.
-func TestNewlyKnown(t *testing.T) {
+// restoreMessage describes how a guest's claims differ from the journal's.
+func TestRestoreMessage(t *testing.T) {
 	claim := func(bus uint8, state device.State, counted bool) device.Claim {
 		c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: pci.Address{Bus: bus}}}, State: state}
 		if counted {
@@ -120,14 +121,14 @@ func TestNewlyKnown(t *testing.T) {
 	}
 	one := []device.Claim{claim(1, device.Allocated, false)}
 	for says, c := range map[string][2][]device.Claim{
-		"knew nothing of them":    {nil, one},
-		"other devices than":      {one, {claim(2, device.Allocated, false)}},
-		"reporting is switched":   {one, {claim(1, device.Allocated, true)}},
-		"had claimed for it":      {{claim(1, device.Claimed, true)}, {claim(1, device.Allocated, true)}},
-		"those that it runs with": {one, {claim(1, device.Allocated, false), claim(2, device.Allocated, false)}},
+		"without claims in the journal": {nil, one},
+		"other devices than":            {one, {claim(2, device.Allocated, false)}},
+		"reporting switched on":         {one, {claim(1, device.Allocated, true)}},
+		"runs with its claimed devices": {{claim(1, device.Claimed, true)}, {claim(1, device.Allocated, true)}},
+		"those of the guest":            {one, {claim(1, device.Allocated, false), claim(2, device.Allocated, false)}},
 	} {
-		if got := newlyKnown(c[0], c[1]); !strings.Contains(got, says) {
-			t.Errorf("%q does not say %q", got, says)
+		if got := restoreMessage(c[0], c[1]); !strings.Contains(got, says) {
+			t.Errorf("%q does not contain %q", got, says)
 		}
 	}
 }

@@ -11,8 +11,10 @@ import (
 
 // Machine identifies where an agent runs. Empty fields are unknown.
 type Machine struct {
-	ID    string // machine-id(5): of the installed system, also in a copy of it
-	Place string // boot, process namespace and lock directory: two processes of one place exclude each other by the lock of the host's name
+	ID string // machine-id(5): of the installed system, also in a copy of it
+	// boot, process namespace and lock directory: two processes of one place exclude each other by the lock of the
+	// host's name
+	Place string
 }
 
 // sender returns how this start of the agent identifies itself to compute. a.mu is held.
@@ -26,14 +28,15 @@ func (a *Agent) sender() host.Sender {
 	return from
 }
 
-// beginStart draws the id of this start, and refuses a journal that was written on another machine.
+// beginStart creates the id of this start. The fault is Conflict when the journal was written on another machine.
 func (a *Agent) beginStart() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, _ := a.journal.Identity()
 	if here := a.o.Machine.ID; known.Machine != "" && here != "" && known.Machine != here {
-		return fault.New(fault.Conflict, "loop.Run", "the agent's directory %s was written on another machine (machine-id %s, here it is %s), "+
-			"so it is a copy and its guests are not here; if this machine replaces that one for good, run `berth agent adopt`",
+		return fault.New(fault.Conflict, "loop.Run",
+			"the agent's directory %s was written on another machine (machine-id %s, here it is %s), "+
+				"so it is a copy and its guests are not here; if this machine replaces that one for good, run `berth agent adopt`",
 			a.o.Dir, known.Machine, here)
 	}
 	a.instance, a.starts = known.Instance, known.Starts+1
@@ -46,8 +49,8 @@ func (a *Agent) beginStart() error {
 	return nil
 }
 
-// writeStart journals that one more start of the agent has begun. Without an identity in the journal that happens with
-// the first look at the host, before anything is sent.
+// writeStart journals that another start of the agent has begun. Without an identity in the journal, the first sync
+// does that, before anything is sent.
 func (a *Agent) writeStart(context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,8 +65,8 @@ func (a *Agent) writeStart(context.Context) error {
 	return a.journal.SetStarts(a.startIDs)
 }
 
-// acknowledged journals that compute has stored a report of this start: the starts before it need not be named any
-// more. a.mu is held.
+// acknowledged journals that compute has stored a report of this start: earlier starts are no longer reported. a.mu is
+// held.
 func (a *Agent) acknowledged() error {
 	if len(a.startIDs) == 1 {
 		return nil
@@ -75,21 +78,21 @@ func (a *Agent) acknowledged() error {
 	return nil
 }
 
-// whenFree repeats call while compute answers that the start before this one may still run, until that has had its time
-// to reconnect.
-func (a *Agent) whenFree(ctx context.Context, call func(context.Context) error) error {
+// waitForTakeover repeats call while compute answers that the previous start may still run, until that has had its
+// time to reconnect.
+func (a *Agent) waitForTakeover(ctx context.Context, call func(context.Context) error) error {
 	for {
 		err := call(ctx)
 		taken, is := errors.AsType[*host.Occupied](err)
 		if !is || !a.mayWait(taken.Wait) {
 			return err
 		}
-		a.log.Info("waiting for the host's place", "wait", taken.Wait.String(), "error", err)
+		a.log.Info("waiting for the previous start to time out", "wait", taken.Wait.String(), "error", err)
 		if !sleep(ctx, taken.Wait) {
 			return err
 		}
 	}
 }
 
-// mayWait limits how long a start waits for the one before it.
+// mayWait limits how long a start waits for the previous one.
 func (a *Agent) mayWait(wait time.Duration) bool { return wait <= 5*time.Minute }

@@ -8,23 +8,24 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// D29, D33 at a host: cards that are managed remotely are known by their serial numbers, and are for ports alone.
+// Remote-managed cards are identified by their serial numbers and are only for ports.
 func TestRemoteManaged(t *testing.T) {
 	const remote = `{"address":"` + pf1 + `","product_id":"154c","remote_managed":true,"physical_network":null}`
 	vf := strings.TrimSuffix(pf1, "0") + "1"
-	story(t, "D33: one VF tells a serial number", func(t *testing.T, w *world) {
-		w.machine.change(func(tree fstest.MapFS) {
+	scenario(t, "one VF tells a serial number", func(t *testing.T, w *testHost) {
+		w.sysfs.change(func(tree fstest.MapFS) {
 			tree["bus/pci/devices/"+vf+"/vpd"] = &fstest.MapFile{Data: []byte("\x90\x07\x00SN\x04S123\x78")}
 		})
 		rules(w, remote)
 		a, stop := w.begin()
 		devices := a.Report().Devices
-		if len(devices) != 1 || devices[0].Address != vf || !devices[0].RemoteManaged || !devices[0].ForPorts || devices[0].Provider != "" {
+		if len(devices) != 1 || devices[0].Address != vf || !devices[0].RemoteManaged || !devices[0].ForPorts ||
+			devices[0].Provider != "" {
 			t.Errorf("%+v", devices)
 		}
 		must(t, stop())
 	})
-	story(t, "D33: none tells one", func(t *testing.T, w *world) {
+	scenario(t, "none tells one", func(t *testing.T, w *testHost) {
 		rules(w, remote)
 		a, stop := w.begin()
 		if devices := a.Report().Devices; len(devices) != 0 {
@@ -32,7 +33,7 @@ func TestRemoteManaged(t *testing.T) {
 		}
 		must(t, stop())
 	})
-	story(t, "D29: the PF itself", func(t *testing.T, w *world) {
+	scenario(t, "the PF itself", func(t *testing.T, w *testHost) {
 		rules(w, `{"address":"`+pf1+`","remote_managed":true}`)
 		contains(t, w.refusedStart(fault.Invalid), "the PF "+pf1+" itself", `product_id "154c"`)
 	})

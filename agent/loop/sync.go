@@ -14,14 +14,15 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// planTries is how often a plan is thrown away because somebody else wrote to the tree, before the agent waits.
+// planTries is how often a plan is discarded because another client wrote to the tree, before the agent waits.
 const planTries = 5
 
-// stumbles is how often the start forgives a Placement that answers with a fault of its own (status 500).
-const stumbles = 5
+// startRetries is how often start retries after an internal fault of Placement (status 500).
+const startRetries = 5
 
-// start syncs for the first time. It waits for a Placement or a hypervisor that does not answer, and forgives one that stumbles; anything
-// else that is wrong now refuses the start, but for a race with others, which later syncs go on with.
+// start runs the first sync. It waits for a Placement or a hypervisor that does not answer, and retries after internal
+// faults of Placement. Any other fault refuses the start, except a conflict with other clients after the devices are
+// restored: later syncs continue.
 func (a *Agent) start(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := a.sync(ctx)
@@ -32,24 +33,24 @@ func (a *Agent) start(ctx context.Context) error {
 		restored := a.restored
 		a.mu.Unlock()
 		if restored && fault.Is(err, fault.Conflict) {
-			poke(a.look)
+			signal(a.syncNow)
 			return nil
 		}
-		if !fault.Is(err, fault.Unavailable) && !(fault.Is(err, fault.Internal) && failures <= stumbles) {
+		if !fault.Is(err, fault.Unavailable) && !(fault.Is(err, fault.Internal) && failures <= startRetries) {
 			return err
 		}
-		a.log.Warn("cannot start yet, will try again", "error", err)
+		a.log.Warn("start failed, will retry", "error", err)
 		if !sleep(ctx, a.backoff(failures)) {
 			return err
 		}
 	}
 }
 
-// rescan syncs again and again.
-func (a *Agent) rescan(ctx context.Context) {
+// rescanLoop syncs periodically and when signalled.
+func (a *Agent) rescanLoop(ctx context.Context) {
 	failures := 0
 	for {
-		wait := min(a.o.Rescan, a.lookAgain())
+		wait := min(a.o.Rescan, a.nextSync())
 		if failures > 0 {
 			wait = min(wait, 10*a.backoff(failures))
 		}
@@ -58,12 +59,12 @@ func (a *Agent) rescan(ctx context.Context) {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case <-a.look:
+		case <-a.syncNow:
 			timer.Stop()
 		case <-timer.C:
 		}
-		if a.isDisplaced() {
-			continue // the tree is another agent's
+		if a.isFenced() {
+			continue // another agent owns the tree
 		}
 		failures++
 		if a.sync(ctx) == nil {
@@ -72,13 +73,13 @@ func (a *Agent) rescan(ctx context.Context) {
 	}
 }
 
-// sync makes Placement's tree what it ought to be: observe, plan, check, execute. When somebody else wrote meanwhile, the plan
-// is thrown away and all begins anew. What is wrong becomes a condition; the fault is also returned.
+// sync makes Placement's tree match the host: observe, plan, check, execute. When another client has written to the
+// tree in between, the plan is discarded and sync starts again. A fault becomes a condition and is also returned.
 func (a *Agent) sync(ctx context.Context) error {
 	var err error
 	for try := range planTries {
 		if try > 0 {
-			a.log.Info("somebody else wrote to the tree, observing again", "error", err)
+			a.log.Info("provider tree changed concurrently, observing again", "error", err)
 			if !sleep(ctx, a.backoff(try)) {
 				return err
 			}
@@ -100,28 +101,29 @@ func (a *Agent) sync(ctx context.Context) error {
 
 func (a *Agent) syncOnce(ctx context.Context) error {
 	a.mu.Lock()
-	j, root, moves := a.journal, a.root, a.moves
+	j, root, moves := a.journal, a.root, a.guestEpoch
 	a.mu.Unlock()
-	s, err := a.see(ctx, j.State(), root)
+	s, err := a.observe(ctx, j.State(), root)
 	if err != nil {
 		return err
 	}
-	if err := a.take(s, moves); err != nil {
+	if err := a.applyObservation(s, moves); err != nil {
 		return err
 	}
-	if err := a.returnedByHand(s); err != nil {
+	if err := a.detectManualReturn(s); err != nil {
 		return err
 	}
-	fresh := a.freshNow() // before what is held, so that it is among that
+	fresh := a.newlyClaimedServers() // read before the claims, which then include these servers
 	a.mu.Lock()
 	held := a.set.Claims()
 	a.mu.Unlock()
-	d, err := a.plan(ctx, s, held, j.State(), a.standing(fresh))
+	d, err := a.plan(ctx, s, held, j.State(), a.holderStates(fresh))
 	if err != nil {
 		return err
 	}
-	a.remember(d)
-	sentences := slices.DeleteFunc(slices.Clone(d.plan.Notes), func(n string) bool { return slices.Contains(slices.Collect(maps.Values(d.plan.Warned)), n) })
+	a.recordMissing(d)
+	sentences := slices.DeleteFunc(slices.Clone(d.plan.Notes),
+		func(n string) bool { return slices.Contains(slices.Collect(maps.Values(d.plan.Warnings)), n) })
 	for _, n := range d.notes {
 		sentences = append(sentences, n.String())
 	}
@@ -131,46 +133,48 @@ func (a *Agent) syncOnce(ctx context.Context) error {
 	}
 	a.setCondition("plan", sentences...)
 	if len(objections) > 0 {
-		a.written(fresh)
-		return nil // the plan is thrown away whole; its sentences are in the report
+		a.dropNewlyClaimed(fresh)
+		return nil // the whole plan is discarded; the conditions give the reasons
 	}
 	if err := a.execute(ctx, s.facts.Actual, d); err != nil {
 		return err
 	}
-	a.written(fresh)
-	a.warn(d.plan.Warned)
-	if err := a.reserved(heal.Apply(d.plan, s.facts.Actual)); err != nil {
+	a.dropNewlyClaimed(fresh)
+	a.warn(d.plan.Warnings)
+	if err := a.recordReserved(heal.Apply(d.plan, s.facts.Actual)); err != nil {
 		return err
 	}
 	if d.plan.More {
-		poke(a.look)
+		signal(a.syncNow)
 	}
 	return nil
 }
 
-// warn keeps telling what a plan has changed under guests, as long as there is one on the provider.
+// warn keeps the conditions about changes of providers, as long as a guest holds a device of the provider.
 func (a *Agent) warn(warned map[provider.ID]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.Copy(a.warned, warned)
+	maps.Copy(a.planWarnings, warned)
 	held := map[provider.ID]bool{}
 	for _, c := range a.set.Claims() {
 		held[c.Provider] = true
 	}
-	maps.DeleteFunc(a.warned, func(id provider.ID, _ string) bool { return !held[id] })
+	maps.DeleteFunc(a.planWarnings, func(id provider.ID, _ string) bool { return !held[id] })
 	var sentences []string
-	for _, id := range slices.Sorted(maps.Keys(a.warned)) {
-		sentences = append(sentences, a.warned[id])
+	for _, id := range slices.Sorted(maps.Keys(a.planWarnings)) {
+		sentences = append(sentences, a.planWarnings[id])
 	}
 	a.condition("warnings", sentences...)
 }
 
-// take believes what was seen. Guests are believed only when none was built or destroyed meanwhile.
-func (a *Agent) take(s sight, moves int) error {
+// applyObservation stores an observation as the agent's state. The observed guests are stored only if none was built
+// or removed since the epoch.
+func (a *Agent) applyObservation(s observation, moves int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, _ := a.journal.Identity()
-	s.identity.Instance, s.identity.Starts, s.identity.Cloud, s.identity.Machine = a.instance, a.starts, known.Cloud, a.o.Machine.ID
+	s.identity.Instance, s.identity.Starts, s.identity.Cloud, s.identity.Machine = a.instance, a.starts, known.Cloud,
+		a.o.Machine.ID
 	if known != s.identity {
 		if err := a.journal.SetIdentity(s.identity); err != nil {
 			return err
@@ -190,34 +194,34 @@ func (a *Agent) take(s sight, moves int) error {
 		if err := a.restoreGuests(s); err != nil {
 			return err
 		}
-		a.touch()
+		a.reportChanged()
 		return nil
 	}
-	set, changes := a.set.Sync(a.respent(s.offers))
+	set, changes := a.set.Sync(a.withUsed(s.offers))
 	for _, c := range changes {
 		a.log.Info("device", "change", c.String())
 	}
 	a.set = set
-	a.tellDoubts()
-	a.touch() // also when nothing changed: compute wants to hear at least once a minute
-	if moves == a.moves {
+	a.setConflictCondition()
+	a.reportChanged() // also when nothing changed: compute expects a report at least once a minute
+	if moves == a.guestEpoch {
 		a.guests = map[string]hypervisor.Guest{}
 		for _, g := range s.guests {
 			a.guests[g.ID] = g
 		}
-		if err := a.burnSeen(); err != nil {
+		if err := a.markUsedByGuests(); err != nil {
 			return err
 		}
-		poke(a.wake)
+		signal(a.wake)
 	}
 	return nil
 }
 
-// execute carries a plan out, whole, or stops at the first fault: the next plan begins from what is there then.
-func (a *Agent) execute(ctx context.Context, actual provider.Tree, d draft) error {
+// execute writes a plan to Placement, and stops at the first fault: the next plan starts from the state at that time.
+func (a *Agent) execute(ctx context.Context, actual provider.Tree, d planInput) error {
 	plan := d.plan
-	// What is about to be put there is remembered first, or a crash would make it somebody else's.
-	if err := a.mark(plan.Marks, d.marks); err != nil {
+	// Ownership is journalled first: after a crash the agent must recognise what it wrote.
+	if err := a.recordOwned(plan.Owned, d.owned); err != nil {
 		return err
 	}
 	generations := map[provider.ID]int{}
@@ -230,10 +234,11 @@ func (a *Agent) execute(ctx context.Context, actual provider.Tree, d draft) erro
 	a.mu.Lock()
 	a.tree = heal.Apply(plan, actual)
 	a.mu.Unlock()
-	return a.mark(plan.Marks, nil)
+	return a.recordOwned(plan.Owned, nil)
 }
 
-func (a *Agent) step(ctx context.Context, d draft, s heal.Step, generations map[provider.ID]int) error {
+// step makes one call to Placement and records the provider generations that it returns.
+func (a *Agent) step(ctx context.Context, d planInput, s heal.Step, generations map[provider.ID]int) error {
 	generation, written := generations[s.Provider]
 	if !written {
 		generation = s.Generation
@@ -259,21 +264,22 @@ func (a *Agent) step(ctx context.Context, d draft, s heal.Step, generations map[
 			err = nil
 		}
 	default:
-		err = fault.New(fault.Internal, "loop.step", "nobody knows how to %q", s.Op)
+		err = fault.New(fault.Internal, "loop.step", "unknown operation %q", s.Op)
 	}
 	return err
 }
 
-// mark writes down what is the agent's own: what it now puts on providers, and with before what it has put there until now.
-func (a *Agent) mark(now, before heal.Marks) error {
-	written := a.journal.State().Marks()
+// recordOwned journals what the agent owns on each provider: what it writes now, and with before also what it has
+// written until now.
+func (a *Agent) recordOwned(now, before heal.OwnedSet) error {
+	written := a.journal.State().Owned()
 	for id, m := range now {
 		old := before[id]
-		want := journal.Mark{Classes: union(m.Classes, old.Classes), Traits: union(m.Traits, old.Traits)}
+		want := journal.Owned{Classes: union(m.Classes, old.Classes), Traits: union(m.Traits, old.Traits)}
 		if slices.Equal(want.Classes, written[id].Classes) && slices.Equal(want.Traits, written[id].Traits) {
 			continue
 		}
-		if err := a.journal.SetMark(id, want); err != nil {
+		if err := a.journal.SetOwned(id, want); err != nil {
 			return err
 		}
 	}
@@ -282,7 +288,7 @@ func (a *Agent) mark(now, before heal.Marks) error {
 	}
 	for id := range written {
 		if _, still := now[id]; !still {
-			if err := a.journal.SetMark(id, journal.Mark{}); err != nil {
+			if err := a.journal.SetOwned(id, journal.Owned{}); err != nil {
 				return err
 			}
 		}

@@ -13,20 +13,20 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// loud is after how many failures a server's trouble becomes a condition of the host.
-const loud = 3
+// warnAfter is the number of failures after which a server's fault becomes a condition of the host.
+const warnAfter = 3
 
-// job is the way of one server to where it shall be.
-type job struct {
-	cancel   context.CancelFunc // ends the goroutine at work on it; nil when there is none
-	attempts int                // that failed
-	builds   int                // of the hypervisor, that failed
-	retry    time.Time          // not before
-	waits    time.Time          // since when it waits for others to leave
+// serverWork is the state of the work on one server until it is reconciled.
+type serverWork struct {
+	cancel        context.CancelFunc // cancels the goroutine that works on the server; nil when there is none
+	failures      int                // attempts that failed
+	buildFailures int                // builds that failed in the hypervisor
+	retryAt       time.Time          // earliest time of the next attempt
+	waitingSince  time.Time          // start of the wait for other servers to leave
 }
 
-// work starts a goroutine for each server that is not where it shall be, until ctx ends and all of them have ended.
-func (a *Agent) work(ctx context.Context) {
+// workLoop starts a goroutine for each server that is not reconciled, until ctx ends and all goroutines have ended.
+func (a *Agent) workLoop(ctx context.Context) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	for {
@@ -43,54 +43,55 @@ func (a *Agent) work(ctx context.Context) {
 	}
 }
 
-// dispatch starts what can be started, those first that free something, and says when to look again at the latest.
+// dispatch starts the work that can start, removals first because they free devices. It returns the maximum wait until
+// the next call.
 func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now, wait := a.o.Now(), a.o.Rescan
 	raise, leaving := a.due()
 	a.forget(raise, leaving)
-	a.tellUnassigned()
-	owing := a.owing()
+	a.setUnassignedCondition()
+	owing := a.pendingRenames()
 	for _, id := range slices.Concat(leaving, raise) {
 		if by, waits := owing[id]; waits && by != id {
-			continue // another entry takes over what stands here, first of all
+			continue // the entry that replaces this one must apply its rename first
 		}
-		if was := a.line.servers[id].PreviousID; owing[was] == id && a.busy(was) {
+		if was := a.assignments.servers[id].PreviousID; owing[was] == id && a.cancelWork(was) {
 			continue
 		}
-		j := a.jobs[id]
+		j := a.serverWorks[id]
 		if j == nil {
-			j = &job{}
-			a.jobs[id] = j
+			j = &serverWork{}
+			a.serverWorks[id] = j
 		}
 		if j.cancel != nil {
 			continue
 		}
-		if until := j.retry.Sub(now); until > 0 {
+		if until := j.retryAt.Sub(now); until > 0 {
 			wait = min(wait, until)
 			continue
 		}
-		want, wanted := a.line.servers[id]
-		removal, named := a.line.remove[id]
-		at := a.line.at(removal)
-		if wanted && a.raising >= a.o.Parallel {
-			continue // the end of another wakes us
+		want, wanted := a.assignments.servers[id]
+		removal, named := a.assignments.remove[id]
+		at := a.assignments.version(removal)
+		if wanted && a.building >= a.o.Parallel {
+			continue // finish signals workLoop
 		}
 		own, cancel := context.WithCancel(ctx)
 		j.cancel = cancel
 		if wanted {
-			a.raising++
+			a.building++
 		}
 		workers.Go(func() {
 			var err error
 			switch {
 			case wanted:
-				err = a.raise(own, want, j)
+				err = a.ensureGuest(own, want, j)
 			case named:
-				err = a.remove(own, removal, at)
+				err = a.removeGuest(own, removal, at)
 			default:
-				err = a.discard(own, id)
+				err = a.dropClaims(own, id)
 			}
 			outdated := own.Err() != nil
 			cancel()
@@ -100,9 +101,9 @@ func (a *Agent) dispatch(ctx context.Context, workers *sync.WaitGroup) time.Dura
 	return wait
 }
 
-// busy says whether somebody is at work on an id, and ends that. a.mu is held.
-func (a *Agent) busy(id string) bool {
-	j := a.jobs[id]
+// cancelWork cancels the work on an id and reports whether there was any. a.mu is held.
+func (a *Agent) cancelWork(id string) bool {
+	j := a.serverWorks[id]
 	if j == nil || j.cancel == nil {
 		return false
 	}
@@ -110,21 +111,21 @@ func (a *Agent) busy(id string) bool {
 	return true
 }
 
-// due lists the servers that are not where they shall be, by id. Before compute has sent assignments, while they are
-// not followed, and while another agent serves the host, none is. a.mu is held.
+// due lists the servers that are not reconciled, by id. It returns none before compute has sent assignments, while
+// they are not followed, and while another agent serves the host. a.mu is held.
 func (a *Agent) due() (raise, leaving []string) {
-	if !a.line.heard || a.displaced || a.behind != "" {
+	if !a.assignments.received || a.fenced || a.notFollowed != "" {
 		return nil, nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(a.line.servers)) {
-		if !a.settled(a.line.servers[id]) {
+	for _, id := range slices.Sorted(maps.Keys(a.assignments.servers)) {
+		if !a.settled(a.assignments.servers[id]) {
 			raise = append(raise, id)
 		}
 	}
 	return raise, a.leavingIDs()
 }
 
-// settled says whether compute knows the end of what it wants. a.mu is held.
+// settled reports whether compute has the final phase of an assignment and the guest still matches it. a.mu is held.
 func (a *Agent) settled(want host.Server) bool {
 	f, known := a.acked[want.ID]
 	if !known || !reflect.DeepEqual(f.want, want) {
@@ -134,57 +135,57 @@ func (a *Agent) settled(want host.Server) bool {
 		return true
 	}
 	g, there := a.guests[want.ID]
-	return there && !g.Departed && asWanted(g, want)
+	return there && !g.Departed && matches(g, want)
 }
 
-// forget drops the jobs of servers that need none any more. a.mu is held.
+// forget deletes the state of work on servers that are not due. a.mu is held.
 func (a *Agent) forget(due ...[]string) {
 	all := slices.Concat(due...)
-	for id, j := range a.jobs {
+	for id, j := range a.serverWorks {
 		if j.cancel == nil && !slices.Contains(all, id) {
-			delete(a.jobs, id)
+			delete(a.serverWorks, id)
 			a.condition("server " + id)
 		}
 	}
 }
 
-// finish notes how a job ended. An outdated one was ended by a line that says something else, or by the agent's own end.
-func (a *Agent) finish(id string, j *job, wanted, outdated bool, err error) {
+// finish records the result of one attempt. An outdated attempt was cancelled because the assignments changed or the
+// agent stops.
+func (a *Agent) finish(id string, j *serverWork, wanted, outdated bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	defer poke(a.wake)
+	defer signal(a.wake)
 	j.cancel = nil
 	if wanted {
-		a.raising--
+		a.building--
 	}
 	if err == nil || outdated {
-		j.attempts, j.builds, j.waits = 0, 0, time.Time{}
-		return // dispatch sees whether there is more to do
+		j.failures, j.buildFailures, j.waitingSince = 0, 0, time.Time{}
+		return // dispatch checks whether more work is due
 	}
-	j.attempts++
-	j.retry = a.o.Now().Add(a.backoff(j.attempts))
+	j.failures++
+	j.retryAt = a.o.Now().Add(a.backoff(j.failures))
 	if _, refused := errors.AsType[*refusedError](err); refused {
-		j.retry = a.o.Now().Add(refusedWait(j.attempts))
+		j.retryAt = a.o.Now().Add(refusedWait(j.failures))
 	}
-	a.log.Info("a server is not yet where it shall be, will try again", "server", id, "attempts", j.attempts, "error", err)
-	if j.attempts >= loud {
+	a.log.Info("server not reconciled, will retry", "server", id, "attempts", j.failures, "error", err)
+	if j.failures >= warnAfter {
 		a.condition("server "+id, "server "+id+": "+fault.TextOf(err))
 	}
 }
 
-// refusedWait is how long to wait after the hypervisor has refused something so many times in a row: from 5 s,
-// doubling, to 5 min.
+// refusedWait returns the wait after a number of consecutive refusals of the hypervisor: from 5 s, doubling, to 5 min.
 func refusedWait(times int) time.Duration {
 	const first, most = 5 * time.Second, 5 * time.Minute
 	return min(most, first<<min(max(times-1, 0), 10))
 }
 
-// hurry lets the servers that wait for devices try at once. a.mu is held.
-func (a *Agent) hurry() {
-	for _, j := range a.jobs {
-		if !j.waits.IsZero() {
-			j.retry = time.Time{}
+// retryNow lets the servers that wait for devices try again at once. a.mu is held.
+func (a *Agent) retryNow() {
+	for _, j := range a.serverWorks {
+		if !j.waitingSince.IsZero() {
+			j.retryAt = time.Time{}
 		}
 	}
-	poke(a.wake)
+	signal(a.wake)
 }

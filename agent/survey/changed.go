@@ -7,16 +7,16 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// stray is a claim whose device is not on the host as it was claimed.
-type stray struct {
+// changedClaim is a claim whose device is not on the host as it was claimed.
+type changedClaim struct {
 	claim     device.Claim
-	now       *pci.Device // what is at its address now; nil: nothing, or it is unreadable
-	relatives []string    // addresses of offered devices that are withheld beside it
+	now       *pci.Device // the device at its address now; nil: none, or an unreadable one
+	relatives []string    // addresses of other offered devices that are withheld
 }
 
-// strays lists the claims whose devices have changed their ids or type, or are gone.
-func (f Facts) strays() []stray {
-	var list []stray
+// changedClaims lists the claims whose devices have changed their ids or type, or are gone.
+func (f Facts) changedClaims() []changedClaim {
+	var list []changedClaim
 	if len(f.Held) == 0 {
 		return nil
 	}
@@ -26,15 +26,15 @@ func (f Facts) strays() []stray {
 		switch {
 		case c.Device.Type == "": // only its address is known
 		case !exists:
-			list = append(list, stray{claim: c})
+			list = append(list, changedClaim{claim: c})
 		case c.Changed(*now):
-			list = append(list, stray{claim: c, now: now})
+			list = append(list, changedClaim{claim: c, now: now})
 		}
 	}
 	return list
 }
 
-// byAddress finds the devices of the host.
+// byAddress returns the devices of the host by address.
 func (f Facts) byAddress() map[pci.Address]*pci.Device {
 	there := make(map[pci.Address]*pci.Device, len(f.Devices))
 	for i := range f.Devices {
@@ -43,12 +43,13 @@ func (f Facts) byAddress() map[pci.Address]*pci.Device {
 	return there
 }
 
-// withhold takes out of the offered devices those that are part of what a guest holds under another identity, as after
-// a change of cards or firmware: what is at the claim's address now, its PF, and its VFs, as they were and as they are.
-// This refuses no start: the hardware is what it is. The claim stays in the tree as it was made, and what is there now
-// is offered when its holder lets go. The notes name each such device, what it was and is, the holder, and what to do.
+// withhold removes from the offered devices those that are part of a device that a guest holds under another identity,
+// as after a change of cards or firmware: the device now at the claim's address, its PF, and its VFs, as claimed and
+// as they are. It refuses nothing, because the hardware cannot be refused. The claim stays in the tree as it was made,
+// and the present device is offered when its holder frees it. The notes name each such device, what it was and is, the
+// holder, and what to do.
 func (f Facts) withhold(found []match) (offered []match, notes []Note) {
-	strays := f.strays()
+	strays := f.changedClaims()
 	if len(strays) == 0 {
 		return found, nil
 	}
@@ -88,20 +89,20 @@ func (f Facts) withhold(found []match) (offered []match, notes []Note) {
 	return offered, notes
 }
 
-// note is the note on a device that has changed, or that is gone and keeps others from being offered.
-func (f Facts) note(s stray) Note {
+// note returns the note on a device that has changed, or that is gone and keeps others from being offered.
+func (f Facts) note(s changedClaim) Note {
 	c, keeps := s.claim, ""
 	if f.Report && c.Provider != "" {
 		keeps = fmt.Sprintf(" (%s keeps %s)", f.nameOf(c), c.Class)
 	}
 	also := ""
 	if len(s.relatives) > 0 {
-		also = fmt.Sprintf(", nor are its relatives %s", few(s.relatives))
+		also = fmt.Sprintf(", nor are its relatives %s", joinFew(s.relatives))
 	}
 	if s.now == nil {
 		return Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s as %s, though %s: the server keeps "+
 			"it%s, and no other server is offered its relatives %s; put the device back, or delete or migrate the "+
-			"server", c.Holder, device.Identity(c.Device), f.missing(c), keeps, few(s.relatives))}
+			"server", c.Holder, device.Identity(c.Device), f.missing(c), keeps, joinFew(s.relatives))}
 	}
 	was, is := c.Difference(*s.now)
 	return Note{c.Device.Address.String(), fmt.Sprintf("is %s now, but server %s holds it as %s: the server keeps it "+
@@ -109,7 +110,7 @@ func (f Facts) note(s stray) Note {
 		"server: then it is offered as what it is now", is, c.Holder, was, keeps, also)}
 }
 
-// missing says as a clause why a held device is not offered any more.
+// missing returns, as a clause, why a held device is no longer offered.
 func (f Facts) missing(c device.Claim) string {
 	if f.Unreadable[c.Device.Address] {
 		return "the host cannot read it now"
@@ -120,7 +121,7 @@ func (f Facts) missing(c device.Claim) string {
 	return "device_spec no longer offers it to aliases"
 }
 
-// changed says whether another device is at the address of a claim.
+// changed reports whether another device is at the address of a claim.
 func (f Facts) changed(c device.Claim) bool {
 	now := f.byAddress()[c.Device.Address]
 	return now != nil && c.Changed(*now)

@@ -56,9 +56,9 @@ func vfAt(at, pf pci.Address, product string) pci.Device {
 	return pci.Device{Address: at, Vendor: "8086", Product: product, Type: pci.Virtual, Parent: &pf, Class: 0x020000}
 }
 
-// Whatever a held device turns into, the tree keeps it as it was claimed, offers what it is now to no other server, and
-// offers everything else.
-func TestAHeldDeviceHasChanged(t *testing.T) {
+// Whatever a held device turns into, the tree keeps it as it was claimed, offers its present form to no other server,
+// and offers everything else.
+func TestHeldDeviceHasChanged(t *testing.T) {
 	const managed = "  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"
 	const gpuTree = "├─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1" + managed + "\n" +
 		"└─ cmp1_10000:0A:00.0  CUSTOM_PCI_10DE_20B0 0/1" + managed
@@ -141,9 +141,9 @@ func TestAHeldDeviceHasChanged(t *testing.T) {
 	expect(t, unknown, rootLine, gpuTree)
 }
 
-// A card is replaced: the held VF is gone, and another device is where its PF was. It is not offered beside the VF,
-// whose provider has its address, and refuses no start.
-func TestAHeldVFIsGoneWithItsCard(t *testing.T) {
+// A card is replaced: the held VF is gone, and another device is at its PF's address. That device is not offered
+// beside the VF, whose provider has its address, and the start is not refused.
+func TestHeldVFWithReplacedCard(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`, `{"vendor_id":"10de"}`).holding(t, vf1)
 	f = f.without(vf1, vf2, gpu).with(plainAt(pf81, "10de", "20b0"))
 	expect(t, f, rootLine,
@@ -157,7 +157,7 @@ func TestAHeldVFIsGoneWithItsCard(t *testing.T) {
 }
 
 // A held device that the host cannot read is not gone.
-func TestAHeldDeviceIsUnreadable(t *testing.T) {
+func TestHeldDeviceIsUnreadable(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`).holding(t, vf1).without(vf1)
 	f.Unreadable = map[pci.Address]bool{vf1: true}
 	expect(t, f, rootLine,
@@ -166,9 +166,9 @@ func TestAHeldDeviceIsUnreadable(t *testing.T) {
 			"CUSTOM_PCI_8086_1515 until the server is gone")
 }
 
-// While nothing is reported a changed device is named all the same. When reporting begins, what Placement never counted
-// is not counted, or it would be offered to others.
-func TestAHeldDeviceHasChangedThatIsNotReported(t *testing.T) {
+// Without reporting a changed device still gets a note. When reporting begins, a device that Placement never counted
+// is not counted; otherwise other consumers could claim it.
+func TestHeldDeviceHasChangedWithoutReporting(t *testing.T) {
 	f := facts(t, `{"vendor_id":"10de"}`)
 	f.Report = false
 	f = f.holding(t, gpu).with(pci.Device{Address: gpu, Vendor: "10de", Product: "20b1", Type: pci.Plain,
@@ -184,22 +184,21 @@ func TestAHeldDeviceHasChangedThatIsNotReported(t *testing.T) {
 	}
 }
 
-// Another class for a device that is what it was, by the configuration, still refuses the start, also beside one that
-// has changed.
-func TestAChangedDeviceExcusesNoConfiguration(t *testing.T) {
+// A configured change of the class of an unchanged held device refuses the start, also beside a changed device.
+func TestClassChangeIsRefusedBesideChangedDevice(t *testing.T) {
 	f := facts(t, `{"vendor_id":"10de"}`).holding(t, gpu, pci.Address{Domain: 0x10000, Bus: 0x0a})
 	f = f.with(pci.Device{Address: gpu, Vendor: "10de", Product: "20b1", Type: pci.Plain})
 	f.Rules = facts(t, `{"vendor_id":"10de","resource_class":"gpu"}`).Rules
 	_, _, err := Desired(f)
 	if text := fault.TextOf(err); !fault.Is(err, fault.Invalid) || !strings.Contains(text, "10000:0a:00.0") ||
-		len(Wrong(err)) != 1 {
+		len(Problems(err)) != 1 {
 		t.Errorf("%v", err)
 	}
 }
 
-// Hardware that changes at random under guests never refuses a start that would not be refused without them, keeps
-// every claim's inventory, and offers nobody what a guest may have.
-func TestHardwareChangesAtRandom(t *testing.T) {
+// Random changes of held hardware never refuse a start that would succeed without claims, keep every claim's
+// inventory, and offer no device that a guest may have.
+func TestRandomHardwareChanges(t *testing.T) {
 	rules := []string{`{"product_id":"1515"}`, `{"vendor_id":"10de"}`, `{"vendor_id":"144d","address":"0000:83:00.0"}`,
 		`{"product_id":"1528","address":"0000:82:00.0"}`}
 	addresses := []pci.Address{pf81, vf1, vf2, pf82, gpu, {Bus: 0x81, Func: 3}, {Bus: 0x82, Func: 1}}

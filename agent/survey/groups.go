@@ -15,27 +15,27 @@ import (
 
 // group is what one device provider counts: a plain device, a PF, or the VFs of a PF.
 type group struct {
-	name string
-	self *match         // the plain device or PF, if it is offered
-	vfs  []match        // by address
-	held []device.Claim // held, but no longer offered for Placement to count
-	has  []device.Claim // held and offered
+	name        string
+	self        *match         // the plain device or PF, if it is offered
+	vfs         []match        // by address
+	heldOnly    []device.Claim // held, but no longer offered for Placement to count
+	heldOffered []device.Claim // held and offered
 }
 
-// checkRules refuses what no device can make good.
+// checkRules refuses rules that are invalid on any host, or on this one.
 func (f Facts) checkRules() (wrong []error) {
 	for _, r := range f.Rules {
-		// "If the [pci]report_in_placement is set to True and the [pci]device_spec has any entry with devname tag then
-		// the nova-compute service will refuse to start." (spec 002)
+		// Nova refuses to start with devname and report_in_placement.
 		if f.Report && r.Devname != "" {
-			wrong = append(wrong, invalid("%s offers devices by devname %q, which [pci] report_in_placement does not allow; write their address instead",
-				where(r), r.Devname))
+			wrong = append(wrong, invalid("%s offers devices by devname %q, which [pci] report_in_placement does not allow; "+
+				"write their address instead", where(r), r.Devname))
 		}
 		if !f.Report && r.Tags.OneTimeUse == pci.Yes {
-			wrong = append(wrong, invalid("%s says one_time_use, which needs [pci] report_in_placement; switch that on, or take one_time_use away", where(r)))
+			wrong = append(wrong, invalid("%s sets one_time_use, which needs [pci] report_in_placement; switch that on, or "+
+				"take one_time_use away", where(r)))
 		}
 		if f.NoLive != "" && r.Tags.LiveMigratable == pci.Yes {
-			wrong = append(wrong, invalid("%s says live_migratable, but %s; take it away", where(r), f.NoLive))
+			wrong = append(wrong, invalid("%s sets live_migratable, but %s; take it away", where(r), f.NoLive))
 		}
 		if sentence := (pci.Rules{r}).Refuse(f.Devices); sentence != "" {
 			wrong = append(wrong, invalid("%s", sentence))
@@ -44,7 +44,7 @@ func (f Facts) checkRules() (wrong []error) {
 	return wrong
 }
 
-// groups sorts the offered devices and the held ones by provider, and refuses what one provider cannot say.
+// groups groups the offered and the held devices by provider, and refuses groups that one provider cannot represent.
 func (f Facts) groups(found []match) (list []group, wrong []error) {
 	byName := map[string]*group{}
 	at := func(name string) *group {
@@ -66,18 +66,18 @@ func (f Facts) groups(found []match) (list []group, wrong []error) {
 	for _, c := range f.Held {
 		m, there := offered[c.Device.Address]
 		if c.Provider == "" && f.changed(c) {
-			continue // Placement never counted it: an inventory of it would be offered to others
+			continue // Placement never counted it: other consumers could claim its inventory
 		}
 		if !there || !m.reported() {
 			g := at(f.nameOf(c))
-			g.held = append(g.held, c)
+			g.heldOnly = append(g.heldOnly, c)
 			continue
 		}
 		if err := f.checkClass(m, c); err != nil {
 			wrong = append(wrong, err)
 		}
 		g := at(m.offer.Device.Holder().ProviderName(f.Host))
-		g.has = append(g.has, c)
+		g.heldOffered = append(g.heldOffered, c)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		if err := byName[name].check(); err != nil {
@@ -88,9 +88,8 @@ func (f Facts) groups(found []match) (list []group, wrong []error) {
 	return list, wrong
 }
 
-// checkClass refuses another class for a device that is held, as its claim remembers it or as Placement has it: "If the device is
-// allocated then changing the resource_class would result in removing of existing allocations which is rejected by
-// placement and therefore the compute service will refuse to start." (spec 002)
+// checkClass refuses another class for a device that is held, as in its claim or in Placement: as in Nova, changing
+// the class of an allocated device would remove its allocations.
 func (f Facts) checkClass(m match, c device.Claim) error {
 	class := m.offer.Class
 	was := c.Class
@@ -102,10 +101,11 @@ func (f Facts) checkClass(m match, c device.Claim) error {
 	if was == "" || was == class {
 		return nil
 	}
-	return invalid("%s has class %s, but server %s holds the device as %s; give it that class until the server is gone", m, class, c.Holder, was)
+	return invalid("%s has class %s, but server %s holds the device as %s; give it that class until the server is gone", m,
+		class, c.Holder, was)
 }
 
-// nameOf is the name of the provider that counts a held device.
+// nameOf returns the name of the provider that counts a held device.
 func (f Facts) nameOf(c device.Claim) string {
 	if p, there := f.Actual.ByID(c.Provider); there && c.Provider != "" {
 		return p.Name
@@ -116,7 +116,7 @@ func (f Facts) nameOf(c device.Claim) string {
 	return c.Device.Holder().ProviderName(f.Host)
 }
 
-// check refuses what one provider cannot say.
+// check refuses a group that one provider cannot represent.
 func (g group) check() error {
 	if err := g.checkFamily(); err != nil {
 		return err
@@ -124,25 +124,27 @@ func (g group) check() error {
 	counted := g.counted()
 	for _, m := range counted {
 		if m.offer.Device.Parent != nil && m.rule.Tags.OneTimeUse == pci.Yes {
-			return invalid("%s says one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away", m)
+			return invalid("%s sets one_time_use of a VF; only a plain device or a PF can be used once, take one_time_use away",
+				m)
 		}
 		first := counted[0]
-		// "traits cannot vary per VF device under the same parent PF"; "different resource_class names for different VFs under the
-		// same parent PF … Such configuration will be rejected." (spec 002)
+		// One provider counts all VFs of a PF, so they must have the same traits and the same class, as in Nova.
 		if m.offer.Class != first.offer.Class {
-			return invalid("%s has class %s and %s has class %s, but VFs of one PF need one class; give both rules the same resource_class",
+			return invalid("%s has class %s and %s has class %s, but VFs of one PF need one class; give both rules the same "+
+				"resource_class",
 				m, m.offer.Class, first, first.offer.Class)
 		}
 		if !slices.Equal(m.offer.Traits, first.offer.Traits) {
-			return invalid("%s has the traits [%s] and %s has [%s], but VFs of one PF need the same traits; give both rules the same",
+			return invalid("%s has the traits [%s] and %s has [%s], but VFs of one PF need the same traits; give both rules "+
+				"the same",
 				m, text(m.offer.Traits), first, text(first.offer.Traits))
 		}
 	}
 	return nil
 }
 
-// checkFamily refuses a PF beside its VFs: "Listing both the parent PF device and any of this children VF devices at the same time
-// will not be support if [pci]report_in_placement is enabled." (spec 002). When neither is reported it is the ports' affair.
+// checkFamily refuses a PF beside its VFs, which Nova does not support with report_in_placement. It is allowed when
+// neither is reported because both are for network ports.
 func (g group) checkFamily() error {
 	if g.self != nil && len(g.vfs) > 0 && len(g.counted()) > 0 {
 		names := make([]string, len(g.vfs))
@@ -150,37 +152,38 @@ func (g group) checkFamily() error {
 			names[i] = m.offer.Device.Address.String()
 		}
 		return invalid("the PF %s and of its VFs %s (%s) are both offered, but only one kind can be; %s",
-			g.self, few(names), where(g.vfs[0].rule), g.keep())
+			g.self, joinFew(names), where(g.vfs[0].rule), g.keepAdvice())
 	}
 	// A device that was switched from PF to VFs, or back, while a guest holds it.
-	for _, c := range g.held {
+	for _, c := range g.heldOnly {
 		own := c.Device.Address
 		switch {
 		case len(g.vfs) > 0 && g.vfs[0].reported() && own == g.vfs[0].offer.Device.Holder():
 			return invalid("%s is offered, but server %s holds its PF %s; offer the PF and not its VFs until the server is gone",
 				g.vfs[0], c.Holder, own)
 		case g.self != nil && g.self.reported() && own != g.self.offer.Device.Address:
-			return invalid("the PF %s is offered, but server %s holds its VF %s; offer the VFs and not the PF until the server is gone",
+			return invalid("the PF %s is offered, but server %s holds its VF %s; offer the VFs and not the PF until the "+
+				"server is gone",
 				g.self, c.Holder, own)
 		}
 	}
 	return nil
 }
 
-// keep says which of PF and VFs must stay offered: what is held (spec 002, "Upgrade impact").
-func (g group) keep() string {
+// keepAdvice returns which of PF and VFs must stay offered: those that are held.
+func (g group) keepAdvice() string {
 	const how = "narrow the rules, by product_id or by the functions in the address"
-	if len(g.has) == 0 {
+	if len(g.heldOffered) == 0 {
 		return how
 	}
-	names := make([]string, len(g.has))
-	for i, c := range g.has {
+	names := make([]string, len(g.heldOffered))
+	for i, c := range g.heldOffered {
 		names[i] = c.Device.Address.String()
 	}
-	if g.has[0].Device.Type == pci.Virtual {
-		return fmt.Sprintf("keep the VFs, of which %s is held, and leave out the PF: %s", few(names), how)
+	if g.heldOffered[0].Device.Type == pci.Virtual {
+		return fmt.Sprintf("keep the VFs, of which %s is held, and leave out the PF: %s", joinFew(names), how)
 	}
-	return fmt.Sprintf("keep the PF, which server %s holds, and leave out its VFs: %s", g.has[0].Holder, how)
+	return fmt.Sprintf("keep the PF, which server %s holds, and leave out its VFs: %s", g.heldOffered[0].Holder, how)
 }
 
 // counted lists the offered devices that the provider counts.
@@ -193,10 +196,10 @@ func (g group) counted() []match {
 	return slices.DeleteFunc(list, func(m match) bool { return !m.reported() })
 }
 
-// provider is the group as Placement ought to have it, or nil when it counts nothing.
+// provider returns the desired provider of a group, or nil when it counts no device.
 func (f Facts) provider(g group) (*provider.Provider, []Note) {
 	counted := g.counted()
-	if len(counted) == 0 && len(g.held) == 0 {
+	if len(counted) == 0 && len(g.heldOnly) == 0 {
 		return nil, nil
 	}
 	p := &provider.Provider{ID: f.id(g.name), Name: g.name, Parent: f.Root, Root: f.Root,
@@ -206,19 +209,19 @@ func (f Facts) provider(g group) (*provider.Provider, []Note) {
 		p.Traits = counted[0].offer.Traits
 		p.Inventories[counted[0].offer.Class] = resource.Whole(len(counted))
 	} else {
-		p.Traits = old.Traits // what is said of the devices is no longer known; it stays
+		p.Traits = old.Traits // no rule gives traits any more: the present ones stay
 	}
 	p.Traits = union(p.Traits, ManagedPCI, OwnerNova)
-	notes := f.keep(p, g, old)
-	g.burn(p)
+	notes := f.keepHeld(p, g, old)
+	g.reserveUsed(p)
 	return p, notes
 }
 
-// keep adds the devices that are held but no longer offered, so that their usage is not lost: a class is as large as
-// what is there and what is held. Where the claim does not know its class, Placement does.
-func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note {
+// keepHeld adds the devices that are held but no longer offered, so that their usage stays: the total of a class is
+// the number of offered and held devices. A claim without a class gets Placement's.
+func (f Facts) keepHeld(p *provider.Provider, g group, old provider.Provider) []Note {
 	var notes []Note
-	for _, c := range g.held {
+	for _, c := range g.heldOnly {
 		class := c.Class
 		if class == "" && len(old.Inventories) == 1 {
 			class = slices.Collect(maps.Keys(old.Inventories))[0]
@@ -237,7 +240,7 @@ func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note
 		if len(g.counted()) == 0 {
 			p.Traits = union(p.Traits, c.Traits...)
 		}
-		if !f.changed(c) { // of which there is a note already
+		if !f.changed(c) { // changed claims have their own note
 			notes = append(notes, Note{c.Device.Address.String(), fmt.Sprintf("is held by server %s, though %s; "+
 				"%s keeps %s until the server is gone", c.Holder, f.missing(c), p.Name, what)})
 		}
@@ -245,8 +248,8 @@ func (f Facts) keep(p *provider.Provider, g group, old provider.Provider) []Note
 	return notes
 }
 
-// burn reserves a device for one-time use that has been used. Only who cleans it lowers the reservation again.
-func (g group) burn(p *provider.Provider) {
+// reserveUsed reserves a device for one-time use that has been used. Only cleaning it lowers the reserved amount.
+func (g group) reserveUsed(p *provider.Provider) {
 	if g.self == nil || !g.self.offer.Spent {
 		return
 	}
@@ -263,8 +266,8 @@ func text(traits []resource.Trait) string {
 	return strings.Join(words, " ")
 }
 
-// few joins words, the first four and how many more there are.
-func few(words []string) string {
+// joinFew joins texts: the first four, and the number of further ones.
+func joinFew(words []string) string {
 	const most = 4
 	if len(words) <= most {
 		return strings.Join(words, ", ")

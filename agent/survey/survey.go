@@ -1,16 +1,16 @@
-// Package survey works out what an agent ought to report to Placement: its host, and one provider for each PCI device that
-// device_spec offers.
+// Package survey computes the desired state of a host in Placement: the host, and one provider for each PCI device
+// that device_spec offers.
 //
 //	facts ─▶ Offers  ─▶ the devices offered, with class, traits and provider     (the device set, the host report)
-//	      └▶ Desired ─▶ the tree, and notes on what a person should know         (heal makes the plan)
+//	      └▶ Desired ─▶ the tree, and notes for the operator                     (heal makes the plan)
 //
 //	cmp1  VCPU MEMORY_MB DISK_GB
 //	├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 4     a PF whose four VFs are offered
 //	└─ cmp1_0000:82:00.0  CUSTOM_GPU 1               a plain device
 //
-// A configuration that cannot be reported is refused whole, with a sentence that names addresses and rules. What a guest
-// holds is never lost from the tree, even if the device or its rule is gone: observation frees no allocation. The package
-// is pure.
+// A configuration that cannot be reported is refused whole, with a sentence that names addresses and rules. A device
+// held by a guest never leaves the tree, even if the device or its rule is gone: an observation frees no allocation.
+// The package does no I/O.
 package survey
 
 import (
@@ -27,42 +27,43 @@ import (
 
 // The traits that the survey itself puts on providers.
 const (
-	ManagedPCI     resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE" // on each device provider: how its agent knows it again
-	OwnerNova      resource.Trait = "OWNER_NOVA"                 // on each provider of the tree
-	LiveMigratable resource.Trait = "HW_PCI_LIVE_MIGRATABLE"     // live_migratable of the rule is true
-	OneTimeUse     resource.Trait = "HW_PCI_ONE_TIME_USE"        // one_time_use of the rule is true
+	// on each device provider: its agent recognises it by this trait
+	ManagedPCI     resource.Trait = "COMPUTE_MANAGED_PCI_DEVICE"
+	OwnerNova      resource.Trait = "OWNER_NOVA"             // on each provider of the tree
+	LiveMigratable resource.Trait = "HW_PCI_LIVE_MIGRATABLE" // live_migratable of the rule is true
+	OneTimeUse     resource.Trait = "HW_PCI_ONE_TIME_USE"    // one_time_use of the rule is true
 )
 
-// Facts are all that the survey looks at.
+// Facts are the input of the survey.
 type Facts struct {
 	Host     string           // hypervisor hostname: the name of the root provider, and the start of the others'
 	Root     provider.ID      // of the root provider
-	VCPU     Share            // host threads that guests share
-	PCPU     Share            // host threads that are given to one guest each
-	MemoryMB Share            // MiB
-	DiskGB   Share            // GiB
-	Traits   []resource.Trait // of the root: what the hypervisor can
+	VCPU     RootInventory    // host threads that guests share
+	PCPU     RootInventory    // host threads that are given to one guest each
+	MemoryMB RootInventory    // MiB
+	DiskGB   RootInventory    // GiB
+	Traits   []resource.Trait // of the root: capabilities of the hypervisor
 	Devices  []pci.Device     // of the whole host, offered or not
 	Rules    pci.Rules
 	Report   bool           // [pci] report_in_placement
-	NoLive   string         // why no guest with devices can be migrated live here; empty: it can
-	Held     []device.Claim // what guests hold
+	NoLive   string         // why guests with devices cannot be live-migrated here; empty: they can
+	Held     []device.Claim // claims of guests
 	// Unreadable are the devices that exist and cannot be identified. They are not among Devices, unless they were read
 	// before.
 	Unreadable map[pci.Address]bool
 	Spent      map[pci.Address]bool // devices for one-time use that have been used
-	Actual     provider.Tree        // as Placement has it; may be empty. From it come the IDs of providers that exist
+	Actual     provider.Tree        // as Placement has it, with the IDs of existing providers; may be empty
 }
 
-// Share is what the root offers of one class. A total of 0 or less is not offered.
-type Share struct {
-	Total    int
-	Reserved int     // kept for the host itself
-	Firm     bool    // the configuration says Reserved: what Placement has gives way
-	Ratio    float64 // allocation_ratio; 0: the configuration leaves it to Placement, where it is 1 at first
+// RootInventory is the root's inventory of one class. A total of 0 or less is not offered.
+type RootInventory struct {
+	Total       int
+	Reserved    int     // kept for the host itself
+	ReservedSet bool    // the configuration sets Reserved, which replaces Placement's value
+	Ratio       float64 // allocation_ratio; 0: not configured, Placement's value stays (initially 1)
 }
 
-// Note is something that a person should know about the host, though it stops nothing.
+// Note is a sentence for the operator about a fact that does not prevent reporting.
 type Note struct {
 	About    string // an address or a provider's name
 	Sentence string
@@ -71,19 +72,20 @@ type Note struct {
 // String prints the note as a sentence.
 func (n Note) String() string { return n.About + ": " + n.Sentence }
 
-// ProviderID is the ID of a device provider that does not exist yet. It follows from the root and the name, so that a step
-// of creation may be repeated.
+// ProviderID returns the ID of a device provider that does not exist yet. It is derived from the root and the name, so
+// that its creation may be repeated.
 func ProviderID(root provider.ID, name string) provider.ID { return nameUUID(root, name) }
 
-// Desired is the tree that Placement ought to have of the host: the root, and under it a provider for each device or PF,
-// with IDs from Facts.Actual where it has the name. Without Report it is the root alone.
+// Desired returns the desired tree of the host: the root, and below it a provider for each device or PF, with the IDs
+// of Facts.Actual for providers with the same names. Without Report it is the root alone.
 //
 // Invalid when device_spec cannot be reported: a PF and one of its VFs both offered; VFs of one PF with different
-// classes or traits; devname; one_time_use on VFs or without Report; another class for a device that is held;
-// live_migratable where NoLive says why not. The fault says the first of these, and Wrong all. A held device that has
-// become another one is not invalid: it is kept as it was claimed, with a note.
+// classes or traits; devname; one_time_use on VFs or without Report; another class for a held device; live_migratable
+// where NoLive excludes it. The fault has the first of these sentences, and Problems returns all. A held device that
+// has become another one is not invalid: it is kept as it was claimed, with a note.
 func Desired(f Facts) (provider.Tree, []Note, error) {
-	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(), Traits: union(f.Traits, OwnerNova)}
+	root := provider.Provider{ID: f.Root, Name: f.Host, Root: f.Root, Inventories: f.inventories(),
+		Traits: union(f.Traits, OwnerNova)}
 	tree := provider.Tree{Providers: []provider.Provider{root}}
 	wrong := f.checkRules()
 	found, notes := f.match()
@@ -96,7 +98,7 @@ func Desired(f Facts) (provider.Tree, []Note, error) {
 		wrong = append(wrong, more...)
 	}
 	if len(wrong) > 0 {
-		return provider.Tree{}, nil, fault.New(fault.Invalid, "survey.Desired", "%w", &several{wrong})
+		return provider.Tree{}, nil, fault.New(fault.Invalid, "survey.Desired", "%w", &invalidConfig{wrong})
 	}
 	for _, g := range groups {
 		p, more := f.provider(g)
@@ -108,15 +110,15 @@ func Desired(f Facts) (provider.Tree, []Note, error) {
 	return tree.Sorted(), notes, nil
 }
 
-// several is all that is wrong, first things first.
-type several struct{ errs []error }
+// invalidConfig is all errors of a configuration, in order.
+type invalidConfig struct{ errs []error }
 
-// Error is the first: who mends it may find that the rest is mended too.
-func (s *several) Error() string { return fault.TextOf(s.errs[0]) }
+// Error returns the first error: correcting it may correct the others.
+func (s *invalidConfig) Error() string { return fault.TextOf(s.errs[0]) }
 
-// Wrong lists in sentences all that a fault of Desired is about; none for another error.
-func Wrong(err error) (sentences []string) {
-	if s, ok := errors.AsType[*several](err); ok {
+// Problems lists the sentences of a fault of Desired; none for another error.
+func Problems(err error) (sentences []string) {
+	if s, ok := errors.AsType[*invalidConfig](err); ok {
 		for _, one := range s.errs {
 			sentences = append(sentences, fault.TextOf(one))
 		}
@@ -124,8 +126,8 @@ func Wrong(err error) (sentences []string) {
 	return sentences
 }
 
-// Offers lists the devices that device_spec offers, by address, each with its class, its traits and, when it is reported, the
-// provider that counts it.
+// Offers lists the devices that device_spec offers, by address, each with its class, its traits and, when it is
+// reported, the provider that counts it.
 func Offers(f Facts) []device.Offer {
 	found, _ := f.match()
 	list := make([]device.Offer, 0, len(found))
@@ -135,8 +137,8 @@ func Offers(f Facts) []device.Offer {
 	return list
 }
 
-// CheckSwitch refuses to stop reporting: "Once [pci]report_to_placement is enabled for a compute host it cannot be disabled any
-// more" (spec 002, "Upgrade impact"). Before Actual is known there is nothing to refuse.
+// CheckSwitch refuses to stop reporting: as in Nova, report_in_placement cannot be disabled for a host once it was
+// enabled. Without Actual there is nothing to refuse.
 func CheckSwitch(f Facts) error {
 	if f.Report {
 		return nil
@@ -144,17 +146,18 @@ func CheckSwitch(f Facts) error {
 	for _, p := range f.Actual.Providers {
 		if p.HasTrait(ManagedPCI) {
 			return fault.New(fault.Invalid, "survey.CheckSwitch",
-				"[pci] report_in_placement is off, but Placement has the device provider %s of this host; it cannot be switched off once it was on, switch it on again",
+				"[pci] report_in_placement is off, but Placement has the device provider %s of this host; "+
+					"it cannot be switched off once it was on, switch it on again",
 				p.Name)
 		}
 	}
 	return nil
 }
 
-// Ratios are the classes of the root whose allocation_ratio the configuration decides, sorted.
+// Ratios returns the classes of the root with a configured allocation_ratio, sorted.
 func Ratios(f Facts) []resource.Class {
 	var list []resource.Class
-	for class, share := range f.shares() {
+	for class, share := range f.rootInventories() {
 		if share.Total > 0 && share.Ratio != 0 {
 			list = append(list, class)
 		}
@@ -163,11 +166,11 @@ func Ratios(f Facts) []resource.Class {
 	return list
 }
 
-// Firm are the classes of the root whose reserved amount the configuration decides, sorted.
-func Firm(f Facts) []resource.Class {
+// ReservedClasses returns the classes of the root with a configured reserved amount, sorted.
+func ReservedClasses(f Facts) []resource.Class {
 	var list []resource.Class
-	for class, share := range f.shares() {
-		if share.Total > 0 && share.Firm {
+	for class, share := range f.rootInventories() {
+		if share.Total > 0 && share.ReservedSet {
 			list = append(list, class)
 		}
 	}
@@ -175,14 +178,14 @@ func Firm(f Facts) []resource.Class {
 	return list
 }
 
-func (f Facts) shares() map[resource.Class]Share {
-	return map[resource.Class]Share{"VCPU": f.VCPU, "PCPU": f.PCPU, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB}
+func (f Facts) rootInventories() map[resource.Class]RootInventory {
+	return map[resource.Class]RootInventory{"VCPU": f.VCPU, "PCPU": f.PCPU, "MEMORY_MB": f.MemoryMB, "DISK_GB": f.DiskGB}
 }
 
-// inventories is what the root offers.
+// inventories returns the inventories of the root.
 func (f Facts) inventories() map[resource.Class]resource.Inventory {
 	out := map[resource.Class]resource.Inventory{}
-	for class, share := range f.shares() {
+	for class, share := range f.rootInventories() {
 		if share.Total <= 0 {
 			continue
 		}
@@ -196,21 +199,21 @@ func (f Facts) inventories() map[resource.Class]resource.Inventory {
 	return out
 }
 
-// match is one offered device with the rule that offers it.
+// match is an offered device with the rule that offers it.
 type match struct {
 	offer device.Offer
 	rule  pci.Rule
 }
 
-// reported says whether Placement counts the device.
+// reported reports whether Placement counts the device.
 func (m match) reported() bool { return !m.rule.ForPorts() }
 
-// String names device and rule for a sentence.
+// String names device and rule for a message.
 func (m match) String() string {
 	return fmt.Sprintf("%s (%s)", m.offer.Device.Address, where(m.rule))
 }
 
-// where names a rule for a sentence: its place if that is known, and its text.
+// where names a rule for a message: its position in the configuration, if known, and its text.
 func where(r pci.Rule) string {
 	if r.At != "" {
 		return fmt.Sprintf("device_spec at %s, %s", r.At, r)
@@ -218,9 +221,12 @@ func where(r pci.Rule) string {
 	return fmt.Sprintf("device_spec %s", r)
 }
 
-// match finds the offered devices, by address. Bridges are no guest's to have.
+// match returns the offered devices, by address. Bridges are never offered.
 func (f Facts) match() ([]match, []Note) {
-	devices := slices.SortedFunc(slices.Values(f.Devices), func(a, b pci.Device) int { return a.Address.Compare(b.Address) })
+	devices := slices.SortedFunc(slices.Values(f.Devices), func(a,
+		b pci.Device) int {
+		return a.Address.Compare(b.Address)
+	})
 	index := make(map[pci.Address]*pci.Device, len(devices))
 	for i := range devices {
 		index[devices[i].Address] = &devices[i]
@@ -238,7 +244,8 @@ func (f Facts) match() ([]match, []Note) {
 		}
 		if d.IsBridge() {
 			if exact, ok := rule.Address.Exact(); ok && exact == d.Address {
-				notes = append(notes, Note{d.Address.String(), fmt.Sprintf("is a bridge and not offered, though %s names it", where(rule))})
+				notes = append(notes, Note{d.Address.String(), fmt.Sprintf("is a bridge and not offered, though %s names it",
+					where(rule))})
 			}
 			continue
 		}
@@ -248,8 +255,10 @@ func (f Facts) match() ([]match, []Note) {
 }
 
 func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
-	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.Tags.Networked && f.Report,
-		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, Managed: rule.Tags.Managed, LiveMigratable: rule.Tags.LiveMigratable}
+	o := device.Offer{Device: d, Class: rule.Class(d), Traits: union(rule.Traits), ForPorts: rule.Tags.Networked &&
+		f.Report,
+		RemoteManaged: rule.Tags.RemoteManaged == pci.Yes, Managed: rule.Tags.Managed,
+		LiveMigratable: rule.Tags.LiveMigratable}
 	if rule.Tags.LiveMigratable == pci.Yes {
 		o.Traits = union(o.Traits, LiveMigratable)
 	}
@@ -264,7 +273,7 @@ func (f Facts) offer(d pci.Device, rule pci.Rule) device.Offer {
 	return o
 }
 
-// id is the ID of a device provider by its name.
+// id returns the ID of a device provider by its name.
 func (f Facts) id(name string) provider.ID {
 	if p, there := f.Actual.ByName(name); there {
 		return p.ID
@@ -272,7 +281,7 @@ func (f Facts) id(name string) provider.ID {
 	return ProviderID(f.Root, name)
 }
 
-// union is a sorted set of traits.
+// union returns a sorted set of traits.
 func union(traits []resource.Trait, more ...resource.Trait) []resource.Trait {
 	all := append(slices.Clone(traits), more...)
 	slices.Sort(all)

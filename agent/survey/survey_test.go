@@ -21,11 +21,13 @@ const root provider.ID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 func devices() []pci.Device {
 	pf := pci.Address{Bus: 0x81}
 	vf := func(function uint8) pci.Device {
-		return pci.Device{Address: pci.Address{Bus: 0x81, Func: function}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, Class: 0x020000}
+		return pci.Device{Address: pci.Address{Bus: 0x81, Func: function}, Vendor: "8086", Product: "1515", Type: pci.Virtual,
+			Parent: &pf, Class: 0x020000}
 	}
 	return []pci.Device{
 		{Address: pci.Address{Bus: 0x80}, Vendor: "8086", Product: "0b00", Type: pci.Plain, Class: 0x060400},
-		{Address: pf, Vendor: "8086", Product: "1528", Type: pci.Physical, Class: 0x020000, TotalVFs: 2, NumVFs: 2, Net: []string{"ens1"}},
+		{Address: pf, Vendor: "8086", Product: "1528", Type: pci.Physical, Class: 0x020000, TotalVFs: 2, NumVFs: 2,
+			Net: []string{"ens1"}},
 		vf(1), vf(2),
 		{Address: pci.Address{Bus: 0x82}, Vendor: "8086", Product: "1528", Type: pci.Physical, Class: 0x020000, TotalVFs: 2},
 		{Address: pci.Address{Bus: 0x83}, Vendor: "10de", Product: "20b0", Type: pci.Plain, Class: 0x030200},
@@ -36,7 +38,8 @@ func devices() []pci.Device {
 // facts has these rules; each is placed at a line of its own.
 func facts(t *testing.T, rules ...string) Facts {
 	t.Helper()
-	f := Facts{Host: "cmp1", Root: root, Report: true, Devices: devices(), VCPU: Share{Total: 8, Ratio: 4}, MemoryMB: Share{Total: 1024, Reserved: 512}}
+	f := Facts{Host: "cmp1", Root: root, Report: true, Devices: devices(), VCPU: RootInventory{Total: 8, Ratio: 4},
+		MemoryMB: RootInventory{Total: 1024, Reserved: 512}}
 	for i, text := range rules {
 		list, err := pci.ParseSpecs(text)
 		if err != nil {
@@ -50,7 +53,7 @@ func facts(t *testing.T, rules ...string) Facts {
 	return f
 }
 
-// claim is what the device set says of an offered device in a holder's hand.
+// claim returns the claim of an offered device, as in the device set.
 func (f Facts) claim(t *testing.T, address pci.Address) device.Claim {
 	t.Helper()
 	for _, o := range Offers(f) {
@@ -103,59 +106,67 @@ func TestDesired(t *testing.T) {
 		want  []string
 	}{
 		"nothing is offered without rules": {nil, []string{rootLine}},
-		// "Each PCI device of type type-PCI and type-PF will be modeled as a Placement resource provider (RP) with the name
-		// <hypervisor_hostname>_<pci_address>." "an inventory of 1 is reported … with the generated CUSTOM_PCI_<vendor_id>_<product_id>"
-		"K5 plain devices, one in a domain of five digits": {[]string{`{"vendor_id":"10de"}`}, []string{rootLine,
+		// A plain device or PF is a provider named <hypervisor_hostname>_<pci_address> with an inventory of 1 of the class
+		// CUSTOM_PCI_<vendor_id>_<product_id>.
+		"plain devices, one in a domain of five digits": {[]string{`{"vendor_id":"10de"}`}, []string{rootLine,
 			"├─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]",
 			"└─ cmp1_10000:0A:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
-		// "The PF RP will be created even if the type-PF device is not matching any device_spec entry but in that case, only VF inventory
-		// will exist on the RP." "the total resource inventory of VFs will be the total number of matching VF devices"
+		// The provider of a PF exists also if no rule matches the PF; its inventory is the number of matching VFs.
 		"VFs are counted on their PF": {[]string{`{"product_id":"1515"}`}, []string{rootLine,
 			"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
 		"only those that match": {[]string{`{"address":"0000:81:00.2"}`}, []string{rootLine,
 			"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
 		"a PF by its address and product": {[]string{`{"address":"0000:81:00.0","product_id":"1528"}`}, []string{rootLine,
 			"└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1528 0/1  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]"}},
-		// "an inventory of 1 is reported of the resource_class specified in the matching device_spec entry"; "Each PCI device RP will have
-		// traits reported according to the traits tag"
+		// The class and the traits come from the matching rule.
 		"class and traits": {[]string{`{"address":"0000:83:00.0","resource_class":"gpu","traits":"b,a","one_time_use":true}`,
 			`{"product_id":"1515","live_migratable":"yes"}`}, []string{rootLine,
 			"├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE HW_PCI_LIVE_MIGRATABLE OWNER_NOVA]",
-			"└─ cmp1_0000:83:00.0  CUSTOM_GPU 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A CUSTOM_B HW_PCI_ONE_TIME_USE OWNER_NOVA]"}},
-		// "Devices that have a physical_network tag will not be reported in Placement at this time"
-		"network devices": {[]string{`{"product_id":"1515","physical_network":"p"}`, `{"product_id":"1528","physical_network":null}`}, []string{rootLine}},
+			"└─ cmp1_0000:83:00.0  CUSTOM_GPU 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A CUSTOM_B HW_PCI_ONE_TIME_USE " +
+				"OWNER_NOVA]"}},
+		// Devices with a physical_network are not reported.
+		"network devices": {[]string{`{"product_id":"1515","physical_network":"p"}`,
+			`{"product_id":"1528","physical_network":null}`}, []string{rootLine}},
 		"the first rule counts": {[]string{`{"vendor_id":"10de","physical_network":"p"}`, `{}`}, []string{
-			"the PF 0000:81:00.0 (device_spec at nova.conf:2, {}) and of its VFs 0000:81:00.1, 0000:81:00.2 (device_spec at nova.conf:2, {}) are both offered, but only one kind can be; narrow the rules, by product_id or by the functions in the address"}},
-		"a bridge is no guest's": {[]string{`{"address":"80:00.0"}`, `{"address":"0000:80:00.0"}`}, []string{rootLine}},
+			"the PF 0000:81:00.0 (device_spec at nova.conf:2, {}) and of its VFs 0000:81:00.1, 0000:81:00.2 (device_spec at " +
+				"nova.conf:2, {}) are both offered, but only one kind can be; narrow the rules, by product_id or by the " +
+				"functions in the address"}},
+		"a bridge is never offered": {[]string{`{"address":"80:00.0"}`, `{"address":"0000:80:00.0"}`}, []string{rootLine}},
 		"a bridge by its own address": {[]string{`{"address":"0000:80:00.0"}`}, []string{rootLine,
-			`0000:80:00.0: is a bridge and not offered, though device_spec at nova.conf:1, {"address": "0000:80:00.0"} names it`}},
+			`0000:80:00.0: is a bridge and not offered, though ` +
+				`device_spec at nova.conf:1, {"address": "0000:80:00.0"} names it`}},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, facts(t, c.rules...), c.want...) })
 	}
 }
 
-// What cannot be reported is refused, by sentences that name addresses and rules.
+// What cannot be reported is refused, with sentences that name addresses and rules.
 func TestDesiredRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules []string
 		says  []string
 	}{
-		// "Listing both the parent PF device and any of this children VF devices at the same time will not be support if
-		// [pci]report_in_placement is enabled."
-		"PF and VFs by one rule":   {[]string{`{"address":"0000:81:00.0"}`}, []string{"PF 0000:81:00.0", "VFs 0000:81:00.1, 0000:81:00.2", "nova.conf:1", "product_id"}},
-		"PF and one VF":            {[]string{`{"product_id":"1528"}`, `{"address":"0000:81:00.2"}`}, []string{"PF 0000:81:00.0", "nova.conf:1", "VFs 0000:81:00.2", "nova.conf:2"}},
-		"a PF and VFs of networks": {[]string{`{"product_id":"1528"}`, `{"product_id":"1515","physical_network":"p"}`}, []string{"PF 0000:81:00.0", `"physical_network": "p"`}},
-		// "While it would possible to support defining different resource_class names for different VFs under the same parent PF, this is
-		// considered bad practice and unnecessary complexity. Such configuration will be rejected."
-		"classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`, `{"address":"0000:81:00.2","resource_class":"vf2"}`},
+		// A PF and its VFs cannot both be reported.
+		"PF and VFs by one rule": {[]string{`{"address":"0000:81:00.0"}`},
+			[]string{"PF 0000:81:00.0", "VFs 0000:81:00.1, 0000:81:00.2", "nova.conf:1", "product_id"}},
+		"PF and one VF": {[]string{`{"product_id":"1528"}`, `{"address":"0000:81:00.2"}`},
+			[]string{"PF 0000:81:00.0", "nova.conf:1", "VFs 0000:81:00.2", "nova.conf:2"}},
+		"a PF and VFs of networks": {[]string{`{"product_id":"1528"}`, `{"product_id":"1515","physical_network":"p"}`},
+			[]string{"PF 0000:81:00.0", `"physical_network": "p"`}},
+		// The VFs of a PF have one class.
+		"classes": {[]string{`{"address":"0000:81:00.1","resource_class":"vf1"}`,
+			`{"address":"0000:81:00.2","resource_class":"vf2"}`},
 			[]string{"0000:81:00.2", "nova.conf:2", "CUSTOM_VF2", "0000:81:00.1", "nova.conf:1", "CUSTOM_VF1", "one class"}},
-		// "defining different traits for different VFs under the same PF is a configuration error and will be rejected"
-		"traits":          {[]string{`{"address":"0000:81:00.1","traits":"foo"}`, `{"product_id":"1515","traits":"bar"}`}, []string{"0000:81:00.1", "[CUSTOM_FOO]", "0000:81:00.2", "[CUSTOM_BAR]", "same traits"}},
-		"live_migratable": {[]string{`{"address":"0000:81:00.1","live_migratable":true}`, `{"product_id":"1515"}`}, []string{"HW_PCI_LIVE_MIGRATABLE", "[]"}},
-		// "If the [pci]report_in_placement is set to True and the [pci]device_spec has any entry with devname tag then the nova-compute
-		// service will refuse to start."
-		"devname":      {[]string{`{"vendor_id":"10de"}`, `{"devname":"nowhere"}`}, []string{`devname "nowhere"`, "nova.conf:2", "address"}},
-		"one_time_use": {[]string{`{"product_id":"1515","one_time_use":true}`}, []string{"0000:81:00.1", "nova.conf:1", "one_time_use"}},
+		// The VFs of a PF have the same traits.
+		"traits": {[]string{`{"address":"0000:81:00.1","traits":"foo"}`, `{"product_id":"1515","traits":"bar"}`},
+			[]string{"0000:81:00.1", "[CUSTOM_FOO]", "0000:81:00.2", "[CUSTOM_BAR]", "same traits"}},
+		"live_migratable": {[]string{`{"address":"0000:81:00.1","live_migratable":true}`, `{"product_id":"1515"}`},
+			[]string{"HW_PCI_LIVE_MIGRATABLE", "[]"}},
+		// devname cannot be used with report_in_placement.
+		"devname": {[]string{`{"vendor_id":"10de"}`, `{"devname":"nowhere"}`},
+			[]string{`devname "nowhere"`, "nova.conf:2", "address"}},
+		"one_time_use": {[]string{`{"product_id":"1515","one_time_use":true}`},
+			[]string{"0000:81:00.1", "nova.conf:1", "one_time_use"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts(t, c.rules...)
@@ -174,7 +185,8 @@ func TestDesiredRefuses(t *testing.T) {
 
 // Traits in another order are the same traits, and devices of different PFs may differ.
 func TestDesiredAccepts(t *testing.T) {
-	f := facts(t, `{"address":"0000:81:00.1","traits":"a,b"}`, `{"product_id":"1515","traits":"b,a"}`, `{"address":"0000:82:00.0","traits":"c","resource_class":"x"}`)
+	f := facts(t, `{"address":"0000:81:00.1","traits":"a,b"}`, `{"product_id":"1515","traits":"b,a"}`,
+		`{"address":"0000:82:00.0","traits":"c","resource_class":"x"}`)
 	expect(t, f, rootLine,
 		"├─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A CUSTOM_B OWNER_NOVA]",
 		"└─ cmp1_0000:82:00.0  CUSTOM_X 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_C OWNER_NOVA]")
@@ -197,12 +209,14 @@ func TestDesiredWithoutReportT17(t *testing.T) {
 
 func TestRootInventories(t *testing.T) {
 	f := facts(t)
-	f.DiskGB, f.Traits = Share{Total: 100, Reserved: 1, Ratio: 1.5}, []resource.Trait{"HW_CPU_X86_AVX", "COMPUTE_NODE"}
+	f.DiskGB, f.Traits = RootInventory{Total: 100, Reserved: 1, Ratio: 1.5},
+		[]resource.Trait{"HW_CPU_X86_AVX", "COMPUTE_NODE"}
 	tree, _, err := Desired(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := provider.Provider{ID: root, Root: root, Name: "cmp1", Traits: []resource.Trait{"COMPUTE_NODE", "HW_CPU_X86_AVX", "OWNER_NOVA"},
+	want := provider.Provider{ID: root, Root: root, Name: "cmp1",
+		Traits: []resource.Trait{"COMPUTE_NODE", "HW_CPU_X86_AVX", "OWNER_NOVA"},
 		Inventories: map[resource.Class]resource.Inventory{
 			"VCPU":      {Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 4},
 			"MEMORY_MB": {Total: 1024, Reserved: 512, MinUnit: 1, MaxUnit: 1024, StepSize: 1, AllocationRatio: 1},
@@ -213,8 +227,9 @@ func TestRootInventories(t *testing.T) {
 	}
 }
 
-// A provider is a child of the root, as large as what it counts, with the ID that Placement knows or one that follows from its name.
-func TestProvidersX5T17(t *testing.T) {
+// A provider is a child of the root with the number of its devices as total, and with Placement's ID or one derived
+// from its name.
+func TestProvidersOfDevices(t *testing.T) {
 	f := facts(t, `{"product_id":"1515"}`)
 	id := ProviderID(root, "cmp1_0000:81:00.0")
 	want := provider.Provider{ID: id, Name: "cmp1_0000:81:00.0", Parent: root, Root: root,
@@ -233,7 +248,8 @@ func TestProvidersX5T17(t *testing.T) {
 		}
 	}
 	check(want)
-	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"}, {ID: "known", Name: "cmp1_0000:81:00.0", Parent: root}}}
+	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"},
+		{ID: "known", Name: "cmp1_0000:81:00.0", Parent: root}}}
 	want.ID = "known"
 	check(want)
 }
@@ -290,17 +306,20 @@ func TestHeld(t *testing.T) {
 	// A journal that remembers only address and provider: Placement knows the rest.
 	f = facts(t)
 	f.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: vf1}, Provider: "known"}, Holder: "s1"}}
-	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"}, {ID: "known", Name: "cmp1_0000:81:00.0", Parent: root,
-		Traits: []resource.Trait{"CUSTOM_A"}, Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(2)}}}}
+	f.Actual = provider.Tree{Providers: []provider.Provider{{ID: root, Name: "cmp1"},
+		{ID: "known", Name: "cmp1_0000:81:00.0", Parent: root,
+			Traits:      []resource.Trait{"CUSTOM_A"},
+			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_VF": resource.Whole(2)}}}}
 	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_VF 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]",
 		note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "CUSTOM_VF"))
 	f.Actual.Providers[1].Inventories["CUSTOM_OTHER"] = resource.Whole(3)
-	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_OTHER 0/3  CUSTOM_VF 0/2  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA]",
+	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_OTHER 0/3  CUSTOM_VF 0/2  [COMPUTE_MANAGED_PCI_DEVICE "+
+		"CUSTOM_A OWNER_NOVA]",
 		note("0000:81:00.1", unruled, "cmp1_0000:81:00.0", "all its inventories"))
 }
 
-// "If the device is allocated then changing the resource_class would result in removing of existing allocations which is rejected
-// by placement and therefore the compute service will refuse to start." The same holds for PF and VFs in place of each other.
+// As in Nova, a changed resource_class of an allocated device refuses the start. The same holds for a change between a
+// PF and its VFs.
 func TestHeldIsNotReconfigured(t *testing.T) {
 	const vfs, pfs = `{"product_id":"1515"}`, `{"address":"0000:81:00.0","product_id":"1528"}`
 	hold := func(address pci.Address, before string, now ...string) Facts {
@@ -312,14 +331,17 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 	}
 	classChanged := hold(gpu, `{"vendor_id":"10de"}`, `{"vendor_id":"10de","resource_class":"gpu"}`)
 	journalled := classChanged
-	journalled.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: gpu}, Provider: "known", Class: "CUSTOM_GPU"}, Holder: "s1"}}
-	journalled.Actual = provider.Tree{Providers: []provider.Provider{{ID: "known", Name: "cmp1_0000:83:00.0", Inventories: map[resource.Class]resource.Inventory{
-		"CUSTOM_PCI_10DE_20B0": resource.Whole(1)}}}}
+	journalled.Held = []device.Claim{{Offer: device.Offer{Device: pci.Device{Address: gpu}, Provider: "known",
+		Class: "CUSTOM_GPU"}, Holder: "s1"}}
+	journalled.Actual = provider.Tree{Providers: []provider.Provider{{ID: "known", Name: "cmp1_0000:83:00.0",
+		Inventories: map[resource.Class]resource.Inventory{
+			"CUSTOM_PCI_10DE_20B0": resource.Whole(1)}}}}
 	for name, c := range map[string]struct {
 		f    Facts
 		says []string
 	}{
-		"class":                   {classChanged, []string{"0000:83:00.0", "nova.conf:1", "CUSTOM_GPU", "server s1", "CUSTOM_PCI_10DE_20B0"}},
+		"class": {classChanged, []string{"0000:83:00.0", "nova.conf:1", "CUSTOM_GPU", "server s1",
+			"CUSTOM_PCI_10DE_20B0"}},
 		"class, as Placement has": {journalled, []string{"0000:83:00.0", "CUSTOM_GPU", "server s1", "CUSTOM_PCI_10DE_20B0"}},
 		"PF to VFs":               {hold(pf81, pfs, vfs), []string{"0000:81:00.1", "server s1 holds its PF 0000:81:00.0"}},
 		"VFs to PF":               {hold(vf2, vfs, pfs), []string{"PF 0000:81:00.0", "server s1 holds its VF 0000:81:00.2"}},
@@ -333,7 +355,8 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 	}
 	// What is offered to network ports now is no rival in Placement.
 	note := "is held by server s1, though device_spec no longer offers it to aliases; cmp1_0000:81:00.0 keeps"
-	for _, f := range []Facts{hold(pf81, pfs, `{"product_id":"1515","physical_network":"p"}`), hold(vf2, vfs, `{"product_id":"1528","physical_network":"p"}`)} {
+	for _, f := range []Facts{hold(pf81, pfs, `{"product_id":"1515","physical_network":"p"}`),
+		hold(vf2, vfs, `{"product_id":"1528","physical_network":"p"}`)} {
 		if got := picture(f); !strings.Contains(got, note) {
 			t.Error(got)
 		}
@@ -343,7 +366,7 @@ func TestHeldIsNotReconfigured(t *testing.T) {
 		"└─ cmp1_0000:83:00.0  CUSTOM_PCI_10DE_20B0 0/1  [COMPUTE_MANAGED_PCI_DEVICE CUSTOM_NEW OWNER_NOVA]")
 }
 
-// A device for one-time use is reserved as soon as somebody holds it.
+// A device for one-time use is reserved as soon as it is held.
 func TestOneTimeUse(t *testing.T) {
 	f := facts(t, `{"address":"0000:82:00.0","one_time_use":true}`)
 	line := "└─ cmp1_0000:82:00.0  CUSTOM_PCI_8086_1528 0/%s  [COMPUTE_MANAGED_PCI_DEVICE HW_PCI_ONE_TIME_USE OWNER_NOVA]"
@@ -395,8 +418,9 @@ func TestDesiredIsStable(t *testing.T) {
 	}
 }
 
-// The captured machine: two PFs whose four VFs each are offered. All functions have one product, so the address tells them apart.
-func TestLab(t *testing.T) {
+// The captured machine has two PFs whose four VFs each are offered. All functions have one product, so the rules
+// select by address.
+func TestSample(t *testing.T) {
 	fsys, err := sysfs.Sample()
 	if err != nil {
 		t.Fatal(err)

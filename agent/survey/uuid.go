@@ -9,13 +9,13 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// nameUUID is the version 5 UUID (RFC 9562, section 5.5) of a name in the name space of a UUID.
+// nameUUID returns the version 5 UUID (RFC 9562, section 5.5) of a name in the name space of a UUID.
 func nameUUID(space provider.ID, name string) provider.ID {
 	h := sha1.New()
 	if raw, err := hex.DecodeString(strings.ReplaceAll(string(space), "-", "")); err == nil && len(raw) == 16 {
 		h.Write(raw)
 	} else {
-		h.Write([]byte(space)) // a root that is no UUID still has names of its own
+		h.Write([]byte(space)) // a root that is not a UUID is used as text
 	}
 	h.Write([]byte(name))
 	u := h.Sum(nil)[:16]

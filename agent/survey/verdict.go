@@ -10,18 +10,18 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Verdict is what becomes of one device of the host, and why.
+// Verdict is the result of device_spec for one device of the host, with the reason.
 type Verdict struct {
 	Device   pci.Device
-	Entry    *pci.Rule    // the entry of device_spec that holds for it; nil: none does
+	Entry    *pci.Rule    // the entry of device_spec that matches it; nil: none
 	Offer    device.Offer // zero unless it is offered
 	Offered  bool         // to guests, if only to network ports
 	Reported bool         // counted in Placement
 	Why      string       // why it is not reported, as the end of a sentence that begins with the device; "" when it is
 }
 
-// Verdicts judges all devices of a host, by address, and tells all that is wrong with device_spec: for each such sentence Desired would
-// refuse. Nobody need hold anything, and Placement need not be known.
+// Verdicts returns the verdict on each device of a host, by address, and all errors of device_spec: Desired refuses a
+// configuration with any of them. It needs neither claims nor a tree in Placement.
 func Verdicts(f Facts) (list []Verdict, wrong []string) {
 	for _, r := range f.Rules {
 		alone := f
@@ -53,7 +53,8 @@ func Verdicts(f Facts) (list []Verdict, wrong []string) {
 	return list, wrong
 }
 
-// judge finds the verdict on one device of a family, of which what is found is offered, unless that is refused.
+// judge returns the verdict on one device of a family. found are the offered devices; refused: they cannot be
+// reported.
 func (f Facts) judge(d pci.Device, found []match, refused bool) Verdict {
 	v := Verdict{Device: d}
 	i := slices.IndexFunc(found, func(m match) bool { return m.offer.Device.Address == d.Address })
@@ -65,7 +66,8 @@ func (f Facts) judge(d pci.Device, found []match, refused bool) Verdict {
 	v.Entry, v.Offer, v.Offered = &m.rule, m.offer, true
 	switch {
 	case m.rule.Tags.PhysicalNetwork != "":
-		v.Why = fmt.Sprintf("is for ports of physical_network %q, and Placement does not count it", m.rule.Tags.PhysicalNetwork)
+		v.Why = fmt.Sprintf("is for ports of physical_network %q, and Placement does not count it",
+			m.rule.Tags.PhysicalNetwork)
 	case m.rule.Tags.Networked:
 		v.Why = "is for ports of tunnelled networks (physical_network null), and Placement does not count it"
 	case m.rule.ForPorts():
@@ -80,7 +82,7 @@ func (f Facts) judge(d pci.Device, found []match, refused bool) Verdict {
 	return v
 }
 
-// unmatched says why a device is not offered.
+// unmatched returns why a device is not offered.
 func (f Facts) unmatched(d pci.Device) string {
 	known := d
 	known.Serial = "known"
@@ -91,7 +93,7 @@ func (f Facts) unmatched(d pci.Device) string {
 	case len(f.Rules) == 0:
 		return "is not offered: device_spec is not set, and then nothing is"
 	case remote && d.Serial == "" && f.Rules.NeedSerial(d):
-		return "is not offered: its entry of device_spec has remote_managed, but the card tells no serial number"
+		return "is not offered: its entry of device_spec has remote_managed, but the card has no readable serial number"
 	}
 	return "is not offered: no entry of device_spec matches it"
 }

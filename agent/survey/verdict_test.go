@@ -19,19 +19,25 @@ func TestVerdicts(t *testing.T) {
 		wrong  []string // a word of each
 	}{
 		{name: "reported, for ports, not reached", report: true,
-			rules: []string{`{"product_id":"1515","traits":"fast"}`, `{"address":"0000:82:00.0","physical_network":"p"}`, `{"address":"0000:83:00.0","physical_network":null}`},
-			want: []string{"0000:81:00.1: cmp1_0000:81:00.0 CUSTOM_PCI_8086_1515 [CUSTOM_FAST]", "0000:81:00.2: cmp1_0000:81:00.0 CUSTOM_PCI_8086_1515 [CUSTOM_FAST]",
+			rules: []string{`{"product_id":"1515","traits":"fast"}`, `{"address":"0000:82:00.0","physical_network":"p"}`,
+				`{"address":"0000:83:00.0","physical_network":null}`},
+			want: []string{"0000:81:00.1: cmp1_0000:81:00.0 CUSTOM_PCI_8086_1515 [CUSTOM_FAST]",
+				"0000:81:00.2: cmp1_0000:81:00.0 CUSTOM_PCI_8086_1515 [CUSTOM_FAST]",
 				`0000:82:00.0: is for ports of physical_network "p"`, "0000:83:00.0: is for ports of tunnelled networks"}},
-		{name: "D33 remote_managed without a serial number", report: true, rules: []string{`{"address":"0000:81:00.2","remote_managed":true}`},
-			want: []string{"0000:81:00.2: is not offered: its entry of device_spec has remote_managed"}},
-		{name: "not reported", rules: []string{`{"vendor_id":"10de"}`}, want: []string{"0000:83:00.0: is offered, but", "10000:0a:00.0: is offered, but"}},
+		{name: "remote_managed without a serial number", report: true,
+			rules: []string{`{"address":"0000:81:00.2","remote_managed":true}`},
+			want:  []string{"0000:81:00.2: is not offered: its entry of device_spec has remote_managed"}},
+		{name: "not reported", rules: []string{`{"vendor_id":"10de"}`},
+			want: []string{"0000:83:00.0: is offered, but", "10000:0a:00.0: is offered, but"}},
 		{name: "all that is wrong at once", report: true,
 			rules: []string{`{"product_id":"1528"}`, `{"address":"0000:81:00.2"}`, `{"devname":"eth0"}`, `{"vendor_id":"10de"}`},
-			want: []string{"0000:81:00.0: cannot be reported as device_spec at nova.conf:1", "0000:81:00.2: cannot be reported as device_spec at nova.conf:2",
-				"0000:82:00.0: cmp1_0000:82:00.0 CUSTOM_PCI_8086_1528 []", "0000:83:00.0: cmp1_0000:83:00.0 CUSTOM_PCI_10DE_20B0 []",
+			want: []string{"0000:81:00.0: cannot be reported as device_spec at nova.conf:1",
+				"0000:81:00.2: cannot be reported as device_spec at nova.conf:2",
+				"0000:82:00.0: cmp1_0000:82:00.0 CUSTOM_PCI_8086_1528 []",
+				"0000:83:00.0: cmp1_0000:83:00.0 CUSTOM_PCI_10DE_20B0 []",
 				"10000:0a:00.0: cmp1_10000:0A:00.0 CUSTOM_PCI_10DE_20B0 []"},
 			wrong: []string{`devname "eth0"`, "both offered"}},
-		{name: "D34 one_time_use without reporting", rules: []string{`{"address":"0000:83:00.0","one_time_use":true}`},
+		{name: "one_time_use without reporting", rules: []string{`{"address":"0000:83:00.0","one_time_use":true}`},
 			want: []string{"0000:83:00.0: is offered, but"}, wrong: []string{"needs [pci] report_in_placement"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,9 +78,11 @@ func BenchmarkDesired(b *testing.B) {
 	f := Facts{Host: "cmp1", Root: root, Report: true}
 	for i := range 63 {
 		pf := pci.Address{Bus: uint8(i)}
-		f.Devices = append(f.Devices, pci.Device{Address: pf, Vendor: "8086", Product: "1528", Type: pci.Physical, Class: 0x020000})
+		f.Devices = append(f.Devices, pci.Device{Address: pf, Vendor: "8086", Product: "1528", Type: pci.Physical,
+			Class: 0x020000})
 		for n := range 8 {
-			f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: pf.Bus, Slot: 1, Func: uint8(n)}, Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &pf, Class: 0x020000})
+			f.Devices = append(f.Devices, pci.Device{Address: pci.Address{Bus: pf.Bus, Slot: 1, Func: uint8(n)}, Vendor: "8086",
+				Product: "1515", Type: pci.Virtual, Parent: &pf, Class: 0x020000})
 		}
 	}
 	for i := range 20 {
@@ -94,14 +102,14 @@ func BenchmarkDesired(b *testing.B) {
 	}
 }
 
-// M18: a vDPA device counts as a VF of its PF, so that one of another product needs a class in common.
+// A vDPA device counts as a VF of its PF, so that one of another product needs a class in common.
 func TestVDPA(t *testing.T) {
 	f := facts(t, `{"address":"0000:81:00.1"}`, `{"address":"0000:81:00.2"}`)
 	f.Devices[2].Type = pci.VDPA
 	expect(t, f, rootLine, "└─ cmp1_0000:81:00.0  CUSTOM_PCI_8086_1515 0/2  [COMPUTE_MANAGED_PCI_DEVICE OWNER_NOVA]")
 	f.Devices[2].Product = "1516"
 	if _, _, err := Desired(f); !strings.Contains(fault.TextOf(err), "need one class") {
-		t.Errorf("M18: %v", err)
+		t.Errorf("VF with vDPA: %v", err)
 	}
 	f = facts(t, `{"address":"0000:81:00.0"}`)
 	f.Devices = slices.Delete(f.Devices, 3, 4)

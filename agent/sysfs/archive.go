@@ -17,7 +17,7 @@ import (
 const (
 	arrow          = " -> "
 	unreadableMark = " !! "
-	// serialEntry ends the name of an entry that stands for a vpd file, which is no text: it has the serial number
+	// serialEntry ends the name of an entry for a vpd file, which is not text: the entry has the serial number
 	// alone.
 	serialEntry = ".SN"
 )
@@ -25,8 +25,8 @@ const (
 //go:embed sample.txtar
 var sample []byte
 
-// Sample is a captured machine with two NVMe PFs of four VFs each on two NUMA nodes, a NIC and a plain device: what a tour shows
-// on a machine that has no PCI devices to offer.
+// Sample returns a captured machine with two NVMe PFs of four VFs each on two NUMA nodes, a NIC and a plain device,
+// for demonstrations on a machine without PCI devices to offer.
 func Sample() (fs.FS, error) { return Load(sample) }
 
 // Load makes a file system of a captured machine, from the entries that Capture lists. Invalid when an entry is there
@@ -43,7 +43,7 @@ func Load(archive []byte) (fs.FS, error) {
 	for name, file := range m.MapFS {
 		devices = devices || strings.HasPrefix(name, deviceDir+"/")
 		if above, inside := entryAbove(m.MapFS, path.Dir(name)); inside && !m.MapFS[above].Mode.IsDir() {
-			return nil, invalid("archive entry %q lies inside %q, which is no directory", name, above)
+			return nil, invalid("archive entry %q is inside %q, which is not a directory", name, above)
 		}
 		if file.Mode.Type() != fs.ModeSymlink {
 			continue
@@ -57,7 +57,7 @@ func Load(archive []byte) (fs.FS, error) {
 		}
 	}
 	if !devices {
-		return nil, invalid("the archive has no device under %s: it is no captured machine", deviceDir)
+		return nil, invalid("the archive has no device under %s: it is not a captured machine", deviceDir)
 	}
 	if len(m.unreadable)+len(m.unlisted) == 0 {
 		return m.MapFS, nil
@@ -80,10 +80,10 @@ func (m *captured) add(file txtar.File) error {
 	name, isDir := strings.CutSuffix(name, "/")
 	name = unescape(name)
 	if !validPath(name) || name == "." {
-		return invalid("archive entry %q is no path under /sys", file.Name)
+		return invalid("archive entry %q is not a path under /sys", file.Name)
 	}
 	if _, twice := m.MapFS[name]; twice {
-		return invalid("archive entry %q is there twice", name)
+		return invalid("archive entry %q occurs twice", name)
 	}
 	entry := &fstest.MapFile{Data: []byte(unescapeLines(string(file.Data))), Mode: 0o444}
 	m.MapFS[name] = entry
@@ -111,7 +111,7 @@ func (m *captured) add(file txtar.File) error {
 	return nil
 }
 
-// reasonFor is the error with this text, one of those that Read tells apart if it is one.
+// reasonFor returns an error with this text; a known error where Read distinguishes it.
 func reasonFor(text string) error {
 	for _, known := range []error{fs.ErrNotExist, syscall.EACCES, syscall.EPERM, syscall.ENODEV} {
 		if known.Error() == text {
@@ -121,8 +121,7 @@ func reasonFor(text string) error {
 	return errors.New(text)
 }
 
-// check is the error with which an operation on a name fails, if it does. Only the links in the list of devices are
-// followed.
+// check returns the error of an operation on a name, if it fails. Only the links in the list of devices are followed.
 func (m captured) check(op, name string, failing map[string]error, below bool) error {
 	if dir, rest, found := cutDevice(name); found && m.MapFS[dir] != nil && m.MapFS[dir].Mode.Type() == fs.ModeSymlink {
 		name = path.Join(deviceDir, string(m.MapFS[dir].Data), rest)
@@ -138,7 +137,7 @@ func (m captured) check(op, name string, failing map[string]error, below bool) e
 	return nil
 }
 
-// cutDevice parts a name into the entry of a device and what is below it.
+// cutDevice splits a name into the entry of a device and the path below it.
 func cutDevice(name string) (entry, rest string, found bool) {
 	below, found := strings.CutPrefix(name, deviceDir+"/")
 	device, rest, _ := strings.Cut(below, "/")
@@ -197,7 +196,7 @@ func validPath(name string) bool { return fs.ValidPath(strings.ToValidUTF8(name,
 // keep, and what could be taken for the end of the name.
 func escape(name string) string { return escaped(name, "") }
 
-// escapeReason is escape for a sentence, in which there may be single spaces.
+// escapeReason is escape for a sentence, which may have single spaces.
 func escapeReason(text string) string { return escaped(text, " ") }
 
 func escaped(name, plain string) string {
@@ -215,7 +214,7 @@ func escaped(name, plain string) string {
 	return b.String()
 }
 
-// unescape is the inverse of escape. A percent sign that begins no number stands for itself.
+// unescape is the inverse of escape. A percent sign without a number after it is kept.
 func unescape(name string) string {
 	var b strings.Builder
 	for {
@@ -256,7 +255,7 @@ func unescapeLines(data string) string {
 	return b.String()
 }
 
-// entryAbove finds the entry that a path names, or one that it would have to lie inside.
+// entryAbove returns the entry at a path, or at one of its parents.
 func entryAbove(fsys fstest.MapFS, name string) (above string, found bool) {
 	for ; name != "."; name = path.Dir(name) {
 		if _, found := fsys[name]; found {

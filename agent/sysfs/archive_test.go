@@ -32,7 +32,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// Nothing in a capture tells whose machine it was.
+// Nothing in a capture identifies the machine.
 func TestCaptureHidesAddresses(t *testing.T) {
 	fsys := fstest.MapFS{
 		"bus/pci/devices/0000:01:00.0/vendor":           {Data: []byte("0x8086\n")},
@@ -40,21 +40,22 @@ func TestCaptureHidesAddresses(t *testing.T) {
 		"bus/pci/devices/0000:01:00.0/vpd":              {Data: []byte("serial 12345")},
 	}
 	text, err := Capture(fsys)
-	if err != nil || strings.Contains(string(text), "52:54") || strings.Contains(string(text), "12345") || !strings.Contains(string(text), "eth0") {
+	if err != nil || strings.Contains(string(text), "52:54") || strings.Contains(string(text), "12345") ||
+		!strings.Contains(string(text), "eth0") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
 
 func TestLoadRefuses(t *testing.T) {
 	for text, says := range map[string]string{
-		"-- /a --\n":                     "no path",
-		"-- ../a --\n":                   "no path",
-		"-- . --\n":                      "no path",
+		"-- /a --\n":                     "not a path",
+		"-- ../a --\n":                   "not a path",
+		"-- . --\n":                      "not a path",
 		"-- a --\n-- a --\n":             "twice",
 		"-- a --\n-- a -> b --\n":        "twice",
 		"-- a -> b --\nx\n":              "has content",
-		"-- a --\n-- a/b --\n":           "no directory",
-		"-- a -> c --\n-- a/b --\n":      "no directory",
+		"-- a --\n-- a/b --\n":           "not a directory",
+		"-- a -> c --\n-- a/b --\n":      "not a directory",
 		"-- a -> /b --\n":                "outside",
 		"-- a -> ../b --\n":              "outside",
 		"-- a/b -> .. --\n":              "outside",
@@ -64,15 +65,16 @@ func TestLoadRefuses(t *testing.T) {
 		"-- a/ --\nx\n":                  "is a directory and has content",
 		"-- a !! b --\nx\n":              "cannot be read and has content",
 		"-- a --\n-- a !! b --\n":        "twice",
-		"-- a !! b --\n-- a/b --\n":      "no directory",
-		"-- %2Fa --\n":                   "no path",
-		"-- b/%2E%2E/a --\n":             "no path",
+		"-- a !! b --\n-- a/b --\n":      "not a directory",
+		"-- %2Fa --\n":                   "not a path",
+		"-- b/%2E%2E/a --\n":             "not a path",
 	} {
 		if fsys, err := Load([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v %v, want %q", text, fsys, err, says)
 		}
 	}
-	for _, text := range []string{"", "all but a capture\n", "-- devices/system/node/node0/cpulist --\n0-3\n", "-- bus/pci/devices --\n"} {
+	for _, text := range []string{"", "all but a capture\n", "-- devices/system/node/node0/cpulist --\n0-3\n",
+		"-- bus/pci/devices --\n"} {
 		if _, err := Load([]byte(text)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "no device") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -82,7 +84,8 @@ func TestLoadRefuses(t *testing.T) {
 // Whatever an archive holds, it is refused or can be read to the end.
 func FuzzLoad(f *testing.F) {
 	f.Add("-- bus/pci/devices/0000:00:00.0/vendor --\n0x8086\n-- bus/pci/devices/0000:00:00.0/device --\n0x1\n")
-	f.Add("-- bus/pci/devices/0000:01:00.1 -> ../../../d --\n-- d/vendor --\n0x8086\n-- d/device --\n0x1515\n-- d/class --\n0x020000\n-- d/physfn -> ../0000:01:00.0 --\n")
+	f.Add("-- bus/pci/devices/0000:01:00.1 -> ../../../d --\n-- d/vendor --\n0x8086\n-- d/device --\n0x1515\n-- " +
+		"d/class --\n0x020000\n-- d/physfn -> ../0000:01:00.0 --\n")
 	f.Add("-- a -> a --\n")
 	f.Add("-- bus/pci/devices/0000:01:00.1/ --\n-- bus/pci/devices/a%20b --\n-- bus/pci/devices/0000:01:00.2/vendor " +
 		"!! permission denied --\n-- bus/pci/devices/0000:01:00.3 !! file does not exist --\n")

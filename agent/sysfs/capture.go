@@ -103,8 +103,8 @@ func (c *capture) link(from, to string) {
 	}
 }
 
-// harmless is a target for the entry of a link that has this last element. It is the element itself, unless Load could
-// take that for a link beside it or for a path above the root.
+// harmless returns a target for the entry of a link with this last element. It is the element itself, unless Load
+// could take that for a link beside it or for a path above the root.
 func harmless(entry, last string) string {
 	if last != "." && last != ".." && !slices.Contains(keptLinks, last) && !strings.HasPrefix(last, "virtfn") {
 		return last
@@ -143,9 +143,9 @@ func (c *capture) devices(entries []fs.DirEntry) {
 	}
 }
 
-// directory is where a device's directory is. It is ordinary when the entry in the list of devices is a link to it as
-// the kernel makes it: relative, to a directory below devices/ that has the device's name and is not inside anything
-// that is captured of another device. Else the device is captured as a directory in the list.
+// directory returns the directory of a device. It is ordinary when the entry in the list of devices is a link as the
+// kernel makes it: relative, to a directory below devices/ that has the device's name and is not inside anything that
+// is captured of another device. Otherwise the device is captured as a directory in the list.
 func (c *capture) directory(name string) (at, target string, ordinary bool) {
 	entry := path.Join(deviceDir, name)
 	target, err := fs.ReadLink(c.fsys, entry)
@@ -199,7 +199,7 @@ func (c *capture) device(from, to string) {
 	c.ensure(to, before)
 }
 
-// ensure adds the entry of a directory if nothing was added since there were so many entries: an archive has no other
+// ensure adds the entry of a directory if no entry was added since there were count entries: an archive has no other
 // empty directories.
 func (c *capture) ensure(dir string, count int) {
 	if len(c.archive.Files) == count {
@@ -271,7 +271,7 @@ func (c *capture) node(name string) {
 	}
 }
 
-// meminfo keeps the lines that say how much memory there is: the others change from one moment to the next.
+// meminfo keeps the lines with the size of the memory: the others change all the time.
 func (c *capture) meminfo(name string) {
 	data, there, err := readData(c.fsys, name)
 	if err != nil {

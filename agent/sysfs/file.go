@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// maxFile is the largest file that is read: an attribute in /sys has at most a page (up to 64 KiB), vital product data
-// 32 KiB.
+// maxFile is the maximum size of a file that is read: an attribute in /sys has at most a page (up to 64 KiB), vital
+// product data 32 KiB.
 const maxFile = 64 << 10
 
 // Reasons why something cannot be read. They do not depend on the file system, so that a captured machine gives the
@@ -71,7 +71,7 @@ func readLink(fsys fs.FS, name string) (last string, err error) {
 	return lastElement(target), nil
 }
 
-// linkReason is the bare reason why a link cannot be read.
+// linkReason returns the bare reason why a link cannot be read.
 func linkReason(err error) error {
 	if errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.EINVAL) {
 		return errIsNoLink
@@ -100,12 +100,12 @@ func list(fsys fs.FS, dir string) ([]fs.DirEntry, error) {
 	return nil, reason(err)
 }
 
-// absent says whether an error means that a name does not exist: it is missing, or what it should be in is a file.
+// absent reports whether an error means that a name does not exist: it is missing, or its parent is a file.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// reason is an error of a file system without the operation and the path.
+// reason returns an error of a file system without the operation and the path.
 func reason(err error) error {
 	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
 		return wrapped.Err
@@ -113,12 +113,12 @@ func reason(err error) error {
 	return err
 }
 
-// failed names the file that an error is about.
+// failed adds the name of the file to an error.
 func failed(name string, err error) error {
 	return fmt.Errorf("%s cannot be read (%w)", name, err)
 }
 
-// printable is a name in which nothing disturbs a terminal or a log.
+// printable returns a name without characters that affect a terminal or a log.
 func printable(name string) string {
 	quoted := strconv.Quote(name)
 	return quoted[1 : len(quoted)-1]

@@ -87,7 +87,7 @@ func newTree(t testing.TB) *tree {
 	return w
 }
 
-// clear makes room for what is to be at a path. It says whether there can be anything.
+// clear removes what is at a path, and reports whether something can be created there.
 func (w *tree) clear(name string) bool {
 	if !w.complete {
 		return w.root.MkdirAll(path.Dir(name), 0o755) == nil

@@ -14,15 +14,15 @@ import (
 // cpuDir has a directory for each CPU: cpu<n>/topology/{physical_package_id,thread_siblings_list}.
 const cpuDir = "devices/system/cpu"
 
-// NoSocket is the socket of a NUMA node whose CPUs do not say it, or do not agree.
+// NoSocket is the socket of a NUMA node whose CPUs give none, or different ones.
 const NoSocket = -1
 
 // Node is a NUMA node.
 type Node struct {
 	ID       int
-	CPUs     []int   // numbers of its host threads, rising; a node of memory alone has none
+	CPUs     []int   // numbers of its host threads, ascending; none for a node with only memory
 	Socket   int     // physical_package_id of its CPUs, or NoSocket
-	Siblings [][]int // its threads by cores, each group rising; nil when the CPUs do not say it
+	Siblings [][]int // its threads by cores, each group ascending; nil when unknown
 	MemoryMB int     // MiB in all (MemTotal of meminfo); 0 when it is not known
 	Pages    []Pages // its huge pages, by size
 }
@@ -33,7 +33,7 @@ type Pages struct {
 	Total  int // nr_hugepages
 }
 
-// nodes adds the NUMA nodes, and gives the numbers of all, also of those that are left out. A kernel without NUMA has none.
+// nodes adds the NUMA nodes, and returns the numbers of all, also of omitted ones. A kernel without NUMA has none.
 func (f *Facts) nodes(fsys fs.FS) (listed []int, err error) {
 	entries, err := list(fsys, nodeDir)
 	if err != nil {
@@ -53,8 +53,8 @@ func (f *Facts) nodes(fsys fs.FS) (listed []int, err error) {
 	return listed, nil
 }
 
-// place judges what the devices say of their NUMA nodes by the nodes that the host has. unplaced are the devices that
-// have no file numa_node: a kernel without NUMA has none, and then nothing is wrong with them.
+// place checks the NUMA nodes of the devices against the nodes of the host. unplaced are the devices without a file
+// numa_node: on a kernel without NUMA that is not a problem.
 func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
 	at := make(map[pci.Address]int, len(f.Devices))
 	for i := range f.Devices {
@@ -81,7 +81,7 @@ func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
 				"sees the whole /sys, or %s", byPolicy)
 		case node == pci.NoNUMA || d.NUMANode == node:
 		case d.NUMANode == pci.NoNUMA:
-			d.NUMANode = node // a VF is where its card is
+			d.NUMANode = node // a VF is on the node of its card
 			if missing {
 				f.problem(d.Address.String(), "numa_node is missing: node %d of its PF %s is assumed; check that the "+
 					"agent sees the whole /sys", node, d.Parent)
@@ -93,7 +93,7 @@ func (f *Facts) place(listed []int, unplaced map[pci.Address]bool) {
 	}
 }
 
-// node reads one NUMA node. Without its CPUs it is left out; anything else of it may be unknown.
+// node reads one NUMA node. Without its CPUs the node is omitted; other properties may be unknown.
 func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
 	dir := path.Join(nodeDir, name)
 	cpulist, err := readAttribute(fsys, path.Join(dir, "cpulist"))
@@ -118,7 +118,7 @@ func (f *Facts) node(fsys fs.FS, name string, id int) (n Node, known bool) {
 	return n, true
 }
 
-// memory reads how much memory a node has.
+// memory reads the memory size of a node.
 func (f *Facts) memory(fsys fs.FS, name string, n *Node) {
 	const assumed = "the node is taken as one without memory, so that guests with NUMA cells get only huge pages of " +
 		"it; check that the agent sees the whole /sys"
@@ -135,7 +135,7 @@ func (f *Facts) memory(fsys fs.FS, name string, n *Node) {
 	}
 }
 
-// cores reads which socket the CPUs of a node are on, and which of them share a core.
+// cores reads the socket of a node's CPUs, and which CPUs share a core.
 func (f *Facts) cores(fsys fs.FS, name string, n *Node) {
 	sockets := map[int]bool{}
 	told := false
@@ -209,7 +209,7 @@ func (f *Facts) pages(fsys fs.FS, name string, n *Node) {
 	slices.SortFunc(n.Pages, func(a, b Pages) int { return a.SizeKB - b.SizeKB })
 }
 
-// pageSize understands the name of a directory such as hugepages-2048kB.
+// pageSize parses the name of a directory such as hugepages-2048kB.
 func pageSize(name string) (kb int, ok bool) {
 	digits, is := strings.CutPrefix(name, "hugepages-")
 	digits, isKB := strings.CutSuffix(digits, "kB")
@@ -217,7 +217,7 @@ func pageSize(name string) (kb int, ok bool) {
 	return int(n), is && isKB && err == nil && n > 0
 }
 
-// parseMemTotal finds a node's memory in MiB in its meminfo: "Node 0 MemTotal:       131889648 kB".
+// parseMemTotal returns a node's memory in MiB from its meminfo: "Node 0 MemTotal:       131889648 kB".
 func parseMemTotal(text string) (mb int, err error) {
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) >= 5 && fields[2] == "MemTotal:" && fields[4] == "kB" {

@@ -10,7 +10,8 @@ import (
 // machine has two NUMA nodes of four threads on two cores each, on sockets of their own; the second has huge pages.
 func nodeMachine() fstest.MapFS {
 	m := fstest.MapFS{"bus/pci/devices/0000:00:00.0/vendor": {Data: []byte("0x8086")},
-		"bus/pci/devices/0000:00:00.0/device": {Data: []byte("0x0001")}, "bus/pci/devices/0000:00:00.0/class": {Data: []byte("0x060000")}}
+		"bus/pci/devices/0000:00:00.0/device": {Data: []byte("0x0001")},
+		"bus/pci/devices/0000:00:00.0/class":  {Data: []byte("0x060000")}}
 	put := func(name, text string) { m[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
 	put("devices/system/node/node0/cpulist", "0-1,4-5")
 	put("devices/system/node/node1/cpulist", "2-3,6-7")
@@ -18,7 +19,8 @@ func nodeMachine() fstest.MapFS {
 	put("devices/system/node/node1/meminfo", "Node 1 MemTotal:        4194304 kB")
 	put("devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", "512")
 	put("devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages", "1")
-	for cpu, of := range []struct{ socket, group string }{{"0", "0,4"}, {"0", "1,5"}, {"1", "2,6"}, {"1", "3,7"}, {"0", "0,4"}, {"0", "1,5"}, {"1", "2,6"}, {"1", "3,7"}} {
+	for cpu, of := range []struct{ socket, group string }{{"0", "0,4"}, {"0", "1,5"}, {"1", "2,6"}, {"1", "3,7"},
+		{"0", "0,4"}, {"0", "1,5"}, {"1", "2,6"}, {"1", "3,7"}} {
 		dir := "devices/system/cpu/cpu" + string(rune('0'+cpu)) + "/topology/"
 		put(dir+"physical_package_id", of.socket)
 		put(dir+"thread_siblings_list", of.group)
@@ -29,7 +31,8 @@ func nodeMachine() fstest.MapFS {
 func TestNodes(t *testing.T) {
 	want := []Node{
 		{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048},
-		{ID: 1, CPUs: []int{2, 3, 6, 7}, Socket: 1, Siblings: [][]int{{2, 6}, {3, 7}}, MemoryMB: 4096, Pages: []Pages{{2048, 512}, {1048576, 1}}},
+		{ID: 1, CPUs: []int{2, 3, 6, 7}, Socket: 1, Siblings: [][]int{{2, 6}, {3, 7}}, MemoryMB: 4096,
+			Pages: []Pages{{2048, 512}, {1048576, 1}}},
 	}
 	m := nodeMachine()
 	facts, err := Read(m)
@@ -49,17 +52,19 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// What a machine does not say, or says twice, is unknown, and loses nothing else.
-func TestNodesThatSayLess(t *testing.T) {
+// Missing or contradicting properties are unknown, and affect nothing else.
+func TestIncompleteNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text string
 		node       Node
 		problem    string
 	}{
 		"CPUs on two sockets": {"devices/system/cpu/cpu4/topology/physical_package_id", "9",
-			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: NoSocket, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048}, "on 2 sockets"},
+			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: NoSocket, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048},
+			"on 2 sockets"},
 		"an unknown socket": {"devices/system/cpu/cpu0/topology/physical_package_id", "-1",
-			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: NoSocket, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048}, "on 2 sockets"},
+			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: NoSocket, Siblings: [][]int{{0, 4}, {1, 5}}, MemoryMB: 2048},
+			"on 2 sockets"},
 		"memory that is no number": {"devices/system/node/node0/meminfo", "Node 0 MemTotal: lots kB",
 			Node{ID: 0, CPUs: []int{0, 1, 4, 5}, Socket: 0, Siblings: [][]int{{0, 4}, {1, 5}}},
 			`MemTotal of meminfo is "lots"`},

@@ -35,7 +35,7 @@ func parseDevice(name string, r raw) (d pci.Device, doubts []string, err error) 
 	return d, parseProperties(&d, r), nil
 }
 
-// parseProperties parses what may be unknown of a device. A file that does not exist is no doubt here.
+// parseProperties parses properties that may be unknown. A file that does not exist is no doubt here.
 func parseProperties(d *pci.Device, r raw) (doubts []string) {
 	doubt := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
 	d.NUMANode, d.IOMMUGroup = pci.NoNUMA, pci.NoGroup
@@ -90,7 +90,7 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// parseKind finds the type: what has a physfn is a VF, what can have VFs is a PF.
+// parseKind sets the type: a device with a physfn is a VF, one that can have VFs is a PF.
 func parseKind(d *pci.Device, r raw) error {
 	d.Type = pci.Plain
 	if r.physfn != "" {
@@ -117,7 +117,7 @@ func parseKind(d *pci.Device, r raw) error {
 	return nil
 }
 
-// parseID understands a vendor or device number, four hexadecimal digits after 0x.
+// parseID parses a vendor or device number: four hexadecimal digits after 0x.
 func parseID(file, text string) (string, error) {
 	digits, prefixed := strings.CutPrefix(strings.ToLower(text), "0x")
 	if _, err := strconv.ParseUint(digits, 16, 16); err != nil || !prefixed || len(digits) != 4 {
@@ -126,7 +126,7 @@ func parseID(file, text string) (string, error) {
 	return digits, nil
 }
 
-// parseUevent understands lines such as DRIVER=nvme.
+// parseUevent parses lines such as DRIVER=nvme.
 func parseUevent(text string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -137,7 +137,7 @@ func parseUevent(text string) map[string]string {
 	return out
 }
 
-// lastAddress finds the last element of a path that is a PCI address.
+// lastAddress returns the last element of a path that is a PCI address.
 func lastAddress(name string) (a pci.Address, found bool) {
 	for part := range strings.SplitSeq(name, "/") {
 		if address, err := pci.ParseAddress(part); err == nil {
@@ -153,10 +153,10 @@ func nodeNumber(name string) (int, bool) {
 	return int(n), isNode && err == nil
 }
 
-// maxCPU is more than any kernel counts (CONFIG_NR_CPUS is at most 8192 on x86).
+// maxCPU is a limit above the CPU count of any kernel (CONFIG_NR_CPUS is at most 8192 on x86).
 const maxCPU = 1 << 16
 
-// ParseCPUList understands the kernel's list format, such as "0-3,8". The numbers come out rising, each once.
+// ParseCPUList parses the kernel's list format, such as "0-3,8". The numbers are ascending and distinct.
 func ParseCPUList(text string) ([]int, error) {
 	var cpus []int
 	if text == "" {
@@ -170,7 +170,7 @@ func ParseCPUList(text string) ([]int, error) {
 		first, err1 := strconv.ParseUint(from, 10, 32)
 		last, err2 := strconv.ParseUint(to, 10, 32)
 		if err1 != nil || err2 != nil || first > last || last >= maxCPU {
-			return nil, invalid("CPU list %s: %s is no number or range such as 0-3", quoted(text), quoted(part))
+			return nil, invalid("CPU list %s: %s is not a number or range such as 0-3", quoted(text), quoted(part))
 		}
 		if len(cpus) > maxCPU {
 			return nil, invalid("CPU list %q names CPUs again and again", text[:min(32, len(text))])

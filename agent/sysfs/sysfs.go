@@ -1,17 +1,17 @@
-// Package sysfs reads the PCI devices and NUMA nodes of a host from /sys, or from anything shaped like it.
+// Package sysfs reads the PCI devices and NUMA nodes of a host from /sys, or from a file system with the same layout.
 //
 //	bus/pci/devices/<address>/{uevent,numa_node}, or {vendor,device,class,numa_node}             files
 //	bus/pci/devices/<address>/{sriov_totalvfs,sriov_numvfs,sriov_vf_device}                      files of a PF
 //	bus/pci/devices/<address>/{driver,iommu_group,physfn}                                        symlinks
-//	bus/pci/devices/<address>/net, …/virtio<n>/net                                               names of interfaces
-//	bus/pci/devices/<address>/vpd                                                                serial number of the card
-//	bus/vdpa/devices/<name>                                                                      symlinks through the VF below
+//	bus/pci/devices/<address>/net, …/virtio<n>/net                                               interface names
+//	bus/pci/devices/<address>/vpd                                                                serial number
+//	bus/vdpa/devices/<name>                                                                      symlinks through VFs
 //	devices/system/node/node<n>/{cpulist,meminfo}, …/hugepages/hugepages-<size>kB/nr_hugepages   a NUMA node
 //	devices/system/cpu/cpu<n>/topology/{physical_package_id,thread_siblings_list}                sockets and cores
 //
-// This file reads devices, node.go NUMA nodes, vpd.go serial numbers; file.go reads single files; parse.go parses what
-// was read; capture.go writes a machine as text, archive.go loads it. On a running host everything may vanish while it
-// is read, so one device that cannot be read never loses the others: it becomes a Problem.
+// This file reads devices, node.go NUMA nodes, vpd.go serial numbers; file.go reads single files; parse.go parses
+// their content; capture.go writes a machine as text, archive.go loads it. On a running host any file may vanish
+// during the read, so a device that cannot be read never loses the others: it becomes a Problem.
 package sysfs
 
 import (
@@ -28,32 +28,33 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Where things lie under /sys.
+// Directories under /sys.
 const (
 	deviceDir = "bus/pci/devices"
 	vdpaDir   = "bus/vdpa/devices"
 	nodeDir   = "devices/system/node"
 )
 
-// Facts are what was read.
+// Facts are the devices and nodes that were read.
 type Facts struct {
 	Devices  []pci.Device // by address
 	Nodes    []Node       // by number
-	Problems []Problem    // what could not be read or understood, by name
+	Problems []Problem    // what could not be read or parsed, by name
 }
 
 // Problem is a sentence about one device or NUMA node: what is wrong, what is assumed instead, and what to do.
 type Problem struct {
 	Name       string // as in the directory: an address, or a name such as node0
 	Sentence   string
-	Unreadable bool // the device exists, but its files do not say which device it is
+	Unreadable bool // the device exists, but its files do not identify it
 }
 
 // String prints the problem as a sentence.
 func (p Problem) String() string { return p.Name + ": " + p.Sentence }
 
-// Read reads a machine. The root of fsys is /sys: os.DirFS("/sys"), or what Load gives. fsys must be an fs.ReadLinkFS. Unavailable
-// when the list of devices cannot be read or is not there: what is not shaped like /sys is never a machine without devices.
+// Read reads a machine. The root of fsys is /sys: os.DirFS("/sys"), or the result of Load. fsys must be an
+// fs.ReadLinkFS. Unavailable when the list of devices cannot be read or does not exist: a directory without the layout
+// of /sys is an error, not a machine without devices.
 func Read(fsys fs.FS) (Facts, error) {
 	const op = "sysfs.Read"
 	if _, ok := fsys.(fs.ReadLinkFS); !ok {
@@ -82,8 +83,8 @@ func Read(fsys fs.FS) (Facts, error) {
 	return facts, nil
 }
 
-// Check refuses what is not shaped like /sys, for a start that should not wait for it to become so; name is what people call it, such
-// as its path. Invalid when it has no list of devices; what cannot be looked at now is left to Read.
+// Check returns Invalid when fsys has no list of devices, for a start that should not wait for it; name names fsys in
+// the message, such as its path. Other errors are left to Read.
 func Check(fsys fs.FS, name string) error {
 	info, err := fs.Stat(fsys, deviceDir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
@@ -253,7 +254,7 @@ func readNet(fsys fs.FS, dir string, virtio bool) ([]string, error) {
 	return names, nil
 }
 
-// virtioName is the name of the virtio device that a PCI device carries, such as virtio2, or "".
+// virtioName returns the name of the virtio device that a PCI device carries, such as virtio2, or "".
 func virtioName(fsys fs.FS, dir string) (string, error) {
 	entries, err := list(fsys, dir)
 	if err != nil {
@@ -267,14 +268,14 @@ func virtioName(fsys fs.FS, dir string) (string, error) {
 	return "", nil
 }
 
-// isVirtio says whether an entry of a device's directory is the directory of a virtio device.
+// isVirtio reports whether an entry of a device's directory is the directory of a virtio device.
 func isVirtio(entry fs.DirEntry) bool {
 	digits, is := strings.CutPrefix(entry.Name(), "virtio")
 	_, err := strconv.ParseUint(digits, 10, 32)
 	return is && err == nil && entry.IsDir()
 }
 
-// vdpa marks the VFs that carry a vDPA device: the kernel keeps each under the PCI device that it was made of.
+// vdpa marks the VFs that carry a vDPA device: the kernel has each below the PCI device that it was made of.
 func (f *Facts) vdpa(fsys fs.FS) {
 	entries, err := list(fsys, vdpaDir)
 	if err != nil {

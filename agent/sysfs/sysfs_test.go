@@ -63,15 +63,20 @@ func TestReadSample(t *testing.T) {
 	}
 	pages := []Pages{{2048, 1024}, {1048576, 0}}
 	if want := []Node{{ID: 0, CPUs: []int{0, 1}, Socket: 0, Siblings: [][]int{{0}, {1}}, MemoryMB: 131072, Pages: pages},
-		{ID: 1, CPUs: []int{2, 3}, Socket: 1, Siblings: [][]int{{2}, {3}}, MemoryMB: 131072, Pages: pages}}; !reflect.DeepEqual(facts.Nodes, want) {
+		{ID: 1, CPUs: []int{2, 3}, Socket: 1, Siblings: [][]int{{2}, {3}}, MemoryMB: 131072,
+			Pages: pages}}; !reflect.DeepEqual(facts.Nodes, want) {
 		t.Errorf("nodes %v", facts.Nodes)
 	}
 	pf := pci.Address{Bus: 0x21}
 	for _, want := range []pci.Device{
-		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme", IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4, VFProduct: "0010"},
-		{Address: pci.Address{Bus: 0x21, Func: 3}, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Virtual, Parent: &pf, NUMANode: 1, IOMMUGroup: 17},
-		{Address: pci.Address{Bus: 0x22}, Vendor: "8086", Product: "10d3", Class: 0x020000, Type: pci.Plain, NUMANode: 1, Driver: "e1000e", IOMMUGroup: 8, Net: []string{"eth0"}},
-		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain, NUMANode: pci.NoNUMA, IOMMUGroup: 3},
+		{Address: pf, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Physical, NUMANode: 1, Driver: "nvme",
+			IOMMUGroup: 7, TotalVFs: 4, NumVFs: 4, VFProduct: "0010"},
+		{Address: pci.Address{Bus: 0x21, Func: 3}, Vendor: "1b36", Product: "0010", Class: 0x010802, Type: pci.Virtual,
+			Parent: &pf, NUMANode: 1, IOMMUGroup: 17},
+		{Address: pci.Address{Bus: 0x22}, Vendor: "8086", Product: "10d3", Class: 0x020000, Type: pci.Plain, NUMANode: 1,
+			Driver: "e1000e", IOMMUGroup: 8, Net: []string{"eth0"}},
+		{Address: pci.Address{Slot: 3}, Vendor: "1234", Product: "11e8", Class: 0x00ff00, Type: pci.Plain,
+			NUMANode: pci.NoNUMA, IOMMUGroup: 3},
 	} {
 		if got := facts.at(t, want.Address.String()); !reflect.DeepEqual(got, want) {
 			t.Errorf("\n got %#v\nwant %#v", got, want)
@@ -201,12 +206,13 @@ func (f faulty) ReadLink(name string) (string, error) {
 	return f.MapFS.ReadLink(name)
 }
 
-// Whichever file of a device cannot be read, and whenever the device vanishes, the others are there as before.
+// If any file of a device cannot be read, or the device vanishes at any time, the other devices are unaffected.
 func TestReadWithFaults(t *testing.T) {
 	whole := machine(t, "sample").(fstest.MapFS)
 	others := read(t, whole)
 	const name = "0000:21:00.0"
-	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node", "sriov_totalvfs", "sriov_numvfs", "sriov_vf_device", "net"} {
+	for _, file := range []string{"vendor", "device", "class", "physfn", "driver", "iommu_group", "numa_node",
+		"sriov_totalvfs", "sriov_numvfs", "sriov_vf_device", "net"} {
 		calls := 0
 		facts := read(t, faulty{whole, map[string]error{name + "/" + file: fs.ErrPermission}, &calls})
 		if len(facts.Devices) != len(others.Devices)-1 || len(facts.Problems) != 1 || facts.Problems[0].Name != name {
@@ -238,9 +244,9 @@ func TestReadWithFaults(t *testing.T) {
 	}
 }
 
-// Reading stays fast because little is asked: ten questions for a PF, eight for a VF, nine for another device without virtio,
-// one for each list, three for a node and two for a CPU.
-func TestReadAsksLittle(t *testing.T) {
+// Read makes few calls: ten for a PF, eight for a VF, nine for another device without virtio, one for each list, three
+// for a node and two for a CPU.
+func TestReadFewFiles(t *testing.T) {
 	whole, calls := machine(t, "sample").(fstest.MapFS), 0
 	facts := read(t, faulty{MapFS: whole, calls: &calls})
 	most := 3 + 3*len(facts.Nodes)
@@ -255,7 +261,8 @@ func TestReadAsksLittle(t *testing.T) {
 	}
 }
 
-// A tree without a list of devices is never a machine without devices: all that is reported would be taken back.
+// A tree without a list of devices is an error, not a machine without devices: otherwise all providers would be
+// deleted.
 func TestReadWithoutPCI(t *testing.T) {
 	empty := fstest.MapFS{deviceDir: {Mode: fs.ModeDir | 0o755}}
 	facts, err := Read(empty)
@@ -319,7 +326,8 @@ func TestParseCPUList(t *testing.T) {
 			t.Errorf("%q: %v %v", text, got, err)
 		}
 	}
-	for _, text := range []string{",", "1-", "-1", "3-1", "x", "0-65536", "0-4294967295", strings.Repeat("0-65535,", 100) + "1", " 1"} {
+	for _, text := range []string{",", "1-", "-1", "3-1", "x", "0-65536", "0-4294967295", strings.Repeat("0-65535,", 100) +
+		"1", " 1"} {
 		if got, err := ParseCPUList(text); err == nil {
 			t.Errorf("%q: %d CPUs", text, len(got))
 		}
@@ -343,7 +351,7 @@ func FuzzParseCPUList(f *testing.F) {
 	})
 }
 
-// While devices vanish from a real directory, those that stay are there each time, and what is lost is said.
+// While devices vanish from a real directory, the others are always read, and the lost ones are reported.
 func TestReadWhileDevicesVanish(t *testing.T) {
 	dir := t.TempDir()
 	for name, file := range server(4, 8, 1) {
@@ -399,8 +407,8 @@ func TestReadWhileDevicesVanish(t *testing.T) {
 	}
 }
 
-// BenchmarkRead500 reads a directory of 500 devices as a kernel shows them: 20 cards with 24 VFs each, two NUMA nodes of 64 threads. The
-// aim is less than 50 ms.
+// BenchmarkRead500 reads 500 devices in the kernel's layout: 20 cards with 24 VFs each, two NUMA nodes of 64 threads.
+// The target is less than 50 ms.
 func BenchmarkRead500(b *testing.B) {
 	dir := b.TempDir()
 	for name, file := range server(20, 24, 64) {
@@ -409,7 +417,8 @@ func BenchmarkRead500(b *testing.B) {
 	fsys := os.DirFS(dir)
 	for b.Loop() {
 		facts := read(b, fsys)
-		if len(facts.Devices) != 500 || len(facts.Problems) > 0 || len(facts.Nodes) != 2 || facts.Devices[1].Type != pci.Virtual || facts.Devices[1].Driver != "vfio-pci" {
+		if len(facts.Devices) != 500 || len(facts.Problems) > 0 || len(facts.Nodes) != 2 ||
+			facts.Devices[1].Type != pci.Virtual || facts.Devices[1].Driver != "vfio-pci" {
 			b.Fatal(len(facts.Devices), facts.Problems, facts.Devices[1])
 		}
 	}
@@ -457,17 +466,19 @@ func server(cards, vfs, threads int) fstest.MapFS {
 	return m
 }
 
-// What uevent says is what the single files say; where it cannot be read or says too little, they are asked.
+// uevent and the single files give the same result; the files are read when uevent is unreadable or incomplete.
 func TestUevent(t *testing.T) {
 	m, calls := server(1, 2, 2), 0
 	want := read(t, m)
-	if d := want.Devices[0]; d.Vendor != "8086" || d.Product != "1528" || d.Class != 0x020000 || d.Driver != "ixgbe" || len(want.Devices) != 3 {
+	if d := want.Devices[0]; d.Vendor != "8086" || d.Product != "1528" || d.Class != 0x020000 || d.Driver != "ixgbe" ||
+		len(want.Devices) != 3 {
 		t.Fatalf("%+v", want.Devices)
 	}
 	if got := read(t, faulty{m, map[string]error{"uevent": fs.ErrPermission}, &calls}); !reflect.DeepEqual(got, want) {
 		t.Errorf("without permission: %+v", got)
 	}
-	for name, text := range map[string]string{"nothing": "", "no class": "PCI_ID=8086:1528", "no numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
+	for name, text := range map[string]string{"nothing": "", "no class": "PCI_ID=8086:1528",
+		"no numbers": "PCI_CLASS=20000\nPCI_ID=8086", "garbage": "\x00=\n=="} {
 		m["devices/pci0000:00/0000:00:01.0/0000:00:00.0/uevent"] = &fstest.MapFile{Data: []byte(text)}
 		if got := read(t, m); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v", name, got)
@@ -477,7 +488,8 @@ func TestUevent(t *testing.T) {
 	if got := read(t, m); !reflect.DeepEqual(got, want) {
 		t.Errorf("none: %+v", got)
 	}
-	if got := read(t, faulty{m, map[string]error{"0000:00:10.0/uevent": syscall.ENODEV}, &calls}); len(got.Devices) != 2 || !strings.Contains(got.Problems[0].Sentence, "vanished") {
+	if got := read(t, faulty{m, map[string]error{"0000:00:10.0/uevent": syscall.ENODEV}, &calls}); len(got.Devices) != 2 ||
+		!strings.Contains(got.Problems[0].Sentence, "vanished") {
 		t.Errorf("gone: %+v", got)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// ReadSerials fills in the serial numbers of those devices that want names. Vital product data is read through a slow register,
-// on some cards for a tenth of a second, and by root alone; so it is read only where somebody needs it.
+// ReadSerials reads the serial numbers of the devices for which want returns true. Vital product data is read through
+// a slow register, on some cards for a tenth of a second, and only by root.
 func (f *Facts) ReadSerials(fsys fs.FS, want func(pci.Device) bool) {
 	for i := range f.Devices {
 		d := &f.Devices[i]
@@ -26,7 +26,7 @@ func (f *Facts) ReadSerials(fsys fs.FS, want func(pci.Device) bool) {
 	}
 }
 
-// readSerial is "" when the device has no vital product data, or no serial number in it.
+// readSerial returns the serial number of a device; "" when it has no vital product data, or no serial number in it.
 func readSerial(fsys fs.FS, dir string) (string, error) {
 	data, _, err := readData(fsys, path.Join(dir, "vpd"))
 	return parseSerial(data), err
@@ -39,7 +39,7 @@ const (
 	vpdEnd      = 0x0f // a small tag's name
 )
 
-// parseSerial finds the keyword SN in the read-only part of vital product data.
+// parseSerial returns the value of the keyword SN in the read-only part of vital product data.
 func parseSerial(data []byte) string {
 	for len(data) > 0 {
 		tag := data[0]
@@ -62,7 +62,7 @@ func parseSerial(data []byte) string {
 	return ""
 }
 
-// keyword finds a field of two letters, one byte of length and as many of text.
+// keyword returns the text of a field, which has two letters, one byte of length and the text.
 func keyword(fields []byte, name string) string {
 	for len(fields) >= 3 {
 		end := min(3+int(fields[2]), len(fields))
@@ -74,7 +74,8 @@ func keyword(fields []byte, name string) string {
 	return ""
 }
 
-// formatSerial is the shortest vital product data with this serial number: what a captured machine has in place of its own.
+// formatSerial returns the shortest vital product data with a serial number. A captured machine has it in place of its
+// own.
 func formatSerial(serial string) []byte {
 	serial = serial[:min(len(serial), 255)]
 	fields := "SN" + string([]byte{byte(len(serial))}) + serial

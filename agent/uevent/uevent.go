@@ -1,8 +1,9 @@
-// Package uevent hears what the kernel tells of devices that come and go, over a netlink socket (NETLINK_KOBJECT_UEVENT, lib/kobject_uevent.c
-// of Linux). Any user may listen; in a container without the host's network namespace nothing is heard.
+// Package uevent receives the kernel's events of devices over a netlink socket (NETLINK_KOBJECT_UEVENT,
+// lib/kobject_uevent.c of Linux). Any user may receive them; in a container without the host's network namespace there
+// are none.
 //
-// It says only that something has changed, never what: who listens looks for itself, so that a lost message loses nothing that
-// the next look does not find. This file understands; uevent_linux.go listens.
+// It reports only that something has changed, never what: the caller reads the present state itself, so a lost message
+// loses nothing that the next read does not find. This file parses messages; uevent_linux.go receives them.
 package uevent
 
 import (
@@ -13,15 +14,15 @@ import (
 	"syscall"
 )
 
-// messageSize is more than one message has (UEVENT_BUFFER_SIZE is 2048, and the head).
+// messageSize exceeds the size of one message (UEVENT_BUFFER_SIZE is 2048, plus the head).
 const messageSize = 8192
 
-// subsystems are those whose changes may change what /sys says of PCI devices: the devices themselves, their drivers' network
-// interfaces, and the devices of VFs that carry vDPA.
+// subsystems are those whose events may change what /sys has of PCI devices: the devices themselves, network
+// interfaces of their drivers, and the devices of VFs that carry vDPA.
 var subsystems = []string{"pci", "net", "vdpa"}
 
-// concerns says whether a message of the kernel is about PCI devices. It is "<action>@<path>" and then "KEY=value"s, each ended by a
-// zero byte; messages of udev, which begin otherwise, are not the kernel's.
+// concerns reports whether a message of the kernel is about PCI devices. It is "<action>@<path>" followed by
+// "KEY=value" fields, each ended by a zero byte. Messages of udev start differently and are ignored.
 func concerns(message []byte) bool {
 	head, rest, _ := bytes.Cut(message, []byte{0})
 	if !bytes.Contains(head, []byte{'@'}) {
@@ -35,7 +36,7 @@ func concerns(message []byte) bool {
 	return false
 }
 
-// read hears messages until it cannot. When the kernel had more to tell than there was room for, something has changed.
+// read receives messages until it fails. When the kernel dropped messages for lack of room, it counts as a change.
 func read(socket io.Reader, changed func()) error {
 	buffer := make([]byte, messageSize)
 	for {

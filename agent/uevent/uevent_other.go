@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Listen answers that only Linux tells.
+// Listen returns Unavailable: only Linux has device events.
 func Listen(context.Context, func()) error {
-	return fault.New(fault.Unavailable, "uevent.Listen", "only Linux tells of devices that come and go")
+	return fault.New(fault.Unavailable, "uevent.Listen", "only Linux has device events")
 }

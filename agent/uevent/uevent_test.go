@@ -27,7 +27,7 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// source is a socket that has these things to say, one at a time.
+// source is a socket that returns these messages and errors, one at a time.
 type source []any
 
 func (s *source) Read(p []byte) (int, error) {
@@ -39,16 +39,17 @@ func (s *source) Read(p []byte) (int, error) {
 	return copy(p, next.(string)), nil
 }
 
-func TestReadCountsWhatConcernsAndWhatWasLost(t *testing.T) {
+func TestReadReportsChangesAndLostMessages(t *testing.T) {
 	end := errors.New("the end")
-	s := source{message("add@/x", "SUBSYSTEM=pci"), message("add@/y", "SUBSYSTEM=block"), syscall.ENOBUFS, message("remove@/x", "SUBSYSTEM=pci"), end}
+	s := source{message("add@/x", "SUBSYSTEM=pci"), message("add@/y", "SUBSYSTEM=block"), syscall.ENOBUFS,
+		message("remove@/x", "SUBSYSTEM=pci"), end}
 	n := 0
 	if err := read(&s, func() { n++ }); !errors.Is(err, end) || n != 3 {
 		t.Errorf("%d changes, %v", n, err)
 	}
 }
 
-// On the kernel that runs this test listening ends with its context; where it is not allowed, the fault says so at once.
+// Listen ends with its context; where the kernel does not allow it, the fault is returned at once.
 func TestListenEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -176,7 +176,7 @@ func TestAgentCheckOddMachines(t *testing.T) {
 				"warning: node0: meminfo is missing: the node is taken as one without memory",
 				"1 of them reported; 0 errors, 11 warnings"}},
 		{"D33 only a card with a serial number", remote, `{"address":"0000:81:00.0","product_id":"101e","remote_managed":true,"physical_network":null}`, 0,
-			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card tells no serial number", "0 errors, 0 warnings"}},
+			[]string{"is for ports of tunnelled networks", "has remote_managed, but the card has no readable serial number", "0 errors, 0 warnings"}},
 		{"D29 the PF itself", remote, `{"address":"0000:81:00.0","remote_managed":true}`, 1, []string{`error: device_spec at `, `product_id "101e"`, "1 errors"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

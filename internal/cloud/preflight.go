@@ -34,7 +34,7 @@ func (s Settings) CheckAliases() []string {
 func PreflightAgent(ctx context.Context, s Settings, dir string, roads Roads, log *slog.Logger, out io.Writer, asJSON bool) error {
 	s.ReportInPlacement = true
 	err := PrintPlan(ctx, s, dir, roads, log, out, asJSON)
-	if wrong := survey.Wrong(err); len(wrong) > 1 {
+	if wrong := survey.Problems(err); len(wrong) > 1 {
 		return together(fault.Invalid, "cloud.PreflightAgent", wrong)
 	}
 	if err != nil || asJSON {

@@ -19,7 +19,7 @@ type book struct {
 	parts   map[string]place
 	left    map[string]bool
 	renames map[string]rename
-	marks   heal.Marks
+	marks   heal.OwnedSet
 	spent   map[pci.Address]spent
 
 	identity identity
@@ -54,7 +54,7 @@ type spent struct {
 
 func newBook() book {
 	return book{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{},
-		renames: map[string]rename{}, marks: heal.Marks{}, spent: map[pci.Address]spent{}}
+		renames: map[string]rename{}, marks: heal.OwnedSet{}, spent: map[pci.Address]spent{}}
 }
 
 // clone returns a copy that shares nothing that changes.

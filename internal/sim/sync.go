@@ -15,7 +15,7 @@ import (
 
 // facts are what the host looks like.
 func (w *World) facts(m *machine) survey.Facts {
-	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.Share{Total: 16}, MemoryMB: survey.Share{Total: 32768}, DiskGB: survey.Share{Total: 1000},
+	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.RootInventory{Total: 16}, MemoryMB: survey.RootInventory{Total: 32768}, DiskGB: survey.RootInventory{Total: 1000},
 		Traits: []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true, Spent: map[pci.Address]bool{},
 		Actual: w.ledger.tree(m.root)}
 	for at, mark := range m.book.spent {
@@ -87,13 +87,13 @@ func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(
 	if d.aim.Tree, _, err = survey.Desired(f); err != nil {
 		return d, err
 	}
-	d.aim.Ratios, d.aim.Firm, d.aim.Returned = survey.Ratios(f), survey.Firm(f), map[provider.ID]bool{}
+	d.aim.Ratios, d.aim.ReservedClasses, d.aim.Returned = survey.Ratios(f), survey.ReservedClasses(f), map[provider.ID]bool{}
 	for _, o := range survey.Offers(f) {
 		if o.Provider != "" && (m.book.spent[o.Device.Address].returning || w.broken == Unburn) {
 			d.aim.Returned[o.Provider] = true
 		}
 	}
-	d.aim.Holds = heal.Holds(d.aim.Tree, held, func(c resource.ConsumerID) heal.Standing {
+	d.aim.Expected = heal.ExpectedAllocations(d.aim.Tree, held, func(c resource.ConsumerID) heal.HolderState {
 		if wait(c) {
 			return heal.Moving
 		}
@@ -107,9 +107,9 @@ func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(
 	for _, c := range heal.Lacking(d.aim, d.uses) {
 		now := w.ledger.consumers[c]
 		d.held[c] = claim{now.holds, now.generation}
-		hold := d.aim.Holds[c]
+		hold := d.aim.Expected[c]
 		hold.Allocation = now.holds
-		d.aim.Holds[c] = hold
+		d.aim.Expected[c] = hold
 	}
 	d.plan, err = heal.Make(d.aim, f.Actual, d.uses, m.book.marks)
 	return d, err
@@ -249,9 +249,9 @@ func (m *machine) noteReserved(tree provider.Tree) {
 
 // execute carries a plan out, or stops at the first fault.
 func (w *World) execute(m *machine, d draft) error {
-	for id, mark := range d.plan.Marks { // what is about to be put there is remembered first
+	for id, mark := range d.plan.Owned { // what is about to be put there is remembered first
 		old := m.book.marks[id]
-		m.book.marks[id] = heal.Mark{Classes: union(mark.Classes, old.Classes), Traits: union(mark.Traits, old.Traits)}
+		m.book.marks[id] = heal.Owned{Classes: union(mark.Classes, old.Classes), Traits: union(mark.Traits, old.Traits)}
 	}
 	generations := map[provider.ID]int{}
 	for _, s := range d.plan.Steps {
@@ -266,7 +266,7 @@ func (w *World) execute(m *machine, d draft) error {
 		}
 	}
 	m.agent.tree = w.ledger.tree(m.root)
-	m.book.marks = maps.Clone(d.plan.Marks)
+	m.book.marks = maps.Clone(d.plan.Owned)
 	return nil
 }
 
@@ -290,7 +290,7 @@ func (w *World) step(m *machine, d draft, s heal.Step, generations map[provider.
 		err = l.deleteProvider(s.Provider)
 	case heal.Reshape:
 		stocks, at := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}
-		for id, stock := range s.Stocks {
+		for id, stock := range s.InventorySets {
 			stocks[id], at[id] = stock.Inventories, seen(id, stock.Generation)
 		}
 		claims := map[resource.ConsumerID]claim{}

@@ -1,7 +1,7 @@
 // Package fake is a hypervisor that runs nothing: its guests are files in a directory.
 //
-// The guests survive kill -9, as real ones survive their agent. It refuses to give one device to two
-// guests, so that a mistake of the agent shows, and it can be told to fail.
+// The guests survive kill -9, as real ones survive their agent. It refuses to give one device to two guests, so that
+// errors of the agent become visible, and it can inject faults.
 package fake
 
 import (
@@ -22,13 +22,14 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// defaultCapacity is what a fake host has unless told otherwise.
+// defaultCapacity is the capacity of a fake host for which New got none.
 var defaultCapacity = hypervisor.Capacity{VCPUs: 64, MemoryMB: 262144, DiskGB: 4096}
 
-// Hypervisor keeps its guests in a directory, one JSON file each.
+// Hypervisor stores its guests in a directory, one JSON file each.
 type Hypervisor struct {
-	// Fail, when set, is asked before each operation ("capacity", "guests", "build", "rename", "migrate", "destroy") with the guest's id, if
-	// any; the fault it returns is the operation's answer. It may block, for a slow hypervisor. Set it before use.
+	// Fail, when set, is called before each operation ("capacity", "guests", "build", "rename", "migrate", "destroy")
+	// with the guest's id, if any. A fault that it returns becomes the operation's result. It may block, to simulate a
+	// slow hypervisor. Set it before use.
 	Fail func(ctx context.Context, operation, guest string) error
 
 	dir      string
@@ -38,8 +39,8 @@ type Hypervisor struct {
 
 var _ hypervisor.Hypervisor = (*Hypervisor)(nil)
 
-// New is the hypervisor whose guests are in dir, which the first guest creates. A zero capacity is 64 VCPUs, 256 GiB
-// of memory and 4 TiB of disk. It touches nothing; the error is nil.
+// New returns the hypervisor whose guests are in dir; the first guest creates it. A zero capacity means 64 VCPUs, 256
+// GiB of memory and 4 TiB of disk. New does no I/O; the error is nil.
 func New(dir string, capacity hypervisor.Capacity) (*Hypervisor, error) {
 	if capacity == (hypervisor.Capacity{}) {
 		capacity = defaultCapacity
@@ -47,7 +48,7 @@ func New(dir string, capacity hypervisor.Capacity) (*Hypervisor, error) {
 	return &Hypervisor{dir: dir, capacity: capacity}, nil
 }
 
-// Start removes the files that a process that was killed had not finished.
+// Start removes the incomplete files of a process that was killed.
 func (h *Hypervisor) Start(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,9 +67,9 @@ func (h *Hypervisor) Start(context.Context) error {
 	return nil
 }
 
-// Capacity is what New was told.
+// Capacity returns the capacity given to New.
 func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) {
-	if err := h.ask(ctx, "capacity", ""); err != nil {
+	if err := h.begin(ctx, "capacity", ""); err != nil {
 		return hypervisor.Capacity{}, err
 	}
 	return h.capacity, nil
@@ -76,7 +77,7 @@ func (h *Hypervisor) Capacity(ctx context.Context) (hypervisor.Capacity, error) 
 
 // Guests reads the files.
 func (h *Hypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
-	if err := h.ask(ctx, "guests", ""); err != nil {
+	if err := h.begin(ctx, "guests", ""); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
@@ -87,7 +88,7 @@ func (h *Hypervisor) Guests(ctx context.Context) ([]hypervisor.Guest, error) {
 // Build writes the guest's file.
 func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	const op = "fake.Build"
-	if err := h.ask(ctx, "build", g.ID); err != nil {
+	if err := h.begin(ctx, "build", g.ID); err != nil {
 		return err
 	}
 	if err := checkID(op, g.ID); err != nil {
@@ -106,7 +107,8 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 			case other.Departed:
 				return fault.New(fault.Conflict, op, "the guest %s runs on another host now", g.ID)
 			case !slices.Equal(addresses(other), addresses(g)):
-				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, addresses(other), addresses(g))
+				return fault.New(fault.Conflict, op, "the guest %s has other devices: %v, not %v", g.ID, addresses(other),
+					addresses(g))
 			case reflect.DeepEqual(other, g):
 				return nil
 			}
@@ -121,10 +123,10 @@ func (h *Hypervisor) Build(ctx context.Context, g hypervisor.Guest) error {
 	return h.write(g)
 }
 
-// Rename renames the file, whose name is the guest's id, and then writes the guest's other name into it.
+// Rename renames the file, whose name is the guest's id, and then writes the server's id into it.
 func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 	const op = "fake.Rename"
-	if err := h.ask(ctx, "rename", was); err != nil {
+	if err := h.begin(ctx, "rename", was); err != nil {
 		return err
 	}
 	for _, name := range []string{was, id} {
@@ -159,7 +161,7 @@ func (h *Hypervisor) Rename(ctx context.Context, was, id, server string) error {
 // Migrate marks the guest as departed; the hypervisor of the other host builds it.
 func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Destination) error {
 	const op = "fake.Migrate"
-	if err := h.ask(ctx, "migrate", id); err != nil {
+	if err := h.begin(ctx, "migrate", id); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -179,7 +181,8 @@ func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Desti
 	}
 	for _, d := range guests[i].Devices {
 		if _, goes := to.Devices[d.Address]; !goes {
-			return fault.New(fault.Invalid, op, "nobody says what becomes of device %s of the guest %s on %s", d.Address, id, to.Host)
+			return fault.New(fault.Invalid, op, "no destination device given for %s of guest %s on host %s", d.Address, id,
+				to.Host)
 		}
 	}
 	guests[i].Departed = true
@@ -189,7 +192,7 @@ func (h *Hypervisor) Migrate(ctx context.Context, id string, to hypervisor.Desti
 // Destroy removes the guest's file.
 func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	const op = "fake.Destroy"
-	if err := h.ask(ctx, "destroy", id); err != nil {
+	if err := h.begin(ctx, "destroy", id); err != nil {
 		return err
 	}
 	if err := checkID(op, id); err != nil {
@@ -205,15 +208,15 @@ func (h *Hypervisor) Destroy(ctx context.Context, id string) error {
 	return nil
 }
 
-// checkID refuses what cannot be the name of a file in the directory.
+// checkID refuses an id that is not valid as a file name.
 func checkID(op, id string) error {
 	if id == "" || filepath.Base(id) != id || strings.HasPrefix(id, ".") {
-		return fault.New(fault.Invalid, op, "%q is no id of a guest", id)
+		return fault.New(fault.Invalid, op, "%q is not a valid guest id", id)
 	}
 	return nil
 }
 
-func (h *Hypervisor) ask(ctx context.Context, operation, guest string) error {
+func (h *Hypervisor) begin(ctx context.Context, operation, guest string) error {
 	if h.Fail != nil {
 		if err := h.Fail(ctx, operation, guest); err != nil {
 			return err
@@ -224,16 +227,16 @@ func (h *Hypervisor) ask(ctx context.Context, operation, guest string) error {
 
 func (h *Hypervisor) path(id string) string { return filepath.Join(h.dir, id+".json") }
 
-// file is a guest on disk. The names in the tags are the format of the file.
+// file is a stored guest. The names in the tags are the format of the file.
 type file struct {
-	ID       string       `json:"id"` // for people: the name of the file counts
+	ID       string       `json:"id"` // for people: the file name is the id
 	Server   string       `json:"server,omitempty"`
 	Name     string       `json:"name"`
 	VCPUs    int          `json:"vcpus"`
 	MemoryMB int          `json:"memory_mb"`
 	DiskGB   int          `json:"disk_gb"`
 	Devices  []fileDevice `json:"devices"`
-	Parts    []filePart   `json:"parts,omitempty"`
+	Cells    []fileCell   `json:"parts,omitempty"`
 	Stopped  bool         `json:"stopped,omitempty"`
 	Build    int          `json:"build,omitempty"`
 	Departed bool         `json:"departed,omitempty"`
@@ -246,7 +249,7 @@ type fileDevice struct {
 	Unmanaged bool        `json:"unmanaged,omitempty"`
 }
 
-type filePart struct {
+type fileCell struct {
 	VCPUs    []int       `json:"vcpus"`
 	MemoryMB int         `json:"memory_mb"`
 	PageKB   int         `json:"page_kb,omitempty"`
@@ -276,19 +279,22 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 		}
 		var f file
 		if err := json.Unmarshal(data, &f); err != nil {
-			return nil, fault.New(fault.Internal, op, "%s is not what this hypervisor writes; remove it if no guest should run: %w", name, err)
+			return nil, fault.New(fault.Internal, op,
+				"%s is not a guest file of this hypervisor; remove it if no guest should run: %w", name, err)
 		}
-		g := hypervisor.Guest{ID: strings.TrimSuffix(entry.Name(), ".json"), Server: f.Server, Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
+		g := hypervisor.Guest{ID: strings.TrimSuffix(entry.Name(), ".json"), Server: f.Server, Name: f.Name, VCPUs: f.VCPUs,
+			MemoryMB: f.MemoryMB, DiskGB: f.DiskGB,
 			Stopped: f.Stopped, Build: f.Build, Departed: f.Departed}
-		for _, p := range f.Parts {
-			g.Parts = append(g.Parts, hypervisor.Part(p))
+		for _, p := range f.Cells {
+			g.Cells = append(g.Cells, hypervisor.GuestCell(p))
 		}
 		for _, d := range f.Devices {
 			address, err := pci.ParseAddress(d.Address)
 			if err != nil {
 				return nil, fault.New(fault.Internal, op, "%s: %w", name, err)
 			}
-			g.Devices = append(g.Devices, hypervisor.Device{Address: address, Request: d.Request, Provider: d.Provider, Unmanaged: d.Unmanaged})
+			g.Devices = append(g.Devices, hypervisor.Device{Address: address, Request: d.Request, Provider: d.Provider,
+				Unmanaged: d.Unmanaged})
 		}
 		guests = append(guests, g)
 	}
@@ -298,15 +304,16 @@ func (h *Hypervisor) read() ([]hypervisor.Guest, error) {
 // unfinished is the suffix of a file that is being written.
 const unfinished = ".new"
 
-// write puts the file there whole or not at all.
+// write writes the guest's file completely or not at all.
 func (h *Hypervisor) write(g hypervisor.Guest) error {
 	f := file{ID: g.ID, Server: g.Server, Name: g.Name, VCPUs: g.VCPUs, MemoryMB: g.MemoryMB, DiskGB: g.DiskGB,
 		Stopped: g.Stopped, Build: g.Build, Departed: g.Departed}
-	for _, p := range g.Parts {
-		f.Parts = append(f.Parts, filePart(p))
+	for _, p := range g.Cells {
+		f.Cells = append(f.Cells, fileCell(p))
 	}
 	for _, d := range g.Devices {
-		f.Devices = append(f.Devices, fileDevice{Address: d.Address.String(), Request: d.Request, Provider: d.Provider, Unmanaged: d.Unmanaged})
+		f.Devices = append(f.Devices, fileDevice{Address: d.Address.String(), Request: d.Request, Provider: d.Provider,
+			Unmanaged: d.Unmanaged})
 	}
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
@@ -321,7 +328,7 @@ func (h *Hypervisor) write(g hypervisor.Guest) error {
 		err = os.Rename(fresh, h.path(g.ID))
 	}
 	if err != nil {
-		_ = os.Remove(fresh) // what was written of it is of no use, and may fill the disk
+		_ = os.Remove(fresh) // an incomplete file is useless and may fill the disk
 		return fault.New(fault.Unavailable, "fake.Build", "%w", err)
 	}
 	return nil

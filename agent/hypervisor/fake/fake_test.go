@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-func TestFailuresAreAnswers(t *testing.T) {
+func TestInjectedFaults(t *testing.T) {
 	h, err := New(t.TempDir(), hypervisor.Capacity{VCPUs: 1, MemoryMB: 2, DiskGB: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestFailuresAreAnswers(t *testing.T) {
 	}
 }
 
-func TestStrangeIDsStayInTheDirectory(t *testing.T) {
+func TestInvalidIDsAreRefused(t *testing.T) {
 	h, err := New(filepath.Join(t.TempDir(), "guests"), hypervisor.Capacity{})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestStrangeIDsStayInTheDirectory(t *testing.T) {
 	}
 }
 
-func TestOnlyBuildingMakesTheDirectory(t *testing.T) {
+func TestBuildCreatesDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "guests")
 	h, err := New(dir, hypervisor.Capacity{})
 	if err != nil {
@@ -99,7 +99,7 @@ func TestOnlyBuildingMakesTheDirectory(t *testing.T) {
 	}
 }
 
-func TestAStrangeFileIsNamed(t *testing.T) {
+func TestInvalidFileIsReported(t *testing.T) {
 	dir := t.TempDir()
 	h, err := New(dir, hypervisor.Capacity{})
 	if err != nil {
@@ -117,7 +117,7 @@ func TestAStrangeFileIsNamed(t *testing.T) {
 }
 
 // A build that fails because the disk is full leaves no file behind, and the guest that was there stays.
-func TestAFullDiskLeavesNoFiles(t *testing.T) {
+func TestFullDiskLeavesNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	h, err := New(dir, hypervisor.Capacity{})
 	if err != nil {
@@ -127,10 +127,12 @@ func TestAFullDiskLeavesNoFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"there", "fresh"} {
-		if err := os.Symlink("/dev/full", filepath.Join(dir, id+".json.new")); err != nil { // what is written there meets a full disk
+		// what is written there meets a full disk
+		if err := os.Symlink("/dev/full", filepath.Join(dir, id+".json.new")); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Build(t.Context(), hypervisor.Guest{ID: id, Name: "after"}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no space left") {
+		if err := h.Build(t.Context(), hypervisor.Guest{ID: id, Name: "after"}); !fault.Is(err, fault.Unavailable) ||
+			!strings.Contains(err.Error(), "no space left") {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -143,7 +145,7 @@ func TestAFullDiskLeavesNoFiles(t *testing.T) {
 }
 
 // Files that a killed agent was writing are removed at the next start, and by the end of their guest.
-func TestFilesOfAKilledAgentAreRemoved(t *testing.T) {
+func TestUnfinishedFilesAreRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "[odd]*name")
 	h, err := New(dir, hypervisor.Capacity{})
 	if err != nil {

@@ -30,7 +30,7 @@ func TestGuestsOfVersion1(t *testing.T) {
 				Address: pci.Address{Bus: 0x81, Slot: 1}, Request: "1ddf3318-e49d-41c6-9346-93d8aac10432",
 				Provider: "7cbfb2c3-cd0e-5f9d-9358-c1acc4d4610a",
 			}},
-			Parts: []hypervisor.Part{{
+			Cells: []hypervisor.GuestCell{{
 				VCPUs: []int{0, 1}, MemoryMB: 128, Node: 1, CPUs: map[int]int{0: 5, 1: 6}, Emulator: []int{7},
 			}},
 		},

@@ -1,4 +1,4 @@
-// Package hypervisortest is the contract of package hypervisor as tests, which every driver passes.
+// Package hypervisortest contains the tests that every driver of package hypervisor must pass.
 package hypervisortest
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// Run tests a driver. Open gives the driver of one host, and called again for the same test a second time the
-// driver of that same host after a restart; the host has no guest at first, and lets the devices
-// 0000:3b:00.1 to 0000:3b:00.7 be given away.
+// Run tests a driver. open returns the driver of one host; when a test calls it again, it returns the driver of the
+// same host after a restart. The host has no guest at first, and can give the devices 0000:3b:00.1 to 0000:3b:00.7 to
+// guests.
 func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
-	t.Run("capacity is more than nothing", func(t *testing.T) {
+	t.Run("capacity is positive", func(t *testing.T) {
 		c, err := open(t).Capacity(t.Context())
 		if err != nil || c.VCPUs <= 0 || c.MemoryMB <= 0 || c.DiskGB <= 0 {
 			t.Errorf("%+v %v", c, err)
 		}
 	})
-	t.Run("building twice is building once", func(t *testing.T) {
+	t.Run("a repeated build changes nothing", func(t *testing.T) {
 		h := open(t)
 		g := Guest("a", 1, 2)
 		for range 2 {
@@ -41,7 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		must(t, again.Build(t.Context(), a))
 		has(t, again, a, b)
 	})
-	t.Run("destroying twice is destroying once", func(t *testing.T) {
+	t.Run("a repeated destroy changes nothing", func(t *testing.T) {
 		h := open(t)
 		must(t, h.Build(t.Context(), Guest("a", 1)))
 		must(t, h.Build(t.Context(), Guest("b", 2)))
@@ -50,7 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h, Guest("b", 2))
 	})
-	t.Run("destroying gives the devices back", func(t *testing.T) {
+	t.Run("destroy frees the devices", func(t *testing.T) {
 		h := open(t)
 		must(t, h.Build(t.Context(), Guest("a", 1)))
 		must(t, h.Destroy(t.Context(), ID("a")))
@@ -66,11 +66,11 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		}
 		has(t, h, Guest("a", 1))
 	})
-	t.Run("a device that Placement counts from now on is the same device", func(t *testing.T) { counted(t, open) })
+	t.Run("a device that gets a provider is the same device", func(t *testing.T) { counted(t, open) })
 	changes(t, open)
-	t.Run("renaming twice is renaming once", func(t *testing.T) { rename(t, open) })
+	t.Run("a repeated rename changes nothing", func(t *testing.T) { rename(t, open) })
 	t.Run("a guest that migrates is departed until it is destroyed", func(t *testing.T) { migrate(t, open) })
-	t.Run("many at once, one gets it", func(t *testing.T) { race(t, open(t)) })
+	t.Run("concurrent builds with one device: one succeeds", func(t *testing.T) { race(t, open(t)) })
 	t.Run("an ended context is unavailable and changes nothing", func(t *testing.T) {
 		h := open(t)
 		ended, end := context.WithCancel(t.Context())
@@ -82,7 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	})
 }
 
-// counted builds a guest again once its devices have providers.
+// counted builds a guest again after its devices have got providers.
 func counted(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	h := open(t)
 	before, after := Guest("a", 1, 2), Guest("a", 1, 2)
@@ -94,9 +94,9 @@ func counted(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 	has(t, open(t), after)
 }
 
-// changes are what may become of a guest that is there.
+// changes tests changes of an existing guest.
 func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
-	t.Run("stopped, started and built anew with the devices it has", func(t *testing.T) {
+	t.Run("stop, start and rebuild with the same devices", func(t *testing.T) {
 		h := open(t)
 		g := Guest("a", 1)
 		for _, step := range []struct {
@@ -109,14 +109,15 @@ func changes(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 			has(t, open(t), g)
 		}
 	})
-	t.Run("its NUMA cells are remembered", func(t *testing.T) {
+	t.Run("NUMA cells are stored", func(t *testing.T) {
 		h := open(t)
 		g := Guest("a", 1)
-		g.Parts = []hypervisor.Part{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1, CPUs: map[int]int{0: 4, 1: 12}}}
+		g.Cells = []hypervisor.GuestCell{{VCPUs: []int{0, 1}, MemoryMB: 512, PageKB: 2048, Node: 1,
+			CPUs: map[int]int{0: 4, 1: 12}}}
 		must(t, h.Build(t.Context(), g))
 		has(t, open(t), g)
 	})
-	t.Run("devices that it does not manage are remembered as such", func(t *testing.T) {
+	t.Run("unmanaged devices are stored as such", func(t *testing.T) {
 		h := open(t)
 		g := Guest("a", 1, 2)
 		g.Devices[0].Unmanaged = true
@@ -145,7 +146,7 @@ func rename(t *testing.T, open func(t *testing.T) hypervisor.Hypervisor) {
 		must(t, h.Rename(t.Context(), ID("a"), ID("b"), ID("a")))
 	}
 	has(t, open(t), want)
-	must(t, h.Build(t.Context(), Guest("a", 2))) // the old name is free again, and names another
+	must(t, h.Build(t.Context(), Guest("a", 2))) // the old id is free again, and names another guest
 	has(t, open(t), Guest("a", 2), want)
 	if err := h.Rename(t.Context(), ID("a"), ID("b"), ""); !fault.Is(err, fault.Conflict) {
 		t.Errorf("renamed over another: %v", err)
@@ -197,16 +198,17 @@ func race(t *testing.T, h hypervisor.Hypervisor) {
 	has(t, h, Guest(<-built, 1))
 }
 
-// ID is a guest's id for a hexadecimal digit.
+// ID returns a guest's id for a hexadecimal digit.
 func ID(digit string) string {
 	return strings.NewReplacer("x", digit).Replace("xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx")
 }
 
-// Guest is a small guest named by a hexadecimal digit with the functions 0000:3b:00.<f> as its devices.
+// Guest returns a small guest named by a hexadecimal digit, with the functions 0000:3b:00.<f> as its devices.
 func Guest(digit string, functions ...uint8) hypervisor.Guest {
 	g := hypervisor.Guest{ID: ID(digit), Name: "guest " + digit, VCPUs: 2, MemoryMB: 512, DiskGB: 10}
 	for _, f := range functions {
-		g.Devices = append(g.Devices, hypervisor.Device{Address: pci.Address{Bus: 0x3b, Func: f}, Request: "r", Provider: "p"})
+		g.Devices = append(g.Devices, hypervisor.Device{Address: pci.Address{Bus: 0x3b, Func: f}, Request: "r",
+			Provider: "p"})
 	}
 	return g
 }

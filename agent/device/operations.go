@@ -1,0 +1,127 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// Refusal is a sentence that gives the reason why a claim cannot be met; "" when it can.
+type Refusal string
+
+// Sync applies the host's present offers. A device that is gone leaves the set; if it is held, it stays until it is
+// freed. A held device whose offer has changed stays as it was claimed, also until it is freed.
+func (s Set) Sync(offers []Offer) (Set, []Change) {
+	n := s.clone()
+	seen := make(map[pci.Address]bool, len(offers))
+	why := map[pci.Address]string{}
+	for _, o := range offers {
+		address := o.Device.Address
+		seen[address] = true
+		was := n.entries[address]
+		is := was.offered(o)
+		switch {
+		case was.latest == nil && is.latest != nil:
+			why[address] = fmt.Sprintf("its device_spec entry or its properties have changed while %s holds it; they take "+
+				"effect when it is freed", is.holder)
+		case was.gone:
+			why[address] = "it is back"
+		}
+		n.entries[address] = is
+	}
+	for address, e := range s.entries {
+		switch {
+		case seen[address]:
+		case !e.held():
+			delete(n.entries, address)
+		case !e.gone:
+			e.gone, e.latest = true, nil
+			n.entries[address] = e
+			why[address] = fmt.Sprintf("it is gone from the host or from device_spec while %s holds it; it leaves when it is "+
+				"freed", e.holder)
+		}
+	}
+	return n, s.changes(n, why)
+}
+
+// Allocate marks the claims of a holder as allocated: its guest runs with them. A repetition changes nothing.
+func (s Set) Allocate(holder resource.ConsumerID) (Set, []Change) {
+	n := s.clone()
+	for address, e := range n.entries {
+		if e.held() && e.holder == holder {
+			e.allocated = true
+			n.entries[address] = e
+		}
+	}
+	return n, s.changes(n, nil)
+}
+
+// Free frees all devices of a holder. Devices that are gone leave the set; changed ones get their present offer. A
+// holder without devices changes nothing.
+func (s Set) Free(holder resource.ConsumerID) (Set, []Change) {
+	n := s.clone()
+	for address, e := range s.entries {
+		switch {
+		case !e.held() || e.holder != holder:
+		case e.gone:
+			delete(n.entries, address)
+		case e.latest != nil:
+			n.entries[address] = entry{offer: *e.latest}
+		default:
+			n.entries[address] = entry{offer: e.offer}
+		}
+	}
+	return n, s.changes(n, nil)
+}
+
+// Rename moves the devices of a holder to another consumer id, as when a server's source allocation becomes its
+// migration's. An unknown id changes nothing.
+func (s Set) Rename(from, to resource.ConsumerID) Set {
+	n := s.clone()
+	for address, e := range s.entries {
+		if e.held() && e.holder == from {
+			e.holder = to
+			n.entries[address] = e
+		}
+	}
+	return n
+}
+
+// Spend marks a device for one-time use as used, or, with false, as cleaned. An unknown device changes nothing.
+func (s Set) Spend(address pci.Address, spent bool) Set {
+	e, found := s.entries[address]
+	if !found || e.offer.Spent == spent {
+		return s
+	}
+	n := s.clone()
+	e.offer.Spent = spent
+	if e.latest != nil {
+		fresh := *e.latest
+		fresh.Spent = spent
+		e.latest = &fresh
+	}
+	n.entries[address] = e
+	return n
+}
+
+// changes returns the differences between two sets, by address.
+func (s Set) changes(n Set, why map[pci.Address]string) []Change {
+	all := append(s.addresses(), n.addresses()...)
+	slices.SortFunc(all, pci.Address.Compare)
+	var list []Change
+	for _, address := range slices.Compact(all) {
+		c := Change{Address: address, Now: Removed, Why: why[address]}
+		if _, there := s.entries[address]; there {
+			c.Was = s.state(address)
+		}
+		if _, there := n.entries[address]; there {
+			c.Now = n.state(address)
+		}
+		if c.Was != c.Now || c.Why != "" {
+			list = append(list, c)
+		}
+	}
+	return list
+}

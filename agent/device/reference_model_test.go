@@ -1,0 +1,211 @@
+package device
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// referenceModel is a simple version of the state machine: a table of states that each operation rewrites, with the
+// states of relatives pushed instead of derived, as in Nova.
+type referenceModel struct {
+	state  map[pci.Address]State
+	holder map[pci.Address]resource.ConsumerID
+	gone   map[pci.Address]bool // from the host, under its holder
+}
+
+func (w referenceModel) clone() referenceModel {
+	return referenceModel{maps.Clone(w.state), maps.Clone(w.holder), maps.Clone(w.gone)}
+}
+
+// relatives of a PF are its VFs, of a VF its PF, as far as they are there.
+func (w referenceModel) relatives(at pci.Address) []pci.Address {
+	family := map[pci.Address][]pci.Address{pfAt: {vf1.Device.Address, vf2.Device.Address}, vf1.Device.Address: {pfAt},
+		vf2.Device.Address: {pfAt}}
+	return slices.DeleteFunc(slices.Clone(family[at]), func(r pci.Address) bool { _, there := w.state[r]; return !there })
+}
+
+// updateRelatives updates the states of a device's relatives.
+func (w referenceModel) updateRelatives() {
+	for at, s := range w.state {
+		if s == Claimed || s == Allocated {
+			continue
+		}
+		w.state[at] = Available
+		for _, r := range w.relatives(at) {
+			switch w.state[r] {
+			case Allocated:
+				w.state[at] = Unavailable
+			case Claimed:
+				if w.state[at] == Available {
+					w.state[at] = Unclaimable
+				}
+			}
+		}
+	}
+}
+
+func (w referenceModel) claim(holder resource.ConsumerID, at pci.Address) (referenceModel, bool) {
+	n := w.clone()
+	if w.holder[at] == holder {
+		return n, true // it has it already
+	}
+	if w.state[at] != Available {
+		return w, false
+	}
+	n.state[at], n.holder[at] = Claimed, holder
+	n.updateRelatives()
+	return n, true
+}
+
+func (w referenceModel) allocate(holder resource.ConsumerID) referenceModel {
+	n := w.clone()
+	for at, h := range n.holder {
+		if h == holder {
+			n.state[at] = Allocated
+		}
+	}
+	n.updateRelatives()
+	return n
+}
+
+func (w referenceModel) free(holder resource.ConsumerID) referenceModel {
+	n := w.clone()
+	for at, h := range w.holder {
+		if h != holder {
+			continue
+		}
+		delete(n.holder, at)
+		if n.state[at] = Available; n.gone[at] {
+			delete(n.state, at)
+			delete(n.gone, at)
+		}
+	}
+	n.updateRelatives()
+	return n
+}
+
+func (w referenceModel) rename(from, to resource.ConsumerID) referenceModel {
+	n := w.clone()
+	for at, h := range w.holder {
+		if h == from {
+			n.holder[at] = to
+		}
+	}
+	return n
+}
+
+func (w referenceModel) sync(there []Offer) referenceModel {
+	n := w.clone()
+	for _, d := range []Offer{pf, vf1, vf2} {
+		at := d.Device.Address
+		offered := slices.ContainsFunc(there, func(o Offer) bool { return o.Device.Address == at })
+		_, known := n.state[at]
+		switch {
+		case offered && !known:
+			n.state[at] = Available
+		case offered:
+			delete(n.gone, at)
+		case n.holder[at] != "":
+			n.gone[at] = true
+		default:
+			delete(n.state, at)
+		}
+	}
+	n.updateRelatives()
+	return n
+}
+
+func (w referenceModel) print() string {
+	var b strings.Builder
+	for _, at := range slices.SortedFunc(maps.Keys(w.state), pci.Address.Compare) {
+		fmt.Fprintf(&b, "%s %s %s %v\n", at, w.state[at], w.holder[at], w.gone[at])
+	}
+	return b.String()
+}
+
+// seen prints a Set as the twin prints itself.
+func (s Set) seen() string {
+	var b strings.Builder
+	for _, e := range s.Entries() {
+		fmt.Fprintf(&b, "%s %s %s %v\n", e.Device.Address, e.State, e.Holder, e.Gone)
+	}
+	return b.String()
+}
+
+// pair is a set, its twin, and what the host offers.
+type pair struct {
+	set   Set
+	twin  referenceModel
+	steps string
+}
+
+// A PF with two VFs, two holders: every sequence of operations up to a depth leads to the same states as in the
+// reference model, with claims of each device for each holder, devices that vanish while held, and renamed holders.
+func TestAgainstReferenceModel(t *testing.T) {
+	const depth = 7
+	family := []Offer{pf, vf1, vf2}
+	for i := range family {
+		family[i].Provider = resource.ProviderID("p" + fmt.Sprint(i)) // so that a request means one device
+	}
+	start := pair{set: New(family), twin: referenceModel{map[pci.Address]State{}, map[pci.Address]resource.ConsumerID{},
+		map[pci.Address]bool{}}.sync(family)}
+	seen, level := map[string]bool{}, []pair{start}
+	for range depth {
+		var next []pair
+		for _, p := range level {
+			for _, n := range p.successors(family) {
+				if n.set.seen() != n.twin.print() {
+					t.Fatalf("after %s the machine is at\n%sits twin at\n%s", n.steps, n.set.seen(), n.twin.print())
+				}
+				if key := n.twin.print(); !seen[key] {
+					seen[key] = true
+					next = append(next, n)
+				}
+			}
+		}
+		level = next
+	}
+	if len(seen) < 100 {
+		t.Errorf("only %d states", len(seen))
+	}
+	t.Logf("%d states", len(seen))
+}
+
+// successors are the pair after each verb.
+func (p pair) successors(family []Offer) []pair {
+	var list []pair
+	add := func(verb string, set Set, tw referenceModel) {
+		list = append(list, pair{set, tw, p.steps + verb + "; "})
+	}
+	for _, h := range []resource.ConsumerID{"s1", "s2"} {
+		for _, o := range family {
+			r := pci.Request{ID: "r" + string(o.Provider), Count: 1, Providers: []resource.ProviderID{o.Provider},
+				Want: pci.Want{Type: o.Device.Type}}
+			set, _, refusal := p.set.Claim(h, r)
+			tw, ok := p.twin.claim(h, o.Device.Address)
+			verb := fmt.Sprintf("%s claims %s", h, o.Device.Address)
+			if ok != (refusal == "") {
+				verb += fmt.Sprintf(" (refused: %q, twin: %v)", refusal, ok)
+				tw = referenceModel{}
+			}
+			add(verb, set, tw)
+		}
+		set, _ := p.set.Allocate(h)
+		add(string(h)+" runs", set, p.twin.allocate(h))
+		set, _ = p.set.Free(h)
+		add(string(h)+" is freed", set, p.twin.free(h))
+	}
+	add("s1 is s2 now", p.set.Rename("s1", "s2"), p.twin.rename("s1", "s2"))
+	add("what is used is spent and cleaned", p.set.Spend(pfAt, true).Spend(pfAt, false), p.twin.clone())
+	for _, there := range [][]Offer{family, family[:2], family[1:], {family[0], family[2]}, nil} {
+		set, _ := p.set.Sync(there)
+		add(fmt.Sprintf("%d are there", len(there)), set, p.twin.sync(there))
+	}
+	return list
+}

@@ -1,0 +1,222 @@
+package device
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/resource"
+)
+
+// A host with a PF of two VFs, all three offered, and a plain device.
+var (
+	pfAt = pci.Address{Bus: 0x81}
+	pf   = offer(pci.Device{Address: pfAt, Vendor: "8086", Product: "1528", Type: pci.Physical}, "card")
+	vf1  = offer(pci.Device{Address: pci.Address{Bus: 0x81, Func: 1}, Vendor: "8086", Product: "1515",
+		Type: pci.Virtual, Parent: &pfAt}, "card")
+	vf2 = offer(pci.Device{Address: pci.Address{Bus: 0x81, Func: 2}, Vendor: "8086", Product: "1515",
+		Type: pci.Virtual, Parent: &pfAt}, "card")
+	plain   = offer(pci.Device{Address: pci.Address{Bus: 0x82}, Vendor: "10de", Product: "20b0", Type: pci.Plain}, "gpu")
+	changed = offer(pci.Device{Address: pci.Address{Bus: 0x82}, Vendor: "10de", Product: "20b1", Type: pci.Plain}, "gpu")
+)
+
+func offer(d pci.Device, p resource.ProviderID) Offer {
+	return Offer{Device: d, Provider: p, Name: "cmp1_" + string(p), Class: pci.ClassFor(d.Vendor, d.Product)}
+}
+
+func request(o Offer, count int, providers ...resource.ProviderID) pci.Request {
+	return pci.Request{ID: fmt.Sprint(o.Device.Product, count, providers), Alias: "a", Count: count, Providers: providers,
+		Want: pci.Want{Vendor: o.Device.Vendor, Product: o.Device.Product, Type: o.Device.Type, Class: o.Class}}
+}
+
+// print returns the whole content of a set.
+func (s Set) print() string {
+	var b strings.Builder
+	for _, address := range s.addresses() {
+		e := s.entries[address]
+		fmt.Fprintf(&b, "%s %s %s holder=%s request=%s gone=%v fresh=%v\n", e.offer.Device, e.offer.Class, s.state(address),
+			e.holder, e.request, e.gone, e.latest)
+	}
+	return b.String()
+}
+
+// equal compares the content that print returns, but faster.
+func (s Set) equal(n Set) bool {
+	return maps.EqualFunc(s.entries, n.entries, func(a, b entry) bool {
+		same := a.holder == b.holder && a.request == b.request && a.allocated == b.allocated && a.gone == b.gone &&
+			(a.latest == nil) == (b.latest == nil)
+		return same && sameOffer(a.offer, b.offer) && (a.latest == nil || sameOffer(*a.latest, *b.latest))
+	})
+}
+
+func sameOffer(a, b Offer) bool { return a.Device.String() == b.Device.String() && a.same(b) }
+
+// testState is a set and the host's offers.
+type testState struct {
+	set    Set
+	offers []Offer
+}
+
+// All reachable states are visited, and every operation is tried in each: no device has two holders, a PF and its VFs
+// are never held at once, a refusal changes nothing, a claim gets exactly what it requests, a restart changes nothing,
+// and after all devices are freed the state is the initial one.
+func TestEverySequence(t *testing.T) {
+	all := []Offer{pf, vf1, vf2, plain}
+	holders := []resource.ConsumerID{"s1", "s2"}
+	requests := []pci.Request{request(pf, 1), request(pf, 1, "card"), request(vf1, 1), request(vf1, 1, "card"),
+		request(vf1, 2, "card", "card"),
+		request(plain, 1, "gpu"), request(vf1, 1, "gpu")}
+	hosts := [][]Offer{all, {pf, vf1, plain}, {vf1, vf2, plain}, {pf, changed}, nil}
+
+	start := testState{New(all), all}
+	seen := map[string]bool{start.set.print(): true}
+	queue := []testState{start}
+	visit := func(from testState, n Set, offers []Offer, changes []Change) {
+		checkChanges(t, from.set, n, changes)
+		if key := n.print() + fmt.Sprint(len(offers)); !seen[key] {
+			seen[key] = true
+			queue = append(queue, testState{n, offers})
+		}
+	}
+	for len(queue) > 0 && !t.Failed() {
+		w := queue[0]
+		queue = queue[1:]
+		before := w.set.clone()
+		checkWorld(t, w, start)
+		for _, holder := range holders {
+			for _, r := range requests {
+				n, picked, refusal := w.set.Claim(holder, r)
+				checkClaim(t, w.set, n, holder, r, picked, refusal)
+				visit(w, n, w.offers, w.set.changes(n, nil))
+			}
+			n, changes := w.set.Allocate(holder)
+			visit(w, n, w.offers, changes)
+			n, changes = w.set.Free(holder)
+			visit(w, n, w.offers, changes)
+		}
+		for _, offers := range hosts {
+			n, changes := w.set.Sync(offers)
+			visit(w, n, offers, changes)
+		}
+		if !w.set.equal(before) {
+			t.Errorf("a verb changed the set that it was asked of:\n%s\n%s", before.print(), w.set.print())
+		}
+	}
+	if len(seen) < 500 {
+		t.Errorf("only %d worlds were visited", len(seen))
+	}
+	t.Logf("%d worlds", len(seen))
+}
+
+func checkWorld(t *testing.T, w, start testState) {
+	t.Helper()
+	s := w.set
+	holder := map[pci.Address]resource.ConsumerID{}
+	for _, c := range s.Claims() {
+		if _, twice := holder[c.Device.Address]; twice {
+			t.Errorf("%s has two claims:\n%s", c.Device.Address, s.print())
+		}
+		holder[c.Device.Address] = c.Holder
+	}
+	for _, vf := range []Offer{vf1, vf2} {
+		if holder[pfAt] != "" && holder[vf.Device.Address] != "" {
+			t.Errorf("PF and VF are held at once:\n%s", s.print())
+		}
+	}
+	for _, e := range s.Entries() {
+		related := false
+		for address := range holder {
+			related = related || s.related(address, e.Device.Address)
+		}
+		if free := e.Holder == "" && !related; (e.State == Available) != free {
+			t.Errorf("%s is %s:\n%s", e.Device, e.State, s.print())
+		}
+		if (e.Holder != "") != (e.State == Claimed || e.State == Allocated) || e.State == Removed || e.Gone &&
+			e.Holder == "" {
+			t.Errorf("%s is %s of %q:\n%s", e.Device, e.State, e.Holder, s.print())
+		}
+	}
+	restored, err := Restore(w.offers, s.Claims())
+	if err != nil || !restored.equal(s) {
+		t.Errorf("a restart changes it: %v\n%s\n%s", err, s.print(), restored.print())
+	}
+	for _, h := range s.Holders() {
+		s, _ = s.Free(h)
+	}
+	if want := New(w.offers); !s.equal(want) {
+		t.Errorf("freed, but not as new:\n%s\n%s", s.print(), want.print())
+	}
+	if s, _ = s.Sync(start.offers); !s.equal(start.set) {
+		t.Errorf("freed and whole again, but not as at the start:\n%s", s.print())
+	}
+}
+
+// related reports, independently of the set, whether one device is the other's PF.
+func (s Set) related(a, b pci.Address) bool {
+	of := func(x, y pci.Address) bool {
+		p := s.entries[x].offer.Device.Parent
+		return p != nil && *p == y
+	}
+	return of(a, b) || of(b, a)
+}
+
+func checkClaim(t *testing.T, s, n Set, holder resource.ConsumerID, r pci.Request, picked []Claim, refusal Refusal) {
+	t.Helper()
+	if refusal != "" {
+		if len(picked) > 0 || !n.equal(s) {
+			t.Errorf("refused (%s), but not without a trace:\n%s\n%s", refusal, s.print(), n.print())
+		}
+		return
+	}
+	if len(picked) != r.Count {
+		t.Errorf("%v: %d picked", r, len(picked))
+	}
+	var providers []resource.ProviderID
+	for _, c := range picked {
+		providers = append(providers, c.Provider)
+		e, _ := n.At(c.Device.Address)
+		if e.Holder != holder || e.Request != r.ID || c.State != e.State || r.Want.Refuse(c.Device) != "" {
+			t.Errorf("%v: picked %v, entry %v", r, c, e)
+		}
+		if was, _ := s.At(c.Device.Address); was.State != Available && (was.Holder != holder || was.Request != r.ID) {
+			t.Errorf("%v: picked %s, which was %s", r, c.Device, was.State)
+		}
+	}
+	if slices.Sort(providers); r.Providers != nil && !slices.Equal(providers, slices.Sorted(slices.Values(r.Providers))) {
+		t.Errorf("%v: picked in %v", r, providers)
+	}
+	again, same, refusal := n.Claim(holder, r)
+	if refusal != "" || !again.equal(n) || len(same) != len(picked) {
+		t.Errorf("%v again: %v %v %s", r, picked, same, refusal)
+	}
+}
+
+// checkChanges applies what was reported to the states before, and wants the states after.
+func checkChanges(t *testing.T, s, n Set, changes []Change) {
+	t.Helper()
+	states := map[pci.Address]State{}
+	for _, e := range s.Entries() {
+		states[e.Device.Address] = e.State
+	}
+	for _, c := range changes {
+		if states[c.Address] != c.Was {
+			t.Errorf("%v, but it was %q", c, states[c.Address])
+		}
+		states[c.Address] = c.Now
+		if c.Now == Removed {
+			delete(states, c.Address)
+		}
+	}
+	for _, e := range n.Entries() {
+		if states[e.Device.Address] != e.State {
+			t.Errorf("%s is %s, but was reported as %q", e.Device, e.State, states[e.Device.Address])
+		}
+		delete(states, e.Device.Address)
+	}
+	if len(states) > 0 {
+		t.Errorf("reported, but not there: %v", states)
+	}
+}

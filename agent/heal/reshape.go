@@ -1,0 +1,176 @@
+package heal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// Lacking lists the consumers of an aim whose allocation in Placement lacks devices that they hold here, in order.
+// Make needs their whole allocations.
+func Lacking(aim Aim, uses Uses) []resource.ConsumerID {
+	var list []resource.ConsumerID
+	for _, consumer := range slices.Sorted(maps.Keys(aim.Expected)) {
+		lacks := false
+		for id, amounts := range aim.Expected[consumer].Devices {
+			for class, n := range amounts {
+				lacks = lacks || uses[id][consumer][class] < n
+			}
+		}
+		if lacks {
+			list = append(list, consumer)
+		}
+	}
+	return list
+}
+
+// missingAllocation is one class of one provider that a consumer holds and that its allocation lacks.
+type missingAllocation struct {
+	consumer resource.ConsumerID
+	want, id provider.ID // in the aim, and as Placement has it
+	class    resource.Class
+	has, n   int
+}
+
+// planReshape plans one reshape that adds the devices of guests to their consumers' allocations. It never removes an
+// allocation: what a consumer has and its guest does not use stays, with a note.
+func (m *planner) planReshape() {
+	if m.uses == nil {
+		return
+	}
+	step := Step{Op: Reshape, InventorySets: map[provider.ID]InventorySet{},
+		Allocations: map[resource.ConsumerID]resource.Allocation{}}
+	var changes []string
+	for _, s := range m.missingAllocations() {
+		if !m.writable(s) {
+			continue
+		}
+		if step.Allocations[s.consumer] == nil {
+			step.Allocations[s.consumer] = copied(m.aim.Expected[s.consumer].Allocation)
+		}
+		a := step.Allocations[s.consumer]
+		if a[s.id] == nil {
+			a[s.id] = resource.Amounts{}
+		}
+		a[s.id][s.class] = s.n
+		if _, there := step.InventorySets[s.id]; !there {
+			step.InventorySets[s.id] = InventorySet{Generation: m.observed[s.id].Generation,
+				Inventories: maps.Clone(m.planned[s.id])}
+		}
+		m.makeRoom(step, s)
+		changes = append(changes, fmt.Sprintf("%s %s %d → %d of %s", s.consumer, s.class, s.has, s.n, m.observed[s.id].Name))
+	}
+	if len(changes) == 0 {
+		return
+	}
+	step.Name, step.Change = "shares of guests", strings.Join(changes, ", ")
+	// What the reshape writes needs no write of its own.
+	m.plan.Steps = slices.DeleteFunc(m.plan.Steps, func(s Step) bool {
+		_, reshaped := step.InventorySets[s.Provider]
+		return s.Op == PutInventories && reshaped
+	})
+	m.plan.Steps = append(m.plan.Steps, step)
+}
+
+// missingAllocations lists what is missing, by consumer, provider and class, and adds a note on what is too much.
+func (m *planner) missingAllocations() []missingAllocation {
+	var list []missingAllocation
+	for _, consumer := range slices.Sorted(maps.Keys(m.aim.Expected)) {
+		devices := m.aim.Expected[consumer].Devices
+		for _, want := range slices.Sorted(maps.Keys(devices)) {
+			id, planned := m.ids[want]
+			if !planned {
+				continue
+			}
+			for _, class := range devices[want].Sorted() {
+				s := missingAllocation{consumer: consumer, want: want, id: id, class: class, has: m.uses[id][consumer][class],
+					n: devices[want][class]}
+				switch {
+				case s.has < s.n:
+					list = append(list, s)
+				case s.has > s.n:
+					m.addNote("%s has %d %s of %s in Placement, and its guest has %d of them; nothing is taken from it", consumer,
+						s.has, class, m.nameOf(id), s.n)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// writable reports whether a missing allocation may be written, and adds a note if not.
+func (m *planner) writable(s missingAllocation) bool {
+	hold, name := m.aim.Expected[s.consumer], m.nameOf(s.id)
+	// No consumer can have an allocation of a provider that does not exist yet.
+	_, exists := m.actual.ByID(s.id)
+	if hold.State > Moving || hold.State == Moving && exists {
+		return false
+	}
+	if m.planned[s.id][s.class].Total == 0 {
+		m.addNote("%s holds %d %s of %s, which does not have that class: its share cannot be written", s.consumer, s.n,
+			s.class, name)
+		return false
+	}
+	// A consumer unknown to this host may be the same guest under another id, in a move that the agent does not know yet.
+	for _, other := range m.uses.all(s.id) {
+		if _, here := m.aim.Expected[other]; !here && m.uses[s.id][other][s.class] > 0 {
+			m.addNote("%s holds %d %s of %s and has %d in Placement; its share is not written while %s, who has no device "+
+				"here, has one there",
+				s.consumer, s.n, s.class, name, s.has, other)
+			return false
+		}
+	}
+	if !m.hasAllocationHere(hold) && len(hold.Allocation) > 0 {
+		m.addNote("%s holds %d %s of %s, and all that Placement has of it is on other hosts: its share is not written",
+			s.consumer, s.n, s.class, name)
+		return false
+	}
+	if len(hold.Allocation) == 0 {
+		m.addNote("%s holds %d %s of %s, but Placement has no allocation of it at all; put its other resources back "+
+			"first, then the agent adds the devices",
+			s.consumer, s.n, s.class, name)
+		return false
+	}
+	return true
+}
+
+// hasAllocationHere reports whether Placement has an allocation of a consumer on this host.
+func (m *planner) hasAllocationHere(hold Expected) bool {
+	for id := range hold.Allocation {
+		if _, here := m.actual.ByID(id); here {
+			return true
+		}
+	}
+	return false
+}
+
+// makeRoom raises a total where a reserved amount (of a used device for one-time use) or a reduced total leaves no
+// capacity for an allocation. The next plan reduces it again. No other consumer can claim the room, because the holder
+// has it.
+func (m *planner) makeRoom(step Step, s missingAllocation) {
+	_, used := m.uses.holders(s.id, s.class)
+	for consumer, a := range step.Allocations {
+		used += a[s.id][s.class] - m.uses[s.id][consumer][s.class]
+	}
+	inv := step.InventorySets[s.id].Inventories[s.class]
+	inv.MaxUnit = max(inv.MaxUnit, s.n)
+	if inv.Capacity() < used {
+		if seen := m.observed[s.id]; !m.aim.Returned[s.want] { // a reduced total must not release the reserved amount yet
+			inv.Reserved = max(inv.Reserved, seen.Inventories[s.class].Reserved)
+		}
+		inv.Total, m.plan.More = used+inv.Reserved, true
+	}
+	step.InventorySets[s.id].Inventories[s.class] = inv
+}
+
+func copied(a resource.Allocation) resource.Allocation {
+	out := resource.Allocation{}
+	for id, amounts := range a {
+		out[id] = maps.Clone(amounts)
+	}
+	return out
+}

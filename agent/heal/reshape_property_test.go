@@ -1,0 +1,112 @@
+package heal
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// For random guests and allocations: a plan passes the check, takes nothing from a consumer, gives no consumer more
+// than its guest has, and after at most three plans nothing is left to do.
+func TestReshapesConverge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		desired := anyDesired(t)
+		actual, used, marks := anyActual(t)
+		if used == nil {
+			used = Uses{}
+		}
+		aim := Aim{Tree: desired, Expected: anyExpected(t, desired, actual, used)}
+		for round := 0; ; round++ {
+			plan, err := Make(aim, actual, used, marks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bad := Check(plan, aim, actual, used, marks); len(bad) > 0 {
+				t.Fatalf("the check refuses %+v: %v", plan, bad)
+			}
+			if plan.Empty() {
+				return
+			}
+			if round == 3 {
+				t.Fatalf("still not quiet: %+v", plan)
+			}
+			actual, used, marks = Apply(plan, actual), grown(t, plan, aim, used), plan.Owned
+			for _, s := range plan.Steps {
+				for consumer, a := range s.Allocations {
+					h := aim.Expected[consumer]
+					h.Allocation = a
+					aim.Expected[consumer] = h
+				}
+			}
+		}
+	})
+}
+
+// anyExpected gives some consumers devices of the tree, with its desired class.
+func anyExpected(t *rapid.T, desired, actual provider.Tree, used Uses) map[resource.ConsumerID]Expected {
+	out := map[resource.ConsumerID]Expected{}
+	for _, who := range []resource.ConsumerID{"s1", "s2"} {
+		if rapid.Bool().Draw(t, "holds nothing") {
+			continue
+		}
+		h := Expected{Devices: resource.Allocation{}, Allocation: resource.Allocation{},
+			State: rapid.SampledFrom([]HolderState{Assigned, Assigned, Moving, Pending, Unassigned}).
+				Draw(t, "standing")}
+		for id, by := range used {
+			if len(by[who]) > 0 {
+				h.Allocation[id] = by[who]
+			}
+		}
+		for i := range desired.Providers {
+			p := &desired.Providers[i]
+			if have, exists := actual.ByName(p.Name); exists { // as the survey does: what exists keeps its id
+				p.ID = have.ID
+			}
+			if p.Parent == "" || rapid.Bool().Draw(t, "not of this") {
+				continue
+			}
+			for class, inv := range p.Inventories {
+				h.Devices[p.ID] = resource.Amounts{class: rapid.IntRange(1, inv.Total).Draw(t, "held")}
+			}
+		}
+		for i := range desired.Providers { // the children follow their root
+			if root, exists := actual.Root(); exists && desired.Providers[i].Parent != "" {
+				desired.Providers[i].Parent = root.ID
+			}
+		}
+		out[who] = h
+	}
+	return out
+}
+
+// grown returns the usages after the plan. It fails when a consumer has less than before, or more than both Placement
+// and its guest had.
+func grown(t *rapid.T, plan Plan, aim Aim, used Uses) Uses {
+	next := allocated(plan, used)
+	for id, by := range used {
+		for consumer, amounts := range by {
+			for class, n := range amounts {
+				if next[id][consumer][class] < n {
+					t.Fatalf("%s lost %d %s of %s", consumer, n-next[id][consumer][class], class, id)
+				}
+			}
+		}
+	}
+	for id, by := range next {
+		for consumer, amounts := range by {
+			for class, n := range amounts {
+				if n > used[id][consumer][class] && aim.Expected[consumer].State > Moving {
+					t.Fatalf("something was written for %s, which compute has not confirmed", consumer)
+				}
+				if n > used[id][consumer][class] && n != aim.Expected[consumer].Devices[id][class] {
+					t.Fatalf("%s has %d %s of %s now, and its guest %d", consumer, n, class, id,
+						aim.Expected[consumer].Devices[id][class])
+				}
+			}
+		}
+	}
+	return next
+}

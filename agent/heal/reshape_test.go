@@ -1,0 +1,262 @@
+package heal
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// guest is a hold: devices of providers, and what Placement has for the consumer in all.
+func guest(allocation resource.Allocation, devices ...any) Expected {
+	h := Expected{Devices: resource.Allocation{}, Allocation: allocation}
+	for i := 0; i < len(devices); i += 2 {
+		h.Devices[provider.ID(devices[i].(string))] = resource.Amounts{"CUSTOM_NIC": devices[i+1].(int)}
+	}
+	return h
+}
+
+func TestReshape(t *testing.T) {
+	nics := func(n int) inv { return stock("CUSTOM_NIC", n) }
+	burnt := with(nics(1), "CUSTOM_NIC", func(i *resource.Inventory) { i.Reserved = 1 })
+	cpu := resource.Allocation{"H": {"VCPU": 1}}
+	const missing = "reshape          shares of guests  "
+	for _, c := range []struct {
+		name            string
+		desired, actual provider.Tree
+		holds           map[resource.ConsumerID]Expected
+		uses            Uses
+		want            string
+		more            bool
+	}{
+		{name: "a device reported for the first time", desired: tree(host, pf("3b", nics(1))), actual: tree(host),
+			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: `
+create class     CUSTOM_NIC
+create provider  h_0000:3b:00.0  under h
+put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
+` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
+`},
+		{name: "the same while its claims may be on the move: of a provider that does not exist nobody has any",
+			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
+			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving}}, uses: Uses{}, want: `
+create class     CUSTOM_NIC
+create provider  h_0000:3b:00.0  under h
+put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
+` + missing + `s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0
+`},
+		{name: "claims that may be long over wait when their consumer has nothing on the host",
+			desired: tree(host, pf("3b", nics(1))), actual: tree(host),
+			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices,
+				Allocation: resource.Allocation{"elsewhere": {"VCPU": 1}}, State: Moving}},
+			uses: Uses{}, want: `
+create class     CUSTOM_NIC
+create provider  h_0000:3b:00.0  under h
+put traits       h_0000:3b:00.0  +COMPUTE_MANAGED_PCI_DEVICE
+put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
+note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, and all that Placement has of it is on other hosts: its share is not written
+`},
+		{name: "claims that may be on the move wait where the provider exists", desired: tree(host, pf("3b", nics(1))),
+			actual: tree(host, pf("3b", nil)),
+			holds:  map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving}}, uses: Uses{}, want: `
+create class     CUSTOM_NIC
+put inventories  h_0000:3b:00.0  CUSTOM_NIC 1
+`},
+		{name: "several guests and providers: one reshape", desired: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
+			actual: tree(host, pf("3b", nics(4)), pf("3c", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1, "3c", 2), "s2": guest(cpu, "3b", 2)},
+			uses:   uses("3b", "s2", "CUSTOM_NIC", 2), want: "\n" +
+				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0, s1 CUSTOM_NIC 0 → 2 of h_0000:3c:00.0\n"},
+		{name: "a wrong amount", desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(4))),
+			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 3)}, uses: uses("3b", "s1", "CUSTOM_NIC", 1),
+			want: "\n" +
+				missing + "s1 CUSTOM_NIC 1 → 3 of h_0000:3b:00.0\n"},
+		{name: "too much is told of and not taken", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "s1", "CUSTOM_NIC", 3), want: `
+nothing to do
+note             s1 has 3 CUSTOM_NIC of h_0000:3b:00.0 in Placement, and its guest has 1 of them; nothing is taken from it
+`},
+		{name: "a consumer without any allocation", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(nil, "3b", 1)}, uses: Uses{}, want: `
+nothing to do
+note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0, but Placement has no allocation of it at all; put its other resources back first, then the agent adds the devices
+`},
+		{name: "a migration that the host does not know yet may be the same guest", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: uses("3b", "m1", "CUSTOM_NIC", 1), want: `
+nothing to do
+note             s1 holds 1 CUSTOM_NIC of h_0000:3b:00.0 and has 0 in Placement; its share is not written while m1, who has no device here, has one there
+`},
+		{name: "both sides of a resize on the same host", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 2), "m1": guest(cpu, "3b", 1)},
+			uses:   uses("3b", "m1", "CUSTOM_NIC", 1, "3b", "s1", "CUSTOM_NIC", 2),
+			want:   "nothing to do\n"},
+		{name: "a guest whose claims may be on the move keeps no other one waiting", desired: tree(host, pf("3b", nics(4))),
+			actual: tree(host, pf("3b", nics(4))),
+			holds: map[resource.ConsumerID]Expected{"s1": {Devices: guest(nil, "3b", 1).Devices, Allocation: cpu, State: Moving},
+				"s2": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
+				missing + "s2 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
+		{name: "what was used once is reserved, and makes room for its holder alone", desired: tree(host, pf("3b", burnt)),
+			actual: tree(host, pf("3b", burnt)),
+			holds:  map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, more: true, want: "\n" +
+				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
+		{name: "more VFs than before, and one of them held without a share: one reshape says both",
+			desired: tree(host, pf("3b", nics(4))), actual: tree(host, pf("3b", nics(2))),
+			holds: map[resource.ConsumerID]Expected{"s1": guest(cpu, "3b", 1)}, uses: Uses{}, want: "\n" +
+				missing + "s1 CUSTOM_NIC 0 → 1 of h_0000:3b:00.0\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			aim := Aim{Tree: c.desired, Expected: c.holds}
+			plan, err := Make(aim, c.actual, c.uses, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b strings.Builder
+			if err := plan.Print(&b); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(b.String(), string(Reshape)); n > 1 {
+				t.Errorf("%d reshapes", n)
+			}
+			if want := strings.TrimPrefix(c.want, "\n"); b.String() != want || plan.More != c.more {
+				t.Errorf("more %v, got\n%swant\n%s", plan.More, b.String(), want)
+			}
+			if bad := Check(plan, aim, c.actual, c.uses, nil); len(bad) > 0 {
+				t.Errorf("the check refuses: %v", bad)
+			}
+			settles(t, aim, plan, c.actual, c.uses)
+		})
+	}
+}
+
+// settles checks that after a plan, and another one if it is incomplete, nothing is left to do, and that each consumer
+// has its guest's devices.
+func settles(t *testing.T, aim Aim, plan Plan, actual provider.Tree, used Uses) {
+	t.Helper()
+	for range 2 {
+		actual, used = Apply(plan, actual), allocated(plan, used)
+		for id, by := range used {
+			p, _ := actual.ByID(id)
+			total := 0
+			for _, amounts := range by {
+				total += amounts["CUSTOM_NIC"]
+			}
+			if inv := p.Inventories["CUSTOM_NIC"]; plan.More && inv.Capacity() < total {
+				t.Errorf("%s has room for %d, and %d are taken", p.Name, inv.Capacity(), total)
+			}
+		}
+		var err error
+		if plan, err = Make(aim, actual, used, plan.Owned); err != nil {
+			t.Fatal(err)
+		}
+		if bad := Check(plan, aim, actual, used, plan.Owned); len(bad) > 0 {
+			t.Errorf("the check refuses the next: %v", bad)
+		}
+	}
+	if !plan.Empty() || plan.More {
+		t.Errorf("not quiet afterwards: %+v", plan)
+	}
+}
+
+// allocated is who holds what after the plan.
+func allocated(plan Plan, used Uses) Uses {
+	out := Uses{}
+	for id, by := range used {
+		out[id] = maps.Clone(by)
+	}
+	for _, s := range plan.Steps {
+		for consumer, a := range s.Allocations {
+			for id, amounts := range a {
+				if out[id] == nil {
+					out[id] = map[resource.ConsumerID]resource.Amounts{}
+				}
+				out[id][consumer] = amounts
+			}
+		}
+	}
+	return out
+}
+
+// Each of these reshapes is one that Make never makes.
+func TestCheckRefusesReshapes(t *testing.T) {
+	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4)), provider.Provider{ID: "F", Name: "foreign", Generation: 1,
+		Inventories: stock("CUSTOM_NIC", 1)})
+	aim := Aim{Tree: actual, Expected: map[resource.ConsumerID]Expected{"s1": guest(resource.Allocation{"H": {"VCPU": 2},
+		"3b": {"CUSTOM_NIC": 1}}, "3b", 2)}}
+	good := map[provider.ID]InventorySet{"3b": {Generation: 7, Inventories: stock("CUSTOM_NIC", 4)}}
+	for name, c := range map[string]struct {
+		stocks map[provider.ID]InventorySet
+		to     resource.Allocation
+		want   string
+	}{
+		"another resource lost": {good, resource.Allocation{"3b": {"CUSTOM_NIC": 2}}, "s1 would lose 2 VCPU of H"},
+		"a device lost": {good, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 0}},
+			"s1 would lose 1 CUSTOM_NIC of 3b"},
+		"more than it holds": {good, resource.Allocation{"H": {"VCPU": 2}, "3b": {"CUSTOM_NIC": 3}},
+			"s1 would get 3 CUSTOM_NIC"},
+		"something else": {good, resource.Allocation{"H": {"VCPU": 3}, "3b": {"CUSTOM_NIC": 1}},
+			"s1 would get 3 VCPU"},
+		"a foreign provider": {map[provider.ID]InventorySet{"F": {Generation: 1}}, nil, "touches foreign"},
+		"a stranger":         {map[provider.ID]InventorySet{"?": {}}, nil, "touches ?"},
+		"an old generation": {map[provider.ID]InventorySet{"3b": {Generation: 6, Inventories: stock("CUSTOM_NIC", 4)}},
+			nil, "generation 6"},
+		"held inventory lost": {map[provider.ID]InventorySet{"3b": {Generation: 7}}, nil, "drops CUSTOM_NIC"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := Step{Op: Reshape, InventorySets: c.stocks}
+			if c.to != nil {
+				step.Allocations = map[resource.ConsumerID]resource.Allocation{"s1": c.to}
+			}
+			got := Check(Plan{Steps: []Step{step}}, aim, actual, uses("3b", "s1", "CUSTOM_NIC", 1), nil)
+			if !slices.ContainsFunc(got, func(o Objection) bool { return strings.Contains(o.Text, c.want) }) {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// Traits that change under a guest are applied, and the plan warns with the holders' names.
+func TestTraitsUnderAGuest(t *testing.T) {
+	actual := tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_OLD"))
+	marks := OwnedSet{"3b": {Classes: []resource.Class{"CUSTOM_NIC"}, Traits: traits(Managed, "CUSTOM_OLD")}}
+	aim := Aim{Tree: tree(host, pf("3b", stock("CUSTOM_NIC", 4), "CUSTOM_NEW"))}
+	plan, err := Make(aim, actual, uses("3b", "s1", "CUSTOM_NIC", 1), marks)
+	if err != nil || len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0],
+		"h_0000:3b:00.0 changes its traits (+CUSTOM_NEW -CUSTOM_OLD), and s1 holds of it") {
+		t.Errorf("%v %v", plan.Notes, err)
+	}
+	if p, _ := Apply(plan, actual).ByID("3b"); !p.HasTrait("CUSTOM_NEW") || p.HasTrait("CUSTOM_OLD") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// The root: a configured ratio and a configured reserve count, others stay as they are in Placement.
+func TestRatiosAndReserves(t *testing.T) {
+	set := func(ratio float64, reserved int) inv {
+		return with(stock("VCPU", 8), "VCPU", func(i *resource.Inventory) { i.AllocationRatio, i.Reserved = ratio, reserved })
+	}
+	for name, c := range map[string]struct {
+		aim  Aim
+		want inv
+	}{
+		"nothing is said":         {Aim{Tree: tree(set(1, 0))}, set(4, 2)},
+		"a ratio":                 {Aim{Tree: tree(set(2, 0)), Ratios: []resource.Class{"VCPU"}}, set(2, 2)},
+		"less reserved":           {Aim{Tree: tree(set(1, 1)), ReservedClasses: []resource.Class{"VCPU"}}, set(4, 1)},
+		"back to a ratio of one":  {Aim{Tree: tree(set(1, 0)), Ratios: []resource.Class{"VCPU"}}, set(1, 2)},
+		"more reserved than said": {Aim{Tree: tree(set(1, 1))}, set(4, 2)},
+	} {
+		actual := tree(set(4, 2))
+		plan, err := Make(c.aim, actual, nil, nil)
+		if err != nil || len(Check(plan, c.aim, actual, nil, nil)) > 0 {
+			t.Errorf("%s: %v %v", name, err, plan)
+		}
+		if p, _ := Apply(plan, actual).ByID("H"); !maps.Equal(p.Inventories, c.want) {
+			t.Errorf("%s: %+v", name, p.Inventories)
+		}
+	}
+}

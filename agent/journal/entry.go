@@ -1,0 +1,247 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/pci"
+	"github.com/openberth/berth/provider"
+	"github.com/openberth/berth/resource"
+)
+
+// version is the version of the journal, recorded in its first line. It is raised when an entry gets a new kind, field
+// or word: an older agent then refuses the whole journal instead of losing what it does not support. The first line
+// and the checksums keep their form in every version.
+const version = 1
+
+// The kinds of entries.
+const (
+	kindFormat   = "format"
+	kindIdentity = "identity"
+	kindServer   = "server"
+	kindGone     = "left"
+	kindRemoved  = "removed"
+	kindOwned    = "mark"
+
+	kindRenamed   = "renamed"
+	kindUnrenamed = "unrenamed"
+	kindSpent     = "spent"
+	kindCleaned   = "cleaned"
+	kindPosition  = "position"
+	kindStarts    = "starts"
+)
+
+// entry is the content of one line. The names in its tags, and in those of wireClaim and GuestCell, are the format of
+// the file.
+type entry struct {
+	newer bool // it has fields that this program does not know
+
+	Kind     string           `json:"kind"`
+	Version  int              `json:"version,omitempty"`
+	Host     string           `json:"host,omitempty"`
+	Provider provider.ID      `json:"provider,omitempty"`
+	Instance string           `json:"instance,omitempty"`
+	Starts   int64            `json:"starts,omitempty"`
+	Server   string           `json:"server,omitempty"`
+	Claims   []wireClaim      `json:"claims,omitempty"`
+	Classes  []resource.Class `json:"classes,omitempty"`
+	Traits   []resource.Trait `json:"traits,omitempty"`
+	Cloud    string           `json:"cloud,omitempty"`
+	Cells    []GuestCell      `json:"parts,omitempty"`
+
+	Was       string   `json:"was,omitempty"`
+	Done      bool     `json:"done,omitempty"`
+	Address   *address `json:"address,omitempty"`
+	Returning bool     `json:"returning,omitempty"`
+
+	Machine  string   `json:"machine_id,omitempty"`
+	Epoch    int64    `json:"epoch,omitempty"`
+	EpochID  string   `json:"epoch_id,omitempty"`
+	Revision int64    `json:"revision,omitempty"`
+	StartIDs []string `json:"start_ids,omitempty"`
+}
+
+// wireClaim is a device as it was when it was claimed, which is all that is known of it if it vanishes.
+type wireClaim struct {
+	Request  string           `json:"request"`
+	State    device.State     `json:"state"`
+	Address  address          `json:"address"`
+	Vendor   string           `json:"vendor_id,omitempty"`
+	Product  string           `json:"product_id,omitempty"`
+	Type     pci.Type         `json:"dev_type,omitempty"`
+	Code     uint32           `json:"pci_class,omitempty"` // 0 in a journal of an older agent
+	Parent   *address         `json:"parent,omitempty"`
+	NUMANode int              `json:"numa_node"`
+	Group    int              `json:"iommu_group"`
+	Provider provider.ID      `json:"provider,omitempty"`
+	Name     string           `json:"provider_name,omitempty"`
+	Class    resource.Class   `json:"resource_class,omitempty"`
+	Traits   []resource.Trait `json:"traits,omitempty"`
+	Managed  pci.Flag         `json:"managed,omitempty"`
+	Moves    pci.Flag         `json:"live_migratable,omitempty"`
+}
+
+// address is a PCI address that is stored in its text form.
+type address pci.Address
+
+// MarshalText prints the address.
+func (a address) MarshalText() ([]byte, error) { return []byte(pci.Address(a).String()), nil }
+
+// UnmarshalText parses an address.
+func (a *address) UnmarshalText(text []byte) error {
+	parsed, err := pci.ParseAddress(string(text))
+	*a = address(parsed)
+	return err
+}
+
+func toWire(claims []device.Claim) []wireClaim {
+	out := make([]wireClaim, len(claims))
+	for i, c := range claims {
+		d := c.Device
+		out[i] = wireClaim{Request: c.Request, State: c.State,
+			Address: address(d.Address), Vendor: d.Vendor, Product: d.Product, Type: d.Type, Code: d.Class,
+			Parent: (*address)(d.Parent), NUMANode: d.NUMANode, Group: d.IOMMUGroup,
+			Provider: c.Provider, Name: c.Name, Class: c.Class, Traits: c.Traits, Managed: c.Managed,
+			Moves: c.LiveMigratable}
+	}
+	return out
+}
+
+func fromWire(server string, wire []wireClaim) []device.Claim {
+	var out []device.Claim
+	for _, w := range wire {
+		d := pci.Device{Address: pci.Address(w.Address), Vendor: w.Vendor, Product: w.Product, Type: w.Type,
+			Class:  w.Code,
+			Parent: (*pci.Address)(w.Parent), NUMANode: w.NUMANode, IOMMUGroup: w.Group}
+		offer := device.Offer{Device: d, Provider: w.Provider, Name: w.Name, Class: w.Class, Traits: w.Traits,
+			Managed: w.Managed, LiveMigratable: w.Moves}
+		out = append(out, device.Claim{Offer: offer, Holder: resource.ConsumerID(server), Request: w.Request,
+			State: w.State})
+	}
+	sortClaims(out)
+	return out
+}
+
+// envelope is a line: the entry's bytes exactly as they were summed, and their checksum.
+type envelope struct {
+	CRC   string          `json:"crc"`
+	Entry json.RawMessage `json:"entry"`
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(data []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli)) }
+
+// encode returns the line of the entry, with its checksum and a newline.
+func (e entry) encode() ([]byte, error) {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "journal.line", err)
+	}
+	line, err := json.Marshal(envelope{CRC: checksum(raw), Entry: raw})
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "journal.line", err)
+	}
+	return append(line, '\n'), nil
+}
+
+// encode returns the lines of the whole state and their number.
+func (s State) encode() (data []byte, lines int, err error) {
+	entries := s.entries()
+	for _, e := range entries {
+		line, err := e.encode()
+		if err != nil {
+			return nil, 0, err
+		}
+		data = append(data, line...)
+	}
+	return data, len(entries), nil
+}
+
+// parseLine parses a line without its newline. The fault describes the line alone.
+func parseLine(line []byte) (entry, error) {
+	const op = "journal.parseLine"
+	var env envelope
+	if err := json.Unmarshal(line, &env); err != nil {
+		return entry{}, fault.New(fault.Internal, op, "it is not valid JSON: %w", err)
+	}
+	if sum := checksum(env.Entry); sum != env.CRC {
+		return entry{}, fault.New(fault.Internal, op, "its checksum is %q, its content gives %q", env.CRC, sum)
+	}
+	e, err := parseEntry(env.Entry)
+	if err != nil {
+		return entry{}, fault.New(fault.Internal, op, "its entry cannot be read: %w", err)
+	}
+	return e, nil
+}
+
+// parseEntry reads an entry. One with unknown fields is marked as newer.
+func parseEntry(text []byte) (entry, error) {
+	var e entry
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(&e) == nil {
+		return e, nil
+	}
+	e = entry{newer: true}
+	err := json.Unmarshal(text, &e)
+	return e, err
+}
+
+// content is the content of a journal file.
+type content struct {
+	state  State
+	lines  int
+	exists bool
+	torn   bool // the last line is not whole
+}
+
+// parse parses a file. A bad last line is torn: its write never returned. A bad line before the last one is damage and
+// returns a fault, because a forgotten claim would let a device be claimed twice.
+func parse(path string, data []byte) (content, error) {
+	const op = "journal.Open"
+	c := content{state: State{}.clone(), exists: true}
+	for number := 1; len(data) > 0; number++ {
+		line, rest, whole := bytes.Cut(data, []byte{'\n'})
+		e, err := parseLine(line)
+		switch {
+		case !whole || (err != nil && len(rest) == 0):
+			c.torn = true
+			return c, nil
+		case err != nil:
+			return content{}, fault.New(fault.Internal, op,
+				"%s is damaged in line %d: %s. Restore the file from a backup, or move it away: "+
+					"the agent then takes the claims of the guests that run, and forgets those of guests not yet built",
+				path, number, fault.TextOf(err))
+		case !e.known():
+			return content{}, fault.New(fault.Invalid, op,
+				"cannot read line %d of %s: a newer Berth wrote the entry %q (version %d); start that one",
+				number, path, e.Kind, e.Version)
+		}
+		c.state.apply(e)
+		c.lines++
+		data = rest
+	}
+	return c, nil
+}
+
+// known reports whether this program supports the entry.
+func (e entry) known() bool {
+	if e.newer {
+		return false
+	}
+	switch e.Kind {
+	case kindFormat:
+		return e.Version == version
+	case kindIdentity, kindServer, kindGone, kindRemoved, kindOwned, kindRenamed, kindUnrenamed, kindPosition,
+		kindStarts:
+		return true
+	case kindSpent, kindCleaned:
+		return e.Address != nil
+	}
+	return false
+}

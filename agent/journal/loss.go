@@ -1,0 +1,126 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/datafile"
+	"github.com/openberth/berth/fault"
+)
+
+const (
+	watchInterval = time.Second // how often Watch compares the files with their paths
+	savedMark     = ".saved-"   // in the name of each copy of a lost journal
+)
+
+// Watch compares the journal and its lock with the files at their paths, once a second, until ctx ends or the journal
+// is closed. It returns early when a file was deleted, moved or replaced: from then on all writes fail and Loss gives
+// the reason.
+func (j *Journal) Watch(ctx context.Context) {
+	ticks := time.NewTicker(watchInterval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.lost:
+			return
+		case <-ticks.C:
+			j.mu.Lock()
+			_ = j.check() // a loss closes lost; a failed check is repeated
+			j.mu.Unlock()
+		}
+	}
+}
+
+// Loss returns a fault that describes the loss of the journal's files and what the operator must do; nil when there is
+// none.
+func (j *Journal) Loss() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.loss
+}
+
+// check returns a fault once the journal or its lock is no longer the file that this process opened, and saves the
+// state. j.mu is held.
+func (j *Journal) check() error {
+	if j.loss != nil || j.closed {
+		return j.loss
+	}
+	for _, f := range []datafile.File{j.lockFile, j.journalFile} {
+		state, err := f.State()
+		if err != nil {
+			return err
+		}
+		if state != datafile.Same {
+			j.loss = j.explain(f.Path(), state)
+			close(j.lost)
+			return j.loss
+		}
+	}
+	return nil
+}
+
+// explain returns the fault for a lost file, and saves a copy of a lost journal.
+func (j *Journal) explain(path string, state datafile.State) error {
+	happened := fmt.Sprintf("%s was %s while the agent was using it", path, state)
+	if path != j.path() {
+		return fault.New(fault.Unavailable, "journal.check", "%s, so another agent could start beside this one; make "+
+			"sure that none has, and start the agent again", happened)
+	}
+	saved := path + savedMark + time.Now().UTC().Format("20060102T150405Z")
+	switch err := j.save(saved); {
+	case err != nil:
+		return fault.New(fault.Unavailable, "journal.check", "%s, and what it recorded could not be saved: %w; put the "+
+			"file back if it was moved, or a backup, and start the agent again", happened, err)
+	case state == datafile.Replaced:
+		return fault.New(fault.Unavailable, "journal.check", "%s, and nothing was written to the new file; start the "+
+			"agent again to use the new file. To go back, first rename %s to %s: this copy has all that the agent recorded",
+			happened, saved, path)
+	}
+	return fault.New(fault.Unavailable, "journal.check", "%s; all that the agent recorded is in the copy %s: rename "+
+		"it to %s and start the agent again", happened, saved, path)
+}
+
+// save writes the state to a new file, which gets its name only once it is complete and on the disk.
+func (j *Journal) save(path string) error {
+	data, _, err := j.state.encode()
+	if err != nil {
+		return err
+	}
+	f, err := replaceFile(path, data)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// checkSaved refuses to start a new journal in the place of a lost one that has a saved copy.
+func checkSaved(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return fault.New(fault.Unavailable, "journal.Open", "cannot read the agent's directory: %w", err)
+	}
+	saved := ""
+	for _, entry := range entries { // sorted by name, so by time
+		name := entry.Name()
+		if strings.HasPrefix(name, filepath.Base(path)+savedMark) && !strings.HasSuffix(name, unfinished) {
+			saved = filepath.Join(filepath.Dir(path), name)
+		}
+	}
+	if saved == "" {
+		return nil
+	}
+	return fault.New(fault.Conflict, "journal.Open", "the journal %s is missing, and %s has what the agent recorded "+
+		"when it was lost; rename it to %s to go on with it, or move it elsewhere to begin with an empty journal",
+		path, saved, path)
+}

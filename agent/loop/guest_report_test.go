@@ -1,0 +1,130 @@
+package loop
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/agent/journal"
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/fault"
+)
+
+// The numbers of guest reports only rise, also from one agent of a journal to the next.
+func TestGuestReportSequence(t *testing.T) {
+	scenario(t, "restarts, a journal from a backup, and one that is lost", func(t *testing.T, w *testHost) {
+		_, stop := w.begin()
+		w.compute.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+		backup, _ := w.journalled().Identity()
+		first := w.compute.guest("s1")
+		if first.Number <= sequencePerStart || first.Instance != backup.Instance {
+			t.Errorf("%+v", first)
+		}
+		again := func() host.Guest {
+			t.Helper()
+			w.compute.forget()
+			_, stop := w.begin()
+			w.untilPhase(host.Running, "s1")
+			must(t, stop())
+			return w.compute.guest("s1")
+		}
+		second := again()
+		if second.Number <= first.Number || second.Instance != first.Instance {
+			t.Errorf("after a restart: %+v, before it %+v", second, first)
+		}
+		for range 3 {
+			second = again()
+		}
+		book, err := journal.Open(w.options.Dir)
+		must(t, err)
+		must(t, book.SetIdentity(backup))
+		must(t, book.Close())
+		if third := again(); third.Number <= second.Number {
+			t.Errorf("with a journal from a backup: %+v, before it %+v", third, second)
+		}
+		if id, _ := w.journalled().Identity(); id.Starts <= second.Number/sequencePerStart {
+			t.Errorf("the journal has not caught up: %+v", id)
+		}
+		w.forgetJournal()
+		w.options.NewID = func() string { return "another" }
+		time.Sleep(3 * time.Minute)
+		if last := again(); last.Instance != "another" || last.Number > 2*sequencePerStart {
+			t.Errorf("with a new journal: %+v", last)
+		}
+	})
+}
+
+// What the hypervisor refuses to do with a guest is reported with what the guest does, and retried ever more rarely as
+// long as compute wants it; the guest stays, and what is wanted later is tried.
+func TestHypervisorRefusals(t *testing.T) {
+	scenario(t, "a guest that does not stop", func(t *testing.T, w *testHost) {
+		var refuses atomic.Bool
+		var tries atomic.Int32
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "build" && refuses.Load() {
+				tries.Add(1)
+				return fault.New(fault.Internal, "test", "no answer to ACPI")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		refuses.Store(true)
+		w.compute.assign(off(s))
+		w.untilPhase(host.Refused, "s1")
+		g := w.compute.guest("s1")
+		if g.Power != host.On || g.Message != "no answer to ACPI" || len(g.Devices) != 1 || g.Build != 0 {
+			t.Errorf("%+v", g)
+		}
+		time.Sleep(5 * time.Minute)
+		// after 5, 15, 35, 75 and 155 s
+		if n := tries.Load(); n != 6 || w.compute.conditions() != "server s1: no answer to ACPI" {
+			t.Errorf("tried %d times, %q", n, w.compute.conditions())
+		}
+		w.compute.assign(s) // compute has given the wish up
+		w.untilPhase(host.Running, "s1")
+		w.compute.assign(off(s))
+		w.untilPhase(host.Refused, "s1")
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		refuses.Store(false)
+		w.compute.assign(off(s))
+		w.untilPhase(host.Stopped, "s1")
+		refuses.Store(true)
+		w.compute.assign(s)
+		w.untilPhase(host.Refused, "s1")
+		if g := w.compute.guest("s1"); g.Power != host.Off {
+			t.Errorf("%+v", g)
+		}
+		must(t, stop())
+		w.consistent("s1")
+	})
+	scenario(t, "a hypervisor that does not answer is asked again", func(t *testing.T, w *testHost) {
+		var away atomic.Bool
+		w.guests.Fail = func(_ context.Context, operation, _ string) error {
+			if operation == "build" && away.Load() {
+				return fault.New(fault.Unavailable, "test", "libvirtd restarts")
+			}
+			return nil
+		}
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		away.Store(true)
+		w.compute.assign(off(s))
+		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "libvirtd restarts") })
+		if phase := w.compute.phase("s1"); phase != host.Running {
+			t.Error(phase)
+		}
+		away.Store(false)
+		w.untilPhase(host.Stopped, "s1")
+		must(t, stop())
+	})
+}

@@ -1,0 +1,77 @@
+package loop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openberth/berth/api/host"
+	"github.com/openberth/berth/resource"
+)
+
+// A server is rebooted while compute receives no reports: the guest is again as assigned, and the agent reports it
+// again.
+func TestRepeatedAssignmentIsReportedAgain(t *testing.T) {
+	scenario(t, "stopped and started", func(t *testing.T, w *testHost) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		w.compute.assign(s)
+		w.untilPhase(host.Running, "s1")
+		deafen := func(deaf bool) {
+			w.compute.mu.Lock()
+			defer w.compute.mu.Unlock()
+			w.compute.refusing = deaf
+		}
+		deafen(true)
+		w.compute.assign(off(s))
+		w.until("the guest has stopped", func() bool { return w.guest("s1").Stopped })
+		w.compute.assign(s)
+		w.until("the guest runs again", func() bool { return !w.guest("s1").Stopped })
+		w.compute.forget()
+		deafen(false)
+		w.untilPhase(host.Running, "s1")
+		must(t, stop())
+	})
+}
+
+// The agent may restart with another class in its configuration between claim and build.
+func TestDeviceOfAnotherClassIsNotAllocated(t *testing.T) {
+	scenario(t, "reclassed", func(t *testing.T, w *testHost) {
+		_, stop := w.begin()
+		s := w.want("s1", name1)
+		s.Requests[0].Class = "CUSTOM_OLD"
+		w.placement.mu.Lock()
+		w.placement.allocations["s1"][resource.ProviderID(s.Requests[0].Providers[0])] = resource.Amounts{"CUSTOM_OLD": 1}
+		w.placement.mu.Unlock()
+		w.compute.assign(s)
+		w.untilPhase(host.Failed, "s1")
+		if text := w.compute.guest("s1").Message; !strings.Contains(text, "device_spec has come to say "+class) {
+			t.Error(text)
+		}
+		must(t, stop())
+	})
+}
+
+// The assignments of an agent that receives none may be outdated: it writes no missing allocation.
+func TestNoAllocationWrittenWithoutAssignments(t *testing.T) {
+	scenario(t, "deaf", func(t *testing.T, w *testHost) {
+		_, stop := w.begin()
+		w.compute.assign(w.want("s1", name1))
+		w.untilPhase(host.Running, "s1")
+		mute := func(mute bool) {
+			w.compute.mu.Lock()
+			w.compute.muted = mute
+			w.compute.mu.Unlock()
+			w.compute.endStreams()
+		}
+		mute(true)
+		w.deleteAllocation("s1", name1)
+		time.Sleep(10 * time.Minute)
+		if n := w.share("s1", name1, class); n != 0 {
+			t.Errorf("a share of %d was written", n)
+		}
+		mute(false)
+		w.until("healed", func() bool { return w.share("s1", name1, class) == 1 })
+		must(t, stop())
+	})
+}
