@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/app"
 )
 
 type agentAdoptCmd struct {
@@ -56,7 +56,7 @@ func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 // agent makes the agent of the directory, which must be one already: a mistyped one would be made, and nothing be
 // changed.
 func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
-	settings, log, err := f.read(s)
+	conf, log, err := f.read(s)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fault.New(fault.NotFound, "", "no agent has worked here: %w; give its directory with --data-dir", err)
 	}
-	return cloud.NewAgent(settings, dir, cloud.OverTCP(g.PlacementURL, g.ComputeURL), log)
+	return app.NewAgent(conf, dir, app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log)
 }
 
 func printAdoption(out io.Writer, plan loop.AdoptionPlan, asJSON bool) error {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/settings"
 )
 
 type agentCheckCmd struct {
@@ -18,7 +18,7 @@ type agentCheckCmd struct {
 
 // Run says what the configuration makes of each device. An error in it is a failure; a warning is none.
 func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
-	checked, err := cloud.Check(c.Sysfs, c.ConfigFile...)
+	checked, err := settings.Check(c.Sysfs, c.ConfigFile...)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
 	return err
 }
 
-func printChecked(s streams, c cloud.Checked) error {
+func printChecked(s streams, c settings.CheckReport) error {
 	reported, rows := 0, [][]string{}
 	for _, d := range c.Devices {
 		node, where, class := "-", "-", "-"
@@ -69,7 +69,7 @@ type agentSnapshotCmd struct {
 
 // Run writes the machine as text, without MAC addresses and serial numbers.
 func (c *agentSnapshotCmd) Run(s streams) error {
-	text, err := cloud.Snapshot(c.Sysfs)
+	text, err := settings.Snapshot(c.Sysfs)
 	if err != nil {
 		return err
 	}

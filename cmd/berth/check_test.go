@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/settings"
 )
 
 const sampleMachine = root + "/agent/sysfs/sample.txtar"
@@ -74,7 +74,7 @@ func TestAgentCheckJSON(t *testing.T) {
 	if status := run([]string{"agent", "check", "-o", "json", "--config-file", path, "--sysfs", sampleMachine}, &out, &errors); status != 1 {
 		t.Errorf("status %d", status)
 	}
-	var c cloud.Checked
+	var c settings.CheckReport
 	if err := json.Unmarshal(out.Bytes(), &c); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli/demo"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/pci"
 )
 
@@ -37,16 +38,16 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	settings, log, err := c.configure(s, dir, sample, found)
+	conf, log, err := c.configure(s, dir, sample, found)
 	if err != nil {
 		return err
 	}
-	all, err := cloud.Up(ctx, settings, dir, log)
+	all, err := app.Up(ctx, conf, dir, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	tour := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: settings.Host,
+	tour := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: conf.Host,
 		Compute:   compute.NewClient("http://compute", rest.InMemory(all.Compute.Handler), "admin"),
 		StopAgent: all.StopAgent, StartAgent: func() error { return all.StartAgent(ctx) }, Plan: all.Plan}
 	if err := demo.Run(ctx, s.out, tour, found); err != nil {
@@ -79,14 +80,14 @@ func devices(out io.Writer, path string, own bool) (sample bool, list []pci.Devi
 		fmt.Fprintf(out, "This tour uses the PCI devices of a captured machine, %s, not of this one. %s\n", path, fake)
 	case own:
 		fmt.Fprintf(out, "This machine's own devices cannot be used (%s): this tour uses a CAPTURED machine instead, not this one. %s\n", fault.TextOf(err), fake)
-		list, err = readDevices(cloud.SampleSysfs)
+		list, err = readDevices(settings.SampleSysfs)
 		return true, list, err
 	}
 	return false, list, err
 }
 
 func readDevices(path string) ([]pci.Device, error) {
-	fsys, err := cloud.OpenSysfs(path)
+	fsys, err := settings.OpenSysfs(path)
 	if err != nil {
 		return nil, err
 	}
@@ -95,31 +96,31 @@ func readDevices(path string) ([]pci.Device, error) {
 }
 
 // configure writes the tour's configuration file and reads it as any other.
-func (c *demoCmd) configure(s streams, dir string, sample bool, devices []pci.Device) (cloud.Settings, *slog.Logger, error) {
+func (c *demoCmd) configure(s streams, dir string, sample bool, devices []pci.Device) (settings.Settings, *slog.Logger, error) {
 	name, err := os.Hostname()
 	if err != nil {
-		return cloud.Settings{}, nil, err
+		return settings.Settings{}, nil, err
 	}
 	path := filepath.Join(dir, "berth.conf")
 	if err := os.WriteFile(path, []byte(demo.Config(name, devices)), 0o600); err != nil {
-		return cloud.Settings{}, nil, err
+		return settings.Settings{}, nil, err
 	}
 	level := slog.LevelError
 	if c.Verbose {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
-	settings, err := cloud.ReadSettings(log, path)
-	settings.Sysfs, settings.LockPath = c.Sysfs, dir // it may run beside the agent of this machine
+	conf, err := settings.Read(log, path)
+	conf.Sysfs, conf.LockPath = c.Sysfs, dir // it may run beside the agent of this machine
 	if sample {
-		settings.Sysfs = cloud.SampleSysfs
+		conf.Sysfs = settings.SampleSysfs
 	}
 	fmt.Fprintf(s.out, "Its configuration:\n\n%s", demo.Config(name, devices))
-	return settings, log, err
+	return conf, log, err
 }
 
 // stay serves the cloud over TCP, on the usual ports or, where they are taken, on free ones.
-func stay(ctx context.Context, s streams, log *slog.Logger, all *cloud.Cloud) error {
+func stay(ctx context.Context, s streams, log *slog.Logger, all *app.Cloud) error {
 	placement := &place{name: "placement", address: "127.0.0.1:8778", noauth: true, handler: all.Placement.Handler}
 	compute := &place{name: "compute", address: "127.0.0.1:8774", noauth: true, handler: all.Compute.Handler}
 	for _, p := range []*place{placement, compute} {

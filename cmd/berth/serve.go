@@ -13,7 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/cli"
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/httpserver"
+	"github.com/openberth/berth/internal/settings"
 )
 
 // files are the flags of every command that reads a configuration.
@@ -23,43 +25,43 @@ type files struct {
 }
 
 // read reads the settings, and makes a log at the level that they ask for.
-func (f files) read(s streams) (cloud.Settings, *slog.Logger, error) {
+func (f files) read(s streams) (settings.Settings, *slog.Logger, error) {
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
-	settings, err := cloud.ReadSettings(log, f.ConfigFile...)
+	conf, err := settings.Read(log, f.ConfigFile...)
 	if err != nil {
-		return settings, log, err
+		return conf, log, err
 	}
-	if settings.Debug {
+	if conf.Debug {
 		level.Set(slog.LevelDebug)
 	}
-	if settings.LogFile != "" {
-		file, err := openLog(settings.LogFile)
+	if conf.LogFile != "" {
+		file, err := openLog(conf.LogFile)
 		if err != nil {
-			return settings, log, err
+			return conf, log, err
 		}
 		log = slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: level}))
 	}
-	return settings, log, nil
+	return conf, log, nil
 }
 
 // placementFiles are the flags of the commands of placement: without --config-file they read what the original reads.
 type placementFiles struct{ files }
 
 // read reads the settings, and says where they stand.
-func (f placementFiles) read(s streams) (cloud.Settings, *slog.Logger, error) {
+func (f placementFiles) read(s streams) (settings.Settings, *slog.Logger, error) {
 	found := len(f.ConfigFile) == 0
 	if found {
 		var err error
-		if f.ConfigFile, err = cloud.PlacementFiles(); err != nil {
-			return cloud.Settings{}, nil, err
+		if f.ConfigFile, err = settings.PlacementFiles(); err != nil {
+			return settings.Settings{}, nil, err
 		}
 	}
-	settings, log, err := f.files.read(s)
+	conf, log, err := f.files.read(s)
 	if err == nil && found {
 		log.Info("no --config-file: the usual ones are read", "files", f.ConfigFile)
 	}
-	return settings, log, err
+	return conf, log, err
 }
 
 // place is where one API is to be served.
@@ -77,7 +79,7 @@ type place struct {
 // listen opens all addresses or none: what cannot be served must not be begun.
 func listen(places ...*place) error {
 	for i, p := range places {
-		l, err := cloud.Listen(p.flag, p.address, p.noauth)
+		l, err := httpserver.Listen(p.flag, p.address, p.noauth)
 		if err != nil {
 			return errors.Join(err, hangUp(places[:i]...))
 		}
@@ -94,7 +96,7 @@ func hangUp(places ...*place) (err error) {
 }
 
 // serve says where it answers, and answers until ctx ends, one place fails, or one house is lost.
-func serve(ctx context.Context, s streams, connections cloud.Connections, log *slog.Logger, places ...*place) error {
+func serve(ctx context.Context, s streams, connections httpserver.ConnLimits, log *slog.Logger, places ...*place) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -110,9 +112,9 @@ func serve(ctx context.Context, s streams, connections cloud.Connections, log *s
 		fmt.Fprintf(s.out, "%s: http://%s\n", p.name, p.listener.Addr())
 		h := p.handler
 		if p.noauth {
-			h = cloud.LoopbackOnly(h)
+			h = httpserver.LoopbackOnly(h)
 		}
-		group.Go(func() error { return cloud.Serve(ctx, p.listener, h, connections, log) })
+		group.Go(func() error { return httpserver.Serve(ctx, p.listener, h, connections, log) })
 	}
 	return group.Wait()
 }
@@ -125,14 +127,14 @@ type upCmd struct {
 
 // Run runs the cloud until it is interrupted.
 func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := settings.NoAuth2("noauth2"); err != nil {
+	if err := conf.NoAuth2("noauth2"); err != nil {
 		return err
 	}
-	if err := settings.CheckOrigins("noauth2"); err != nil {
+	if err := conf.CheckOrigins("noauth2"); err != nil {
 		return err
 	}
 	placement := &place{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
@@ -140,15 +142,15 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := listen(placement, compute); err != nil {
 		return err
 	}
-	lock, err := cloud.Lock(c.DataDir)
+	lock, err := app.Lock(c.DataDir)
 	if err != nil {
 		return errors.Join(err, hangUp(placement, compute))
 	}
-	if err := cloud.ProtectData(c.DataDir, log, cloud.LockFile, cloud.AgentDir); err != nil {
+	if err := app.ProtectData(c.DataDir, log, app.LockFile, app.AgentDir); err != nil {
 		return errors.Join(err, lock.Close(), hangUp(placement, compute))
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	all, err := cloud.Up(ctx, settings, c.DataDir, log)
+	all, err := app.Up(ctx, conf, c.DataDir, log)
 	if err != nil {
 		return errors.Join(err, hangUp(placement, compute))
 	}
@@ -164,7 +166,7 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		case <-ctx.Done():
 		}
 	}()
-	return serve(ctx, s, settings.Connections, log, placement, compute)
+	return serve(ctx, s, conf.Connections, log, placement, compute)
 }
 
 type placementCmd struct {
@@ -179,37 +181,37 @@ type placementRunCmd struct {
 
 // Run runs placement until it is interrupted.
 func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := settings.CheckOrigins("keystone"); err != nil {
+	if err := conf.CheckOrigins("keystone"); err != nil {
 		return err
 	}
-	at := &place{name: "placement", flag: "--listen", address: c.Listen, noauth: settings.NoAuth2("keystone") == nil}
+	at := &place{name: "placement", flag: "--listen", address: c.Listen, noauth: conf.NoAuth2("keystone") == nil}
 	if err := listen(at); err != nil {
 		return err
 	}
-	house, err := c.open(ctx, settings, log)
+	house, err := c.open(ctx, conf, log)
 	if err != nil {
 		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	at.handler, at.lost = house.Handler, house.Lost
-	return serve(ctx, s, settings.Connections, log, at)
+	return serve(ctx, s, conf.Connections, log, at)
 }
 
-func (c *placementRunCmd) open(ctx context.Context, settings cloud.Settings, log *slog.Logger) (*cloud.House, error) {
-	url, err := settings.PlacementURL(c.DataDir)
+func (c *placementRunCmd) open(ctx context.Context, conf settings.Settings, log *slog.Logger) (*app.Service, error) {
+	url, err := app.PlacementURL(conf, c.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	if settings.PlacementDB == "" {
-		if err := cloud.ProtectData(c.DataDir, log); err != nil {
+	if conf.PlacementDB == "" {
+		if err := app.ProtectData(c.DataDir, log); err != nil {
 			return nil, err
 		}
 	}
-	return cloud.OpenPlacement(ctx, url, settings, "keystone", log)
+	return app.OpenPlacement(ctx, url, conf, "keystone", log)
 }
 
 type dbCmd struct {
@@ -221,15 +223,15 @@ type dbSyncCmd struct{ placementFiles }
 
 // Run creates the schema; on a database that has it, nothing is done.
 func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
-	settings, _, err := c.read(s)
+	conf, _, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	url, err := settings.PlacementURL(c.DataDir)
+	url, err := app.PlacementURL(conf, c.DataDir)
 	if err != nil {
 		return err
 	}
-	created, version, err := cloud.SyncPlacement(ctx, url)
+	created, version, err := app.SyncPlacement(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -245,15 +247,15 @@ type dbVersionCmd struct{ placementFiles }
 
 // Run prints the revision.
 func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
-	settings, _, err := c.read(s)
+	conf, _, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	url, err := settings.PlacementURL(c.DataDir)
+	url, err := app.PlacementURL(conf, c.DataDir)
 	if err != nil {
 		return err
 	}
-	version, err := cloud.PlacementVersion(ctx, url)
+	version, err := app.PlacementVersion(ctx, url)
 	if err == nil {
 		_, err = fmt.Fprintln(s.out, cmp.Or(version, "the database is empty"))
 	}
@@ -267,42 +269,42 @@ type computeCmd struct {
 
 // Run runs compute until it is interrupted. Placement is where --placement-url says.
 func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := settings.NoAuth2("noauth2"); err != nil {
+	if err := conf.NoAuth2("noauth2"); err != nil {
 		return err
 	}
 	at := &place{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
 	if err := listen(at); err != nil {
 		return err
 	}
-	if settings.ComputeDB == "" { // then it lies in the data directory
-		lock, err := cloud.Lock(c.DataDir)
+	if conf.ComputeDB == "" { // then it lies in the data directory
+		lock, err := app.Lock(c.DataDir)
 		if err != nil {
 			return errors.Join(err, hangUp(at))
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
-		if err := cloud.ProtectData(c.DataDir, log, cloud.LockFile); err != nil {
+		if err := app.ProtectData(c.DataDir, log, app.LockFile); err != nil {
 			return errors.Join(err, hangUp(at))
 		}
 	}
-	house, err := c.open(ctx, g.PlacementURL, settings, log)
+	house, err := c.open(ctx, g.PlacementURL, conf, log)
 	if err != nil {
 		return errors.Join(err, hangUp(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	at.handler, at.lost = house.Handler, house.Lost
-	return serve(ctx, s, settings.Connections, log, at)
+	return serve(ctx, s, conf.Connections, log, at)
 }
 
-func (c *computeCmd) open(ctx context.Context, placementURL string, settings cloud.Settings, log *slog.Logger) (*cloud.House, error) {
-	url, err := settings.ComputeURL(c.DataDir)
+func (c *computeCmd) open(ctx context.Context, placementURL string, conf settings.Settings, log *slog.Logger) (*app.Service, error) {
+	url, err := app.ComputeURL(conf, c.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	return cloud.OpenCompute(ctx, url, placementURL, nil, settings, log)
+	return app.OpenCompute(ctx, url, placementURL, nil, conf, log)
 }
 
 type agentCmd struct {
@@ -322,15 +324,15 @@ type agentRunCmd struct{ files }
 
 // Run runs the agent until it is interrupted. It listens on nothing: it asks at --placement-url and --compute-url.
 func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	agent, err := cloud.NewAgent(settings, filepath.Join(c.DataDir, "agent"), cloud.OverTCP(g.PlacementURL, g.ComputeURL), log)
+	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log)
 	if err != nil {
 		return err
 	}
-	if err := cloud.ProtectData(c.DataDir, log, cloud.AgentDir); err != nil {
+	if err := app.ProtectData(c.DataDir, log, app.AgentDir); err != nil {
 		return err
 	}
 	return agent.Run(ctx)
@@ -340,9 +342,9 @@ type agentPlanCmd struct{ files }
 
 // Run prints the plan. A plan that may not be carried out is a failure.
 func (c *agentPlanCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	return cloud.PrintPlan(ctx, settings, filepath.Join(c.DataDir, "agent"), cloud.OverTCP(g.PlacementURL, g.ComputeURL), log, s.out, g.Output == "json")
+	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log, s.out, g.Output == "json")
 }

@@ -102,10 +102,20 @@ func Rows() []Row {
 		{Package: "cli/demo", Room: Door, Imports: with(contracts, "cli")},
 
 		{Package: "conformance", Room: Reference},
+	}, append(assembly(), workshops()...)...)
+}
 
-		{Package: "internal/cloud", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid", "golang.org/x/sync"}},
+// assembly lists the packages that connect the services.
+func assembly() []Row {
+	return []Row{
+		// The tests of internal/httpserver serve the Placement API, so it is in the assembly.
+		{Package: "internal/httpserver", Room: Assembly, Imports: []string{"fault"}},
+		{Package: "internal/settings", Room: Assembly, Imports: []string{"fault", "provider", "pci", "config", "policy", "sqldb",
+			"api/cors", "api/identity", "api/image", "placement/policies", "agent/hypervisor", "agent/loop", "agent/survey",
+			"agent/sysfs", "internal/httpserver"}},
+		{Package: "internal/app", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/google/uuid"}},
 		{Package: "cmd/berth", Room: Assembly, Imports: []string{"…"}, Outside: []string{"github.com/alecthomas/kong", "golang.org/x/sync"}},
-	}, workshops()...)
+	}
 }
 
 func workshops() []Row {

@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/httpserver"
+	"github.com/openberth/berth/internal/settings"
 )
 
 var (
@@ -88,14 +90,14 @@ func serveHere(tb testing.TB, database string) *Process {
 	began := time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	settings, err := cloud.ReadSettings(log)
+	conf, err := settings.Read(log)
 	must(tb, err)
-	house, err := cloud.OpenPlacement(ctx, database, settings, "noauth2", log)
+	house, err := app.OpenPlacement(ctx, database, conf, "noauth2", log)
 	must(tb, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(tb, err)
 	ended := make(chan error, 1)
-	go func() { ended <- cloud.Serve(ctx, l, house.Handler, cloud.Connections{Most: 4096}, log) }()
+	go func() { ended <- httpserver.Serve(ctx, l, house.Handler, httpserver.ConnLimits{Total: 4096}, log) }()
 	tb.Cleanup(func() {
 		stop()
 		must(tb, errors.Join(<-ended, house.Close()))
@@ -330,11 +332,11 @@ func BenchmarkClaim(b *testing.B) {
 func standardNames(b *testing.B, dir string) error {
 	if *inProcess {
 		log := slog.New(slog.DiscardHandler)
-		settings, err := cloud.ReadSettings(log)
+		conf, err := settings.Read(log)
 		if err != nil {
 			return err
 		}
-		house, err := cloud.OpenPlacement(b.Context(), SQLite(dir), settings, "noauth2", log)
+		house, err := app.OpenPlacement(b.Context(), SQLite(dir), conf, "noauth2", log)
 		if err != nil {
 			return err
 		}
