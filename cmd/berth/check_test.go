@@ -40,7 +40,7 @@ func TestAgentCheck(t *testing.T) {
 		{"warnings", []string{"[pci]", "report_in_placement = true", functions, `device_spec = [{"vendor_id":"ffff"},`, ` {"address":"0000:11:00.1","traits":"late"}]`,
 			`passthrough_whitelist = {"address":"0000:00:1f.0"}`, "reprot = 1", "[libvirt]", "virt_type = kvm", "cpu_mode = none"}, 0,
 			[]string{"nova.conf:4, {\"vendor_id\": \"ffff\"} matches no device", "nova.conf:4, {\"address\": \"0000:11:00.1\", \"traits\": \"CUSTOM_LATE\"} is never reached",
-				"nova.conf:6: [pci] passthrough_whitelist: a deprecated name", "nothing but bridges", "nova.conf:7: [pci] reprot: Berth does not know", "2 options of other groups are left unread", "0 errors, 6 warnings"}},
+				"nova.conf:6: [pci] passthrough_whitelist: deprecated name", "nothing but bridges", "nova.conf:7: [pci] reprot: Berth does not know", "2 options of other groups are ignored", "0 errors, 6 warnings"}},
 		{"all errors at once", []string{"[pci]", "report_in_placement = true", `device_spec = {"vendor_id":"1b36","product_id":"0010"}`, `device_spec = {"vendor":"8086"}`,
 			`device_spec = {"devname":"eth0"}`, `alias = {"name":"a"}`}, 1,
 			[]string{"nova.conf:4: [pci] device_spec = ", `unknown key "vendor"`, "nova.conf:6: [pci] alias", "PF 0000:11:00.0", "PF 0000:21:00.0", `devname "eth0"`, "5 errors", "(errors: 5)",

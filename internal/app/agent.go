@@ -22,24 +22,25 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// Roads are an agent's ways to the two services that it asks.
+// Endpoints are the clients through which an agent reaches Placement and compute.
 type Endpoints struct {
 	Placement *api.Client
 	Compute   host.Client
 }
 
-// OverTCP are roads over the network.
+// TCPEndpoints returns clients that connect over the network.
 func TCPEndpoints(placementURL, computeURL string) Endpoints {
-	// No timeout on the whole: assignments are a stream without end. What may not hang has its own context.
-	road := &http.Client{}
-	return Endpoints{api.NewClient(placementURL, nil, serviceToken), hostClient(strings.TrimSuffix(computeURL, "/"), road)}
+	// The client has no timeout, because assignments are an endless stream. Other requests have a context with a timeout.
+	transport := &http.Client{}
+	return Endpoints{api.NewClient(placementURL, nil, serviceToken), hostClient(strings.TrimSuffix(computeURL, "/"),
+		transport)}
 }
 
-// roads are ways within this process.
+// endpoints returns clients that connect in memory.
 func (c *Cloud) endpoints() Endpoints { return Endpoints{c.PlacementClient(), c.HostClient()} }
 
-// NewAgent makes the agent of this host with its journal and its guests under dir. It starts nothing.
-func NewAgent(s settings.Settings, dir string, roads Endpoints, log *slog.Logger) (*loop.Agent, error) {
+// NewAgent creates the agent of this host with its journal and its guests under dir. It does not start it.
+func NewAgent(s settings.Settings, dir string, endpoints Endpoints, log *slog.Logger) (*loop.Agent, error) {
 	sys, err := settings.OpenSysfs(s.Sysfs)
 	if err != nil {
 		return nil, err
@@ -50,17 +51,29 @@ func NewAgent(s settings.Settings, dir string, roads Endpoints, log *slog.Logger
 	}
 	if s.LockPath != "" {
 		if err := os.MkdirAll(s.LockPath, 0o700); err != nil {
-			return nil, fault.New(fault.Unavailable, "app.NewAgent", "cannot make the directory for locks; set [oslo_concurrency] lock_path to one "+
-				"that can be written: %w", err)
+			return nil, fault.New(fault.Unavailable, "app.NewAgent",
+				"cannot create the directory for locks: %w; set [oslo_concurrency] lock_path to a writable directory", err)
 		}
 	}
-	o := loop.Options{Host: s.Host, LockDir: s.LockPath, Machine: machineIdentity(s.LockPath), Sys: sys, Rules: s.Rules, ReportInPlacement: s.ReportInPlacement,
-		Placement: roads.Placement, Compute: roads.Compute, Hypervisor: guests, Dir: dir, Log: log.With("house", "agent"), Rescan: s.Rescan,
-		CPUs: s.HostSettings.CPUs}
+	o := loop.Options{
+		Host:              s.Host,
+		LockDir:           s.LockPath,
+		Machine:           machineIdentity(s.LockPath),
+		Sys:               sys,
+		Rules:             s.Rules,
+		ReportInPlacement: s.ReportInPlacement,
+		Placement:         endpoints.Placement,
+		Compute:           endpoints.Compute,
+		Hypervisor:        guests,
+		Dir:               dir,
+		Log:               log.With("house", "agent"),
+		Rescan:            s.Rescan,
+		CPUs:              s.HostSettings.CPUs,
+	}
 	if s.HostSettings.Clean != "" {
 		o.Clean = cleaner.Cleaner{Path: s.HostSettings.Clean}
 	}
-	if s.Sysfs == "/sys" { // the kernel tells of its own devices, not of a captured machine's
+	if s.Sysfs == "/sys" { // the kernel sends events of its own devices, not of a captured machine
 		o.Events = uevent.Listen
 	}
 	return loop.New(o)
@@ -74,15 +87,16 @@ type runningAgent struct {
 	err   error
 }
 
-// startTime is how long an agent may take to report for the first time.
+// firstReportTimeout is how long an agent may take to send its first report.
 const firstReportTimeout = 2 * time.Minute
 
-// StartAgent starts the agent and returns when compute has its first report. A start that is refused is the fault.
+// StartAgent starts the agent and returns when compute has its first report. It returns the error of an agent that
+// fails to start.
 func (c *Cloud) StartAgent(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.agent != nil {
-		return fault.New(fault.Conflict, "app.StartAgent", "the agent runs already")
+		return fault.New(fault.Conflict, "app.StartAgent", "the agent is already running")
 	}
 	agent, err := NewAgent(c.Settings, filepath.Join(c.Dir, AgentDir), c.endpoints(), c.log)
 	if err != nil {
@@ -104,7 +118,7 @@ func (c *Cloud) StartAgent(ctx context.Context) error {
 	return nil
 }
 
-// reported waits for the first report since began.
+// awaitFirstReport waits until compute has a report later than began.
 func (c *Cloud) awaitFirstReport(ctx context.Context, r *runningAgent, began time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, firstReportTimeout)
 	defer cancel()
@@ -118,21 +132,22 @@ func (c *Cloud) awaitFirstReport(ctx context.Context, r *runningAgent, began tim
 		select {
 		case <-r.ended:
 			if r.err == nil {
-				return fault.New(fault.Unavailable, "app.StartAgent", "the agent ended at once")
+				return fault.New(fault.Unavailable, "app.StartAgent", "the agent ended before its first report")
 			}
 			return r.err
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) { // its cause may be the signal's name
+			if errors.Is(ctx.Err(), context.Canceled) { // its cause can be the name of a signal
 				return fault.New(fault.Unavailable, "app.StartAgent", "the start was interrupted")
 			}
-			return fault.New(fault.Unavailable, "app.StartAgent", "the agent has not reported within %s (%v)", firstReportTimeout, err)
+			return fault.New(fault.Unavailable, "app.StartAgent", "the agent has not reported within %s (%v)",
+				firstReportTimeout, err)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// AgentEnded returns a channel that is closed when the agent that runs now has ended; StopAgent returns why. Nil when
-// none runs.
+// AgentEnded returns a channel that is closed when the running agent has ended; StopAgent then returns the reason. It
+// returns nil if no agent is running.
 func (c *Cloud) AgentEnded() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +157,7 @@ func (c *Cloud) AgentEnded() <-chan struct{} {
 	return c.agent.ended
 }
 
-// StopAgent ends the agent; its guests go on. It is no error when none runs.
+// StopAgent stops the agent; its guests continue to run. It returns nil if no agent is running.
 func (c *Cloud) StopAgent() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,12 +171,12 @@ func (c *Cloud) StopAgent() error {
 	return r.err
 }
 
-// Plan is what the agent would change in Placement now, in words, and whether that is nothing.
+// Plan returns what the agent would change in Placement now, as text, and whether that is nothing.
 func (c *Cloud) Plan(ctx context.Context) (text string, empty bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.agent == nil {
-		return "", false, fault.New(fault.Unavailable, "app.Plan", "the agent does not run")
+		return "", false, fault.New(fault.Unavailable, "app.Plan", "the agent is not running")
 	}
 	plan, err := c.agent.agent.Plan(ctx)
 	if err != nil {
@@ -172,9 +187,11 @@ func (c *Cloud) Plan(ctx context.Context) (text string, empty bool, err error) {
 	return b.String(), plan.Empty(), err
 }
 
-// PrintPlan prints what an agent with these settings would change in Placement now. A plan that may not be carried out is a fault.
-func PrintPlan(ctx context.Context, s settings.Settings, dir string, roads Endpoints, log *slog.Logger, out io.Writer, asJSON bool) error {
-	agent, err := NewAgent(s, dir, roads, log)
+// PrintPlan prints what an agent with these settings would change in Placement now. It returns fault.Conflict if the
+// plan must not be executed.
+func PrintPlan(ctx context.Context, s settings.Settings, dir string, endpoints Endpoints, log *slog.Logger, out io.Writer,
+	asJSON bool) error {
+	agent, err := NewAgent(s, dir, endpoints, log)
 	if err != nil {
 		return err
 	}
@@ -189,7 +206,7 @@ func PrintPlan(ctx context.Context, s settings.Settings, dir string, roads Endpo
 	}
 	if err == nil && len(plan.Objections) > 0 {
 		if len(plan.Objections) == 1 {
-			return fault.New(fault.Conflict, "app.PrintPlan", "the plan may not be carried out: %s", plan.Objections[0])
+			return fault.New(fault.Conflict, "app.PrintPlan", "the plan cannot be executed: %s", plan.Objections[0])
 		}
 		var sentences []string
 		for _, o := range plan.Objections {

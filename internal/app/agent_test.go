@@ -42,7 +42,9 @@ func (l *lab) up(conf string) {
 		l.t.Fatal(err)
 	}
 	sys, file := filepath.Join(l.dir, "machine.txtar"), filepath.Join(l.dir, "berth.conf")
-	for name, data := range map[string]string{sys: string(text), file: conf + "\n[DEFAULT]\nhost = cmp1\n[oslo_concurrency]\nlock_path = " + filepath.Dir(sys) + "\n[api]\nauth_strategy = noauth2\n[berth]\nrescan_interval = 1\nsysfs = " + sys + "\n"} {
+	for name, data := range map[string]string{sys: string(text),
+		file: conf + "\n[DEFAULT]\nhost = cmp1\n[oslo_concurrency]\nlock_path = " + filepath.Dir(sys) +
+			"\n[api]\nauth_strategy = noauth2\n[berth]\nrescan_interval = 1\nsysfs = " + sys + "\n"} {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
 			l.t.Fatal(err)
 		}
@@ -166,8 +168,8 @@ func sampleProducts(t *testing.T) (vf, plain string) {
 	return vf, plain
 }
 
-// H1, H2 with Placement itself: a server of the legacy way gets its share by one reshape when reporting is switched on, keeps what else it
-// has, and then all is quiet; with scheduling through Placement the next server gets what is left.
+// H1, H2 with Placement itself: a server of the legacy way gets its share by one reshape when reporting is switched on,
+// keeps what else it has, and then all is quiet; with scheduling through Placement the next server gets what is left.
 func TestHealingWithPlacement(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
@@ -175,7 +177,8 @@ func TestHealingWithPlacement(t *testing.T) {
 	vendor, product, _ := strings.Cut(vf, ":")
 	pciConf := `
 [pci]
-device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product + `","address":{"domain":".*","bus":".*","slot":".*","function":"[1-4]"}}
+device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product +
+		`","address":{"domain":".*","bus":".*","slot":".*","function":"[1-4]"}}
 alias = {"name":"vf","vendor_id":"` + vendor + `","product_id":"` + product + `","device_type":"type-VF"}
 `
 	l.up(pciConf)
@@ -212,14 +215,17 @@ alias = {"name":"vf","vendor_id":"` + vendor + `","product_id":"` + product + `"
 	l.down()
 }
 
-// R6 with Placement, the scheduler and the command line: used once, not to be had again, cleaned by the operator's program, used again.
+// R6 with Placement, the scheduler and the command line: used once, not to be had again, cleaned by the operator's
+// program, used again.
 func TestOneTimeUseWithPlacement(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
 	_, plain := sampleProducts(t)
 	_, address, _ := strings.Cut(plain, " ")
 	program := filepath.Join(l.dir, "clean-device")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\ntest -e "+l.dir+"/wiper || { echo the wiper is out of order; exit 1; }\necho $1 >> "+l.dir+"/cleaned\n"), 0o700); err != nil {
+	if err := os.WriteFile(program,
+		[]byte("#!/bin/sh\ntest -e "+l.dir+"/wiper || { echo the wiper is out of order; exit 1; }\necho $1 >> "+l.dir+
+			"/cleaned\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	l.up(`
@@ -240,16 +246,19 @@ pci_in_placement = true
 	l.delete(s.ID)
 	l.boot("second", "ERROR", gpu)
 	var out bytes.Buffer
-	globals := &cli.Globals{ComputeURL: "http://compute", HTTP: rest.InMemory(l.cloud.Compute.Handler), Token: "admin", Stdout: &out}
+	globals := &cli.Globals{ComputeURL: "http://compute", HTTP: rest.InMemory(l.cloud.Compute.Handler), Token: "admin",
+		Stdout: &out}
 	clean := cli.DeviceCleanCmd{Host: "cmp1", Address: address, Wait: time.Minute}
 	if err := clean.Run(globals); err == nil || !strings.Contains(err.Error(), "the wiper is out of order") {
 		t.Errorf("cleaned: %v", err)
 	}
-	if err := (&cli.DeviceListCmd{}).Run(globals); err != nil || !strings.Contains(out.String(), "available, used, not cleaned") {
+	if err := (&cli.DeviceListCmd{}).Run(globals); err != nil || !strings.Contains(out.String(),
+		"available, used, not cleaned") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	out.Reset()
-	if err := (&cli.DeviceShowCmd{Host: "cmp1", Address: address}).Run(globals); err != nil || !regexp.MustCompile(`(?m)^cleaning refused .*the wiper is out of order`).MatchString(out.String()) {
+	if err := (&cli.DeviceShowCmd{Host: "cmp1", Address: address}).Run(globals); err != nil ||
+		!regexp.MustCompile(`(?m)^cleaning refused .*the wiper is out of order`).MatchString(out.String()) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	out.Reset()
@@ -259,7 +268,8 @@ pci_in_placement = true
 	if err := clean.Run(globals); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := os.ReadFile(filepath.Join(l.dir, "cleaned")); err != nil || string(said) != address+"\n" || out.String() != address+" of cmp1 is clean\n" {
+	if said, err := os.ReadFile(filepath.Join(l.dir, "cleaned")); err != nil || string(said) != address+"\n" ||
+		out.String() != address+" of cmp1 is clean\n" {
 		t.Errorf("%q %v %q", said, err, out.String())
 	}
 	l.until("it is given back", func() bool { return l.provider(name).Inventories["CUSTOM_GPU"].Reserved == 0 })
@@ -269,8 +279,9 @@ pci_in_placement = true
 	}
 }
 
-// A server's whole life on one host, with the scheduler, Placement, compute and the agent as they are: stopped, started, rebuilt, resized to more
-// devices and reverted, resized and confirmed, deleted. At each stop the books of Placement and the agent's devices are the same.
+// A server's whole life on one host, with the scheduler, Placement, compute and the agent as they are: stopped,
+// started, rebuilt, resized to more devices and reverted, resized and confirmed, deleted. At each stop the books of
+// Placement and the agent's devices are the same.
 func TestALifeOnOneHost(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
@@ -280,7 +291,8 @@ func TestALifeOnOneHost(t *testing.T) {
 	l.up(`
 [pci]
 report_in_placement = true
-device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product + `","address":{"domain":".*","bus":".*","slot":".*","function":"[1-4]"}}
+device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product +
+		`","address":{"domain":".*","bus":".*","slot":".*","function":"[1-4]"}}
 alias = {"name":"vf","vendor_id":"` + vendor + `","product_id":"` + product + `","device_type":"type-VF"}
 [filter_scheduler]
 pci_in_placement = true
@@ -332,7 +344,8 @@ allow_resize_to_same_host = true
 		l.until(action+" → "+status, func() bool {
 			server, err := l.compute().Server(t.Context(), s.ID)
 			p, a := books(s.ID)
-			return err == nil && server.Status == status && server.TaskState == nil && p == devices && a == devices && held() == all
+			return err == nil && server.Status == status && server.TaskState == nil && p == devices && a == devices &&
+				held() == all
 		})
 	}
 	act("os-stop", "SHUTOFF", 1, 1, nil)
@@ -352,8 +365,8 @@ allow_resize_to_same_host = true
 	l.until("nothing is held", func() bool { return held() == 0 })
 }
 
-// A host that will never return: refused while its agent may be alive and while a server stands there, then gone from compute and from Placement. Should
-// it return all the same, it is a new host.
+// A host that will never return: refused while its agent may be alive and while a server stands there, then gone from
+// compute and from Placement. Should it return all the same, it is a new host.
 func TestAHostIsForgotten(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
@@ -362,7 +375,8 @@ func TestAHostIsForgotten(t *testing.T) {
 	l.up(`
 [pci]
 report_in_placement = true
-device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product + `","address":{"function":"[1-7]"},"resource_class":"vf"}
+device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product +
+		`","address":{"function":"[1-7]"},"resource_class":"vf"}
 alias = {"name":"vf","resource_class":"vf"}
 [filter_scheduler]
 pci_in_placement = true
@@ -373,7 +387,8 @@ pci_in_placement = true
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	globals := &cli.Globals{ComputeURL: "http://compute", HTTP: rest.InMemory(l.cloud.Compute.Handler), Token: "admin", Stdout: &out}
+	globals := &cli.Globals{ComputeURL: "http://compute", HTTP: rest.InMemory(l.cloud.Compute.Handler), Token: "admin",
+		Stdout: &out}
 	forget := func() error { return (&cli.HostForgetCmd{Host: "cmp1"}).Run(globals) }
 	if err := forget(); err == nil || !strings.Contains(err.Error(), "host cmp1 may still be alive") {
 		t.Errorf("while it may be alive: %v", err)
@@ -384,14 +399,16 @@ pci_in_placement = true
 	if err := (&cli.HostDownCmd{Host: "cmp1", Force: true}).Run(globals); err != nil {
 		t.Fatal(err)
 	}
-	if err := forget(); err == nil || !strings.Contains(err.Error(), "servers stand on host cmp1, or have left something there: web ("+s.ID+")") {
+	if err := forget(); err == nil || !strings.Contains(err.Error(),
+		"servers stand on host cmp1, or have left something there: web ("+s.ID+")") {
 		t.Errorf("while a server stands there: %v", err)
 	}
 	l.delete(s.ID)
 	if err := forget(); err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`(?m)^cmp1_0000:[^ ]+ +removed$`).MatchString(out.String()) || !regexp.MustCompile(`(?m)^cmp1 +removed$`).MatchString(out.String()) {
+	if !regexp.MustCompile(`(?m)^cmp1_0000:[^ ]+ +removed$`).MatchString(out.String()) ||
+		!regexp.MustCompile(`(?m)^cmp1 +removed$`).MatchString(out.String()) {
 		t.Errorf("it says\n%s", &out)
 	}
 	hosts, err := l.cloud.HostClient().Hosts(t.Context())

@@ -22,25 +22,26 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// The databases in a data directory.
+// Names of the databases in a data directory.
 const (
 	placementFile = "placement.db"
 	computeFile   = "compute.db"
 )
 
-// serviceToken is what the houses say of themselves to each other while there is only noauth2.
+// serviceToken is the token that services send to each other with noauth2.
 const serviceToken = "admin:service"
 
-// House is a running service: its API, and what ends it.
+// Service is a running service: its API and a function that stops it.
 type Service struct {
 	Handler http.Handler
 	Close   func() error
-	Lost    <-chan struct{} // closed when the house cannot go on, and must be closed; nil: never. Close says why
+	Lost    <-chan struct{} // closed when the service cannot continue; Close then returns the reason. nil: never
 }
 
-// OpenCompute starts the compute house on a database of its own and resumes what was on its way. road leads to Placement.
-// fault.Conflict when another process works on the database.
-func OpenCompute(ctx context.Context, url, placementURL string, road *http.Client, s settings.Settings, log *slog.Logger) (*Service, error) {
+// OpenCompute starts compute on its database and resumes unfinished operations. transport leads to Placement. It
+// returns fault.Conflict if another process uses the database.
+func OpenCompute(ctx context.Context, url, placementURL string, transport *http.Client, s settings.Settings,
+	log *slog.Logger) (*Service, error) {
 	images, err := imageClient(s.Images, log)
 	if err != nil {
 		return nil, err
@@ -64,10 +65,11 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 		stop()
 		return nil, errors.Join(err, held.release(), db.Close())
 	}
-	client := api.NewClient(placementURL, rest.Guard(road, held.lease.Check), serviceToken)
+	client := api.NewClient(placementURL, rest.Guard(transport, held.lease.Check), serviceToken)
 	conductor := conductor.New(st, client)
 	conductor.Log, conductor.Pack, conductor.Providers, conductor.Lease = log, s.HostSettings.CPUs.Pack, client, held.lease
-	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client, Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
+	h := computeserver.New(computeserver.Options{Store: st, Conductor: conductor, Images: images, Providers: client,
+		Aliases: s.Aliases, PCIInPlacement: s.PCIInPlacement,
 		ResizeHere: s.ResizeToSameHost, Log: log, Stop: running.Done(), Lease: held.lease.Check})
 	if err := conductor.Resume(ctx); err != nil {
 		stop()
@@ -86,7 +88,7 @@ func OpenCompute(ctx context.Context, url, placementURL string, road *http.Clien
 		})}, nil
 }
 
-// Cloud is all houses in one process, connected in memory.
+// Cloud is all services in one process, connected in memory.
 type Cloud struct {
 	Settings  settings.Settings
 	Dir       string
@@ -98,7 +100,7 @@ type Cloud struct {
 	agent *runningAgent // nil while stopped
 }
 
-// Up starts placement, compute and the agent with their state under dir.
+// Up starts Placement, compute and the agent with their state under dir.
 func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) (*Cloud, error) {
 	if err := s.NoAuth2("noauth2"); err != nil {
 		return nil, err
@@ -115,7 +117,8 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	if c.Placement, err = OpenPlacement(ctx, placementURL, s, "noauth2", log); err != nil {
 		return nil, err
 	}
-	if c.Compute, err = OpenCompute(ctx, computeURL, "http://placement", rest.InMemory(c.Placement.Handler), s, log); err != nil {
+	if c.Compute, err = OpenCompute(ctx, computeURL, "http://placement", rest.InMemory(c.Placement.Handler), s,
+		log); err != nil {
 		return nil, errors.Join(err, c.Placement.Close())
 	}
 	if err := c.StartAgent(ctx); err != nil {
@@ -124,12 +127,13 @@ func Up(ctx context.Context, s settings.Settings, dir string, log *slog.Logger) 
 	return c, nil
 }
 
-// PlacementURL is the database of placement: the one that the files name, else an SQLite file under dir, which is made.
+// PlacementURL returns the URL of Placement's database: the configured one, or an SQLite file under dir, which is
+// created.
 func PlacementURL(s settings.Settings, dir string) (string, error) {
 	return databaseURL(s.PlacementDB, dir, placementFile)
 }
 
-// ComputeURL is the database of compute: the one that the files name, else an SQLite file under dir, which is made.
+// ComputeURL returns the URL of compute's database: the configured one, or an SQLite file under dir, which is created.
 func ComputeURL(s settings.Settings, dir string) (string, error) {
 	return databaseURL(s.ComputeDB, dir, computeFile)
 }
@@ -139,26 +143,27 @@ func databaseURL(configured, dir, name string) (string, error) {
 		return configured, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fault.New(fault.Unavailable, "app.database", "cannot make the data directory: %w", err)
+		return "", fault.New(fault.Unavailable, "app.database", "cannot create the data directory: %w", err)
 	}
-	return "sqlite:///" + filepath.Join(dir, name), nil // SQLAlchemy's form: three slashes and the path
+	return "sqlite:///" + filepath.Join(dir, name), nil // as in SQLAlchemy: three slashes and the path
 }
 
-// PlacementClient is a client of the placement house over memory.
+// PlacementClient returns a client of the Placement API in memory.
 func (c *Cloud) PlacementClient() *api.Client {
 	return api.NewClient("http://placement", rest.InMemory(c.Placement.Handler), serviceToken)
 }
 
-// HostClient is a client of the host API over memory.
+// HostClient returns a client of the host API in memory.
 func (c *Cloud) HostClient() host.Client {
 	return hostClient("http://compute", rest.InMemory(c.Compute.Handler))
 }
 
-func hostClient(base string, road *http.Client) host.Client {
-	return host.Client{REST: &rest.Client{Base: base, HTTP: road, Headers: map[string]string{"X-Auth-Token": serviceToken}}}
+func hostClient(base string, transport *http.Client) host.Client {
+	return host.Client{REST: &rest.Client{Base: base, HTTP: transport,
+		Headers: map[string]string{"X-Auth-Token": serviceToken}}}
 }
 
-// Close ends the agent, compute and placement, in this order.
+// Close stops the agent, compute and Placement, in this order.
 func (c *Cloud) Close() error {
 	return errors.Join(c.StopAgent(), c.Compute.Close(), c.Placement.Close())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// openDatabase opens the database of a service, and logs which of its files other users could use until now.
+// openDatabase opens the database of a service. It logs each file whose permissions for other users it removed.
 func openDatabase(ctx context.Context, url string, log *slog.Logger) (*sqldb.DB, error) {
 	db, err := sqldb.Open(ctx, url)
 	if err != nil {
@@ -25,7 +25,7 @@ func logRestricted(log *slog.Logger, path string) {
 	log.Warn("rights of other users removed", "path", path)
 }
 
-// closeDatabase closes the database of a service. The error says what to do when its file was lost.
+// closeDatabase closes the database of a service. The error says what to do if its file was lost.
 func closeDatabase(db *sqldb.DB, log *slog.Logger) error {
 	loss := db.Loss()
 	if loss != nil {
@@ -34,22 +34,22 @@ func closeDatabase(db *sqldb.DB, log *slog.Logger) error {
 	return errors.Join(loss, db.Close())
 }
 
-// either returns a channel that is closed when one of two channels is closed. It waits for them until done is closed.
+// firstClosed returns a channel that is closed when a or b is closed. It stops waiting when done is closed.
 func firstClosed(a, b, done <-chan struct{}) <-chan struct{} {
-	one := make(chan struct{})
+	first := make(chan struct{})
 	go func() {
 		select {
 		case <-a:
-			close(one)
+			close(first)
 		case <-b:
-			close(one)
+			close(first)
 		case <-done:
 		}
 	}()
-	return one
+	return first
 }
 
-// withPlacement opens placement's store for one piece of work.
+// withPlacementStore opens Placement's store, calls work and closes the store.
 func withPlacementStore(ctx context.Context, url string, work func(*store.Store) error) error {
 	db, err := sqldb.Open(ctx, url)
 	if err != nil {
@@ -62,7 +62,8 @@ func withPlacementStore(ctx context.Context, url string, work func(*store.Store)
 	return errors.Join(err, db.Close())
 }
 
-// SyncPlacement creates placement's schema on an empty database and gives its revision. created is false when it was there.
+// SyncPlacement creates Placement's schema on an empty database and returns its revision. created is false if the
+// schema existed.
 func SyncPlacement(ctx context.Context, url string) (created bool, version string, err error) {
 	err = withPlacementStore(ctx, url, func(s *store.Store) (err error) {
 		if created, err = s.Create(ctx); err == nil {
@@ -73,7 +74,7 @@ func SyncPlacement(ctx context.Context, url string) (created bool, version strin
 	return created, version, err
 }
 
-// PlacementVersion is the Alembic revision of placement's database; empty for an empty one.
+// PlacementVersion returns the Alembic revision of Placement's database, or "" for an empty database.
 func PlacementVersion(ctx context.Context, url string) (version string, err error) {
 	err = withPlacementStore(ctx, url, func(s *store.Store) (err error) {
 		version, err = s.Version(ctx)

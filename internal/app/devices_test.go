@@ -11,7 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// taken is what a server has of each provider below the root: in Placement, and by the devices that the agent says it gave it.
+// taken is what a server has of each provider below the root: in Placement, and by the devices that the agent says it
+// gave it.
 func (l *lab) taken(server string) (placement, agent map[provider.ID]int) {
 	l.t.Helper()
 	placement, agent = map[provider.ID]int{}, map[provider.ID]int{}
@@ -34,7 +35,8 @@ func (l *lab) taken(server string) (placement, agent map[provider.ID]int) {
 	return placement, agent
 }
 
-// has wants a server to have this of each provider, in Placement and, as soon as the agent's report says so, by its devices.
+// has wants a server to have this of each provider, in Placement and, as soon as the agent's report says so, by its
+// devices.
 func (l *lab) has(server string, want map[provider.ID]int) {
 	l.t.Helper()
 	if placement, _ := l.taken(server); !maps.Equal(placement, want) {
@@ -70,8 +72,8 @@ func (l *lab) fails(row, alias string, words ...string) {
 	l.quiet()
 }
 
-// R1 and R3 of pci.md 7.3 on the whole cloud: an alias that asks for another class than the device's, for a trait more, or for the class of one
-// device and the product of another, gets nothing.
+// R1 and R3 of pci.md 7.3 on the whole cloud: an alias that asks for another class than the device's, for a trait more,
+// or for the class of one device and the product of another, gets nothing.
 func TestR1R3WhatNoDeviceIs(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
@@ -94,7 +96,9 @@ alias = {"name":"pf","resource_class":"my_dev","traits":"a_pf","device_type":"ty
 pci_in_placement = true
 [pci]
 `
-	l.up(conf + `device_spec = {"address":"` + address + `","resource_class":"gpu","traits":"HW_GPU_API_VULKAN,purple,round"}` + "\n")
+	l.up(
+		conf + `device_spec = {"address":"` + address +
+			`","resource_class":"gpu","traits":"HW_GPU_API_VULKAN,purple,round"}` + "\n")
 	l.fails("R1a", "ids:1", strings.ToUpper("CUSTOM_PCI_"+strings.ReplaceAll(product, ":", "_")))
 	l.fails("R1b", "class:1", "PGPU")
 	l.fails("R1c", "trait:1", "CUSTOM_BIG")
@@ -111,8 +115,8 @@ device_spec = {` + ids(vf) + `,"address":{"bus":"11","function":"0"},"resource_c
 	l.has(s.ID, map[provider.ID]int{l.provider("cmp1_0000:11:00.0").ID: 1})
 }
 
-// R4 and R5 of pci.md 7.3 on the whole cloud: what is reserved decides how devices of one request are split over two PFs, and the agent gives
-// those that were claimed.
+// R4 and R5 of pci.md 7.3 on the whole cloud: what is reserved decides how devices of one request are split over two
+// PFs, and the agent gives those that were claimed.
 func TestR4R5DevicesOfSeveralProviders(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
@@ -121,7 +125,8 @@ func TestR4R5DevicesOfSeveralProviders(t *testing.T) {
 	l.up(`
 [pci]
 report_in_placement = true
-device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product + `","address":{"domain":".*","bus":".*","slot":".*","function":"[12]"}}
+device_spec = {"vendor_id":"` + vendor + `","product_id":"` + product +
+		`","address":{"domain":".*","bus":".*","slot":".*","function":"[12]"}}
 alias = {"name":"vf","vendor_id":"` + vendor + `","product_id":"` + product + `","device_type":"type-VF"}
 [filter_scheduler]
 pci_in_placement = true

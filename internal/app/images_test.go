@@ -13,7 +13,8 @@ import (
 
 // Without [glance] there is no image service; with it, there must be a way to find it and to sign in.
 func TestTheImageServiceOfTheConfiguration(t *testing.T) {
-	const account = "auth_type = password\nauth_url = http://k:5000\nusername = nova\npassword = p\nuser_domain_name = Default\n"
+	const account = "auth_type = password\nauth_url = http://k:5000\nusername = nova\npassword = p\nuser_domain_name = " +
+		"Default\n"
 	for _, c := range []struct {
 		text string
 		none bool   // there is none

@@ -9,25 +9,29 @@ import (
 	"github.com/openberth/berth/compute/store"
 )
 
-// giveBack is how long compute tries, at its end, to give its database back. When it fails, whoever comes next may have to wait a little.
+// releaseTimeout is how long compute tries to release its database when it stops. If that fails, the next process may
+// have to wait a few seconds.
 const releaseTimeout = 2 * time.Second
 
-// hold is compute's hold of its database while it runs.
+// leaseKeeper renews compute's lease of its database while compute runs.
 type leaseKeeper struct {
-	lost       chan struct{} // closed when another process has taken the database
+	lost       chan struct{} // closed when another process has acquired the lease
 	lease      *store.Lease
 	log        *slog.Logger
-	releaseCtx context.Context // of the release
+	releaseCtx context.Context // for releasing the lease
 	stop       context.CancelFunc
 	work       sync.WaitGroup
-	err        error // of Keep
+	err        error // of lease.Keep
 }
 
-// takeHold takes compute's database for this process and keeps it until close. When it is lost all the same, onLost is called at once.
+// acquireLease acquires the lease of compute's database for this process and renews it until release. It calls onLost
+// at once if another process acquires it.
 func acquireLease(ctx context.Context, st *store.Store, onLost func(), log *slog.Logger) (*leaseKeeper, error) {
-	lease, err := st.Hold(ctx, thisProcess(), store.LeaseOptions{Dead: hasEnded, Alive: isRunning, Waiting: func(last store.LeaseOwner, longest time.Duration) {
-		log.Info("compute's database was not given back by the process that had it last; waiting to see whether it is alive", "process", last.String(), "longest", longest)
-	}})
+	lease, err := st.Hold(ctx, thisProcess(), store.LeaseOptions{Dead: hasEnded, Alive: isRunning,
+		Waiting: func(last store.LeaseOwner, longest time.Duration) {
+			log.Info("compute's database not released by its last process; waiting to see whether that process is alive",
+				"process", last.String(), "longest", longest)
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +48,7 @@ func acquireLease(ctx context.Context, st *store.Store, onLost func(), log *slog
 	return h, nil
 }
 
-// close gives the database back. The fault says that it was lost before.
+// release stops renewing and releases the lease. It returns an error if the lease was lost before.
 func (h *leaseKeeper) release() error {
 	h.stop()
 	h.work.Wait()
@@ -54,7 +58,7 @@ func (h *leaseKeeper) release() error {
 	ctx, cancel := context.WithTimeout(h.releaseCtx, releaseTimeout)
 	defer cancel()
 	if err := h.lease.Release(ctx); err != nil {
-		h.log.Warn("cannot give compute's database back; the next process may have to wait a few seconds for it", "error", err)
+		h.log.Warn("cannot release compute's database; the next process may have to wait a few seconds for it", "error", err)
 	}
 	return nil
 }

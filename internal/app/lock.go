@@ -12,12 +12,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Lock takes a data directory for one process: two that carry out the same servers' steps would do everything twice. It makes the directory
-// if need be. The kernel gives the lock back when the process ends, however it ends; Close does so earlier.
+// Lock locks a data directory for one process, because two processes would execute every step of a server twice. It
+// creates the directory if necessary. Close releases the lock; so does the kernel when the process ends.
 func Lock(dir string) (io.Closer, error) {
 	const op = "app.Lock"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.New(fault.Unavailable, op, "cannot make the data directory: %w", err)
+		return nil, fault.New(fault.Unavailable, op, "cannot create the data directory: %w", err)
 	}
 	path := filepath.Join(dir, LockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -27,7 +27,8 @@ func Lock(dir string) (io.Closer, error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, readErr := io.ReadAll(io.LimitReader(f, 100))
-		return nil, errors.Join(fault.New(fault.Conflict, op, "the data directory %s is in use by another berth (%s); end it first, or give this one another with --data-dir",
+		return nil, errors.Join(fault.New(fault.Conflict, op, "the data directory %s is in use by another berth (%s); stop "+
+			"that process first, or choose another directory with --data-dir",
 			dir, strings.TrimSpace(string(holder))), readErr, f.Close())
 	}
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/agent/loop"
 )
 
-// thisMachine identifies where an agent runs whose locks are in dir.
+// machineIdentity identifies the machine and the lock directory of an agent.
 func machineIdentity(dir string) loop.Machine {
 	var m loop.Machine
 	if id, err := os.ReadFile("/etc/machine-id"); err == nil {
@@ -18,7 +18,7 @@ func machineIdentity(dir string) loop.Machine {
 	place := processSpace()
 	info, err := os.Stat(dir)
 	if place == "" || err != nil {
-		return m // then a restart waits until its predecessor has had time to reconnect
+		return m // a restarted agent then waits long enough for its predecessor to reconnect
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		m.Place = fmt.Sprintf("%s locks %d:%d", place, stat.Dev, stat.Ino)

@@ -14,17 +14,18 @@ import (
 	"github.com/openberth/berth/policy"
 )
 
-// enforcer fits an Enforcer of oslo.policy's rules to what the server knows of a caller.
+// enforcer adapts an Enforcer of oslo.policy rules to the callers of the server.
 type enforcer struct{ *policy.Enforcer }
 
-// Allow judges a rule for a caller.
+// Allow decides whether a rule allows a caller to act on target; why is the reason if it does not.
 func (e enforcer) Allow(rule string, caller identity.Identity, target map[string]any) (ok bool, why string) {
 	return e.Enforcer.Allow(rule, caller.Credentials(), target)
 }
 
 // authenticator returns what authenticates callers, and the challenge for a caller without a token. missing is the
 // auth_strategy that applies if the option is not set.
-func authenticator(s settings.Settings, missing string, log *slog.Logger) (auth identity.Authenticator, challenge string, err error) {
+func authenticator(s settings.Settings, missing string,
+	log *slog.Logger) (auth identity.Authenticator, challenge string, err error) {
 	if s.NoAuth2(missing) == nil {
 		if err := s.CheckOrigins(missing); err != nil {
 			return nil, "", err
@@ -47,9 +48,10 @@ func authenticator(s settings.Settings, missing string, log *slog.Logger) (auth 
 	return keystone.Authenticate, keystone.Challenge(), nil
 }
 
-// OpenPlacement starts the placement house on a database, which it brings up to date first. missing is what an unset
-// auth_strategy means.
-func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing string, log *slog.Logger) (*Service, error) {
+// OpenPlacement starts Placement on a database, after it has updated the schema. missing is the auth_strategy that
+// applies if the option is not set.
+func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing string,
+	log *slog.Logger) (*Service, error) {
 	log = log.With("house", "placement")
 	auth, challenge, err := authenticator(s, missing, log)
 	if err != nil {
@@ -60,8 +62,10 @@ func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing
 		return nil, err
 	}
 	p := s.Placement
-	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize, BreadthFirst: p.BreadthFirst,
-		MaxCandidates: p.CandidateLimit(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh, MaxIndexAge: p.IndexMaxAge}
+	options := server.Options{Auth: auth, Challenge: challenge, Log: log, RandomizeCandidates: p.Randomize,
+		BreadthFirst:  p.BreadthFirst,
+		MaxCandidates: p.CandidateLimit(), CORS: p.CORS, ProxyHeaders: p.ProxyHeaders, RefreshInterval: p.IndexRefresh,
+		MaxIndexAge: p.IndexMaxAge}
 	if p.Policy != nil {
 		options.Policy = enforcer{p.Policy}
 	}
@@ -70,7 +74,8 @@ func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing
 		if err != nil {
 			return nil, err
 		}
-		st.IncompleteProject, st.IncompleteUser, st.ClaimAttempts = p.IncompleteProject, p.IncompleteUser, max(p.ClaimRetries, 1)
+		st.IncompleteProject, st.IncompleteUser, st.ClaimAttempts = p.IncompleteProject, p.IncompleteUser, max(p.ClaimRetries,
+			1)
 		if err := st.Sync(ctx); err != nil {
 			return nil, err
 		}
@@ -79,9 +84,9 @@ func OpenPlacement(ctx context.Context, url string, s settings.Settings, missing
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
-	work.Go(func() { srv.Run(following) })
+	work.Go(func() { srv.Run(running) })
 	return &Service{Handler: rest.Limit(srv, s.RequestTime), Lost: db.Lost(), Close: sync.OnceValue(func() error {
 		stop()
 		work.Wait()

@@ -11,17 +11,20 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// PreflightAgent prints what an agent would do first if [pci] report_in_placement were on, and changes nothing. A fault says what
-// stops it, all at once: Invalid for what device_spec says, Conflict for what is held.
-func PreflightAgent(ctx context.Context, s settings.Settings, dir string, roads Endpoints, log *slog.Logger, out io.Writer, asJSON bool) error {
+// PreflightAgent prints what an agent would do first if [pci] report_in_placement were on. It changes nothing. It
+// returns one fault for everything that prevents it: Invalid for a wrong device_spec, Conflict for a plan that cannot
+// be executed.
+func PreflightAgent(ctx context.Context, s settings.Settings, dir string, endpoints Endpoints, log *slog.Logger,
+	out io.Writer, asJSON bool) error {
 	s.ReportInPlacement = true
-	err := PrintPlan(ctx, s, dir, roads, log, out, asJSON)
+	err := PrintPlan(ctx, s, dir, endpoints, log, out, asJSON)
 	if wrong := survey.Wrong(err); len(wrong) > 1 {
 		return settings.Combine(fault.Invalid, "app.PreflightAgent", wrong)
 	}
 	if err != nil || asJSON {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "ready: restart the agent of %s with [pci] report_in_placement = true, which cannot be switched off again\n", s.Host)
+	_, err = fmt.Fprintf(out, "ready: restart the agent of %s with [pci] report_in_placement = true, which cannot be "+
+		"switched off again\n", s.Host)
 	return err
 }

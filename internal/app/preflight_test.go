@@ -29,7 +29,8 @@ device_spec = {"vendor_id": "1b36", "product_id": "0010"}
 	var out bytes.Buffer
 	err = PreflightAgent(t.Context(), s, filepath.Join(l.dir, "agent"), l.cloud.endpoints(), log, &out, false)
 	text := fault.TextOf(err)
-	for _, word := range []string{"3 things are in the way:\n", `devname "eth7"`, "the PF 0000:11:00.0", "the PF 0000:21:00.0"} {
+	for _, word := range []string{"3 things are in the way:\n", `devname "eth7"`, "the PF 0000:11:00.0",
+		"the PF 0000:21:00.0"} {
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(text, word) {
 			t.Errorf("without %q: %v", word, err)
 		}

@@ -13,17 +13,18 @@ import (
 	"github.com/openberth/berth/compute/store"
 )
 
-// thisProcess is this process as others are told of it that want the same database.
+// thisProcess returns this process as other processes see it that use the same database.
 func thisProcess() store.LeaseOwner {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
 	}
-	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(), ProcessSpace: processSpace(), StartTime: processStartTime(os.Getpid())}
+	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(), ProcessSpace: processSpace(),
+		StartTime: processStartTime(os.Getpid())}
 }
 
-// processPlace tells the process ids that are seen here from those of other machines, of this one before it was booted, and of other containers.
-// Empty where that cannot be told.
+// processSpace returns an identifier of the process ids that are visible here: of this boot of this machine and of this
+// container. It returns "" if the identifier cannot be read.
 func processSpace() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -36,14 +37,15 @@ func processSpace() string {
 	return strings.TrimSpace(string(boot)) + " " + space
 }
 
-// processBirth is when a process began, in ticks since the machine was booted (proc_pid_stat(5), starttime). Empty where that cannot be told.
+// processStartTime returns when a process started, in clock ticks since boot (proc_pid_stat(5), starttime), or "" if
+// that cannot be read.
 func processStartTime(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
 	_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-	fields := strings.Fields(rest) // from the third, the state
+	fields := strings.Fields(rest) // starts with the third field, the state
 	const starttime = 22 - 3
 	if len(fields) <= starttime {
 		return ""
@@ -54,12 +56,13 @@ func processStartTime(pid int) string {
 	return fields[starttime]
 }
 
-// runs says whether a process is known to run: it is one of those that are seen here.
+// isRunning reports whether a process certainly runs: it is visible here and has the same start time.
 func isRunning(h store.LeaseOwner) bool {
-	return h.ProcessSpace != "" && h.ProcessSpace == processSpace() && h.StartTime != "" && h.StartTime == processStartTime(h.PID)
+	return h.ProcessSpace != "" && h.ProcessSpace == processSpace() && h.StartTime != "" &&
+		h.StartTime == processStartTime(h.PID)
 }
 
-// ended says whether a process is known to have ended: it was one of those that are seen here, and is none of them any more.
+// hasEnded reports whether a process has certainly ended: it was visible here and no longer exists.
 func hasEnded(h store.LeaseOwner) bool {
 	if h.ProcessSpace == "" || h.ProcessSpace != processSpace() {
 		return false
@@ -67,6 +70,6 @@ func hasEnded(h store.LeaseOwner) bool {
 	if errors.Is(syscall.Kill(h.PID, 0), syscall.ESRCH) {
 		return true
 	}
-	birth := processStartTime(h.PID)
-	return birth != "" && h.StartTime != "" && birth != h.StartTime
+	started := processStartTime(h.PID)
+	return started != "" && h.StartTime != "" && started != h.StartTime
 }

@@ -17,7 +17,8 @@ func TestWhetherAProcessRuns(t *testing.T) {
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	child := store.LeaseOwner{PID: sleeper.Process.Pid, ProcessSpace: me.ProcessSpace, StartTime: processStartTime(sleeper.Process.Pid)}
+	child := store.LeaseOwner{PID: sleeper.Process.Pid, ProcessSpace: me.ProcessSpace,
+		StartTime: processStartTime(sleeper.Process.Pid)}
 	expect := func(what string, h store.LeaseOwner, running, over bool) {
 		t.Helper()
 		if isRunning(h) != running || hasEnded(h) != over {

@@ -13,17 +13,17 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The parts of a data directory that only one user needs. (sqldb takes care of the databases.)
+// Entries of a data directory that only one user needs. (sqldb protects the databases.)
 const (
-	LockFile = "compute.lock" // of Lock
+	LockFile = "compute.lock" // the file that Lock locks
 	AgentDir = "agent"        // the agent's journal and guests
 )
 
-// ProtectData takes the rights of other users from a data directory and from these parts of it, with all that is in
-// them. It logs each path that it changes. The directory itself is left alone, with a warning, when other things than
-// Berth's are in it or another user owns it. What does not exist is not made. fault.Forbidden: a part belongs to
-// another user.
-func ProtectData(dir string, log *slog.Logger, parts ...string) error {
+// ProtectData removes the permissions of other users from a data directory and from these entries of it, recursively.
+// It logs each changed path. It leaves the directory itself unchanged, with a warning, if the directory has entries
+// that are not Berth's or belongs to another user. It creates nothing. It returns fault.Forbidden if an entry belongs
+// to another user.
+func ProtectData(dir string, log *slog.Logger, names ...string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -35,7 +35,7 @@ func ProtectData(dir string, log *slog.Logger, parts ...string) error {
 		return err
 	}
 	for _, entry := range entries {
-		if !slices.Contains(parts, entry.Name()) {
+		if !slices.Contains(names, entry.Name()) {
 			continue
 		}
 		if err := filepath.WalkDir(filepath.Join(dir, entry.Name()), func(path string, d fs.DirEntry, err error) error {
@@ -50,23 +50,24 @@ func ProtectData(dir string, log *slog.Logger, parts ...string) error {
 	return nil
 }
 
-// protectDir narrows the data directory if it is Berth's alone.
+// protectDataDir restricts the data directory if it has only entries of Berth.
 func protectDataDir(dir string, entries []fs.DirEntry, log *slog.Logger) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fault.New(fault.Unavailable, "app.ProtectData", "cannot look at the data directory: %w", err)
+		return fault.New(fault.Unavailable, "app.ProtectData", "cannot read the mode of the data directory: %w", err)
 	}
 	if info.Mode().Perm()&0o077 == 0 {
 		return nil
 	}
-	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !isBerthEntry(e.Name()) }) && restrictAccess(dir, log) == nil {
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !isBerthEntry(e.Name()) }) &&
+		restrictAccess(dir, log) == nil {
 		return nil
 	}
 	log.Warn("data directory is open to other users", "path", dir, "mode", info.Mode().Perm().String())
 	return nil
 }
 
-// isOurs reports whether Berth makes entries of this name in a data directory.
+// isBerthEntry reports whether Berth creates entries of this name in a data directory.
 func isBerthEntry(name string) bool {
 	return name == AgentDir || name == LockFile ||
 		strings.HasPrefix(name, placementFile) || strings.HasPrefix(name, computeFile)

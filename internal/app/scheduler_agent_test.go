@@ -25,9 +25,9 @@ type plot struct {
 	guests    []schedule.Guest
 }
 
-// 8.1/9 of pci.md: whatever the scheduler takes for possible the agent can claim, if nothing changed in between, and what the one refuses the
-// other could not have done. Both are the code that decides in production, each on its own picture: the agent's states, and the report of
-// them, which may be of before the last guests came.
+// 8.1/9 of pci.md: whatever the scheduler takes for possible the agent can claim, if nothing changed in between, and
+// what the one refuses the other could not have done. Both are the code that decides in production, each on its own
+// picture: the agent's states, and the report of them, which may be of before the last guests came.
 func TestSchedulerAndAgentAgree(t *testing.T) {
 	const worlds, servers = 1500, 5
 	fits, asked, late := 0, 0, 0
@@ -42,7 +42,8 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 			requests, mappings, parts := p.wish(id)
 			host := report
 			host.Guests = p.guests
-			pic := schedule.Input{Hosts: map[provider.ID]schedule.Host{"root": host}, Cells: parts, Pack: p.room.Pack, Now: host.Seen, Silence: schedule.Silence,
+			pic := schedule.Input{Hosts: map[provider.ID]schedule.Host{"root": host}, Cells: parts, Pack: p.room.Pack,
+				Now: host.Seen, Silence: schedule.Silence,
 				Candidates: []schedule.Candidate{{Root: "root", Mappings: mappings}}}
 			choices, refusals := schedule.Choose(pic, requests, seed)
 			for i := range requests {
@@ -51,7 +52,8 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 			set, picked, placed, refusal := p.set.Place(resource.ConsumerID(id), requests, parts, nil, p.here())
 			asked++
 			if (len(choices) == 1) != (refusal == "") {
-				t.Fatalf("world %d, server %d: the scheduler says %q, the agent %q\nrequests %+v\ncells %+v for %+v\ndevices %+v", seed, n, schedule.Summarise(refusals), refusal,
+				t.Fatalf("world %d, server %d: the scheduler says %q, the agent %q\nrequests %+v\ncells %+v for %+v\ndevices %+v",
+					seed, n, schedule.Summarise(refusals), refusal,
 					requests, p.cells, parts, p.set.Entries())
 			}
 			if refusal != "" {
@@ -70,11 +72,13 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 }
 
 func newPlot(rng *rand.Rand) *plot {
-	p := &plot{rng: rng, reporting: rng.IntN(4) > 0, room: numa.Host{Pack: rng.IntN(2) == 0, Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: 1 + rng.Float64()}}}
+	p := &plot{rng: rng, reporting: rng.IntN(4) > 0, room: numa.Host{Pack: rng.IntN(2) == 0,
+		Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: 1 + rng.Float64()}}}
 	var offers []device.Offer
 	add := func(d pci.Device) {
 		d.Vendor, d.NUMANode = "8086", rng.IntN(4)-1
-		o := device.Offer{Device: d, Class: pci.ClassFor(d.Vendor, d.Product), LiveMigratable: []pci.Flag{pci.Unset, pci.Unset, pci.Yes, pci.No}[rng.IntN(4)]}
+		o := device.Offer{Device: d, Class: pci.ClassFor(d.Vendor, d.Product), LiveMigratable: []pci.Flag{pci.Unset,
+			pci.Unset, pci.Yes, pci.No}[rng.IntN(4)]}
 		switch rng.IntN(12) {
 		case 0:
 			o.RemoteManaged = true
@@ -125,10 +129,13 @@ func newPlot(rng *rand.Rand) *plot {
 
 // report is what the agent tells of the host now, as compute keeps it.
 func (p *plot) report() schedule.Host {
-	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0), Cells: p.cells, Limits: p.room.Limits}
+	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0), Cells: p.cells,
+		Limits: p.room.Limits}
 	for _, e := range p.set.Entries() {
-		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Provider: e.Provider, State: schedule.State(e.State),
-			Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged, LiveMigratable: e.LiveMigratable, Spent: e.Spent})
+		h.Devices = append(h.Devices, schedule.Device{Device: e.Device, ResourceClass: e.Class, Provider: e.Provider,
+			State:  schedule.State(e.State),
+			Holder: string(e.Holder), RequestID: e.Request, ForPorts: e.ForPorts, RemoteManaged: e.RemoteManaged,
+			LiveMigratable: e.LiveMigratable, Spent: e.Spent})
 	}
 	for _, g := range p.guests {
 		h.Counted = append(h.Counted, g.ID)
@@ -144,7 +151,8 @@ func (p *plot) wish(id string) (requests []pci.Request, mappings map[string][]pr
 	inPlacement := p.reporting && p.rng.IntN(3) > 0
 	for n := range p.rng.IntN(3) {
 		kind := []pci.Type{pci.Plain, pci.Physical, pci.Virtual, pci.Virtual}[p.rng.IntN(4)]
-		r := pci.Request{ID: fmt.Sprint(id, "-", n), Alias: "a", Count: 1 + p.rng.IntN(2), Want: pci.Want{Class: pci.ClassFor("8086", products[kind])},
+		r := pci.Request{ID: fmt.Sprint(id, "-", n), Alias: "a", Count: 1 + p.rng.IntN(2),
+			Want:   pci.Want{Class: pci.ClassFor("8086", products[kind])},
 			Policy: []pci.Policy{pci.Required, pci.Legacy, pci.Preferred, pci.Socket}[p.rng.IntN(4)]}
 		if p.rng.IntN(3) > 0 {
 			r.Want.Vendor, r.Want.Product, r.Want.Type = "8086", products[kind], kind
@@ -172,7 +180,8 @@ func (p *plot) wish(id string) (requests []pci.Request, mappings map[string][]pr
 			part.Threads = []numa.Threads{"", numa.Prefer, numa.Isolate, numa.Require}[p.rng.IntN(4)]
 			part.Emulator = p.rng.IntN(4) / 3
 		}
-		part.PageKB = []int{numa.SmallPages, numa.SmallPages, numa.SmallPages, numa.LargePages, numa.AnyPages, numa.OwnPages, 2048}[p.rng.IntN(7)]
+		part.PageKB = []int{numa.SmallPages, numa.SmallPages, numa.SmallPages, numa.LargePages, numa.AnyPages, numa.OwnPages,
+			2048}[p.rng.IntN(7)]
 		parts = append(parts, part)
 	}
 	return requests, mappings, parts
@@ -187,10 +196,12 @@ func chosen(r pci.Request, mappings map[string][]provider.ID) (list []provider.I
 }
 
 // take is the guest's coming: its devices and its place are told to compute.
-func (p *plot) take(id string, requests []pci.Request, set device.Set, picked []device.Claim, parts []numa.Part, placed []numa.Placed) {
+func (p *plot) take(id string, requests []pci.Request, set device.Set, picked []device.Claim, parts []numa.Part,
+	placed []numa.Placed) {
 	g := schedule.Guest{ID: id, Requests: requests, Cells: parts, Placed: placed}
 	for _, c := range picked {
-		g.Devices = append(g.Devices, schedule.Picked{RequestID: c.Request, Address: c.Device.Address.String(), Provider: c.Provider})
+		g.Devices = append(g.Devices, schedule.Picked{RequestID: c.Request, Address: c.Device.Address.String(),
+			Provider: c.Provider})
 	}
 	p.set, p.cells, p.guests = set, numa.Use(p.cells, parts, placed), append(slices.Clone(p.guests), g)
 }

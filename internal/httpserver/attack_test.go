@@ -28,11 +28,13 @@ type victim struct {
 	working  sync.WaitGroup
 }
 
-func newVictim(t *testing.T, may limits) *victim {
+func newVictim(t *testing.T, lim limits) *victim {
 	t.Helper()
 	house := openTestPlacement(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"))
-	v := &victim{serving: startServer(t, t.Context(), may, house.Handler), provider: uuid.NewString(), ended: make(chan struct{})}
-	if status, text := inMemory(t, house.Handler, "POST", "/resource_providers", fmt.Sprintf(`{"name":"host","uuid":%q}`, v.provider)); status != http.StatusOK {
+	v := &victim{serving: startServer(t, t.Context(), lim, house.Handler), provider: uuid.NewString(),
+		ended: make(chan struct{})}
+	if status, text := inMemory(t, house.Handler, "POST", "/resource_providers", fmt.Sprintf(`{"name":"host","uuid":%q}`,
+		v.provider)); status != http.StatusOK {
 		t.Fatal(status, text)
 	}
 	t.Cleanup(func() {
@@ -125,7 +127,8 @@ func (v *victim) honest(method, path, body string) {
 }
 
 func head(method, path string, length int) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: placement 1.1\r\nContent-Type: application/json\r\n"+
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: placement "+
+		"1.1\r\nContent-Type: application/json\r\n"+
 		"Content-Length: %d\r\n\r\n", method, path, length)
 }
 
@@ -166,12 +169,13 @@ func TestSlowUploadsDoNotBlockOthers(t *testing.T) {
 
 // Connections on which the head of a request is not finished take no place that a request needs.
 func TestHalfSentHeadsDoNotBlockOthers(t *testing.T) {
-	for name, text := range map[string]string{"half a head": "GET /resource_providers HTTP/1.1\r\nHost:", "nothing": "", "half of a second head": head("GET", "/", 0) + "GET / HT"} {
+	for name, text := range map[string]string{"half a head": "GET /resource_providers HTTP/1.1\r\nHost:", "nothing": "",
+		"half of a second head": head("GET", "/", 0) + "GET / HT"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			may := defaultLimits()
-			may.maxTotal = 50
-			v := newVictim(t, may)
+			lim := defaultLimits()
+			lim.maxTotal = 50
+			v := newVictim(t, lim)
 			v.attack(60, text, "")
 			for range 10 {
 				v.honest("GET", "/resource_providers", "")
@@ -184,9 +188,9 @@ func TestHalfSentHeadsDoNotBlockOthers(t *testing.T) {
 // Uploads that have stopped take no place that a request needs.
 func TestStalledUploadsDoNotHoldPlaces(t *testing.T) {
 	testenv.Long(t)
-	may := defaultLimits()
-	may.maxTotal = 50
-	v := newVictim(t, may)
+	lim := defaultLimits()
+	lim.maxTotal = 50
+	v := newVictim(t, lim)
 	path := "/resource_providers/" + v.provider + "/aggregates"
 	v.attack(60, upload(path, 10), "")
 	for range 5 {
@@ -197,10 +201,10 @@ func TestStalledUploadsDoNotHoldPlaces(t *testing.T) {
 
 // A client that sends slowly but steadily is served: a body that takes longer than the time for a part of it.
 func TestASlowHonestClientIsServed(t *testing.T) {
-	may := defaultLimits()
-	may.readTimeout = 2 * time.Second
+	lim := defaultLimits()
+	lim.readTimeout = 2 * time.Second
 	var got atomic.Int64
-	s := startServer(t, t.Context(), may, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
 			t.Error(err)
@@ -212,13 +216,13 @@ func TestASlowHonestClientIsServed(t *testing.T) {
 	begun := time.Now()
 	conn := s.raw(head("PUT", "/", piece*pieces))
 	for range pieces {
-		time.Sleep(may.readTimeout / 8) // four times as fast as it must be
+		time.Sleep(lim.readTimeout / 8) // four times as fast as it must be
 		if _, err := io.WriteString(conn, strings.Repeat("x", piece)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	finished(t, bufio.NewReader(conn))
-	if took := time.Since(begun); got.Load() != piece*pieces || took < may.readTimeout {
+	if took := time.Since(begun); got.Load() != piece*pieces || took < lim.readTimeout {
 		t.Errorf("%d bytes in %s: the test shows nothing", got.Load(), took)
 	}
 	s.stop()

@@ -9,48 +9,48 @@ import (
 	"time"
 )
 
-// crowd limits how many connections are open, in all and from one address. When all places are taken, a new connection
-// replaces one that waits for its client (see rank). While the server works on a request on every connection, new ones
-// wait in the kernel's queue. A connection beyond the share of its address replaces one from the same address, or is
-// closed at once: it must not block other addresses.
+// connLimiter is a listener that limits the open connections, in total and for each address. At the total limit, a new
+// connection replaces one that waits for its client (see evictionRank). If every connection has a running request, new
+// connections wait in the kernel's queue. A connection beyond the limit of its address replaces one from the same
+// address, or is closed at once, because it must not block other addresses.
 type connLimiter struct {
 	net.Listener
 	maxTotal      int
-	maxForAddress func(address netip.Prefix) int // how many connections one address may have; 0: any number
+	maxForAddress func(address netip.Prefix) int // 0: any number
 	log           *slog.Logger
 
 	mu          sync.Mutex
-	changed     sync.Cond // of mu: something has changed
+	changed     sync.Cond // with mu; signalled when a connection may be admitted
 	open        map[*limitedConn]bool
 	byAddress   map[netip.Prefix]int
-	lastWarning time.Time // when a refusal was last logged
+	lastWarning time.Time // when a refused connection was last logged
 	shutdown    bool
 }
 
 const (
-	stalledAfter      = time.Second            // a head or body that is incomplete for so long is stalled
-	stallPollInterval = 100 * time.Millisecond // how often a new connection looks for stalled ones
+	stalledAfter      = time.Second            // a header or body that is incomplete for this long is stalled
+	stallPollInterval = 100 * time.Millisecond // how often a waiting connection checks for stalled ones
 	warnInterval      = time.Minute            // how often refused connections are logged
 )
 
-func newConnLimiter(l net.Listener, may limits, log *slog.Logger) *connLimiter {
-	c := &connLimiter{Listener: l, maxTotal: may.maxTotal, maxForAddress: may.maxForAddress, log: log,
+func newConnLimiter(l net.Listener, lim limits, log *slog.Logger) *connLimiter {
+	c := &connLimiter{Listener: l, maxTotal: lim.maxTotal, maxForAddress: lim.maxForAddress, log: log,
 		open: map[*limitedConn]bool{}, byAddress: map[netip.Prefix]int{}}
 	c.changed.L = &c.mu
 	return c
 }
 
-// guestState is what a connection does.
+// connActivity is what a connection currently does.
 type connActivity int
 
 const (
-	connFresh  connActivity = iota // no request has arrived on it, or only a part of its head
-	connIdle                       // between two requests; a part of the next head may have arrived
-	connActive                     // the server works on a request
+	connFresh  connActivity = iota // no request has arrived yet, or only a part of its header
+	connIdle                       // between two requests; a part of the next header may have arrived
+	connActive                     // the server handles a request
 	connUpload                     // the server waits for bytes of a request's body
 )
 
-// guest is a connection that has a place until it is closed. The crowd's mu guards state and since.
+// limitedConn is a connection that counts against the limits until it is closed. limiter.mu guards state and since.
 type limitedConn struct {
 	net.Conn
 	limiter *connLimiter
@@ -66,7 +66,7 @@ func (g *limitedConn) Close() error {
 	return g.Conn.Close()
 }
 
-// set records what a connection does. A nil guest is a connection in memory.
+// setState records what a connection does. A nil limitedConn is a connection in memory.
 func (g *limitedConn) setState(state connActivity) {
 	if g == nil {
 		return
@@ -80,9 +80,9 @@ func (g *limitedConn) setState(state connActivity) {
 	}
 }
 
-// rank says how well a connection can be missed, the lowest best; ok is false for one that keeps its place. Connections
-// on which a head has stalled come first. Next are idle ones, which HTTP lets a server close at any time, and those
-// whose client has stopped in the middle of a body. Last come those that were just opened.
+// evictionRank returns the order in which connections are closed for new ones, lowest first; ok is false for one that
+// is not closed. First come connections with a stalled header, then idle ones, which HTTP lets a server close at any
+// time, then those with a stalled body, and last those that were just opened.
 func (g *limitedConn) evictionRank(now time.Time) (rank int, ok bool) {
 	stalled := now.Sub(g.since) >= stalledAfter
 	switch {
@@ -96,8 +96,8 @@ func (g *limitedConn) evictionRank(now time.Time) (rank int, ok bool) {
 	return 3, g.state == connFresh
 }
 
-// addressOf is what counts as one client: an IPv4 address, or the 64 bits of an IPv6 network. A connection that has no
-// IP address has the zero Prefix: it comes from this machine.
+// addressOf returns what counts as one client: an IPv4 address, or the first 64 bits of an IPv6 address. It returns the
+// zero Prefix for a connection without an IP address, which comes from this machine.
 func addressOf(conn net.Conn) netip.Prefix {
 	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -111,7 +111,7 @@ func addressOf(conn net.Conn) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Accept implements net.Listener. The connection at hand waits until it has a place.
+// Accept implements net.Listener. It returns the next connection once the limits allow it.
 func (c *connLimiter) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()
@@ -124,7 +124,7 @@ func (c *connLimiter) Accept() (net.Conn, error) {
 		case admitted:
 			return g, nil
 		case refused:
-			_ = conn.Close() // nothing of it was read
+			_ = conn.Close() // nothing was read from it
 		case listenerClosed:
 			_ = conn.Close()
 			return nil, net.ErrClosed
@@ -136,20 +136,20 @@ type admission int
 
 const (
 	admitted       admission = iota
-	refused                  // its address has its share of connections, and the server works on each
+	refused                  // its address is at its limit, and each of its connections has a running request
 	listenerClosed           // the listener is closed
 )
 
-// enter waits for a place.
+// acquire waits until the limits allow the connection, and counts it.
 func (c *connLimiter) acquire(g *limitedConn) admission {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.shutdown {
-		share := c.maxForAddress(g.address)
+		limit := c.maxForAddress(g.address)
 		switch {
-		case share > 0 && c.byAddress[g.address] >= share:
+		case limit > 0 && c.byAddress[g.address] >= limit:
 			if !c.evict(func(other *limitedConn) bool { return other.address == g.address }) {
-				c.logRefusal(g.address, share)
+				c.logRefusal(g.address, limit)
 				return refused
 			}
 		case len(c.open) >= c.maxTotal:
@@ -166,22 +166,22 @@ func (c *connLimiter) acquire(g *limitedConn) admission {
 	return listenerClosed
 }
 
-// wait returns when something has changed, or after a while: connections stall without a sign. mu is held, but not
-// while it waits.
+// awaitChange returns at a change or after stallPollInterval, because no event reports that a connection has stalled.
+// The caller holds mu; awaitChange releases it while it waits.
 func (c *connLimiter) awaitChange() {
-	again := time.AfterFunc(stallPollInterval, c.changed.Broadcast)
-	defer again.Stop()
+	timer := time.AfterFunc(stallPollInterval, c.changed.Broadcast)
+	defer timer.Stop()
 	c.changed.Wait()
 }
 
-// evict closes the connection that can best be missed of those that are asked for, and reports whether there is one. It
-// is called with mu held, and is without it for a moment.
-func (c *connLimiter) evict(among func(*limitedConn) bool) bool {
+// evict closes the connection with the lowest evictionRank among those that match, and reports whether there is one.
+// The caller holds mu; evict releases it while it closes the connection.
+func (c *connLimiter) evict(match func(*limitedConn) bool) bool {
 	var victim *limitedConn
 	lowest, now := 0, time.Now()
 	for g := range c.open {
 		rank, ok := g.evictionRank(now)
-		if !ok || !among(g) {
+		if !ok || !match(g) {
 			continue
 		}
 		if victim == nil || rank < lowest || rank == lowest && g.since.Before(victim.since) {
@@ -197,12 +197,12 @@ func (c *connLimiter) evict(among func(*limitedConn) bool) bool {
 	return true
 }
 
-// warn logs that connections of an address are refused, from time to time. mu is held.
-func (c *connLimiter) logRefusal(address netip.Prefix, share int) {
+// logRefusal logs that connections of an address are refused, at most once per warnInterval. The caller holds mu.
+func (c *connLimiter) logRefusal(address netip.Prefix, limit int) {
 	if now := time.Now(); now.Sub(c.lastWarning) >= warnInterval {
 		c.lastWarning = now
 		c.log.Warn("connections refused: too many requests from one address; see [berth] max_connections_per_address",
-			"address", address, "limit", share)
+			"address", address, "limit", limit)
 	}
 }
 
@@ -228,7 +228,8 @@ func (c *connLimiter) Close() error {
 	return c.Listener.Close()
 }
 
-// note is http.Server's ConnState. A connection becomes active when the head of a request has arrived whole.
+// connState records state changes; it is http.Server.ConnState. A connection becomes active when the complete header of
+// a request has arrived.
 func (c *connLimiter) connState(conn net.Conn, state http.ConnState) {
 	g, ok := conn.(*limitedConn)
 	if !ok {

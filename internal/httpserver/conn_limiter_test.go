@@ -14,10 +14,10 @@ import (
 
 // Connections beyond the limit wait, and are served when one ends; one that is idle makes room at once.
 func TestACrowd(t *testing.T) {
-	may := defaultLimits()
-	may.maxTotal = 2
+	lim := defaultLimits()
+	lim.maxTotal = 2
 	work, begun := make(chan struct{}), make(chan struct{}, 10)
-	s := startServer(t, t.Context(), may, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/work" {
 			begun <- struct{}{}
 			<-work
@@ -74,10 +74,10 @@ func finished(t *testing.T, from *bufio.Reader) {
 // An address that has its share of requests under way gets no further connection, until one of them ends; other
 // addresses do. While a connection of its own waits for its client, that one is closed for a new one.
 func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
-	may := defaultLimits()
-	may.maxTotal, may.maxForAddress = 10, ConnLimits{Total: 10, PerAddress: 3, PerLoopback: 3}.forAddress
+	lim := defaultLimits()
+	lim.maxTotal, lim.maxForAddress = 10, ConnLimits{Total: 10, PerAddress: 3, PerLoopback: 3}.forAddress
 	work, begun := make(chan struct{}), make(chan struct{}, 10)
-	s := startServer(t, t.Context(), may, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/work" {
 			begun <- struct{}{}
 			<-work
@@ -124,8 +124,10 @@ func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
 func TestShares(t *testing.T) {
 	c := ConnLimits{Total: 100, PerAddress: 7, PerLoopback: 9}
 	for address, want := range map[string]string{
-		"127.0.0.1": "127.0.0.1/32 9", "127.8.0.1": "127.8.0.1/32 9", "::1": "::1/128 9", "::ffff:127.0.0.1": "127.0.0.1/32 9",
-		"192.0.2.1": "192.0.2.1/32 7", "::ffff:192.0.2.1": "192.0.2.1/32 7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64 7", "fe80::1%eth0": "fe80::/64 7",
+		"127.0.0.1": "127.0.0.1/32 9", "127.8.0.1": "127.8.0.1/32 9", "::1": "::1/128 9",
+		"::ffff:127.0.0.1": "127.0.0.1/32 9",
+		"192.0.2.1":        "192.0.2.1/32 7", "::ffff:192.0.2.1": "192.0.2.1/32 7",
+		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64 7", "fe80::1%eth0": "fe80::/64 7",
 	} {
 		conn := fromAddress{remote: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))}
 		a := addressOf(conn)
@@ -147,10 +149,10 @@ func (f fromAddress) RemoteAddr() net.Addr { return f.remote }
 
 // A server that is full can be told to stop.
 func TestAFullServerStops(t *testing.T) {
-	may := defaultLimits()
-	may.maxTotal = 1
+	lim := defaultLimits()
+	lim.maxTotal = 1
 	work, begun := make(chan struct{}), make(chan struct{}, 1)
-	s := startServer(t, t.Context(), may, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
 		<-work
 		_, _ = io.WriteString(w, "done")

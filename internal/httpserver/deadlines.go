@@ -8,51 +8,52 @@ import (
 	"time"
 )
 
-// guestKey is where the context of a request has its connection.
+// connKey is the key of the connection in the context of a request.
 type connKey struct{}
 
-// withGuest is http.Server's ConnContext.
+// withConn adds the connection to the context of its requests; it is http.Server.ConnContext.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
-	g, _ := conn.(*limitedConn)
-	return context.WithValue(ctx, connKey{}, g)
+	limited, _ := conn.(*limitedConn)
+	return context.WithValue(ctx, connKey{}, limited)
 }
 
-// paced cuts off clients that send a body, or take their answers, too slowly; and ends streams when stop ends.
-func withDeadlines(stop context.Context, h http.Handler, may limits) http.Handler {
+// withDeadlines fails reads and writes of clients that send a body, or receive a response, too slowly. It ends streams
+// when stop ends.
+func withDeadlines(stop context.Context, h http.Handler, lim limits) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		answer := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w), limits: may}
-		forget := func() bool { return true }
-		answer.onStream = func() { forget = context.AfterFunc(stop, cancel) }
-		paced := r.WithContext(ctx)
-		body := &deadlineBody{ReadCloser: r.Body, control: answer.control, limits: may, left: may.readTimeout}
+		writer := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w), limits: lim}
+		unregister := func() bool { return true }
+		writer.onStream = func() { unregister = context.AfterFunc(stop, cancel) }
+		limited := r.WithContext(ctx)
+		body := &deadlineBody{ReadCloser: r.Body, control: writer.control, limits: lim, left: lim.readTimeout}
 		body.conn, _ = r.Context().Value(connKey{}).(*limitedConn)
 		if r.Body != http.NoBody {
-			paced.Body = body
+			limited.Body = body
 			body.allowDiscard()
 		}
 		defer func() {
-			forget()
-			answer.extendDeadline(0) // what is still buffered is sent after the handler; net/http takes the deadline away afterwards
+			unregister()
+			writer.extendDeadline(0) // for buffered data, which is sent after the handler; net/http then clears the deadline
 			if r.Body != http.NoBody {
 				body.allowDiscard()
 			}
 		}()
-		h.ServeHTTP(answer, paced)
+		h.ServeHTTP(writer, limited)
 	})
 }
 
-// pacedBody is the body of a request, which gives the client a time for each part of it. A body that arrives too slowly
-// ends with os.ErrDeadlineExceeded. Only the time counts in which the server waits for the client.
+// deadlineBody is the body of a request with a time limit for each chunkBytes. Read returns os.ErrDeadlineExceeded if
+// the body arrives too slowly. Only the time counts in which the server waits for the client.
 type deadlineBody struct {
 	io.ReadCloser
 	control  *http.ResponseController
 	limits   limits
 	conn     *limitedConn
-	left     time.Duration // for the part that arrives now
-	received int           // bytes of this part
-	ended    bool          // all of the body has been read
+	left     time.Duration // for the current chunk
+	received int           // bytes of the current chunk
+	ended    bool          // the whole body has been read
 }
 
 // Read implements io.Reader.
@@ -68,42 +69,44 @@ func (b *deadlineBody) Read(p []byte) (int, error) {
 	}
 	if err == io.EOF {
 		b.ended = true
-		b.setDeadline(time.Time{}) // net/http goes on reading, to learn that the client goes away; that may take any time
+		b.setDeadline(time.Time{}) // net/http keeps reading to detect that the client disconnects; this has no time limit
 	}
 	return n, err
 }
 
-// discard gives a time for what is left of the body, which net/http reads when the handler does not, before or after
-// the answer.
+// allowDiscard sets the deadline for the rest of the body. If the handler does not read it, net/http does, before or
+// after the response.
 func (b *deadlineBody) allowDiscard() {
 	if !b.ended {
 		b.setDeadline(time.Now().Add(b.limits.readTimeout))
 	}
 }
 
-// deadline sets when a read ends at the latest. A road without deadlines, such as one in memory, has no slow clients.
+// setDeadline sets the deadline for reads. It ignores errors: a transport without deadlines, such as one in memory, has
+// no slow clients.
 func (b *deadlineBody) setDeadline(at time.Time) { _ = b.control.SetReadDeadline(at) }
 
-// pacedWriter gives the client a time for each part of an answer.
+// deadlineWriter sets a deadline for each write of a response.
 type deadlineWriter struct {
 	http.ResponseWriter
 	control  *http.ResponseController
 	limits   limits
-	onStream func() // is called when the answer turns out to be a stream
+	onStream func() // called at the first flush, which makes the response a stream
 }
 
-// allow sets the time for a part of so many bytes. A road without deadlines, such as one in memory, has no slow clients.
+// extendDeadline sets the deadline for a write of this many bytes. It ignores errors; see deadlineBody.setDeadline.
 func (w *deadlineWriter) extendDeadline(bytes int) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.limits.writeGrace + time.Duration(bytes)*time.Second/time.Duration(w.limits.writeRate)))
+	allowed := w.limits.writeGrace + time.Duration(bytes)*time.Second/time.Duration(w.limits.writeRate)
+	_ = w.control.SetWriteDeadline(time.Now().Add(allowed))
 }
 
 // Write implements http.ResponseWriter.
-func (w *deadlineWriter) Write(part []byte) (int, error) {
-	w.extendDeadline(len(part))
-	return w.ResponseWriter.Write(part)
+func (w *deadlineWriter) Write(data []byte) (int, error) {
+	w.extendDeadline(len(data))
+	return w.ResponseWriter.Write(data)
 }
 
-// FlushError is what http.ResponseController's Flush calls.
+// FlushError sends buffered data; http.ResponseController.Flush calls it.
 func (w *deadlineWriter) FlushError() error {
 	if w.onStream != nil {
 		w.onStream()
@@ -116,5 +119,5 @@ func (w *deadlineWriter) FlushError() error {
 // Flush implements http.Flusher.
 func (w *deadlineWriter) Flush() { _ = w.FlushError() }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

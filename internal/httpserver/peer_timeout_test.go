@@ -29,7 +29,10 @@ func TestAcceptedConnectionsNoticeSilence(t *testing.T) {
 	}
 	var timeout int
 	var got error
-	if err := raw.Control(func(fd uintptr) { timeout, got = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout) }); err != nil || got != nil {
+	if err := raw.Control(func(fd uintptr) {
+		timeout, got = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP,
+			tcpUserTimeout)
+	}); err != nil || got != nil {
 		t.Fatal(err, got)
 	}
 	if timeout != int(peerTimeout.Milliseconds()) {

@@ -35,7 +35,7 @@ type serving struct {
 	ended chan error
 }
 
-func startServer(t *testing.T, ctx context.Context, may limits, h http.Handler) *serving {
+func startServer(t *testing.T, ctx context.Context, lim limits, h http.Handler) *serving {
 	t.Helper()
 	ctx, stop := context.WithCancel(ctx)
 	t.Cleanup(stop)
@@ -44,7 +44,7 @@ func startServer(t *testing.T, ctx context.Context, may limits, h http.Handler) 
 		t.Fatal(err)
 	}
 	s := &serving{t: t, addr: l.Addr().String(), stop: stop, ended: make(chan error, 1)}
-	go func() { s.ended <- serve(ctx, l, h, slog.New(slog.DiscardHandler), may) }()
+	go func() { s.ended <- serve(ctx, l, h, slog.New(slog.DiscardHandler), lim) }()
 	return s
 }
 
@@ -95,7 +95,8 @@ func (s *serving) refuses() {
 	s.t.Fatal("the server still listens")
 }
 
-// SIGTERM comes while a client is in the middle of sending a claim: it is finished, answered and kept; and nobody new is let in.
+// SIGTERM comes while a client is in the middle of sending a claim: it is finished, answered and kept; and nobody new
+// is let in.
 func TestAClaimInFlightThroughSIGTERM(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
@@ -112,10 +113,13 @@ func TestAClaimInFlightThroughSIGTERM(t *testing.T) {
 		return text
 	}
 	do(house.Handler, "POST", "/resource_providers", fmt.Sprintf(`{"name":"host","uuid":%q}`, provider))
-	do(house.Handler, "PUT", "/resource_providers/"+provider+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":4}}}`)
+	do(house.Handler, "PUT", "/resource_providers/"+provider+"/inventories",
+		`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":4}}}`)
 
-	claim := fmt.Sprintf(`{"allocations":{%q:{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, provider)
-	conn := s.raw(fmt.Sprintf("PUT /allocations/%s HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: placement 1.39\r\n"+
+	claim := fmt.Sprintf(
+		`{"allocations":{%q:{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, provider)
+	conn := s.raw(fmt.Sprintf("PUT /allocations/%s HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: "+
+		"placement 1.39\r\n"+
 		"Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", consumer, len(claim)))
 	answer := bufio.NewReader(conn)
 	if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // so the handler runs
@@ -206,10 +210,10 @@ func TestStreamsEndAndWorkIsFinished(t *testing.T) {
 
 // What is not finished in time is cut off, and said.
 func TestWorkThatNeverEnds(t *testing.T) {
-	may := defaultLimits()
-	may.shutdownTimeout = 50 * time.Millisecond
+	lim := defaultLimits()
+	lim.shutdownTimeout = 50 * time.Millisecond
 	began, cut := make(chan struct{}), make(chan struct{})
-	s := startServer(t, t.Context(), may, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(began)
 		<-r.Context().Done()
 		close(cut)
@@ -229,10 +233,10 @@ func TestWorkThatNeverEnds(t *testing.T) {
 
 // Whoever sends too slowly is cut off.
 func TestSlowSenders(t *testing.T) {
-	may := defaultLimits()
-	may.headerTimeout, may.readTimeout, may.idleTimeout = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
+	lim := defaultLimits()
+	lim.headerTimeout, lim.readTimeout, lim.idleTimeout = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
 	read := make(chan error, 1)
-	s := startServer(t, t.Context(), may, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "PUT" {
 			read <- second(io.ReadAll(r.Body))
 		}
@@ -258,11 +262,11 @@ func TestSlowSenders(t *testing.T) {
 
 // Whoever takes an answer too slowly is cut off; whoever takes it, however large, is not.
 func TestSlowReaders(t *testing.T) {
-	may := defaultLimits()
-	may.writeGrace, may.writeRate = 200*time.Millisecond, 1<<30
+	lim := defaultLimits()
+	lim.writeGrace, lim.writeRate = 200*time.Millisecond, 1<<30
 	const parts = 64
 	part, wrote := bytes.Repeat([]byte("x"), 1<<20), make(chan error, 1)
-	s := startServer(t, t.Context(), may, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := startServer(t, t.Context(), lim, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error
 		for i := 0; i < parts && err == nil; i++ {
 			_, err = w.Write(part)

@@ -11,46 +11,47 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The levels of a Finding. With an error the agent would not start.
+// The levels of a Finding. The agent does not start with an error.
 const (
 	LevelError   = "error"
 	LevelWarning = "warning"
 )
 
-// Finding is one thing that is wrong or odd about a configuration on a machine.
+// Finding is an error or a warning about a configuration on a machine.
 type Finding struct {
 	Level    string `json:"level"`
 	Sentence string `json:"sentence"`
 }
 
-// CheckedDevice is what the agent would make of one device.
+// CheckedDevice is how the agent would report one device.
 type CheckedDevice struct {
 	Address       string   `json:"address"`
 	VendorID      string   `json:"vendor_id"`
 	ProductID     string   `json:"product_id"`
 	Type          string   `json:"dev_type"`
 	Parent        string   `json:"parent,omitempty"`
-	NUMANode      int      `json:"numa_node"` // -1 when unknown
+	NUMANode      int      `json:"numa_node"` // -1: unknown
 	Entry         string   `json:"entry,omitempty"`
-	Provider      string   `json:"provider,omitempty"` // its name
+	Provider      string   `json:"provider,omitempty"` // name of the resource provider
 	ResourceClass string   `json:"resource_class,omitempty"`
 	Traits        []string `json:"traits,omitempty"`
 	Offered       bool     `json:"offered"`
 	Reported      bool     `json:"reported"`
-	Why           string   `json:"why,omitempty"` // it is not reported
+	Why           string   `json:"why,omitempty"` // why the device is not reported
 }
 
-// Checked is what a configuration makes of a machine.
+// CheckReport is the result of checking a configuration on a machine.
 type CheckReport struct {
 	Host     string          `json:"host"`
 	Sysfs    string          `json:"sysfs"`
 	Report   bool            `json:"report_in_placement"`
 	Findings []Finding       `json:"findings"`
-	Devices  []CheckedDevice `json:"devices"` // of the whole machine, by address
+	Devices  []CheckedDevice `json:"devices"` // all devices of the machine, sorted by address
 }
 
-// Check reads configuration files and judges them on a machine: the one that path names, or [berth] sysfs when it is empty. Nothing is asked
-// of Placement. The fault says that there is nothing to judge; that the configuration is wrong is among the findings.
+// Check reads configuration files and checks them on a machine: the one at path, or [berth] sysfs if path is empty. It
+// sends no request to Placement. Errors in the configuration are findings; an error is returned if the files or the
+// machine cannot be read.
 func Check(path string, files ...string) (CheckReport, error) {
 	s, faults, err := readAll(slog.New(slog.DiscardHandler), files...)
 	if err != nil {
@@ -58,10 +59,11 @@ func Check(path string, files ...string) (CheckReport, error) {
 	}
 	if path != "" {
 		s.Sysfs = path
-	} else if s.Sysfs == "" { // which is among the faults
+	} else if s.Sysfs == "" { // a wrong value is among the faults
 		s.Sysfs = "/sys"
 	}
-	c := CheckReport{Host: s.Host, Sysfs: s.Sysfs, Report: s.ReportInPlacement, Findings: []Finding{}, Devices: []CheckedDevice{}}
+	c := CheckReport{Host: s.Host, Sysfs: s.Sysfs, Report: s.ReportInPlacement, Findings: []Finding{},
+		Devices: []CheckedDevice{}}
 	for _, wrong := range faults {
 		c.add(LevelError, fault.TextOf(wrong))
 	}
@@ -69,7 +71,8 @@ func Check(path string, files ...string) (CheckReport, error) {
 	if err != nil {
 		return CheckReport{}, err
 	}
-	verdicts, wrong := survey.Verdicts(survey.Facts{Host: s.Host, Devices: machine.Devices, Rules: s.Rules, Report: s.ReportInPlacement})
+	verdicts, wrong := survey.Verdicts(survey.Facts{Host: s.Host, Devices: machine.Devices, Rules: s.Rules,
+		Report: s.ReportInPlacement})
 	for _, sentence := range wrong {
 		c.add(LevelError, sentence)
 	}
@@ -78,7 +81,7 @@ func Check(path string, files ...string) (CheckReport, error) {
 		c.add(LevelWarning, sentence)
 	}
 	for _, f := range s.Rules.Judge(machine.Devices) {
-		if !f.Wrong { // what is wrong is among the verdicts
+		if !f.Wrong { // errors are among the verdicts
 			c.add(LevelWarning, f.Sentence)
 		}
 	}
@@ -94,7 +97,8 @@ func Check(path string, files ...string) (CheckReport, error) {
 	return c, nil
 }
 
-// warnUnread names each unknown option where devices are configured. A nova.conf has many others that are of no interest here.
+// warnUnknown adds a warning for each unknown option of the groups that configure devices. Options of other groups are
+// only counted, because a nova.conf has many that Berth does not use.
 func (s *Settings) warnUnknown() {
 	others := 0
 	for _, e := range s.unknown {
@@ -107,7 +111,8 @@ func (s *Settings) warnUnknown() {
 		}
 	}
 	if others > 0 {
-		s.warnings = append(s.warnings, fmt.Sprintf("%d options of other groups are left unread, as Berth does not know them", others))
+		s.warnings = append(s.warnings, fmt.Sprintf("%d options of other groups are ignored, because Berth does not "+
+			"know them", others))
 	}
 }
 
@@ -125,7 +130,7 @@ func (c *CheckReport) add(level, sentence string) {
 	c.Findings = append(c.Findings, Finding{level, sentence})
 }
 
-// readMachine reads a machine as the agent does.
+// readMachine reads a machine in the same way as the agent.
 func readMachine(s Settings) (sysfs.Facts, error) {
 	fsys, err := OpenSysfs(s.Sysfs)
 	if err != nil {
@@ -140,7 +145,8 @@ func readMachine(s Settings) (sysfs.Facts, error) {
 }
 
 func checkedDevice(v survey.Verdict) CheckedDevice {
-	d := CheckedDevice{Address: v.Device.Address.String(), VendorID: v.Device.Vendor, ProductID: v.Device.Product, Type: string(v.Device.Type),
+	d := CheckedDevice{Address: v.Device.Address.String(), VendorID: v.Device.Vendor, ProductID: v.Device.Product,
+		Type:     string(v.Device.Type),
 		NUMANode: v.Device.NUMANode, Offered: v.Offered, Reported: v.Reported, Why: v.Why}
 	if v.Device.Parent != nil {
 		d.Parent = v.Device.Parent.String()
@@ -159,7 +165,7 @@ func checkedDevice(v survey.Verdict) CheckedDevice {
 	return d
 }
 
-// Snapshot captures the machine that path names as a text archive.
+// Snapshot returns the machine at path as a text archive.
 func Snapshot(path string) ([]byte, error) {
 	fsys, err := OpenSysfs(path)
 	if err != nil {
@@ -172,7 +178,8 @@ func Snapshot(path string) ([]byte, error) {
 	return text, nil
 }
 
-// unreadable names the machine: the rooms that read it know paths below it alone.
+// machineFault adds the path of the machine to an error; packages that read a machine know only paths below it.
 func machineFault(path string, err error) error {
-	return fault.New(fault.KindOf(err), "settings.Check", "%s: %s; let this user read it, or look as root", path, fault.TextOf(err))
+	return fault.New(fault.KindOf(err), "settings.Check", "%s: %s; let this user read it, or run the command as root",
+		path, fault.TextOf(err))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// CheckAliases are sentences on [pci] alias entries that [filter_scheduler] pci_in_placement = true would not stand, each with its
-// place; whatever the option is now.
+// CheckAliases returns one sentence, with its place, for each [pci] alias that is not valid with [filter_scheduler]
+// pci_in_placement = true. The present value of pci_in_placement does not matter.
 func (s Settings) CheckAliases() []string {
 	if s.cfg == nil {
 		return nil
@@ -19,26 +19,26 @@ func (s Settings) CheckAliases() []string {
 	all := pci.Aliases{}
 	for _, e := range s.cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
 		if err := all.Add(e.Value, true); err != nil {
-			out = append(out, fault.TextOf(e.Fault("app.CheckAliases", "%s", fault.TextOf(err))))
+			out = append(out, fault.TextOf(e.Fault("settings.CheckAliases", "%s", fault.TextOf(err))))
 		}
 	}
 	return out
 }
 
-// EveryFault is err of ReadSettings for the same files, with all else that is wrong in them.
+// AllErrors returns err, an error of Read for the same files, together with all other errors in the files.
 func AllErrors(err error, files ...string) error {
-	_, faults, unread := readAll(slog.New(slog.DiscardHandler), files...)
-	if unread != nil || len(faults) < 2 {
+	_, faults, readErr := readAll(slog.New(slog.DiscardHandler), files...)
+	if readErr != nil || len(faults) < 2 {
 		return err
 	}
 	var sentences []string
 	for _, one := range faults {
 		sentences = append(sentences, fault.TextOf(one))
 	}
-	return Combine(fault.Invalid, "app.EveryFault", sentences)
+	return Combine(fault.Invalid, "settings.AllErrors", sentences)
 }
 
-// together is one fault for several sentences, each on a line of its own.
+// Combine returns one fault that lists several sentences, one a line.
 func Combine(kind fault.Kind, op string, sentences []string) error {
 	return fault.New(kind, op, "%d things are in the way:\n  %s", len(sentences), strings.Join(sentences, "\n  "))
 }

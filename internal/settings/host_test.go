@@ -12,7 +12,8 @@ import (
 )
 
 func TestParseCPUs(t *testing.T) {
-	for text, want := range map[string][]int{"0": {0}, "4-7,^6,15": {4, 5, 7, 15}, " 1 , 3-3 ,": {1, 3}, "^2,0-3": {0, 1, 3}} {
+	for text, want := range map[string][]int{"0": {0}, "4-7,^6,15": {4, 5, 7, 15}, " 1 , 3-3 ,": {1, 3},
+		"^2,0-3": {0, 1, 3}} {
 		if got, err := ParseCPUs(text); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v %v", text, got, err)
 		}
@@ -32,11 +33,15 @@ func TestHostSettings(t *testing.T) {
 		}
 		return Read(slog.New(slog.DiscardHandler), file)
 	}
-	s, err := read("device_clean_command = /bin/true\n[compute]\ncpu_shared_set = 0-1\ncpu_dedicated_set = 2-3\npacking_host_numa_cells_allocation_strategy = true\n" +
-		"[DEFAULT]\nreserved_host_memory_mb = 512\nreserved_host_disk_mb = 1500\ncpu_allocation_ratio = 4.0\nram_allocation_ratio = 1.5\n")
+	s, err := read("device_clean_command = /bin/true\n[compute]\ncpu_shared_set = 0-1\ncpu_dedicated_set = " +
+		"2-3\npacking_host_numa_cells_allocation_strategy = true\n" +
+		"[DEFAULT]\nreserved_host_memory_mb = 512\nreserved_host_disk_mb = 1500\ncpu_allocation_ratio = " +
+		"4.0\nram_allocation_ratio = 1.5\n")
 	c := s.HostSettings.CPUs
-	if err != nil || !slices.Equal(c.Shared, []int{0, 1}) || !slices.Equal(c.Dedicated, []int{2, 3}) || !c.Pack || *c.ReservedMB != 512 || *c.ReservedGB != 2 ||
-		c.ReservedCPUs != nil || c.CPURatio != 4 || c.MemoryRatio != 1.5 || c.DiskRatio != 0 || s.HostSettings.Clean != "/bin/true" {
+	if err != nil || !slices.Equal(c.Shared, []int{0, 1}) || !slices.Equal(c.Dedicated, []int{2, 3}) || !c.Pack ||
+		*c.ReservedMB != 512 || *c.ReservedGB != 2 ||
+		c.ReservedCPUs != nil || c.CPURatio != 4 || c.MemoryRatio != 1.5 || c.DiskRatio != 0 ||
+		s.HostSettings.Clean != "/bin/true" {
 		t.Errorf("%+v %v", s.HostSettings, err)
 	}
 	for text, says := range map[string]string{
@@ -46,7 +51,8 @@ func TestHostSettings(t *testing.T) {
 		"[DEFAULT]\ncpu_allocation_ratio = -1\n":                     "out of bounds",
 		"device_clean_command = clean\n":                             "whole path",
 	} {
-		if _, err := read(text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "nova.conf:") {
+		if _, err := read(text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), "nova.conf:") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// ImageSettings are [glance]: how compute asks the image service.
+// ImageSettings are the options of [glance]: how compute calls the image service.
 type ImageSettings struct {
-	At         string // where the first of the options stands; "" when there is none, and images are not looked for
+	At         string // place of the first option; "": [glance] is not configured and images are not looked up
 	Service    image.Options
 	Account    identity.KeystoneOptions
-	HasAccount bool // there is an account; else the token of each request is passed on
+	HasAccount bool // sign in with Account; otherwise the token of each request is forwarded
 }
 
 const imageGroup = "glance"
@@ -48,7 +48,7 @@ func (s *Settings) readImages(cfg *config.Config, _ *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	if address != "" && len(i.Service.Servers) == 0 { // Nova, too, goes by api_servers first
+	if address != "" && len(i.Service.Servers) == 0 { // api_servers has priority, as in Nova
 		i.Service.Servers = []string{address}
 	}
 	for _, option := range []string{"api_servers", "endpoint_override"} {
@@ -61,12 +61,13 @@ func (s *Settings) readImages(cfg *config.Config, _ *slog.Logger) (err error) {
 	if i.Service.Region, err = cfg.String(imageGroup, "region_name", "", nil); err != nil {
 		return err
 	}
-	if i.Service.Interfaces, err = cfg.Strings(imageGroup, "valid_interfaces", []string{"internal", "public"}); err != nil {
+	if i.Service.Interfaces, err = cfg.Strings(imageGroup, "valid_interfaces",
+		[]string{"internal", "public"}); err != nil {
 		return err
 	}
 	for _, face := range i.Service.Interfaces {
 		if e, _ := cfg.Get(imageGroup, "valid_interfaces"); !slices.Contains([]string{"public", "internal", "admin"}, face) {
-			return e.Fault("settings.Read", "there is no interface %q; write public, internal or admin, with commas between", face)
+			return e.Fault("settings.Read", "%q is not an interface; write public, internal or admin, separated by commas", face)
 		}
 	}
 	if i.Service.Retries, err = cfg.Int(imageGroup, "num_retries", 3, 0, 100); err != nil {

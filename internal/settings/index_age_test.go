@@ -38,7 +38,8 @@ func TestIndexMaxAge(t *testing.T) {
 			continue
 		}
 		if err != nil || s.Placement.IndexRefresh != c.refresh || s.Placement.IndexMaxAge != c.age {
-			t.Errorf("%q: a refresh every %s, %s at the most, %v", c.text, s.Placement.IndexRefresh, s.Placement.IndexMaxAge, err)
+			t.Errorf("%q: a refresh every %s, %s at the most, %v", c.text, s.Placement.IndexRefresh, s.Placement.IndexMaxAge,
+				err)
 		}
 	}
 }

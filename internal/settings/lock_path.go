@@ -8,14 +8,13 @@ import (
 	"github.com/openberth/berth/config"
 )
 
-// readLocks reads [oslo_concurrency] lock_path.
+// readLockPath reads [oslo_concurrency] lock_path.
 func (s *Settings) readLockPath(cfg *config.Config) (err error) {
 	s.LockPath, err = cfg.String("oslo_concurrency", "lock_path", defaultLockPath(), nil)
 	return err
 }
 
-// defaultLockPath is where the locks are that processes of this machine exclude each other by. It does not survive a
-// boot.
+// defaultLockPath returns the directory of the locks between processes of this machine. It is emptied at a boot.
 func defaultLockPath() string {
 	if os.Geteuid() == 0 {
 		return "/run/lock/berth"

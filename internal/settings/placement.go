@@ -16,18 +16,18 @@ import (
 	"github.com/openberth/berth/policy"
 )
 
-// PlacementSettings are what placement.conf says beside the database: [placement], [cors], [oslo_policy].
+// PlacementSettings are the options of Placement except its database: [placement], [cors], [oslo_policy] and others.
 type PlacementSettings struct {
 	Randomize         bool   // [placement] randomize_allocation_candidates
 	BreadthFirst      bool   // [placement] allocation_candidates_generation_strategy
 	MaxCandidates     int    // [placement] max_allocation_candidates; -1: all
-	ClaimRetries      int    // [placement] allocation_conflict_retry_count: how often a claim is tried in all; 0 means 1
+	ClaimRetries      int    // [placement] allocation_conflict_retry_count: attempts for one claim; 0 means 1
 	IncompleteProject string // [placement] incomplete_consumer_project_id
 	IncompleteUser    string // [placement] incomplete_consumer_user_id
 	CORS              cors.Options
 	ProxyHeaders      bool // [oslo_middleware] enable_proxy_headers_parsing
 	Policy            *policy.Enforcer
-	policyErr         error         // why a policy that Keystone's callers are judged by could not be read
+	policyErr         error         // why the policy for callers from Keystone could not be read
 	IndexRefresh      time.Duration // [berth] index_refresh_interval, seconds in the file
 	IndexMaxAge       time.Duration // [berth] index_max_age, seconds in the file; 0: any age
 }
@@ -35,31 +35,37 @@ type PlacementSettings struct {
 // knownPlacement lists the options of PlacementSettings.
 func knownPlacement() []config.Name {
 	names := append(identity.KnownKeystone(), policy.Known()...)
-	names = append(names, config.Name{Group: "berth", Option: "index_refresh_interval"}, config.Name{Group: "oslo_middleware", Option: "enable_proxy_headers_parsing"})
-	for _, option := range []string{"randomize_allocation_candidates", "allocation_candidates_generation_strategy", "max_allocation_candidates",
+	names = append(names, config.Name{Group: "berth", Option: "index_refresh_interval"},
+		config.Name{Group: "oslo_middleware", Option: "enable_proxy_headers_parsing"})
+	for _, option := range []string{"randomize_allocation_candidates", "allocation_candidates_generation_strategy",
+		"max_allocation_candidates",
 		"allocation_conflict_retry_count", "incomplete_consumer_project_id", "incomplete_consumer_user_id"} {
 		names = append(names, config.Name{Group: "placement", Option: option})
 	}
-	for _, option := range []string{"allowed_origin", "allow_credentials", "expose_headers", "max_age", "allow_methods", "allow_headers"} {
+	for _, option := range []string{"allowed_origin", "allow_credentials", "expose_headers", "max_age", "allow_methods",
+		"allow_headers"} {
 		names = append(names, config.Name{Group: "cors", Option: option})
 	}
 	return names
 }
 
-// manyCandidates bounds max_allocation_candidates and the retries: more is a typing error.
+// maxCount bounds max_allocation_candidates and the retry count; larger values are typing errors.
 const maxCount = 1 << 30
 
-// oldIndex is how old the index may be, beside ten refreshes, before /healthz says so, when nobody says otherwise.
+// defaultIndexAge is the default of index_max_age, in addition to ten refresh intervals. /healthz reports an older
+// index.
 const defaultIndexAge = 30 * time.Second
 
-const defaultIncompleteID = "00000000-0000-0000-0000-000000000000" // the original's default for both incomplete_consumer_… options
+// defaultIncompleteID is the default of both incomplete_consumer_… options, as in OpenStack's Placement.
+const defaultIncompleteID = "00000000-0000-0000-0000-000000000000"
 
 func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err error) {
 	p := &s.Placement
 	if p.Randomize, err = cfg.Bool("placement", "randomize_allocation_candidates", false); err != nil {
 		return err
 	}
-	order, err := cfg.String("placement", "allocation_candidates_generation_strategy", "depth-first", []string{"depth-first", "breadth-first"})
+	order, err := cfg.String("placement", "allocation_candidates_generation_strategy", "depth-first",
+		[]string{"depth-first", "breadth-first"})
 	if err != nil {
 		return err
 	}
@@ -70,10 +76,12 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 	if p.ClaimRetries, err = cfg.Int("placement", "allocation_conflict_retry_count", 10, 0, maxCount); err != nil {
 		return err
 	}
-	if p.IncompleteProject, err = cfg.String("placement", "incomplete_consumer_project_id", defaultIncompleteID, nil); err != nil {
+	if p.IncompleteProject, err = cfg.String("placement", "incomplete_consumer_project_id", defaultIncompleteID,
+		nil); err != nil {
 		return err
 	}
-	if p.IncompleteUser, err = cfg.String("placement", "incomplete_consumer_user_id", defaultIncompleteID, nil); err != nil {
+	if p.IncompleteUser, err = cfg.String("placement", "incomplete_consumer_user_id", defaultIncompleteID,
+		nil); err != nil {
 		return err
 	}
 	if err := p.readIndex(cfg); err != nil {
@@ -89,10 +97,11 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 	for _, file := range s.files {
 		dirs = append(dirs, filepath.Dir(file))
 	}
-	if s.Auth != "noauth2" { // with it each caller is who he says he is: the policy of an original that is installed here is none of ours
+	// With noauth2 callers are not authenticated, so the policy of an OpenStack Placement on this machine does not apply.
+	if s.Auth != "noauth2" {
 		p.Policy, err = policy.Load(cfg, policies.Rules(), append(slices.Clone(dirs), "/etc/placement")...)
 	}
-	if s.Auth == "" && errors.Is(err, fs.ErrPermission) { // an agent needs none, nor does a cloud without Keystone
+	if s.Auth == "" && errors.Is(err, fs.ErrPermission) { // the agent and a cloud without Keystone need no policy
 		p.policyErr, p.Policy = err, nil
 	} else if err != nil {
 		return err
@@ -108,19 +117,21 @@ func (s *Settings) readPlacement(cfg *config.Config, log *slog.Logger) (err erro
 	return nil
 }
 
-// readIndex reads how stale candidates may be.
+// readIndex reads the options for the age of the index.
 func (p *PlacementSettings) readIndex(cfg *config.Config) error {
 	seconds, err := cfg.Float("berth", "index_refresh_interval", 1, 0.05, 3600)
 	if err != nil {
 		return err
 	}
 	p.IndexRefresh = time.Duration(seconds * float64(time.Second))
-	if seconds, err = cfg.Float("berth", "index_max_age", (defaultIndexAge + 10*p.IndexRefresh).Seconds(), 0, 86400); err != nil {
+	if seconds, err = cfg.Float("berth", "index_max_age", (defaultIndexAge + 10*p.IndexRefresh).Seconds(), 0,
+		86400); err != nil {
 		return err
 	}
 	p.IndexMaxAge = time.Duration(seconds * float64(time.Second))
 	if e, ok := cfg.Get("berth", "index_max_age"); ok && p.IndexMaxAge > 0 && p.IndexMaxAge < 2*p.IndexRefresh {
-		return e.Fault("settings.Read", "the index is up to index_refresh_interval old (%s) when all is well; write twice that or more, or 0 for any age", p.IndexRefresh)
+		return e.Fault("settings.Read", "less than two times index_refresh_interval (%s); write at least two times that, "+
+			"or 0 for any age", p.IndexRefresh)
 	}
 	return nil
 }
@@ -143,7 +154,7 @@ func (s *Settings) readCORS(cfg *config.Config) (err error) {
 	return nil
 }
 
-// maxCandidates is max_allocation_candidates as the original takes it: 0 leaves one.
+// CandidateLimit returns max_allocation_candidates with the meaning of OpenStack's Placement: 0 allows one candidate.
 func (p PlacementSettings) CandidateLimit() int {
 	if p.MaxCandidates == 0 {
 		return 1
@@ -172,10 +183,10 @@ func (s Settings) Keystone(log *slog.Logger) (identity.KeystoneOptions, error) {
 	return options, nil
 }
 
-// CheckOrigins returns a fault if [cors] allowed_origin lets in every web page while callers are not authenticated.
-// missing is what an unset auth_strategy means. With noauth2 a page needs no token of its own, so it would be an
-// administrator. "null" is an origin that every page can have, in a sandboxed frame. Origins that are named are the
-// operator's decision.
+// CheckOrigins returns a fault if [cors] allowed_origin allows every web page while callers are not authenticated.
+// missing is the auth_strategy that applies if the option is not set. With noauth2 a page needs no token, so it would
+// be an administrator. Every page can have the origin "null", in a sandboxed frame. Origins that are listed by name are
+// the operator's decision.
 func (s Settings) CheckOrigins(missing string) error {
 	if s.NoAuth2(missing) != nil {
 		return nil
@@ -191,7 +202,8 @@ func (s Settings) CheckOrigins(missing string) error {
 	return nil
 }
 
-// NoAuth2 is nil when the settings ask for noauth2, else the fault of a house that has nothing else. missing is what an unset option means.
+// NoAuth2 returns nil if the settings select noauth2, and otherwise the fault of a service that supports nothing else.
+// missing is the auth_strategy that applies if the option is not set.
 func (s Settings) NoAuth2(missing string) error {
 	auth, at := s.Auth, s.AuthAt
 	if auth == "" {
@@ -200,5 +212,6 @@ func (s Settings) NoAuth2(missing string) error {
 	if auth == "noauth2" {
 		return nil
 	}
-	return fault.New(fault.Invalid, "settings.NoAuth2", "%s: [api] auth_strategy = %s: only `berth placement` can ask Keystone yet; set auth_strategy = noauth2 and listen on loopback only", at, auth)
+	return fault.New(fault.Invalid, "settings.NoAuth2", "%s: [api] auth_strategy = %s: only `berth placement` can ask "+
+		"Keystone yet; set auth_strategy = noauth2 and listen on loopback only", at, auth)
 }

@@ -23,13 +23,14 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Settings are what the configuration files say, read and checked. Names are OpenStack's; Berth's own stand in [berth].
+// Settings are the options of the configuration files, read and checked. Options have OpenStack's names; Berth's own
+// are in [berth].
 type Settings struct {
 	Debug   bool   // [DEFAULT] debug
-	LogFile string // [DEFAULT] log_file, in log_dir; "" means standard error
-	Host    string // [DEFAULT] host: the hypervisor hostname; default the machine's own name
-	Auth    string // [api] auth_strategy: noauth2 or keystone; "" when the files do not say
-	AuthAt  string // where auth_strategy stands, for errors
+	LogFile string // [DEFAULT] log_file, in log_dir; "": standard error
+	Host    string // [DEFAULT] host: the hypervisor hostname; default: the name of the machine
+	Auth    string // [api] auth_strategy: noauth2 or keystone; "": not set
+	AuthAt  string // place of auth_strategy, for errors
 	Rules   pci.Rules
 	Aliases pci.Aliases
 
@@ -37,8 +38,8 @@ type Settings struct {
 	PCIInPlacement    bool // [filter_scheduler] pci_in_placement
 	ResizeToSameHost  bool // [DEFAULT] allow_resize_to_same_host
 
-	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "" when the files do not say
-	ComputeDB   string // [database] connection: compute's own tables; "" when the files do not say
+	PlacementDB string // [placement_database] connection: an SQLAlchemy URL; "": not set
+	ComputeDB   string // [database] connection: compute's own tables; "": not set
 
 	Placement PlacementSettings
 	Images    ImageSettings
@@ -48,37 +49,42 @@ type Settings struct {
 	Rescan       time.Duration       // [berth] rescan_interval, seconds in the file
 	HostSettings HostSettings
 
-	LockPath string // [oslo_concurrency] lock_path: where agents exclude each other by the name of their host
+	LockPath string // [oslo_concurrency] lock_path: directory of the locks that allow one agent for each host name
 
 	Connections httpserver.ConnLimits // [berth] max_connections, max_connections_per_address: of each API
-	RequestTime time.Duration         // [berth] request_timeout, seconds in the file: of one request until its answer begins; 0: no limit
+	RequestTime time.Duration         // [berth] request_timeout, seconds in the file: until a response begins; 0: no limit
 
 	cfg      *config.Config
 	files    []string
 	unknown  []config.Entry // options that Berth does not know
-	warnings []string       // sentences about deprecated options
+	warnings []string       // about deprecated options and odd values
 }
 
-var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}}
+var passthroughWhitelist = []config.Name{{Group: "pci", Option: "passthrough_whitelist"},
+	{Group: "DEFAULT", Option: "pci_passthrough_whitelist"}}
 
-// Known lists every option that Berth reads. Others are warned about.
+// Known lists every option that Berth reads.
 func Known() []config.Name {
 	return append(slices.Concat(knownPlacement(), knownHost(), knownImages()), []config.Name{
-		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"}, {Group: "DEFAULT", Option: "host"},
+		{Group: "DEFAULT", Option: "debug"}, {Group: "DEFAULT", Option: "log_file"}, {Group: "DEFAULT", Option: "log_dir"},
+		{Group: "DEFAULT", Option: "host"},
 		{Group: "api", Option: "auth_strategy"},
 		{Group: "pci", Option: "device_spec"}, {Group: "pci", Option: "alias"}, {Group: "pci", Option: "report_in_placement"},
-		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_alias"},
+		{Group: "pci", Option: "passthrough_whitelist"}, {Group: "DEFAULT", Option: "pci_passthrough_whitelist"},
+		{Group: "DEFAULT", Option: "pci_alias"},
 		{Group: "filter_scheduler", Option: "pci_in_placement"}, {Group: "DEFAULT", Option: "allow_resize_to_same_host"},
 		{Group: "placement_database", Option: "connection"}, {Group: "database", Option: "connection"},
 		{Group: "oslo_concurrency", Option: "lock_path"},
-		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"}, {Group: "berth", Option: "max_connections"},
+		{Group: "berth", Option: "sysfs"}, {Group: "berth", Option: "rescan_interval"},
+		{Group: "berth", Option: "max_connections"},
 		{Group: "berth", Option: "max_connections_per_address"}, {Group: "berth", Option: "request_timeout"},
-		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"}, {Group: "berth", Option: "fake_disk_gb"},
+		{Group: "berth", Option: "fake_vcpus"}, {Group: "berth", Option: "fake_memory_mb"},
+		{Group: "berth", Option: "fake_disk_gb"},
 	}...)
 }
 
-// ReadSettings reads the files. A wrong value is a fault of kind Invalid that names file, line, option and the offending
-// text; an option that nobody reads, or a deprecated one, is a warning in the log.
+// Read reads the configuration files. A wrong value is a fault of kind Invalid that names the file, line, option and
+// text. Read logs a warning for each unknown or deprecated option.
 func Read(log *slog.Logger, files ...string) (Settings, error) {
 	s, faults, err := readAll(log, files...)
 	if err == nil && len(faults) > 0 {
@@ -96,9 +102,10 @@ func Read(log *slog.Logger, files ...string) (Settings, error) {
 	return s, nil
 }
 
-const unknownOption = "Berth does not know this option and leaves it unread"
+const unknownOption = "Berth does not know this option and ignores it"
 
-// meant guesses which option an unknown one is meant to be: of its group by its letters, else of the same name in a group of devices'.
+// suggestion returns a hint which option an unknown one may mean: one of its group with a similar name, or the same
+// name in a group that configures devices.
 func suggestion(e config.Entry) string {
 	var near []string
 	for _, known := range Known() {
@@ -109,13 +116,13 @@ func suggestion(e config.Entry) string {
 			return fmt.Sprintf("; it belongs in [%s]", known.Group)
 		}
 	}
-	if best := pci.Nearest(e.Option, near); best != "" && len(e.Option) > 4 { // shorter words are all alike
+	if best := pci.Nearest(e.Option, near); best != "" && len(e.Option) > 4 { // short names are all similar
 		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return ""
 }
 
-// readAll is ReadSettings for those who want to hear of all that is wrong. err says that there is nothing to read.
+// readAll is Read, but returns all faults. err is not nil if the files cannot be read.
 func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err error) {
 	cfg, err := config.Load(files...)
 	if err != nil {
@@ -123,7 +130,8 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	}
 	s = Settings{cfg: cfg, files: files}
 	s.unknown = cfg.Unknown(Known())
-	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases, s.readPlacement, s.readImages, s.readBerth, s.readHost} {
+	for _, read := range []func(*config.Config, *slog.Logger) error{s.readService, s.readSpecs, s.readAliases,
+		s.readPlacement, s.readImages, s.readBerth, s.readHost} {
 		err := read(cfg, log)
 		if all, several := err.(interface{ Unwrap() []error }); several {
 			faults = append(faults, all.Unwrap()...)
@@ -134,19 +142,19 @@ func readAll(log *slog.Logger, files ...string) (s Settings, faults []error, err
 	return s, faults, nil
 }
 
-// warn notes what is odd about an entry.
+// warn adds a warning about an entry.
 func (s *Settings) warn(e config.Entry, sentence string) {
 	s.warnings = append(s.warnings, fmt.Sprintf("%s: [%s] %s: %s", e.Place(), e.Group, e.Option, sentence))
 }
 
-// longestHost is the largest length of [DEFAULT] host in bytes: Placement allows 200 characters in the name of a
-// device's provider.
+// maxHostBytes is the maximum length of [DEFAULT] host in bytes. The name of a device's provider begins with it, and
+// Placement allows 200 characters.
 const maxHostBytes = 155
 
 func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error) {
 	name, err := os.Hostname()
 	if err != nil {
-		return fault.New(fault.Internal, "settings.Read", "this machine does not tell its name: %w", err)
+		return fault.New(fault.Internal, "settings.Read", "cannot read the host name of this machine: %w", err)
 	}
 	if s.Debug, err = cfg.Bool("DEFAULT", "debug", false); err != nil {
 		return err
@@ -162,7 +170,8 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 			return e.Fault("settings.Read", "%s", fault.TextOf(err))
 		}
 		if len(s.Host) > maxHostBytes {
-			return e.Fault("settings.Read", "it has %d bytes; it begins the names of the host's providers, so at most %d are allowed",
+			return e.Fault("settings.Read", "it has %d bytes; at most %d are allowed, because names of resource providers "+
+				"begin with it",
 				len(s.Host), maxHostBytes)
 		}
 	}
@@ -182,7 +191,8 @@ func (s *Settings) readService(cfg *config.Config, log *slog.Logger) (err error)
 	return err
 }
 
-// readLogFile reads log_file, which lies in log_dir unless its path is whole. As in oslo.log, log_dir alone means a file of the program's name.
+// readLogFile reads log_file, a path relative to log_dir. As in oslo.log, log_dir without log_file means a file with
+// the name of the program.
 func readLogFile(cfg *config.Config) (string, error) {
 	file, err := cfg.String("DEFAULT", "log_file", "", nil, config.Name{Option: "logfile"})
 	if err != nil {
@@ -195,7 +205,7 @@ func readLogFile(cfg *config.Config) (string, error) {
 	return filepath.Join(dir, cmp.Or(file, "berth.log")), nil
 }
 
-// readURL reads a database URL and looks at its form only; the password in it is never shown.
+// readURL reads a database URL and checks its form. The password in it is never shown.
 func readURL(cfg *config.Config, group string) (string, error) {
 	e, ok := cfg.Get(group, "connection")
 	if !ok {
@@ -210,7 +220,7 @@ func readURL(cfg *config.Config, group string) (string, error) {
 	return e.Value, nil
 }
 
-// readSpecs reads all occurrences of device_spec; the fault is that of all which are wrong.
+// readSpecs reads all occurrences of device_spec. It returns the errors of all wrong ones.
 func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
 	var wrong []error
 	if s.ReportInPlacement, err = cfg.Bool("pci", "report_in_placement", false); err != nil {
@@ -218,7 +228,7 @@ func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
 	}
 	for _, e := range cfg.All("pci", "device_spec", passthroughWhitelist...) {
 		if e.Option != "device_spec" {
-			s.warn(e, "a deprecated name; call it [pci] device_spec")
+			s.warn(e, "deprecated name; use [pci] device_spec")
 		}
 		if err := e.Check("settings.Read"); err != nil {
 			wrong = append(wrong, err)
@@ -237,7 +247,7 @@ func (s *Settings) readSpecs(cfg *config.Config, _ *slog.Logger) (err error) {
 	return errors.Join(wrong...)
 }
 
-// readAliases does so with alias.
+// readAliases reads all occurrences of alias. It returns the errors of all wrong ones.
 func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) (err error) {
 	if s.PCIInPlacement, err = cfg.Bool("filter_scheduler", "pci_in_placement", false); err != nil {
 		return err
@@ -249,7 +259,7 @@ func (s *Settings) readAliases(cfg *config.Config, _ *slog.Logger) (err error) {
 	var wrong []error
 	for _, e := range cfg.All("pci", "alias", config.Name{Group: "DEFAULT", Option: "pci_alias"}) {
 		if e.Option != "alias" {
-			s.warn(e, "a deprecated name; call it [pci] alias")
+			s.warn(e, "deprecated name; use [pci] alias")
 		}
 		if err := e.Check("settings.Read"); err != nil {
 			wrong = append(wrong, err)
@@ -295,15 +305,16 @@ func (s *Settings) readBerth(cfg *config.Config, log *slog.Logger) (err error) {
 	return err
 }
 
-// requestTime is [berth] request_timeout where nobody says otherwise.
+// defaultRequestTime is the default of [berth] request_timeout.
 const defaultRequestTime = 30 * time.Second
 
-// otherFiles is how many of the files that the process may open are kept for others than connections of clients: the databases and the log.
+// reservedFiles is how many of the process's file descriptors are kept for databases and the log, not for client
+// connections.
 const reservedFiles = 256
 
-// readConnections reads how many connections an API has open, in all and from one address. By itself one address may
-// have half of them, so that it cannot keep all others out; but addresses of this machine, and any address when the
-// clients come through a proxy, speak for many clients and may have all.
+// readConnections reads the limits for open connections, in total and for each address. By default one address may have
+// half of the total, so that it cannot block all others. Loopback addresses, and all addresses behind a proxy, may have
+// all, because they can stand for many clients.
 func readConnections(cfg *config.Config, proxied bool, log *slog.Logger) (c httpserver.ConnLimits, err error) {
 	if c.Total, err = readMaxConnections(cfg, log); err != nil {
 		return c, err
@@ -318,7 +329,7 @@ func readConnections(cfg *config.Config, proxied bool, log *slog.Logger) (c http
 	return c, err
 }
 
-// readMaxConnections reads [berth] max_connections, and lowers it to what the process may open.
+// readMaxConnections reads [berth] max_connections and lowers it to the number of files that the process may open.
 func readMaxConnections(cfg *config.Config, log *slog.Logger) (int, error) {
 	asked, err := cfg.Int("berth", "max_connections", httpserver.DefaultMaxConnections, 1, 1<<20)
 	if err != nil {
@@ -326,10 +337,11 @@ func readMaxConnections(cfg *config.Config, log *slog.Logger) (int, error) {
 	}
 	var may syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &may); err != nil {
-		return 0, fault.New(fault.Internal, "settings.Read", "cannot tell how many files may be open: %w", err)
+		return 0, fault.New(fault.Internal, "settings.Read", "cannot read the limit of open files: %w", err)
 	}
 	if has := max(int(min(may.Cur, 1<<30))-reservedFiles, 1); has < asked {
-		log.Warn("fewer connections than [berth] max_connections: the process may not open so many files", "asked", asked, "connections", has, "files", may.Cur)
+		log.Warn("[berth] max_connections lowered to the limit of open files", "configured", asked, "connections", has,
+			"files", may.Cur)
 		return has, nil
 	}
 	return asked, nil

@@ -46,33 +46,49 @@ project_name = service
 project_domain_name = Default
 `
 
-// Every option of placement.conf: a good value is taken without a word, an empty line of it is no catastrophe, and a bad one stops the start with its place.
+// Every option of placement.conf: a good value is taken without a word, an empty line of it is no catastrophe, and a
+// bad one stops the start with its place.
 func TestEveryOption(t *testing.T) {
 	for _, c := range []struct {
 		group, option, good, bad string // an empty bad: every text is good
 		base                     string // what stands before
 	}{
-		{"DEFAULT", "debug", "true", "perhaps", ""}, {"DEFAULT", "log_file", "/tmp/x.log", "", ""}, {"DEFAULT", "log_dir", "/tmp", "", ""},
+		{"DEFAULT", "debug", "true", "perhaps", ""}, {"DEFAULT", "log_file", "/tmp/x.log", "", ""},
+		{"DEFAULT", "log_dir", "/tmp", "", ""},
 		{"api", "auth_strategy", "noauth2", "none", ""},
 		{"placement_database", "connection", "mysql+pymysql://u:p@h/d", "placement.db", ""},
-		{"placement", "randomize_allocation_candidates", "yes", "2", ""}, {"placement", "allocation_conflict_retry_count", "3", "-1", ""},
-		{"placement", "max_allocation_candidates", "100", "many", ""}, {"placement", "allocation_candidates_generation_strategy", "breadth-first", "best", ""},
-		{"placement", "incomplete_consumer_project_id", "p", "", ""}, {"placement", "incomplete_consumer_user_id", "u", "", ""},
-		{"cors", "allowed_origin", "https://a.example,https://b.example", "", ""}, {"cors", "allow_credentials", "no", "maybe", ""}, {"cors", "max_age", "10", "long", ""},
-		{"cors", "expose_headers", "X-A", "", ""}, {"cors", "allow_methods", "GET,PUT", "", ""}, {"cors", "allow_headers", "X-A", "", ""},
+		{"placement", "randomize_allocation_candidates", "yes", "2", ""}, {"placement", "allocation_conflict_retry_count",
+			"3", "-1", ""},
+		{"placement", "max_allocation_candidates", "100", "many", ""},
+		{"placement", "allocation_candidates_generation_strategy", "breadth-first", "best", ""},
+		{"placement", "incomplete_consumer_project_id", "p", "", ""}, {"placement", "incomplete_consumer_user_id", "u", "",
+			""},
+		{"cors", "allowed_origin", "https://a.example,https://b.example", "", ""}, {"cors", "allow_credentials", "no",
+			"maybe", ""}, {"cors", "max_age", "10", "long", ""},
+		{"cors", "expose_headers", "X-A", "", ""}, {"cors", "allow_methods", "GET,PUT", "", ""}, {"cors", "allow_headers",
+			"X-A", "", ""},
 		{"oslo_policy", "enforce_scope", "true", "x", ""}, {"oslo_policy", "enforce_new_defaults", "true", "x", ""},
 		{"oslo_middleware", "enable_proxy_headers_parsing", "true", "x", ""},
 		{"berth", "index_refresh_interval", "0.5", "0", ""}, {"berth", "max_connections", "100", "0", ""},
 		{"berth", "max_connections_per_address", "100", "-1", ""},
-		{"glance", "endpoint_override", "https://g.example:9292/v2", "g.example:9292", ""}, {"glance", "api_servers", "http://a:9292,http://b:9292", "controller", ""},
-		{"glance", "region_name", "RegionOne", "", ""}, {"glance", "valid_interfaces", "public,admin", "sideways", ""}, {"glance", "num_retries", "0", "x", ""},
-		{"glance", "timeout", "3", "0", ""}, {"glance", "insecure", "true", "x", ""}, {"glance", "auth_type", "password", "token", ""}, {"glance", "cafile", "", "", ""},
-		{"keystone_authtoken", "insecure", "true", "x", keystoneConf}, {"keystone_authtoken", "region_name", "RegionOne", "", keystoneConf},
-		{"keystone_authtoken", "interface", "internal", "sideways", keystoneConf}, {"keystone_authtoken", "service_token_roles", "service,admin", "", keystoneConf},
-		{"keystone_authtoken", "service_token_roles_required", "true", "x", keystoneConf}, {"keystone_authtoken", "token_cache_time", "30", "soon", keystoneConf},
-		{"keystone_authtoken", "service_type", "placement", "", keystoneConf}, {"keystone_authtoken", "http_connect_timeout", "5", "x", keystoneConf},
-		{"keystone_authtoken", "http_request_max_retries", "2", "-2", keystoneConf}, {"keystone_authtoken", "cafile", "", "", keystoneConf},
-		{"keystone_authtoken", "delay_auth_decision", "false", "x", keystoneConf}, {"keystone_authtoken", "include_service_catalog", "false", "", keystoneConf},
+		{"glance", "endpoint_override", "https://g.example:9292/v2", "g.example:9292", ""}, {"glance", "api_servers",
+			"http://a:9292,http://b:9292", "controller", ""},
+		{"glance", "region_name", "RegionOne", "", ""}, {"glance", "valid_interfaces", "public,admin", "sideways", ""},
+		{"glance", "num_retries", "0", "x", ""},
+		{"glance", "timeout", "3", "0", ""}, {"glance", "insecure", "true", "x", ""}, {"glance", "auth_type", "password",
+			"token", ""}, {"glance", "cafile", "", "", ""},
+		{"keystone_authtoken", "insecure", "true", "x", keystoneConf}, {"keystone_authtoken", "region_name", "RegionOne", "",
+			keystoneConf},
+		{"keystone_authtoken", "interface", "internal", "sideways", keystoneConf},
+		{"keystone_authtoken", "service_token_roles", "service,admin", "", keystoneConf},
+		{"keystone_authtoken", "service_token_roles_required", "true", "x", keystoneConf},
+		{"keystone_authtoken", "token_cache_time", "30", "soon", keystoneConf},
+		{"keystone_authtoken", "service_type", "placement", "", keystoneConf}, {"keystone_authtoken", "http_connect_timeout",
+			"5", "x", keystoneConf},
+		{"keystone_authtoken", "http_request_max_retries", "2", "-2", keystoneConf}, {"keystone_authtoken", "cafile", "", "",
+			keystoneConf},
+		{"keystone_authtoken", "delay_auth_decision", "false", "x", keystoneConf},
+		{"keystone_authtoken", "include_service_catalog", "false", "", keystoneConf},
 	} {
 		t.Run(c.group+" "+c.option, func(t *testing.T) {
 			line := "[" + c.group + "]\n" + c.option + " = "
@@ -83,7 +99,8 @@ func TestEveryOption(t *testing.T) {
 				return
 			}
 			_, _, err := readText(t, c.base+line+c.bad+"\n")
-			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.option) || !strings.Contains(err.Error(), "placement.conf:") ||
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.option) || !strings.Contains(err.Error(),
+				"placement.conf:") ||
 				!strings.Contains(err.Error(), " = "+c.bad+": ") && !strings.Contains(err.Error(), " = ***: ") {
 				t.Errorf("%q: %v", c.bad, err)
 			}
@@ -102,7 +119,8 @@ func TestWarnings(t *testing.T) {
 		strings.Replace(keystoneConf, "www_authenticate_uri", "#", 1): "www_authenticate_uri is not set",
 		"[berth]\nmax_connections = 1048576\n":                        "",
 	} {
-		if _, warned, err := readText(t, text); err != nil || !strings.Contains(warned, want) || want != "" && !strings.Contains(warned, "level=WARN") {
+		if _, warned, err := readText(t, text); err != nil || !strings.Contains(warned, want) ||
+			want != "" && !strings.Contains(warned, "level=WARN") {
 			t.Errorf("%s: %v, warned: %s", text, err, warned)
 		}
 	}
@@ -110,15 +128,23 @@ func TestWarnings(t *testing.T) {
 
 // What Keystone's section must have.
 func TestKeystoneIsComplete(t *testing.T) {
-	for option, line := range map[string]string{"auth_type": "auth_type = password\n", "auth_url": "auth_url = http://127.0.0.1:1/v3\n", "username": "username = placement\n", "password": "password = secret\n"} {
-		if _, _, err := readText(t, strings.Replace(keystoneConf, line, "", 1)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), option) {
+	for option, line := range map[string]string{"auth_type": "auth_type = password\n",
+		"auth_url": "auth_url = http://127.0.0.1:1/v3\n", "username": "username = placement\n",
+		"password": "password = secret\n"} {
+		if _, _, err := readText(t, strings.Replace(keystoneConf, line, "", 1)); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), option) {
 			t.Errorf("without %s: %v", option, err)
 		}
 	}
-	for bad, want := range map[string]string{"auth_type = v2token\n": "v2token", "auth_url = nowhere\n": "nowhere", "cafile = /nowhere/ca.pem\n": "/nowhere/ca.pem"} {
+	for bad, want := range map[string]string{"auth_type = v2token\n": "v2token", "auth_url = nowhere\n": "nowhere",
+		"cafile = /nowhere/ca.pem\n": "/nowhere/ca.pem"} {
 		option, _, _ := strings.Cut(bad, " ")
-		lines := slices.DeleteFunc(strings.SplitAfter(keystoneConf, "\n"), func(l string) bool { return strings.HasPrefix(l, option+" ") })
-		if _, _, err := readText(t, strings.Join(lines, "")+bad); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+		lines := slices.DeleteFunc(strings.SplitAfter(keystoneConf, "\n"), func(l string) bool {
+			return strings.HasPrefix(l,
+				option+" ")
+		})
+		if _, _, err := readText(t, strings.Join(lines, "")+bad); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -126,7 +152,8 @@ func TestKeystoneIsComplete(t *testing.T) {
 
 func TestLogFile(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "", "log_file = a.log": "a.log", "log_file = /x/a.log\nlog_dir = /y": "/x/a.log", "log_file = a.log\nlog_dir = /y": "/y/a.log", "log_dir = /y": "/y/berth.log",
+		"": "", "log_file = a.log": "a.log", "log_file = /x/a.log\nlog_dir = /y": "/x/a.log",
+		"log_file = a.log\nlog_dir = /y": "/y/a.log", "log_dir = /y": "/y/berth.log",
 	} {
 		if s, _, err := readText(t, "[DEFAULT]\n"+text+"\n"); err != nil || s.LogFile != want {
 			t.Errorf("%q: %q %v", text, s.LogFile, err)
@@ -158,12 +185,17 @@ func TestAnyOriginWithKeystone(t *testing.T) {
 // have all; an option says otherwise for all.
 func TestConnectionsPerAddress(t *testing.T) {
 	for text, want := range map[string]httpserver.ConnLimits{
-		"max_connections = 100\n":                                                                   {Total: 100, PerAddress: 50, PerLoopback: 0},
-		"max_connections = 1\n":                                                                     {Total: 1, PerAddress: 1, PerLoopback: 0},
-		"max_connections = 100\nmax_connections_per_address = 20\n":                                 {Total: 100, PerAddress: 20, PerLoopback: 20},
-		"max_connections = 100\nmax_connections_per_address = 0\n":                                  {Total: 100, PerAddress: 0, PerLoopback: 0},
-		"max_connections = 100\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n":           {Total: 100, PerAddress: 0, PerLoopback: 0},
-		"max_connections_per_address = 5\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {Total: 0, PerAddress: 5, PerLoopback: 5},
+		"max_connections = 100\n": {Total: 100,
+			PerAddress: 50, PerLoopback: 0},
+		"max_connections = 1\n": {Total: 1, PerAddress: 1, PerLoopback: 0},
+		"max_connections = 100\nmax_connections_per_address = 20\n": {Total: 100,
+			PerAddress: 20, PerLoopback: 20},
+		"max_connections = 100\nmax_connections_per_address = 0\n": {Total: 100,
+			PerAddress: 0, PerLoopback: 0},
+		"max_connections = 100\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {Total: 100,
+			PerAddress: 0, PerLoopback: 0},
+		"max_connections_per_address = 5\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {Total: 0, PerAddress: 5,
+			PerLoopback: 5},
 	} {
 		s, _, err := readText(t, "[berth]\n"+text)
 		if want.Total == 0 {
@@ -175,8 +207,8 @@ func TestConnectionsPerAddress(t *testing.T) {
 	}
 }
 
-// Every occurrence of device_spec is read, in the order of the file, lists included. Occurrences under a deprecated name
-// come first, as in oslo.config.
+// Every occurrence of device_spec is read, in the order of the file, lists included. Occurrences under a deprecated
+// name come first, as in oslo.config.
 func TestEveryDeviceSpecIsRead(t *testing.T) {
 	s, warned, err := readText(t, `[api]
 auth_strategy = noauth2
@@ -190,7 +222,8 @@ passthrough_whitelist = {"vendor_id":"0004"}
 	for _, r := range s.Rules {
 		got = append(got, r.Vendor)
 	}
-	if strings.Join(got, " ") != "0004 0001 0002 0003" || err != nil || !strings.Contains(warned, "passthrough_whitelist") {
+	if strings.Join(got, " ") != "0004 0001 0002 0003" || err != nil || !strings.Contains(warned,
+		"passthrough_whitelist") {
 		t.Errorf("%v %v %s", got, err, warned)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// SampleSysfs in place of a path means the captured machine that the binary carries.
+// SampleSysfs is the path that selects the captured machine in the binary.
 const SampleSysfs = "sample"
 
-// OpenSysfs opens what [berth] sysfs names: a directory shaped like /sys, or a captured machine.
+// OpenSysfs opens the value of [berth] sysfs: a directory with the layout of /sys, or a captured machine.
 func OpenSysfs(path string) (fs.FS, error) {
 	const op = "settings.OpenSysfs"
 	if path == SampleSysfs {
@@ -19,7 +19,7 @@ func OpenSysfs(path string) (fs.FS, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fault.New(fault.NotFound, op, "cannot look at %s: %w", path, err)
+		return nil, fault.New(fault.NotFound, op, "cannot read %s: %w", path, err)
 	}
 	if info.IsDir() {
 		fsys := os.DirFS(path)
