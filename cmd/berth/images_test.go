@@ -188,7 +188,7 @@ func imagesPlace(s story, one string) {
 		t.Errorf("%+v %v", why.Image, err)
 	}
 	out, _, _ := output(t, "server", "why", server.ID, "--compute-url", s.compute.urls["compute"])
-	if !strings.Contains(out, `hw:pci_numa_affinity_policy is "preferred", says image property hw_pci_numa_affinity_policy`) || !strings.Contains(out, `("far ones will do")`) {
+	if !strings.Contains(out, `hw:pci_numa_affinity_policy is "preferred", from image property hw_pci_numa_affinity_policy`) || !strings.Contains(out, `("far ones will do")`) {
 		t.Errorf("why does not name the image:\n%s", out)
 	}
 	if out, _, _ := output(t, "server", "show", server.ID, "--compute-url", s.compute.urls["compute"], "--placement-url", s.placement.urls["placement"]); !strings.Contains(out, far) {

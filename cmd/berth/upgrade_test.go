@@ -315,7 +315,7 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 	if status != 1 || p.Ready || len(p.Hosts) != 2 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0], `twice.conf:7: [pci] alias`) {
 		t.Errorf("status %d: %+v", status, p)
 	}
-	if stops := strings.Join(p.Hosts[0].Stops, "\n"); !strings.Contains(stops, "take the PF out of device_spec") || !strings.Contains(stops, "report_in_placement = true") {
+	if stops := strings.Join(p.Hosts[0].Stops, "\n"); !strings.Contains(stops, "remove the PF from device_spec") || !strings.Contains(stops, "report_in_placement = true") {
 		t.Errorf("cmp1: %s", stops)
 	}
 	f.refused("the PF 0000:81:03.0", "keep the VFs, of which 0000:81:03.", "cmp1", old1)
