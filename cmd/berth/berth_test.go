@@ -91,7 +91,7 @@ func TestDemo(t *testing.T) {
 		if status != 0 {
 			t.Fatalf("berth %v: status %d\n%s%s", args, status, stdout, stderr)
 		}
-		for _, want := range []string{"COMPUTE_MANAGED_PCI_DEVICE", "first", "A race", "its plan: ", "usages are 0", "The tour held in every step"} {
+		for _, want := range []string{"COMPUTE_MANAGED_PCI_DEVICE", "first", "A race", "its plan: ", "usages are 0", "Every step of the tour succeeded"} {
 			if !strings.Contains(stdout, want) {
 				t.Errorf("berth %v does not tell of %q:\n%s", args, want, stdout)
 			}

@@ -12,10 +12,10 @@ import (
 )
 
 type preflightCmd struct {
-	ConfigFile []string `help:"Compute's configuration, whose aliases are judged too; may be repeated." type:"existingfile" placeholder:"FILE"`
+	ConfigFile []string `help:"Compute's configuration, whose aliases are checked too; may be repeated." type:"existingfile" placeholder:"FILE"`
 }
 
-// Run prints what stands between the cloud and pci_in_placement; anything that does is a failure.
+// Run prints what prevents pci_in_placement in the cloud. It fails if anything does.
 func (c *preflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	var found []string
 	var aliases pci.Aliases
@@ -35,11 +35,12 @@ func (c *preflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error
 
 type agentPreflightCmd struct{ files }
 
-// Run prints what the agent would change in Placement if it reported devices there; what stops it is a failure.
+// Run prints what the agent would change in Placement if it reported devices there. It fails if anything prevents that.
 func (c *agentPreflightCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return settings.AllErrors(err, c.ConfigFile...)
 	}
-	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log, s.out, g.Output == "json")
+	return app.PreflightAgent(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
+		log, s.out, g.Output == "json")
 }

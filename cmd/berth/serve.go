@@ -18,13 +18,13 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// files are the flags of every command that reads a configuration.
+// files are the flags of every command that reads configuration files.
 type files struct {
-	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones win." type:"existingfile" placeholder:"FILE"`
-	DataDir    string   `help:"Where durable state lies. Default: ${default}." default:"./berth-data" type:"path" placeholder:"DIR"`
+	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
+	DataDir    string   `help:"Directory of durable state. Default: ${default}." default:"./berth-data" type:"path" placeholder:"DIR"`
 }
 
-// read reads the settings, and makes a log at the level that they ask for.
+// read reads the settings and creates a log with their level.
 func (f files) read(s streams) (settings.Settings, *slog.Logger, error) {
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
@@ -45,10 +45,11 @@ func (f files) read(s streams) (settings.Settings, *slog.Logger, error) {
 	return conf, log, nil
 }
 
-// placementFiles are the flags of the commands of placement: without --config-file they read what the original reads.
+// placementFiles are the flags of the Placement commands. Without --config-file they read the same files as OpenStack's
+// Placement.
 type placementFiles struct{ files }
 
-// read reads the settings, and says where they stand.
+// read reads the settings, and logs which files it found.
 func (f placementFiles) read(s streams) (settings.Settings, *slog.Logger, error) {
 	found := len(f.ConfigFile) == 0
 	if found {
@@ -59,52 +60,53 @@ func (f placementFiles) read(s streams) (settings.Settings, *slog.Logger, error)
 	}
 	conf, log, err := f.files.read(s)
 	if err == nil && found {
-		log.Info("no --config-file: the usual ones are read", "files", f.ConfigFile)
+		log.Info("no --config-file given; using the default files", "files", f.ConfigFile)
 	}
 	return conf, log, err
 }
 
-// place is where one API is to be served.
-type place struct {
+// endpoint is one API to serve.
+type endpoint struct {
 	name    string
-	flag    string // that gives the address
+	flag    string // the flag that sets the address
 	address string
-	noauth  bool // anybody who reaches it is admin
+	noauth  bool // every client that reaches it is admin
 
 	listener net.Listener
 	handler  http.Handler
-	lost     <-chan struct{} // when closed, nothing is served any more; nil: never
+	lost     <-chan struct{} // closed when the service must stop; nil: never
 }
 
-// listen opens all addresses or none: what cannot be served must not be begun.
-func listen(places ...*place) error {
-	for i, p := range places {
+// listen opens all addresses or none, so that no service starts whose API cannot be served.
+func listen(endpoints ...*endpoint) error {
+	for i, p := range endpoints {
 		l, err := httpserver.Listen(p.flag, p.address, p.noauth)
 		if err != nil {
-			return errors.Join(err, hangUp(places[:i]...))
+			return errors.Join(err, closeAll(endpoints[:i]...))
 		}
 		p.listener = l
 	}
 	return nil
 }
 
-func hangUp(places ...*place) (err error) {
-	for _, p := range places {
+func closeAll(endpoints ...*endpoint) (err error) {
+	for _, p := range endpoints {
 		err = errors.Join(err, p.listener.Close())
 	}
 	return err
 }
 
-// serve says where it answers, and answers until ctx ends, one place fails, or one house is lost.
-func serve(ctx context.Context, s streams, connections httpserver.ConnLimits, log *slog.Logger, places ...*place) error {
+// serve prints the addresses and serves until ctx ends, one endpoint fails, or one service is lost.
+func serve(ctx context.Context, s streams, connections httpserver.ConnLimits, log *slog.Logger,
+	endpoints ...*endpoint) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	for _, p := range places {
+	for _, p := range endpoints {
 		group.Go(func() error {
 			select {
 			case <-ctx.Done():
-			case <-p.lost: // its house says why when it is closed
+			case <-p.lost: // Close of the service returns the reason
 				cancel()
 			}
 			return nil
@@ -137,22 +139,22 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := conf.CheckOrigins("noauth2"); err != nil {
 		return err
 	}
-	placement := &place{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
-	compute := &place{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
+	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
+	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
 	if err := listen(placement, compute); err != nil {
 		return err
 	}
 	lock, err := app.Lock(c.DataDir)
 	if err != nil {
-		return errors.Join(err, hangUp(placement, compute))
+		return errors.Join(err, closeAll(placement, compute))
 	}
 	if err := app.ProtectData(c.DataDir, log, app.LockFile, app.AgentDir); err != nil {
-		return errors.Join(err, lock.Close(), hangUp(placement, compute))
+		return errors.Join(err, lock.Close(), closeAll(placement, compute))
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	all, err := app.Up(ctx, conf, c.DataDir, log)
 	if err != nil {
-		return errors.Join(err, hangUp(placement, compute))
+		return errors.Join(err, closeAll(placement, compute))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
 	placement.handler, placement.lost = all.Placement.Handler, all.Placement.Lost
@@ -170,8 +172,8 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 }
 
 type placementCmd struct {
-	Run placementRunCmd `cmd:"" default:"withargs" help:"Run placement (the default)."`
-	DB  dbCmd           `cmd:"" name:"db" help:"See to placement's database."`
+	Run placementRunCmd `cmd:"" default:"withargs" help:"Run Placement (the default)."`
+	DB  dbCmd           `cmd:"" name:"db" help:"Manage the Placement database."`
 }
 
 type placementRunCmd struct {
@@ -179,7 +181,7 @@ type placementRunCmd struct {
 	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
 }
 
-// Run runs placement until it is interrupted.
+// Run runs Placement until it is interrupted.
 func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	conf, log, err := c.read(s)
 	if err != nil {
@@ -188,13 +190,13 @@ func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := conf.CheckOrigins("keystone"); err != nil {
 		return err
 	}
-	at := &place{name: "placement", flag: "--listen", address: c.Listen, noauth: conf.NoAuth2("keystone") == nil}
+	at := &endpoint{name: "placement", flag: "--listen", address: c.Listen, noauth: conf.NoAuth2("keystone") == nil}
 	if err := listen(at); err != nil {
 		return err
 	}
 	house, err := c.open(ctx, conf, log)
 	if err != nil {
-		return errors.Join(err, hangUp(at))
+		return errors.Join(err, closeAll(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	at.handler, at.lost = house.Handler, house.Lost
@@ -221,7 +223,7 @@ type dbCmd struct {
 
 type dbSyncCmd struct{ placementFiles }
 
-// Run creates the schema; on a database that has it, nothing is done.
+// Run creates the schema; it does nothing if the database has it.
 func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
 	conf, _, err := c.read(s)
 	if err != nil {
@@ -267,7 +269,7 @@ type computeCmd struct {
 	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
 }
 
-// Run runs compute until it is interrupted. Placement is where --placement-url says.
+// Run runs compute until it is interrupted. It uses the Placement API at --placement-url.
 func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
 	conf, log, err := c.read(s)
 	if err != nil {
@@ -276,30 +278,31 @@ func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err er
 	if err := conf.NoAuth2("noauth2"); err != nil {
 		return err
 	}
-	at := &place{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
+	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
 	if err := listen(at); err != nil {
 		return err
 	}
-	if conf.ComputeDB == "" { // then it lies in the data directory
+	if conf.ComputeDB == "" { // the database is in the data directory
 		lock, err := app.Lock(c.DataDir)
 		if err != nil {
-			return errors.Join(err, hangUp(at))
+			return errors.Join(err, closeAll(at))
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
 		if err := app.ProtectData(c.DataDir, log, app.LockFile); err != nil {
-			return errors.Join(err, hangUp(at))
+			return errors.Join(err, closeAll(at))
 		}
 	}
 	house, err := c.open(ctx, g.PlacementURL, conf, log)
 	if err != nil {
-		return errors.Join(err, hangUp(at))
+		return errors.Join(err, closeAll(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	at.handler, at.lost = house.Handler, house.Lost
 	return serve(ctx, s, conf.Connections, log, at)
 }
 
-func (c *computeCmd) open(ctx context.Context, placementURL string, conf settings.Settings, log *slog.Logger) (*app.Service, error) {
+func (c *computeCmd) open(ctx context.Context, placementURL string, conf settings.Settings,
+	log *slog.Logger) (*app.Service, error) {
 	url, err := app.ComputeURL(conf, c.DataDir)
 	if err != nil {
 		return nil, err
@@ -309,26 +312,27 @@ func (c *computeCmd) open(ctx context.Context, placementURL string, conf setting
 
 type agentCmd struct {
 	Run  agentRunCmd  `cmd:"" default:"withargs" help:"Run the agent (the default)."`
-	Plan agentPlanCmd `cmd:"" help:"Say what the agent would change in Placement now, and change nothing."`
+	Plan agentPlanCmd `cmd:"" help:"Show what the agent would change in Placement now. Changes nothing."`
 
-	Preflight agentPreflightCmd `cmd:"" help:"Say what would stop this host from reporting its devices to Placement, or what would change there first."`
+	Preflight agentPreflightCmd `cmd:"" help:"Show what prevents this host from reporting its devices to Placement, or what would change."`
 
-	Check    agentCheckCmd    `cmd:"" help:"Say what a configuration makes of each device of this machine, or of a captured one; change nothing, ask nobody."`
-	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs elsewhere."`
+	Check    agentCheckCmd    `cmd:"" help:"Show how a configuration applies to each device of this machine, or of a captured one. Needs no service."`
+	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs."`
 
-	Adopt   agentAdoptCmd   `cmd:"" help:"Show what an agent would do that follows compute's present assignments although they are another cloud's or older ones; with --yes let it. Stop it first."`
-	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute's assignments do not mention. Stop the agent first."`
+	Adopt   agentAdoptCmd   `cmd:"" help:"Show the effect of following compute's assignments although they are older or of another cloud; with --yes, follow them."`
+	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute does not assign to it. Stop the agent first."`
 }
 
 type agentRunCmd struct{ files }
 
-// Run runs the agent until it is interrupted. It listens on nothing: it asks at --placement-url and --compute-url.
+// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and --compute-url.
 func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log)
+	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
+		log)
 	if err != nil {
 		return err
 	}
@@ -340,11 +344,12 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 
 type agentPlanCmd struct{ files }
 
-// Run prints the plan. A plan that may not be carried out is a failure.
+// Run prints the plan. It fails if the plan cannot be executed.
 func (c *agentPlanCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log, s.out, g.Output == "json")
+	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log,
+		s.out, g.Output == "json")
 }
