@@ -91,9 +91,9 @@ func TestDemo(t *testing.T) {
 		if status != 0 {
 			t.Fatalf("berth %v: status %d\n%s%s", args, status, stdout, stderr)
 		}
-		for _, want := range []string{"COMPUTE_MANAGED_PCI_DEVICE", "first", "A race", "its plan: ", "usages are 0", "Every step of the tour succeeded"} {
+		for _, want := range []string{"COMPUTE_MANAGED_PCI_DEVICE", "first", "A race", "its plan: ", "usages in Placement are 0", "Every step of the tour succeeded"} {
 			if !strings.Contains(stdout, want) {
-				t.Errorf("berth %v does not tell of %q:\n%s", args, want, stdout)
+				t.Errorf("berth %v does not print %q:\n%s", args, want, stdout)
 			}
 		}
 	}

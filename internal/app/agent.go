@@ -189,7 +189,8 @@ func (c *Cloud) Plan(ctx context.Context) (text string, empty bool, err error) {
 
 // PrintPlan prints what an agent with these settings would change in Placement now. It returns fault.Conflict if the
 // plan must not be executed.
-func PrintPlan(ctx context.Context, s settings.Settings, dir string, endpoints Endpoints, log *slog.Logger, out io.Writer,
+func PrintPlan(ctx context.Context, s settings.Settings, dir string, endpoints Endpoints, log *slog.Logger,
+	out io.Writer,
 	asJSON bool) error {
 	agent, err := NewAgent(s, dir, endpoints, log)
 	if err != nil {

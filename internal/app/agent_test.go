@@ -30,7 +30,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab { return &lab{t: t, dir: t.TempDir()} }
 
-// up starts the cloud with this configuration, on the state that is there.
+// up starts the cloud with this configuration, on the existing state.
 func (l *lab) up(conf string) {
 	l.t.Helper()
 	machine, err := sysfs.Sample()
@@ -70,7 +70,7 @@ func (l *lab) compute() *compute.Client {
 	return compute.NewClient("http://compute", rest.InMemory(l.cloud.Compute.Handler), "admin")
 }
 
-// boot makes a server of a flavor with these extra specs and waits for the status.
+// boot creates a server of a flavor with these extra specs and waits for the status.
 func (l *lab) boot(name, status string, specs map[string]string) compute.Server {
 	l.t.Helper()
 	f, err := l.compute().CreateFlavor(l.t.Context(), compute.CreateFlavor{Name: "f-" + name, VCPUs: 1, RAM: 64, Disk: 1})
@@ -146,7 +146,7 @@ func (l *lab) conditions() string {
 	return strings.Join(all, "\n")
 }
 
-// sampleVF is the product of the sample's VFs and its PFs.
+// sampleProducts returns the product of the sample's VFs, and the product and address of its plain device.
 func sampleProducts(t *testing.T) (vf, plain string) {
 	t.Helper()
 	machine, err := sysfs.Sample()
@@ -168,8 +168,8 @@ func sampleProducts(t *testing.T) (vf, plain string) {
 	return vf, plain
 }
 
-// H1, H2 with Placement itself: a server of the legacy way gets its share by one reshape when reporting is switched on,
-// keeps what else it has, and then all is quiet; with scheduling through Placement the next server gets what is left.
+// When reporting is switched on, an existing server gets its allocation of devices in one reshape, and keeps its other
+// allocations. Afterwards the plan is empty. With scheduling through Placement the next server gets remaining devices.
 func TestHealingWithPlacement(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
@@ -215,8 +215,8 @@ alias = {"name":"vf","vendor_id":"` + vendor + `","product_id":"` + product + `"
 	l.down()
 }
 
-// R6 with Placement, the scheduler and the command line: used once, not to be had again, cleaned by the operator's
-// program, used again.
+// A device for one-time use, with Placement, scheduler and command line: it is used once, not allocated again, cleaned
+// by the operator's program, and used again.
 func TestOneTimeUseWithPlacement(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
@@ -279,10 +279,10 @@ pci_in_placement = true
 	}
 }
 
-// A server's whole life on one host, with the scheduler, Placement, compute and the agent as they are: stopped,
-// started, rebuilt, resized to more devices and reverted, resized and confirmed, deleted. At each stop the books of
-// Placement and the agent's devices are the same.
-func TestALifeOnOneHost(t *testing.T) {
+// A server on one host, with the scheduler, Placement, compute and the agent: it is stopped, started, rebuilt, resized
+// to more devices and reverted, resized and confirmed, and deleted. After each step the allocations in Placement and
+// the agent's devices agree.
+func TestServerLifecycleOnOneHost(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
@@ -365,9 +365,9 @@ allow_resize_to_same_host = true
 	l.until("nothing is held", func() bool { return held() == 0 })
 }
 
-// A host that will never return: refused while its agent may be alive and while a server stands there, then gone from
-// compute and from Placement. Should it return all the same, it is a new host.
-func TestAHostIsForgotten(t *testing.T) {
+// A host is not removed while its agent may be running or a server is on it; then it is removed from compute and
+// Placement. If it returns, it is a new host.
+func TestForgetHost(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
@@ -391,17 +391,17 @@ pci_in_placement = true
 		Stdout: &out}
 	forget := func() error { return (&cli.HostForgetCmd{Host: "cmp1"}).Run(globals) }
 	if err := forget(); err == nil || !strings.Contains(err.Error(), "host cmp1 may still be alive") {
-		t.Errorf("while it may be alive: %v", err)
+		t.Errorf("while its agent may be running: %v", err)
 	}
 	if err := (&cli.HostDownCmd{Host: "cmp1"}).Run(globals); !fault.Is(err, fault.Conflict) {
-		t.Errorf("its agent was heard a moment ago: %v", err)
+		t.Errorf("its agent reported recently: %v", err)
 	}
 	if err := (&cli.HostDownCmd{Host: "cmp1", Force: true}).Run(globals); err != nil {
 		t.Fatal(err)
 	}
-	if err := forget(); err == nil || !strings.Contains(err.Error(),
-		"servers stand on host cmp1, or have left something there: web ("+s.ID+")") {
-		t.Errorf("while a server stands there: %v", err)
+	if err := forget(); err == nil || !strings.Contains(err.Error(), "host cmp1") ||
+		!strings.Contains(err.Error(), "web ("+s.ID+")") {
+		t.Errorf("while a server is on it: %v", err)
 	}
 	l.delete(s.ID)
 	if err := forget(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// taken is what a server has of each provider below the root: in Placement, and by the devices that the agent says it
-// gave it.
+// taken returns the resources of a server on each provider below the root: its allocation in Placement, and the devices
+// that the agent reports for it.
 func (l *lab) taken(server string) (placement, agent map[provider.ID]int) {
 	l.t.Helper()
 	placement, agent = map[provider.ID]int{}, map[provider.ID]int{}
@@ -35,8 +35,8 @@ func (l *lab) taken(server string) (placement, agent map[provider.ID]int) {
 	return placement, agent
 }
 
-// has wants a server to have this of each provider, in Placement and, as soon as the agent's report says so, by its
-// devices.
+// has checks what a server has of each provider: in Placement now, and by its devices as soon as the agent reports
+// them.
 func (l *lab) has(server string, want map[provider.ID]int) {
 	l.t.Helper()
 	if placement, _ := l.taken(server); !maps.Equal(placement, want) {
@@ -48,7 +48,7 @@ func (l *lab) has(server string, want map[provider.ID]int) {
 	})
 }
 
-// quiet wants that the agent has nothing to mend: what the scheduler claimed is what the guests have.
+// quiet checks that the agent has nothing to change.
 func (l *lab) quiet() {
 	l.t.Helper()
 	l.until("nothing to do", func() bool {
@@ -57,24 +57,25 @@ func (l *lab) quiet() {
 	})
 }
 
-// fails wants that no server can be made of the alias, that nothing is held for it, and that nothing had to be mended.
-func (l *lab) fails(row, alias string, words ...string) {
+// fails checks that no server can be created with the alias, that nothing is allocated for it, and that the agent has
+// nothing to change.
+func (l *lab) fails(name, alias string, words ...string) {
 	l.t.Helper()
-	s := l.boot(row, "ERROR", map[string]string{"pci_passthrough:alias": alias})
+	s := l.boot(name, "ERROR", map[string]string{"pci_passthrough:alias": alias})
 	for _, word := range append(words, "No valid host") {
 		if s.Fault == nil || !strings.Contains(s.Fault.Message, word) {
-			l.t.Errorf("%s: %+v does not say %q", row, s.Fault, word)
+			l.t.Errorf("%s: %+v does not say %q", name, s.Fault, word)
 		}
 	}
 	if placement, agent := l.taken(s.ID); len(placement)+len(agent)+len(l.allocation(s.ID)) > 0 {
-		l.t.Errorf("%s: it holds %v, %v", row, placement, agent)
+		l.t.Errorf("%s: it holds %v, %v", name, placement, agent)
 	}
 	l.quiet()
 }
 
-// R1 and R3 of pci.md 7.3 on the whole cloud: an alias that asks for another class than the device's, for a trait more,
-// or for the class of one device and the product of another, gets nothing.
-func TestR1R3WhatNoDeviceIs(t *testing.T) {
+// On the whole cloud, an alias gets no device if it requests another class than the device's, a further trait, or the
+// class of one device and the product of another.
+func TestAliasesThatMatchNoDevice(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
 	vf, plain := sampleProducts(t)
@@ -99,10 +100,10 @@ pci_in_placement = true
 	l.up(
 		conf + `device_spec = {"address":"` + address +
 			`","resource_class":"gpu","traits":"HW_GPU_API_VULKAN,purple,round"}` + "\n")
-	l.fails("R1a", "ids:1", strings.ToUpper("CUSTOM_PCI_"+strings.ReplaceAll(product, ":", "_")))
-	l.fails("R1b", "class:1", "PGPU")
-	l.fails("R1c", "trait:1", "CUSTOM_BIG")
-	s := l.boot("R1", "ACTIVE", map[string]string{"pci_passthrough:alias": "right:1"})
+	l.fails("ids", "ids:1", strings.ToUpper("CUSTOM_PCI_"+strings.ReplaceAll(product, ":", "_")))
+	l.fails("class", "class:1", "PGPU")
+	l.fails("trait", "trait:1", "CUSTOM_BIG")
+	s := l.boot("right", "ACTIVE", map[string]string{"pci_passthrough:alias": "right:1"})
 	l.delete(s.ID)
 	l.down()
 
@@ -110,14 +111,14 @@ pci_in_placement = true
 device_spec = {` + ids(vf) + `,"address":{"bus":"11","function":"0"},"resource_class":"my_dev","traits":"a_pf"}
 `)
 	defer l.down()
-	l.fails("R3", "both:1", "on the chosen provider")
-	s = l.boot("R3-pf", "ACTIVE", map[string]string{"pci_passthrough:alias": "pf:1"})
+	l.fails("both", "both:1", "on the chosen provider")
+	s = l.boot("pf", "ACTIVE", map[string]string{"pci_passthrough:alias": "pf:1"})
 	l.has(s.ID, map[provider.ID]int{l.provider("cmp1_0000:11:00.0").ID: 1})
 }
 
-// R4 and R5 of pci.md 7.3 on the whole cloud: what is reserved decides how devices of one request are split over two
-// PFs, and the agent gives those that were claimed.
-func TestR4R5DevicesOfSeveralProviders(t *testing.T) {
+// On the whole cloud, reserved inventory decides how the devices of one request are split over two PFs, and the agent
+// assigns devices of the claimed providers.
+func TestDevicesOfSeveralProviders(t *testing.T) {
 	testenv.Long(t)
 	l := newLab(t)
 	vf, _ := sampleProducts(t)
@@ -159,12 +160,12 @@ pci_in_placement = true
 		return s
 	}
 	reserve(name1, 2)
-	one := boot("R4-one", "vf:1", 1, 0)
+	one := boot("one", "vf:1", 1, 0)
 	reserve(name1, 1)
-	two := boot("R4-two", "vf:2", 1, 1)
+	two := boot("two", "vf:2", 1, 1)
 	l.delete(one.ID)
 	l.delete(two.ID)
 	reserve(name0, 1)
 	reserve(name1, 0)
-	boot("R5", "vf:3", 1, 2)
+	boot("three", "vf:3", 1, 2)
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/openberth/berth/internal/settings"
 )
 
-// Without [glance] there is no image service; with it, there must be a way to find it and to sign in.
-func TestTheImageServiceOfTheConfiguration(t *testing.T) {
+// Without [glance] imageClient returns nil. With it, the address and the account must be complete.
+func TestImageClient(t *testing.T) {
 	const account = "auth_type = password\nauth_url = http://k:5000\nusername = nova\npassword = p\nuser_domain_name = " +
 		"Default\n"
 	for _, c := range []struct {
 		text string
-		none bool   // there is none
-		says string // nothing: there is one
+		none bool   // no client is expected
+		says string // the expected error; "": none
 	}{
 		{"", true, ""},
 		{"[glance]\nendpoint_override = http://g:9292\n", false, ""},

@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A data directory has one user; a lock ends with whoever holds it.
+// A data directory can be locked once, and again after the lock is closed.
 func TestLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	held, err := Lock(dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// All that stops a host from reporting is told at once, each with its place, and nothing is changed.
-func TestPreflightNamesAllRefusals(t *testing.T) {
+// Everything that prevents a host from reporting is returned in one fault, each with its place, and nothing is changed.
+func TestPreflightReturnsAllProblems(t *testing.T) {
 	l := newLab(t)
 	l.up(`
 [pci]

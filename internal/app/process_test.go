@@ -7,8 +7,8 @@ import (
 	"github.com/openberth/berth/compute/store"
 )
 
-// A process is known to run, or known to have ended, only where it can be seen, and not by its number alone.
-func TestWhetherAProcessRuns(t *testing.T) {
+// isRunning and hasEnded are certain only for processes that are visible here, and do not rely on the process id alone.
+func TestProcessState(t *testing.T) {
 	me := thisProcess()
 	if me.ProcessSpace == "" || me.StartTime == "" || me.Host == "" || me.Instance == thisProcess().Instance {
 		t.Fatalf("%+v", me)
@@ -32,12 +32,12 @@ func TestWhetherAProcessRuns(t *testing.T) {
 	expect("this one", me, true, false)
 	expect("a child", child, true, false)
 	expect("of another machine", changed(child, func(h *store.LeaseOwner) { h.ProcessSpace = "elsewhere" }), false, false)
-	expect("of nobody knows where", changed(child, func(h *store.LeaseOwner) { h.ProcessSpace = "" }), false, false)
-	expect("an earlier one of this number", changed(child, func(h *store.LeaseOwner) { h.StartTime = "1" }), false, true)
-	expect("of unknown birth", changed(child, func(h *store.LeaseOwner) { h.StartTime = "" }), false, false)
+	expect("of an unknown machine", changed(child, func(h *store.LeaseOwner) { h.ProcessSpace = "" }), false, false)
+	expect("an earlier process with this id", changed(child, func(h *store.LeaseOwner) { h.StartTime = "1" }), false, true)
+	expect("with an unknown start time", changed(child, func(h *store.LeaseOwner) { h.StartTime = "" }), false, false)
 	if err := sleeper.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = sleeper.Wait() // it says that it was killed
+	_ = sleeper.Wait() // the error is that it was killed
 	expect("a dead child", child, false, true)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// plot is a host by chance, with the guests that the agent has placed on it one after the other.
-type plot struct {
+// randomHost is a random host with guests that the agent has placed on it one after the other.
+type randomHost struct {
 	rng       *rand.Rand
 	set       device.Set
 	cells     []numa.Cell // with what the guests use
@@ -25,21 +25,21 @@ type plot struct {
 	guests    []schedule.Guest
 }
 
-// 8.1/9 of pci.md: whatever the scheduler takes for possible the agent can claim, if nothing changed in between, and
-// what the one refuses the other could not have done. Both are the code that decides in production, each on its own
-// picture: the agent's states, and the report of them, which may be of before the last guests came.
+// If nothing changes in between, the agent can claim whatever the scheduler accepts, and could not claim what the
+// scheduler rejects. Both run their production code, each on its own data: the agent on its states, the scheduler on a
+// report, which may be older than the last guests.
 func TestSchedulerAndAgentAgree(t *testing.T) {
 	const worlds, servers = 1500, 5
 	fits, asked, late := 0, 0, 0
 	for seed := range uint64(worlds) {
-		p := newPlot(rand.New(rand.NewPCG(seed, 9)))
+		p := newRandomHost(rand.New(rand.NewPCG(seed, 9)))
 		report := p.report()
 		for n := range servers {
 			if p.rng.IntN(2) == 0 {
 				report = p.report()
 			}
 			id := fmt.Sprint("s", n)
-			requests, mappings, parts := p.wish(id)
+			requests, mappings, parts := p.request(id)
 			host := report
 			host.Guests = p.guests
 			pic := schedule.Input{Hosts: map[provider.ID]schedule.Host{"root": host}, Cells: parts, Pack: p.room.Pack,
@@ -49,7 +49,7 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 			for i := range requests {
 				requests[i].Providers = chosen(requests[i], mappings)
 			}
-			set, picked, placed, refusal := p.set.Place(resource.ConsumerID(id), requests, parts, nil, p.here())
+			set, picked, placed, refusal := p.set.Place(resource.ConsumerID(id), requests, parts, nil, p.host())
 			asked++
 			if (len(choices) == 1) != (refusal == "") {
 				t.Fatalf("world %d, server %d: the scheduler says %q, the agent %q\nrequests %+v\ncells %+v for %+v\ndevices %+v",
@@ -63,7 +63,7 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 			if len(report.Counted) < len(p.guests) {
 				late++
 			}
-			p.take(id, requests, set, picked, parts, placed)
+			p.place(id, requests, set, picked, parts, placed)
 		}
 	}
 	if fits < asked/10 || fits > asked*9/10 || late < asked/50 {
@@ -71,8 +71,8 @@ func TestSchedulerAndAgentAgree(t *testing.T) {
 	}
 }
 
-func newPlot(rng *rand.Rand) *plot {
-	p := &plot{rng: rng, reporting: rng.IntN(4) > 0, room: numa.Host{Pack: rng.IntN(2) == 0,
+func newRandomHost(rng *rand.Rand) *randomHost {
+	p := &randomHost{rng: rng, reporting: rng.IntN(4) > 0, room: numa.Host{Pack: rng.IntN(2) == 0,
 		Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: 1 + rng.Float64()}}}
 	var offers []device.Offer
 	add := func(d pci.Device) {
@@ -99,7 +99,7 @@ func newPlot(rng *rand.Rand) *plot {
 			continue
 		}
 		vfs := rng.IntN(4)
-		if vfs == 0 || !p.reporting && rng.IntN(2) == 0 { // beside its VFs only while nothing is reported
+		if vfs == 0 || !p.reporting && rng.IntN(2) == 0 { // a PF together with its VFs only while nothing is reported
 			add(pci.Device{Address: at, Product: "1528", Type: pci.Physical})
 		}
 		for i := range vfs {
@@ -127,8 +127,8 @@ func newPlot(rng *rand.Rand) *plot {
 	return p
 }
 
-// report is what the agent tells of the host now, as compute keeps it.
-func (p *plot) report() schedule.Host {
+// report returns the current report of the agent, as compute stores it.
+func (p *randomHost) report() schedule.Host {
 	h := schedule.Host{Name: "h", Provider: "root", InPlacement: p.reporting, Seen: time.Unix(0, 0), Cells: p.cells,
 		Limits: p.room.Limits}
 	for _, e := range p.set.Entries() {
@@ -143,8 +143,8 @@ func (p *plot) report() schedule.Host {
 	return h
 }
 
-// wish is a server by chance: what it asks, on which providers, and its NUMA cells.
-func (p *plot) wish(id string) (requests []pci.Request, mappings map[string][]provider.ID, parts []numa.Part) {
+// request returns a random server: its requests, their providers, and its NUMA cells.
+func (p *randomHost) request(id string) (requests []pci.Request, mappings map[string][]provider.ID, parts []numa.Part) {
 	products := map[pci.Type]string{pci.Plain: "1533", pci.Physical: "1528", pci.Virtual: "1515"}
 	entries := p.set.Entries()
 	mappings = map[string][]provider.ID{"": {"root"}}
@@ -187,7 +187,7 @@ func (p *plot) wish(id string) (requests []pci.Request, mappings map[string][]pr
 	return requests, mappings, parts
 }
 
-// chosen is what a claim writes into a request: a provider for each device, or nothing.
+// chosen returns what a claim writes into a request: a provider for each device, or nothing.
 func chosen(r pci.Request, mappings map[string][]provider.ID) (list []provider.ID) {
 	for i := range r.Count {
 		list = append(list, mappings[r.GroupSuffix(i)]...)
@@ -195,8 +195,8 @@ func chosen(r pci.Request, mappings map[string][]provider.ID) (list []provider.I
 	return list
 }
 
-// take is the guest's coming: its devices and its place are told to compute.
-func (p *plot) take(id string, requests []pci.Request, set device.Set, picked []device.Claim, parts []numa.Part,
+// place adds the guest with its devices and cells to the host and to the report.
+func (p *randomHost) place(id string, requests []pci.Request, set device.Set, picked []device.Claim, parts []numa.Part,
 	placed []numa.Placed) {
 	g := schedule.Guest{ID: id, Requests: requests, Cells: parts, Placed: placed}
 	for _, c := range picked {
@@ -206,8 +206,8 @@ func (p *plot) take(id string, requests []pci.Request, set device.Set, picked []
 	p.set, p.cells, p.guests = set, numa.Use(p.cells, parts, placed), append(slices.Clone(p.guests), g)
 }
 
-// here is the host with what its guests use.
-func (p *plot) here() numa.Host {
+// host returns the host with what its guests use.
+func (p *randomHost) host() numa.Host {
 	h := p.room
 	h.Cells = p.cells
 	return h

@@ -17,21 +17,21 @@ import (
 	"github.com/openberth/berth/internal/testenv"
 )
 
-// promptly is how long an honest request may take while an attack runs, on a machine that is busy with other things.
-const promptly = 9 * time.Second
+// promptLimit is how long an ordinary request may take during an attack, on a busy machine.
+const promptLimit = 9 * time.Second
 
-// victim is a placement on a TCP port, with a provider.
-type victim struct {
+// attackedServer is a Placement API on a TCP port, with one resource provider.
+type attackedServer struct {
 	*serving
 	provider string
-	ended    chan struct{} // closed at the end of the test: attackers stop
+	ended    chan struct{} // closed at the end of the test to stop the attackers
 	working  sync.WaitGroup
 }
 
-func newVictim(t *testing.T, lim limits) *victim {
+func newAttackedServer(t *testing.T, lim limits) *attackedServer {
 	t.Helper()
 	house := openTestPlacement(t, "sqlite:///"+filepath.Join(t.TempDir(), "placement.db"))
-	v := &victim{serving: startServer(t, t.Context(), lim, house.Handler), provider: uuid.NewString(),
+	v := &attackedServer{serving: startServer(t, t.Context(), lim, house.Handler), provider: uuid.NewString(),
 		ended: make(chan struct{})}
 	if status, text := inMemory(t, house.Handler, "POST", "/resource_providers", fmt.Sprintf(`{"name":"host","uuid":%q}`,
 		v.provider)); status != http.StatusOK {
@@ -48,9 +48,9 @@ func newVictim(t *testing.T, lim limits) *victim {
 	return v
 }
 
-// attack keeps this many connections open on which it sends text and then, if there are any, a drop each 100 ms. A
-// connection that is closed is replaced. It returns when each has sent its text once.
-func (v *victim) attack(connections int, text, drop string) {
+// attack keeps this many connections open. On each it sends text, and then drop every 100 ms if drop is not empty. It
+// replaces closed connections. It returns when each has sent its text once.
+func (v *attackedServer) attack(connections int, text, drop string) {
 	v.t.Helper()
 	var begun sync.WaitGroup
 	begun.Add(connections)
@@ -74,7 +74,7 @@ func (v *victim) attack(connections int, text, drop string) {
 }
 
 // drip sends until the connection or the test ends.
-func (v *victim) drip(conn net.Conn, text, drop string, sent func()) {
+func (v *attackedServer) drip(conn net.Conn, text, drop string, sent func()) {
 	defer conn.Close()
 	closed := make(chan struct{})
 	go func() {
@@ -100,8 +100,8 @@ func (v *victim) drip(conn net.Conn, text, drop string, sent func()) {
 	}
 }
 
-// honest sends a request on a connection of its own, and expects to be served promptly.
-func (v *victim) honest(method, path, body string) {
+// request sends a request on its own connection, and expects a response within promptLimit.
+func (v *attackedServer) request(method, path, body string) {
 	v.t.Helper()
 	begun := time.Now()
 	conn, err := net.Dial("tcp", v.addr)
@@ -109,7 +109,7 @@ func (v *victim) honest(method, path, body string) {
 		v.t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(begun.Add(promptly))
+	_ = conn.SetDeadline(begun.Add(promptLimit))
 	if _, err := io.WriteString(conn, head(method, path, len(body))+body); err != nil {
 		v.t.Errorf("%s %s of %d bytes: %v after %s", method, path, len(body), err, time.Since(begun))
 		return
@@ -132,7 +132,7 @@ func head(method, path string, length int) string {
 		"Content-Length: %d\r\n\r\n", method, path, length)
 }
 
-// aggregates is the body of a request for this many aggregates, 39 bytes each.
+// aggregates returns a request body with this many aggregates of 39 bytes each.
 func aggregates(many int) string {
 	list := make([]string, many)
 	for i := range list {
@@ -141,66 +141,65 @@ func aggregates(many int) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// upload is the head of an upload of nearly the largest size and the first bytes of its body.
+// upload returns the header of an upload of nearly the maximum size and the first bytes of its body.
 func upload(path string, sent int) string {
 	return head("PUT", path, 8<<20-1) + "[" + strings.Repeat(" ", sent)
 }
 
-// Uploads that arrive slowly, or fast and then not at all, do not keep other requests waiting, whether their bodies are
-// large or small.
+// Uploads that arrive slowly, or that stop, do not delay other requests, with large and small bodies.
 func TestSlowUploadsDoNotBlockOthers(t *testing.T) {
-	for name, attack := range map[string]func(*victim, string){
-		"slow from the start":  func(v *victim, path string) { v.attack(40, upload(path, 0), " ") },
-		"beyond what is free":  func(v *victim, path string) { v.attack(200, upload(path, 20<<10), " ") },
-		"fast and then slow":   func(v *victim, path string) { v.attack(6, upload(path, 6<<20), " ") },
-		"fast and then silent": func(v *victim, path string) { v.attack(5, upload(path, 7<<20), "") },
+	for name, attack := range map[string]func(*attackedServer, string){
+		"slow from the start":  func(v *attackedServer, path string) { v.attack(40, upload(path, 0), " ") },
+		"beyond what is free":  func(v *attackedServer, path string) { v.attack(200, upload(path, 20<<10), " ") },
+		"fast and then slow":   func(v *attackedServer, path string) { v.attack(6, upload(path, 6<<20), " ") },
+		"fast and then silent": func(v *attackedServer, path string) { v.attack(5, upload(path, 7<<20), "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVictim(t, defaultLimits())
+			v := newAttackedServer(t, defaultLimits())
 			path := "/resource_providers/" + v.provider + "/aggregates"
 			attack(v, path)
-			v.honest("PUT", path, aggregates(10))
-			v.honest("PUT", path, aggregates(500))
-			v.honest("GET", path, "")
+			v.request("PUT", path, aggregates(10))
+			v.request("PUT", path, aggregates(500))
+			v.request("GET", path, "")
 		})
 	}
 }
 
-// Connections on which the head of a request is not finished take no place that a request needs.
-func TestHalfSentHeadsDoNotBlockOthers(t *testing.T) {
+// Connections with an incomplete request header do not block requests.
+func TestIncompleteHeadersDoNotBlockOthers(t *testing.T) {
 	for name, text := range map[string]string{"half a head": "GET /resource_providers HTTP/1.1\r\nHost:", "nothing": "",
 		"half of a second head": head("GET", "/", 0) + "GET / HT"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lim := defaultLimits()
 			lim.maxTotal = 50
-			v := newVictim(t, lim)
+			v := newAttackedServer(t, lim)
 			v.attack(60, text, "")
 			for range 10 {
-				v.honest("GET", "/resource_providers", "")
-				v.honest("PUT", "/resource_providers/"+v.provider+"/aggregates", aggregates(500))
+				v.request("GET", "/resource_providers", "")
+				v.request("PUT", "/resource_providers/"+v.provider+"/aggregates", aggregates(500))
 			}
 		})
 	}
 }
 
-// Uploads that have stopped take no place that a request needs.
-func TestStalledUploadsDoNotHoldPlaces(t *testing.T) {
+// Stalled uploads do not use connections that other requests need.
+func TestStalledUploadsAreEvicted(t *testing.T) {
 	testenv.Long(t)
 	lim := defaultLimits()
 	lim.maxTotal = 50
-	v := newVictim(t, lim)
+	v := newAttackedServer(t, lim)
 	path := "/resource_providers/" + v.provider + "/aggregates"
 	v.attack(60, upload(path, 10), "")
 	for range 5 {
-		v.honest("GET", "/resource_providers", "")
-		v.honest("PUT", path, aggregates(500))
+		v.request("GET", "/resource_providers", "")
+		v.request("PUT", path, aggregates(500))
 	}
 }
 
-// A client that sends slowly but steadily is served: a body that takes longer than the time for a part of it.
-func TestASlowHonestClientIsServed(t *testing.T) {
+// A client that sends slowly but steadily is served, even if its body takes longer than readTimeout.
+func TestSlowSteadyClientIsServed(t *testing.T) {
 	lim := defaultLimits()
 	lim.readTimeout = 2 * time.Second
 	var got atomic.Int64
@@ -216,7 +215,7 @@ func TestASlowHonestClientIsServed(t *testing.T) {
 	begun := time.Now()
 	conn := s.raw(head("PUT", "/", piece*pieces))
 	for range pieces {
-		time.Sleep(lim.readTimeout / 8) // four times as fast as it must be
+		time.Sleep(lim.readTimeout / 8) // four times the required rate
 		if _, err := io.WriteString(conn, strings.Repeat("x", piece)); err != nil {
 			t.Fatal(err)
 		}

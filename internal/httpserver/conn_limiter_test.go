@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Connections beyond the limit wait, and are served when one ends; one that is idle makes room at once.
-func TestACrowd(t *testing.T) {
+// Connections beyond the limit wait until another one ends; an idle connection is closed for a new one at once.
+func TestTotalLimit(t *testing.T) {
 	lim := defaultLimits()
 	lim.maxTotal = 2
 	work, begun := make(chan struct{}), make(chan struct{}, 10)
@@ -30,7 +30,7 @@ func TestACrowd(t *testing.T) {
 	second := s.raw(idle)
 	reader := bufio.NewReader(second)
 	finished(t, reader)
-	third := s.raw(busy) // takes the place of the second, which is idle
+	third := s.raw(busy) // replaces the second, which is idle
 	<-begun
 	if _, err := reader.ReadByte(); err != io.EOF {
 		t.Errorf("the idle connection: %v", err)
@@ -40,7 +40,7 @@ func TestACrowd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := bufio.NewReader(fourth).ReadByte(); err == nil || !isTimeout(err) {
-		t.Errorf("a connection too many does not wait: %v", err)
+		t.Errorf("a connection beyond the limit does not wait: %v", err)
 	}
 	if err := fourth.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
@@ -71,9 +71,9 @@ func finished(t *testing.T, from *bufio.Reader) {
 	}
 }
 
-// An address that has its share of requests under way gets no further connection, until one of them ends; other
-// addresses do. While a connection of its own waits for its client, that one is closed for a new one.
-func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
+// An address at its limit gets no further connection while all its connections have running requests; other addresses
+// do. If one of its connections waits for the client, that one is closed for a new one.
+func TestLimitForAddress(t *testing.T) {
 	lim := defaultLimits()
 	lim.maxTotal, lim.maxForAddress = 10, ConnLimits{Total: 10, PerAddress: 3, PerLoopback: 3}.forAddress
 	work, begun := make(chan struct{}), make(chan struct{}, 10)
@@ -99,7 +99,7 @@ func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := refused.Read(make([]byte, 1)); n != 0 || err == nil || isTimeout(err) {
-		t.Errorf("a connection beyond the share: %d bytes, %v", n, err)
+		t.Errorf("a connection beyond the limit: %d bytes, %v", n, err)
 	}
 	other := s.from("127.0.0.2", quick)
 	finished(t, bufio.NewReader(other))
@@ -107,7 +107,7 @@ func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
 	for _, conn := range working {
 		finished(t, bufio.NewReader(conn))
 	}
-	for range 3 { // the three are idle now, and make room
+	for range 3 { // the three are idle now and can be closed
 		finished(t, bufio.NewReader(s.raw(quick)))
 	}
 	if _, err := other.Write([]byte(quick)); err != nil {
@@ -120,8 +120,8 @@ func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
 	}
 }
 
-// What counts as one address, and what share it has.
-func TestShares(t *testing.T) {
+// Addresses are grouped into clients, each with its limit.
+func TestAddressOf(t *testing.T) {
 	c := ConnLimits{Total: 100, PerAddress: 7, PerLoopback: 9}
 	for address, want := range map[string]string{
 		"127.0.0.1": "127.0.0.1/32 9", "127.8.0.1": "127.8.0.1/32 9", "::1": "::1/128 9",
@@ -147,8 +147,8 @@ type fromAddress struct {
 
 func (f fromAddress) RemoteAddr() net.Addr { return f.remote }
 
-// A server that is full can be told to stop.
-func TestAFullServerStops(t *testing.T) {
+// A server at its connection limit can be stopped.
+func TestFullServerStops(t *testing.T) {
 	lim := defaultLimits()
 	lim.maxTotal = 1
 	work, begun := make(chan struct{}), make(chan struct{}, 1)
@@ -160,7 +160,7 @@ func TestAFullServerStops(t *testing.T) {
 	first := s.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-begun
 	waiting := s.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	time.Sleep(20 * time.Millisecond) // mostly it waits in Accept then; the test holds if not
+	time.Sleep(20 * time.Millisecond) // usually it then waits in Accept; the test is also valid otherwise
 	s.stop()
 	s.refuses()
 	close(work)
@@ -173,8 +173,8 @@ func TestAFullServerStops(t *testing.T) {
 	}
 }
 
-// Told to stop in the middle of fifty requests that work and fifty that are still being sent, the server answers all.
-func TestAllThatBeganIsAnswered(t *testing.T) {
+// A server that is stopped during fifty running requests and fifty incomplete ones answers all of them.
+func TestStopAnswersStartedRequests(t *testing.T) {
 	const many = 50
 	work, begun := make(chan struct{}), make(chan struct{}, 2*many)
 	s := startServer(t, t.Context(), defaultLimits(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

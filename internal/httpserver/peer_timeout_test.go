@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A connection that a service accepts ends when its client stops acknowledging.
-func TestAcceptedConnectionsNoticeSilence(t *testing.T) {
+// An accepted connection has peerTimeout: it ends if its client stops acknowledging.
+func TestAcceptedConnectionsHavePeerTimeout(t *testing.T) {
 	l, err := Listen("--listen", "127.0.0.1:0", true)
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-const testTimeout = 30 * time.Second // more than any of this ever takes
+const testTimeout = 30 * time.Second // longer than any step takes
 
 // serving is a running server.
 type serving struct {
@@ -66,7 +66,7 @@ func (s *serving) raw(text string) net.Conn {
 	return s.from("127.0.0.1", text)
 }
 
-// from does so from an address of this machine.
+// from opens a connection from an address of this machine and sends text.
 func (s *serving) from(address, text string) net.Conn {
 	s.t.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).Dial("tcp", s.addr)
@@ -82,7 +82,7 @@ func (s *serving) from(address, text string) net.Conn {
 
 func second[T any](_ T, err error) error { return err }
 
-// refuses waits until nobody listens any more.
+// refuses waits until the port is closed.
 func (s *serving) refuses() {
 	s.t.Helper()
 	for until := time.Now().Add(testTimeout); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
@@ -95,9 +95,9 @@ func (s *serving) refuses() {
 	s.t.Fatal("the server still listens")
 }
 
-// SIGTERM comes while a client is in the middle of sending a claim: it is finished, answered and kept; and nobody new
-// is let in.
-func TestAClaimInFlightThroughSIGTERM(t *testing.T) {
+// SIGTERM arrives while a client is sending a claim: the claim is completed, answered and stored, and new connections
+// are refused.
+func TestSIGTERMDuringClaim(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "placement.db")
@@ -117,12 +117,14 @@ func TestAClaimInFlightThroughSIGTERM(t *testing.T) {
 		`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":4}}}`)
 
 	claim := fmt.Sprintf(
-		`{"allocations":{%q:{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, provider)
+		`{"allocations":{%q:{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u",`+
+			`"consumer_generation":null,"consumer_type":"INSTANCE"}`, provider)
 	conn := s.raw(fmt.Sprintf("PUT /allocations/%s HTTP/1.1\r\nHost: x\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: "+
 		"placement 1.39\r\n"+
 		"Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", consumer, len(claim)))
 	answer := bufio.NewReader(conn)
-	if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // so the handler runs
+	// the handler is running
+	if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 		t.Fatalf("%q %v", line, err)
 	}
 	_, _ = answer.ReadString('\n')
@@ -142,15 +144,15 @@ func TestAClaimInFlightThroughSIGTERM(t *testing.T) {
 	}
 	again := openTestPlacement(t, url)
 	if text := do(again.Handler, "GET", "/allocations/"+consumer, ""); !strings.Contains(text, `"VCPU":3`) {
-		t.Errorf("the claim was answered and is not there: %s", text)
+		t.Errorf("the claim was answered but is not stored: %s", text)
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A request that works is finished also when it works long; a stream is told to end at once.
-func TestStreamsEndAndWorkIsFinished(t *testing.T) {
+// On shutdown a long request is completed, and a stream is ended at once.
+func TestShutdownEndsStreamsAndFinishesRequests(t *testing.T) {
 	work, began := make(chan struct{}), make(chan string, 2)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/work", func(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +198,7 @@ func TestStreamsEndAndWorkIsFinished(t *testing.T) {
 	}
 	select {
 	case err := <-s.ended:
-		t.Fatalf("the server did not wait for the work: %v", err)
+		t.Fatalf("the server did not wait for the request: %v", err)
 	default:
 	}
 	close(work)
@@ -208,8 +210,8 @@ func TestStreamsEndAndWorkIsFinished(t *testing.T) {
 	}
 }
 
-// What is not finished in time is cut off, and said.
-func TestWorkThatNeverEnds(t *testing.T) {
+// A request that is not finished in time is cut off, and the error reports it.
+func TestShutdownTimeout(t *testing.T) {
 	lim := defaultLimits()
 	lim.shutdownTimeout = 50 * time.Millisecond
 	began, cut := make(chan struct{}), make(chan struct{})
@@ -231,7 +233,7 @@ func TestWorkThatNeverEnds(t *testing.T) {
 	}
 }
 
-// Whoever sends too slowly is cut off.
+// A client that sends too slowly is disconnected.
 func TestSlowSenders(t *testing.T) {
 	lim := defaultLimits()
 	lim.headerTimeout, lim.readTimeout, lim.idleTimeout = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
@@ -247,7 +249,7 @@ func TestSlowSenders(t *testing.T) {
 		"the body":       "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",
 		"a next request": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		if _, err := io.Copy(io.Discard, s.raw(text)); err != nil { // ends when the server hangs up
+		if _, err := io.Copy(io.Discard, s.raw(text)); err != nil { // ends when the server closes the connection
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -260,7 +262,8 @@ func TestSlowSenders(t *testing.T) {
 	}
 }
 
-// Whoever takes an answer too slowly is cut off; whoever takes it, however large, is not.
+// A client that receives a response too slowly is disconnected; one that receives a large response at full speed is
+// not.
 func TestSlowReaders(t *testing.T) {
 	lim := defaultLimits()
 	lim.writeGrace, lim.writeRate = 200*time.Millisecond, 1<<30
@@ -273,7 +276,7 @@ func TestSlowReaders(t *testing.T) {
 		}
 		wrote <- err
 	}))
-	s.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n") // and reads nothing
+	s.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n") // this client reads nothing
 	select {
 	case err := <-wrote:
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -323,7 +326,7 @@ func openTestPlacement(t *testing.T, url string) testPlacement {
 	return testPlacement{Handler: h, Close: db.Close}
 }
 
-// inMemory asks a handler as admin.
+// inMemory sends a request of admin to a handler.
 func inMemory(t *testing.T, h http.Handler, method, path, body string) (status int, text string) {
 	t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -337,7 +340,7 @@ func inMemory(t *testing.T, h http.Handler, method, path, body string) (status i
 	return rec.Code, rec.Body.String()
 }
 
-// With noauth2 only who asks for this machine by one of its own names is answered.
+// With LoopbackOnly, only requests to a name of this machine are answered.
 func TestLoopbackOnly(t *testing.T) {
 	h := LoopbackOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{

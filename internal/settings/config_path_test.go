@@ -9,7 +9,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Without --config-file placement reads what the original reads.
+// Without --config-file, Placement reads the same files as OpenStack's Placement.
 func TestPlacementFiles(t *testing.T) {
 	given, usual, empty := t.TempDir(), t.TempDir(), t.TempDir()
 	write := func(parts ...string) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// How stale the index may be: by itself, as configured, and what cannot be meant.
+// index_max_age: its default, configured values, and values that are not valid.
 func TestIndexMaxAge(t *testing.T) {
 	for _, c := range []struct {
 		text         string

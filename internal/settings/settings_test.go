@@ -14,7 +14,7 @@ import (
 	"github.com/openberth/berth/internal/httpserver"
 )
 
-// settle reads a configuration and gives what was warned of.
+// readText reads a configuration and returns the settings and the log.
 func readText(t *testing.T, text string) (Settings, string, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "placement.conf")
@@ -46,12 +46,12 @@ project_name = service
 project_domain_name = Default
 `
 
-// Every option of placement.conf: a good value is taken without a word, an empty line of it is no catastrophe, and a
-// bad one stops the start with its place.
+// Every option of placement.conf: a good value gives no warning, an empty value no panic, and a bad value an error with
+// its place.
 func TestEveryOption(t *testing.T) {
 	for _, c := range []struct {
-		group, option, good, bad string // an empty bad: every text is good
-		base                     string // what stands before
+		group, option, good, bad string // bad is empty if every value is valid
+		base                     string // text before the option
 	}{
 		{"DEFAULT", "debug", "true", "perhaps", ""}, {"DEFAULT", "log_file", "/tmp/x.log", "", ""},
 		{"DEFAULT", "log_dir", "/tmp", "", ""},
@@ -108,7 +108,7 @@ func TestEveryOption(t *testing.T) {
 	}
 }
 
-// What is unknown, deprecated or done otherwise here is a warning.
+// Unknown, deprecated and unsupported options give a warning.
 func TestWarnings(t *testing.T) {
 	for text, want := range map[string]string{
 		"[placement]\nallocation_conflict_retry_cuont = 3\n":          "allocation_conflict_retry_cuont",
@@ -126,8 +126,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// What Keystone's section must have.
-func TestKeystoneIsComplete(t *testing.T) {
+// Required options of [keystone_authtoken].
+func TestRequiredKeystoneOptions(t *testing.T) {
 	for option, line := range map[string]string{"auth_type": "auth_type = password\n",
 		"auth_url": "auth_url = http://127.0.0.1:1/v3\n", "username": "username = placement\n",
 		"password": "password = secret\n"} {
@@ -161,7 +161,7 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
-// With Keystone a page has to bring a token, so any origin may be allowed.
+// With Keystone a page needs a token, so any origin may be allowed.
 func TestAnyOriginWithKeystone(t *testing.T) {
 	s, _, err := readText(t, keystoneConf+"[cors]\nallowed_origin = *\n")
 	if err != nil {
@@ -181,8 +181,8 @@ func TestAnyOriginWithKeystone(t *testing.T) {
 	}
 }
 
-// By itself one address has half of the connections, but addresses of this machine, and any address behind a proxy,
-// have all; an option says otherwise for all.
+// By default one address has half of the connections, but loopback addresses, and any address behind a proxy, have all;
+// the option overrides both.
 func TestConnectionsPerAddress(t *testing.T) {
 	for text, want := range map[string]httpserver.ConnLimits{
 		"max_connections = 100\n": {Total: 100,
@@ -199,7 +199,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 	} {
 		s, _, err := readText(t, "[berth]\n"+text)
 		if want.Total == 0 {
-			s.Connections.Total = 0 // as many as the process may open
+			s.Connections.Total = 0 // depends on the limit of open files
 		}
 		if err != nil || s.Connections != want {
 			t.Errorf("%s: %+v %v, want %+v", text, s.Connections, err, want)
