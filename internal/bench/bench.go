@@ -2,8 +2,9 @@
 // side by side with OpenStack's own (go test -tags peer).
 //
 // It is a client like any other and knows no house: what it asks and how it counts is the same for every server. The
-// worlds it loads and the questions it asks stand in worlds.go and questions.go. Amounts vary from request to request, so
-// that no answer comes from a cache keyed by the query. The client is lean on purpose: it shares the machine with the server.
+// worlds it loads and the questions it asks stand in worlds.go and questions.go. Amounts vary from request to request,
+// so that no answer comes from a cache keyed by the query. The client is lean on purpose: it shares the machine with
+// the server.
 package bench
 
 import (
@@ -47,8 +48,8 @@ func During(d time.Duration) func() bool {
 	return func() bool { return time.Now().Before(end) }
 }
 
-// Run lets several clients work at the same time, each on a connection of its own, while more says so; more is called before
-// each piece of work. The work gets a number that no other piece of this run has. The first error ends the run.
+// Run lets several clients work at the same time, each on a connection of its own, while more says so; more is called
+// before each piece of work. The work gets a number that no other piece of this run has. The first error ends the run.
 func Run(addr string, clients int, more func() bool, work func(c *Conn, n int) error) (Result, error) {
 	var (
 		wg     sync.WaitGroup

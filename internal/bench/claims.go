@@ -71,7 +71,8 @@ func (l *Ledger) try(c *Conn, n int) (granted bool, err error) {
 	}
 	consumer := uuid.NewString()
 	// The candidate is an object with allocations and mappings; the rest of the claim stands beside them.
-	body := fmt.Appendf(nil, `{"project_id":%q,"user_id":"bench","consumer_generation":null,"consumer_type":"INSTANCE",%s`, l.Project, chosen[1:])
+	body := fmt.Appendf(nil, `{"project_id":%q,"user_id":"bench","consumer_generation":null,"consumer_type":"INSTANCE",%s`,
+		l.Project, chosen[1:])
 	status, refusal, err := c.Do("PUT", "/allocations/"+consumer, body)
 	switch {
 	case err != nil:

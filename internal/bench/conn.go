@@ -34,8 +34,8 @@ func (c *Conn) Close() {
 	}
 }
 
-// Do sends a request at the newest microversion, as admin, and reads the answer. The body that it returns is overwritten by the next
-// request. A connection that the server closed between two requests is dialled again.
+// Do sends a request at the newest microversion, as admin, and reads the answer. The body that it returns is
+// overwritten by the next request. A connection that the server closed between two requests is dialled again.
 func (c *Conn) Do(method, target string, body []byte) (status int, answer []byte, err error) {
 	r := append(c.request[:0], method...)
 	r = append(append(append(r, ' '), target...), " HTTP/1.1\r\nHost: "...)

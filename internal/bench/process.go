@@ -35,7 +35,8 @@ func Start(log string, args ...string) (*Process, error) {
 		return nil, err
 	}
 	defer out.Close()
-	p := &Process{cmd: exec.Command("sh", append([]string{"-c", warden, "sh"}, args...)...), log: log, lines: make(chan string, 16)}
+	p := &Process{cmd: exec.Command("sh", append([]string{"-c", warden, "sh"}, args...)...), log: log,
+		lines: make(chan string, 16)}
 	p.cmd.Stderr = out
 	if p.life, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -127,7 +128,8 @@ func (p *Process) Resident() (now, peak int, err error) {
 // tick is the unit of the times in /proc: 1/100 s on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// Worked is the processor time that the process itself has used so far. On a machine that others use too it tells more than the clock.
+// Worked is the processor time that the process itself has used so far. On a machine that others use too it tells more
+// than the clock.
 func (p *Process) Worked() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err != nil {
@@ -179,22 +181,24 @@ func Build(dir string) (program string, err error) {
 // Configure writes a placement.conf into dir that names a database. lines stand at its end.
 func Configure(dir, database string, lines ...string) (file string, err error) {
 	file = filepath.Join(dir, "placement.conf")
-	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = " + database + "\n" + strings.Join(lines, "\n") + "\n"
+	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = " + database + "\n" + strings.Join(lines,
+		"\n") + "\n"
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
 // SQLite is the address of an SQLite database in dir.
 func SQLite(dir string) string { return "sqlite:///" + filepath.Join(dir, "placement.db") }
 
-// StartBerth starts `berth placement` on a database, with its placement.conf, which ends with lines, and its log in dir. It returns
-// once the server answers.
+// StartBerth starts `berth placement` on a database, with its placement.conf, which ends with lines, and its log in
+// dir. It returns once the server answers.
 func StartBerth(program, dir, database string, lines ...string) (*Process, error) {
 	file, err := Configure(dir, database, lines...)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	p, err := Start(filepath.Join(dir, "berth.log"), program, "placement", "--config-file", file, "--data-dir", dir, "--listen", "127.0.0.1:0")
+	p, err := Start(filepath.Join(dir, "berth.log"), program, "placement", "--config-file", file, "--data-dir", dir,
+		"--listen", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,9 @@
-// Package databases starts real database servers for tests: MariaDB (also as a Galera cluster) and PostgreSQL from Debian's packages, each in a
-// directory of its own, on loopback, on a port that was free, as the unprivileged user that the server insists on.
+// Package databases starts real database servers for tests: MariaDB (also as a Galera cluster) and PostgreSQL from
+// Debian's packages, each in a directory of its own, on loopback, on a port that was free, as the unprivileged user
+// that the server insists on.
 //
-// Nothing of the machine's own servers is touched, and no service manager is needed. A server ends with the test that started it,
-// and also when the test process dies: a warden process holds it, whose standard input ends with ours.
+// Nothing of the machine's own servers is touched, and no service manager is needed. A server ends with the test that
+// started it, and also when the test process dies: a warden process holds it, whose standard input ends with ours.
 //
 //	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 //		db, err := sqldb.Open(t.Context(), fresh(t))
@@ -22,8 +23,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// Each runs a test on every database that Berth speaks to, as subtests SQLite, MariaDB and PostgreSQL. fresh makes an empty database
-// and gives its SQLAlchemy URL; a database server is started once for all of them.
+// Each runs a test on every database that Berth speaks to, as subtests SQLite, MariaDB and PostgreSQL. fresh makes an
+// empty database and gives its SQLAlchemy URL; a database server is started once for all of them.
 func Each(t *testing.T, run func(t *testing.T, fresh func(testing.TB) string)) {
 	t.Run("SQLite", func(t *testing.T) { run(t, SQLite) })
 	t.Run("MariaDB", func(t *testing.T) { run(t, MariaDB(t).Database) })
@@ -49,42 +50,46 @@ type kind struct {
 	name    string
 	user    string // who it runs as when we are root
 	bins    []string
-	install func(s *Server) []string                             // the command that makes its files
-	serve   func(s *Server) []string                             // the command that serves them
-	end     string                                               // the signal that ends it fast when nobody needs its data any more
-	ready   []string                                             // statements for the first connection
-	awake   []string                                             // statements that a server takes only when it serves
-	before  func(*Server, *syscall.Credential) ([]string, error) // more arguments for a server that ran before; nil: none
-	open    func(addr, database string) (*sql.DB, error)         // as administrator; database may be empty
-	url     func(addr, database string) string                   // in SQLAlchemy's form
+	install func(s *Server) []string // the command that makes its files
+	serve   func(s *Server) []string // the command that serves them
+	// the signal that ends it fast when nobody needs its data any more
+	end    string
+	ready  []string                                             // statements for the first connection
+	awake  []string                                             // statements that a server takes only when it serves
+	before func(*Server, *syscall.Credential) ([]string, error) // more arguments for a server that ran before; nil: none
+	open   func(addr, database string) (*sql.DB, error)         // as administrator; database may be empty
+	url    func(addr, database string) string                   // in SQLAlchemy's form
 }
 
-// MariaDB starts a MariaDB for one test. options are arguments of mariadbd; a later one counts. What was committed survives a kill -9 of
-// the server; for figures that include the disk, give --innodb-flush-log-at-trx-commit=1. A table without a primary key is refused: a Galera
-// cluster could not keep it the same on all nodes.
+// MariaDB starts a MariaDB for one test. options are arguments of mariadbd; a later one counts. What was committed
+// survives a kill -9 of the server; for figures that include the disk, give --innodb-flush-log-at-trx-commit=1. A table
+// without a primary key is refused: a Galera cluster could not keep it the same on all nodes.
 func MariaDB(t testing.TB, options ...string) *Server {
 	t.Helper()
 	return start(t, mariaDB(), options)
 }
 
-// PostgreSQL starts a PostgreSQL for one test. options are arguments of postgres; a later one counts. What was committed survives a
-// kill -9 of the server; for figures that include the disk, give -c fsync=on.
+// PostgreSQL starts a PostgreSQL for one test. options are arguments of postgres; a later one counts. What was
+// committed survives a kill -9 of the server; for figures that include the disk, give -c fsync=on.
 func PostgreSQL(t testing.TB, options ...string) *Server {
 	t.Helper()
 	return start(t, postgreSQL(), options)
 }
 
 func mariaDB() kind {
-	quick := []string{"--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-doublewrite=0", "--innodb-buffer-pool-size=64M"}
+	quick := []string{"--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
+		"--innodb-buffer-pool-size=64M"}
 	return kind{
 		name: "MariaDB", user: "mysql", bins: []string{"/usr/sbin", "/usr/bin", "/usr/local/bin"}, end: "KILL",
 		install: func(s *Server) []string {
-			return append([]string{"mariadb-install-db", "--no-defaults", "--datadir=" + s.dir, "--auth-root-authentication-method=normal",
+			return append([]string{"mariadb-install-db", "--no-defaults", "--datadir=" + s.dir,
+				"--auth-root-authentication-method=normal",
 				"--skip-test-db", "--skip-name-resolve"}, quick...)
 		},
 		serve: func(s *Server) []string {
 			host, port := split(s.Addr)
-			return append([]string{"mariadbd", "--no-defaults", "--datadir=" + s.dir, "--tmpdir=" + s.dir, "--socket=socket", "--bind-address=" + host,
+			return append([]string{"mariadbd", "--no-defaults", "--datadir=" + s.dir, "--tmpdir=" + s.dir, "--socket=socket",
+				"--bind-address=" + host,
 				"--port=" + port, "--skip-name-resolve", "--max-connections=400", "--character-set-server=utf8mb4",
 				"--collation-server=utf8mb4_general_ci", "--innodb-force-primary-key=1"}, quick...)
 		},
@@ -111,11 +116,13 @@ func postgreSQL() kind {
 	return kind{
 		name: "PostgreSQL", user: "postgres", bins: postgresBins(), end: "QUIT",
 		install: func(s *Server) []string {
-			return []string{"initdb", "--no-sync", "--pgdata=" + s.dir, "--username=berth", "--auth=trust", "--encoding=UTF8", "--locale=C"}
+			return []string{"initdb", "--no-sync", "--pgdata=" + s.dir, "--username=berth", "--auth=trust", "--encoding=UTF8",
+				"--locale=C"}
 		},
 		serve: func(s *Server) []string {
 			host, port := split(s.Addr)
-			return []string{"postgres", "-D", s.dir, "-p", port, "-c", "listen_addresses=" + host, "-c", "unix_socket_directories=", "-c", "fsync=off",
+			return []string{"postgres", "-D", s.dir, "-p", port, "-c", "listen_addresses=" + host, "-c",
+				"unix_socket_directories=", "-c", "fsync=off",
 				"-c", "max_connections=400"}
 		},
 		open: func(addr, database string) (*sql.DB, error) {

@@ -19,18 +19,20 @@ import (
 // libraries is where Debian, and others, have the provider of Galera.
 const libraries = "/usr/lib*/galera*/libgalera_smm.so"
 
-// Cluster is a Galera cluster of MariaDB servers that belongs to one test: each node has all data and takes all statements.
+// Cluster is a Galera cluster of MariaDB servers that belongs to one test: each node has all data and takes all
+// statements.
 //
-// Nodes can be killed and restarted like any server. One that is killed is missed after Suspect: until then COMMITs wait on all nodes. What is
-// left of a cluster when most of its nodes died takes no statements (error 1047) until Bootstrap; then the others may be restarted.
+// Nodes can be killed and restarted like any server. One that is killed is missed after Suspect: until then COMMITs
+// wait on all nodes. What is left of a cluster when most of its nodes died takes no statements (error 1047) until
+// Bootstrap; then the others may be restarted.
 type Cluster struct {
 	Nodes []*Server
 
 	made atomic.Int64
 }
 
-// Suspect is how long a node must be silent before the others go on without it. Galera's default is 5 s; less than this would give up healthy
-// ones on a busy machine.
+// Suspect is how long a node must be silent before the others go on without it. Galera's default is 5 s; less than this
+// would give up healthy ones on a busy machine.
 const Suspect = 3 * time.Second
 
 // wsrep is what a node needs to know of the others.
@@ -89,7 +91,8 @@ func (c *Cluster) found(t testing.TB, who *syscall.Credential, options []string)
 	if err := s.exec(s.kind.ready...); err != nil {
 		t.Fatal(err)
 	}
-	s.exec("SHUTDOWN") // its answer may be lost; a clean end leaves a position in the cluster's history that copies can share
+	// its answer may be lost; a clean end leaves a position in the cluster's history that copies can share
+	s.exec("SHUTDOWN")
 	for last := time.Now().Add(patience); !s.alive.over(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(last) {
 			t.Fatalf("%s does not end; its log says:\n%s", s.kind.name, s.log())
@@ -112,8 +115,10 @@ func galera(w wsrep) kind {
 	k.serve = func(s *Server) []string {
 		host, _ := split(s.Addr)
 		_, ist := split(w.ist)
-		return append(alone(s), "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON", "--wsrep-provider="+w.provider,
-			"--wsrep-cluster-name="+w.cluster, "--wsrep-cluster-address=gcomm://"+strings.Join(w.peers, ","), "--wsrep-node-name="+w.port,
+		return append(alone(s), "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON",
+			"--wsrep-provider="+w.provider,
+			"--wsrep-cluster-name="+w.cluster, "--wsrep-cluster-address=gcomm://"+strings.Join(w.peers, ","),
+			"--wsrep-node-name="+w.port,
 			"--wsrep-node-address="+host, "--wsrep-sst-method=rsync", "--wsrep-sst-receive-address="+w.sst,
 			"--wsrep-provider-options=base_port="+w.port+";gmcast.listen_addr=tcp://"+net.JoinHostPort(host, w.port)+
 				";ist.recv_addr="+net.JoinHostPort(host, ist)+";ist.recv_bind="+net.JoinHostPort(host, ist)+
@@ -122,12 +127,14 @@ func galera(w wsrep) kind {
 	k.awake = []string{"SELECT 1 FROM mysql.global_priv"} // refused until the node is one of the cluster
 	k.before = recovered
 	k.open = func(addr, database string) (*sql.DB, error) {
-		return administrator(addr, database, map[string]string{"wsrep_sync_wait": "15"}) // sees what was committed on any node
+		// sees what was committed on any node
+		return administrator(addr, database, map[string]string{"wsrep_sync_wait": "15"})
 	}
 	return k
 }
 
-// recovered asks the files of a node that was killed how far they are in the cluster's history, so that only what is missing must be sent.
+// recovered asks the files of a node that was killed how far they are in the cluster's history, so that only what is
+// missing must be sent.
 func recovered(s *Server, who *syscall.Credential) ([]string, error) {
 	out, err := s.run(who, append(append([]string(nil), s.args...), "--wsrep-recover"))
 	position := regexp.MustCompile(`WSREP: Recovered position: ([0-9a-f-]+:\d+)`).FindStringSubmatch(out)
@@ -153,7 +160,8 @@ func (c *Cluster) Database(t testing.TB) (urls []string) {
 	return urls
 }
 
-// Bootstrap makes a node that was left alone go on: it is the cluster from now on, and those that are restarted join it.
+// Bootstrap makes a node that was left alone go on: it is the cluster from now on, and those that are restarted join
+// it.
 func (c *Cluster) Bootstrap(t testing.TB, node int) {
 	t.Helper()
 	if err := c.Nodes[node].exec("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'"); err != nil {

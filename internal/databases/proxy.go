@@ -217,7 +217,8 @@ func drain(c <-chan struct{}) {
 func (p *Proxy) due(words []byte) (Cut, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(words) == 0 || len(p.plans) == 0 || !bytes.Contains(bytes.ToUpper(words), []byte(strings.ToUpper(p.plans[0].Word))) {
+	if len(words) == 0 || len(p.plans) == 0 || !bytes.Contains(bytes.ToUpper(words),
+		[]byte(strings.ToUpper(p.plans[0].Word))) {
 		return Cut{}, false
 	}
 	cut := p.plans[0]

@@ -151,7 +151,8 @@ func (s *Server) run(who *syscall.Credential, args []string) (string, error) {
 	return string(out), err
 }
 
-// Kill ends the server as kill -9 does. Nothing is flushed, nobody is told; Restart makes it recover what was committed.
+// Kill ends the server as kill -9 does. Nothing is flushed, nobody is told; Restart makes it recover what was
+// committed.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	if s.alive == nil {

@@ -14,9 +14,9 @@ import (
 // logName is the file in the server's directory that holds what it says.
 const logName = "server.log"
 
-// script starts a server, says its number and waits for a word. Without one (the test is over, or dead) it ends the server fast
-// and removes its directory; with one it kills the server and keeps the directory. PostgreSQL's children live on for a moment without their
-// parent, and answer: so it waits for them too.
+// script starts a server, says its number and waits for a word. Without one (the test is over, or dead) it ends the
+// server fast and removes its directory; with one it kills the server and keeps the directory. PostgreSQL's children
+// live on for a moment without their parent, and answer: so it waits for them too.
 const script = `dir=$1; end=$2; shift 2
 "$@" </dev/null >>"$dir/` + logName + `" 2>&1 &
 p=$!; echo $p; read word

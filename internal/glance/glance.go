@@ -1,5 +1,6 @@
-// Package glance starts OpenStack's own image service for tests: Debian's package glance-api on 127.0.0.1, with SQLite and a file store in a
-// temporary directory, behind a Keystone; gone when the test ends. A start takes some five seconds.
+// Package glance starts OpenStack's own image service for tests: Debian's package glance-api on 127.0.0.1, with SQLite
+// and a file store in a temporary directory, behind a Keystone; gone when the test ends. A start takes some five
+// seconds.
 package glance
 
 import (
@@ -42,14 +43,17 @@ func Start(t testing.TB, k *keystone.Keystone) *Glance {
 	if err := os.Mkdir(filepath.Join(dir, "images"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "glance-manage", "--config-file", conf, "db_sync").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "glance-manage", "--config-file", conf,
+		"db_sync").CombinedOutput(); err != nil {
 		t.Fatalf("glance-manage db_sync: %v\n%s", err, out)
 	}
 	g.server = keystone.Serve(t, exec.Command("glance-api", "--config-file", conf), dir, g.URL+"/versions")
 	var service struct{ Service struct{ ID string } }
 	token := k.Admin(t)
-	k.Call(t, token, "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": "image", "name": "glance"}}, http.StatusCreated, &service)
-	k.Call(t, token, "POST", "/endpoints", keystone.Doc{"endpoint": keystone.Doc{"service_id": service.Service.ID, "interface": "internal", "region": k.Region,
+	k.Call(t, token, "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": "image", "name": "glance"}},
+		http.StatusCreated, &service)
+	k.Call(t, token, "POST", "/endpoints", keystone.Doc{"endpoint": keystone.Doc{"service_id": service.Service.ID,
+		"interface": "internal", "region": k.Region,
 		"url": g.URL}}, http.StatusCreated, nil)
 	return g
 }
@@ -87,7 +91,8 @@ driver = noop
 // Stop ends the service, as if it had crashed. A second Stop does nothing.
 func (g *Glance) Stop() { g.server.Stop() }
 
-// Image makes an image of a few bytes with these attributes and properties, and gives its id. Without data it stays queued.
+// Image makes an image of a few bytes with these attributes and properties, and gives its id. Without data it stays
+// queued.
 func (g *Glance) Image(t testing.TB, token string, image keystone.Doc, data string) string {
 	t.Helper()
 	image["disk_format"], image["container_format"] = "raw", "bare"

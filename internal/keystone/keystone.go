@@ -1,5 +1,6 @@
-// Package keystone starts OpenStack's own identity service for tests: Debian's package keystone on 127.0.0.1, with SQLite and
-// Fernet tokens in a temporary directory, and gone when the test ends. A start takes some ten to twenty seconds.
+// Package keystone starts OpenStack's own identity service for tests: Debian's package keystone on 127.0.0.1, with
+// SQLite and Fernet tokens in a temporary directory, and gone when the test ends. A start takes some ten to twenty
+// seconds.
 package keystone
 
 import (
@@ -28,7 +29,8 @@ const (
 
 // Keystone is a running service. All names are in the domain Default, whose ID is default.
 type Keystone struct {
-	URL                                    string // http://127.0.0.1:port, without /v3; the catalog has it as public and internal endpoint
+	// http://127.0.0.1:port, without /v3; the catalog has it as public and internal endpoint
+	URL                                    string
 	AdminUser, AdminPassword, AdminProject string // the user also has the role admin on the system
 	Region                                 string
 
@@ -49,12 +51,16 @@ func Start(t testing.TB, more ...string) *Keystone {
 	keys(t, filepath.Join(dir, "fernet"), filepath.Join(dir, "credential"))
 	write(t, conf, configuration(dir)+strings.Join(more, "\n"))
 	port := Free(t)
-	k := &Keystone{URL: "http://127.0.0.1:" + port, AdminUser: "admin", AdminPassword: password, AdminProject: "admin", Region: "RegionOne"}
+	k := &Keystone{URL: "http://127.0.0.1:" + port, AdminUser: "admin", AdminPassword: password, AdminProject: "admin",
+		Region: "RegionOne"}
 	// Without a write-ahead log, a request of Keystone's can lock itself out of SQLite.
-	run(t, dir, "/usr/bin/python3", "-c", "import sqlite3; sqlite3.connect('keystone.db').execute('pragma journal_mode = wal')")
+	run(t, dir, "/usr/bin/python3", "-c", "import sqlite3; sqlite3.connect('keystone.db').execute('pragma journal_mode "+
+		"= wal')")
 	run(t, dir, "keystone-manage", "--config-file", conf, "db_sync")
-	run(t, dir, "keystone-manage", "--config-file", conf, "bootstrap", "--bootstrap-username", k.AdminUser, "--bootstrap-password", k.AdminPassword,
-		"--bootstrap-project-name", k.AdminProject, "--bootstrap-public-url", k.URL, "--bootstrap-internal-url", k.URL+"/v3", "--bootstrap-region-id", k.Region)
+	run(t, dir, "keystone-manage", "--config-file", conf, "bootstrap", "--bootstrap-username", k.AdminUser,
+		"--bootstrap-password", k.AdminPassword,
+		"--bootstrap-project-name", k.AdminProject, "--bootstrap-public-url", k.URL, "--bootstrap-internal-url", k.URL+"/v3",
+		"--bootstrap-region-id", k.Region)
 	cmd := exec.Command("keystone-wsgi-public", "--host", "127.0.0.1", "--port", port)
 	cmd.Env = append(os.Environ(), "OS_KEYSTONE_CONFIG_FILES="+conf)
 	k.server = Serve(t, cmd, dir, k.URL+"/v3")
@@ -122,8 +128,8 @@ func (k *Keystone) Stop() { k.server.Stop() }
 // Doc is a JSON object.
 type Doc = map[string]any
 
-// Call makes a call of the v3 API, such as "/users", and fails the test when the status is another than wanted. The answer is read into
-// result unless that is nil.
+// Call makes a call of the v3 API, such as "/users", and fails the test when the status is another than wanted. The
+// answer is read into result unless that is nil.
 func (k *Keystone) Call(t testing.TB, token, method, path string, body any, want int, result any) http.Header {
 	t.Helper()
 	var text []byte
@@ -212,8 +218,8 @@ func (k *Keystone) Revoke(t testing.TB, token string) {
 	}
 }
 
-// User makes a user whose password is its name, with roles in a project; role and project are made when they are missing.
-// It gives the IDs of both.
+// User makes a user whose password is its name, with roles in a project; role and project are made when they are
+// missing. It gives the IDs of both.
 func (k *Keystone) User(t testing.TB, name, project string, roles ...string) (userID, projectID string) {
 	t.Helper()
 	// A token of its own for each call: where tokens live for seconds, one would not last on a busy machine.

@@ -198,12 +198,14 @@ func (w *World) checkServer(s lifecycle.Server) {
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text
 		}
-		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task, len(s.Leftovers), why)
+		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task,
+			len(s.Leftovers), why)
 	}
 	for _, stay := range s.Residences() {
 		held := w.ledger.consumers[resource.ConsumerID(stay.Consumer)].holds
 		if stay.Choice == nil || !stay.Choice.Allocation.Equal(held) {
-			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held, stay.Choice)
+			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
+				stay.Choice)
 		}
 		g := w.byName[stay.Host].guests[stay.Consumer]
 		switch {

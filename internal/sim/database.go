@@ -153,8 +153,9 @@ func (o *office) lines(h *hostState) *line {
 			if e.Host != h.name {
 				continue
 			}
-			l.wants = append(l.wants, want{id: e.Consumer, was: e.PreviousConsumer, server: s.ID, requests: e.Requests, parts: e.Topology,
-				off: e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
+			l.wants = append(l.wants, want{id: e.Consumer, was: e.PreviousConsumer, server: s.ID, requests: e.Requests,
+				parts: e.Topology,
+				off:   e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
 		}
 	}
 	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {

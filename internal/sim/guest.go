@@ -153,7 +153,8 @@ func (w *World) goOn(m *machine, want want) error {
 	}
 	if want.outgoing != "" {
 		if w.chance(Builds, 20) {
-			return w.end(m, want, "failed", lifecycle.GuestFailed{Host: m.name, Consumer: want.id, Message: "the guest cannot go"})
+			return w.end(m, want, "failed", lifecycle.GuestFailed{Host: m.name, Consumer: want.id,
+				Message: "the guest cannot go"})
 		}
 		m.guests[want.id].departed = true
 		if err := w.crashes(m); err != nil {

@@ -38,7 +38,8 @@ type consumer struct {
 func newLedger(touched func(provider.ID)) *ledger {
 	return &ledger{providers: map[provider.ID]*provider.Provider{}, trees: map[provider.ID][]provider.ID{},
 		uses: map[provider.ID]map[resource.ConsumerID]resource.Amounts{}, consumers: map[resource.ConsumerID]consumer{},
-		sums: map[provider.ID]resource.Amounts{}, snapshot: index.Build(nil), stale: map[provider.ID]bool{}, touched: touched, cleaned: map[provider.ID]bool{}}
+		sums: map[provider.ID]resource.Amounts{}, snapshot: index.Build(nil), stale: map[provider.ID]bool{}, touched: touched,
+		cleaned: map[provider.ID]bool{}}
 }
 
 func (l *ledger) touch(p *provider.Provider) {
@@ -88,7 +89,8 @@ func (l *ledger) at(id provider.ID, generation int) (*provider.Provider, error) 
 	case p == nil:
 		return nil, fault.New(fault.NotFound, "ledger", "there is no provider %s", id)
 	case p.Generation != generation:
-		return nil, fault.New(fault.Conflict, "ledger", "provider %s has generation %d, not %d", p.Name, p.Generation, generation).WithCode(concurrent)
+		return nil, fault.New(fault.Conflict, "ledger", "provider %s has generation %d, not %d", p.Name, p.Generation,
+			generation).WithCode(concurrent)
 	}
 	return p, nil
 }
@@ -129,7 +131,8 @@ func (l *ledger) putTraits(id provider.ID, generation int, traits []resource.Tra
 	return p.Generation, nil
 }
 
-func (l *ledger) putInventories(id provider.ID, generation int, all map[resource.Class]resource.Inventory) (int, error) {
+func (l *ledger) putInventories(id provider.ID, generation int,
+	all map[resource.Class]resource.Inventory) (int, error) {
 	p, err := l.at(id, generation)
 	if err != nil {
 		return 0, err
@@ -142,7 +145,8 @@ func (l *ledger) putInventories(id provider.ID, generation int, all map[resource
 	}
 	for class, inv := range all {
 		if was := p.Inventories[class]; inv.Reserved < min(was.Reserved, inv.Total) && p.Parent != "" && !l.cleaned[id] {
-			l.misses = append(l.misses, fmt.Sprintf("reserved: %s of %s sinks from %d to %d, and nobody has cleaned the device", class, p.Name, was.Reserved, inv.Reserved))
+			l.misses = append(l.misses, fmt.Sprintf("reserved: %s of %s sinks from %d to %d, and nobody has cleaned the device",
+				class, p.Name, was.Reserved, inv.Reserved))
 		} else if was.Reserved > 0 && inv.Reserved == 0 {
 			delete(l.cleaned, id)
 		}
@@ -194,7 +198,8 @@ func (l *ledger) fits(c resource.ConsumerID, holds resource.Allocation) error {
 		for _, class := range holds[id].Sorted() {
 			inv, offered := p.Inventories[class]
 			if no := inv.Shape; !l.lenient && (!offered || !no(holds[id][class]) || !inv.Fits(used[class], holds[id][class])) {
-				return fault.New(fault.Conflict, "ledger", "%s of %s does not fit for %s: %d of %d are taken", class, p.Name, c, used[class], inv.Capacity())
+				return fault.New(fault.Conflict, "ledger", "%s of %s does not fit for %s: %d of %d are taken", class, p.Name, c,
+					used[class], inv.Capacity())
 			}
 		}
 	}
@@ -239,7 +244,8 @@ func (l *ledger) write(c resource.ConsumerID, now consumer) {
 func (l *ledger) drop(c resource.ConsumerID) { l.write(c, consumer{}) }
 
 // reshape writes inventories and allocations in one.
-func (l *ledger) reshape(stocks map[provider.ID]map[resource.Class]resource.Inventory, generations map[provider.ID]int, claims map[resource.ConsumerID]claim) error {
+func (l *ledger) reshape(stocks map[provider.ID]map[resource.Class]resource.Inventory, generations map[provider.ID]int,
+	claims map[resource.ConsumerID]claim) error {
 	for _, id := range slices.Sorted(maps.Keys(stocks)) {
 		if _, err := l.at(id, generations[id]); err != nil {
 			return err

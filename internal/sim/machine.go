@@ -137,7 +137,8 @@ func specs(zone int, more, class string) [usualRules]string {
 
 func (m *machine) plain(zone int, live bool) [usualRules]string {
 	for i := range 4 {
-		m.made = append(m.made, pci.Device{Address: at(16+i, 0), Vendor: "10de", Product: "1db4", Type: pci.Plain, NUMANode: i % 2})
+		m.made = append(m.made, pci.Device{Address: at(16+i, 0), Vendor: "10de", Product: "1db4", Type: pci.Plain,
+			NUMANode: i % 2})
 	}
 	if live {
 		m.flags = liveMigratable
@@ -147,11 +148,13 @@ func (m *machine) plain(zone int, live bool) [usualRules]string {
 
 func (m *machine) virtual(zone int, live bool) [usualRules]string {
 	for i := range 2 {
-		pf := pci.Device{Address: at(64+i, 0), Vendor: "8086", Product: "1528", Type: pci.Physical, NUMANode: i, TotalVFs: 4, NumVFs: 4}
+		pf := pci.Device{Address: at(64+i, 0), Vendor: "8086", Product: "1528", Type: pci.Physical, NUMANode: i, TotalVFs: 4,
+			NumVFs: 4}
 		m.made = append(m.made, pf)
 		for v := range 4 {
 			parent := pf.Address
-			m.made = append(m.made, pci.Device{Address: at(64+i, 8+v), Vendor: "8086", Product: "1515", Type: pci.Virtual, Parent: &parent, NUMANode: i})
+			m.made = append(m.made, pci.Device{Address: at(64+i, 8+v), Vendor: "8086", Product: "1515", Type: pci.Virtual,
+				Parent: &parent, NUMANode: i})
 		}
 	}
 	if live {
@@ -170,7 +173,8 @@ func (m *machine) physical(zone int) [usualRules]string {
 func (m *machine) disks(zone int) [usualRules]string {
 	m.once = true
 	for i := range 3 {
-		m.made = append(m.made, pci.Device{Address: at(32+i, 0), Vendor: "144d", Product: "a80a", Type: pci.Plain, NUMANode: i % 2})
+		m.made = append(m.made, pci.Device{Address: at(32+i, 0), Vendor: "144d", Product: "a80a", Type: pci.Plain,
+			NUMANode: i % 2})
 	}
 	m.flags = `"one_time_use": "yes", `
 	return specs(zone, m.flags+`"vendor_id": "144d", "product_id": "a80a"`, "NVME")

@@ -203,7 +203,8 @@ func (o *office) guest(id, start string, e lifecycle.Report) (latest int64, err 
 	if s, known := o.servers[o.owners[id]]; known && asks && !o.mayBuild(s, claimed) {
 		return 0, errNo // it may run elsewhere
 	}
-	if failed, fails := e.Event.(lifecycle.GuestFailed); fails && o.servers[o.owners[id]].State == lifecycle.PreLiveMigration &&
+	if failed, fails := e.Event.(lifecycle.GuestFailed); fails &&
+		o.servers[o.owners[id]].State == lifecycle.PreLiveMigration &&
 		o.movedAhead(o.servers[o.owners[id]], failed.Consumer) {
 		return 0, errNo
 	}

@@ -103,7 +103,8 @@ func (w *World) round() (busy bool) {
 			w.office.perform(id)
 		}
 		now := w.office.servers[id]
-		busy = busy || s.State != now.State || s.Try != now.Try || s.Round != now.Round || len(s.Leftovers) != len(now.Leftovers)
+		busy = busy || s.State != now.State || s.Try != now.Try || s.Round != now.Round ||
+			len(s.Leftovers) != len(now.Leftovers)
 	}
 	w.progress = false
 	for _, m := range w.hosts {
@@ -157,7 +158,8 @@ func (w *World) finish() {
 		w.miss(nil, "rest: all servers are deleted, and %d are not gone", n)
 	}
 	for _, m := range w.hosts {
-		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.book.renames)), func(r rename) bool { return !r.done }) // the others are forgotten with the next line
+		// the others are forgotten with the next line
+		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.book.renames)), func(r rename) bool { return !r.done })
 		if len(m.standing()) > 0 || begun {
 			w.miss(m, "left: all servers are deleted, and the host has %v", m.standing())
 		}

@@ -193,8 +193,10 @@ func newWorld(o Options) *World {
 		o.Quiet = 20000
 	}
 	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)), byName: map[string]*machine{},
-		byRoot: map[provider.ID]*machine{}, byTag: map[string]*machine{}, robbed: map[string]bool{}, owners: map[string]string{},
-		histories: []history{{}}, runs: map[string][]*machine{}, rolled: map[string]bool{}, evacuated: map[string]bool{}, seq: 1}
+		byRoot: map[provider.ID]*machine{}, byTag: map[string]*machine{}, robbed: map[string]bool{},
+		owners:    map[string]string{},
+		histories: []history{{}}, runs: map[string][]*machine{}, rolled: map[string]bool{}, evacuated: map[string]bool{},
+		seq: 1}
 	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
 	w.ledger = newLedger(func(root provider.ID) {
 		if m := w.byRoot[root]; m != nil {
@@ -349,11 +351,13 @@ func (w *World) story() string {
 		if len(lines) == most {
 			break
 		}
-		if slices.Contains(words, e.of) || slices.Contains(words, e.at) || e.of != "" && slices.Contains(words, w.owners[e.of]) {
+		if slices.Contains(words, e.of) || slices.Contains(words, e.at) ||
+			e.of != "" && slices.Contains(words, w.owners[e.of]) {
 			if e.e != nil {
 				e.text = fmt.Sprintf("%s → %s  %T %s", e.was, e.is, e.e, brief(e.e))
 			}
-			lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7d %-9s %-8s %-6s %s", e.n, e.kind, e.of, e.at, e.text), " "))
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7d %-9s %-8s %-6s %s", e.n, e.kind, e.of, e.at, e.text),
+				" "))
 		}
 	}
 	slices.Reverse(lines)

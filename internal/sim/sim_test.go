@@ -68,13 +68,15 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d operations: %v", ops, done)
 	t.Logf("led to %v", happened)
-	for _, kind := range append(kindsOfOps(), "step", "hear", "work", "sync", "report", "resize", "migrate", "os-migrateLive", "confirmResize", "revertResize",
+	for _, kind := range append(kindsOfOps(), "step", "hear", "work", "sync", "report", "resize", "migrate",
+		"os-migrateLive", "confirmResize", "revertResize",
 		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
 		if done[kind] == 0 && kind != "wish" && kind != "agent" && ops >= usualOps {
 			t.Errorf("nobody ever did %q", kind)
 		}
 	}
-	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "room made", "crash",
+	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring",
+		"mustering", "claim lost", "room made", "crash",
 		"given up", "start refused", "out of order", "refused",
 		"compute restored", "Placement restored", "directory copied", "machine replaced", "clock set", "journal lost",
 		"database lost", "host forgotten", "host taken over", "start not admitted", "copy on another machine",
@@ -119,7 +121,8 @@ func TestTheChecksCanFail(t *testing.T) {
 			if often[broken] == "rob" {
 				without = nil
 			}
-			for seed := uint64(1); seed <= 12 && !strings.Contains(r.Failure, ": "+noticed); seed++ { // not each life meets it first
+			// not each life meets it first
+			for seed := uint64(1); seed <= 12 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
 				r = Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken, Without: without})
 			}
 			if !strings.Contains(r.Failure, ": "+noticed) {
@@ -200,7 +203,8 @@ func TestTamperingIsNoticed(t *testing.T) {
 		"family": func(w *World) { // 3
 			m, _, _ := w.holding(func(m *machine, _ held) bool { return len(m.made) == 10 })
 			vf := m.made[1]
-			m.guests = map[string]*guest{"one": {id: "one", devices: []held{{at: vf.Address}}}, "two": {id: "two", devices: []held{{at: *vf.Parent}}}}
+			m.guests = map[string]*guest{"one": {id: "one", devices: []held{{at: vf.Address}}},
+				"two": {id: "two", devices: []held{{at: *vf.Parent}}}}
 		},
 		"pool": func(w *World) { // 4
 			for _, m := range w.hosts {

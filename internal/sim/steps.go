@@ -156,7 +156,8 @@ const enough = 24
 func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
 	ask := s.Ask
 	ask.Limit = enough
-	p := schedule.Input{Hosts: map[provider.ID]schedule.Host{}, Now: o.w.now, Silence: schedule.Silence, FailedHosts: s.FailedHosts, Cells: s.Topology,
+	p := schedule.Input{Hosts: map[provider.ID]schedule.Host{}, Now: o.w.now, Silence: schedule.Silence,
+		FailedHosts: s.FailedHosts, Cells: s.Topology,
 		ExcludedHosts: s.ExcludedHosts()}
 	if s.Move != nil {
 		if p.Only = s.Move.To; p.Only != "" {
@@ -165,7 +166,8 @@ func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
 		}
 	}
 	for c := range candidate.Find(o.w.ledger.see(), ask, candidate.Options{BreadthFirst: true}) {
-		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation(), Mappings: c.Mappings()})
+		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation(),
+			Mappings: c.Mappings()})
 		m := o.w.byRoot[c.Root]
 		if _, known := p.Hosts[c.Root]; !known && m.host.row.known {
 			p.Hosts[c.Root] = o.host(m)
@@ -179,7 +181,8 @@ func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
 	}
 	choices, refusals := schedule.Choose(p, s.Requests, seed(s))
 	if len(choices) == 0 {
-		return lifecycle.NoValidHost{Candidates: len(p.Candidates), Reason: schedule.Summarise(refusals), Again: len(p.Candidates) > 0}
+		return lifecycle.NoValidHost{Candidates: len(p.Candidates), Reason: schedule.Summarise(refusals),
+			Again: len(p.Candidates) > 0}
 	}
 	return lifecycle.Chosen{Choices: choices, Candidates: len(p.Candidates)}
 }

@@ -15,8 +15,10 @@ import (
 
 // facts are what the host looks like.
 func (w *World) facts(m *machine) survey.Facts {
-	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.Share{Total: 16}, MemoryMB: survey.Share{Total: 32768}, DiskGB: survey.Share{Total: 1000},
-		Traits: []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true, Spent: map[pci.Address]bool{},
+	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.Share{Total: 16}, MemoryMB: survey.Share{Total: 32768},
+		DiskGB: survey.Share{Total: 1000},
+		Traits: []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true,
+		Spent:  map[pci.Address]bool{},
 		Actual: w.ledger.tree(m.root)}
 	for at, mark := range m.book.spent {
 		f.Spent[at] = !mark.returning && (w.broken != Unburn || w.n%2 == 0)
@@ -82,7 +84,8 @@ type draft struct {
 }
 
 // plan finds the way from what was seen to what ought to be, as the agent and its dry run do.
-func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(resource.ConsumerID) bool) (d draft, err error) {
+func (w *World) plan(m *machine, f survey.Facts, held []device.Claim,
+	wait func(resource.ConsumerID) bool) (d draft, err error) {
 	f.Held = held
 	if d.aim.Tree, _, err = survey.Desired(f); err != nil {
 		return d, err
@@ -192,7 +195,8 @@ func (m *machine) restore(offers []device.Offer) (device.Set, error) {
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		as := m.standsAs(id)
 		for _, d := range m.guests[id].devices {
-			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.at}, Provider: d.from}, Holder: resource.ConsumerID(as), Request: d.request}
+			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.at}, Provider: d.from},
+				Holder: resource.ConsumerID(as), Request: d.request}
 			for _, j := range m.book.servers[as] {
 				if j.Device.Address == d.at {
 					c = j

@@ -42,7 +42,8 @@ func newZone(n int) zone {
 		aliases string
 		nodes   int
 		policy  string
-	}{{}, {aliases: "gpu:1"}, {aliases: "gpu:2"}, {aliases: "livegpu:1"}, {aliases: "vf:1"}, {aliases: "vf:3"}, {aliases: "livevf:2"},
+	}{{}, {aliases: "gpu:1"}, {aliases: "gpu:2"}, {aliases: "livegpu:1"}, {aliases: "vf:1"}, {aliases: "vf:3"},
+		{aliases: "livevf:2"},
 		{aliases: "pf:1"}, {aliases: "nvme:1"}, {aliases: "gpu:1", nodes: 1, policy: "required"}, {aliases: "vf:2", nodes: 2},
 		{nodes: 2}, {aliases: "better:1"}, {aliases: "livevf:1", nodes: 1, policy: "preferred"}} {
 		specs := map[string]string{"trait:" + string(zoneTrait(n)): "required"}
@@ -55,7 +56,8 @@ func newZone(n int) zone {
 		if f.policy != "" {
 			specs["hw:pci_numa_affinity_policy"] = f.policy
 		}
-		z.flavors = append(z.flavors, flavor.Flavor{ID: fmt.Sprint(i), Name: fmt.Sprint("f", i), VCPUs: 2, MemoryMB: 1024, DiskGB: 10, ExtraSpecs: specs})
+		z.flavors = append(z.flavors, flavor.Flavor{ID: fmt.Sprint(i), Name: fmt.Sprint("f", i), VCPUs: 2, MemoryMB: 1024,
+			DiskGB: 10, ExtraSpecs: specs})
 	}
 	return z
 }
@@ -64,7 +66,8 @@ func newZone(n int) zone {
 func (w *World) size(zone int) (f flavor.Flavor, ask resource.Ask, requests []pci.Request, parts []numa.Part) {
 	z := w.zones[zone]
 	f = z.flavors[w.rng.IntN(len(z.flavors))]
-	ask, requests, err := flavor.Ask(f, flavor.Image{}, z.aliases, flavor.Options{PCIInPlacement: true}, func() string { return w.name("r") })
+	ask, requests, err := flavor.Ask(f, flavor.Image{}, z.aliases, flavor.Options{PCIInPlacement: true},
+		func() string { return w.name("r") })
 	if err == nil {
 		parts, err = flavor.Topology(f, flavor.Image{})
 	}
@@ -108,8 +111,10 @@ func (w *World) wish() {
 	if len(ids) == 0 {
 		return
 	}
-	actions := []lifecycle.Action{lifecycle.Stop, lifecycle.Start, lifecycle.Reboot, lifecycle.Rebuild, lifecycle.Resize, lifecycle.Resize,
-		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve, lifecycle.Unshelve, lifecycle.Unshelve}
+	actions := []lifecycle.Action{lifecycle.Stop, lifecycle.Start, lifecycle.Reboot, lifecycle.Rebuild, lifecycle.Resize,
+		lifecycle.Resize,
+		lifecycle.Migrate, lifecycle.Live, lifecycle.Live, lifecycle.Confirm, lifecycle.Revert, lifecycle.Shelve,
+		lifecycle.Unshelve, lifecycle.Unshelve}
 	for range 4 {
 		s := w.office.servers[ids[w.rng.IntN(len(ids))]]
 		action := actions[w.rng.IntN(len(actions))]
@@ -163,7 +168,10 @@ func (w *World) ask(s lifecycle.Server, action lifecycle.Action) bool {
 // remove deletes a server.
 func (w *World) remove(id string) {
 	s := w.office.servers[id]
-	silent := slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool { return w.office.silent(stay.Host) })
+	silent := slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
+		return w.office.silent(
+			stay.Host)
+	})
 	w.note("delete", id, s.Host, string(s.State))
 	w.office.reason(id, "delete")
 	exists := false
@@ -212,7 +220,8 @@ func (w *World) other() {
 		amounts[class] = 1
 	}
 	id := w.name(foreign)
-	if len(amounts) > 0 && w.ledger.put(map[resource.ConsumerID]claim{resource.ConsumerID(id): {resource.Allocation{p.ID: amounts}, 0}}) == nil {
+	if len(amounts) > 0 &&
+		w.ledger.put(map[resource.ConsumerID]claim{resource.ConsumerID(id): {resource.Allocation{p.ID: amounts}, 0}}) == nil {
 		w.others = append(w.others, id)
 		w.note("foreign", id, m.name, "takes of "+p.Name)
 	}

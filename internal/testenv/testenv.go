@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Prefix begins the reason of every test that is skipped here. internal/testsummary counts the tests by what follows it.
+// Prefix begins the reason of every test that is skipped here. internal/testsummary counts the tests by what follows
+// it.
 const Prefix = "left to make check: "
 
 // Need skips the test under -short: it needs a program that is not part of Go, such as MariaDB. Without -short the
