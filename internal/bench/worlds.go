@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// node is a provider to be made, with those under it.
+// node is a provider to create, with its children.
 type node struct {
 	stock  map[string]inventory
 	traits []string
@@ -19,8 +19,8 @@ type inventory map[string]int
 
 func whole(total int) inventory { return inventory{"total": total} }
 
-// plant makes a tree over the API as an agent does: the provider, its inventories, its traits, then what lies under it.
-// It returns the provider's ID and how many calls that took.
+// plant creates a tree over the API as an agent does: the provider, its inventories, its traits, then its children. It
+// returns the provider's ID and the number of calls.
 func plant(c *Conn, n node, name, parent string) (id string, calls int, err error) {
 	id = uuid.NewString()
 	send := func(want int, method, path string, body any) error {
@@ -62,7 +62,7 @@ func plant(c *Conn, n node, name, parent string) (id string, calls int, err erro
 	return id, calls, nil
 }
 
-// Names makes the custom classes and traits that the worlds of this package need. It may be repeated.
+// Names creates the custom classes and traits of this package. It can be repeated.
 func Names(addr string) error {
 	c := Dial(addr)
 	defer c.Close()
@@ -118,8 +118,8 @@ const (
 	function  = "CUSTOM_BENCH_VF"
 )
 
-// Wide is hosts with many devices of one unit each. Every Wide has classes of its own, so that all can stand in one
-// server.
+// Wide is a set of hosts with many devices of one unit each. Every Wide has its own classes, so that one server can
+// contain all.
 type Wide struct {
 	Devices int // on each host
 	Hosts   int
@@ -137,7 +137,7 @@ func Wides() []Wide {
 	return append(all, Wide{8, 32, []string{"CUSTOM_BENCH_32X8"}, false})
 }
 
-// Load makes the hosts of a wide world.
+// Load creates the hosts.
 func (w Wide) Load(addr string) error {
 	host := node{stock: map[string]inventory{"VCPU": whole(1 << 10), "MEMORY_MB": whole(1 << 20)}}
 	for i := range w.Devices {
