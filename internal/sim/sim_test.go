@@ -170,7 +170,7 @@ func resting(t *testing.T) *World {
 }
 
 // holding finds a machine with a guest that has devices, and the first of these.
-func (w *World) holding(more func(*machine, held) bool) (*machine, *guest, held) {
+func (w *World) holding(more func(*simHost, held) bool) (*simHost, *guest, held) {
 	for _, m := range w.hosts {
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 			if g := m.guests[id]; len(g.devices) > 0 && more(m, g.devices[0]) {
@@ -184,10 +184,10 @@ func (w *World) holding(more func(*machine, held) bool) (*machine, *guest, held)
 // What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are
 // those of pci.md 8.1.
 func TestTamperingIsNoticed(t *testing.T) {
-	any := func(*machine, held) bool { return true }
+	any := func(*simHost, held) bool { return true }
 	for noticed, tamper := range map[string]func(*World){
 		"sum": func(w *World) { // 1
-			_, g, d := w.holding(func(m *machine, d held) bool {
+			_, g, d := w.holding(func(m *simHost, d held) bool {
 				return w.ledger.used(d.from)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
 			})
 			for class := range w.ledger.uses[d.from][resource.ConsumerID(g.id)] {
@@ -201,7 +201,7 @@ func TestTamperingIsNoticed(t *testing.T) {
 			w.ledger.uses["another"] = map[resource.ConsumerID]resource.Amounts{resource.ConsumerID(g.id): {"X": 9}}
 		},
 		"family": func(w *World) { // 3
-			m, _, _ := w.holding(func(m *machine, _ held) bool { return len(m.made) == 10 })
+			m, _, _ := w.holding(func(m *simHost, _ held) bool { return len(m.made) == 10 })
 			vf := m.made[1]
 			m.guests = map[string]*guest{"one": {id: "one", devices: []held{{at: vf.Address}}},
 				"two": {id: "two", devices: []held{{at: *vf.Parent}}}}

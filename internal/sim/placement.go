@@ -14,8 +14,8 @@ import (
 // concurrent is the code of a conflict that is solved by reading again.
 const concurrent = "placement.concurrent_update"
 
-// ledger keeps Placement's rules in memory: small, and obviously right rather than fast.
-type ledger struct {
+// fakePlacement implements Placement's rules in memory; it is simple rather than fast.
+type fakePlacement struct {
 	providers map[provider.ID]*provider.Provider
 	trees     map[provider.ID][]provider.ID // by root, the root first
 	uses      map[provider.ID]map[resource.ConsumerID]resource.Amounts
@@ -35,20 +35,20 @@ type consumer struct {
 	generation int // 0: it does not exist
 }
 
-func newLedger(touched func(provider.ID)) *ledger {
-	return &ledger{providers: map[provider.ID]*provider.Provider{}, trees: map[provider.ID][]provider.ID{},
+func newLedger(touched func(provider.ID)) *fakePlacement {
+	return &fakePlacement{providers: map[provider.ID]*provider.Provider{}, trees: map[provider.ID][]provider.ID{},
 		uses: map[provider.ID]map[resource.ConsumerID]resource.Amounts{}, consumers: map[resource.ConsumerID]consumer{},
 		sums: map[provider.ID]resource.Amounts{}, snapshot: index.Build(nil), stale: map[provider.ID]bool{}, touched: touched,
 		cleaned: map[provider.ID]bool{}}
 }
 
-func (l *ledger) touch(p *provider.Provider) {
+func (l *fakePlacement) touch(p *provider.Provider) {
 	l.stale[p.Root] = true
 	l.touched(p.Root)
 }
 
 // see is the fleet as it is now.
-func (l *ledger) see() *index.Snapshot {
+func (l *fakePlacement) see() *index.Snapshot {
 	for _, root := range slices.Sorted(maps.Keys(l.stale)) {
 		var rows []index.Row
 		for _, id := range l.trees[root] {
@@ -61,7 +61,7 @@ func (l *ledger) see() *index.Snapshot {
 }
 
 // tree is one tree as it is now.
-func (l *ledger) tree(root provider.ID) provider.Tree {
+func (l *fakePlacement) tree(root provider.ID) provider.Tree {
 	var t provider.Tree
 	for _, id := range l.trees[root] {
 		t.Providers = append(t.Providers, *l.providers[id])
@@ -70,9 +70,9 @@ func (l *ledger) tree(root provider.ID) provider.Tree {
 }
 
 // used is how much of a provider is taken: what write counts, as recount proves at each rest.
-func (l *ledger) used(id provider.ID) resource.Amounts { return l.sums[id] }
+func (l *fakePlacement) used(id provider.ID) resource.Amounts { return l.sums[id] }
 
-func (l *ledger) recount(id provider.ID) resource.Amounts {
+func (l *fakePlacement) recount(id provider.ID) resource.Amounts {
 	sum := resource.Amounts{}
 	for _, amounts := range l.uses[id] {
 		for class, n := range amounts {
@@ -83,7 +83,7 @@ func (l *ledger) recount(id provider.ID) resource.Amounts {
 }
 
 // at finds a provider as it was seen.
-func (l *ledger) at(id provider.ID, generation int) (*provider.Provider, error) {
+func (l *fakePlacement) at(id provider.ID, generation int) (*provider.Provider, error) {
 	p := l.providers[id]
 	switch {
 	case p == nil:
@@ -95,7 +95,7 @@ func (l *ledger) at(id provider.ID, generation int) (*provider.Provider, error) 
 	return p, nil
 }
 
-func (l *ledger) createProvider(id provider.ID, name string, parent provider.ID) {
+func (l *fakePlacement) createProvider(id provider.ID, name string, parent provider.ID) {
 	if l.providers[id] != nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (l *ledger) createProvider(id provider.ID, name string, parent provider.ID)
 	l.touch(p)
 }
 
-func (l *ledger) deleteProvider(id provider.ID) error {
+func (l *fakePlacement) deleteProvider(id provider.ID) error {
 	p := l.providers[id]
 	if p == nil {
 		return nil
@@ -121,7 +121,7 @@ func (l *ledger) deleteProvider(id provider.ID) error {
 	return nil
 }
 
-func (l *ledger) putTraits(id provider.ID, generation int, traits []resource.Trait) (int, error) {
+func (l *fakePlacement) putTraits(id provider.ID, generation int, traits []resource.Trait) (int, error) {
 	p, err := l.at(id, generation)
 	if err != nil {
 		return 0, err
@@ -131,7 +131,7 @@ func (l *ledger) putTraits(id provider.ID, generation int, traits []resource.Tra
 	return p.Generation, nil
 }
 
-func (l *ledger) putInventories(id provider.ID, generation int,
+func (l *fakePlacement) putInventories(id provider.ID, generation int,
 	all map[resource.Class]resource.Inventory) (int, error) {
 	p, err := l.at(id, generation)
 	if err != nil {
@@ -163,7 +163,7 @@ type claim struct {
 }
 
 // put is PUT and POST /allocations: all or nothing, each consumer as it was seen.
-func (l *ledger) put(claims map[resource.ConsumerID]claim) error {
+func (l *fakePlacement) put(claims map[resource.ConsumerID]claim) error {
 	names := slices.Sorted(maps.Keys(claims))
 	before := map[resource.ConsumerID]consumer{}
 	for _, c := range names {
@@ -188,7 +188,7 @@ func (l *ledger) put(claims map[resource.ConsumerID]claim) error {
 	return nil
 }
 
-func (l *ledger) fits(c resource.ConsumerID, holds resource.Allocation) error {
+func (l *fakePlacement) fits(c resource.ConsumerID, holds resource.Allocation) error {
 	for _, id := range slices.Sorted(maps.Keys(holds)) {
 		p := l.providers[id]
 		if p == nil {
@@ -208,7 +208,7 @@ func (l *ledger) fits(c resource.ConsumerID, holds resource.Allocation) error {
 
 // write makes a consumer hold this and no more. One that holds nothing is no more. Providers written to have another
 // generation.
-func (l *ledger) write(c resource.ConsumerID, now consumer) {
+func (l *fakePlacement) write(c resource.ConsumerID, now consumer) {
 	for id, amounts := range l.consumers[c].holds {
 		delete(l.uses[id], c)
 		for class, n := range amounts {
@@ -241,10 +241,10 @@ func (l *ledger) write(c resource.ConsumerID, now consumer) {
 }
 
 // drop takes everything from a consumer. It raises no generation.
-func (l *ledger) drop(c resource.ConsumerID) { l.write(c, consumer{}) }
+func (l *fakePlacement) drop(c resource.ConsumerID) { l.write(c, consumer{}) }
 
 // reshape writes inventories and allocations in one.
-func (l *ledger) reshape(stocks map[provider.ID]map[resource.Class]resource.Inventory, generations map[provider.ID]int,
+func (l *fakePlacement) reshape(stocks map[provider.ID]map[resource.Class]resource.Inventory, generations map[provider.ID]int,
 	claims map[resource.ConsumerID]claim) error {
 	for _, id := range slices.Sorted(maps.Keys(stocks)) {
 		if _, err := l.at(id, generations[id]); err != nil {

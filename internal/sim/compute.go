@@ -12,8 +12,8 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// office is compute: its database, what this process of it knows besides, and what can be computed from both.
-type office struct {
+// fakeCompute is compute: its database, the state of its process, and what can be computed from both.
+type fakeCompute struct {
 	w *World
 	*database
 	hosts map[string]*hostState
@@ -23,10 +23,10 @@ type office struct {
 	born   map[string]bool // servers that it has created
 	waits  []string        // hosts whose first report it waits for before it goes on with what it was doing
 	opened bool            // it waits no more
-	odd    bag             // hosts that do not follow the assignments or have unassigned guests
+	odd    randomSet       // hosts that do not follow the assignments or have unassigned guests
 
-	ids bag // of servers that are not deleted
-	due bag // of those with steps
+	ids randomSet // of servers that are not deleted
+	due randomSet // of those with steps
 }
 
 // hostState is what compute has of one host, by name.
@@ -39,7 +39,7 @@ type hostState struct {
 
 	behindSince time.Duration
 	unheard     bool            // oracle: it has not reported to the database that was restored last
-	served      *machine        // oracle: whose agent was admitted last
+	served      *simHost        // oracle: whose agent was admitted last
 	admitted    string          // oracle: its start
 	named       map[string]bool // oracle: guests that a line has named for removal for a reason
 }
@@ -66,7 +66,7 @@ type want struct {
 }
 
 // store writes a record, and what follows from it.
-func (o *office) store(before, now lifecycle.Server) {
+func (o *fakeCompute) store(before, now lifecycle.Server) {
 	if len(now.History) > 8 {
 		now.History = now.History[len(now.History)-4:]
 	}
@@ -94,7 +94,7 @@ func (o *office) store(before, now lifecycle.Server) {
 }
 
 // keepRemovals records which guests a change leaves on hosts that an operator has declared dead.
-func (o *office) keepRemovals(before, now lifecycle.Server) {
+func (o *fakeCompute) keepRemovals(before, now lifecycle.Server) {
 	if o.w.broken == Unrecorded {
 		return
 	}
@@ -106,7 +106,7 @@ func (o *office) keepRemovals(before, now lifecycle.Server) {
 }
 
 // index notes where a record is to be found.
-func (o *office) index(s lifecycle.Server) {
+func (o *fakeCompute) index(s lifecycle.Server) {
 	if o.due.drop(s.ID); len(s.Steps()) > 0 {
 		o.due.add(s.ID)
 	}
@@ -122,7 +122,7 @@ func (o *office) index(s lifecycle.Server) {
 }
 
 // raise counts a change of a host's assignments.
-func (o *office) raise(h *hostState) {
+func (o *fakeCompute) raise(h *hostState) {
 	h.row.revision++
 	h.row.changed = stamp{o.branch, o.w.seq}
 	o.w.markHost(h.name)
@@ -174,7 +174,7 @@ func key(s lifecycle.Server, e lifecycle.Entry) string {
 }
 
 // tell gives a server an event.
-func (o *office) tell(id string, e lifecycle.Event) lifecycle.Server {
+func (o *fakeCompute) tell(id string, e lifecycle.Event) lifecycle.Server {
 	before, known := o.servers[id]
 	if !known {
 		return lifecycle.Server{}
@@ -188,7 +188,7 @@ func (o *office) tell(id string, e lifecycle.Event) lifecycle.Server {
 // guest takes in what a start of an agent tells of a guest that it knows by this id. errNo: another start serves the
 // host, or the guest is not wanted there, build nothing. latest is not 0 when something newer is known: the number of
 // that.
-func (o *office) guest(id, start string, e lifecycle.Report) (latest int64, err error) {
+func (o *fakeCompute) guest(id, start string, e lifecycle.Report) (latest int64, err error) {
 	row := o.hosts[e.Host].row
 	if known := row.report; o.w.broken != Anyone && (!row.known || known.Instance != e.Instance || known.Start != start) {
 		o.w.report.Happened["guest report of another start"]++
@@ -226,7 +226,7 @@ func (o *office) guest(id, start string, e lifecycle.Report) (latest int64, err 
 }
 
 // bury tells the servers on dead hosts.
-func (o *office) bury(h *hostState) {
+func (o *fakeCompute) bury(h *hostState) {
 	for _, id := range slices.Sorted(maps.Keys(h.servers)) {
 		o.reason(id, "dead")
 		o.tell(id, lifecycle.HostDead{Host: h.name})
@@ -234,7 +234,7 @@ func (o *office) bury(h *hostState) {
 }
 
 // host is what compute knows of a host, with the servers that it has placed there.
-func (o *office) host(m *machine) schedule.Host {
+func (o *fakeCompute) host(m *simHost) schedule.Host {
 	h := m.host.row.report
 	h.Seen = o.w.now.Add(-o.sinceReport(m.host))
 	for _, id := range slices.Sorted(maps.Keys(m.host.servers)) {
@@ -252,7 +252,7 @@ func (o *office) host(m *machine) schedule.Host {
 
 // correct makes devices available whose holders are known to be no longer on the host: the report is older than what
 // its agent told of the guest. A holder whose guest the same report has is there all the same.
-func (o *office) correct(h *schedule.Host) {
+func (o *fakeCompute) correct(h *schedule.Host) {
 	h.Devices = slices.Clone(h.Devices)
 	for i, d := range h.Devices {
 		owner, known := o.owners[d.Holder]

@@ -11,9 +11,9 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// machine is one host: its hardware, its hypervisor, its disk, and the agent while it runs. A copy of an agent's
+// simHost is one host: its hardware, its hypervisor, its disk, and the agent while it runs. A copy of an agent's
 // directory runs on a machine of its own that has the same host name.
-type machine struct {
+type simHost struct {
 	name  string     // of the host
 	tag   string     // name, or for a machine with a copied directory another one
 	host  *hostState // what compute has of the host
@@ -28,7 +28,7 @@ type machine struct {
 	once  bool // it has devices for one-time use
 
 	guests  map[string]*guest // the hypervisor's
-	book    book              // on disk
+	book    fakeJournal       // on disk
 	agent   *agent            // nil while it does not run
 	install string            // machine-id of the installed system, also in a copy of it
 	boot    int               // counts the boots; processes of one boot exclude each other by a lock
@@ -62,15 +62,15 @@ type held struct {
 }
 
 // devices are those that are plugged in.
-func (m *machine) devices() []pci.Device {
+func (m *simHost) devices() []pci.Device {
 	return slices.DeleteFunc(slices.Clone(m.made), func(d pci.Device) bool { return m.away[d.Address] })
 }
 
 // stir notes that the machine is not as it was.
-func (m *machine) stir() { m.stirred = true }
+func (m *simHost) stir() { m.stirred = true }
 
 // used are the cells with what guests have of them, but for one guest.
-func (m *machine) used(but string) (cells []numa.Cell, counted []string) {
+func (m *simHost) used(but string) (cells []numa.Cell, counted []string) {
 	cells = m.cells
 	for _, id := range slices.Sorted(maps.Keys(m.book.parts)) {
 		if p := m.book.parts[id]; id != but {
@@ -84,9 +84,9 @@ func (m *machine) used(but string) (cells []numa.Cell, counted []string) {
 const kinds = 6
 
 // build makes a machine of a kind.
-func build(n, zone int) *machine {
+func build(n, zone int) *simHost {
 	name := fmt.Sprintf("h%d", n)
-	m := &machine{name: name, tag: name, root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone,
+	m := &simHost{name: name, tag: name, root: provider.ID(fmt.Sprintf("root-%d", n)), zone: zone,
 		away:   map[pci.Address]bool{},
 		guests: map[string]*guest{}, stirred: true, install: name, book: newBook()}
 	for node := range 2 {
@@ -135,7 +135,7 @@ func specs(zone int, more, class string) [usualRules]string {
 	return [usualRules]string{rule(class, "GOOD"), rule(class, "GOOD,BETTER"), rule("OTHER", "GOOD")}
 }
 
-func (m *machine) plain(zone int, live bool) [usualRules]string {
+func (m *simHost) plain(zone int, live bool) [usualRules]string {
 	for i := range 4 {
 		m.made = append(m.made, pci.Device{Address: at(16+i, 0), Vendor: "10de", Product: "1db4", Type: pci.Plain,
 			NUMANode: i % 2})
@@ -146,7 +146,7 @@ func (m *machine) plain(zone int, live bool) [usualRules]string {
 	return specs(zone, m.flags+`"vendor_id": "10de", "product_id": "1db4"`, "GPU")
 }
 
-func (m *machine) virtual(zone int, live bool) [usualRules]string {
+func (m *simHost) virtual(zone int, live bool) [usualRules]string {
 	for i := range 2 {
 		pf := pci.Device{Address: at(64+i, 0), Vendor: "8086", Product: "1528", Type: pci.Physical, NUMANode: i, TotalVFs: 4,
 			NumVFs: 4}
@@ -163,14 +163,14 @@ func (m *machine) virtual(zone int, live bool) [usualRules]string {
 	return specs(zone, m.flags+`"vendor_id": "8086", "product_id": "1515"`, "VF")
 }
 
-func (m *machine) physical(zone int) [usualRules]string {
+func (m *simHost) physical(zone int) [usualRules]string {
 	m.virtual(zone, false)
 	out := specs(zone, `"vendor_id": "8086", "product_id": "1528"`, "PF")
 	out[2] = specs(zone, `"vendor_id": "8086", "product_id": "1515"`, "VF")[0] // the PFs are turned into VFs
 	return out
 }
 
-func (m *machine) disks(zone int) [usualRules]string {
+func (m *simHost) disks(zone int) [usualRules]string {
 	m.once = true
 	for i := range 3 {
 		m.made = append(m.made, pci.Device{Address: at(32+i, 0), Vendor: "144d", Product: "a80a", Type: pci.Plain,

@@ -122,7 +122,7 @@ func (w *World) round() (busy bool) {
 
 // waitsItself reports whether an agent waits for something that will come by itself: compute's word that it may serve
 // the host, or the time to try something again. What has failed often fails because the operator has to do something.
-func (w *World) waitsItself(m *machine) bool {
+func (w *World) waitsItself(m *simHost) bool {
 	const often = 12
 	a := m.agent
 	if a == nil {

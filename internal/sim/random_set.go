@@ -1,12 +1,12 @@
 package sim
 
-// bag is a set from which one can be drawn by chance.
-type bag struct {
+// randomSet is a set from which a random element can be drawn.
+type randomSet struct {
 	list []string
 	at   map[string]int
 }
 
-func (b *bag) add(s string) {
+func (b *randomSet) add(s string) {
 	if _, in := b.at[s]; in {
 		return
 	}
@@ -17,7 +17,7 @@ func (b *bag) add(s string) {
 	b.list = append(b.list, s)
 }
 
-func (b *bag) drop(s string) {
+func (b *randomSet) drop(s string) {
 	i, in := b.at[s]
 	if !in {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// book is what the agent has written down: each change of it is one write.
-type book struct {
+// fakeJournal is the agent's journal on disk; each change of it is one write.
+type fakeJournal struct {
 	servers map[string][]device.Claim
 	parts   map[string]place
 	left    map[string]bool
@@ -52,13 +52,13 @@ type spent struct {
 	returning bool
 }
 
-func newBook() book {
-	return book{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{},
+func newBook() fakeJournal {
+	return fakeJournal{servers: map[string][]device.Claim{}, parts: map[string]place{}, left: map[string]bool{},
 		renames: map[string]rename{}, marks: heal.Marks{}, spent: map[pci.Address]spent{}}
 }
 
 // clone returns a copy that shares nothing that changes.
-func (b book) clone() book {
+func (b fakeJournal) clone() fakeJournal {
 	b.servers, b.parts = maps.Clone(b.servers), maps.Clone(b.parts)
 	b.left, b.renames = maps.Clone(b.left), maps.Clone(b.renames)
 	b.marks, b.spent, b.starts = maps.Clone(b.marks), maps.Clone(b.spent), slices.Clone(b.starts)
@@ -66,31 +66,31 @@ func (b book) clone() book {
 }
 
 // vacate is the journal's word for what stands no more.
-func (b *book) vacate(id string) {
+func (b *fakeJournal) vacate(id string) {
 	delete(b.servers, id)
 	delete(b.parts, id)
 }
 
 // leave records that nothing of a server is on the host and that compute does not know it yet.
-func (b *book) leave(id string) {
+func (b *fakeJournal) leave(id string) {
 	b.vacate(id)
 	b.left[id] = true
 }
 
 // forget drops a server.
-func (b *book) forget(id string) {
+func (b *fakeJournal) forget(id string) {
 	b.vacate(id)
 	delete(b.left, id)
 }
 
 // owed says whether an entry has yet to take over from another.
-func (b *book) owed(w want) bool {
+func (b *fakeJournal) owed(w want) bool {
 	r := b.renames[w.id]
 	return w.was != "" && w.was != w.id && (r.was != w.was || !r.done)
 }
 
 // rename is one write.
-func (b *book) rename(was, id string) {
+func (b *fakeJournal) rename(was, id string) {
 	b.renames[id] = rename{was: was}
 	if b.renames[was].was == id { // there and back again
 		delete(b.renames, was)
@@ -110,7 +110,7 @@ func (b *book) rename(was, id string) {
 }
 
 // standing lists all whom the journal or the hypervisor knows, in order.
-func (m *machine) standing() []string {
+func (m *simHost) standing() []string {
 	all := map[string]bool{}
 	for id := range m.book.servers {
 		all[id] = true
@@ -125,7 +125,7 @@ func (m *machine) standing() []string {
 }
 
 // standsAs is the id under which a guest stands that was about to be renamed.
-func (m *machine) standsAs(id string) string {
+func (m *simHost) standsAs(id string) string {
 	for now, r := range m.book.renames {
 		if r.was == id && !r.done {
 			return now
