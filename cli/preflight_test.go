@@ -108,7 +108,7 @@ func TestPreflight(t *testing.T) {
 			alias: `{"name": "a", "vendor_id": "8086", "product_id": "9999"}`},
 		"alias, no class": {reports: true, devices: counted("s1"), used: 1,
 			alias: `{"name": "a", "vendor_id": "8086", "product_id": "1515"}`,
-			want:  `alias "a" requests CUSTOM_PCI_8086_1515 from Placement, ` +
+			want: `alias "a" requests CUSTOM_PCI_8086_1515 from Placement, ` +
 				`but the devices that match it have class CUSTOM_VF, for example on host cmp1`},
 		"not healed": {reports: true, devices: counted("s1"), used: 0,
 			want: "server s1 holds 1 devices of cmp1_0000:81:00.0, but 0 in Placement"},
