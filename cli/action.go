@@ -7,12 +7,12 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Waiting is the flag of commands that begin something.
+// Waiting is the flag of commands that start an operation.
 type Waiting struct {
-	Wait bool `help:"Wait until it is done; a server in ERROR then is a failure."`
+	Wait bool `help:"Wait until it is done; fail if a server is then in ERROR."`
 }
 
-// act asks for an action on each server, and waits when it shall.
+// act requests an action for each server. With w.Wait it waits for the results and prints them.
 func (g *Globals) act(w Waiting, servers []string, action string, args map[string]any) error {
 	ctx, cancel := g.context()
 	defer cancel()
@@ -47,7 +47,7 @@ func (g *Globals) act(w Waiting, servers []string, action string, args map[strin
 	return failures(list)
 }
 
-// settled waits until nothing is being done to a server.
+// settled waits until a server has no task in progress.
 func settled(ctx context.Context, client *compute.Client, id string) (compute.Server, error) {
 	for {
 		s, err := client.Server(ctx, id)
@@ -66,7 +66,7 @@ type ServerStopCmd struct {
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerStopCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "os-stop", nil) }
 
 // ServerStartCmd starts servers.
@@ -75,17 +75,17 @@ type ServerStartCmd struct {
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerStartCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "os-start", nil) }
 
 // ServerRebootCmd reboots servers.
 type ServerRebootCmd struct {
 	Servers []string `arg:"" name:"server" help:"Names or ids."`
-	Hard    bool     `help:"Also those that do not run or are in ERROR."`
+	Hard    bool     `help:"Also servers that do not run or are in ERROR."`
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerRebootCmd) Run(g *Globals) error {
 	kind := "SOFT"
 	if c.Hard {
@@ -97,11 +97,11 @@ func (c *ServerRebootCmd) Run(g *Globals) error {
 // ServerRebuildCmd rebuilds a server.
 type ServerRebuildCmd struct {
 	Server string `arg:"" help:"Name or id."`
-	Image  string `help:"UUID of the image; without it, the server has none." placeholder:"UUID"`
+	Image  string `help:"UUID of the image; without it the server has no image." placeholder:"UUID"`
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerRebuildCmd) Run(g *Globals) error {
 	return g.act(c.Waiting, []string{c.Server}, "rebuild", map[string]any{"imageRef": c.Image})
 }
@@ -113,7 +113,7 @@ type ServerResizeCmd struct {
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerResizeCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
@@ -130,7 +130,7 @@ type ServerConfirmCmd struct {
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerConfirmCmd) Run(g *Globals) error {
 	return g.act(c.Waiting, c.Servers, "confirmResize", nil)
 }
@@ -141,7 +141,7 @@ type ServerRevertCmd struct {
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerRevertCmd) Run(g *Globals) error {
 	return g.act(c.Waiting, c.Servers, "revertResize", nil)
 }
@@ -149,15 +149,16 @@ func (c *ServerRevertCmd) Run(g *Globals) error {
 // ServerMigrateCmd moves a server.
 type ServerMigrateCmd struct {
 	Server string `arg:"" help:"Name or id."`
-	Live   bool   `help:"While it runs. Its devices must all be asked for as live-migratable."`
+	Live   bool   `help:"Live-migrate. Every device must be requested as live-migratable."`
 	Host   string `help:"To this host and no other."`
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerMigrateCmd) Run(g *Globals) error {
 	if c.Live {
-		return g.act(c.Waiting, []string{c.Server}, "os-migrateLive", map[string]any{"host": orNull(c.Host), "block_migration": "auto"})
+		return g.act(c.Waiting, []string{c.Server}, "os-migrateLive", map[string]any{"host": orNull(c.Host),
+			"block_migration": "auto"})
 	}
 	return g.act(c.Waiting, []string{c.Server}, "migrate", map[string]any{"host": orNull(c.Host)})
 }
@@ -177,7 +178,7 @@ type ServerEvacuateCmd struct {
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerEvacuateCmd) Run(g *Globals) error {
 	servers := c.Servers
 	if c.From != "" {
@@ -195,7 +196,7 @@ func (c *ServerEvacuateCmd) Run(g *Globals) error {
 		}
 	}
 	if len(servers) == 0 && c.From == "" {
-		return fault.New(fault.Invalid, "", "name servers, or a host with --from")
+		return fault.New(fault.Invalid, "", "no servers given: name servers, or a host with --from")
 	}
 	args := map[string]any{}
 	if c.Host != "" {
@@ -210,7 +211,7 @@ type ServerShelveCmd struct {
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerShelveCmd) Run(g *Globals) error { return g.act(c.Waiting, c.Servers, "shelve", nil) }
 
 // ServerUnshelveCmd unshelves servers.
@@ -219,7 +220,7 @@ type ServerUnshelveCmd struct {
 	Waiting
 }
 
-// Run asks for it.
+// Run requests the action.
 func (c *ServerUnshelveCmd) Run(g *Globals) error {
 	return g.act(c.Waiting, c.Servers, "unshelve", nil)
 }

@@ -14,10 +14,10 @@ import (
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// CandidatesCmd asks for allocation candidates.
+// CandidatesCmd lists allocation candidates.
 type CandidatesCmd struct {
-	Query   []string `arg:"" help:"The API's parameters as key=value: resources, resources_X, required, member_of, in_tree, group_policy, same_subtree, root_required, limit…"`
-	Explain bool     `help:"Say why there are none: the funnel of clauses, what cannot hold together, and the nearest misses."`
+	Query   []string `arg:"" help:"Query parameters of the API as key=value: resources, resources_X, required, member_of, in_tree, group_policy, same_subtree, root_required, limit…"`
+	Explain bool     `help:"Explain why there are none: hosts left after each clause, clauses that exclude each other, and the nearest misses."`
 }
 
 type candidateDoc struct {
@@ -54,15 +54,17 @@ func (c *CandidatesCmd) Run(g *Globals) error {
 		docs = append(docs, candidateDoc{one.Allocation, one.Mappings})
 		for _, id := range sortedKeys(one.Allocation) {
 			s := found.Summaries[id]
-			rows = append(rows, []string{fmt.Sprint(i + 1), string(id), one.Allocation[id].String(), strings.Join(suffixesOf(one.Mappings, id), " "), usageText(s)})
+			rows = append(rows, []string{fmt.Sprint(i + 1), string(id), one.Allocation[id].String(),
+				strings.Join(suffixesOf(one.Mappings, id), " "), usageText(s)})
 		}
 	}
 	if len(found.List) == 0 {
 		out := g.stdout()
 		if g.Output == "json" {
-			out = g.stderr() // the list stays readable for programs
+			out = g.stderr() // standard output must stay JSON
 		}
-		if _, err := fmt.Fprintf(out, "no candidates: %s\n", cmp.Or(found.Reason, "the service gives no reason; try --explain")); err != nil || g.Output != "json" {
+		if _, err := fmt.Fprintf(out, "no candidates: %s\n",
+			cmp.Or(found.Reason, "the API returns no reason; try --explain")); err != nil || g.Output != "json" {
 			return err
 		}
 	}
@@ -86,7 +88,8 @@ func usageText(s placement.Summary) string {
 	return strings.Join(parts, ", ")
 }
 
-// explain prints why there are no candidates: the reason, the funnel, what cannot hold together, and who came closest.
+// explain prints why there are no candidates: the reason, the funnel, clauses that exclude each other, and the nearest
+// misses.
 func (g *Globals) explain(e placement.Explanation) error {
 	if g.Output == "json" {
 		return g.print(e, nil, nil)

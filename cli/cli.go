@@ -1,7 +1,7 @@
-// Package cli is the command line for people: it asks the services over their contracts and prints tables, or JSON for programs.
+// Package cli implements the client commands: it calls the APIs and prints tables, or JSON for programs.
 //
-// It imports contracts and words only, so each command works against any machine that the URLs name,
-// and `provider` and `candidates` also against OpenStack's own Placement.
+// It imports only API clients and value types, so each command works with any server that the URLs name, and
+// `provider` and `candidates` also with OpenStack's own Placement.
 package cli
 
 import (
@@ -24,26 +24,26 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Commands are the verbs for people. Kong fills the fields; the tags are the help.
+// Commands are the client commands. Kong fills the fields; the tags are the help texts.
 type Commands struct {
-	Device     DeviceCmd     `cmd:"" help:"See the devices of all hosts."`
-	Host       HostCmd       `cmd:"" help:"See hosts, and what their agents say is wrong on them."`
-	Provider   ProviderCmd   `cmd:"" help:"See resource providers, their trees and usages."`
-	Server     ServerCmd     `cmd:"" help:"Create, see, change, move and delete servers; ask why one is where it is, or nowhere."`
-	Flavor     FlavorCmd     `cmd:"" help:"Create and see flavors."`
-	Candidates CandidatesCmd `cmd:"" help:"Ask Placement for allocation candidates, and why there are none."`
+	Device     DeviceCmd     `cmd:"" help:"Show the devices of all hosts."`
+	Host       HostCmd       `cmd:"" help:"Show hosts and the conditions that their agents report."`
+	Provider   ProviderCmd   `cmd:"" help:"Show resource providers, their trees and usages."`
+	Server     ServerCmd     `cmd:"" help:"Create, show, change, move and delete servers; explain why a server is on its host, or on none."`
+	Flavor     FlavorCmd     `cmd:"" help:"Create and list flavors."`
+	Candidates CandidatesCmd `cmd:"" help:"List allocation candidates of Placement, or explain why there are none."`
 }
 
 // Globals are the flags of every client command.
 type Globals struct {
-	PlacementURL string `help:"Where the Placement API is. Default: ${default}." default:"http://127.0.0.1:8778" env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
-	ComputeURL   string `help:"Where the Compute API is (without /v2.1). Default: ${default}." default:"http://127.0.0.1:8774" env:"BERTH_COMPUTE_URL" placeholder:"URL"`
+	PlacementURL string `help:"URL of the Placement API. Default: ${default}." default:"http://127.0.0.1:8778" env:"BERTH_PLACEMENT_URL" placeholder:"URL"`
+	ComputeURL   string `help:"URL of the Compute API, without /v2.1. Default: ${default}." default:"http://127.0.0.1:8774" env:"BERTH_COMPUTE_URL" placeholder:"URL"`
 	Token        string `help:"X-Auth-Token; with noauth2, USER[:PROJECT]." default:"admin" env:"BERTH_TOKEN"`
-	Output       string `short:"o" help:"table for people, json for programs." enum:"table,json" default:"table"`
+	Output       string `short:"o" help:"Output format: table or json." enum:"table,json" default:"table"`
 
-	Stdout io.Writer    `kong:"-"` // where answers go; nil means standard output
-	Stderr io.Writer    `kong:"-"` // where remarks go; nil means standard error
-	HTTP   *http.Client `kong:"-"` // nil means a client with a timeout of one minute
+	Stdout io.Writer    `kong:"-"` // for results; nil: standard output
+	Stderr io.Writer    `kong:"-"` // for messages; nil: standard error
+	HTTP   *http.Client `kong:"-"` // nil: a client with a timeout of one minute
 }
 
 func (g *Globals) placement() *placement.Client {
@@ -55,7 +55,8 @@ func (g *Globals) compute() *compute.Client {
 }
 
 func (g *Globals) hosts() host.Client {
-	return host.Client{REST: &rest.Client{Base: strings.TrimSuffix(g.ComputeURL, "/"), HTTP: g.HTTP, Headers: map[string]string{"X-Auth-Token": g.Token}}}
+	return host.Client{REST: &rest.Client{Base: strings.TrimSuffix(g.ComputeURL, "/"), HTTP: g.HTTP,
+		Headers: map[string]string{"X-Auth-Token": g.Token}}}
 }
 
 func (g *Globals) stdout() io.Writer {
@@ -72,7 +73,7 @@ func (g *Globals) stderr() io.Writer {
 	return os.Stderr
 }
 
-// commandTime is how long one command may take in all.
+// commandTime is the time limit of one command.
 const commandTime = 2 * time.Minute
 
 func (g *Globals) context() (context.Context, context.CancelFunc) {
@@ -92,7 +93,7 @@ func (g *Globals) print(value any, header []string, rows [][]string) error {
 	return PrintTable(g.stdout(), header, rows)
 }
 
-// PrintTable draws rows under a header, without a frame, columns two blanks apart.
+// PrintTable writes rows under a header, without a frame; columns are two spaces apart.
 func PrintTable(w io.Writer, header []string, rows [][]string) error {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -116,7 +117,7 @@ func cells(texts []string) table.Row {
 	return row
 }
 
-// pairs turns names and values into the two-column table that `show` prints.
+// pairs turns names and values into the rows of the two-column table that `show` prints.
 func pairs(kv ...string) [][]string { return slices.Collect(slices.Chunk(kv, 2)) }
 
 func dash(text string) string {

@@ -9,9 +9,10 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-func TestTablesAreForPeople(t *testing.T) {
+func TestTableOutput(t *testing.T) {
 	var b strings.Builder
-	if err := PrintTable(&b, []string{"Name", "State"}, [][]string{{"a", "available"}, {"longer\x1b[2J", "-"}}); err != nil {
+	if err := PrintTable(&b, []string{"Name", "State"}, [][]string{{"a", "available"}, {"longer\x1b[2J", "-"}}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	want := "NAME           STATE\na              available\nlonger\\x1b[2J  -\n"
@@ -32,34 +33,41 @@ func TestQueryOf(t *testing.T) {
 	}
 }
 
-func TestWhyTellsTheWholeStory(t *testing.T) {
+func TestPrintWhy(t *testing.T) {
 	var b strings.Builder
 	err := PrintWhy(&b, compute.Why{ID: "id", Name: "web", Status: "ERROR", Flavor: "f",
-		Image:       &compute.WhyImage{ID: "i", Name: "debian\x1b[2J"},
-		Constraints: []compute.WhyConstraint{{Key: "hw:numa_nodes", Value: "2", Sources: []string{"extra spec hw:numa_nodes", "image property hw_numa_nodes"}}},
-		Groups:      []compute.WhyGroup{{Suffix: "r-0", Resources: map[string]int{"CUSTOM_A": 1}, Required: []string{"T"}, Forbidden: []string{"U"}}},
-		Fault:       "No valid host was found: nothing fits.", History: []compute.WhyHistoryEntry{{Text: "asks", Times: 2}}})
+		Image: &compute.WhyImage{ID: "i", Name: "debian\x1b[2J"},
+		Constraints: []compute.WhyConstraint{{Key: "hw:numa_nodes", Value: "2", Sources: []string{"extra spec hw:numa_nodes",
+			"image property hw_numa_nodes"}}},
+		Groups: []compute.WhyGroup{{Suffix: "r-0", Resources: map[string]int{"CUSTOM_A": 1}, Required: []string{"T"},
+			Forbidden: []string{"U"}}},
+		Fault: "No valid host was found: nothing fits.", History: []compute.WhyHistoryEntry{{Text: "asks", Times: 2}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`web (id) is ERROR: flavor f`, `made from image i ("debian\x1b[2J")`,
-		`hw:numa_nodes is "2", says extra spec hw:numa_nodes and image property hw_numa_nodes`, `"r-0" wants CUSTOM_A:1, with T, without U`, "fault: No valid host", "asks (2 times)"} {
+		`hw:numa_nodes is "2", from extra spec hw:numa_nodes and image property hw_numa_nodes`,
+		`"r-0" wants CUSTOM_A:1, with T, without U`, "fault: No valid host", "asks (2 times)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
 }
 
-func TestExplanationForPeople(t *testing.T) {
+func TestExplanationOutput(t *testing.T) {
 	var b strings.Builder
 	g := Globals{Stdout: &b, Output: "table"}
-	err := g.explain(placement.Explanation{Reason: "all are taken", Funnel: []placement.ExplainFunnelRow{{Clause: "has A", Left: 3}}, Minimal: []string{"A:2"},
-		Nearest: []placement.ExplainNearestMiss{{Host: "h", Deficits: []placement.ExplainDeficit{{Class: "A", Cause: "held", Asks: 2, Free: 1, Of: 4,
-			Text: "A: asks 2, 1 of 4 free", HeldBy: []placement.ExplainHolder{{Name: "h_0000:3b:00.0", Consumers: []resource.ConsumerID{"c1", "c2"}}}}}}}})
+	err := g.explain(placement.Explanation{Reason: "all are taken",
+		Funnel: []placement.ExplainFunnelRow{{Clause: "has A", Left: 3}}, Minimal: []string{"A:2"},
+		Nearest: []placement.ExplainNearestMiss{{Host: "h", Deficits: []placement.ExplainDeficit{{Class: "A", Cause: "held", Asks: 2,
+			Free: 1, Of: 4,
+			Text: "A: asks 2, 1 of 4 free", HeldBy: []placement.ExplainHolder{{Name: "h_0000:3b:00.0",
+				Consumers: []resource.ConsumerID{"c1", "c2"}}}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "all are taken\nhosts left after each clause:\n       3  has A\nthese cannot hold together:\n  A:2\nnearest misses:\n  h: A: asks 2, 1 of 4 free\n    h_0000:3b:00.0 is held by c1, c2\n"
+	want := "all are taken\nhosts left after each clause:\n       3  has A\nthese cannot hold together:\n  A:2\nnearest " +
+		"misses:\n  h: A: asks 2, 1 of 4 free\n    h_0000:3b:00.0 is held by c1, c2\n"
 	if b.String() != want {
 		t.Errorf("got\n%s", b.String())
 	}

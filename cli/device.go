@@ -17,22 +17,22 @@ import (
 
 // DeviceCmd groups the commands on devices.
 type DeviceCmd struct {
-	List DeviceListCmd `cmd:"" help:"List devices: host, address, what it is, class, NUMA node, state, holder."`
-	Show DeviceShowCmd `cmd:"" help:"Show all that is known of one device."`
+	List DeviceListCmd `cmd:"" help:"List devices with address, name, resource class, NUMA node, state and holder."`
+	Show DeviceShowCmd `cmd:"" help:"Show one device."`
 
-	Clean DeviceCleanCmd `cmd:"" help:"Give a device for one-time use back: its host's agent runs the cleaning program, then it can be had again."`
+	Clean DeviceCleanCmd `cmd:"" help:"Clean a used device for one-time use: the agent of its host runs the cleaning program, then the device is available again."`
 }
 
-// DeviceCleanCmd gives a device for one-time use back.
+// DeviceCleanCmd cleans a device for one-time use.
 type DeviceCleanCmd struct {
 	Host    string        `arg:"" help:"Host that has the device."`
 	Address string        `arg:"" help:"Address of the device, such as 0000:17:00.0."`
-	Wait    time.Duration `help:"How long to wait until it is clean." default:"5m"`
+	Wait    time.Duration `help:"How long to wait until the device is clean." default:"5m"`
 
-	pause time.Duration // between two looks; 0: one second
+	pause time.Duration // between two polls; 0: one second
 }
 
-// Run asks, and waits for what becomes of it. What the host's agent says is wrong is told.
+// Run requests the cleaning and waits for its result. If it fails, the error has the reason that the agent reports.
 func (c *DeviceCleanCmd) Run(g *Globals) error {
 	const op = "cli.device.clean"
 	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
@@ -59,14 +59,15 @@ func (c *DeviceCleanCmd) Run(g *Globals) error {
 					return fault.New(fault.Conflict, op, "%s", sentence)
 				}
 			}
-			if i >= 0 && !h.Devices[i].Spent { // one that is gone may come back
+			if i >= 0 && !h.Devices[i].Spent { // a missing device may come back
 				_, err := fmt.Fprintf(g.stdout(), "%s of %s is clean\n", c.Address, c.Host)
 				return err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s; the wish stands until its agent has answered, see `berth device show` and `berth host list`", c.Address, c.Host, c.Wait)
+			return fault.New(fault.Unavailable, op, "%s of %s is not clean after %s: the request remains until the agent has "+
+				"handled it; see `berth device show` and `berth host list`", c.Address, c.Host, c.Wait)
 		case <-time.After(cmp.Or(c.pause, time.Second)):
 		}
 	}
@@ -98,13 +99,14 @@ func (c *DeviceListCmd) Run(g *Globals) error {
 			continue
 		}
 		list = append(list, d)
-		rows = append(rows, []string{d.Host, d.Address, d.VendorID + ":" + d.ProductID, dash(names(d.VendorID, d.ProductID)), d.Type,
+		rows = append(rows, []string{d.Host, d.Address, d.VendorID + ":" + d.ProductID, dash(names(d.VendorID, d.ProductID)),
+			d.Type,
 			d.ResourceClass, numaText(d.NUMANode), stateText(d), dash(d.Holder)})
 	}
 	return g.print(list, []string{"Host", "Address", "ID", "Name", "Type", "Class", "NUMA", "State", "Holder"}, rows)
 }
 
-// stateText is a device's state, and whether it must be cleaned first.
+// stateText returns a device's state, and whether the device must be cleaned first.
 func stateText(d host.Device) string {
 	switch {
 	case !d.Spent:
@@ -136,18 +138,22 @@ func (c *DeviceShowCmd) Run(g *Globals) error {
 	}
 	i := slices.IndexFunc(all, func(d host.Device) bool { return d.Host == c.Host && d.Address == c.Address })
 	if i < 0 {
-		return fault.New(fault.NotFound, "cli.device.show", "host %s offers no device %s; `berth device list` lists them", c.Host, c.Address)
+		return fault.New(fault.NotFound, "cli.device.show", "host %s has no device %s; see `berth device list`", c.Host,
+			c.Address)
 	}
 	d := all[i]
 	wanted := "-"
 	if !d.Wanted.IsZero() {
 		wanted = d.Wanted.UTC().Format(time.RFC3339)
 	}
-	return g.print(d, []string{"Field", "Value"}, pairs("host", d.Host, "address", d.Address, "id", d.VendorID+":"+d.ProductID,
-		"name", dash(deviceNames()(d.VendorID, d.ProductID)), "type", d.Type, "parent", dash(d.Parent), "numa_node", numaText(d.NUMANode),
-		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider", dash(d.Provider),
+	return g.print(d, []string{"Field", "Value"}, pairs("host", d.Host, "address", d.Address, "id",
+		d.VendorID+":"+d.ProductID,
+		"name", dash(deviceNames()(d.VendorID, d.ProductID)), "type", d.Type, "parent", dash(d.Parent), "numa_node",
+		numaText(d.NUMANode),
+		"driver", dash(d.Driver), "class", dash(d.ResourceClass), "traits", dash(strings.Join(d.Traits, ", ")), "provider",
+		dash(d.Provider),
 		"state", stateText(d), "holder", dash(d.Holder), "one_time_use", yes(d.OneTimeUse), "used", yes(d.Spent),
-		"cleaning asked", wanted, "cleaning refused", dash(d.Refused)))
+		"cleaning requested", wanted, "cleaning refused", dash(d.Refused)))
 }
 
 func numaText(node int) string {
@@ -157,7 +163,7 @@ func numaText(node int) string {
 	return strconv.Itoa(node)
 }
 
-// deviceNames looks names up in the machine's pci.ids; without that file there are none, which is no error.
+// deviceNames returns a function that looks names up in the machine's pci.ids; without that file it returns "".
 func deviceNames() func(vendor, product string) string {
 	db, err := pcidb.New()
 	if err != nil {

@@ -17,26 +17,27 @@ type FlavorCmd struct {
 // FlavorCreateCmd creates a flavor and sets its extra specs.
 type FlavorCreateCmd struct {
 	Name     string            `arg:"" help:"Name."`
-	ID       string            `help:"Id; without it the service chooses one."`
+	ID       string            `help:"Id; without it compute generates one."`
 	VCPUs    int               `name:"vcpus" help:"Virtual CPUs." default:"1"`
 	RAM      int               `name:"ram" help:"Memory in MiB." default:"512"`
 	Disk     int               `help:"Root disk in GiB." default:"0"`
 	Property map[string]string `help:"Extra spec, such as pci_passthrough:alias=gpu:1; may be repeated." placeholder:"KEY=VALUE" mapsep:"none"`
 }
 
-// Run creates the flavor. When its extra specs are refused, the flavor is taken back.
+// Run creates the flavor. If its extra specs are not valid, it deletes the flavor again.
 func (c *FlavorCreateCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	client := g.compute()
-	f, err := client.CreateFlavor(ctx, compute.CreateFlavor{ID: c.ID, Name: c.Name, VCPUs: c.VCPUs, RAM: c.RAM, Disk: c.Disk})
+	f, err := client.CreateFlavor(ctx, compute.CreateFlavor{ID: c.ID, Name: c.Name, VCPUs: c.VCPUs, RAM: c.RAM,
+		Disk: c.Disk})
 	if err != nil {
 		return err
 	}
 	if len(c.Property) > 0 {
 		if err := client.SetExtraSpecs(ctx, f.ID, c.Property); err != nil {
 			if undo := client.DeleteFlavor(ctx, f.ID); undo != nil {
-				return fmt.Errorf("%w; the flavor %s stays without extra specs: %w", err, f.ID, undo)
+				return fmt.Errorf("%w; the flavor %s remains without extra specs: %w", err, f.ID, undo)
 			}
 			return err
 		}
@@ -78,5 +79,6 @@ func flavorRow(f compute.Flavor) []string {
 	for _, key := range sortedKeys(f.ExtraSpecs) {
 		specs = append(specs, key+"="+f.ExtraSpecs[key])
 	}
-	return []string{f.ID, f.Name, strconv.Itoa(f.VCPUs), strconv.Itoa(f.RAM), strconv.Itoa(f.Disk), dash(strings.Join(specs, " "))}
+	return []string{f.ID, f.Name, strconv.Itoa(f.VCPUs), strconv.Itoa(f.RAM), strconv.Itoa(f.Disk),
+		dash(strings.Join(specs, " "))}
 }

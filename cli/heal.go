@@ -9,15 +9,16 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// HostHealCmd adds to Placement what it lacks of the servers on a host.
+// HostHealCmd adds allocations to Placement that it lacks for servers on a host.
 type HostHealCmd struct {
 	Host          string `arg:"" help:"Name of the host."`
-	Apply         bool   `help:"Write it. Without this, only show what would be written."`
-	Oversubscribe bool   `help:"With --apply: write it also if the host then has given more than its capacity."`
+	Apply         bool   `help:"Write the allocations. Without it, only show what would be written."`
+	Oversubscribe bool   `help:"With --apply: write allocations that exceed the capacity of the host."`
 }
 
-// Run prints what Placement lacks of the servers on a host, and the consumers that have something of the host and are
-// not placed there. With --apply it adds what is missing, and returns fault.Conflict if some of it could not be added.
+// Run prints the allocations that Placement lacks for servers on the host, and consumers with allocations on the host
+// that are not placed there. With --apply it adds what is missing, and returns fault.Conflict if some of it could not
+// be added.
 func (c *HostHealCmd) Run(g *Globals) error {
 	if c.Oversubscribe && !c.Apply {
 		return fault.New(fault.Invalid, "", "--oversubscribe needs --apply: without it nothing is written")
@@ -35,7 +36,7 @@ func (c *HostHealCmd) Run(g *Globals) error {
 		return err
 	}
 	rows, left := healRows(found)
-	if err := g.print(found, []string{"Consumer", "Server", "Resources", "What is done"}, rows); err != nil {
+	if err := g.print(found, []string{"Consumer", "Server", "Resources", "Action"}, rows); err != nil {
 		return err
 	}
 	switch {
@@ -53,7 +54,7 @@ func (c *HostHealCmd) Run(g *Globals) error {
 	return err
 }
 
-// healRows returns the rows of the table, and how many consumers still lack something.
+// healRows returns the rows of the table, and how many consumers still lack allocations.
 func healRows(a host.Allocations) (rows [][]string, left int) {
 	for _, m := range a.Missing {
 		if !m.Healed {
@@ -68,7 +69,7 @@ func healRows(a host.Allocations) (rows [][]string, left int) {
 	return rows, left
 }
 
-// holdingText prints amounts by provider.
+// holdingText formats amounts by provider.
 func holdingText(holds map[string]map[string]int) string {
 	var parts []string
 	for _, id := range sortedKeys(holds) {

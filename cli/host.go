@@ -13,21 +13,22 @@ import (
 
 // HostCmd groups the commands on hosts.
 type HostCmd struct {
-	List HostListCmd `cmd:"" help:"List hosts: when their agents last reported, and what is wrong on them."`
-	Down HostDownCmd `cmd:"" help:"Say that a host is dead for good: what servers have left there is given back without its agent, and nothing is put there. Make sure that it does not run."`
-	Up   HostUpCmd   `cmd:"" help:"Take that back: servers are put there again once its agent reports."`
+	List HostListCmd `cmd:"" help:"List hosts with the time of their last report and their conditions."`
+	Down HostDownCmd `cmd:"" help:"Declare a host dead: resources that servers left there are released without its agent, and no server is scheduled to it. First make sure that the host does not run."`
+	Up   HostUpCmd   `cmd:"" help:"Undo 'host down'. Servers are scheduled to the host again after its agent has reported."`
 
-	Heal   HostHealCmd   `cmd:"" help:"Show what Placement lacks of the servers on a host; with --apply, write it."`
-	Forget HostForgetCmd `cmd:"" help:"Remove a host that will never return, and its providers from Placement. Refused while anything stands on it."`
+	Heal   HostHealCmd   `cmd:"" help:"Show allocations of servers on a host that Placement lacks; with --apply, write them."`
+	Forget HostForgetCmd `cmd:"" help:"Remove a host that will not return, and its providers from Placement. Fails while a server is on it."`
 }
 
-// HostDownCmd says that a host is dead.
+// HostDownCmd declares a host dead.
 type HostDownCmd struct {
 	Host  string `arg:"" help:"Name of the host."`
-	Force bool   `help:"Also if its agent was heard a moment ago: you have made sure that the host does not run."`
+	Force bool   `help:"Also if its agent reported recently. First make sure that the host does not run."`
 }
 
-// Run tells compute. It refuses a host that may well be alive: its guests would go on with devices that others are given.
+// Run sends the declaration to compute. It fails for a host that may be running, because its guests would keep using
+// devices that are then allocated to others.
 func (c *HostDownCmd) Run(g *Globals) error {
 	if err := provider.CheckHostName(c.Host); err != nil {
 		return err
@@ -41,8 +42,10 @@ func (c *HostDownCmd) Run(g *Globals) error {
 	for _, h := range list {
 		ago := time.Duration(h.Quiet * float64(time.Second))
 		if h.Host == c.Host && (h.Connected || ago < hostSilence) && !h.Dead && !c.Force {
-			return fault.New(fault.Conflict, "", "the agent of host %s is connected, or was heard %s ago: while the host runs, what its guests hold must not be given to others; "+
-				"end it and wait until it has been silent for %s, or make sure that it does not run and say so with --force", c.Host, ago.Round(time.Second), hostSilence)
+			return fault.New(fault.Conflict, "", "the agent of host %s is connected, or reported %s ago: while the host runs, "+
+				"devices of its guests must not be allocated to others; "+
+				"stop the host and wait until its agent has not reported for %s, or make sure that the host does not run and use "+
+				"--force", c.Host, ago.Round(time.Second), hostSilence)
 		}
 	}
 	return g.compute().HostDown(ctx, c.Host, true)
@@ -53,7 +56,7 @@ type HostForgetCmd struct {
 	Host string `arg:"" help:"Name of the host."`
 }
 
-// Run tells compute, and prints what became of the providers.
+// Run removes the host from compute, and prints which providers were removed.
 func (c *HostForgetCmd) Run(g *Globals) error {
 	if err := provider.CheckHostName(c.Host); err != nil {
 		return err
@@ -69,17 +72,17 @@ func (c *HostForgetCmd) Run(g *Globals) error {
 		rows = append(rows, []string{name, "removed"})
 	}
 	for _, name := range out.Kept {
-		rows = append(rows, []string{name, "kept: it is somebody else's, or has such below it"})
+		rows = append(rows, []string{name, "kept: another program owns it, or a provider below it"})
 	}
-	return g.print(out, []string{"Provider", "What became of it"}, rows)
+	return g.print(out, []string{"Provider", "Result"}, rows)
 }
 
-// HostUpCmd takes it back.
+// HostUpCmd reverts HostDownCmd.
 type HostUpCmd struct {
 	Host string `arg:"" help:"Name of the host."`
 }
 
-// Run tells compute.
+// Run sends the change to compute.
 func (c *HostUpCmd) Run(g *Globals) error {
 	if err := provider.CheckHostName(c.Host); err != nil {
 		return err
@@ -89,8 +92,8 @@ func (c *HostUpCmd) Run(g *Globals) error {
 	return g.compute().HostDown(ctx, c.Host, false)
 }
 
-// report reads the last report of a host. fault.Invalid if the name cannot be a host's; fault.NotFound, with similar
-// names, if no agent has reported for it.
+// report returns the last report of a host. It returns fault.Invalid if name cannot be the name of a host, and
+// fault.NotFound, with similar names, if no agent has reported for it.
 func (g *Globals) report(ctx context.Context, name string) (host.Report, error) {
 	if err := provider.CheckHostName(name); err != nil {
 		return host.Report{}, err
@@ -128,7 +131,8 @@ func (c *HostListCmd) Run(g *Globals) error {
 				held++
 			}
 		}
-		rows = append(rows, []string{h.Host, h.Seen.UTC().Format(time.RFC3339), strconv.Itoa(len(h.Devices)), strconv.Itoa(held),
+		rows = append(rows, []string{h.Host, h.Seen.UTC().Format(time.RFC3339), strconv.Itoa(len(h.Devices)),
+			strconv.Itoa(held),
 			dash(strings.Join(h.Conditions, "; "))})
 	}
 	if list == nil {

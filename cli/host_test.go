@@ -10,19 +10,19 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// A host may be said to be dead once its agent is silent for long enough, or with --force.
+// A host can be declared dead if its agent has not reported for hostSilence, or with --force.
 func TestHostDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		report  host.Report
 		force   bool
 		refused bool
 	}{
-		"heard a moment ago":                 {report: host.Report{Host: "cmp1", Quiet: 20}, refused: true},
-		"heard a moment ago, with force":     {report: host.Report{Host: "cmp1", Quiet: 20}, force: true},
-		"silent":                             {report: host.Report{Host: "cmp1", Quiet: hostSilence.Seconds() + 1}},
-		"connected, without a report":        {report: host.Report{Host: "cmp1", Quiet: 600, Connected: true}, refused: true},
-		"said to be dead already":            {report: host.Report{Host: "cmp1", Quiet: 20, Dead: true}},
-		"another one was heard a moment ago": {report: host.Report{Host: "cmp2", Quiet: 20}},
+		"reported recently":              {report: host.Report{Host: "cmp1", Quiet: 20}, refused: true},
+		"reported recently, with force":  {report: host.Report{Host: "cmp1", Quiet: 20}, force: true},
+		"silent":                         {report: host.Report{Host: "cmp1", Quiet: hostSilence.Seconds() + 1}},
+		"connected, without a report":    {report: host.Report{Host: "cmp1", Quiet: 600, Connected: true}, refused: true},
+		"declared dead before":           {report: host.Report{Host: "cmp1", Quiet: 20, Dead: true}},
+		"another host reported recently": {report: host.Report{Host: "cmp2", Quiet: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			down := 0
@@ -40,7 +40,7 @@ func TestHostDown(t *testing.T) {
 			defer server.Close()
 			err := (&HostDownCmd{Host: "cmp1", Force: c.force}).Run(&Globals{ComputeURL: server.URL, Token: "admin"})
 			if fault.Is(err, fault.Conflict) != c.refused || !c.refused && err != nil || c.refused == (down > 0) {
-				t.Errorf("%v; said %d times", err, down)
+				t.Errorf("%v; declared dead %d times", err, down)
 			}
 		})
 	}

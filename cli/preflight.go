@@ -17,26 +17,28 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Preflight is what stands between a cloud and [filter_scheduler] pci_in_placement = true. Lists are never null.
+// Preflight is what prevents [filter_scheduler] pci_in_placement = true in a cloud. Lists are never null.
 type Preflight struct {
-	Ready bool            `json:"ready"` // nothing does
+	Ready bool            `json:"ready"` // nothing prevents it
 	Hosts []PreflightHost `json:"hosts"`
-	Cloud []string        `json:"cloud"` // what concerns no host alone: aliases, servers that move
+	Cloud []string        `json:"cloud"` // reasons that concern the whole cloud: aliases, servers that move
 }
 
-// PreflightHost is one host's part.
+// PreflightHost is the part of a Preflight for one host.
 type PreflightHost struct {
 	Host    string   `json:"host"`
-	Reports bool     `json:"reports"` // its devices are in Placement: [pci] report_in_placement
-	Stops   []string `json:"stops"`   // what must be done first; empty when it is ready
-	Notes   []string `json:"notes"`   // what its agent says is wrong
+	Reports bool     `json:"reports"` // the agent reports devices to Placement: [pci] report_in_placement
+	Stops   []string `json:"stops"`   // what must be done first; empty if the host is ready
+	Notes   []string `json:"notes"`   // conditions that the agent reports
 }
 
-// hostSilence is how old a report may be; agents report once a minute.
+// hostSilence is the maximum age of a report; agents report once a minute.
 const hostSilence = 3 * time.Minute
 
-// AskPreflight asks compute and Placement. aliases are compute's; cloud are findings that others have made, and count.
-func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Aliases, cloud []string) (Preflight, error) {
+// AskPreflight checks the state of compute and Placement. aliases are compute's; cloud are findings of the caller,
+// which are included in the result.
+func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Aliases,
+	cloud []string) (Preflight, error) {
 	out := Preflight{Hosts: []PreflightHost{}, Cloud: append([]string{}, cloud...)}
 	hosts, differ, err := compareHosts(ctx, g)
 	if err != nil {
@@ -48,28 +50,31 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 	}
 	for _, s := range servers {
 		if moves(s) {
-			out.Cloud = append(out.Cloud, fmt.Sprintf("server %s (%s) is moving, it is %s; let it arrive, and confirm or revert it", s.Name, s.ID, statusOf(s)))
+			out.Cloud = append(out.Cloud, fmt.Sprintf("server %s (%s) is moving (%s); wait until the move ends, and confirm "+
+				"or revert it", s.Name, s.ID, statusOf(s)))
 		}
 	}
 	living := slices.DeleteFunc(slices.Clone(hosts), func(h host.Report) bool { return h.Dead })
 	if len(living) == 0 {
 		out.Cloud = append(out.Cloud, "no agent reports to compute; start the agents")
 	}
-	out.Cloud = append(out.Cloud, strangers(aliases, living)...)
+	out.Cloud = append(out.Cloud, mismatchedAliases(aliases, living)...)
 	out.Ready = len(out.Cloud) == 0
 	for _, h := range hosts {
 		one := PreflightHost{Host: h.Host, Reports: h.InPlace, Stops: []string{}, Notes: append([]string{}, h.Conditions...)}
-		if h.Dead { // nothing is put there, whatever it reported last
+		if h.Dead { // no server is scheduled to a dead host
 			out.Hosts = append(out.Hosts, one)
 			continue
 		}
 		if ago := now.Sub(h.Seen); ago > hostSilence {
-			one.Stops = append(one.Stops, fmt.Sprintf("its agent is silent for %s; start it, or say that the host is dead (`berth host down %s`)", ago.Round(time.Second), h.Host))
+			one.Stops = append(one.Stops, fmt.Sprintf("its agent has not reported for %s; start the agent, or declare the "+
+				"host dead (`berth host down %s`)", ago.Round(time.Second), h.Host))
 		}
 		one.Stops = append(one.Stops, differ[h.Host]...)
 		if !h.InPlace {
-			one.Stops = append(one.Stops, families(h.Devices)...)
-			one.Stops = append(one.Stops, "its devices are not in Placement; set [pci] report_in_placement = true there and restart its agent (`berth agent preflight` says beforehand what would happen)")
+			one.Stops = append(one.Stops, dependentDevices(h.Devices)...)
+			one.Stops = append(one.Stops, "its devices are not in Placement; set [pci] report_in_placement = true there and "+
+				"restart its agent (`berth agent preflight` shows the changes in advance)")
 		} else if missing, err := unreported(ctx, g.placement(), h); err != nil {
 			return out, err
 		} else {
@@ -81,8 +86,8 @@ func AskPreflight(ctx context.Context, g *Globals, now time.Time, aliases pci.Al
 	return out, nil
 }
 
-// compareHosts has compute compare its records of each host that is not dead with Placement. It returns the conditions
-// that follow from this by host, and the reports of all hosts without these conditions.
+// compareHosts lets compute compare its records of each host that is not dead with Placement. It returns the resulting
+// conditions by host, and the reports of all hosts without these conditions.
 func compareHosts(ctx context.Context, g *Globals) (hosts []host.Report, differ map[string][]string, err error) {
 	if hosts, err = g.hosts().Hosts(ctx); err != nil {
 		return nil, nil, err
@@ -98,7 +103,7 @@ func compareHosts(ctx context.Context, g *Globals) (hosts []host.Report, differ 
 		}
 		differ[h.Host] = found.Conditions
 	}
-	if hosts, err = g.hosts().Hosts(ctx); err != nil { // now with the conditions of these comparisons
+	if hosts, err = g.hosts().Hosts(ctx); err != nil { // now with the conditions that the comparisons found
 		return nil, nil, err
 	}
 	for i, h := range hosts {
@@ -109,7 +114,7 @@ func compareHosts(ctx context.Context, g *Globals) (hosts []host.Report, differ 
 	return hosts, differ, nil
 }
 
-// moves says whether a server is between two hosts.
+// moves reports whether a server is between two hosts.
 func moves(s compute.Server) bool {
 	switch s.Status {
 	case "RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "MIGRATING":
@@ -118,12 +123,13 @@ func moves(s compute.Server) bool {
 	return false
 }
 
-// strangers are aliases that mean devices which are there, by vendor and product, but ask Placement for a class that none of those has.
-func strangers(aliases pci.Aliases, hosts []host.Report) []string {
+// mismatchedAliases returns a sentence for each alias that matches existing devices by vendor and product, but requests
+// a resource class that none of them has.
+func mismatchedAliases(aliases pci.Aliases, hosts []host.Report) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(aliases)) {
 		a := aliases[name]
-		found := map[string]string{} // class of devices that it means → a host
+		found := map[string]string{} // class of a matching device → its host
 		for _, h := range hosts {
 			for _, d := range h.Devices {
 				seen := pci.Device{Vendor: d.VendorID, Product: d.ProductID, Type: pci.Type(d.Type)}
@@ -134,18 +140,20 @@ func strangers(aliases pci.Aliases, hosts []host.Report) []string {
 				}
 			}
 		}
-		if _, meant := found[string(a.Want.Class)]; meant || len(found) == 0 {
+		if _, matches := found[string(a.Want.Class)]; matches || len(found) == 0 {
 			continue
 		}
 		class := slices.Sorted(maps.Keys(found))[0]
-		out = append(out, fmt.Sprintf("alias %q asks Placement for %s, but the devices that it means are of class %s, as on host %s; name resource_class %s in the alias",
+		out = append(out, fmt.Sprintf("alias %q requests %s from Placement, but the devices that match it have class %s, "+
+			"for example on host %s; set resource_class %s in the alias",
 			name, a.Want.Class, class, found[class], class))
 	}
 	return out
 }
 
-// families tells of PFs that are offered beside their VFs, and which of both must stay: what somebody holds (spec 002, "Upgrade impact").
-func families(devices []host.Device) []string {
+// dependentDevices returns a sentence for each PF that device_spec offers together with its VFs. Placement must have
+// only one of both; the sentence names the one that a server holds, which must stay.
+func dependentDevices(devices []host.Device) []string {
 	byPF := map[string][]host.Device{}
 	for _, d := range devices {
 		if d.Type == string(pci.Virtual) && d.Parent != "" {
@@ -158,7 +166,7 @@ func families(devices []host.Device) []string {
 		if pf.Type != string(pci.Physical) || len(vfs) == 0 {
 			continue
 		}
-		do := "nobody holds any of them, so keep either in device_spec"
+		do := "no server holds any of them; keep only the PF or only the VFs in device_spec"
 		held := []string{}
 		for _, vf := range vfs {
 			if vf.Holder != "" {
@@ -166,20 +174,23 @@ func families(devices []host.Device) []string {
 			}
 		}
 		if pf.Holder != "" {
-			do = fmt.Sprintf("server %s holds the PF, so take the VFs out of device_spec", pf.Holder)
+			do = fmt.Sprintf("server %s holds the PF; remove the VFs from device_spec", pf.Holder)
 		} else if len(held) > 0 {
-			do = fmt.Sprintf("servers hold %s, so take the PF out of device_spec and keep at least those VFs", strings.Join(held, ", "))
+			do = fmt.Sprintf("servers hold %s; remove the PF from device_spec and keep at least those VFs",
+				strings.Join(held, ", "))
 		}
 		out = append(out, fmt.Sprintf("device_spec offers the PF %s and %d of its VFs: %s", pf.Address, len(vfs), do))
 	}
 	return out
 }
 
-// unreported compares what the agent says that is counted and held with what Placement has.
+// unreported compares the devices and holders that the agent reports with Placement, and returns a sentence for each
+// difference.
 func unreported(ctx context.Context, p *placement.Client, h host.Report) ([]string, error) {
 	tree, err := p.Tree(ctx, provider.ID(h.Provider))
 	if fault.Is(err, fault.NotFound) {
-		return []string{fmt.Sprintf("Placement has no provider %s of it; look at its agent's log", h.Provider)}, nil
+		return []string{fmt.Sprintf("Placement has no resource provider %s for this host; see the log of its agent",
+			h.Provider)}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -203,23 +214,25 @@ func unreported(ctx context.Context, p *placement.Client, h host.Report) ([]stri
 		one, there := tree.ByID(id)
 		for class, n := range offered[id] {
 			if total := one.Inventories[class].Total; !there || total != n {
-				out = append(out, fmt.Sprintf("it has %d devices of %s on provider %s, Placement has %d; look at what its agent says with `berth host list`", n, class, id, total))
+				out = append(out, fmt.Sprintf("it has %d devices of %s on provider %s, but Placement has %d; see its conditions "+
+					"in `berth host list`", n, class, id, total))
 			}
 		}
 		if len(held[id]) == 0 || !there {
 			continue
 		}
-		who, err := p.ProviderAllocations(ctx, id)
+		allocations, err := p.ProviderAllocations(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		for _, consumer := range slices.Sorted(maps.Keys(held[id])) {
 			has := 0
 			for class := range offered[id] {
-				has += who[consumer][class]
+				has += allocations[consumer][class]
 			}
 			if has != held[id][consumer] {
-				out = append(out, fmt.Sprintf("server %s holds %d devices of %s, in Placement %d; its agent heals that within a minute, else `berth host list` tells why",
+				out = append(out, fmt.Sprintf("server %s holds %d devices of %s, but %d in Placement; its agent corrects that "+
+					"within a minute, or `berth host list` shows why not",
 					consumer, held[id][consumer], one.Name, has))
 			}
 		}
@@ -227,11 +240,12 @@ func unreported(ctx context.Context, p *placement.Client, h host.Report) ([]stri
 	return out, nil
 }
 
-// PrintPreflight prints it, and is a fault of kind Conflict when something is left to do.
+// PrintPreflight prints the result. It returns fault.Conflict if the cloud is not ready.
 func PrintPreflight(g *Globals, p Preflight) error {
 	rows := [][]string{}
 	for _, h := range p.Hosts {
-		rows = append(rows, []string{h.Host, yes(h.Reports), yes(len(h.Stops) == 0), dash(strings.Join(slices.Concat(h.Stops, h.Notes), "; "))})
+		rows = append(rows, []string{h.Host, yes(h.Reports), yes(len(h.Stops) == 0),
+			dash(strings.Join(slices.Concat(h.Stops, h.Notes), "; "))})
 	}
 	if err := g.print(p, []string{"Host", "In Placement", "Ready", "What to do"}, rows); err != nil {
 		return err
@@ -242,12 +256,13 @@ func PrintPreflight(g *Globals, p Preflight) error {
 		}
 	}
 	if !p.Ready {
-		return fault.New(fault.Conflict, "cli.preflight", "the cloud is not ready for [filter_scheduler] pci_in_placement = true")
+		return fault.New(fault.Conflict, "cli.preflight", "the cloud is not ready for [filter_scheduler] "+
+			"pci_in_placement = true")
 	}
 	if g.Output == "json" {
 		return nil
 	}
-	_, err := fmt.Fprintln(g.stdout(), "ready: [filter_scheduler] pci_in_placement may be switched on")
+	_, err := fmt.Fprintln(g.stdout(), "ready: [filter_scheduler] pci_in_placement can be switched on")
 	return err
 }
 

@@ -16,7 +16,8 @@ import (
 
 const rootID, pfID = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
-// cloudOf answers as compute and Placement of one host; used is what Placement has of server s1 on the PF's provider.
+// cloudOf serves the APIs of compute and Placement for one host; used is the usage of server s1 on the PF's provider in
+// Placement.
 func cloudOf(t *testing.T, h host.Report, status string, used int, more ...host.Report) *Globals {
 	t.Helper()
 	compared := slices.DeleteFunc(slices.Clone(h.Conditions),
@@ -25,7 +26,8 @@ func cloudOf(t *testing.T, h host.Report, status string, used int, more ...host.
 		"/berth/v1/hosts":                  map[string]any{"hosts": append([]host.Report{h}, more...)},
 		"/berth/v1/hosts/cmp0/allocations": host.Allocations{Host: "cmp0"},
 		"/berth/v1/hosts/cmp1/allocations": host.Allocations{Host: "cmp1", Conditions: compared},
-		"/v2.1/servers/detail":             map[string]any{"servers": []map[string]any{{"id": "s1", "name": "web", "status": status}}},
+		"/v2.1/servers/detail": map[string]any{"servers": []map[string]any{{"id": "s1", "name": "web",
+			"status": status}}},
 		"/resource_providers": map[string]any{"resource_providers": []map[string]any{
 			{"uuid": rootID, "name": "cmp1", "root_provider_uuid": rootID},
 			{"uuid": pfID, "name": "cmp1_0000:81:00.0", "parent_provider_uuid": rootID, "root_provider_uuid": rootID}}},
@@ -35,7 +37,8 @@ func cloudOf(t *testing.T, h host.Report, status string, used int, more ...host.
 			"allocations": map[string]any{"s1": map[string]any{"resources": map[string]int{"CUSTOM_VF": used}}}},
 	}
 	for _, id := range []string{rootID, pfID} {
-		for what, empty := range map[string]any{"inventories": map[string]any{}, "traits": []string{}, "aggregates": []string{}} {
+		for what, empty := range map[string]any{"inventories": map[string]any{}, "traits": []string{},
+			"aggregates": []string{}} {
 			if path := "/resource_providers/" + id + "/" + what; answers[path] == nil {
 				answers[path] = map[string]any{what: empty, "resource_provider_generation": 1}
 			}
@@ -56,12 +59,13 @@ func cloudOf(t *testing.T, h host.Report, status string, used int, more ...host.
 	return &Globals{PlacementURL: server.URL, ComputeURL: server.URL, Token: "admin", Output: "table"}
 }
 
-// What stands between a cloud and pci_in_placement (spec 002, "Upgrade impact"), each by itself.
+// Each reason that prevents pci_in_placement is reported on its own.
 func TestPreflight(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	pf := host.Device{Address: "0000:81:00.0", Type: "type-PF", ResourceClass: "CUSTOM_PF"}
 	vf := func(n int, holder string) host.Device {
-		return host.Device{Address: fmt.Sprintf("0000:81:00.%d", n), VendorID: "8086", ProductID: "1515", Type: "type-VF", Parent: pf.Address, ResourceClass: "CUSTOM_VF", Holder: holder}
+		return host.Device{Address: fmt.Sprintf("0000:81:00.%d", n), VendorID: "8086", ProductID: "1515", Type: "type-VF",
+			Parent: pf.Address, ResourceClass: "CUSTOM_VF", Holder: holder}
 	}
 	heldPF := pf
 	heldPF.Holder = "s1"
@@ -82,23 +86,34 @@ func TestPreflight(t *testing.T) {
 		differs string // what a comparison with Placement finds: a condition too
 		want    string // "" when the cloud is ready
 	}{
-		"ready":         {reports: true, devices: counted("s1"), used: 1},
-		"no report":     {devices: []host.Device{vf(1, "")}, want: "set [pci] report_in_placement = true there"},
-		"both, free":    {devices: []host.Device{pf, vf(1, "")}, want: "the PF 0000:81:00.0 and 1 of its VFs: nobody holds any of them, so keep either"},
-		"both, PF held": {devices: []host.Device{heldPF, vf(1, "")}, want: "server s1 holds the PF, so take the VFs out"},
-		"both, VF held": {devices: []host.Device{pf, vf(1, "s1"), vf(2, "")}, want: "servers hold 0000:81:00.1, so take the PF out"},
+		"ready":     {reports: true, devices: counted("s1"), used: 1},
+		"no report": {devices: []host.Device{vf(1, "")}, want: "set [pci] report_in_placement = true there"},
+		"both, free": {devices: []host.Device{pf, vf(1, "")}, want: "the PF 0000:81:00.0 and 1 of its VFs: no server " +
+			"holds any of them; keep only the PF"},
+		"both, PF held": {devices: []host.Device{heldPF, vf(1, "")}, want: "server s1 holds the PF; remove the VFs"},
+		"both, VF held": {devices: []host.Device{pf, vf(1, "s1"), vf(2, "")},
+			want: "servers hold 0000:81:00.1; remove the PF"},
 		"compared": {reports: true, devices: counted("s1"), used: 1,
 			differs: "compared: server web lacks VCPU:1", want: "compared: server web lacks VCPU:1"},
-		"silent":           {reports: true, devices: counted("s1"), used: 1, silent: 4 * time.Minute, want: "its agent is silent for 4m0s"},
-		"dead":             {dead: true, devices: []host.Device{pf, vf(1, "")}, silent: time.Hour, want: "no agent reports"},
-		"moving":           {reports: true, devices: counted("s1"), used: 1, status: "VERIFY_RESIZE", want: "server web (s1) is moving, it is VERIFY_RESIZE"},
-		"aliases":          {reports: true, devices: counted("s1"), used: 1, cloud: []string{"nova.conf:3: wrong"}, want: "nova.conf:3: wrong"},
-		"alias, its class": {reports: true, devices: counted("s1"), used: 1, alias: `{"name": "a", "resource_class": "CUSTOM_VF", "vendor_id": "8086", "product_id": "1515"}`},
-		"alias, no device": {reports: true, devices: counted("s1"), used: 1, alias: `{"name": "a", "vendor_id": "8086", "product_id": "9999"}`},
-		"alias, no class": {reports: true, devices: counted("s1"), used: 1, alias: `{"name": "a", "vendor_id": "8086", "product_id": "1515"}`,
-			want: `alias "a" asks Placement for CUSTOM_PCI_8086_1515, but the devices that it means are of class CUSTOM_VF, as on host cmp1`},
-		"not healed":        {reports: true, devices: counted("s1"), used: 0, want: "server s1 holds 1 devices of cmp1_0000:81:00.0, in Placement 0"},
-		"not counted right": {reports: true, devices: counted("s1")[:1], used: 1, want: "it has 1 devices of CUSTOM_VF on provider " + pfID + ", Placement has 2"},
+		"silent": {reports: true, devices: counted("s1"), used: 1, silent: 4 * time.Minute,
+			want: "its agent has not reported for 4m0s"},
+		"dead": {dead: true, devices: []host.Device{pf, vf(1, "")}, silent: time.Hour, want: "no agent reports"},
+		"moving": {reports: true, devices: counted("s1"), used: 1, status: "VERIFY_RESIZE",
+			want: "server web (s1) is moving (VERIFY_RESIZE)"},
+		"aliases": {reports: true, devices: counted("s1"), used: 1, cloud: []string{"nova.conf:3: wrong"},
+			want: "nova.conf:3: wrong"},
+		"alias, its class": {reports: true, devices: counted("s1"), used: 1,
+			alias: `{"name": "a", "resource_class": "CUSTOM_VF", "vendor_id": "8086", "product_id": "1515"}`},
+		"alias, no device": {reports: true, devices: counted("s1"), used: 1,
+			alias: `{"name": "a", "vendor_id": "8086", "product_id": "9999"}`},
+		"alias, no class": {reports: true, devices: counted("s1"), used: 1,
+			alias: `{"name": "a", "vendor_id": "8086", "product_id": "1515"}`,
+			want: `alias "a" requests CUSTOM_PCI_8086_1515 from Placement, ` +
+				`but the devices that match it have class CUSTOM_VF, for example on host cmp1`},
+		"not healed": {reports: true, devices: counted("s1"), used: 0,
+			want: "server s1 holds 1 devices of cmp1_0000:81:00.0, but 0 in Placement"},
+		"not counted right": {reports: true, devices: counted("s1")[:1], used: 1,
+			want: "it has 1 devices of CUSTOM_VF on provider " + pfID + ", but Placement has 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := c.status
@@ -109,7 +124,8 @@ func TestPreflight(t *testing.T) {
 			if c.differs != "" {
 				conditions = append(conditions, c.differs)
 			}
-			g := cloudOf(t, host.Report{Host: "cmp1", Provider: rootID, InPlace: c.reports, Dead: c.dead, Devices: c.devices, Seen: now.Add(-c.silent), Conditions: conditions}, status, c.used)
+			g := cloudOf(t, host.Report{Host: "cmp1", Provider: rootID, InPlace: c.reports, Dead: c.dead, Devices: c.devices,
+				Seen: now.Add(-c.silent), Conditions: conditions}, status, c.used)
 
 			aliases := pci.Aliases{}
 			if c.alias != "" {
@@ -124,7 +140,8 @@ func TestPreflight(t *testing.T) {
 			var b strings.Builder
 			g.Stdout = &b
 			err = PrintPreflight(g, p)
-			if p.Ready != (c.want == "") || (err == nil) != p.Ready || !strings.Contains(b.String(), c.want) || !strings.Contains(b.String(), "a remark") {
+			if p.Ready != (c.want == "") || (err == nil) != p.Ready || !strings.Contains(b.String(), c.want) ||
+				!strings.Contains(b.String(), "a remark") {
 				t.Errorf("ready %v, fault %v, want %q in\n%s", p.Ready, err, c.want, b.String())
 			}
 			if stops := len(p.Cloud) + len(p.Hosts[0].Stops); (stops == 0) != (c.want == "") || len(p.Hosts[0].Notes) != 1 {
@@ -134,11 +151,13 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// A host that an operator says is dead stops nothing, whatever it reported last: neither its silence, nor its devices, nor their class.
-func TestPreflightLeavesTheDeadOut(t *testing.T) {
+// A dead host prevents nothing, whatever it reported last.
+func TestPreflightIgnoresDeadHosts(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	vf := host.Device{Address: "0000:81:00.1", VendorID: "8086", ProductID: "1515", Type: "type-VF", ResourceClass: "CUSTOM_OLD"}
-	dead := host.Report{Host: "cmp0", Provider: pfID, Dead: true, Devices: []host.Device{vf}, Conditions: []string{"an operator says that this host is dead"}}
+	vf := host.Device{Address: "0000:81:00.1", VendorID: "8086", ProductID: "1515", Type: "type-VF",
+		ResourceClass: "CUSTOM_OLD"}
+	dead := host.Report{Host: "cmp0", Provider: pfID, Dead: true, Devices: []host.Device{vf},
+		Conditions: []string{"an operator says that this host is dead"}}
 	alive := host.Report{Host: "cmp1", Provider: rootID, InPlace: true, Seen: now}
 	aliases := pci.Aliases{}
 	if err := aliases.Add(`{"name": "a", "vendor_id": "8086", "product_id": "1515"}`, true); err != nil {
@@ -149,7 +168,8 @@ func TestPreflightLeavesTheDeadOut(t *testing.T) {
 		t.Errorf("%+v %v", p, err)
 	}
 	dead.Dead = false
-	if p, err := AskPreflight(t.Context(), cloudOf(t, alive, "ACTIVE", 0, dead), now, aliases, nil); err != nil || p.Ready || len(p.Cloud) != 1 || len(p.Hosts[1].Stops) != 2 {
+	if p, err := AskPreflight(t.Context(), cloudOf(t, alive, "ACTIVE", 0, dead), now, aliases,
+		nil); err != nil || p.Ready || len(p.Cloud) != 1 || len(p.Hosts[1].Stops) != 2 {
 		t.Errorf("were it alive: %+v %v", p, err)
 	}
 }

@@ -18,8 +18,8 @@ import (
 // ProviderCmd groups the commands on resource providers.
 type ProviderCmd struct {
 	List ProviderListCmd `cmd:"" help:"List resource providers."`
-	Tree ProviderTreeCmd `cmd:"" help:"Draw the trees: inventories as used/capacity, and traits."`
-	Show ProviderShowCmd `cmd:"" help:"Show one provider with its inventories, usages, traits, aggregates and holders."`
+	Tree ProviderTreeCmd `cmd:"" help:"Print provider trees with inventories (used/capacity) and traits."`
+	Show ProviderShowCmd `cmd:"" help:"Show one provider with its inventories, usages, traits, aggregates and allocations."`
 }
 
 // ProviderListCmd lists providers.
@@ -50,19 +50,21 @@ func (c *ProviderListCmd) Run(g *Globals) error {
 	out, rows := []providerRow{}, [][]string{}
 	for _, p := range list {
 		out = append(out, providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation})
-		rows = append(rows, []string{string(p.ID), p.Name, strconv.Itoa(p.Generation), string(p.Root), dash(string(p.Parent))})
+		rows = append(rows, []string{string(p.ID), p.Name, strconv.Itoa(p.Generation), string(p.Root),
+			dash(string(p.Parent))})
 	}
 	return g.print(out, []string{"UUID", "Name", "Generation", "Root", "Parent"}, rows)
 }
 
-// queryOf reads key=value arguments; each may also be a whole query string with "&".
+// queryOf parses key=value arguments; each may also be a query string with "&".
 func queryOf(args []string) (url.Values, error) {
 	query := url.Values{}
 	for _, arg := range args {
 		for part := range strings.SplitSeq(arg, "&") {
 			key, value, ok := strings.Cut(part, "=")
 			if !ok || key == "" {
-				return nil, fault.New(fault.Invalid, "", "%q is no query parameter; write it as key=value, for example resources=VCPU:1", part)
+				return nil, fault.New(fault.Invalid, "", "%q is not a query parameter; write it as key=value, for example "+
+					"resources=VCPU:1", part)
 			}
 			query.Add(key, value)
 		}
@@ -70,9 +72,9 @@ func queryOf(args []string) (url.Values, error) {
 	return query, nil
 }
 
-// ProviderTreeCmd draws trees.
+// ProviderTreeCmd prints trees.
 type ProviderTreeCmd struct {
-	Provider string `arg:"" optional:"" help:"Name or UUID of a provider in the tree; without it all trees are drawn."`
+	Provider string `arg:"" optional:"" help:"Name or UUID of a provider in the tree; without it all trees are printed."`
 }
 
 type treeDoc struct {
@@ -83,7 +85,7 @@ type treeDoc struct {
 	Aggregates  []resource.AggregateID                    `json:"aggregates"`
 }
 
-// Run draws the trees, or prints each provider as JSON, parents first.
+// Run prints the trees, or with JSON output each provider, parents first.
 func (c *ProviderTreeCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
@@ -129,16 +131,18 @@ func (c *ProviderTreeCmd) Run(g *Globals) error {
 }
 
 func docOf(p provider.Provider, used resource.Amounts) treeDoc {
-	doc := treeDoc{providerRow: providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation}, Inventories: map[resource.Class]placement.InventoryDoc{},
-		Usages: used, Traits: p.Traits, Aggregates: p.Aggregates}
+	doc := treeDoc{providerRow: providerRow{p.ID, p.Name, p.Parent, p.Root, p.Generation},
+		Inventories: map[resource.Class]placement.InventoryDoc{},
+		Usages:      used, Traits: p.Traits, Aggregates: p.Aggregates}
 	for class, inv := range p.Inventories {
 		doc.Inventories[class] = placement.NewInventoryDoc(inv)
 	}
 	return doc
 }
 
-// TreeWithUsage reads the tree of a root, and how much of it is used.
-func TreeWithUsage(ctx context.Context, client *placement.Client, root provider.ID) (provider.Tree, provider.Used, error) {
+// TreeWithUsage reads the tree of a root and the usage of each provider.
+func TreeWithUsage(ctx context.Context, client *placement.Client,
+	root provider.ID) (provider.Tree, provider.Used, error) {
 	tree, err := client.Tree(ctx, root)
 	if err != nil {
 		return tree, nil, err
@@ -152,7 +156,7 @@ func TreeWithUsage(ctx context.Context, client *placement.Client, root provider.
 	return tree, used, nil
 }
 
-// findProvider takes a name or a UUID.
+// findProvider finds a provider by name or UUID.
 func findProvider(ctx context.Context, client *placement.Client, name string) (provider.Provider, error) {
 	key := "name"
 	if _, err := uuid.Parse(name); err == nil {
@@ -163,7 +167,8 @@ func findProvider(ctx context.Context, client *placement.Client, name string) (p
 		return provider.Provider{}, err
 	}
 	if len(list) == 0 {
-		return provider.Provider{}, fault.New(fault.NotFound, "", "no resource provider has the %s %q; `berth provider list` shows them", key, name)
+		return provider.Provider{}, fault.New(fault.NotFound, "", "no resource provider has the %s %q; see `berth "+
+			"provider list`", key, name)
 	}
 	return list[0], nil
 }
@@ -188,7 +193,7 @@ func (c *ProviderShowCmd) Run(g *Globals) error {
 	}
 	p, ok := tree.ByID(found.ID)
 	if !ok {
-		return fault.New(fault.Conflict, "", "the provider %s went away meanwhile", found.ID)
+		return fault.New(fault.Conflict, "", "the provider %s was deleted while it was read", found.ID)
 	}
 	used, err := client.Usages(ctx, p.ID)
 	if err != nil {
@@ -203,11 +208,13 @@ func (c *ProviderShowCmd) Run(g *Globals) error {
 		Allocations map[resource.ConsumerID]resource.Amounts `json:"allocations"`
 	}{docOf(p, used), held}
 	rows := pairs("uuid", string(p.ID), "name", p.Name, "generation", strconv.Itoa(p.Generation), "root", string(p.Root),
-		"parent", dash(string(p.Parent)), "traits", dash(strings.Join(strs(p.Traits), " ")), "aggregates", dash(strings.Join(strs(p.Aggregates), " ")))
+		"parent", dash(string(p.Parent)), "traits", dash(strings.Join(strs(p.Traits), " ")), "aggregates",
+		dash(strings.Join(strs(p.Aggregates), " ")))
 	for _, class := range inventoryOrder(p) {
 		i := p.Inventories[class]
-		rows = append(rows, []string{"inventory " + string(class), fmt.Sprintf("%d of %d used (total %d, reserved %d, min %d, max %d, step %d, ratio %g)",
-			used[class], i.Capacity(), i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio)})
+		rows = append(rows, []string{"inventory " + string(class),
+			fmt.Sprintf("%d of %d used (total %d, reserved %d, min %d, max %d, step %d, ratio %g)",
+				used[class], i.Capacity(), i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio)})
 	}
 	for _, consumer := range sortedKeys(held) {
 		rows = append(rows, []string{"held by " + string(consumer), held[consumer].String()})

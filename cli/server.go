@@ -15,34 +15,34 @@ type ServerCmd struct {
 	List   ServerListCmd   `cmd:"" help:"List servers."`
 	Show   ServerShowCmd   `cmd:"" help:"Show a server."`
 	Delete ServerDeleteCmd `cmd:"" help:"Delete servers."`
-	Why    ServerWhyCmd    `cmd:"" help:"Tell what was decided about a server, and why."`
+	Why    ServerWhyCmd    `cmd:"" help:"Explain where a server was placed, and why."`
 
 	Stop     ServerStopCmd     `cmd:"" help:"Stop servers; they keep their devices."`
-	Start    ServerStartCmd    `cmd:"" help:"Start servers that are stopped."`
-	Reboot   ServerRebootCmd   `cmd:"" help:"Stop servers and start them again."`
-	Rebuild  ServerRebuildCmd  `cmd:"" help:"Build a server anew where it is, with the devices that it has."`
-	Resize   ServerResizeCmd   `cmd:"" help:"Give a server another flavor, in another place; then confirm or revert."`
-	Confirm  ServerConfirmCmd  `cmd:"" help:"Confirm a resize or migration: what was there before is given back."`
-	Revert   ServerRevertCmd   `cmd:"" help:"Revert a resize or migration: the server goes back."`
-	Migrate  ServerMigrateCmd  `cmd:"" help:"Move a server to another host; then confirm or revert. With --live it keeps running and needs neither."`
-	Evacuate ServerEvacuateCmd `cmd:"" help:"Build a server anew on another host when its host is down."`
-	Shelve   ServerShelveCmd   `cmd:"" help:"Take servers off their hosts and give their devices back; unshelve finds a place again."`
-	Unshelve ServerUnshelveCmd `cmd:"" help:"Find a place for servers that are shelved."`
+	Start    ServerStartCmd    `cmd:"" help:"Start stopped servers."`
+	Reboot   ServerRebootCmd   `cmd:"" help:"Reboot servers."`
+	Rebuild  ServerRebuildCmd  `cmd:"" help:"Rebuild a server on its host with the devices that it has."`
+	Resize   ServerResizeCmd   `cmd:"" help:"Resize a server to another flavor, on any host; then confirm or revert."`
+	Confirm  ServerConfirmCmd  `cmd:"" help:"Confirm a resize or migration; the resources on the source are released."`
+	Revert   ServerRevertCmd   `cmd:"" help:"Revert a resize or migration; the server returns to the source."`
+	Migrate  ServerMigrateCmd  `cmd:"" help:"Migrate a server to another host; then confirm or revert. With --live it keeps running and needs no confirmation."`
+	Evacuate ServerEvacuateCmd `cmd:"" help:"Rebuild servers on other hosts if their host is down."`
+	Shelve   ServerShelveCmd   `cmd:"" help:"Remove servers from their hosts and release their devices; unshelve schedules them again."`
+	Unshelve ServerUnshelveCmd `cmd:"" help:"Schedule shelved servers again."`
 }
 
 // ServerCreateCmd creates servers.
 type ServerCreateCmd struct {
-	Name   string `arg:"" help:"Name; with --count it is followed by -1, -2, …"`
+	Name   string `arg:"" help:"Name; with --count, -1, -2, … is appended."`
 	Flavor string `required:"" help:"Name or id of the flavor."`
 	Image  string `help:"UUID of the image." placeholder:"UUID"`
-	Count  int    `help:"How many." default:"1"`
-	Wait   bool   `help:"Wait until each is ACTIVE or ERROR; any ERROR is a failure."`
+	Count  int    `help:"Number of servers." default:"1"`
+	Wait   bool   `help:"Wait until each is ACTIVE or ERROR; fail if any is in ERROR."`
 }
 
 // Run creates the servers and prints them.
 func (c *ServerCreateCmd) Run(g *Globals) error {
 	if c.Count < 1 {
-		return fault.New(fault.Invalid, "", "--count %d: ask for at least one server", c.Count)
+		return fault.New(fault.Invalid, "", "--count %d is not valid: it must be 1 or more", c.Count)
 	}
 	ctx, cancel := g.context()
 	defer cancel()
@@ -51,7 +51,8 @@ func (c *ServerCreateCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	made, err := client.CreateServer(ctx, compute.CreateServer{Name: c.Name, Flavor: f.ID, Image: c.Image, MinCount: c.Count, MaxCount: c.Count, Reservation: c.Count > 1})
+	made, err := client.CreateServer(ctx, compute.CreateServer{Name: c.Name, Flavor: f.ID, Image: c.Image,
+		MinCount: c.Count, MaxCount: c.Count, Reservation: c.Count > 1})
 	if err != nil {
 		return err
 	}
@@ -87,11 +88,12 @@ func building(list []compute.Server) bool {
 	return false
 }
 
-// failures is the fault of the first server in ERROR.
+// failures returns the fault of the first server in ERROR.
 func failures(list []compute.Server) error {
 	for _, s := range list {
 		if s.Status == "ERROR" && s.Fault != nil {
-			return fault.New(fault.NoCapacity, "", "server %s is in ERROR: %s (`berth server why %s` tells more)", s.Name, s.Fault.Message, s.ID)
+			return fault.New(fault.NoCapacity, "", "server %s is in ERROR: %s; see `berth server why %s`", s.Name,
+				s.Fault.Message, s.ID)
 		}
 	}
 	return nil
@@ -100,7 +102,7 @@ func failures(list []compute.Server) error {
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "", "gave up waiting; the work goes on, `berth server list` shows how far it is")
+		return fault.New(fault.Unavailable, "", "not finished in time: the operation continues; see `berth server list`")
 	case <-time.After(100 * time.Millisecond):
 		return nil
 	}
@@ -117,7 +119,7 @@ func (g *Globals) printServers(list []compute.Server) error {
 	return g.print(list, []string{"ID", "Name", "Status", "Host", "Fault"}, rows)
 }
 
-// statusOf is the status with what is being done: "ACTIVE/deleting".
+// statusOf returns the status with the task in progress: "ACTIVE/deleting".
 func statusOf(s compute.Server) string {
 	if s.TaskState == nil || *s.TaskState == "" {
 		return s.Status
@@ -144,15 +146,16 @@ type ServerListCmd struct {
 	Name    string `help:"Only names that match this regular expression."`
 	Status  string `help:"Only servers in this status."`
 	Host    string `help:"Only servers on this host."`
-	All     bool   `help:"Those of all projects." default:"true" negatable:""`
-	Deleted bool   `help:"The deleted ones instead."`
+	All     bool   `help:"Servers of all projects." default:"true" negatable:""`
+	Deleted bool   `help:"Only deleted servers."`
 }
 
 // Run prints the servers.
 func (c *ServerListCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	list, err := g.compute().Servers(ctx, compute.ListServers{Name: c.Name, Status: c.Status, Host: c.Host, AllProjects: c.All, Deleted: c.Deleted})
+	list, err := g.compute().Servers(ctx, compute.ListServers{Name: c.Name, Status: c.Status, Host: c.Host,
+		AllProjects: c.All, Deleted: c.Deleted})
 	if err != nil {
 		return err
 	}
@@ -172,7 +175,8 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 	if err != nil {
 		return err
 	}
-	rows := pairs("id", s.ID, "name", s.Name, "status", statusOf(s), "project", s.ProjectID, "user", s.UserID, "host", dash(hostOf(s)),
+	rows := pairs("id", s.ID, "name", s.Name, "status", statusOf(s), "project", s.ProjectID, "user", s.UserID, "host",
+		dash(hostOf(s)),
 		"created", s.Created.String(), "updated", s.Updated.String(), "fault", dash(faultOf(s)))
 	if image, ok := s.Image.(map[string]any); ok {
 		rows = append(rows, []string{"image", fmt.Sprint(image["id"])})
@@ -186,7 +190,8 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 	}
 	for _, d := range devices {
 		if d.Holder == s.ID {
-			rows = append(rows, []string{"device", fmt.Sprintf("%s on %s, %s:%s %s", d.Address, d.Host, d.VendorID, d.ProductID, d.Type)})
+			rows = append(rows, []string{"device", fmt.Sprintf("%s on %s, %s:%s %s", d.Address, d.Host, d.VendorID, d.ProductID,
+				d.Type)})
 		}
 	}
 	return g.print(s, []string{"Field", "Value"}, rows)
@@ -195,10 +200,10 @@ func (c *ServerShowCmd) Run(g *Globals) error {
 // ServerDeleteCmd deletes servers.
 type ServerDeleteCmd struct {
 	Servers []string `arg:"" name:"server" help:"Names or ids."`
-	Wait    bool     `help:"Wait until they are gone."`
+	Wait    bool     `help:"Wait until they no longer exist."`
 }
 
-// Run asks for the end of each server; with --wait it returns when they are gone.
+// Run deletes each server; with --wait it returns when they no longer exist.
 func (c *ServerDeleteCmd) Run(g *Globals) error {
 	ctx, cancel := g.context()
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// ServerWhyCmd tells what was decided about a server.
+// ServerWhyCmd explains the decisions about a server.
 type ServerWhyCmd struct {
 	Server string `arg:"" help:"Name or id; a deleted server only by id."`
 }
@@ -29,7 +29,7 @@ func (c *ServerWhyCmd) Run(g *Globals) error {
 	return PrintWhy(g.stdout(), why)
 }
 
-// findWhy asks by id first: a deleted server has no other name.
+// findWhy looks the server up by id first, because a deleted server is found only by id.
 func findWhy(ctx context.Context, client *compute.Client, name string) (compute.Why, error) {
 	why, err := client.Why(ctx, name)
 	if !fault.Is(err, fault.NotFound) {
@@ -42,7 +42,7 @@ func findWhy(ctx context.Context, client *compute.Client, name string) (compute.
 	return client.Why(ctx, s.ID)
 }
 
-// PrintWhy writes the decisions for people: the question, the choice, the devices, and the trail.
+// PrintWhy writes the decisions: the request groups, the choice, the devices and the history.
 func PrintWhy(w io.Writer, why compute.Why) error {
 	var b strings.Builder
 	status := why.Status
@@ -76,13 +76,15 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 		fmt.Fprintf(&b, "device %s serves request %s\n", d.Address, d.RequestID)
 	}
 	if m := why.Move; m != nil {
-		fmt.Fprintf(&b, "%s under way: migration %s holds what it had on %s: %s\n", m.Kind, m.Migration, m.Source.Host, devicesText(m.Source.Devices))
+		fmt.Fprintf(&b, "%s in progress: migration %s holds its resources on %s: %s\n", m.Kind, m.Migration, m.Source.Host,
+			devicesText(m.Source.Devices))
 	}
 	for _, l := range why.Leftovers {
-		fmt.Fprintf(&b, "left behind on %s: %s holds %s until the agent there says that it is gone\n", l.Host, l.Consumer, devicesText(l.Devices))
+		fmt.Fprintf(&b, "left on %s: %s holds %s until the agent there reports that the guest is removed\n", l.Host,
+			l.Consumer, devicesText(l.Devices))
 	}
 	for _, f := range why.FilterFailures {
-		fmt.Fprintf(&b, "turned down by %s: %d hosts (%s): %s", f.Filter, f.Count, strings.Join(f.Hosts, ", "), f.Reason)
+		fmt.Fprintf(&b, "rejected by %s: %d hosts (%s): %s", f.Filter, f.Count, strings.Join(f.Hosts, ", "), f.Reason)
 		if f.Nearest != "" {
 			fmt.Fprintf(&b, "; nearest miss: %s", f.Nearest)
 		}
@@ -94,7 +96,7 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 	if why.Details != "" {
 		fmt.Fprintf(&b, "  %s\n", why.Details)
 	}
-	b.WriteString("what happened:\n")
+	b.WriteString("history:\n")
 	for _, m := range why.History {
 		fmt.Fprintf(&b, "  %s  %s", m.At.UTC().Format("15:04:05.000"), m.Text)
 		if m.Times > 1 {
@@ -106,7 +108,7 @@ func PrintWhy(w io.Writer, why compute.Why) error {
 	return err
 }
 
-// printWords writes what the server was made from, and who says what of where it may lie.
+// printWords writes the image that the server was created from, and the sources of its properties.
 func printWords(b *strings.Builder, why compute.Why) {
 	if i := why.Image; i != nil {
 		fmt.Fprintf(b, "made from image %s", i.ID)
@@ -116,7 +118,7 @@ func printWords(b *strings.Builder, why compute.Why) {
 		b.WriteString("\n")
 	}
 	for _, c := range why.Constraints {
-		fmt.Fprintf(b, "%s is %q, says %s\n", c.Key, c.Value, strings.Join(c.Sources, " and "))
+		fmt.Fprintf(b, "%s is %q, from %s\n", c.Key, c.Value, strings.Join(c.Sources, " and "))
 	}
 }
 
@@ -126,7 +128,7 @@ func amountsText(amounts map[string]int) string {
 		parts = append(parts, fmt.Sprintf("%s:%d", class, amounts[class]))
 	}
 	if len(parts) == 0 {
-		return "nothing countable"
+		return "no resources"
 	}
 	return strings.Join(parts, ",")
 }

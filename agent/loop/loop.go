@@ -126,7 +126,7 @@ type Agent struct {
 	planWarnings       map[provider.ID]string                    // warnings about changes of providers that guests use
 	cleanFailures      map[pci.Address]int                       // number of failed cleanings of a device
 	lastCleanRequest   map[pci.Address]time.Time                 // the time of the last request for each device
-	cleanAnswers       map[string]host.CleanResult                    // to the requests that compute repeats
+	cleanAnswers       map[string]host.CleanResult               // to the requests that compute repeats
 	guests             map[string]hypervisor.Guest               // existing guests, by server
 	guestEpoch         int                                       // counts builds and removals of guests
 	conditions         map[string][]string                       // by source

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// LookAround prints how to look at the cloud that stays, with curl, with berth and with the openstack client.
+// LookAround prints commands for exploring the running cloud with curl, berth and the openstack client.
 func LookAround(out io.Writer, placementURL, computeURL string) {
 	fmt.Fprintf(out, `
-The cloud stays up until you press Ctrl-C. Look around from another terminal:
+The cloud runs until you press Ctrl-C. Explore it from another terminal:
 
   curl -s -H 'X-Auth-Token: admin' -H 'OpenStack-API-Version: placement 1.39' %[1]s/resource_providers
   curl -s -H 'X-Auth-Token: admin' %[2]s/v2.1/flavors/detail

@@ -1,8 +1,8 @@
-// Package demo is the tour: it drives a small cloud over its contracts, from the first device to the last delete, tells what
-// happens, and checks each sentence that it tells.
+// Package demo is a guided tour of a small cloud: it uses the cloud over its APIs, from the first device to the last
+// delete, prints what happens, and checks every printed sentence.
 //
-// It starts nothing itself: it is handed the clients of a cloud, and what it may stop and start. A step that does not
-// hold ends the tour with a fault.
+// It starts nothing itself: the caller passes the clients of a cloud and the functions that stop and start the agent.
+// A step that fails ends the tour with a fault.
 package demo
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Class is the resource class under which the tour offers every device, and Alias the name by which its flavor asks for one.
+// Class is the resource class of every device in the tour. Alias is the alias through which its flavor requests one.
 const (
 	Class resource.Class = "CUSTOM_PASSTHROUGH"
 	Alias                = "any-device"
 )
 
-// Cloud is what the tour drives.
+// Cloud is the cloud that the tour uses.
 type Cloud struct {
 	Placement  *placement.Client
 	Compute    *compute.Client
@@ -36,15 +36,16 @@ type Cloud struct {
 	Host       string // the name of the one host
 	StopAgent  func() error
 	StartAgent func() error
-	// Plan says what the agent would change in Placement now, in words, and whether that is nothing.
+	// Plan returns what the agent would change in Placement now, as text, and whether that is nothing.
 	Plan func(ctx context.Context) (text string, empty bool, err error)
 }
 
-// Config writes the configuration of the tour: each device that is no bridge is offered, under one class, with its vendor as a
-// trait. Of a PF that has VFs the VFs are offered, since a PF and its VFs cannot both be (spec 002, "Dependent device handling").
+// Config returns the configuration of the tour: it offers each device that is not a bridge, with one resource class and
+// the vendor as a trait. Of a PF with VFs it offers the VFs, because a PF and its VFs cannot both be offered.
 func Config(hostname string, devices []pci.Device) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[DEFAULT]\nhost = %s\n\n[api]\nauth_strategy = noauth2\n\n[pci]\nreport_in_placement = true\n", hostname)
+	fmt.Fprintf(&b, "[DEFAULT]\nhost = %s\n\n[api]\nauth_strategy = noauth2\n\n[pci]\nreport_in_placement = true\n",
+		hostname)
 	for _, d := range Offered(devices) {
 		fmt.Fprintf(&b, "device_spec = %s\n", oneLine(map[string]string{
 			"address": d.Address.String(), "product_id": d.Product, "resource_class": string(Class), "traits": vendorTrait(d)}))
@@ -56,7 +57,7 @@ func Config(hostname string, devices []pci.Device) string {
 
 func vendorTrait(d pci.Device) string { return "CUSTOM_VENDOR_" + strings.ToUpper(d.Vendor) }
 
-// oneLine writes a map of texts as JSON, which cannot fail.
+// oneLine encodes a map of strings as JSON, which cannot fail.
 func oneLine(m map[string]string) string {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -65,14 +66,14 @@ func oneLine(m map[string]string) string {
 	return string(data)
 }
 
-// Offered are the devices that the tour offers.
+// Offered returns the devices that the tour offers.
 func Offered(devices []pci.Device) []pci.Device {
 	return slices.DeleteFunc(slices.Clone(devices), func(d pci.Device) bool {
 		return d.IsBridge() || d.Type == pci.Physical && d.NumVFs > 0
 	})
 }
 
-// tour is one run with what it has learnt so far.
+// tour is one run of the tour.
 type tour struct {
 	Cloud
 	ctx  context.Context
@@ -80,7 +81,7 @@ type tour struct {
 	step int
 }
 
-// Run takes the tour. The devices are what the host has; out gets the tale.
+// Run runs the tour and prints it to out. devices are the devices of the host.
 func Run(ctx context.Context, out io.Writer, c Cloud, devices []pci.Device) error {
 	t := &tour{Cloud: c, ctx: ctx, out: out}
 	offered := Offered(devices)
@@ -113,7 +114,7 @@ func (t *tour) say(format string, args ...any) {
 	}
 }
 
-// fail is the end of a tour whose tale is not true.
+// fail returns the fault of a step whose result is not as described.
 func fail(format string, args ...any) error {
 	return fault.New(fault.Internal, "demo", format, args...)
 }
@@ -135,12 +136,12 @@ func (t *tour) facts(devices, offered []pci.Device) error {
 		t.say("%s  %s:%s  %-8s  %-12s  %s", d.Address, d.Vendor, d.Product, d.Type, node, note)
 	}
 	if len(offered) < 2 {
-		return fail("the tour needs two devices that are no bridge, and this machine has %d", len(offered))
+		return fail("the tour needs two devices that are not bridges; this machine has %d", len(offered))
 	}
 	return nil
 }
 
-// tree shows the provider tree and holds it against the devices.
+// tree prints the provider tree and compares it with the devices.
 func (t *tour) tree(offered []pci.Device) error {
 	t.title("It reports them to Placement: one provider per device, the VFs counted on their PF (used/capacity, traits).")
 	want := map[string]int{}
@@ -159,11 +160,11 @@ func (t *tour) tree(offered []pci.Device) error {
 	for name, n := range want {
 		p, ok := tree.ByName(name)
 		if !ok || p.Inventories[Class].Total != n {
-			return fail("provider %s ought to have %d of %s, and has %d", name, n, Class, p.Inventories[Class].Total)
+			return fail("provider %s should have %d of %s, but has %d", name, n, Class, p.Inventories[Class].Total)
 		}
 	}
 	if got := len(tree.Providers) - 1; got != len(want) {
-		return fail("the tree has %d device providers, the host has %d", got, len(want))
+		return fail("the tree has %d device providers, but the host has %d", got, len(want))
 	}
 	return nil
 }
@@ -186,7 +187,7 @@ func (t *tour) wholeTree() (provider.Tree, provider.Used, error) {
 	return tree, used, nil
 }
 
-// totals adds up the used units of the tour's class over the whole tree, and of all classes.
+// totals returns the used units of the tour's class and of all classes, over the whole tree.
 func totals(used provider.Used) (devices, all int) {
 	for _, amounts := range used {
 		devices += amounts[Class]

@@ -14,14 +14,14 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// patience is how long one step may take before the tour gives up: an emulated machine is slow.
-const patience = 2 * time.Minute
+// stepTimeout is the time limit for one step; it is long because an emulated machine is slow.
+const stepTimeout = 2 * time.Minute
 
 const flavorName = "with-a-device"
 
-// first makes the flavor and one server, and tells what was decided.
+// first creates the flavor and one server, and prints the decisions about it.
 func (t *tour) first() error {
-	t.title("A flavor asks for a device by alias; a server is made from it.")
+	t.title("A flavor requests a device by alias; a server is created from it.")
 	f, err := t.Compute.CreateFlavor(t.ctx, compute.CreateFlavor{Name: flavorName, VCPUs: 1, RAM: 64})
 	if err != nil {
 		return err
@@ -49,15 +49,15 @@ func (t *tour) first() error {
 	}
 	t.say("%s", b.String())
 	if done.Status != "ACTIVE" {
-		return fail("the first server ought to be ACTIVE and is %s: %s", done.Status, faultText(done))
+		return fail("the first server should be ACTIVE, but is %s: %s", done.Status, faultText(done))
 	}
 	if len(why.Devices) != 1 {
-		return fail("the first server ought to hold one device and holds %d", len(why.Devices))
+		return fail("the first server should hold one device, but holds %d", len(why.Devices))
 	}
 	return nil
 }
 
-// settled waits until a server is on its way no more.
+// settled waits until a server is no longer in BUILD.
 func (t *tour) settled(id string) (s compute.Server, err error) {
 	err = t.until("server "+id+" to be ACTIVE or ERROR", func() (bool, error) {
 		s, err = t.Compute.Server(t.ctx, id)
@@ -66,9 +66,9 @@ func (t *tour) settled(id string) (s compute.Server, err error) {
 	return s, err
 }
 
-// until asks again and again until it holds, an error comes or patience ends.
+// until polls until the condition holds, an error occurs or stepTimeout has passed.
 func (t *tour) until(what string, holds func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	ctx, cancel := context.WithTimeout(t.ctx, stepTimeout)
 	defer cancel()
 	for {
 		ok, err := holds()
@@ -77,7 +77,7 @@ func (t *tour) until(what string, holds func() (bool, error)) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fail("waited %s for %s in vain", patience, what)
+			return fail("timeout after %s: waited for %s", stepTimeout, what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -85,15 +85,15 @@ func (t *tour) until(what string, holds func() (bool, error)) error {
 
 func faultText(s compute.Server) string {
 	if s.Fault == nil {
-		return "no fault is given"
+		return "no fault reported"
 	}
 	return s.Fault.Message
 }
 
-// race makes left+3 servers at once when left devices are left.
+// race creates left+3 servers at once while left devices are free.
 func (t *tour) race(left int) error {
 	const over = 3
-	t.title("A race: %d devices are left, %d servers are created at once.", left, left+over)
+	t.title("A race: %d devices are free, %d servers are created at once.", left, left+over)
 	f, err := t.Compute.Flavor(t.ctx, flavorName)
 	if err != nil {
 		return err
@@ -117,26 +117,27 @@ func (t *tour) race(left int) error {
 	for _, s := range failed {
 		t.say("%s %s: %s", s.Name, s.Status, faultText(s))
 		if s.Fault == nil || len(strings.Fields(s.Fault.Message)) < 6 {
-			return fail("%s failed and does not say why in words", s.Name)
+			return fail("%s failed without an explanation", s.Name)
 		}
 	}
 	held, err := t.holders()
 	if err != nil {
 		return err
 	}
-	t.say("%d are ACTIVE, each with a device of its own; %d failed and said why.", len(active), len(failed))
+	t.say("%d are ACTIVE, each with its own device; %d failed with an explanation.", len(active), len(failed))
 	if len(active) != left || len(failed) != over {
-		return fail("%d servers ought to be ACTIVE and %d in ERROR; there are %d and %d", left, over, len(active), len(failed))
+		return fail("%d servers should be ACTIVE and %d in ERROR, but there are %d and %d", left, over, len(active),
+			len(failed))
 	}
 	for _, s := range active {
 		if len(held[s.ID]) != 1 {
-			return fail("%s ought to hold one device and holds %v", s.Name, held[s.ID])
+			return fail("%s should hold one device, but holds %v", s.Name, held[s.ID])
 		}
 	}
 	return nil
 }
 
-// createAtOnce asks for n servers from as many clients at the same moment.
+// createAtOnce creates n servers at the same moment, each with its own client.
 func (t *tour) createAtOnce(flavorID string, n int) ([]string, error) {
 	ids, errs := make([]string, n), make([]error, n)
 	start := make(chan struct{})
@@ -144,7 +145,8 @@ func (t *tour) createAtOnce(flavorID string, n int) ([]string, error) {
 	for i := range n {
 		wg.Go(func() {
 			<-start
-			made, err := t.Compute.CreateServer(t.ctx, compute.CreateServer{Name: fmt.Sprintf("racer-%d", i+1), Flavor: flavorID})
+			made, err := t.Compute.CreateServer(t.ctx, compute.CreateServer{Name: fmt.Sprintf("racer-%d", i+1),
+				Flavor: flavorID})
 			ids[i], errs[i] = made.ID, err
 		})
 	}
@@ -158,11 +160,11 @@ func (t *tour) createAtOnce(flavorID string, n int) ([]string, error) {
 	return ids, nil
 }
 
-// holders lists the devices of each server as the host reports them, once it reports none on the way: a guest runs a moment
-// before the report says so.
+// holders returns the devices of each server as the host reports them. It waits until no device is claimed, because a
+// guest runs a moment before the report shows it.
 func (t *tour) holders() (map[string][]string, error) {
 	var devices []host.Device
-	err := t.until("the host to report its devices as they are", func() (done bool, err error) {
+	err := t.until("the host to report no claimed device", func() (done bool, err error) {
 		devices, err = t.Hosts.Devices(t.ctx)
 		return err == nil && !slices.ContainsFunc(devices, func(d host.Device) bool { return d.State == "claimed" }), err
 	})
@@ -178,10 +180,10 @@ func (t *tour) holders() (map[string][]string, error) {
 	return held, nil
 }
 
-// restart stops the agent and starts it again, and compares the world before and after.
+// restart stops the agent and starts it again, and compares all holders before and after.
 func (t *tour) restart() error {
 	t.title("The agent is stopped and started again.")
-	before, err := t.picture()
+	before, err := t.snapshot()
 	if err != nil {
 		return err
 	}
@@ -197,21 +199,21 @@ func (t *tour) restart() error {
 	}
 	t.say("its plan: %s", strings.TrimSpace(text))
 	if !empty {
-		return fail("the plan of a quiet host ought to be empty")
+		return fail("the plan of an unchanged host should be empty")
 	}
-	after, err := t.picture()
+	after, err := t.snapshot()
 	if err != nil {
 		return err
 	}
 	if before != after {
-		return fail("the restart changed the world: before\n%s\nafter\n%s", before, after)
+		return fail("the restart changed the holders: before\n%s\nafter\n%s", before, after)
 	}
-	t.say("Nothing was claimed twice and nothing was freed: the same devices have the same holders, Placement the same usages.")
+	t.say("Nothing was claimed twice or released: the devices have the same holders, and Placement the same usages.")
 	return nil
 }
 
-// picture is who holds what, by the host and by Placement, as a text to compare.
-func (t *tour) picture() (string, error) {
+// snapshot returns the holders of all devices and resources, according to the host and to Placement, as text.
+func (t *tour) snapshot() (string, error) {
 	devices, err := t.Hosts.Devices(t.ctx)
 	if err != nil {
 		return "", err
@@ -246,7 +248,7 @@ func sortedConsumers[K ~string, V fmt.Stringer](held map[K]V) []string {
 	return lines
 }
 
-// end deletes all servers and holds the emptiness against both ledgers.
+// end deletes all servers and checks that host and Placement report nothing as used.
 func (t *tour) end() error {
 	t.title("The servers are deleted.")
 	list, err := t.Compute.Servers(t.ctx, compute.ListServers{AllProjects: true})
@@ -271,7 +273,7 @@ func (t *tour) end() error {
 		}
 	}
 	var busy []host.Device
-	err = t.until("every device to be reported free", func() (bool, error) {
+	err = t.until("every device to be free", func() (bool, error) {
 		devices, err := t.Hosts.Devices(t.ctx)
 		busy = slices.DeleteFunc(devices, func(d host.Device) bool { return d.Holder == "" && d.State == "available" })
 		return len(busy) == 0, err
@@ -284,9 +286,9 @@ func (t *tour) end() error {
 		return err
 	}
 	devices, all := totals(used)
-	t.say("%d servers are gone, every device is free again, Placement's usages are %d.", len(list), all)
+	t.say("%d servers are deleted, every device is free again, and the usages in Placement are %d.", len(list), all)
 	if all != 0 {
-		return fail("usages ought to be zero; %d devices and %d units in all are still counted", devices, all)
+		return fail("usages should be zero, but %d devices and %d units in total are in use", devices, all)
 	}
 	return nil
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/openberth/berth/agent/loop"
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/app"
 )
 
 type agentAdoptCmd struct {
 	files
-	Yes bool `help:"Adopt. Without it nothing is changed."`
+	Yes bool `help:"Adopt. Without it, nothing is changed."`
 }
 
-// Run shows what the guests of the host are to the hypervisor, the agent's journal, Placement and compute, and what
-// adopting does to each. With --yes the agent follows, from its next start on, the next assignments that it reads.
+// Run prints how the hypervisor, the agent's journal, Placement and compute record each guest of the host, and what
+// adopting does to it. With --yes the agent, from its next start on, follows the next assignments that it reads.
 func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
 	agent, err := c.agent(g, s)
 	if err != nil {
@@ -30,7 +30,8 @@ func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 	plan, shown := agent.AdoptionPlan(ctx)
 	switch {
 	case shown != nil && !c.Yes:
-		return fault.New(fault.KindOf(shown), "", "cannot show what adopting would change: %w; --yes adopts without showing it", shown)
+		return fault.New(fault.KindOf(shown), "", "cannot show what adopting would change: %w; --yes adopts without "+
+			"showing it", shown)
 	case shown != nil:
 		fmt.Fprintln(s.log, "berth: cannot show what adopting changes:", fault.TextOf(shown))
 	default:
@@ -40,7 +41,7 @@ func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 	}
 	if !c.Yes {
 		if g.Output != "json" {
-			fmt.Fprintln(s.out, "nothing was changed; stop the agent and run this again with --yes to adopt")
+			fmt.Fprintln(s.out, "nothing was changed; to adopt, stop the agent and run this command with --yes")
 		}
 		return nil
 	}
@@ -53,18 +54,19 @@ func (c *agentAdoptCmd) Run(ctx context.Context, g *cli.Globals, s streams) erro
 	return nil
 }
 
-// agent makes the agent of the directory, which must be one already: a mistyped one would be made, and nothing be
-// changed.
+// agent creates the agent of the data directory. The agent's directory must exist, so that a mistyped path is an error
+// instead of a new, empty agent.
 func (f files) agent(g *cli.Globals, s streams) (*loop.Agent, error) {
-	settings, log, err := f.read(s)
+	conf, log, err := f.read(s)
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(f.DataDir, "agent")
 	if _, err := os.Stat(dir); err != nil {
-		return nil, fault.New(fault.NotFound, "", "no agent has worked here: %w; give its directory with --data-dir", err)
+		return nil, fault.New(fault.NotFound, "", "no agent has run in this directory: %w; set its directory with --data-dir",
+			err)
 	}
-	return cloud.NewAgent(settings, dir, cloud.OverTCP(g.PlacementURL, g.ComputeURL), log)
+	return app.NewAgent(conf, dir, app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log)
 }
 
 func printAdoption(out io.Writer, plan loop.AdoptionPlan, asJSON bool) error {
@@ -87,7 +89,7 @@ func printAdoption(out io.Writer, plan loop.AdoptionPlan, asJSON bool) error {
 	return table.Flush()
 }
 
-// adoptionDoc is the plan as JSON. Lists are never null.
+// adoptionDoc returns the plan as JSON. Lists are never null.
 func adoptionDoc(plan loop.AdoptionPlan) any {
 	guests := []map[string]string{}
 	for _, g := range plan.Guests {
@@ -99,8 +101,8 @@ func adoptionDoc(plan loop.AdoptionPlan) any {
 
 type agentDestroyCmd struct {
 	files
-	Guest string `arg:"" help:"Id of the guest, as a condition of the host or berth agent adopt names it."`
-	Force bool   `help:"Also when compute assigns the guest to this host, or does not answer."`
+	Guest string `arg:"" help:"Id of the guest, from a condition of the host or from berth agent adopt."`
+	Force bool   `help:"Also if compute assigns the guest to this host, or does not answer."`
 }
 
 // Run destroys the guest.

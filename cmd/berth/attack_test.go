@@ -57,13 +57,15 @@ func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 	d := up(t, conf(t, machine(t, 1, 1), "max_connections = 50"), t.TempDir())
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 9 * time.Second}
 	upload := func(path, more string) string {
-		return fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Auth-Token: admin\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n[%s",
+		return fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Auth-Token: admin\r\nContent-Type: "+
+			"application/json\r\n%sContent-Length: %d\r\n\r\n[%s",
 			path, more, 8<<20-1, strings.Repeat(" ", 7<<20))
 	}
 	for _, service := range []string{"placement", "compute"} {
 		hold(t, d.urls[service], 60, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
 	}
-	hold(t, d.urls["placement"], 4, upload("/resource_providers/11111111-1111-4111-8111-111111111111/traits", "OpenStack-API-Version: placement 1.39\r\n"))
+	hold(t, d.urls["placement"], 4, upload("/resource_providers/11111111-1111-4111-8111-111111111111/traits",
+		"OpenStack-API-Version: placement 1.39\r\n"))
 	hold(t, d.urls["compute"], 20, upload("/berth/v1/hosts/cmp9", ""))
 	time.Sleep(500 * time.Millisecond) // the attack is under way; the test holds if it is not
 	large := `{"name": "` + strings.Repeat("x", 64<<10) + `"}`
@@ -73,7 +75,8 @@ func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 			want              int
 		}{
 			{"GET", d.urls["placement"] + "/resource_providers", "", 200},
-			{"POST", d.urls["placement"] + "/resource_providers", large, 400}, // such a name is too long; all of it has been read
+			// such a name is too long; all of it has been read
+			{"POST", d.urls["placement"] + "/resource_providers", large, 400},
 			{"GET", d.urls["compute"] + "/v2.1/flavors", "", 200},
 			{"POST", d.urls["compute"] + "/v2.1/flavors", large, 400},
 		} {

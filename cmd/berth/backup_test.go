@@ -51,7 +51,8 @@ func (s *guideSite) follow() {
 	}
 }
 
-// cmp2 joins, one server moves there, one is created and one is deleted after the copy. Then Placement knows nothing of it.
+// cmp2 joins, one server moves there, one is created and one is deleted after the copy. Then Placement knows nothing of
+// it.
 func (s *guideSite) placementIsOlder() {
 	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-vf:1"), s.server("deleted", "a-pci-dev:1")
 	s.run("services", copyDatabases)
@@ -181,7 +182,8 @@ func (s *guideSite) journalIsOlder() {
 
 	s.shell("cmp1", "mv aside/journal data/agent/")
 	s.rewriteMachine("cmp1")
-	must(t, os.Remove(s.data("cmp1", "agent", "guests", created.ID+".json"))) // it did not move with the directory, and is built again
+	// it did not move with the directory, and is built again
+	must(t, os.Remove(s.data("cmp1", "agent", "guests", created.ID+".json")))
 	s.systemctl("start", "agent", "cmp1")
 	s.agents["cmp1"].endsSaying(t, "was written on another machine", "berth agent adopt")
 	s.run("cmp1", adopt)
@@ -202,7 +204,8 @@ func (s *guideSite) rewriteMachine(host string) {
 
 func (s *guideSite) everythingIsOlder() {
 	t, hosts := s.t, []string{"cmp1", "cmp2"}
-	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-pci-dev:1"), s.server("deleted", "a-pci-dev:1")
+	stays, moved, deleted := s.server("stays", "a-vf:1"), s.server("moved", "a-pci-dev:1"), s.server("deleted",
+		"a-pci-dev:1")
 	for _, host := range hosts {
 		s.run(host, copyJournal)
 	}
@@ -227,7 +230,8 @@ func (s *guideSite) everythingIsOlder() {
 
 	s.run(to, destroyGuest, "GUEST="+moved.ID)
 	s.run(*created.Host, destroyGuest, "GUEST="+created.ID)
-	eventually(t, "the moved one is built on its old host", func() (bool, error) { return strings.HasPrefix(s.guestsOf(moved)["moved"], from), nil })
+	eventually(t, "the moved one is built on its old host",
+		func() (bool, error) { return strings.HasPrefix(s.guestsOf(moved)["moved"], from), nil })
 	s.healthy()
 	s.same("guests", map[string]string{"stays": guests["stays"], "created": ""}, s.guestsOf(stays, created))
 	s.same("allocations", held, s.allocations(stays))
@@ -290,7 +294,8 @@ func (s *guideSite) providersOf(host string) {
 // migrate moves a server to a host and confirms that.
 func (s *guideSite) migrate(server compute.Server, to string) compute.Server {
 	s.t.Helper()
-	return s.on(to, s.act(s.arrived(to, s.act(server, "VERIFY_RESIZE", "migrate", map[string]any{"host": to})), "ACTIVE", "confirmResize", nil))
+	return s.on(to, s.act(s.arrived(to, s.act(server, "VERIFY_RESIZE", "migrate", map[string]any{"host": to})), "ACTIVE",
+		"confirmResize", nil))
 }
 
 // serverOn makes a server on a host.
@@ -307,7 +312,10 @@ func (s *guideSite) serverOn(host, name, alias string) compute.Server {
 func (s *guideSite) healthy() {
 	s.t.Helper()
 	for _, host := range []string{"cmp1", "cmp2"} {
-		eventually(s.t, host+" has no condition", func() (bool, error) { return s.conditions(host) == "", fmt.Errorf("%s", s.conditions(host)) })
+		eventually(s.t, host+" has no condition", func() (bool, error) {
+			return s.conditions(host) == "", fmt.Errorf("%s",
+				s.conditions(host))
+		})
 	}
 	s.run("services", look)
 	probe := s.server("probe", "a-vf:1")

@@ -13,7 +13,8 @@ import (
 )
 
 func TestMistypedCommandIsAnError(t *testing.T) {
-	for _, args := range [][]string{{"provider", "lst"}, {"devise"}, {"server", "create"}, {"device", "list", "--colour"}, {"device", "list", "-o", "xml"}} {
+	for _, args := range [][]string{{"provider", "lst"}, {"devise"}, {"server", "create"}, {"device", "list", "--colour"},
+		{"device", "list", "-o", "xml"}} {
 		stdout, stderr, status := output(t, args...)
 		if status == 0 || stderr == "" || strings.Contains(stdout, "panic") {
 			t.Errorf("berth %v: status %d, stderr %q", args, status, stderr)
@@ -34,19 +35,22 @@ func TestNothingAnswers(t *testing.T) {
 // A wrong line stops the start with file, line, option and the offending text, and nothing is written.
 func TestWrongConfigurationStopsTheStart(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"Z20 json":     {"[pci]\nreport_in_placement = true\ndevice_spec = {'vendor_id': '8086'}\n", `:3: [pci] device_spec = {'vendor_id': '8086'}: `},
-		"Z20 hex":      {"[pci]\ndevice_spec = {\"vendor_id\": \"8o86\"}\n", `8o86`},
-		"Z20 key":      {"[pci]\ndevice_spec = {\"vendorid\": \"8086\"}\n", `vendor_id`},
-		"bool":         {"[pci]\nreport_in_placement = maybe\n", `:2: [pci] report_in_placement = maybe: `},
-		"Z20 alias":    {"[pci]\nalias = {\"name\": \"a\"}\n", `:2: [pci] alias`},
-		"Z20 repeated": {"[pci]\nalias = {\"name\": \"a\", \"resource_class\": \"X\"}\nalias = {\"name\": \"a\", \"resource_class\": \"Y\"}\n[filter_scheduler]\npci_in_placement = true\n", `:3: [pci] alias`},
-		"auth":         {"[api]\nauth_strategy = none\n", `:2: [api] auth_strategy = none: `},
-		"keystone":     {"[api]\nauth_strategy = keystone\n", `auth_strategy = noauth2`},
-		"no section":   {"report_in_placement true\n[pci]\n", `:1`},
-		"database":     {"[placement_database]\nconnection = placement.db\n", `:2: [placement_database] connection`},
-		"scheme":       {"[database]\nconnection = foo://u:secret@h/d\n", `:2: [database] connection = foo://u:***@h/d: `},
-		"not a sys":    {"[berth]\nsysfs = /etc\n", `not shaped like /sys`},
-		"host":         {"[DEFAULT]\nhost = ../../etc\n", `:2: [DEFAULT] host = ../../etc: "../../etc" is not a valid host name`},
+		"Z20 json": {"[pci]\nreport_in_placement = true\ndevice_spec = {'vendor_id': '8086'}\n",
+			`:3: [pci] device_spec = {'vendor_id': '8086'}: `},
+		"Z20 hex":   {"[pci]\ndevice_spec = {\"vendor_id\": \"8o86\"}\n", `8o86`},
+		"Z20 key":   {"[pci]\ndevice_spec = {\"vendorid\": \"8086\"}\n", `vendor_id`},
+		"bool":      {"[pci]\nreport_in_placement = maybe\n", `:2: [pci] report_in_placement = maybe: `},
+		"Z20 alias": {"[pci]\nalias = {\"name\": \"a\"}\n", `:2: [pci] alias`},
+		"Z20 repeated": {"[pci]\nalias = {\"name\": \"a\", \"resource_class\": \"X\"}\nalias = {\"name\": \"a\", " +
+			"\"resource_class\": \"Y\"}\n[filter_scheduler]\npci_in_placement = true\n", `:3: [pci] alias`},
+		"auth":       {"[api]\nauth_strategy = none\n", `:2: [api] auth_strategy = none: `},
+		"keystone":   {"[api]\nauth_strategy = keystone\n", `auth_strategy = noauth2`},
+		"no section": {"report_in_placement true\n[pci]\n", `:1`},
+		"database":   {"[placement_database]\nconnection = placement.db\n", `:2: [placement_database] connection`},
+		"scheme":     {"[database]\nconnection = foo://u:secret@h/d\n", `:2: [database] connection = foo://u:***@h/d: `},
+		"not a sys":  {"[berth]\nsysfs = /etc\n", `not shaped like /sys`},
+		"host": {"[DEFAULT]\nhost = ../../etc\n",
+			`:2: [DEFAULT] host = ../../etc: "../../etc" is not a valid host name`},
 		"host of dots": {"[DEFAULT]\nhost = ..\n", `:2: [DEFAULT] host = ..: ".." is not a valid host name`},
 		"long host":    {"[DEFAULT]\nhost = " + strings.Repeat("x", 156) + "\n", `at most 155 are allowed`},
 		"sysfs":        {"[berth]\nsysfs = /nowhere\n", `:2: [berth] sysfs = /nowhere: `},
@@ -57,7 +61,8 @@ func TestWrongConfigurationStopsTheStart(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			stdout, stderr, status := output(t, "up", "--config-file", path, "--data-dir", data, "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0")
+			stdout, stderr, status := output(t, "up", "--config-file", path, "--data-dir", data, "--listen-placement",
+				"127.0.0.1:0", "--listen-compute", "127.0.0.1:0")
 			if status != 1 || !strings.Contains(stderr, c.want) || stdout != "" {
 				t.Errorf("status %d, want %q in:\n%s%s", status, c.want, stdout, stderr)
 			}
@@ -91,13 +96,15 @@ func TestDemo(t *testing.T) {
 		if status != 0 {
 			t.Fatalf("berth %v: status %d\n%s%s", args, status, stdout, stderr)
 		}
-		for _, want := range []string{"COMPUTE_MANAGED_PCI_DEVICE", "first", "A race", "its plan: ", "usages are 0", "The tour held in every step"} {
+		for _, want := range []string{"COMPUTE_MANAGED_PCI_DEVICE", "first", "A race", "its plan: ",
+			"usages in Placement are 0", "Every step of the tour succeeded"} {
 			if !strings.Contains(stdout, want) {
-				t.Errorf("berth %v does not tell of %q:\n%s", args, want, stdout)
+				t.Errorf("berth %v does not print %q:\n%s", args, want, stdout)
 			}
 		}
 	}
-	if _, stderr, status := output(t, "demo", "--sysfs", machine(t, 1, 0)); status != 1 || !strings.Contains(stderr, "fewer than 2") {
+	if _, stderr, status := output(t, "demo", "--sysfs", machine(t, 1, 0)); status != 1 || !strings.Contains(stderr,
+		"fewer than 2") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }
@@ -106,7 +113,8 @@ func TestDemo(t *testing.T) {
 func TestDemoOnAMachineWithoutDevices(t *testing.T) {
 	var out strings.Builder
 	sample, list, err := devices(&out, machine(t, 1, 0), true)
-	if err != nil || !sample || len(list) < 10 || !strings.Contains(out.String(), "CAPTURED machine instead, not this one") {
+	if err != nil || !sample || len(list) < 10 || !strings.Contains(out.String(),
+		"CAPTURED machine instead, not this one") {
 		t.Errorf("%v %v %d devices: %s", sample, err, len(list), out.String())
 	}
 }
@@ -131,12 +139,14 @@ func TestCommandsForPeople(t *testing.T) {
 		}
 		return stdout
 	}
-	stdout, stderr, status := output(t, append([]string{"flavor", "create", "f", "--ram", "64", "--property", "pci_passthrough:alias=vf:1"}, urls...)...)
+	stdout, stderr, status := output(t, append([]string{"flavor", "create", "f", "--ram", "64", "--property",
+		"pci_passthrough:alias=vf:1"}, urls...)...)
 	if status != 0 || !strings.Contains(stdout, "pci_passthrough:alias=vf:1") {
 		t.Fatalf("%s%s", stdout, stderr)
 	}
 	try("pci_passthrough:alias=vf:1", "flavor", "list")
-	if _, stderr, status := output(t, append([]string{"server", "create", "s", "--flavor", "f", "--wait"}, urls...)...); status != 0 {
+	if _, stderr, status := output(t, append([]string{"server", "create", "s", "--flavor", "f", "--wait"},
+		urls...)...); status != 0 {
 		t.Fatal(stderr)
 	}
 	try("ACTIVE", "server", "list")
@@ -151,10 +161,12 @@ func TestCommandsForPeople(t *testing.T) {
 	try("inventory CUSTOM_VF", "provider", "show", "cmp1_0000:10:00.0")
 	try("CUSTOM_VF:2", "candidates", "resources1=CUSTOM_VF:2")
 	try("CUSTOM_VF", "candidates", "resources=CUSTOM_VF:4&limit=2", "--explain")
-	if stdout, _, _ := output(t, append([]string{"candidates", "resources1=CUSTOM_VF:9"}, urls...)...); !strings.HasPrefix(stdout, "no candidates: ") {
+	if stdout, _, _ := output(t, append([]string{"candidates", "resources1=CUSTOM_VF:9"}, urls...)...); !strings.HasPrefix(
+		stdout, "no candidates: ") {
 		t.Errorf("%s", stdout)
 	}
-	if _, stderr, status := output(t, append([]string{"flavor", "create", "g", "--property", "pci_passthrough:alias=nope:1"}, urls...)...); status != 1 || !strings.Contains(stderr, "nope") {
+	if _, stderr, status := output(t, append([]string{"flavor", "create", "g", "--property",
+		"pci_passthrough:alias=nope:1"}, urls...)...); status != 1 || !strings.Contains(stderr, "nope") {
 		t.Errorf("status %d %s", status, stderr)
 	}
 	if _, _, status := output(t, append([]string{"server", "delete", "s", "--wait"}, urls...)...); status != 0 {
@@ -167,15 +179,19 @@ func TestCommandsForPeople(t *testing.T) {
 func TestServicesAlone(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	path, dir := conf(t, machine(t, 1, 2), "[placement_database]", "connection = sqlite:////"+strings.TrimPrefix(t.TempDir(), "/")+"/placement.db"), t.TempDir()
+	path, dir := conf(t, machine(t, 1, 2), "[placement_database]",
+		"connection = sqlite:////"+strings.TrimPrefix(t.TempDir(), "/")+"/placement.db"), t.TempDir()
 	p := start(t, []string{"placement"}, "placement", "--config-file", path, "--listen", "127.0.0.1:0")
-	c := start(t, []string{"compute"}, "compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0", "--placement-url", p.urls["placement"])
-	agent := []string{"--config-file", path, "--data-dir", dir, "--placement-url", p.urls["placement"], "--compute-url", c.urls["compute"]}
+	c := start(t, []string{"compute"}, "compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0",
+		"--placement-url", p.urls["placement"])
+	agent := []string{"--config-file", path, "--data-dir", dir, "--placement-url", p.urls["placement"], "--compute-url",
+		c.urls["compute"]}
 	stdout, stderr, status := output(t, append([]string{"agent", "plan"}, agent...)...)
 	if status != 0 || !strings.Contains(stdout, "cmp1_0000:10:00.0") {
 		t.Fatalf("plan: status %d\n%s%s", status, stdout, stderr)
 	}
-	if stdout, _, _ := output(t, "provider", "list", "--placement-url", p.urls["placement"], "-o", "json"); strings.TrimSpace(stdout) != "[]" {
+	if stdout, _, _ := output(t, "provider", "list", "--placement-url", p.urls["placement"], "-o",
+		"json"); strings.TrimSpace(stdout) != "[]" {
 		t.Errorf("a dry run changed something: %s", stdout)
 	}
 	a := start(t, nil, append([]string{"agent"}, agent...)...)
@@ -244,7 +260,8 @@ func TestOpenStackClient(t *testing.T) {
 		"CUSTOM_VF":                  {"resource", "provider", "inventory", "list", pf},
 		"usage":                      {"resource", "provider", "usage", "show", pf},
 		"COMPUTE_MANAGED_PCI_DEVICE": {"--os-placement-api-version", "1.6", "resource", "provider", "trait", "list", pf},
-		pf:                           {"--os-placement-api-version", "1.29", "allocation", "candidate", "list", "--resource", "CUSTOM_VF=2"},
+		pf: {"--os-placement-api-version", "1.29", "allocation", "candidate", "list", "--resource",
+			"CUSTOM_VF=2"},
 	} {
 		if out := openstack(args...); !strings.Contains(out, want) {
 			t.Errorf("openstack %v does not show %q:\n%s", args, want, out)

@@ -8,17 +8,17 @@ import (
 
 	"github.com/openberth/berth/cli"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/settings"
 )
 
 type agentCheckCmd struct {
-	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones win." type:"existingfile" placeholder:"FILE"`
-	Sysfs      string   `help:"Judge on this machine, a directory shaped like /sys or what berth agent snapshot wrote. Default: [berth] sysfs." type:"path" placeholder:"DIR|FILE"`
+	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
+	Sysfs      string   `help:"Machine to check: a directory with the layout of /sys or output of berth agent snapshot. Default: [berth] sysfs." type:"path" placeholder:"DIR|FILE"`
 }
 
-// Run says what the configuration makes of each device. An error in it is a failure; a warning is none.
+// Run prints how the configuration applies to each device. It fails on errors in the configuration, not on warnings.
 func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
-	checked, err := cloud.Check(c.Sysfs, c.ConfigFile...)
+	checked, err := settings.Check(c.Sysfs, c.ConfigFile...)
 	if err != nil {
 		return err
 	}
@@ -31,12 +31,13 @@ func (c *agentCheckCmd) Run(g *cli.Globals, s streams) error {
 		err = printChecked(s, checked)
 	}
 	if n := checked.Errors(); err == nil && n > 0 {
-		return fault.New(fault.Invalid, "", "the agent would not start with this configuration on this machine (errors: %d)", n)
+		return fault.New(fault.Invalid, "", "the agent would not start with this configuration on this machine (errors: %d)",
+			n)
 	}
 	return err
 }
 
-func printChecked(s streams, c cloud.Checked) error {
+func printChecked(s streams, c settings.CheckReport) error {
 	reported, rows := 0, [][]string{}
 	for _, d := range c.Devices {
 		node, where, class := "-", "-", "-"
@@ -55,7 +56,8 @@ func printChecked(s streams, c cloud.Checked) error {
 			return err
 		}
 	}
-	if err := cli.PrintTable(s.out, []string{"Address", "ID", "Type", "NUMA", "Provider", "Class", "Traits, or why it is not reported"}, rows); err != nil {
+	if err := cli.PrintTable(s.out, []string{"Address", "ID", "Type", "NUMA", "Provider", "Class",
+		"Traits, or why it is not reported"}, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(s.out, "%d devices in %s, %d of them reported; %d errors, %d warnings\n",
@@ -64,12 +66,12 @@ func printChecked(s streams, c cloud.Checked) error {
 }
 
 type agentSnapshotCmd struct {
-	Sysfs string `help:"Machine to capture, a directory shaped like /sys. Default: ${default}." default:"/sys" type:"path" placeholder:"DIR"`
+	Sysfs string `help:"Machine to capture, a directory with the layout of /sys. Default: ${default}." default:"/sys" type:"path" placeholder:"DIR"`
 }
 
 // Run writes the machine as text, without MAC addresses and serial numbers.
 func (c *agentSnapshotCmd) Run(s streams) error {
-	text, err := cloud.Snapshot(c.Sysfs)
+	text, err := settings.Snapshot(c.Sysfs)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/settings"
 )
 
 const sampleMachine = root + "/agent/sysfs/sample.txtar"
@@ -33,29 +33,40 @@ func TestAgentCheck(t *testing.T) {
 		says   []string
 	}{
 		{"all is well", []string{"[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", functions}, 0,
-			[]string{"0000:11:00.1", "cmp1_0000:11:00.0", "CUSTOM_NVME", "COMPUTE_MANAGED_PCI_DEVICE CUSTOM_FAST CUSTOM_SMALL OWNER_NOVA", "21 devices in", "8 of them reported; 0 errors, 0 warnings",
+			[]string{"0000:11:00.1", "cmp1_0000:11:00.0", "CUSTOM_NVME", "COMPUTE_MANAGED_PCI_DEVICE CUSTOM_FAST CUSTOM_SMALL " +
+				"OWNER_NOVA", "21 devices in", "8 of them reported; 0 errors, 0 warnings",
 				"is a bridge", "no entry of device_spec matches it"}},
 		{"nothing is configured", nil, 0, []string{"device_spec is not set", "0 of them reported; 0 errors"}},
-		{"not reported", []string{"[pci]", functions}, 0, []string{"is offered, but [pci] report_in_placement is off", "0 of them reported"}},
-		{"warnings", []string{"[pci]", "report_in_placement = true", functions, `device_spec = [{"vendor_id":"ffff"},`, ` {"address":"0000:11:00.1","traits":"late"}]`,
-			`passthrough_whitelist = {"address":"0000:00:1f.0"}`, "reprot = 1", "[libvirt]", "virt_type = kvm", "cpu_mode = none"}, 0,
-			[]string{"nova.conf:4, {\"vendor_id\": \"ffff\"} matches no device", "nova.conf:4, {\"address\": \"0000:11:00.1\", \"traits\": \"CUSTOM_LATE\"} is never reached",
-				"nova.conf:6: [pci] passthrough_whitelist: a deprecated name", "nothing but bridges", "nova.conf:7: [pci] reprot: Berth does not know", "2 options of other groups are left unread", "0 errors, 6 warnings"}},
-		{"all errors at once", []string{"[pci]", "report_in_placement = true", `device_spec = {"vendor_id":"1b36","product_id":"0010"}`, `device_spec = {"vendor":"8086"}`,
+		{"not reported", []string{"[pci]", functions}, 0, []string{"is offered, but [pci] report_in_placement is off",
+			"0 of them reported"}},
+		{"warnings", []string{"[pci]", "report_in_placement = true", functions, `device_spec = [{"vendor_id":"ffff"},`,
+			` {"address":"0000:11:00.1","traits":"late"}]`,
+			`passthrough_whitelist = {"address":"0000:00:1f.0"}`, "reprot = 1", "[libvirt]", "virt_type = kvm",
+			"cpu_mode = none"}, 0,
+			[]string{"nova.conf:4, {\"vendor_id\": \"ffff\"} matches no device",
+				"nova.conf:4, {\"address\": \"0000:11:00.1\", \"traits\": \"CUSTOM_LATE\"} is never reached",
+				"nova.conf:6: [pci] passthrough_whitelist: deprecated name", "nothing but bridges",
+				"nova.conf:7: [pci] reprot: Berth does not know", "2 options of other groups are ignored", "0 errors, 6 warnings"}},
+		{"all errors at once", []string{"[pci]", "report_in_placement = true",
+			`device_spec = {"vendor_id":"1b36","product_id":"0010"}`, `device_spec = {"vendor":"8086"}`,
 			`device_spec = {"devname":"eth0"}`, `alias = {"name":"a"}`}, 1,
-			[]string{"nova.conf:4: [pci] device_spec = ", `unknown key "vendor"`, "nova.conf:6: [pci] alias", "PF 0000:11:00.0", "PF 0000:21:00.0", `devname "eth0"`, "5 errors", "(errors: 5)",
+			[]string{"nova.conf:4: [pci] device_spec = ", `unknown key "vendor"`, "nova.conf:6: [pci] alias", "PF 0000:11:00.0",
+				"PF 0000:21:00.0", `devname "eth0"`, "5 errors", "(errors: 5)",
 				"cannot be reported as device_spec at"}},
 		{"a devname beside an address of wildcards", []string{"[pci]", `device_spec = {"vendor_id":"8086"}`,
 			`device_spec = [{"vendor_id":"1b36"},`, ` {"devname":"eth0","address":"*:*:*.*"}]`}, 1,
 			[]string{"nova.conf:3: [pci] device_spec = ", `device_spec, entry 2 of 2 has devname "eth0" beside ` +
 				`address "*:*:*.*"; keep one of them`, "1 errors"}},
-		{"D34 one_time_use without reporting", []string{"[pci]", `device_spec = {"address":"0000:22:00.0","one_time_use":true}`}, 1, []string{"nova.conf:2", "needs [pci] report_in_placement"}},
+		{"D34 one_time_use without reporting",
+			[]string{"[pci]", `device_spec = {"address":"0000:22:00.0","one_time_use":true}`}, 1,
+			[]string{"nova.conf:2", "needs [pci] report_in_placement"}},
 		{"no machine", []string{"[berth]", "sysfs = /nowhere"}, 1, []string{"nova.conf:2", "/nowhere"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
 			path := writeConf(t, c.lines...)
-			if status := run([]string{"agent", "check", "--config-file", path, "--sysfs", sampleMachine}, &out, &out); status != c.status {
+			if status := run([]string{"agent", "check", "--config-file", path, "--sysfs", sampleMachine}, &out,
+				&out); status != c.status {
 				t.Errorf("status %d", status)
 			}
 			for _, word := range c.says {
@@ -70,17 +81,21 @@ func TestAgentCheck(t *testing.T) {
 // Programs read the same as JSON, also when it is wrong.
 func TestAgentCheckJSON(t *testing.T) {
 	var out, errors bytes.Buffer
-	path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", `device_spec = {"address":"0000:22:00.0","traits":"a"}`, `device_spec = {"devname":"x"}`)
-	if status := run([]string{"agent", "check", "-o", "json", "--config-file", path, "--sysfs", sampleMachine}, &out, &errors); status != 1 {
+	path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true",
+		`device_spec = {"address":"0000:22:00.0","traits":"a"}`, `device_spec = {"devname":"x"}`)
+	if status := run([]string{"agent", "check", "-o", "json", "--config-file", path, "--sysfs", sampleMachine}, &out,
+		&errors); status != 1 {
 		t.Errorf("status %d", status)
 	}
-	var c cloud.Checked
+	var c settings.CheckReport
 	if err := json.Unmarshal(out.Bytes(), &c); err != nil {
 		t.Fatal(err)
 	}
 	d := c.Devices[len(c.Devices)-1]
-	if c.Host != "cmp1" || !c.Report || c.Errors() != 1 || len(c.Devices) != 21 || !d.Reported || d.Provider != "cmp1_0000:22:00.0" || d.ResourceClass != "CUSTOM_PCI_8086_10D3" ||
-		strings.Join(d.Traits, " ") != "COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA" || !strings.Contains(d.Entry, "nova.conf:5") {
+	if c.Host != "cmp1" || !c.Report || c.Errors() != 1 || len(c.Devices) != 21 || !d.Reported ||
+		d.Provider != "cmp1_0000:22:00.0" || d.ResourceClass != "CUSTOM_PCI_8086_10D3" ||
+		strings.Join(d.Traits, " ") != "COMPUTE_MANAGED_PCI_DEVICE CUSTOM_A OWNER_NOVA" || !strings.Contains(d.Entry,
+		"nova.conf:5") {
 		t.Errorf("%s", &out)
 	}
 	if !strings.Contains(errors.String(), "would not start") {
@@ -92,17 +107,20 @@ func TestAgentCheckJSON(t *testing.T) {
 func TestAgentSnapshot(t *testing.T) {
 	var first, second bytes.Buffer
 	copied := filepath.Join(t.TempDir(), "copy.txtar")
-	if status := run([]string{"agent", "snapshot", "--sysfs", sampleMachine}, &first, &first); status != 0 || !strings.Contains(first.String(), "0000:21:00.4/physfn") {
+	if status := run([]string{"agent", "snapshot", "--sysfs", sampleMachine}, &first, &first); status != 0 ||
+		!strings.Contains(first.String(), "0000:21:00.4/physfn") {
 		t.Fatalf("%d\n%s", status, &first)
 	}
 	if err := os.WriteFile(copied, first.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status := run([]string{"agent", "snapshot", "--sysfs", copied}, &second, &second); status != 0 || !bytes.Equal(first.Bytes(), second.Bytes()) {
+	if status := run([]string{"agent", "snapshot", "--sysfs", copied}, &second, &second); status != 0 ||
+		!bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Errorf("%d\n%s", status, &second)
 	}
 	var out bytes.Buffer
-	if status := run([]string{"agent", "snapshot", "--sysfs", t.TempDir()}, &out, &out); status != 1 || !strings.Contains(out.String(), "not shaped like /sys") {
+	if status := run([]string{"agent", "snapshot", "--sysfs", t.TempDir()}, &out, &out); status != 1 ||
+		!strings.Contains(out.String(), "not shaped like /sys") {
 		t.Errorf("%d %s", status, &out)
 	}
 }
@@ -154,12 +172,15 @@ func TestAgentCheckOddMachines(t *testing.T) {
 	remote := filepath.Join(t.TempDir(), "remote.txtar")
 	card := ""
 	for _, d := range []struct{ at, product, more string }{
-		{"0000:81:00.0", "0xa2d6", "-- bus/pci/devices/0000:81:00.0/sriov_totalvfs --\n4\n-- bus/pci/devices/0000:81:00.0/sriov_vf_device --\n101e\n"},
-		{"0000:81:00.1", "0x101e", "-- bus/pci/devices/0000:81:00.1/physfn -> ../0000:81:00.0 --\n-- bus/pci/devices/0000:81:00.1/vpd.SN --\n0\n"},
+		{"0000:81:00.0", "0xa2d6", "-- bus/pci/devices/0000:81:00.0/sriov_totalvfs --\n4\n-- " +
+			"bus/pci/devices/0000:81:00.0/sriov_vf_device --\n101e\n"},
+		{"0000:81:00.1", "0x101e", "-- bus/pci/devices/0000:81:00.1/physfn -> ../0000:81:00.0 --\n-- " +
+			"bus/pci/devices/0000:81:00.1/vpd.SN --\n0\n"},
 		{"0000:81:00.2", "0x101e", "-- bus/pci/devices/0000:81:00.2/physfn -> ../0000:81:00.0 --\n"},
 	} {
 		dir := "-- bus/pci/devices/" + d.at
-		card += dir + "/vendor --\n0x15b3\n" + dir + "/device --\n" + d.product + "\n" + dir + "/class --\n0x020000\n" + d.more
+		card += dir + "/vendor --\n0x15b3\n" + dir + "/device --\n" + d.product + "\n" + dir + "/class --\n0x020000\n" +
+			d.more
 	}
 	if err := os.WriteFile(remote, []byte(card), 0o600); err != nil {
 		t.Fatal(err)
@@ -169,7 +190,8 @@ func TestAgentCheckOddMachines(t *testing.T) {
 		status              int
 		says                []string
 	}{
-		{"domains of five digits and devices that cannot be understood", root + "/agent/sysfs/testdata/odd.txtar", `{"vendor_id":"8086","product_id":"0b60"}`, 0,
+		{"domains of five digits and devices that cannot be understood", root + "/agent/sysfs/testdata/odd.txtar",
+			`{"vendor_id":"8086","product_id":"0b60"}`, 0,
 			[]string{"cmp1_10000:E1:00.0  CUSTOM_PCI_8086_0B60", `warning: 0000:02:00.0: vendor "garbage" is not a ` +
 				`number such as 0x8086, so the device is unreadable`, "0000:07:00.0: vanished while it was read",
 				"warning: 0000:01:00.0: numa_node is missing: the node is taken as unknown; ",
@@ -182,7 +204,8 @@ func TestAgentCheckOddMachines(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
 			path := writeConf(t, "[DEFAULT]", "host = cmp1", "[pci]", "report_in_placement = true", "device_spec = "+c.rule)
-			if status := run([]string{"agent", "check", "--config-file", path, "--sysfs", c.machine}, &out, &out); status != c.status {
+			if status := run([]string{"agent", "check", "--config-file", path, "--sysfs", c.machine}, &out,
+				&out); status != c.status {
 				t.Errorf("status %d", status)
 			}
 			for _, word := range c.says {
@@ -197,7 +220,8 @@ func TestAgentCheckOddMachines(t *testing.T) {
 // All that is wrong in a host's files is told at once too.
 func TestAgentPreflightTellsAllThatIsWrongInFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "wrong.conf")
-	if err := os.WriteFile(path, []byte("[pci]\ndevice_spec = {\"vendor\": \"8086\"}\nreport_in_placement = perhaps\n[berth]\nrescan_interval = -1\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("[pci]\ndevice_spec = {\"vendor\": \"8086\"}\nreport_in_placement = "+
+		"perhaps\n[berth]\nrescan_interval = -1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, stderr, status := output(t, "agent", "preflight", "--config-file", path, "--data-dir", t.TempDir())

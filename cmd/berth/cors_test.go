@@ -12,12 +12,13 @@ import (
 // whether noauth2 is set or implied, and nothing is written.
 func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 	for name, c := range map[string]struct{ command, text string }{
-		"up":                    {"up", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\n"},
-		"up implied":            {"up", "\n\n[cors]\nallowed_origin = *\n"},
-		"up among others":       {"up", "\n\n[cors]\nallowed_origin = https://a.example, * ,https://b.example\n"},
-		"up null":               {"up", "\n\n[cors]\nallowed_origin = https://a.example,null\n"},
-		"placement":             {"placement", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\n"},
-		"placement later value": {"placement", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\nallow_credentials = false\n"},
+		"up":              {"up", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\n"},
+		"up implied":      {"up", "\n\n[cors]\nallowed_origin = *\n"},
+		"up among others": {"up", "\n\n[cors]\nallowed_origin = https://a.example, * ,https://b.example\n"},
+		"up null":         {"up", "\n\n[cors]\nallowed_origin = https://a.example,null\n"},
+		"placement":       {"placement", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = *\n"},
+		"placement later value": {"placement", "[api]\nauth_strategy = noauth2\n[cors]\nallowed_origin = " +
+			"*\nallow_credentials = false\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -25,9 +26,12 @@ func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			args := map[string][]string{"up": {"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0"}, "placement": {"--listen", "127.0.0.1:0"}}
-			stdout, stderr, status := output(t, append([]string{c.command, "--config-file", path, "--data-dir", data}, args[c.command]...)...)
-			if status != 1 || !strings.Contains(stderr, ":4: [cors] allowed_origin = ") || !strings.Contains(stderr, "administrator") || stdout != "" {
+			args := map[string][]string{"up": {"--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0"},
+				"placement": {"--listen", "127.0.0.1:0"}}
+			stdout, stderr, status := output(t, append([]string{c.command, "--config-file", path, "--data-dir", data},
+				args[c.command]...)...)
+			if status != 1 || !strings.Contains(stderr, ":4: [cors] allowed_origin = ") || !strings.Contains(stderr,
+				"administrator") || stdout != "" {
 				t.Errorf("status %d:\n%s%s", status, stdout, stderr)
 			}
 			if _, err := os.Stat(data); err == nil {
@@ -39,9 +43,11 @@ func TestAnyOriginWithNoAuth2StopsTheStart(t *testing.T) {
 
 // Origins that an operator names may use the API with noauth2, others may not; the log says what that means.
 func TestNamedOriginsWithNoAuth2(t *testing.T) {
-	d := start(t, []string{"placement"}, "placement", "--config-file", conf(t, machine(t, 1, 1), "[cors]", "allowed_origin = https://trusted.example"),
+	d := start(t, []string{"placement"}, "placement", "--config-file", conf(t, machine(t, 1, 1), "[cors]",
+		"allowed_origin = https://trusted.example"),
 		"--data-dir", t.TempDir(), "--listen", "127.0.0.1:0")
-	for origin, want := range map[string]string{"https://trusted.example": "https://trusted.example", "https://other.example": "", "null": ""} {
+	for origin, want := range map[string]string{"https://trusted.example": "https://trusted.example",
+		"https://other.example": "", "null": ""} {
 		req, err := http.NewRequest("GET", d.urls["placement"]+"/resource_providers", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +63,8 @@ func TestNamedOriginsWithNoAuth2(t *testing.T) {
 			t.Errorf("%s: %d %q", origin, resp.StatusCode, got)
 		}
 	}
-	if log := d.log.String(); !strings.Contains(log, "https://trusted.example") || !strings.Contains(log, "administrator") {
+	if log := d.log.String(); !strings.Contains(log, "https://trusted.example") ||
+		!strings.Contains(log, "administrator") {
 		t.Errorf("the log does not warn:\n%s", log)
 	}
 	d.stop(t)

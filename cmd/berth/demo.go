@@ -15,17 +15,18 @@ import (
 	"github.com/openberth/berth/api/rest"
 	"github.com/openberth/berth/cli/demo"
 	"github.com/openberth/berth/fault"
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/settings"
 	"github.com/openberth/berth/pci"
 )
 
 type demoCmd struct {
-	Stay    bool   `help:"Leave the cloud running after the tour, and print how to look around."`
-	Sysfs   string `help:"Take the devices from this directory or captured machine instead of /sys." default:"/sys" type:"path" placeholder:"PATH"`
+	Stay    bool   `help:"Keep the cloud running after the tour, and print how to explore it."`
+	Sysfs   string `help:"Read the devices from this directory or captured machine instead of /sys." default:"/sys" type:"path" placeholder:"PATH"`
 	Verbose bool   `help:"Show the log of the services."`
 }
 
-// Run takes the tour and fails if a step of it does not hold.
+// Run runs the tour and fails if a step of it fails.
 func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp("", "berth-demo-")
@@ -37,22 +38,22 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	settings, log, err := c.configure(s, dir, sample, found)
+	conf, log, err := c.configure(s, dir, sample, found)
 	if err != nil {
 		return err
 	}
-	all, err := cloud.Up(ctx, settings, dir, log)
+	all, err := app.Up(ctx, conf, dir, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
-	tour := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: settings.Host,
+	tour := demo.Cloud{Placement: all.PlacementClient(), Hosts: all.HostClient(), Host: conf.Host,
 		Compute:   compute.NewClient("http://compute", rest.InMemory(all.Compute.Handler), "admin"),
 		StopAgent: all.StopAgent, StartAgent: func() error { return all.StartAgent(ctx) }, Plan: all.Plan}
 	if err := demo.Run(ctx, s.out, tour, found); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\nThe tour held in every step (%.1f s).\n", time.Since(began).Seconds())
+	fmt.Fprintf(s.out, "\nEvery step of the tour succeeded (%.1f s).\n", time.Since(began).Seconds())
 	if !c.Stay {
 		return nil
 	}
@@ -60,16 +61,16 @@ func (c *demoCmd) Run(ctx context.Context, s streams) (err error) {
 }
 
 const (
-	ownSysfs = "/sys"
-	fewest   = 2 // devices that are no bridge: one to begin with, one to race for
+	ownSysfs   = "/sys"
+	minDevices = 2 // devices that are not bridges: one for the first server, one for the race
 )
 
-// devices reads the devices that path names. Where that is this machine's own /sys and has too few, the captured machine that
-// the binary carries stands in for it.
+// devices reads the devices at path. If path is this machine's own /sys and has too few devices, it returns those of
+// the captured machine in the binary.
 func devices(out io.Writer, path string, own bool) (sample bool, list []pci.Device, err error) {
 	list, err = readDevices(path)
-	if err == nil && len(demo.Offered(list)) < fewest {
-		err = fault.New(fault.Invalid, "", "%s has fewer than %d PCI devices that are no bridge", path, fewest)
+	if err == nil && len(demo.Offered(list)) < minDevices {
+		err = fault.New(fault.Invalid, "", "%s has fewer than %d PCI devices that are not bridges", path, minDevices)
 	}
 	const fake = "Its hypervisor is a fake: nothing is detached from its driver."
 	switch {
@@ -78,15 +79,16 @@ func devices(out io.Writer, path string, own bool) (sample bool, list []pci.Devi
 	case err == nil:
 		fmt.Fprintf(out, "This tour uses the PCI devices of a captured machine, %s, not of this one. %s\n", path, fake)
 	case own:
-		fmt.Fprintf(out, "This machine's own devices cannot be used (%s): this tour uses a CAPTURED machine instead, not this one. %s\n", fault.TextOf(err), fake)
-		list, err = readDevices(cloud.SampleSysfs)
+		fmt.Fprintf(out, "This machine's own devices cannot be used (%s): this tour uses a CAPTURED machine instead, not "+
+			"this one. %s\n", fault.TextOf(err), fake)
+		list, err = readDevices(settings.SampleSysfs)
 		return true, list, err
 	}
 	return false, list, err
 }
 
 func readDevices(path string) ([]pci.Device, error) {
-	fsys, err := cloud.OpenSysfs(path)
+	fsys, err := settings.OpenSysfs(path)
 	if err != nil {
 		return nil, err
 	}
@@ -94,35 +96,36 @@ func readDevices(path string) ([]pci.Device, error) {
 	return facts.Devices, err
 }
 
-// configure writes the tour's configuration file and reads it as any other.
-func (c *demoCmd) configure(s streams, dir string, sample bool, devices []pci.Device) (cloud.Settings, *slog.Logger, error) {
+// configure writes the tour's configuration file and reads it in the same way as any other.
+func (c *demoCmd) configure(s streams, dir string, sample bool,
+	devices []pci.Device) (settings.Settings, *slog.Logger, error) {
 	name, err := os.Hostname()
 	if err != nil {
-		return cloud.Settings{}, nil, err
+		return settings.Settings{}, nil, err
 	}
 	path := filepath.Join(dir, "berth.conf")
 	if err := os.WriteFile(path, []byte(demo.Config(name, devices)), 0o600); err != nil {
-		return cloud.Settings{}, nil, err
+		return settings.Settings{}, nil, err
 	}
 	level := slog.LevelError
 	if c.Verbose {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
-	settings, err := cloud.ReadSettings(log, path)
-	settings.Sysfs, settings.LockPath = c.Sysfs, dir // it may run beside the agent of this machine
+	conf, err := settings.Read(log, path)
+	conf.Sysfs, conf.LockPath = c.Sysfs, dir // the tour may run beside the agent of this machine
 	if sample {
-		settings.Sysfs = cloud.SampleSysfs
+		conf.Sysfs = settings.SampleSysfs
 	}
 	fmt.Fprintf(s.out, "Its configuration:\n\n%s", demo.Config(name, devices))
-	return settings, log, err
+	return conf, log, err
 }
 
-// stay serves the cloud over TCP, on the usual ports or, where they are taken, on free ones.
-func stay(ctx context.Context, s streams, log *slog.Logger, all *cloud.Cloud) error {
-	placement := &place{name: "placement", address: "127.0.0.1:8778", noauth: true, handler: all.Placement.Handler}
-	compute := &place{name: "compute", address: "127.0.0.1:8774", noauth: true, handler: all.Compute.Handler}
-	for _, p := range []*place{placement, compute} {
+// stay serves the cloud over TCP, on the default ports, or on free ones if those are taken.
+func stay(ctx context.Context, s streams, log *slog.Logger, all *app.Cloud) error {
+	placement := &endpoint{name: "placement", address: "127.0.0.1:8778", noauth: true, handler: all.Placement.Handler}
+	compute := &endpoint{name: "compute", address: "127.0.0.1:8774", noauth: true, handler: all.Compute.Handler}
+	for _, p := range []*endpoint{placement, compute} {
 		if listen(p) != nil {
 			p.address = "127.0.0.1:0"
 			if err := listen(p); err != nil {

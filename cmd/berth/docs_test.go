@@ -17,7 +17,8 @@ import (
 
 const root = "../.."
 
-// The operator's guide is followed literally: its sh blocks, in order, in one fresh directory; those on backups by TestBackupAndRestore.
+// The operator's guide is followed literally: its sh blocks, in order, in one fresh directory; those on backups by
+// TestBackupAndRestore.
 func TestOperatorsGuide(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -54,8 +55,10 @@ func TestOperatorsGuide(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, text, read(t, filepath.Join(dir, "up.log")))
 	}
-	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME", "8 of them reported; 0 errors, 0 warnings", "it would not start",
-		"of its VFs: servers hold 0000:11:00.", "keep the VFs, of which 0000:11:00.", "CUSTOM_PCI_1B36_0010 1/4", "pci_in_placement may be switched on"} {
+	for _, want := range []string{"CUSTOM_NVME 1/4", "ACTIVE", "nothing to do", "CUSTOM_NVME",
+		"8 of them reported; 0 errors, 0 warnings", "it would not start",
+		"of its VFs: servers hold 0000:11:00.", "keep the VFs, of which 0000:11:00.", "CUSTOM_PCI_1B36_0010 1/4",
+		"pci_in_placement can be switched on"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("following the guide does not show %q:\n%s", want, text)
 		}

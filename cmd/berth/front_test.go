@@ -15,21 +15,25 @@ import (
 
 func TestVersion(t *testing.T) {
 	stdout, stderr, status := output(t, "--version")
-	if status != 0 || !strings.HasPrefix(stdout, "berth ") || !strings.Contains(stdout, runtime.Version()) || stderr != "" {
+	if status != 0 || !strings.HasPrefix(stdout, "berth ") || !strings.Contains(stdout, runtime.Version()) ||
+		stderr != "" {
 		t.Errorf("status %d: %q %q", status, stdout, stderr)
 	}
 }
 
-// Two that would carry out the steps of the same servers are refused; one after the other is not, however the first ended.
+// Two that would carry out the steps of the same servers are refused; one after the other is not, however the first
+// ended.
 func TestADataDirectoryHasOneUser(t *testing.T) {
 	dir := t.TempDir()
 	path := conf(t, machine(t, 1, 1))
 	d := up(t, path, dir)
 	for _, args := range [][]string{
-		{"up", "--config-file", path, "--data-dir", dir, "--listen-placement", "127.0.0.1:0", "--listen-compute", "127.0.0.1:0"},
+		{"up", "--config-file", path, "--data-dir", dir, "--listen-placement", "127.0.0.1:0", "--listen-compute",
+			"127.0.0.1:0"},
 		{"compute", "--config-file", path, "--data-dir", dir, "--listen", "127.0.0.1:0"},
 	} {
-		if stdout, stderr, status := output(t, args...); status != 1 || stdout != "" || !strings.Contains(stderr, fmt.Sprintf("in use by another berth (process %d)", d.cmd.Process.Pid)) {
+		if stdout, stderr, status := output(t, args...); status != 1 || stdout != "" || !strings.Contains(stderr,
+			fmt.Sprintf("in use by another berth (process %d)", d.cmd.Process.Pid)) {
 			t.Errorf("%s: status %d %s %s", args[0], status, stdout, stderr)
 		}
 	}
@@ -38,12 +42,14 @@ func TestADataDirectoryHasOneUser(t *testing.T) {
 	c.stop(t)
 }
 
-// Without --config-file the files of the original are read, those of placement.conf.d last; and it is said which. SIGHUP lets logrotate have the log.
+// Without --config-file the files of the original are read, those of placement.conf.d last; and it is said which.
+// SIGHUP lets logrotate have the log.
 func TestUsualFilesAndLogRotation(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "placement.log")
 	for name, text := range map[string]string{
-		"placement.conf":           "[DEFAULT]\nlog_file = " + log + "\n[api]\nauth_strategy = keystone\n[placement_database]\nconnection = sqlite:///" + dir + "/p.db\n",
+		"placement.conf": "[DEFAULT]\nlog_file = " + log + "\n[api]\nauth_strategy = " +
+			"keystone\n[placement_database]\nconnection = sqlite:///" + dir + "/p.db\n",
 		"placement.conf.d/10.conf": "[api]\nauth_strategy = noauth2\n",
 	} {
 		path := filepath.Join(dir, name)
@@ -55,7 +61,8 @@ func TestUsualFilesAndLogRotation(t *testing.T) {
 		}
 	}
 	t.Setenv("OS_PLACEMENT_CONFIG_DIR", dir)
-	if stdout, stderr, status := output(t, "placement", "db", "sync"); status != 0 || !strings.HasPrefix(stdout, "created the schema") {
+	if stdout, stderr, status := output(t, "placement", "db", "sync"); status != 0 || !strings.HasPrefix(stdout,
+		"created the schema") {
 		t.Fatalf("status %d %s %s", status, stdout, stderr)
 	}
 	d := start(t, []string{"placement"}, "placement", "--listen", "127.0.0.1:0")
@@ -90,20 +97,26 @@ func TestUsualFilesAndLogRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new log tells of a request", func() (bool, error) { get(); return strings.Contains(read(), "msg=request"), nil })
+	eventually(t, "the new log tells of a request", func() (bool, error) {
+		get()
+		return strings.Contains(read(),
+			"msg=request"), nil
+	})
 	if after, err := os.Stat(log + ".1"); err != nil || after.Size() > before.Size()+10_000 {
 		t.Errorf("the old log still grows: %v", err)
 	}
 	d.stop(t)
 	t.Setenv("OS_PLACEMENT_CONFIG_DIR", filepath.Join(dir, "nowhere"))
-	if _, stderr, status := output(t, "placement", "db", "version"); status != 1 || !strings.Contains(stderr, "OS_PLACEMENT_CONFIG_DIR") {
+	if _, stderr, status := output(t, "placement", "db", "version"); status != 1 || !strings.Contains(stderr,
+		"OS_PLACEMENT_CONFIG_DIR") {
 		t.Errorf("status %d %s", status, stderr)
 	}
 }
 
 // SIGTERM in the middle of fifty requests that reach the process slowly: each is answered, and the process ends well.
 func TestFiftyRequestsThroughSIGTERM(t *testing.T) {
-	d := start(t, []string{"placement"}, "placement", "--config-file", conf(t, machine(t, 1, 1)), "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0")
+	d := start(t, []string{"placement"}, "placement", "--config-file", conf(t, machine(t, 1, 1)), "--data-dir",
+		t.TempDir(), "--listen", "127.0.0.1:0")
 	const many = 50
 	begun, statuses := make(chan struct{}, many), make(chan string, many)
 	let := make(chan struct{})

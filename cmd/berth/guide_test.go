@@ -40,8 +40,9 @@ const (
 	blockCount
 )
 
-// guideSite is a cloud of processes on three machines, each with a directory that has berth.conf, data and backup: placement and compute run
-// on the machine "services", agents on "cmp1" and "cmp2". The blocks of the chapter run in these directories.
+// guideSite is a cloud of processes on three machines, each with a directory that has berth.conf, data and backup:
+// placement and compute run on the machine "services", agents on "cmp1" and "cmp2". The blocks of the chapter run in
+// these directories.
 type guideSite struct {
 	*fleet
 	kind   string // of the databases: sqlite or mariadb
@@ -57,15 +58,18 @@ type systemctlCall struct {
 	done                   chan struct{}
 }
 
-// systemctl is what the blocks find under this name. The test starts and stops the services, so that it knows them and ends them.
+// systemctl is what the blocks find under this name. The test starts and stops the services, so that it knows them and
+// ends them.
 const systemctl = `#!/bin/sh
 exec curl -fsS --max-time 300 -X POST "$SERVICES/$1/$2/$(basename "$PWD")"
 `
 
-// newGuideSite makes the machine of the services and starts them. client is the configuration of MariaDB's programs there.
+// newGuideSite makes the machine of the services and starts them. client is the configuration of MariaDB's programs
+// there.
 func newGuideSite(t *testing.T, kind, conf, client string) *guideSite {
 	t.Helper()
-	s := &guideSite{fleet: &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}, kind: kind, ran: map[int]bool{}, calls: make(chan systemctlCall)}
+	s := &guideSite{fleet: &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}, kind: kind, ran: map[int]bool{},
+		calls: make(chan systemctlCall)}
 	s.readBlocks()
 	server := httptest.NewServer(http.HandlerFunc(s.takeCall))
 	t.Cleanup(server.Close)
@@ -77,7 +81,8 @@ func newGuideSite(t *testing.T, kind, conf, client string) *guideSite {
 	must(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(systemctl), 0o700))
 	s.placement = &daemon{urls: map[string]string{"placement": "http://" + freePort(t)}}
 	s.compute = &daemon{urls: map[string]string{"compute": "http://" + freePort(t)}}
-	s.env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "SERVICES="+server.URL, "HOME="+s.path("services"), "BERTH_TOKEN=admin",
+	s.env = append(os.Environ(), asBerth+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "SERVICES="+server.URL,
+		"HOME="+s.path("services"), "BERTH_TOKEN=admin",
 		"BERTH_PLACEMENT_URL="+s.placement.urls["placement"], "BERTH_COMPUTE_URL="+s.compute.urls["compute"])
 	t.Cleanup(s.logs)
 	s.addMachine("services", conf)
@@ -124,7 +129,8 @@ func (s *guideSite) addMachine(name, conf string) {
 // addHost makes a host and starts its agent.
 func (s *guideSite) addHost(name string) {
 	s.t.Helper()
-	s.addMachine(name, fmt.Sprintf("[DEFAULT]\nhost = %s\n[berth]\nsysfs = %s\nrescan_interval = 1\n%s", name, bus81(s.t), spec+reporting))
+	s.addMachine(name, fmt.Sprintf("[DEFAULT]\nhost = %s\n[berth]\nsysfs = %s\nrescan_interval = 1\n%s", name, bus81(s.t),
+		spec+reporting))
 	s.systemctl("start", "agent", name)
 }
 
@@ -182,7 +188,8 @@ func (s *guideSite) takeCall(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// systemctl starts or stops a service on a machine. The start of an agent returns when compute has a report of it or it has ended.
+// systemctl starts or stops a service on a machine. The start of an agent returns when compute has a report of it or it
+// has ended.
 func (s *guideSite) systemctl(verb, service, machine string) {
 	t := s.t
 	t.Helper()
@@ -191,11 +198,15 @@ func (s *guideSite) systemctl(verb, service, machine string) {
 	case "start placement":
 		s.placement = start(t, []string{"placement"}, append(args, "--listen", s.address(s.placement, service))...)
 	case "start compute":
-		s.compute = start(t, []string{"compute"}, append(args, "--listen", s.address(s.compute, service), "--placement-url", s.placement.urls["placement"])...)
+		s.compute = start(t, []string{"compute"}, append(args, "--listen", s.address(s.compute, service), "--placement-url",
+			s.placement.urls["placement"])...)
 	case "start agent":
 		before, agent := s.seen(machine), start(t, nil, s.args(args...)...)
 		s.agents[machine] = agent
-		eventually(t, "the agent of "+machine+" reports or ends", func() (bool, error) { return agent.over() || s.seen(machine) != before, nil })
+		eventually(t, "the agent of "+machine+" reports or ends", func() (bool, error) {
+			return agent.over() ||
+				s.seen(machine) != before, nil
+		})
 	case "stop placement":
 		s.placement.stop(t)
 	case "stop compute":

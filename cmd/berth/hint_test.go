@@ -24,10 +24,10 @@ func TestAskedInTheWrongPlace(t *testing.T) {
 		says string
 	}{
 		{[]string{"server", "list", "--compute-url", nobody}, nobody + " does not answer: dial"},
-		{[]string{"server", "list", "--compute-url", nobody}, "say with --compute-url (or BERTH_COMPUTE_URL) where it is"},
-		{[]string{"provider", "list", "--placement-url", nobody + "/"}, "say with --placement-url"},
-		{[]string{"server", "list", "--compute-url", d.urls["placement"]}, "the wrong way round?"},
-		{[]string{"provider", "list", "--placement-url", d.urls["compute"]}, "the wrong way round?"},
+		{[]string{"server", "list", "--compute-url", nobody}, "set its URL with --compute-url (or BERTH_COMPUTE_URL)"},
+		{[]string{"provider", "list", "--placement-url", nobody + "/"}, "set its URL with --placement-url"},
+		{[]string{"server", "list", "--compute-url", d.urls["placement"]}, "swapped?"},
+		{[]string{"provider", "list", "--placement-url", d.urls["compute"]}, "swapped?"},
 	} {
 		if _, stderr, status := output(t, c.args...); status != 1 || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s: status %d, want %q: %s", c.args, status, c.says, stderr)
@@ -35,15 +35,18 @@ func TestAskedInTheWrongPlace(t *testing.T) {
 	}
 }
 
-// A log that cannot be opened stops the start with what to do, and a mistyped option is warned about with the one that is meant.
+// A log that cannot be opened stops the start with what to do, and a mistyped option is warned about with the one that
+// is meant.
 func TestMistyped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.conf")
-	text := "[DEFAULT]\nlog_file = " + path + "/x.log\nreport_in_placement = true\n[placement_database]\nconection = sqlite://\n[berth]\ndevice_clean_command = " + path + "\n"
+	text := "[DEFAULT]\nlog_file = " + path + "/x.log\nreport_in_placement = true\n[placement_database]\nconection = " +
+		"sqlite://\n[berth]\ndevice_clean_command = " + path + "\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, stderr, status := output(t, "up", "--config-file", path)
-	for _, want := range []string{`did you mean \"connection\"?`, "it belongs in [pci]", "no device can be cleaned until", "make its directory and let this user write there"} {
+	for _, want := range []string{`did you mean \"connection\"?`, "it belongs in [pci]", "devices cannot be cleaned",
+		"create its directory with write permission"} {
 		if status != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("status %d, want %q: %s", status, want, stderr)
 		}
@@ -53,7 +56,8 @@ func TestMistyped(t *testing.T) {
 // A directory that no agent knows is neither made nor said to be adopted.
 func TestAdoptNowhere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mistyped")
-	if stdout, stderr, status := output(t, "agent", "adopt", "--data-dir", dir); status != 1 || stdout != "" || !strings.Contains(stderr, "no agent has worked here") {
+	if stdout, stderr, status := output(t, "agent", "adopt", "--data-dir", dir); status != 1 || stdout != "" ||
+		!strings.Contains(stderr, "no agent has run in this directory") {
 		t.Errorf("status %d: %s %s", status, stdout, stderr)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

@@ -17,8 +17,9 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Two processes of compute on one database, whatever their data directories: the second is told who works there, and does not start. After
-// kill -9 the next one starts at once. One that was stopped until another had taken over ends by itself.
+// Two processes of compute on one database, whatever their data directories: the second is told who works there, and
+// does not start. After kill -9 the next one starts at once. One that was stopped until another had taken over ends by
+// itself.
 func TestOneComputeOnADatabase(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -33,12 +34,14 @@ func TestOneComputeOnADatabase(t *testing.T) {
 		}
 		first := start(t, []string{"compute"}, args()...)
 		_, stderr, status := output(t, args()...)
-		for _, word := range []string{"in use by another berth", fmt.Sprintf("process %d on host ", first.cmd.Process.Pid), ", since 20", "end that one first"} {
+		for _, word := range []string{"in use by another berth", fmt.Sprintf("process %d on host ", first.cmd.Process.Pid),
+			", since 20", "end that one first"} {
 			if status != statusFailed || !strings.Contains(stderr, word) {
 				t.Errorf("a second one: status %d, without %q:\n%s", status, word, stderr)
 			}
 		}
-		if _, err := first.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1, RAM: 64}); err != nil {
+		if _, err := first.compute().CreateFlavor(t.Context(), compute.CreateFlavor{Name: "f", VCPUs: 1,
+			RAM: 64}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -83,7 +86,8 @@ func replaced(t *testing.T, old *daemon, url string, args []string) {
 	last.stop(t)
 }
 
-// stopBetweenWrites stops the process when it has nothing open in the database: what is open there nobody can take over.
+// stopBetweenWrites stops the process when it has nothing open in the database: what is open there nobody can take
+// over.
 func stopBetweenWrites(t *testing.T, d *daemon, url string) {
 	t.Helper()
 	free := leaseFree(t, url)

@@ -17,7 +17,8 @@ func TestCommandsWithUnknownHosts(t *testing.T) {
 		t.Helper()
 		return output(t, append(args, urls...)...)
 	}
-	for _, args := range [][]string{{"flavor", "create", "f", "--ram", "64"}, {"server", "create", "s", "--flavor", "f", "--wait"}} {
+	for _, args := range [][]string{{"flavor", "create", "f", "--ram", "64"}, {"server", "create", "s", "--flavor", "f",
+		"--wait"}} {
 		if stdout, stderr, status := run(args...); status != 0 {
 			t.Fatal(stdout, stderr)
 		}
@@ -35,7 +36,8 @@ func TestCommandsWithUnknownHosts(t *testing.T) {
 			{"server", "migrate", "s", "--host", name},
 			{"server", "migrate", "s", "--live", "--host", name},
 		} {
-			if stdout, stderr, status := run(args...); status != statusFailed || stdout != "" || !strings.Contains(stderr, want) {
+			if stdout, stderr, status := run(args...); status != statusFailed || stdout != "" || !strings.Contains(stderr,
+				want) {
 				t.Errorf("berth %s: status %d\n%s%s", strings.Join(args, " "), status, stdout, stderr)
 			}
 		}

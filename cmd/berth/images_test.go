@@ -13,8 +13,8 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// story is a cloud of two hosts whose compute asks a real image service, Debian's, found in a real Keystone's catalog. Each host has four
-// devices beside each of its two NUMA nodes.
+// story is a cloud of two hosts whose compute asks a real image service, Debian's, found in a real Keystone's catalog.
+// Each host has four devices beside each of its two NUMA nodes.
 type story struct {
 	*fleet
 	g     *glance.Glance
@@ -35,7 +35,8 @@ func (s story) image(properties keystone.Doc, data string) string {
 func (s story) sized(devices int, more ...string) string {
 	s.t.Helper()
 	c := s.compute.compute()
-	f, err := c.CreateFlavor(s.t.Context(), compute.CreateFlavor{Name: fmt.Sprint("nvme", devices, more), VCPUs: 1, RAM: 64, Disk: 1})
+	f, err := c.CreateFlavor(s.t.Context(), compute.CreateFlavor{Name: fmt.Sprint("nvme", devices, more), VCPUs: 1,
+		RAM: 64, Disk: 1})
 	specs := map[string]string{"pci_passthrough:alias": fmt.Sprintf("nvme:%d", devices), "hw:numa_nodes": "1"}
 	for i := 0; i < len(more); i += 2 {
 		specs[more[i]] = more[i+1]
@@ -130,12 +131,14 @@ func imagesRefused(s story, k *keystone.Keystone, one string) {
 		{"admin", s.image(keystone.Doc{"min_ram": 65}, "data"), fault.Invalid, "Flavor's memory is too small"},
 		{"admin", s.image(keystone.Doc{"min_disk": 2}, "data"), fault.Invalid, "smaller than the minimum size"},
 		{"admin", s.image(keystone.Doc{"hw_numa_nodes": "2"}, "data"), fault.Invalid, "image property hw_numa_nodes"},
-		{"admin", s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "near"}, "data"), fault.Invalid, `image property hw_pci_numa_affinity_policy is "near"`},
+		{"admin", s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "near"}, "data"), fault.Invalid,
+			`image property hw_pci_numa_affinity_policy is "near"`},
 	} {
 		s.refused(c.who, one, c.image, c.kind, c.says)
 	}
 	// Z18, through the API: flavor and image in conflict.
-	s.refused("admin", s.sized(1, "hw:pci_numa_affinity_policy", "required"), s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data"),
+	s.refused("admin", s.sized(1, "hw:pci_numa_affinity_policy", "required"),
+		s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data"),
 		fault.Forbidden, "may not override")
 	for who, image := range map[string]string{"bob:friends": shared, "ann:" + tenant: private, "admin": private} {
 		c := compute.NewClient(s.compute.urls["compute"], nil, who)
@@ -158,11 +161,13 @@ func imagesRefused(s story, k *keystone.Keystone, one string) {
 	})
 }
 
-// The policy that only the image says (Z18), at each step of a life (M3): five devices fit only where one may be far away.
+// The policy that only the image says (Z18), at each step of a life (M3): five devices fit only where one may be far
+// away.
 func imagesPlace(s story, one string) {
 	t, c := s.t, s.compute.compute()
 	five := s.sized(5)
-	plain, far := s.image(nil, "data"), s.image(keystone.Doc{"name": "far ones will do", "hw_pci_numa_affinity_policy": "preferred"}, "data")
+	plain, far := s.image(nil, "data"), s.image(keystone.Doc{"name": "far ones will do",
+		"hw_pci_numa_affinity_policy": "preferred"}, "data")
 	failed := s.create(five, plain)
 	if failed.Status != "ERROR" || !strings.Contains(failed.Fault.Message, "NUMA") {
 		t.Fatalf("five devices of one node: %s %+v", failed.Status, failed.Fault)
@@ -171,7 +176,8 @@ func imagesPlace(s story, one string) {
 	server := s.create(one, far)
 	s.on(*server.Host, server)
 	// What is changed of the image now does not count for the server.
-	s.g.Call(t, s.admin, http.MethodPatch, "/v2/images/"+far, "application/openstack-images-v2.1-json-patch", `[{"op": "remove", "path": "/hw_pci_numa_affinity_policy"}]`)
+	s.g.Call(t, s.admin, http.MethodPatch, "/v2/images/"+far, "application/openstack-images-v2.1-json-patch",
+		`[{"op": "remove", "path": "/hw_pci_numa_affinity_policy"}]`)
 	for _, step := range []struct {
 		action, status string
 		args           map[string]any
@@ -184,25 +190,31 @@ func imagesPlace(s story, one string) {
 		server = s.act(server, step.status, step.action, step.args)
 	}
 	why, err := c.Why(t.Context(), server.ID)
-	if err != nil || why.Image == nil || why.Image.ID != far || why.Image.Properties["hw_pci_numa_affinity_policy"] != "preferred" {
+	if err != nil || why.Image == nil || why.Image.ID != far ||
+		why.Image.Properties["hw_pci_numa_affinity_policy"] != "preferred" {
 		t.Errorf("%+v %v", why.Image, err)
 	}
 	out, _, _ := output(t, "server", "why", server.ID, "--compute-url", s.compute.urls["compute"])
-	if !strings.Contains(out, `hw:pci_numa_affinity_policy is "preferred", says image property hw_pci_numa_affinity_policy`) || !strings.Contains(out, `("far ones will do")`) {
+	if !strings.Contains(out,
+		`hw:pci_numa_affinity_policy is "preferred", from image property hw_pci_numa_affinity_policy`) ||
+		!strings.Contains(out, `("far ones will do")`) {
 		t.Errorf("why does not name the image:\n%s", out)
 	}
-	if out, _, _ := output(t, "server", "show", server.ID, "--compute-url", s.compute.urls["compute"], "--placement-url", s.placement.urls["placement"]); !strings.Contains(out, far) {
+	if out, _, _ := output(t, "server", "show", server.ID, "--compute-url", s.compute.urls["compute"], "--placement-url",
+		s.placement.urls["placement"]); !strings.Contains(out, far) {
 		t.Errorf("show does not show the image:\n%s", out)
 	}
 	rebuild := func(image string, kind fault.Kind, says string) {
 		t.Helper()
-		if err := c.Act(t.Context(), server.ID, "rebuild", map[string]any{"imageRef": image}); !fault.Is(err, kind) || !strings.Contains(fault.TextOf(err), says) {
+		if err := c.Act(t.Context(), server.ID, "rebuild", map[string]any{"imageRef": image}); !fault.Is(err, kind) ||
+			!strings.Contains(fault.TextOf(err), says) {
 			t.Errorf("rebuild from %s: %v, want %s: %s", image, err, kind, says)
 		}
 	}
 	rebuild(plain, fault.Invalid, `image property hw_pci_numa_affinity_policy was "preferred"`)
 	rebuild("99999999-9999-4999-8999-999999999999", fault.Invalid, "Cannot find image for rebuild")
-	rebuild(s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred", "trait:CUSTOM_GOLD": "required"}, "data"), fault.Invalid, "requires traits that the server's host does not have")
+	rebuild(s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred", "trait:CUSTOM_GOLD": "required"}, "data"),
+		fault.Invalid, "requires traits that the server's host does not have")
 	alike := s.image(keystone.Doc{"hw_pci_numa_affinity_policy": "preferred"}, "data")
 	server = s.act(server, "ACTIVE", "rebuild", map[string]any{"imageRef": alike})
 

@@ -25,7 +25,8 @@ func placementBehindKeystone(t *testing.T, k *keystone.Keystone) {
 	k.User(t, "reader", "tenant", "reader")
 	dir := t.TempDir()
 	policyFile := filepath.Join(dir, "policy.yaml")
-	if err := os.WriteFile(policyFile, []byte("\"placement:traits:list\": \"role:reader or role:admin\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(policyFile, []byte("\"placement:traits:list\": \"role:reader or role:admin\"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	conf := filepath.Join(dir, "placement.conf")

@@ -37,11 +37,13 @@ func killed(t *testing.T, chance *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.compute().SetExtraSpecs(t.Context(), f.ID, map[string]string{"pci_passthrough:alias": "vf:1"}); err != nil {
+	if err := d.compute().SetExtraSpecs(t.Context(), f.ID, map[string]string{"pci_passthrough:alias": "vf:1"}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	for round, creates := range []int{50, 25} {
-		storm(t, d, f.ID, fmt.Sprintf("s-%d", round), creates, chance.IntN(creates), time.Duration(chance.Int64N(int64(50*time.Millisecond))))
+		storm(t, d, f.ID, fmt.Sprintf("s-%d", round), creates, chance.IntN(creates),
+			time.Duration(chance.Int64N(int64(50*time.Millisecond))))
 		d.kill()
 		d = up(t, path, dir)
 	}
@@ -68,8 +70,8 @@ func killed(t *testing.T, chance *rand.Rand) {
 	d.stop(t)
 }
 
-// storm asks for servers from as many clients at once. It returns a while after so many of them were acknowledged, with the
-// others on their way.
+// storm asks for servers from as many clients at once. It returns a while after so many of them were acknowledged, with
+// the others on their way.
 func storm(t *testing.T, d *daemon, flavorID, name string, creates, acknowledged int, while time.Duration) {
 	t.Helper()
 	acks, client := make(chan struct{}, creates), d.compute()
@@ -77,7 +79,8 @@ func storm(t *testing.T, d *daemon, flavorID, name string, creates, acknowledged
 	for i := range creates {
 		clients.Go(func() {
 			// A create that the kill cut off has failed for its client; whether the server exists is what is tested.
-			if _, err := client.CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprintf("%s-%d", name, i), Flavor: flavorID}); err == nil {
+			if _, err := client.CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprintf("%s-%d", name, i),
+				Flavor: flavorID}); err == nil {
 				acks <- struct{}{}
 			}
 		})
@@ -128,7 +131,8 @@ func whole(t *testing.T, d *daemon, dir string, devices int) {
 	}
 	t.Logf("%d servers, %d of them ACTIVE", len(list), len(active))
 	if want := min(len(list), devices); len(active) != want {
-		t.Errorf("%d servers are ACTIVE, with %d servers and %d devices it ought to be %d", len(active), len(list), devices, want)
+		t.Errorf("%d servers are ACTIVE, with %d servers and %d devices it ought to be %d", len(active), len(list), devices,
+			want)
 	}
 	checkDevices(t, d, active)
 	checkPlacement(t, d, active)

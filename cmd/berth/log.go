@@ -10,7 +10,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// logFile is [DEFAULT] log_file. SIGHUP makes it open its path anew, for logrotate; nothing else is read again.
+// logFile is [DEFAULT] log_file. On SIGHUP it opens its path again, for logrotate; no other option is read again.
 type logFile struct {
 	path string
 
@@ -18,18 +18,19 @@ type logFile struct {
 	file *os.File
 }
 
-// openLog opens a log that lives as long as the process.
+// openLog opens a log file for the lifetime of the process.
 func openLog(path string) (*logFile, error) {
 	l := &logFile{path: path}
 	if err := l.reopen(); err != nil {
-		return nil, fault.New(fault.Invalid, "", "[DEFAULT] log_file (in log_dir) cannot be opened: %w; make its directory and let this user write there, or leave both out: then the log goes to standard error", err)
+		return nil, fault.New(fault.Invalid, "", "[DEFAULT] log_file (in log_dir) cannot be opened: %w; create its "+
+			"directory with write permission for this user, or remove both options to log to standard error", err)
 	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
 		for range hangups {
-			if err := l.reopen(); err != nil { // the old file is still open, and tells it
-				_, _ = fmt.Fprintf(l, "level=WARN msg=\"the log file cannot be opened again\" error=%q\n", err)
+			if err := l.reopen(); err != nil { // the old file is still open
+				_, _ = fmt.Fprintf(l, "level=WARN msg=\"cannot reopen the log file\" error=%q\n", err)
 			}
 		}
 	}()

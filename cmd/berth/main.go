@@ -1,4 +1,4 @@
-// Command berth is all of Berth in one binary: the services, the agent, and the commands for people.
+// Command berth is the one binary of Berth: the services, the agent and the client commands.
 package main
 
 import (
@@ -19,37 +19,39 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// grammar is the command line. Commands for people live in cli; those below start houses.
+// grammar is the command line. The client commands are in package cli; the commands below start services.
 type grammar struct {
 	cli.Globals
 	cli.Commands
 
-	Version kong.VersionFlag `help:"Print which berth this is."`
+	Version kong.VersionFlag `help:"Print the version."`
 
-	Demo      demoCmd      `cmd:"" help:"Take the tour: a small cloud on this machine, in a temporary directory."`
+	Demo      demoCmd      `cmd:"" help:"Run a guided tour of a small cloud on this machine, in a temporary directory."`
 	Up        upCmd        `cmd:"" help:"Run the whole cloud (placement, compute and agent) as a daemon with durable state."`
 	Placement placementCmd `cmd:"" help:"Run placement alone."`
 	Compute   computeCmd   `cmd:"" help:"Run compute alone."`
-	Agent     agentCmd     `cmd:"" help:"Run the agent of this host alone, or see what it would do."`
-	Preflight preflightCmd `cmd:"" help:"Say what stands between the cloud and [filter_scheduler] pci_in_placement = true."`
+	Agent     agentCmd     `cmd:"" help:"Run the agent of this host alone, or show what it would do."`
+	Preflight preflightCmd `cmd:"" help:"Show what prevents [filter_scheduler] pci_in_placement = true."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// Exit statuses: what was asked failed, and the command line makes no sense.
+// Exit statuses: the command failed, or the command line is not valid.
 const (
 	statusFailed = 1
 	statusUsage  = 2
 )
 
-// run is main with its world as arguments.
+// run is main with its arguments and outputs as parameters. It returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	var g grammar
 	g.Stdout, g.Stderr = stdout, stderr
 	status, exited := 0, false
 	parser, err := kong.New(&g, kong.Name("berth"), kong.UsageOnError(), kong.Writers(stdout, stderr),
-		kong.Description("OpenStack Placement done again, exact and fast, with the agent and the scheduler that give servers real devices."),
-		kong.Vars{"version": version()}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(func(code int) { status, exited = code, true }))
+		kong.Description("A Go implementation of the OpenStack Placement API, with a compute service and a host agent for "+
+			"PCI devices."),
+		kong.Vars{"version": version()}, kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(func(code int) { status, exited = code, true }))
 	if err != nil {
 		fmt.Fprintln(stderr, "berth:", err)
 		return statusFailed
@@ -78,22 +80,24 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// hint says what to do when a service is not where it is asked.
+// hint returns advice for an error of a service that is not reachable at its URL.
 func (g *grammar) hint(err error) string {
 	text := sentence(err)
-	for _, at := range []struct{ url, flag, env string }{{g.ComputeURL, "--compute-url", "BERTH_COMPUTE_URL"}, {g.PlacementURL, "--placement-url", "BERTH_PLACEMENT_URL"}} {
+	for _, at := range []struct{ url, flag, env string }{{g.ComputeURL, "--compute-url", "BERTH_COMPUTE_URL"},
+		{g.PlacementURL, "--placement-url", "BERTH_PLACEMENT_URL"}} {
 		if strings.HasPrefix(text, strings.TrimSuffix(at.url, "/")+" does not answer") {
-			return fmt.Sprintf("; start it, or say with %s (or %s) where it is", at.flag, at.env)
+			return fmt.Sprintf("; start it, or set its URL with %s (or %s)", at.flag, at.env)
 		}
 	}
-	said := rest.StatusOf(err) // no such route at all; what lacks an object only names it
-	if said != nil && said.Code == http.StatusNotFound && (text == "The resource could not be found." || strings.HasPrefix(text, "there is nothing at")) {
-		return fmt.Sprintf("; the service there has no %s: are --placement-url and --compute-url the wrong way round?", said.Path)
+	said := rest.StatusOf(err) // 404 for the route itself; a missing object has another text
+	if said != nil && said.Code == http.StatusNotFound && (text == "The resource could not be found." ||
+		strings.HasPrefix(text, "there is nothing at")) {
+		return fmt.Sprintf("; the service at this URL has no %s: are --placement-url and --compute-url swapped?", said.Path)
 	}
 	return ""
 }
 
-// version is the module's version and the revision that this binary was built from, as far as the build told them.
+// version returns the module's version and the revision that this binary was built from, if the build recorded them.
 func version() string {
 	text := "berth"
 	info, ok := debug.ReadBuildInfo()
@@ -109,11 +113,11 @@ func version() string {
 	return text + " " + info.GoVersion
 }
 
-// streams are where a daemon writes: its tale and its log.
+// streams are the outputs of a command: its results and its log.
 type streams struct{ out, log io.Writer }
 
-// joined returns the errors that errors.Join has put together, or err alone. A service that ends can fail twice: a
-// request was cut off, and its database was lost.
+// joined returns the errors in an errors.Join, or err alone. A service can stop with two errors: a request was cut off,
+// and its database was lost.
 func joined(err error) []error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
@@ -125,7 +129,7 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// sentence is what a person reads of an error: a fault's own words, without the places it passed through.
+// sentence returns the text of an error for users: a fault's text without the operations that it passed through.
 func sentence(err error) string {
 	if fault.Is(err, fault.Internal) {
 		return err.Error()

@@ -158,7 +158,8 @@ func machine(t *testing.T, pfs, vfs int) string {
 		address := fmt.Sprintf("0000:%02x:%02x.%d", bus, fn/8, fn%8)
 		fmt.Fprintf(&b, "-- bus/pci/devices/%s -> ../../../devices/pci0000:00/%s --\n", address, address)
 		dir := "devices/pci0000:00/" + address + "/"
-		for file, text := range map[string]string{"vendor": "0x8086", "device": "0x" + product, "class": class, "numa_node": fmt.Sprint(node)} {
+		for file, text := range map[string]string{"vendor": "0x8086", "device": "0x" + product, "class": class,
+			"numa_node": fmt.Sprint(node)} {
 			fmt.Fprintf(&b, "-- %s%s --\n%s\n", dir, file, text)
 		}
 		return address
@@ -166,10 +167,12 @@ func machine(t *testing.T, pfs, vfs int) string {
 	for i := range pfs {
 		bus := 0x10 + i
 		pf := device(bus, 0, "1528", "0x020000", i%2)
-		fmt.Fprintf(&b, "-- devices/pci0000:00/%s/sriov_totalvfs --\n%d\n-- devices/pci0000:00/%s/sriov_numvfs --\n%d\n", pf, vfs, pf, vfs)
+		fmt.Fprintf(&b, "-- devices/pci0000:00/%s/sriov_totalvfs --\n%d\n-- devices/pci0000:00/%s/sriov_numvfs --\n%d\n", pf,
+			vfs, pf, vfs)
 		for n := range vfs {
 			vf := device(bus, n+1, "1515", "0x020000", i%2)
-			fmt.Fprintf(&b, "-- devices/pci0000:00/%s/physfn -> ../%s --\n-- devices/pci0000:00/%s/virtfn%d -> ../%s --\n", vf, pf, pf, n, vf)
+			fmt.Fprintf(&b, "-- devices/pci0000:00/%s/physfn -> ../%s --\n-- devices/pci0000:00/%s/virtfn%d -> ../%s --\n", vf,
+				pf, pf, n, vf)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "machine.txtar")

@@ -103,7 +103,8 @@ func resizes(t *testing.T, f *fleet) {
 
 	// H5: from one VF to three other devices, on the other host.
 	s = f.arrived(source, f.resize(s, "a-pci-dev:2,a-pf:1"))
-	three := fmt.Sprintf("%[1]s_0000:81:00.0 CUSTOM_PCI_8086_1533:1, %[1]s_0000:81:01.0 CUSTOM_PCI_8086_1533:1, %[1]s_0000:81:02.0 CUSTOM_PCI_8086_1528:1", source)
+	three := fmt.Sprintf("%[1]s_0000:81:00.0 CUSTOM_PCI_8086_1533:1, %[1]s_0000:81:01.0 CUSTOM_PCI_8086_1533:1, "+
+		"%[1]s_0000:81:02.0 CUSTOM_PCI_8086_1528:1", source)
 	f.holds(s, three)
 	s = f.on(source, f.act(s, "ACTIVE", "confirmResize", nil))
 	f.holds(s, three)
@@ -166,8 +167,8 @@ func (f *fleet) arrived(host string, s compute.Server) compute.Server {
 
 const migratable = `alias = {"name": "lm", "vendor_id": "8086", "product_id": "1515", "device_type": "type-VF", "live_migratable": "true"}` + "\n"
 
-// A server's whole life between two hosts: stopped and started, rebuilt, migrated live, shelved and unshelved, evacuated; its old host
-// returns.
+// A server's whole life between two hosts: stopped and started, rebuilt, migrated live, shelved and unshelved,
+// evacuated; its old host returns.
 func TestLifeOfAServer(t *testing.T) {
 	t.Parallel()
 	for name, conf := range map[string]string{"told": aliases + migratable, "asked": aliases + migratable + asking} {
@@ -198,7 +199,8 @@ func life(t *testing.T, f *fleet) {
 	for _, step := range []struct {
 		action, status string
 		args           map[string]any
-	}{{"os-stop", "SHUTOFF", nil}, {"os-start", "ACTIVE", nil}, {"rebuild", "ACTIVE", map[string]any{"imageRef": ""}}, {"reboot", "ACTIVE", map[string]any{"type": "SOFT"}}} {
+	}{{"os-stop", "SHUTOFF", nil}, {"os-start", "ACTIVE", nil}, {"rebuild", "ACTIVE", map[string]any{"imageRef": ""}},
+		{"reboot", "ACTIVE", map[string]any{"type": "SOFT"}}} {
 		s = f.act(s, step.status, step.action, step.args)
 		if got := f.devices(s); got != devices {
 			t.Errorf("after %s it has %q, before %q", step.action, got, devices)
@@ -210,7 +212,8 @@ func life(t *testing.T, f *fleet) {
 	f.idle(here)
 	here, there = there, here
 	fixed := f.server("fixed", "a-pci-dev:1")
-	if err := f.compute.compute().Act(t.Context(), fixed.ID, "os-migrateLive", map[string]any{"host": nil, "block_migration": "auto"}); err == nil {
+	if err := f.compute.compute().Act(t.Context(), fixed.ID, "os-migrateLive", map[string]any{"host": nil,
+		"block_migration": "auto"}); err == nil {
 		t.Error("a server whose devices are not live-migratable is migrated live")
 	}
 	f.delete(fixed)
@@ -249,8 +252,8 @@ func life(t *testing.T, f *fleet) {
 	f.idle(there)
 }
 
-// Reporting may be switched on, against the advice, while a server is between two hosts: what it holds on both is healed, and the move
-// goes on. An agent that is killed while it heals goes on where it was.
+// Reporting may be switched on, against the advice, while a server is between two hosts: what it holds on both is
+// healed, and the move goes on. An agent that is killed while it heals goes on where it was.
 func TestUpgradeWhileMoving(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -268,7 +271,8 @@ func TestUpgradeWhileMoving(t *testing.T) {
 	if got := f.held(s) + f.held(m); got != "" {
 		t.Fatalf("nothing is reported, and Placement has %s", got)
 	}
-	if p, status := f.preflight(f.path("compute.conf")); status != 1 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0], "is moving, it is VERIFY_RESIZE") {
+	if p, status := f.preflight(f.path("compute.conf")); status != 1 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0],
+		"is moving, it is VERIFY_RESIZE") {
 		t.Errorf("status %d: %+v", status, p)
 	}
 	for _, host := range []string{"cmp1", "cmp2"} {

@@ -26,7 +26,8 @@ func twoNodes(t *testing.T) string {
 		t.Fatal("81:01.0 is not where it was")
 	}
 	for node, cpus := range []string{"0-3", "4-7"} {
-		machine += fmt.Sprintf("-- devices/system/node/node%[1]d/cpulist --\n%[2]s\n-- devices/system/node/node%[1]d/meminfo --\nNode %[1]d MemTotal: 4194304 kB\n", node, cpus)
+		machine += fmt.Sprintf("-- devices/system/node/node%[1]d/cpulist --\n%[2]s\n-- "+
+			"devices/system/node/node%[1]d/meminfo --\nNode %[1]d MemTotal: 4194304 kB\n", node, cpus)
 		for cpu := range 4 {
 			machine += fmt.Sprintf("-- devices/system/cpu/cpu%d/topology/physical_package_id --\n%d\n", 4*node+cpu, node)
 		}
@@ -55,22 +56,25 @@ func (f *fleet) node(s compute.Server) int {
 func (f *fleet) near(alias string) string {
 	f.t.Helper()
 	flavor := f.flavor(alias)
-	err := f.compute.compute().SetExtraSpecs(f.t.Context(), flavor, map[string]string{"hw:numa_nodes": "1", "hw:pci_numa_affinity_policy": "required"})
+	err := f.compute.compute().SetExtraSpecs(f.t.Context(), flavor, map[string]string{"hw:numa_nodes": "1",
+		"hw:pci_numa_affinity_policy": "required"})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return flavor
 }
 
-// M3, and S28 without its port: at the destination of a resize and of a live migration the policy of the flavor decides which device can
-// be had, the guest lies on another NUMA node than before, and Placement has the device of that node.
+// M3, and S28 without its port: at the destination of a resize and of a live migration the policy of the flavor decides
+// which device can be had, the guest lies on another NUMA node than before, and Placement has the device of that node.
 func TestMovesToAnotherNodeM3S28(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	const movable = `alias = {"name": "moves", "vendor_id": "8086", "product_id": "1533", "live_migratable": "true"}` + "\n"
+	const movable = `alias = {"name": "moves", "vendor_id": "8086", "product_id": "1533", "live_migratable": "true"}` +
+		"\n"
 	f, machine := newFleet(t, aliases+movable+asking+"[DEFAULT]\nallow_resize_to_same_host = false\n"), twoNodes(t)
 	start := func(host, cpus string) {
-		conf := strings.Replace(spec, `"1533"`, `"1533", "live_migratable": true`, 1) + reporting + "[compute]\ncpu_shared_set = " + cpus + "\n"
+		conf := strings.Replace(spec, `"1533"`, `"1533", "live_migratable": true`, 1) + reporting +
+			"[compute]\ncpu_shared_set = " + cpus + "\n"
 		f.startAgent(host, f.host(host, machine, conf))
 	}
 	start("cmp1", "0-3") // guests of cmp1 lie on node 0, those of cmp2 on node 1

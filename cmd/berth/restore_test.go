@@ -47,7 +47,8 @@ func (f *fleet) restartCompute(change func()) {
 	placement, listen := f.placement.urls["placement"], strings.TrimPrefix(f.compute.urls["compute"], "http://")
 	f.compute.stop(f.t)
 	change()
-	f.compute = start(f.t, []string{"compute"}, "compute", "--config-file", f.path("compute.conf"), "--data-dir", f.path("compute"), "--listen", listen,
+	f.compute = start(f.t, []string{"compute"}, "compute", "--config-file", f.path("compute.conf"), "--data-dir",
+		f.path("compute"), "--listen", listen,
 		"--placement-url", placement)
 	f.compute.urls["placement"] = placement
 }
@@ -96,7 +97,8 @@ func TestRestoreOfComputesDatabase(t *testing.T) {
 	f.idleOf(deleted)
 	evacuated := f.server("evacuated", "a-pci-dev:1")
 	before := map[string]map[string]string{"cmp1": f.guests("cmp1"), "cmp2": f.guests("cmp2")}
-	held := map[string]string{moved.ID: f.held(moved), young.ID: f.held(young), evacuated.ID: f.held(evacuated), kept.ID: f.held(kept)}
+	held := map[string]string{moved.ID: f.held(moved), young.ID: f.held(young), evacuated.ID: f.held(evacuated),
+		kept.ID: f.held(kept)}
 	unharmed := func(when string) {
 		t.Helper()
 		for host, was := range before {
@@ -115,7 +117,8 @@ func TestRestoreOfComputesDatabase(t *testing.T) {
 	for _, host := range []string{"cmp1", "cmp2"} {
 		f.saying(host, "compute's database lacks assignments that this host has followed")
 	}
-	if s := f.server("refused", "a-vf:1"); s.Status != "ERROR" || !strings.Contains(s.Fault.Message, "does not follow compute's assignments") {
+	if s := f.server("refused", "a-vf:1"); s.Status != "ERROR" || !strings.Contains(s.Fault.Message,
+		"does not follow compute's assignments") {
 		t.Errorf("a new server is %s: %+v", s.Status, s.Fault)
 	}
 	// The restored record has the deleted one, and the moved one where it was. A user deletes the latter: nothing comes
@@ -137,7 +140,8 @@ func TestRestoreOfComputesDatabase(t *testing.T) {
 	// The operator sees to what the record does not know.
 	f.agents[to].stop(t)
 	delete(f.agents, to)
-	if _, stderr, status := output(t, f.args("agent", "destroy", moved.ID, "--config-file", files[to], "--data-dir", f.path(to))...); status != 0 {
+	if _, stderr, status := output(t, f.args("agent", "destroy", moved.ID, "--config-file", files[to], "--data-dir",
+		f.path(to))...); status != 0 {
 		t.Fatal(stderr)
 	}
 	f.startAgent(to, files[to])
@@ -168,7 +172,10 @@ func (f *fleet) adopt(host, file string, shows map[string]string) {
 		t.Fatalf("%d %s %s", status, shown, stderr)
 	}
 	for id, then := range shows {
-		if !slices.ContainsFunc(strings.Split(shown, "\n"), func(line string) bool { return strings.Contains(line, id) && strings.HasSuffix(line, then) }) {
+		if !slices.ContainsFunc(strings.Split(shown, "\n"), func(line string) bool {
+			return strings.Contains(line, id) &&
+				strings.HasSuffix(line, then)
+		}) {
 			t.Errorf("adopting on %s shows of %s not %q:\n%s", host, id, then, shown)
 		}
 	}
@@ -191,8 +198,10 @@ func TestCopiedAgentDirectory(t *testing.T) {
 	if err := os.Mkdir(f.path("elsewhere"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := f.file("elsewhere", strings.ReplaceAll(strings.TrimPrefix(read(t, file), "[api]\nauth_strategy = noauth2\n"), f.path("locks"), f.path("elsewhere")))
-	for file, says := range map[string]string{file: "agent-cmp1.lock locked", elsewhere: "the agent's directory or its machine was copied, connected now"} {
+	elsewhere := f.file("elsewhere", strings.ReplaceAll(strings.TrimPrefix(read(t, file),
+		"[api]\nauth_strategy = noauth2\n"), f.path("locks"), f.path("elsewhere")))
+	for file, says := range map[string]string{file: "agent-cmp1.lock locked",
+		elsewhere: "the agent's directory or its machine was copied, connected now"} {
 		_, stderr, status := output(t, f.args("agent", "--config-file", file, "--data-dir", f.path("copy"))...)
 		if status != 1 || !strings.Contains(stderr, says) {
 			t.Errorf("%d %s", status, stderr)
@@ -202,7 +211,8 @@ func TestCopiedAgentDirectory(t *testing.T) {
 	flavor := f.flavor("a-vf:1")
 	for i := range 8 {
 		all.Go(func() {
-			if _, err := f.compute.compute().CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprint("s", i), Flavor: flavor}); err != nil {
+			if _, err := f.compute.compute().CreateServer(t.Context(), compute.CreateServer{Name: fmt.Sprint("s", i),
+				Flavor: flavor}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -233,7 +243,8 @@ func TestAgentOfAForgottenHost(t *testing.T) {
 	old, fresh := *s.Host, other(*s.Host)
 	f.agents[old].kill()
 	delete(f.agents, old)
-	if _, stderr, status := output(t, "--compute-url", f.compute.urls["compute"], "host", "down", old, "--force"); status != 0 {
+	if _, stderr, status := output(t, "--compute-url", f.compute.urls["compute"], "host", "down", old,
+		"--force"); status != 0 {
 		t.Fatal(stderr)
 	}
 	s = f.on(fresh, f.act(s, "ACTIVE", "evacuate", map[string]any{}))

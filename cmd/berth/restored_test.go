@@ -152,7 +152,7 @@ func TestPlacementRestored(t *testing.T) {
 	// cmp1 is refused, and the reason is in the fault and in `why`. Another host can be used.
 	f.refusedAsLacking(f.plain("more", 8))
 	why, _ := f.try(0, "server", "why", "more")
-	if !strings.Contains(why, "turned down by AllocationsFilter: 1 hosts (cmp1): Placement lacks allocations") {
+	if !strings.Contains(why, "rejected by AllocationsFilter: 1 hosts (cmp1): Placement lacks allocations") {
 		t.Errorf("%s", why)
 	}
 	f.on("cmp2", f.plain("small", 4))

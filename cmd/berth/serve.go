@@ -13,96 +13,100 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openberth/berth/cli"
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/httpserver"
+	"github.com/openberth/berth/internal/settings"
 )
 
-// files are the flags of every command that reads a configuration.
+// files are the flags of every command that reads configuration files.
 type files struct {
-	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones win." type:"existingfile" placeholder:"FILE"`
-	DataDir    string   `help:"Where durable state lies. Default: ${default}." default:"./berth-data" type:"path" placeholder:"DIR"`
+	ConfigFile []string `help:"Configuration file in OpenStack's syntax; may be repeated, later ones have priority." type:"existingfile" placeholder:"FILE"`
+	DataDir    string   `help:"Directory of durable state. Default: ${default}." default:"./berth-data" type:"path" placeholder:"DIR"`
 }
 
-// read reads the settings, and makes a log at the level that they ask for.
-func (f files) read(s streams) (cloud.Settings, *slog.Logger, error) {
+// read reads the settings and creates a log with their level.
+func (f files) read(s streams) (settings.Settings, *slog.Logger, error) {
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level}))
-	settings, err := cloud.ReadSettings(log, f.ConfigFile...)
+	conf, err := settings.Read(log, f.ConfigFile...)
 	if err != nil {
-		return settings, log, err
+		return conf, log, err
 	}
-	if settings.Debug {
+	if conf.Debug {
 		level.Set(slog.LevelDebug)
 	}
-	if settings.LogFile != "" {
-		file, err := openLog(settings.LogFile)
+	if conf.LogFile != "" {
+		file, err := openLog(conf.LogFile)
 		if err != nil {
-			return settings, log, err
+			return conf, log, err
 		}
 		log = slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: level}))
 	}
-	return settings, log, nil
+	return conf, log, nil
 }
 
-// placementFiles are the flags of the commands of placement: without --config-file they read what the original reads.
+// placementFiles are the flags of the Placement commands. Without --config-file they read the same files as OpenStack's
+// Placement.
 type placementFiles struct{ files }
 
-// read reads the settings, and says where they stand.
-func (f placementFiles) read(s streams) (cloud.Settings, *slog.Logger, error) {
+// read reads the settings, and logs which files it found.
+func (f placementFiles) read(s streams) (settings.Settings, *slog.Logger, error) {
 	found := len(f.ConfigFile) == 0
 	if found {
 		var err error
-		if f.ConfigFile, err = cloud.PlacementFiles(); err != nil {
-			return cloud.Settings{}, nil, err
+		if f.ConfigFile, err = settings.PlacementFiles(); err != nil {
+			return settings.Settings{}, nil, err
 		}
 	}
-	settings, log, err := f.files.read(s)
+	conf, log, err := f.files.read(s)
 	if err == nil && found {
-		log.Info("no --config-file: the usual ones are read", "files", f.ConfigFile)
+		log.Info("no --config-file given; using the default files", "files", f.ConfigFile)
 	}
-	return settings, log, err
+	return conf, log, err
 }
 
-// place is where one API is to be served.
-type place struct {
+// endpoint is one API to serve.
+type endpoint struct {
 	name    string
-	flag    string // that gives the address
+	flag    string // the flag that sets the address
 	address string
-	noauth  bool // anybody who reaches it is admin
+	noauth  bool // every client that reaches it is admin
 
 	listener net.Listener
 	handler  http.Handler
-	lost     <-chan struct{} // when closed, nothing is served any more; nil: never
+	lost     <-chan struct{} // closed when the service must stop; nil: never
 }
 
-// listen opens all addresses or none: what cannot be served must not be begun.
-func listen(places ...*place) error {
-	for i, p := range places {
-		l, err := cloud.Listen(p.flag, p.address, p.noauth)
+// listen opens all addresses or none, so that no service starts whose API cannot be served.
+func listen(endpoints ...*endpoint) error {
+	for i, p := range endpoints {
+		l, err := httpserver.Listen(p.flag, p.address, p.noauth)
 		if err != nil {
-			return errors.Join(err, hangUp(places[:i]...))
+			return errors.Join(err, closeAll(endpoints[:i]...))
 		}
 		p.listener = l
 	}
 	return nil
 }
 
-func hangUp(places ...*place) (err error) {
-	for _, p := range places {
+func closeAll(endpoints ...*endpoint) (err error) {
+	for _, p := range endpoints {
 		err = errors.Join(err, p.listener.Close())
 	}
 	return err
 }
 
-// serve says where it answers, and answers until ctx ends, one place fails, or one house is lost.
-func serve(ctx context.Context, s streams, connections cloud.Connections, log *slog.Logger, places ...*place) error {
+// serve prints the addresses and serves until ctx ends, one endpoint fails, or one service is lost.
+func serve(ctx context.Context, s streams, connections httpserver.ConnLimits, log *slog.Logger,
+	endpoints ...*endpoint) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	for _, p := range places {
+	for _, p := range endpoints {
 		group.Go(func() error {
 			select {
 			case <-ctx.Done():
-			case <-p.lost: // its house says why when it is closed
+			case <-p.lost: // Close of the service returns the reason
 				cancel()
 			}
 			return nil
@@ -110,9 +114,9 @@ func serve(ctx context.Context, s streams, connections cloud.Connections, log *s
 		fmt.Fprintf(s.out, "%s: http://%s\n", p.name, p.listener.Addr())
 		h := p.handler
 		if p.noauth {
-			h = cloud.LoopbackOnly(h)
+			h = httpserver.LoopbackOnly(h)
 		}
-		group.Go(func() error { return cloud.Serve(ctx, p.listener, h, connections, log) })
+		group.Go(func() error { return httpserver.Serve(ctx, p.listener, h, connections, log) })
 	}
 	return group.Wait()
 }
@@ -125,32 +129,32 @@ type upCmd struct {
 
 // Run runs the cloud until it is interrupted.
 func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := settings.NoAuth2("noauth2"); err != nil {
+	if err := conf.NoAuth2("noauth2"); err != nil {
 		return err
 	}
-	if err := settings.CheckOrigins("noauth2"); err != nil {
+	if err := conf.CheckOrigins("noauth2"); err != nil {
 		return err
 	}
-	placement := &place{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
-	compute := &place{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
+	placement := &endpoint{name: "placement", flag: "--listen-placement", address: c.ListenPlacement, noauth: true}
+	compute := &endpoint{name: "compute", flag: "--listen-compute", address: c.ListenCompute, noauth: true}
 	if err := listen(placement, compute); err != nil {
 		return err
 	}
-	lock, err := cloud.Lock(c.DataDir)
+	lock, err := app.Lock(c.DataDir)
 	if err != nil {
-		return errors.Join(err, hangUp(placement, compute))
+		return errors.Join(err, closeAll(placement, compute))
 	}
-	if err := cloud.ProtectData(c.DataDir, log, cloud.LockFile, cloud.AgentDir); err != nil {
-		return errors.Join(err, lock.Close(), hangUp(placement, compute))
+	if err := app.ProtectData(c.DataDir, log, app.LockFile, app.AgentDir); err != nil {
+		return errors.Join(err, lock.Close(), closeAll(placement, compute))
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	all, err := cloud.Up(ctx, settings, c.DataDir, log)
+	all, err := app.Up(ctx, conf, c.DataDir, log)
 	if err != nil {
-		return errors.Join(err, hangUp(placement, compute))
+		return errors.Join(err, closeAll(placement, compute))
 	}
 	defer func() { err = errors.Join(err, all.Close()) }()
 	placement.handler, placement.lost = all.Placement.Handler, all.Placement.Lost
@@ -164,12 +168,12 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 		case <-ctx.Done():
 		}
 	}()
-	return serve(ctx, s, settings.Connections, log, placement, compute)
+	return serve(ctx, s, conf.Connections, log, placement, compute)
 }
 
 type placementCmd struct {
-	Run placementRunCmd `cmd:"" default:"withargs" help:"Run placement (the default)."`
-	DB  dbCmd           `cmd:"" name:"db" help:"See to placement's database."`
+	Run placementRunCmd `cmd:"" default:"withargs" help:"Run Placement (the default)."`
+	DB  dbCmd           `cmd:"" name:"db" help:"Manage the Placement database."`
 }
 
 type placementRunCmd struct {
@@ -177,39 +181,39 @@ type placementRunCmd struct {
 	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8778" placeholder:"HOST:PORT"`
 }
 
-// Run runs placement until it is interrupted.
+// Run runs Placement until it is interrupted.
 func (c *placementRunCmd) Run(ctx context.Context, s streams) (err error) {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := settings.CheckOrigins("keystone"); err != nil {
+	if err := conf.CheckOrigins("keystone"); err != nil {
 		return err
 	}
-	at := &place{name: "placement", flag: "--listen", address: c.Listen, noauth: settings.NoAuth2("keystone") == nil}
+	at := &endpoint{name: "placement", flag: "--listen", address: c.Listen, noauth: conf.NoAuth2("keystone") == nil}
 	if err := listen(at); err != nil {
 		return err
 	}
-	house, err := c.open(ctx, settings, log)
+	house, err := c.open(ctx, conf, log)
 	if err != nil {
-		return errors.Join(err, hangUp(at))
+		return errors.Join(err, closeAll(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	at.handler, at.lost = house.Handler, house.Lost
-	return serve(ctx, s, settings.Connections, log, at)
+	return serve(ctx, s, conf.Connections, log, at)
 }
 
-func (c *placementRunCmd) open(ctx context.Context, settings cloud.Settings, log *slog.Logger) (*cloud.House, error) {
-	url, err := settings.PlacementURL(c.DataDir)
+func (c *placementRunCmd) open(ctx context.Context, conf settings.Settings, log *slog.Logger) (*app.Service, error) {
+	url, err := app.PlacementURL(conf, c.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	if settings.PlacementDB == "" {
-		if err := cloud.ProtectData(c.DataDir, log); err != nil {
+	if conf.PlacementDB == "" {
+		if err := app.ProtectData(c.DataDir, log); err != nil {
 			return nil, err
 		}
 	}
-	return cloud.OpenPlacement(ctx, url, settings, "keystone", log)
+	return app.OpenPlacement(ctx, url, conf, "keystone", log)
 }
 
 type dbCmd struct {
@@ -219,17 +223,17 @@ type dbCmd struct {
 
 type dbSyncCmd struct{ placementFiles }
 
-// Run creates the schema; on a database that has it, nothing is done.
+// Run creates the schema; it does nothing if the database has it.
 func (c *dbSyncCmd) Run(ctx context.Context, s streams) error {
-	settings, _, err := c.read(s)
+	conf, _, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	url, err := settings.PlacementURL(c.DataDir)
+	url, err := app.PlacementURL(conf, c.DataDir)
 	if err != nil {
 		return err
 	}
-	created, version, err := cloud.SyncPlacement(ctx, url)
+	created, version, err := app.SyncPlacement(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -245,15 +249,15 @@ type dbVersionCmd struct{ placementFiles }
 
 // Run prints the revision.
 func (c *dbVersionCmd) Run(ctx context.Context, s streams) error {
-	settings, _, err := c.read(s)
+	conf, _, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	url, err := settings.PlacementURL(c.DataDir)
+	url, err := app.PlacementURL(conf, c.DataDir)
 	if err != nil {
 		return err
 	}
-	version, err := cloud.PlacementVersion(ctx, url)
+	version, err := app.PlacementVersion(ctx, url)
 	if err == nil {
 		_, err = fmt.Fprintln(s.out, cmp.Or(version, "the database is empty"))
 	}
@@ -265,72 +269,74 @@ type computeCmd struct {
 	Listen string `help:"Address to listen on. Default: ${default}." default:"127.0.0.1:8774" placeholder:"HOST:PORT"`
 }
 
-// Run runs compute until it is interrupted. Placement is where --placement-url says.
+// Run runs compute until it is interrupted. It uses the Placement API at --placement-url.
 func (c *computeCmd) Run(ctx context.Context, g *cli.Globals, s streams) (err error) {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	if err := settings.NoAuth2("noauth2"); err != nil {
+	if err := conf.NoAuth2("noauth2"); err != nil {
 		return err
 	}
-	at := &place{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
+	at := &endpoint{name: "compute", flag: "--listen", address: c.Listen, noauth: true}
 	if err := listen(at); err != nil {
 		return err
 	}
-	if settings.ComputeDB == "" { // then it lies in the data directory
-		lock, err := cloud.Lock(c.DataDir)
+	if conf.ComputeDB == "" { // the database is in the data directory
+		lock, err := app.Lock(c.DataDir)
 		if err != nil {
-			return errors.Join(err, hangUp(at))
+			return errors.Join(err, closeAll(at))
 		}
 		defer func() { err = errors.Join(err, lock.Close()) }()
-		if err := cloud.ProtectData(c.DataDir, log, cloud.LockFile); err != nil {
-			return errors.Join(err, hangUp(at))
+		if err := app.ProtectData(c.DataDir, log, app.LockFile); err != nil {
+			return errors.Join(err, closeAll(at))
 		}
 	}
-	house, err := c.open(ctx, g.PlacementURL, settings, log)
+	house, err := c.open(ctx, g.PlacementURL, conf, log)
 	if err != nil {
-		return errors.Join(err, hangUp(at))
+		return errors.Join(err, closeAll(at))
 	}
 	defer func() { err = errors.Join(err, house.Close()) }()
 	at.handler, at.lost = house.Handler, house.Lost
-	return serve(ctx, s, settings.Connections, log, at)
+	return serve(ctx, s, conf.Connections, log, at)
 }
 
-func (c *computeCmd) open(ctx context.Context, placementURL string, settings cloud.Settings, log *slog.Logger) (*cloud.House, error) {
-	url, err := settings.ComputeURL(c.DataDir)
+func (c *computeCmd) open(ctx context.Context, placementURL string, conf settings.Settings,
+	log *slog.Logger) (*app.Service, error) {
+	url, err := app.ComputeURL(conf, c.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	return cloud.OpenCompute(ctx, url, placementURL, nil, settings, log)
+	return app.OpenCompute(ctx, url, placementURL, nil, conf, log)
 }
 
 type agentCmd struct {
 	Run  agentRunCmd  `cmd:"" default:"withargs" help:"Run the agent (the default)."`
-	Plan agentPlanCmd `cmd:"" help:"Say what the agent would change in Placement now, and change nothing."`
+	Plan agentPlanCmd `cmd:"" help:"Show what the agent would change in Placement now. Changes nothing."`
 
-	Preflight agentPreflightCmd `cmd:"" help:"Say what would stop this host from reporting its devices to Placement, or what would change there first."`
+	Preflight agentPreflightCmd `cmd:"" help:"Show what prevents this host from reporting its devices to Placement, or what would change."`
 
-	Check    agentCheckCmd    `cmd:"" help:"Say what a configuration makes of each device of this machine, or of a captured one; change nothing, ask nobody."`
-	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs elsewhere."`
+	Check    agentCheckCmd    `cmd:"" help:"Show how a configuration applies to each device of this machine, or of a captured one. Needs no service."`
+	Snapshot agentSnapshotCmd `cmd:"" help:"Write this machine's PCI devices and NUMA nodes as text, for berth agent check and [berth] sysfs."`
 
-	Adopt   agentAdoptCmd   `cmd:"" help:"Show what an agent would do that follows compute's present assignments although they are another cloud's or older ones; with --yes let it. Stop it first."`
-	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute's assignments do not mention. Stop the agent first."`
+	Adopt   agentAdoptCmd   `cmd:"" help:"Show the effect of following compute's assignments although they are older or of another cloud; with --yes, follow them."`
+	Destroy agentDestroyCmd `cmd:"" help:"Destroy a guest of this host that compute does not assign to it. Stop the agent first."`
 }
 
 type agentRunCmd struct{ files }
 
-// Run runs the agent until it is interrupted. It listens on nothing: it asks at --placement-url and --compute-url.
+// Run runs the agent until it is interrupted. It listens on no port; it connects to --placement-url and --compute-url.
 func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	agent, err := cloud.NewAgent(settings, filepath.Join(c.DataDir, "agent"), cloud.OverTCP(g.PlacementURL, g.ComputeURL), log)
+	agent, err := app.NewAgent(conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL),
+		log)
 	if err != nil {
 		return err
 	}
-	if err := cloud.ProtectData(c.DataDir, log, cloud.AgentDir); err != nil {
+	if err := app.ProtectData(c.DataDir, log, app.AgentDir); err != nil {
 		return err
 	}
 	return agent.Run(ctx)
@@ -338,11 +344,12 @@ func (c *agentRunCmd) Run(ctx context.Context, g *cli.Globals, s streams) error 
 
 type agentPlanCmd struct{ files }
 
-// Run prints the plan. A plan that may not be carried out is a failure.
+// Run prints the plan. It fails if the plan cannot be executed.
 func (c *agentPlanCmd) Run(ctx context.Context, g *cli.Globals, s streams) error {
-	settings, log, err := c.read(s)
+	conf, log, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	return cloud.PrintPlan(ctx, settings, filepath.Join(c.DataDir, "agent"), cloud.OverTCP(g.PlacementURL, g.ComputeURL), log, s.out, g.Output == "json")
+	return app.PrintPlan(ctx, conf, filepath.Join(c.DataDir, "agent"), app.TCPEndpoints(g.PlacementURL, g.ComputeURL), log,
+		s.out, g.Output == "json")
 }

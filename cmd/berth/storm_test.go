@@ -11,14 +11,16 @@ import (
 	"github.com/openberth/berth/api/compute"
 )
 
-// kill -9 of compute or of an agent, again and again, while servers are resized, confirmed, reverted and migrated live: afterwards every
-// server is whole, Placement has exactly what the hosts say that it holds, and nothing is left of what moved.
+// kill -9 of compute or of an agent, again and again, while servers are resized, confirmed, reverted and migrated live:
+// afterwards every server is whole, Placement has exactly what the hosts say that it holds, and nothing is left of what
+// moved.
 func TestMovesSurviveKills(t *testing.T) {
 	t.Parallel()
 	for seed, conf := range []string{"", asking, asking} { // Placement is told what is held, or asked for it
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			moveStorm(t, aliases+migratable+conf+"[DEFAULT]\nallow_resize_to_same_host = true\n", rand.New(rand.NewPCG(uint64(seed), 4)))
+			moveStorm(t, aliases+migratable+conf+"[DEFAULT]\nallow_resize_to_same_host = true\n",
+				rand.New(rand.NewPCG(uint64(seed), 4)))
 		})
 	}
 }
@@ -26,7 +28,8 @@ func TestMovesSurviveKills(t *testing.T) {
 func moveStorm(t *testing.T, conf string, chance *rand.Rand) {
 	f, machine := newFleet(t, conf), bus81(t)
 	for _, host := range []string{"cmp1", "cmp2"} {
-		f.startAgent(host, f.host(host, machine, strings.Replace(spec, `"1515"`, `"1515", "live_migratable": "true"`, 1)+reporting))
+		f.startAgent(host, f.host(host, machine, strings.Replace(spec, `"1515"`, `"1515", "live_migratable": "true"`,
+			1)+reporting))
 	}
 	var servers []compute.Server
 	for n := range 3 {
@@ -79,7 +82,8 @@ func (f *fleet) crash(name string) {
 	}
 	f.compute.kill()
 	placement, listen := f.placement.urls["placement"], strings.TrimPrefix(f.compute.urls["compute"], "http://")
-	f.compute = start(f.t, []string{"compute"}, "compute", "--config-file", f.path("compute.conf"), "--data-dir", f.path("compute"), "--listen", listen, "--placement-url", placement)
+	f.compute = start(f.t, []string{"compute"}, "compute", "--config-file", f.path("compute.conf"), "--data-dir",
+		f.path("compute"), "--listen", listen, "--placement-url", placement)
 	f.compute.urls["placement"] = placement
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// What Nova or a person writes below 1.38 has no consumer type. The agent adds the device all the same, and the server moves and goes as any other.
+// What Nova or a person writes below 1.38 has no consumer type. The agent adds the device all the same, and the server
+// moves and goes as any other.
 func TestAllocationWithoutAType(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -22,7 +23,8 @@ func TestAllocationWithoutAType(t *testing.T) {
 	placementURL := d.urls["placement"]
 	cmd := func(args ...string) string {
 		t.Helper()
-		stdout, stderr, status := output(t, append(args, "--compute-url", d.urls["compute"], "--placement-url", placementURL)...)
+		stdout, stderr, status := output(t, append(args, "--compute-url", d.urls["compute"], "--placement-url",
+			placementURL)...)
 		if status != 0 {
 			t.Fatalf("%s: %s %s", args, stdout, stderr)
 		}
@@ -43,7 +45,8 @@ func TestAllocationWithoutAType(t *testing.T) {
 	if err := client.DeleteAllocation(t.Context(), consumer); err != nil {
 		t.Fatal(err)
 	}
-	old := rest.Client{Base: placementURL, Headers: map[string]string{"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.12"}}
+	old := rest.Client{Base: placementURL, Headers: map[string]string{"X-Auth-Token": "admin",
+		"OpenStack-API-Version": "placement 1.12"}}
 	root := map[string]any{}
 	for id, amounts := range was.Allocation {
 		if amounts["VCPU"] > 0 {

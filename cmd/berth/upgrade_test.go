@@ -17,7 +17,8 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// fleet is a cloud of processes: placement, compute, and an agent for each host, each with a configuration that changes.
+// fleet is a cloud of processes: placement, compute, and an agent for each host, each with a configuration that
+// changes.
 type fleet struct {
 	t                  *testing.T
 	dir                string
@@ -41,7 +42,8 @@ const reporting, asking = "report_in_placement = true\n", "[filter_scheduler]\np
 func newFleet(t *testing.T, conf string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), agents: map[string]*daemon{}}
-	f.placement = start(t, []string{"placement"}, "placement", "--config-file", f.file("placement", ""), "--data-dir", f.path("placement"), "--listen", "127.0.0.1:0")
+	f.placement = start(t, []string{"placement"}, "placement", "--config-file", f.file("placement", ""), "--data-dir",
+		f.path("placement"), "--listen", "127.0.0.1:0")
 	f.startCompute(conf)
 	return f
 }
@@ -66,14 +68,16 @@ func (f *fleet) startCompute(conf string) {
 		f.compute.stop(f.t)
 		listen = strings.TrimPrefix(f.compute.urls["compute"], "http://")
 	}
-	f.compute = start(f.t, []string{"compute"}, "compute", "--config-file", f.file("compute", conf), "--data-dir", f.path("compute"), "--listen", listen,
+	f.compute = start(f.t, []string{"compute"}, "compute", "--config-file", f.file("compute", conf), "--data-dir",
+		f.path("compute"), "--listen", listen,
 		"--placement-url", f.placement.urls["placement"])
 	f.compute.urls["placement"] = f.placement.urls["placement"]
 }
 
 // host writes the configuration of a host with a captured machine.
 func (f *fleet) host(name, machine, conf string) (file string) {
-	return f.file(name, fmt.Sprintf("[DEFAULT]\nhost = %s\n[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = %s\nrescan_interval = 1\n%s",
+	return f.file(name, fmt.Sprintf("[DEFAULT]\nhost = %s\n[oslo_concurrency]\nlock_path = %s\n[berth]\nsysfs = "+
+		"%s\nrescan_interval = 1\n%s",
 		name, f.path("locks"), machine, conf))
 }
 
@@ -156,7 +160,8 @@ func (f *fleet) on(host string, s compute.Server) compute.Server {
 	return s
 }
 
-// held is what Placement has of devices for a server: "cmp1_0000:81:00.0 CUSTOM_PCI_8086_1533:1", one for each provider, sorted.
+// held is what Placement has of devices for a server: "cmp1_0000:81:00.0 CUSTOM_PCI_8086_1533:1", one for each
+// provider, sorted.
 func (f *fleet) held(s compute.Server) string {
 	t, p := f.t, f.placement.placement()
 	t.Helper()
@@ -220,7 +225,8 @@ func (f *fleet) usages(host string) map[string]string {
 			t.Fatal(err)
 		}
 		for class, inv := range one.Inventories {
-			out[strings.TrimPrefix(one.Name, host+"_0000:")+" "+strings.TrimPrefix(string(class), "CUSTOM_PCI_8086_")] = fmt.Sprintf("%d/%d", used[class], inv.Total)
+			out[strings.TrimPrefix(one.Name, host+"_0000:")+" "+strings.TrimPrefix(string(class),
+				"CUSTOM_PCI_8086_")] = fmt.Sprintf("%d/%d", used[class], inv.Total)
 		}
 	}
 	return out
@@ -263,7 +269,8 @@ func bus81(t *testing.T) string {
 	device := func(at, product, links string, vfs int) {
 		fmt.Fprintf(&b, "-- bus/pci/devices/0000:%[1]s -> ../../../devices/pci0000:80/0000:%[1]s --\n", at)
 		dir := "devices/pci0000:80/0000:" + at + "/"
-		for file, text := range map[string]string{"vendor": "0x8086", "device": "0x" + product, "class": "0x020000", "numa_node": "0"} {
+		for file, text := range map[string]string{"vendor": "0x8086", "device": "0x" + product, "class": "0x020000",
+			"numa_node": "0"} {
 			fmt.Fprintf(&b, "-- %s%s --\n%s\n", dir, file, text)
 		}
 		if product == "1528" {
@@ -277,7 +284,8 @@ func bus81(t *testing.T) string {
 	device("81:03.0", "1528", "", 4)
 	for n := range 4 {
 		vf := fmt.Sprintf("81:03.%d", n+1)
-		device(vf, "1515", fmt.Sprintf("-- devices/pci0000:80/0000:%[1]s/physfn -> ../0000:81:03.0 --\n-- devices/pci0000:80/0000:81:03.0/virtfn%[2]d -> ../0000:%[1]s --\n", vf, n), 0)
+		device(vf, "1515", fmt.Sprintf("-- devices/pci0000:80/0000:%[1]s/physfn -> ../0000:81:03.0 --\n-- "+
+			"devices/pci0000:80/0000:81:03.0/virtfn%[2]d -> ../0000:%[1]s --\n", vf, n), 0)
 	}
 	path := filepath.Join(t.TempDir(), "machine.txtar")
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
@@ -286,8 +294,8 @@ func bus81(t *testing.T) string {
 	return path
 }
 
-// The upgrade in two phases, from servers that hold devices which Placement knows nothing of: rows H1 (host cmp2), H2 (cmp1) and M20,
-// and I21 at the end. Everything is a process of its own.
+// The upgrade in two phases, from servers that hold devices which Placement knows nothing of: rows H1 (host cmp2), H2
+// (cmp1) and M20, and I21 at the end. Everything is a process of its own.
 func TestUpgradeH1H2M20(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -301,21 +309,27 @@ device_spec = {"vendor_id": "8086", "product_id": "1528"}
 device_spec = {"vendor_id": "8086", "product_id": "1515"}
 `)
 	f.startAgent("cmp1", old1)
-	pcis, mixed, vfs := f.on("cmp1", f.server("pcis", "a-pci-dev:2")), f.on("cmp1", f.server("mixed", "a-pf:1,a-vf:1")), f.on("cmp1", f.server("vfs", "a-vf:2"))
+	pcis, mixed, vfs := f.on("cmp1", f.server("pcis", "a-pci-dev:2")), f.on("cmp1",
+		f.server("mixed", "a-pf:1,a-vf:1")), f.on("cmp1", f.server("vfs", "a-vf:2"))
 	old2 := f.host("cmp2", machine, spec+`device_spec = {"devname": "eth7"}`+"\n")
 	f.startAgent("cmp2", old2)
 	one, fast := f.on("cmp2", f.server("one", "a-pci-dev:1")), f.on("cmp2", f.server("fast", "a-vf:2"))
-	if got := len(strings.Fields(f.devices(pcis) + " " + f.devices(mixed) + " " + f.devices(vfs))); got != 6 || f.held(pcis)+f.held(one) != "" {
+	if got := len(strings.Fields(f.devices(pcis) + " " + f.devices(mixed) + " " + f.devices(vfs))); got != 6 ||
+		f.held(pcis)+f.held(one) != "" {
 		t.Fatalf("%d devices are held, want 6; Placement has %s %s", got, f.held(pcis), f.held(one))
 	}
 
 	// What would stop it is said beforehand: by host, and for the cloud.
-	twice := f.file("twice", aliases+`alias = {"name": "a-vf", "vendor_id": "10de", "product_id": "1515", "device_type": "type-VF", "resource_class": "CUSTOM_GPU"}`)
+	twice := f.file("twice",
+		aliases+
+			`alias = {"name": "a-vf", "vendor_id": "10de", "product_id": "1515", "device_type": "type-VF", "resource_class": "CUSTOM_GPU"}`)
 	p, status := f.preflight(twice)
-	if status != 1 || p.Ready || len(p.Hosts) != 2 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0], `twice.conf:7: [pci] alias`) {
+	if status != 1 || p.Ready || len(p.Hosts) != 2 || len(p.Cloud) != 1 || !strings.Contains(p.Cloud[0],
+		`twice.conf:7: [pci] alias`) {
 		t.Errorf("status %d: %+v", status, p)
 	}
-	if stops := strings.Join(p.Hosts[0].Stops, "\n"); !strings.Contains(stops, "take the PF out of device_spec") || !strings.Contains(stops, "report_in_placement = true") {
+	if stops := strings.Join(p.Hosts[0].Stops, "\n"); !strings.Contains(stops, "remove the PF from device_spec") ||
+		!strings.Contains(stops, "report_in_placement = true") {
 		t.Errorf("cmp1: %s", stops)
 	}
 	f.refused("the PF 0000:81:03.0", "keep the VFs, of which 0000:81:03.", "cmp1", old1)
@@ -323,7 +337,9 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 
 	// Phase one on cmp1 (H2): the configuration is put right, reporting is switched on, what is held is healed.
 	new1 := f.host("cmp1", machine, spec+reporting)
-	if stdout, stderr, status := f.agentPreflight("cmp1", new1); status != 0 || !strings.Contains(stdout, "create provider  cmp1_0000:81:03.0") || !strings.Contains(stdout, "cannot be switched off") {
+	if stdout, stderr, status := f.agentPreflight("cmp1",
+		new1); status != 0 || !strings.Contains(stdout, "create provider  cmp1_0000:81:03.0") || !strings.Contains(stdout,
+		"cannot be switched off") {
 		t.Errorf("status %d\n%s%s", status, stdout, stderr)
 	}
 	f.startAgent("cmp1", new1)
@@ -338,7 +354,8 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 			t.Errorf("%s: Placement has %q, want %q", s.Name, got, want)
 		}
 	}
-	if stdout, stderr, status := output(t, f.args("agent", "plan", "--config-file", new1, "--data-dir", f.path("cmp1"))...); status != 0 || !strings.Contains(stdout, "nothing to do") {
+	if stdout, stderr, status := output(t, f.args("agent", "plan", "--config-file", new1, "--data-dir",
+		f.path("cmp1"))...); status != 0 || !strings.Contains(stdout, "nothing to do") {
 		t.Errorf("after the healing: status %d\n%s%s", status, stdout, stderr)
 	}
 
@@ -352,16 +369,20 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 	// Mixed (M20): Placement is asked for devices already, cmp2 does not report yet. It gets no more servers with devices.
 	f.startCompute(aliases + asking)
 	last := f.on("cmp1", f.server("last", "a-vf:1"))
-	if s := f.server("none", "a-vf:1"); s.Status != "ERROR" || s.Fault == nil || !strings.Contains(s.Fault.Message, "CUSTOM_PCI_8086_1515") {
+	if s := f.server("none", "a-vf:1"); s.Status != "ERROR" || s.Fault == nil || !strings.Contains(s.Fault.Message,
+		"CUSTOM_PCI_8086_1515") {
 		t.Errorf("%s: %+v", s.Status, s.Fault)
 	}
-	if p, status := f.preflight(f.path("compute.conf")); status != 1 || !p.Hosts[0].Reports || len(p.Hosts[0].Stops) > 0 || p.Hosts[1].Reports || len(p.Hosts[1].Stops) != 1 || len(p.Cloud) > 0 {
+	if p, status := f.preflight(f.path("compute.conf")); status != 1 || !p.Hosts[0].Reports || len(p.Hosts[0].Stops) > 0 ||
+		p.Hosts[1].Reports || len(p.Hosts[1].Stops) != 1 || len(p.Cloud) > 0 {
 		t.Errorf("status %d: %+v", status, p)
 	}
 
 	// Phase one on cmp2 (H1). Its VFs get a class of their own at the same time, though a server holds two.
-	f.startAgent("cmp2", f.host("cmp2", machine, strings.Replace(spec, `"1515"`, `"1515", "resource_class": "CUSTOM_FAST"`, 1)+reporting))
-	h1 := map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1", "81:03.0 CUSTOM_FAST": "2/4"}
+	f.startAgent("cmp2", f.host("cmp2", machine, strings.Replace(spec, `"1515"`, `"1515", "resource_class": "CUSTOM_FAST"`,
+		1)+reporting))
+	h1 := map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1",
+		"81:03.0 CUSTOM_FAST": "2/4"}
 	h1[strings.TrimPrefix(f.devices(one), "0000:")+" 1533"] = "1/1"
 	f.healed("cmp2", h1)
 	if got, want := f.held(one), "cmp2_"+f.devices(one)+" CUSTOM_PCI_8086_1533:1"; got != want {
@@ -377,10 +398,13 @@ device_spec = {"vendor_id": "8086", "product_id": "1515"}
 
 	// Servers of both times end alike.
 	f.delete(pcis, mixed, vfs, one, fast, last, more)
-	f.healed("cmp1", map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1", "81:03.0 1515": "0/4"})
-	f.healed("cmp2", map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1", "81:03.0 CUSTOM_FAST": "0/4"})
+	f.healed("cmp1", map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1",
+		"81:03.0 1515": "0/4"})
+	f.healed("cmp2", map[string]string{"81:00.0 1533": "0/1", "81:01.0 1533": "0/1", "81:02.0 1528": "0/1",
+		"81:03.0 CUSTOM_FAST": "0/4"})
 	f.agents["cmp1"].stop(t)
-	if _, stderr, status := output(t, f.args("agent", "--config-file", f.host("cmp1", machine, spec), "--data-dir", f.path("cmp1"))...); status != 1 || !strings.Contains(stderr, "cannot be switched off once it was on") {
+	if _, stderr, status := output(t, f.args("agent", "--config-file", f.host("cmp1", machine, spec), "--data-dir",
+		f.path("cmp1"))...); status != 1 || !strings.Contains(stderr, "cannot be switched off once it was on") {
 		t.Errorf("I21: status %d: %s", status, stderr)
 	}
 }

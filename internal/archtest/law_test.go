@@ -20,10 +20,11 @@ type listed struct {
 	TestImports, XTestImports []string
 }
 
-// packages lists every package of the module by its path below the module.
+// packages returns every package of the module by its path in the module.
 func packages(t *testing.T) map[string]listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,Imports,TestImports,XTestImports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Name,GoFiles,CgoFiles,Imports,TestImports,XTestImports",
+		"./...")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
 	if err != nil {
@@ -61,17 +62,17 @@ func TestEveryPackageHasARowAndEveryRowAPackage(t *testing.T) {
 	for _, row := range Rows() {
 		rows[row.Package] = true
 		if _, ok := found[row.Package]; !ok {
-			t.Errorf("%s has a row in the law but does not exist: remove the row", row.Package)
+			t.Errorf("%s has a row in internal/archtest/law.go, but does not exist: remove the row", row.Package)
 		}
 	}
 	for name := range found {
 		if !rows[name] {
-			t.Errorf("%s has no row in the law: add one to internal/archtest/law.go and draw it in ARCHITECTURE.md", name)
+			t.Errorf("%s has no row: add one to internal/archtest/law.go and to the map in ARCHITECTURE.md", name)
 		}
 	}
 }
 
-func TestImportsFollowTheLaw(t *testing.T) {
+func TestImportsAreAllowed(t *testing.T) {
 	found := packages(t)
 	for _, row := range Rows() {
 		for _, path := range found[row.Package].Imports {
@@ -94,9 +95,9 @@ func TestImportsFollowTheLaw(t *testing.T) {
 	}
 }
 
-// Law 4 and the demolition test: but for the assembly, nothing outside a house imports it, so that a house can
-// be deleted and the rest builds.
-func TestNoHouseImportsAHouse(t *testing.T) {
+// Only the assembly imports packages of several services (houses), so that a service can be deleted and the rest
+// builds.
+func TestServicesDoNotImportEachOther(t *testing.T) {
 	houses := []string{"placement", "agent", "compute"}
 	house := func(name string) string {
 		top, _, _ := strings.Cut(name, "/")
@@ -110,13 +111,13 @@ func TestNoHouseImportsAHouse(t *testing.T) {
 		rooms[row.Package] = row.Room
 	}
 	for name, p := range packages(t) {
-		if rooms[name] == Assembly || name == "internal/sim" { // the simulation plays what is between the houses
+		if rooms[name] == Assembly || name == "internal/sim" { // the simulation connects the services itself
 			continue
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			ours, ok := strings.CutPrefix(path, module+"/")
 			if ok && house(ours) != "" && house(ours) != house(name) {
-				t.Errorf("%s imports %s of another house", name, ours)
+				t.Errorf("%s imports %s of another service", name, ours)
 			}
 		}
 	}

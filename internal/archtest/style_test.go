@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	longestFunction = 70  // lines
-	longestFile     = 600 // lines
+	maxFunctionLines = 70  // lines
+	maxFileLines     = 600 // lines
 )
 
-// visit parses every non-test file of every package.
-func visit(t *testing.T, look func(row Row, fset *token.FileSet, file *ast.File, name string)) {
+// visit parses every non-test file of every package and calls check.
+func visit(t *testing.T, check func(row Row, fset *token.FileSet, file *ast.File, name string)) {
 	t.Helper()
 	found := packages(t)
 	for _, row := range Rows() {
@@ -30,7 +30,7 @@ func visit(t *testing.T, look func(row Row, fset *token.FileSet, file *ast.File,
 			if err != nil {
 				t.Fatal(err)
 			}
-			look(row, fset, file, row.Package+"/"+f)
+			check(row, fset, file, row.Package+"/"+f)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestEveryPackageHasAComment(t *testing.T) {
 	})
 	for name, ok := range has {
 		if !ok {
-			t.Errorf("%s has no package comment that says what it is", name)
+			t.Errorf("%s has no package comment of at least 8 words", name)
 		}
 	}
 }
@@ -102,36 +102,39 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 
 func TestSizes(t *testing.T) {
 	visit(t, func(row Row, fset *token.FileSet, file *ast.File, name string) {
-		if n := fset.File(file.Pos()).LineCount(); n > longestFile {
-			t.Errorf("%s has %d lines, more than %d: give it a second room", name, n, longestFile)
+		if n := fset.File(file.Pos()).LineCount(); n > maxFileLines {
+			t.Errorf("%s has %d lines, more than %d: split it", name, n, maxFileLines)
 		}
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok {
-				if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > longestFunction {
-					t.Errorf("%s: %s has %d lines, more than %d: it does not fit on a screen", name, f.Name.Name, n, longestFunction)
+				if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > maxFunctionLines {
+					t.Errorf("%s: %s has %d lines, more than %d: split it", name, f.Name.Name, n, maxFunctionLines)
 				}
 			}
 		}
 	})
 }
 
-// A pure room holds values and algorithms. What it may not import or call is listed here, not what it may.
+// A pure package contains values and algorithms. It must not import or call these.
 var (
-	impureImports = []string{"context", "sync", "sync/atomic", "log", "log/slog", "os", "os/exec", "io/fs", "net", "net/http", "net/url",
+	impureImports = []string{"context", "sync", "sync/atomic", "log", "log/slog", "os", "os/exec", "io/fs", "net",
+		"net/http", "net/url",
 		"database/sql", "encoding/json", "math/rand", "path/filepath", "syscall"}
-	impureCalls = regexp.MustCompile(`^(time\.(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)|rand\.(Int|IntN|Perm|Shuffle|Float64|Uint64|N))$`)
+	impureCalls = regexp.MustCompile(
+		`^(time\.(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)|` +
+			`rand\.(Int|IntN|Perm|Shuffle|Float64|Uint64|N))$`)
 )
 
-func TestPureRoomsArePure(t *testing.T) {
+func TestPurePackagesArePure(t *testing.T) {
 	visit(t, func(row Row, fset *token.FileSet, file *ast.File, name string) {
 		if row.Room != Pure && row.Room != Word {
 			return
 		}
 		for _, imp := range file.Imports {
 			path, _ := strconv.Unquote(imp.Path.Value)
-			// A device_spec is JSON text, so the words that parse it need the parser; they still serialise nothing.
+			// A device_spec is JSON text, so package pci needs the parser.
 			if slices.Contains(impureImports, path) && !(row.Package == "pci" && path == "encoding/json") {
-				t.Errorf("%s imports %s, which a pure room may not", name, path)
+				t.Errorf("%s imports %s, which a pure package must not", name, path)
 			}
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -141,7 +144,8 @@ func TestPureRoomsArePure(t *testing.T) {
 			case *ast.CallExpr:
 				if sel, ok := x.Fun.(*ast.SelectorExpr); ok {
 					if id, ok := sel.X.(*ast.Ident); ok && impureCalls.MatchString(id.Name+"."+sel.Sel.Name) {
-						t.Errorf("%s calls %s.%s at line %d: time and chance come as arguments", name, id.Name, sel.Sel.Name, fset.Position(x.Pos()).Line)
+						t.Errorf("%s calls %s.%s at line %d: pass time and randomness as arguments", name, id.Name, sel.Sel.Name,
+							fset.Position(x.Pos()).Line)
 					}
 				}
 			}
@@ -150,12 +154,12 @@ func TestPureRoomsArePure(t *testing.T) {
 	})
 }
 
-// No registration behind the reader's back, and no package named after nothing.
+// Packages do not register themselves in init, and package names say what a package contains.
 func TestNoInitAndNoEmptyNames(t *testing.T) {
 	empty := []string{"util", "utils", "common", "helper", "helpers", "manager", "base", "types", "models", "core", "impl"}
 	visit(t, func(row Row, fset *token.FileSet, file *ast.File, name string) {
 		if slices.Contains(empty, file.Name.Name) {
-			t.Errorf("%s: a package named %s says nothing", name, file.Name.Name)
+			t.Errorf("%s: the package name %s has no meaning", name, file.Name.Name)
 		}
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
@@ -165,9 +169,9 @@ func TestNoInitAndNoEmptyNames(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotWatchedForRacesIsPure compares the list in .ci/pure with the rules. internal/sim is not pure, but it has
-// no goroutine either.
-func TestWhatIsNotWatchedForRacesIsPure(t *testing.T) {
+// TestRaceExemptPackagesArePure compares the list in .ci/pure with the rules. internal/sim is not pure, but has no
+// goroutine either.
+func TestRaceExemptPackagesArePure(t *testing.T) {
 	text, err := os.ReadFile("../../.ci/pure")
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,9 @@
 // Package bench measures a Placement under load, over real HTTP on loopback: Berth alone (go test -bench), and
 // side by side with OpenStack's own (go test -tags peer).
 //
-// It is a client like any other and knows no house: what it asks and how it counts is the same for every server. The
-// worlds it loads and the questions it asks stand in worlds.go and questions.go. Amounts vary from request to request, so
-// that no answer comes from a cache keyed by the query. The client is lean on purpose: it shares the machine with the server.
+// It uses only the Placement API, so requests and measurements are the same for every server. The data that it loads is
+// in worlds.go, and its queries are in questions.go. Amounts vary from request to request, so that no response comes
+// from a cache keyed by the query. The client uses little CPU, because it shares the machine with the server.
 package bench
 
 import (
@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-// Result is what a run of many requests took.
+// Result is the measurement of a run of many requests.
 type Result struct {
 	Elapsed time.Duration
 	Took    []time.Duration // of each request, shortest first
 }
 
-// PerSecond is how many requests were answered in a second.
+// PerSecond returns the number of responses in a second.
 func (r Result) PerSecond() float64 { return float64(len(r.Took)) / r.Elapsed.Seconds() }
 
-// Quantile is the time within which this share (0 to 1) of the requests was answered.
+// Quantile returns the time within which this share (0 to 1) of the requests was answered.
 func (r Result) Quantile(share float64) time.Duration {
 	if len(r.Took) == 0 {
 		return 0
@@ -35,20 +35,21 @@ func (r Result) Quantile(share float64) time.Duration {
 	return r.Took[min(max(at, 0), len(r.Took)-1)]
 }
 
-// Times lets a run go on for so many requests.
+// Times limits a run to this number of requests.
 func Times(n int) func() bool {
 	var begun atomic.Int64
 	return func() bool { return begun.Add(1) <= int64(n) }
 }
 
-// During lets a run go on for so long.
+// During limits a run to this time.
 func During(d time.Duration) func() bool {
 	end := time.Now().Add(d)
 	return func() bool { return time.Now().Before(end) }
 }
 
-// Run lets several clients work at the same time, each on a connection of its own, while more says so; more is called before
-// each piece of work. The work gets a number that no other piece of this run has. The first error ends the run.
+// Run runs work in several clients at the same time, each with its own connection, while more returns true. It calls
+// more before each piece of work. Each piece of work gets a number that is unique in this run. The first error ends the
+// run.
 func Run(addr string, clients int, more func() bool, work func(c *Conn, n int) error) (Result, error) {
 	var (
 		wg     sync.WaitGroup
@@ -85,7 +86,7 @@ func Run(addr string, clients int, more func() bool, work func(c *Conn, n int) e
 	return all, errors.Join(failed...)
 }
 
-// Ask is work that asks questions: it sends GET to what target gives for each number and wants 200.
+// Ask returns work that sends GET to the target for each number and expects status 200.
 func Ask(target func(n int) string) func(c *Conn, n int) error {
 	return func(c *Conn, n int) error {
 		_, err := c.Want(200, "GET", target(n), nil)
@@ -93,7 +94,7 @@ func Ask(target func(n int) string) func(c *Conn, n int) error {
 	}
 }
 
-// Median is the middle of some figures.
+// Median returns the median.
 func Median[N cmp.Ordered](figures []N) (middle N, err error) {
 	if len(figures) == 0 {
 		return middle, fmt.Errorf("bench: the median of nothing")

@@ -16,13 +16,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openberth/berth/internal/cloud"
+	"github.com/openberth/berth/internal/app"
+	"github.com/openberth/berth/internal/httpserver"
+	"github.com/openberth/berth/internal/settings"
 )
 
 var (
 	program   = flag.String("berth", "", "a berth that is built already; default: build it from this tree")
-	inProcess = flag.Bool("inprocess", false, "serve from the benchmark's own process, so that -cpuprofile sees the server; memory is then not told")
-	hosts     = flag.Int("hosts", 10000, "how many hosts the fleet has")
+	inProcess = flag.Bool("inprocess", false, "serve from the benchmark's own process, so that -cpuprofile sees the "+
+		"server; memory is then not told")
+	hosts = flag.Int("hosts", 10000, "how many hosts the fleet has")
 )
 
 // scratch is where databases lie. It is on the disk: what SQLite calls durable is to be durable.
@@ -88,14 +91,14 @@ func serveHere(tb testing.TB, database string) *Process {
 	began := time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	settings, err := cloud.ReadSettings(log)
+	conf, err := settings.Read(log)
 	must(tb, err)
-	house, err := cloud.OpenPlacement(ctx, database, settings, "noauth2", log)
+	house, err := app.OpenPlacement(ctx, database, conf, "noauth2", log)
 	must(tb, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(tb, err)
 	ended := make(chan error, 1)
-	go func() { ended <- cloud.Serve(ctx, l, house.Handler, cloud.Connections{Most: 4096}, log) }()
+	go func() { ended <- httpserver.Serve(ctx, l, house.Handler, httpserver.ConnLimits{Total: 4096}, log) }()
 	tb.Cleanup(func() {
 		stop()
 		must(tb, errors.Join(<-ended, house.Close()))
@@ -103,7 +106,8 @@ func serveHere(tb testing.TB, database string) *Process {
 	return &Process{Addr: l.Addr().String(), Ready: time.Since(began), PID: os.Getpid()}
 }
 
-// load measures work, b.N pieces of it, from so many clients at the same time. each is how many operations a piece is, named unit.
+// load measures work, b.N pieces of it, from so many clients at the same time. each is how many operations a piece is,
+// named unit.
 func load(b *testing.B, p *Process, clients, each int, unit string, work func(c *Conn, n int) error) {
 	b.Helper()
 	pieces := (b.N + each - 1) / each
@@ -212,8 +216,8 @@ func BenchmarkWide(b *testing.B) {
 	}
 }
 
-// BenchmarkExplained asks each question for its candidates and for its explanation in turn, and reports what the second costs as a multiple of
-// the first, as a client sees them. The answer without candidates has the reason in a header.
+// BenchmarkExplained asks each question for its candidates and for its explanation in turn, and reports what the second
+// costs as a multiple of the first, as a client sees them. The answer without candidates has the reason in a header.
 func BenchmarkExplained(b *testing.B) {
 	dir := place(b)
 	p := serve(b, dir, SQLite(dir))
@@ -223,7 +227,8 @@ func BenchmarkExplained(b *testing.B) {
 	for range 100 {
 		must(b, Nested(c))
 	}
-	questions := map[string]func(n int) string{"nested/limit=10": NestedQuestion(10), "nested/unlimited": NestedQuestion(0)}
+	questions := map[string]func(n int) string{"nested/limit=10": NestedQuestion(10),
+		"nested/unlimited": NestedQuestion(0)}
 	for _, w := range Wides() {
 		must(b, w.Load(p.Addr))
 		for _, groups := range []int{w.Devices, w.Devices + 1} {
@@ -326,15 +331,16 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
-// standardNames starts a server for a moment, which writes the schema and the standard classes and traits into the database.
+// standardNames starts a server for a moment, which writes the schema and the standard classes and traits into the
+// database.
 func standardNames(b *testing.B, dir string) error {
 	if *inProcess {
 		log := slog.New(slog.DiscardHandler)
-		settings, err := cloud.ReadSettings(log)
+		conf, err := settings.Read(log)
 		if err != nil {
 			return err
 		}
-		house, err := cloud.OpenPlacement(b.Context(), SQLite(dir), settings, "noauth2", log)
+		house, err := app.OpenPlacement(b.Context(), SQLite(dir), conf, "noauth2", log)
 		if err != nil {
 			return err
 		}

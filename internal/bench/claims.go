@@ -12,10 +12,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Ledger is what clients were told they hold. At the end it is held against what the server says is taken.
+// Ledger records what was granted to clients. Check compares it with the server's usages.
 type Ledger struct {
-	Halls   []string // the hosts that are claimed from
-	Project string   // nobody else's
+	Halls   []string // the hosts with the claimed resources
+	Project string   // used by no other client
 
 	mu      sync.Mutex
 	held    map[string]shares // by consumer
@@ -28,12 +28,12 @@ type shares map[string]struct {
 	Resources map[string]int `json:"resources"`
 }
 
-// NewLedger makes an empty ledger over freshly loaded halls.
+// NewLedger returns an empty ledger for newly loaded halls.
 func NewLedger(halls []string) *Ledger {
 	return &Ledger{Halls: halls, Project: uuid.NewString(), held: map[string]shares{}}
 }
 
-// Counted tells how many claims were granted and how many refused (409), and starts counting again.
+// Counted returns how many claims were granted and refused (409), and resets both counts.
 func (l *Ledger) Counted() (granted, refused int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *Ledger) Counted() (granted, refused int) {
 // attempts is how often a claim is tried before it counts as an error.
 const attempts = 50
 
-// Claim is the work of one server: ask for candidates, claim one of them, and let every other one go again.
+// Claim returns the work of one server: request candidates, claim one of them, and release every second claim.
 func (l *Ledger) Claim(c *Conn, n int) error {
 	for range attempts {
 		granted, err := l.try(c, n)
@@ -71,7 +71,8 @@ func (l *Ledger) try(c *Conn, n int) (granted bool, err error) {
 	}
 	consumer := uuid.NewString()
 	// The candidate is an object with allocations and mappings; the rest of the claim stands beside them.
-	body := fmt.Appendf(nil, `{"project_id":%q,"user_id":"bench","consumer_generation":null,"consumer_type":"INSTANCE",%s`, l.Project, chosen[1:])
+	body := fmt.Appendf(nil, `{"project_id":%q,"user_id":"bench","consumer_generation":null,"consumer_type":"INSTANCE",%s`,
+		l.Project, chosen[1:])
 	status, refusal, err := c.Do("PUT", "/allocations/"+consumer, body)
 	switch {
 	case err != nil:
@@ -104,7 +105,7 @@ func (l *Ledger) release(c *Conn, consumer string) error {
 	return nil
 }
 
-// candidate cuts one candidate out of an answer: the one at this position, or the last. It reads no further.
+// candidate extracts one candidate from a response: the one at this position, or the last.
 func candidate(answer []byte, at int) (json.RawMessage, error) {
 	_, list, ok := bytes.Cut(answer, []byte(`"allocation_requests"`))
 	if !ok {
@@ -126,7 +127,7 @@ func candidate(answer []byte, at int) (json.RawMessage, error) {
 	return chosen, nil
 }
 
-// Check compares what the server says is taken, provider by provider and in all, with what was granted.
+// Check compares the server's usages, for each provider and in total, with what was granted.
 func (l *Ledger) Check(addr string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +178,7 @@ func (l *Ledger) Check(addr string) error {
 	return nil
 }
 
-// tree lists the providers of a hall.
+// tree returns the providers of a hall.
 func (l *Ledger) tree(c *Conn, hall string) (ids []string, err error) {
 	var told struct {
 		List []struct{ UUID string } `json:"resource_providers"`
@@ -214,7 +215,7 @@ func differences(what string, got, want map[string]int) (wrong []string) {
 	return wrong
 }
 
-// Empty lets everything go that is still held.
+// Empty releases everything that is still held.
 func (l *Ledger) Empty(addr string) error {
 	l.mu.Lock()
 	var consumers []string

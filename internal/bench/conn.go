@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Conn is one client: a connection that is kept for as long as the server keeps it. It serves one goroutine.
+// Conn is one client: a connection that is kept as long as the server keeps it. It is for one goroutine.
 type Conn struct {
-	Patience time.Duration // how long an answer may take
+	Patience time.Duration // time limit for a response
 
 	addr    string
 	wire    net.Conn // nil: to be dialled
@@ -21,7 +21,7 @@ type Conn struct {
 	answer  bytes.Buffer
 }
 
-// Dial makes a client of the server at an address, host:port. It connects when first used.
+// Dial returns a client of the server at an address, host:port. It connects at the first request.
 func Dial(addr string) *Conn {
 	return &Conn{Patience: 2 * time.Minute, addr: addr, in: bufio.NewReaderSize(nil, 64<<10)}
 }
@@ -34,8 +34,8 @@ func (c *Conn) Close() {
 	}
 }
 
-// Do sends a request at the newest microversion, as admin, and reads the answer. The body that it returns is overwritten by the next
-// request. A connection that the server closed between two requests is dialled again.
+// Do sends a request at the newest microversion, as admin, and reads the response. The next request overwrites the
+// returned body. A connection that the server closed between two requests is opened again.
 func (c *Conn) Do(method, target string, body []byte) (status int, answer []byte, err error) {
 	r := append(c.request[:0], method...)
 	r = append(append(append(r, ' '), target...), " HTTP/1.1\r\nHost: "...)
@@ -57,7 +57,7 @@ func (c *Conn) Do(method, target string, body []byte) (status int, answer []byte
 	return status, c.answer.Bytes(), nil
 }
 
-// once sends the request and reads the answer. begun says whether the server answered at all.
+// once sends the request and reads the response. begun reports whether the server began to respond.
 func (c *Conn) once(method string) (status int, begun bool, err error) {
 	defer func() {
 		if err != nil {
@@ -95,7 +95,7 @@ func (c *Conn) once(method string) (status int, begun bool, err error) {
 	return answer.StatusCode, true, nil
 }
 
-// Want is Do for a request that must be answered with this status.
+// Want is Do for a request that must return this status.
 func (c *Conn) Want(want int, method, target string, body []byte) ([]byte, error) {
 	status, answer, err := c.Do(method, target, body)
 	if err == nil && status != want {

@@ -11,9 +11,10 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// fleet writes hosts straight into a database that has the schema, as some other Placement would have left them: over the API it
-// would take longer than all that is measured. Each host is a root with 50 traits in one of 20 aggregates, 8 GPUs, and 2 network
-// cards with 8 functions each, every device a provider of its own: 27 in all. One consumer on each host holds some of it.
+// fleet writes hosts straight into a database that has the schema, as some other Placement would have left them: over
+// the API it would take longer than all that is measured. Each host is a root with 50 traits in one of 20 aggregates, 8
+// GPUs, and 2 network cards with 8 functions each, every device a provider of its own: 27 in all. One consumer on each
+// host holds some of it.
 type fleet struct {
 	ctx     context.Context
 	tx      *sqldb.Tx
@@ -48,7 +49,8 @@ func (r *rows) flush(f *fleet) error {
 		return nil
 	}
 	one := "(" + strings.TrimSuffix(strings.Repeat("?,", r.width), ",") + "),"
-	_, err := f.tx.Exec(f.ctx, r.insert+" VALUES "+strings.TrimSuffix(strings.Repeat(one, len(r.values)/r.width), ","), r.values...)
+	_, err := f.tx.Exec(f.ctx, r.insert+" VALUES "+strings.TrimSuffix(strings.Repeat(one, len(r.values)/r.width), ","),
+		r.values...)
 	r.values = r.values[:0]
 	return err
 }
@@ -88,8 +90,10 @@ const aggregates = 20
 func aggregate(n int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012d", n%aggregates) }
 
 func (f *fleet) begin() (err error) {
-	f.providers.insert = "INSERT INTO resource_providers (created_at, id, uuid, name, generation, root_provider_id, parent_provider_id)"
-	f.stock.insert = "INSERT INTO inventories (created_at, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)"
+	f.providers.insert = "INSERT INTO resource_providers (created_at, id, uuid, name, generation, root_provider_id, " +
+		"parent_provider_id)"
+	f.stock.insert = "INSERT INTO inventories (created_at, resource_provider_id, resource_class_id, total, reserved, " +
+		"min_unit, max_unit, step_size, allocation_ratio)"
 	f.traited.insert = "INSERT INTO resource_provider_traits (created_at, trait_id, resource_provider_id)"
 	f.joined.insert = "INSERT INTO resource_provider_aggregates (created_at, resource_provider_id, aggregate_id)"
 	f.consumers.insert = "INSERT INTO consumers (created_at, updated_at, uuid, project_id, user_id, generation)"
@@ -100,12 +104,14 @@ func (f *fleet) begin() (err error) {
 		}
 	}
 	for n := range aggregates {
-		if _, err := f.tx.Exec(f.ctx, "INSERT INTO placement_aggregates (created_at, id, uuid) VALUES (?, ?, ?)", moment, n+1, aggregate(n)); err != nil {
+		if _, err := f.tx.Exec(f.ctx, "INSERT INTO placement_aggregates (created_at, id, uuid) VALUES (?, ?, ?)", moment, n+1,
+			aggregate(n)); err != nil {
 			return err
 		}
 	}
 	for _, table := range []string{"projects", "users"} {
-		if _, err := f.tx.Exec(f.ctx, "INSERT INTO "+table+" (created_at, id, external_id) VALUES (?, 1, 'fleet')", moment); err != nil {
+		if _, err := f.tx.Exec(f.ctx, "INSERT INTO "+table+" (created_at, id, external_id) VALUES (?, 1, 'fleet')",
+			moment); err != nil {
 			return err
 		}
 	}
@@ -115,7 +121,8 @@ func (f *fleet) begin() (err error) {
 	if f.traits, err = f.numbers("SELECT name, id FROM traits"); err != nil {
 		return err
 	}
-	common, err := f.numbers("SELECT name, id FROM traits WHERE name LIKE 'HW_CPU_X86_%' OR name LIKE 'COMPUTE_%' ORDER BY name LIMIT 50")
+	common, err := f.numbers("SELECT name, id FROM traits WHERE name LIKE 'HW_CPU_X86_%' OR name LIKE 'COMPUTE_%' ORDER " +
+		"BY name LIMIT 50")
 	for _, id := range common {
 		f.common = append(f.common, id)
 	}
@@ -147,7 +154,8 @@ func (f *fleet) numbers(query string) (map[string]int64, error) {
 func (f *fleet) host(n int) (root string, err error) {
 	id := f.next
 	consumer := uuid.NewString()
-	if root, err = f.provider(fmt.Sprintf("cmp-%05d", n), id, nil, consumer, map[string]int{"VCPU": 128, "MEMORY_MB": 1 << 20, "DISK_GB": 8000}, n%9*8, f.common...); err != nil {
+	if root, err = f.provider(fmt.Sprintf("cmp-%05d", n), id, nil, consumer, map[string]int{"VCPU": 128,
+		"MEMORY_MB": 1 << 20, "DISK_GB": 8000}, n%9*8, f.common...); err != nil {
 		return root, err
 	}
 	if err := f.joined.add(f, moment, id, n%aggregates+1); err != nil {
@@ -158,18 +166,21 @@ func (f *fleet) host(n int) (root string, err error) {
 	}
 	for i := range 8 {
 		colour := f.traits[[]string{red, blue}[i%2]]
-		if _, err := f.provider(fmt.Sprintf("cmp-%05d_gpu%d", n, i), id, id, consumer, map[string]int{"PGPU": 1}, taken(i < n%9), colour); err != nil {
+		if _, err := f.provider(fmt.Sprintf("cmp-%05d_gpu%d", n, i), id, id, consumer, map[string]int{"PGPU": 1},
+			taken(i < n%9), colour); err != nil {
 			return root, err
 		}
 	}
 	for card := range 2 {
 		net := f.traits[fmt.Sprint(physnet, "_", card)]
 		parent := f.next
-		if _, err := f.provider(fmt.Sprintf("cmp-%05d_pf%d", n, card), id, id, consumer, map[string]int{"NET_BW_EGR_KILOBIT_PER_SEC": 100_000_000}, 0, net); err != nil {
+		if _, err := f.provider(fmt.Sprintf("cmp-%05d_pf%d", n, card), id, id, consumer,
+			map[string]int{"NET_BW_EGR_KILOBIT_PER_SEC": 100_000_000}, 0, net); err != nil {
 			return root, err
 		}
 		for i := range 8 {
-			if _, err := f.provider(fmt.Sprintf("cmp-%05d_pf%d_vf%d", n, card, i), id, parent, consumer, map[string]int{"SRIOV_NET_VF": 1}, taken(card*8+i < n%17), net); err != nil {
+			if _, err := f.provider(fmt.Sprintf("cmp-%05d_pf%d_vf%d", n, card, i), id, parent, consumer,
+				map[string]int{"SRIOV_NET_VF": 1}, taken(card*8+i < n%17), net); err != nil {
 				return root, err
 			}
 		}
@@ -185,7 +196,8 @@ func taken(is bool) int {
 }
 
 // provider writes one provider; used is taken of each of its classes.
-func (f *fleet) provider(name string, root int64, parent any, consumer string, stock map[string]int, used int, traits ...int64) (string, error) {
+func (f *fleet) provider(name string, root int64, parent any, consumer string, stock map[string]int, used int,
+	traits ...int64) (string, error) {
 	id, number := uuid.NewString(), f.next
 	f.next++
 	if err := f.providers.add(f, moment, number, id, name, 2, root, parent); err != nil {
@@ -209,8 +221,8 @@ func (f *fleet) provider(name string, root int64, parent any, consumer string, s
 	return id, nil
 }
 
-// fleetQuestions are what a fleet is asked in turn, a thousand candidates at most: servers without devices, with GPUs, with functions,
-// with both; some that only few hosts can serve, and some that none can.
+// fleetQuestions are what a fleet is asked in turn, a thousand candidates at most: servers without devices, with GPUs,
+// with functions, with both; some that only few hosts can serve, and some that none can.
 func fleetQuestions(roots []string) func(n int) string {
 	server := func(n int) string {
 		return fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d,DISK_GB:%d", 1+n%16, 1024+n%4096, 10+n%50)
@@ -230,10 +242,13 @@ func fleetQuestions(roots []string) func(n int) string {
 		func(n int) string { return server(n) + gpus(8) + end },
 		func(n int) string { return server(n) + gpus(9) + end },
 		func(n int) string {
-			return server(n) + "&resources_A=SRIOV_NET_VF:1&required_A=" + physnet + "_0&resources_B=SRIOV_NET_VF:1&required_B=" + physnet + "_1" + end
+			return server(n) + "&resources_A=SRIOV_NET_VF:1&required_A=" + physnet +
+				"_0&resources_B=SRIOV_NET_VF:1&required_B=" + physnet + "_1" + end
 		},
 		func(n int) string {
-			return server(n) + fmt.Sprintf("&resources_VF=SRIOV_NET_VF:1&resources_BW=NET_BW_EGR_KILOBIT_PER_SEC:%d&required_BW=%s_1&same_subtree=_VF,_BW", 1000+n%100000, physnet) + end
+			return server(n) + fmt.Sprintf(
+				"&resources_VF=SRIOV_NET_VF:1&resources_BW=NET_BW_EGR_KILOBIT_PER_SEC:%d&required_BW=%s_1&same_subtree=_VF,_BW",
+				1000+n%100000, physnet) + end
 		},
 		func(n int) string { return server(n) + gpus(2) + "&member_of=" + aggregate(n) + end },
 		func(n int) string { return server(n) + gpus(2) + "&in_tree=" + roots[(n+1)%len(roots)] + end },
@@ -245,11 +260,13 @@ func fleetQuestions(roots []string) func(n int) string {
 // fleetAnswers is how many candidates the first questions have in a fleet of 10,000 hosts.
 var fleetAnswers = []int{1000, 1000, 1000, 1000, 0, 1000, 1000, 1000, 8 * 7, 0}
 
-// fleetClaims is work that claims a little of one host after the other and lets it go again: what goes on beside the questions.
+// fleetClaims is work that claims a little of one host after the other and lets it go again: what goes on beside the
+// questions.
 func fleetClaims(roots []string, rest time.Duration) func(c *Conn, n int) error {
 	return func(c *Conn, n int) error {
 		consumer := "/allocations/" + uuid.NewString()
-		body := fmt.Appendf(nil, `{"allocations":{%q:{"resources":{"VCPU":%d}}},"project_id":"bench","user_id":"bench","consumer_generation":null,"consumer_type":"INSTANCE"}`,
+		body := fmt.Appendf(nil,
+			`{"allocations":{%q:{"resources":{"VCPU":%d}}},"project_id":"bench","user_id":"bench","consumer_generation":null,"consumer_type":"INSTANCE"}`,
 			roots[n*7919%len(roots)], 1+n%4)
 		if _, err := c.Want(204, "PUT", consumer, body); err != nil {
 			return err

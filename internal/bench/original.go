@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// StartOriginal starts OpenStack's own Placement as Debian runs it, in uwsgi with two processes, on a database that it brings up to
-// date, with its placement.conf, which ends with lines, and its log in dir. It returns once the server answers.
+// StartOriginal starts OpenStack's own Placement as Debian runs it, in uwsgi with two processes, on a database that it
+// brings up to date, with its placement.conf, which ends with lines, and its log in dir. It returns once the server
+// answers.
 func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	for _, program := range []string{"placement-manage", "uwsgi", "/usr/bin/placement-api"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -35,8 +36,10 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	if err := l.Close(); err != nil {
 		return nil, err
 	}
-	p, err := Start(filepath.Join(dir, "original.log"), "env", "OS_PLACEMENT_CONFIG_DIR="+dir, "uwsgi", "--plugins", "python3", "--http-socket", addr,
-		"--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans", "--processes", "2", "--lazy-apps", "--die-on-term", "--need-app",
+	p, err := Start(filepath.Join(dir, "original.log"), "env", "OS_PLACEMENT_CONFIG_DIR="+dir, "uwsgi", "--plugins",
+		"python3", "--http-socket", addr,
+		"--wsgi-file", "/usr/bin/placement-api", "--master", "--no-orphans", "--processes", "2", "--lazy-apps",
+		"--die-on-term", "--need-app",
 		"--disable-logging", "--buffer-size", "65535", "--worker-reload-mercy", "1")
 	if err != nil {
 		return nil, err
@@ -48,8 +51,9 @@ func StartOriginal(dir, database string, lines ...string) (*Process, error) {
 	return p, nil
 }
 
-// loadOnce loads the original's application once, alone: the first load writes the standard traits and classes, and two workers that
-// do so at once on an empty database stumble over each other, whereupon uwsgi gives up. Debian's own Python has the packages.
+// loadOnce loads the original's application once, alone: the first load writes the standard traits and classes, and two
+// workers that do so at once on an empty database stumble over each other, whereupon uwsgi gives up. Debian's own
+// Python has the packages.
 func loadOnce(dir string) error {
 	cmd := exec.Command("/usr/bin/python3", "-c", "from placement.wsgi import init_application; init_application()")
 	cmd.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+dir)

@@ -17,12 +17,15 @@ import (
 
 var (
 	rounds = flag.Int("rounds", 3, "how often each case is measured; the table has the medians")
-	spell  = flag.Duration("spell", 5*time.Second, "how long Berth works in one round of a case; the original works three times as long")
-	limit  = flag.Duration("giveup", 60*time.Second, "how long the original may take to answer a wide question")
+	spell  = flag.Duration("spell", 5*time.Second, "how long Berth works in one round of a case; the original works "+
+		"three times as long")
+	limit = flag.Duration("giveup", 60*time.Second, "how long the original may take to answer a wide question")
 )
 
-// durable are the settings of MariaDB by which a COMMIT is on the disk when it is answered, as a MariaDB has them that nobody has tuned.
-var durable = []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--innodb-doublewrite=1", "--innodb-buffer-pool-size=128M"}
+// durable are the settings of MariaDB by which a COMMIT is on the disk when it is answered, as a MariaDB has them that
+// nobody has tuned.
+var durable = []string{"--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--innodb-doublewrite=1",
+	"--innodb-buffer-pool-size=128M"}
 
 // peer is one of the servers that are compared.
 type peer struct {
@@ -31,25 +34,27 @@ type peer struct {
 	spell time.Duration
 }
 
-// TestPeer measures OpenStack's own Placement (Debian's package, uwsgi with two processes, MariaDB) and Berth (on SQLite with
-// synchronous=FULL, and on the same MariaDB) with the same programs in turn, and prints a table of ratios.
+// TestPeer measures OpenStack's own Placement (Debian's package, uwsgi with two processes, MariaDB) and Berth (on
+// SQLite with synchronous=FULL, and on the same MariaDB) with the same programs in turn, and prints a table of ratios.
 func TestPeer(t *testing.T) {
 	maria := databases.MariaDB(t, durable...)
 	dir := place(t)
 	database := maria.Database(t)
 	original := peer{startOriginal(t, dir, database), "OpenStack's Placement", 3 * *spell}
 	sqlite := place(t)
-	peers := []peer{original, {serve(t, sqlite, SQLite(sqlite)), "Berth, SQLite FULL", *spell}, {serve(t, place(t), maria.Database(t)), "Berth, MariaDB", *spell}}
+	peers := []peer{original, {serve(t, sqlite, SQLite(sqlite)), "Berth, SQLite FULL", *spell},
+		{serve(t, place(t), maria.Database(t)), "Berth, MariaDB", *spell}}
 	for _, p := range peers {
 		must(t, Names(p.Addr))
 	}
 	var table []row
 	for _, clients := range writers {
-		table = append(table, measure(t, fmt.Sprintf("write, calls/s at %d clients", clients), 20, peers, func(p peer) float64 {
-			r, err := Run(p.Addr, clients, Times(planted), func(c *Conn, _ int) error { return Nested(c) })
-			must(t, err)
-			return r.PerSecond() * NestedCalls
-		}))
+		table = append(table, measure(t, fmt.Sprintf("write, calls/s at %d clients", clients), 20, peers,
+			func(p peer) float64 {
+				r, err := Run(p.Addr, clients, Times(planted), func(c *Conn, _ int) error { return Nested(c) })
+				must(t, err)
+				return r.PerSecond() * NestedCalls
+			}))
 	}
 	fill(t, database, peers)
 	for _, q := range []struct {
@@ -76,10 +81,12 @@ func TestPeer(t *testing.T) {
 // planted is how many nested trees a round of a write case loads: as many for each client.
 const planted = 64
 
-// writers are the numbers of clients of the write cases: a few, who wait for the disk most of the time, and so many that its waits are shared.
+// writers are the numbers of clients of the write cases: a few, who wait for the disk most of the time, and so many
+// that its waits are shared.
 var writers = []int{4, 16}
 
-// fill loads the nested trees that are still missing. Berth does it for the original, on its database: so it takes seconds.
+// fill loads the nested trees that are still missing. Berth does it for the original, on its database: so it takes
+// seconds.
 func fill(t *testing.T, database string, peers []peer) {
 	t.Helper()
 	progress("loading the rest of %d trees", trees)
@@ -115,8 +122,8 @@ func claims(t *testing.T, peers []peer) row {
 	})
 }
 
-// wide asks a host of 8 devices for so many, once at a time. The original is asked once and given up after a while; then it is
-// started afresh, for it would go on with a question that nobody waits for.
+// wide asks a host of 8 devices for so many, once at a time. The original is asked once and given up after a while;
+// then it is started afresh, for it would go on with a question that nobody waits for.
 func wide(t *testing.T, groups int, dir, database string, peers []peer) (row, *Process) {
 	w := Wides()[0]
 	one := row{name: fmt.Sprintf("wide %d/%d at limit=1000, answers/s", groups, w.Devices)}

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Process is a server that runs beside the benchmark. It ends when Stop is called, and also when the benchmark dies.
+// Process is a server that runs beside the benchmark. It ends on Stop, and also when the benchmark dies.
 type Process struct {
 	Addr  string // host:port, once it is known
 	PID   int
-	Ready time.Duration // from its start until it answered
+	Ready time.Duration // from its start to its first response
 
 	life  io.Closer
 	cmd   *exec.Cmd
@@ -25,7 +25,7 @@ type Process struct {
 	lines chan string
 }
 
-// warden starts a program, says its number, ends it when its own standard input ends, and ends with it.
+// warden starts a program, prints its process id, ends it when its own standard input is closed, and ends with it.
 const warden = `exec 3<&0; "$@" </dev/null 3<&- & p=$!; echo "pid $p"; (cat <&3; kill -TERM $p) >/dev/null 2>&1 & exec 3<&-; wait $p`
 
 // Start starts a program with its log in a file.
@@ -35,7 +35,8 @@ func Start(log string, args ...string) (*Process, error) {
 		return nil, err
 	}
 	defer out.Close()
-	p := &Process{cmd: exec.Command("sh", append([]string{"-c", warden, "sh"}, args...)...), log: log, lines: make(chan string, 16)}
+	p := &Process{cmd: exec.Command("sh", append([]string{"-c", warden, "sh"}, args...)...), log: log,
+		lines: make(chan string, 16)}
 	p.cmd.Stderr = out
 	if p.life, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func Start(log string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// says waits for a line with this beginning and returns the rest of it.
+// says waits for a line with this prefix and returns the rest of it.
 func (p *Process) says(beginning string, patience time.Duration) (string, error) {
 	late := time.After(patience)
 	for {
@@ -84,7 +85,7 @@ func (p *Process) says(beginning string, patience time.Duration) (string, error)
 	}
 }
 
-// tail is the end of the log.
+// tail returns the end of the log.
 func (p *Process) tail() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -103,7 +104,7 @@ func (p *Process) Stop() error {
 	return err
 }
 
-// Resident is the process's memory in bytes: now, and at the most so far.
+// Resident returns the memory of the process in bytes: now, and the maximum so far.
 func (p *Process) Resident() (now, peak int, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
@@ -127,7 +128,7 @@ func (p *Process) Resident() (now, peak int, err error) {
 // tick is the unit of the times in /proc: 1/100 s on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// Worked is the processor time that the process itself has used so far. On a machine that others use too it tells more than the clock.
+// Worked returns the CPU time that the process has used. On a shared machine it is more exact than elapsed time.
 func (p *Process) Worked() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err != nil {
@@ -149,7 +150,7 @@ func (p *Process) Worked() (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// await asks for the version document until it comes.
+// await polls the version document until the server responds.
 func (p *Process) await(patience time.Duration) error {
 	c := Dial(p.Addr)
 	c.Patience = time.Second
@@ -176,25 +177,27 @@ func Build(dir string) (program string, err error) {
 	return program, nil
 }
 
-// Configure writes a placement.conf into dir that names a database. lines stand at its end.
+// Configure writes a placement.conf into dir that names a database and ends with lines.
 func Configure(dir, database string, lines ...string) (file string, err error) {
 	file = filepath.Join(dir, "placement.conf")
-	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = " + database + "\n" + strings.Join(lines, "\n") + "\n"
+	text := "[api]\nauth_strategy = noauth2\n\n[placement_database]\nconnection = " + database + "\n" + strings.Join(lines,
+		"\n") + "\n"
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// SQLite is the address of an SQLite database in dir.
+// SQLite returns the URL of an SQLite database in dir.
 func SQLite(dir string) string { return "sqlite:///" + filepath.Join(dir, "placement.db") }
 
-// StartBerth starts `berth placement` on a database, with its placement.conf, which ends with lines, and its log in dir. It returns
-// once the server answers.
+// StartBerth starts `berth placement` on a database, with its placement.conf, which ends with lines, and its log in
+// dir. It returns once the server answers.
 func StartBerth(program, dir, database string, lines ...string) (*Process, error) {
 	file, err := Configure(dir, database, lines...)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	p, err := Start(filepath.Join(dir, "berth.log"), program, "placement", "--config-file", file, "--data-dir", dir, "--listen", "127.0.0.1:0")
+	p, err := Start(filepath.Join(dir, "berth.log"), program, "placement", "--config-file", file, "--data-dir", dir,
+		"--listen", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// NestedQuestion asks the nested trees for disk, a NUMA node with CUSTOM_FOO, and an FPGA below it: two candidates in each tree,
-// whatever n. limit 0: all of them.
+// NestedQuestion asks the nested trees for disk, a NUMA node with CUSTOM_FOO, and an FPGA below it: two candidates in
+// each tree, whatever n. limit 0: all of them.
 func NestedQuestion(limit int) func(n int) string {
 	return func(n int) string {
 		return fmt.Sprintf("/allocation_candidates?resources=DISK_GB:%d&required=COMPUTE_VOLUME_MULTI_ATTACH"+
@@ -35,12 +35,14 @@ func (w Wide) Question(groups, limit int) func(n int) string {
 		}
 	}
 	return func(n int) string {
-		return fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d", 1+n%64, 1+n%4096) + devices.String() + "&group_policy=none" + limited(limit)
+		return fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d", 1+n%64, 1+n%4096) + devices.String() +
+			"&group_policy=none" + limited(limit)
 	}
 }
 
 // HallQuestion asks the halls for a server with one function on the physical network, ten candidates at most.
 func HallQuestion(n int) string {
-	return fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d,DISK_GB:%d&resources_NIC=%s:1&required_NIC=%s&limit=10",
+	return fmt.Sprintf(
+		"/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d,DISK_GB:%d&resources_NIC=%s:1&required_NIC=%s&limit=10",
 		1+n%4, 256*(1+n%8), 1+n%20, function, physnet)
 }

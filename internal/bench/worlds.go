@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// node is a provider to be made, with those under it.
+// node is a provider to create, with its children.
 type node struct {
 	stock  map[string]inventory
 	traits []string
@@ -19,8 +19,8 @@ type inventory map[string]int
 
 func whole(total int) inventory { return inventory{"total": total} }
 
-// plant makes a tree over the API as an agent does: the provider, its inventories, its traits, then what lies under it. It
-// returns the provider's ID and how many calls that took.
+// plant creates a tree over the API as an agent does: the provider, its inventories, its traits, then its children. It
+// returns the provider's ID and the number of calls.
 func plant(c *Conn, n node, name, parent string) (id string, calls int, err error) {
 	id = uuid.NewString()
 	send := func(want int, method, path string, body any) error {
@@ -40,13 +40,15 @@ func plant(c *Conn, n node, name, parent string) (id string, calls int, err erro
 	}
 	generation := 0
 	if len(n.stock) > 0 {
-		if err := send(200, "PUT", "/"+id+"/inventories", map[string]any{"resource_provider_generation": generation, "inventories": n.stock}); err != nil {
+		if err := send(200, "PUT", "/"+id+"/inventories", map[string]any{"resource_provider_generation": generation,
+			"inventories": n.stock}); err != nil {
 			return id, calls, err
 		}
 		generation++
 	}
 	if len(n.traits) > 0 {
-		if err := send(200, "PUT", "/"+id+"/traits", map[string]any{"resource_provider_generation": generation, "traits": n.traits}); err != nil {
+		if err := send(200, "PUT", "/"+id+"/traits", map[string]any{"resource_provider_generation": generation,
+			"traits": n.traits}); err != nil {
 			return id, calls, err
 		}
 	}
@@ -60,7 +62,7 @@ func plant(c *Conn, n node, name, parent string) (id string, calls int, err erro
 	return id, calls, nil
 }
 
-// Names makes the custom classes and traits that the worlds of this package need. It may be repeated.
+// Names creates the custom classes and traits of this package. It can be repeated.
 func Names(addr string) error {
 	c := Dial(addr)
 	defer c.Close()
@@ -91,15 +93,18 @@ func Names(addr string) error {
 // NestedCalls is how many calls a nested tree takes.
 const NestedCalls = 17
 
-// Nested makes one nested tree: a compute node, two NUMA nodes, an FPGA and a GPU on the first, two FPGAs on the second.
+// Nested makes one nested tree: a compute node, two NUMA nodes, an FPGA and a GPU on the first, two FPGAs on the
+// second.
 func Nested(c *Conn) error {
 	fpga := node{stock: map[string]inventory{"FPGA": whole(1)}}
-	tree := node{stock: map[string]inventory{"DISK_GB": whole(20480)}, traits: []string{"COMPUTE_VOLUME_MULTI_ATTACH"}, below: []node{
-		{stock: map[string]inventory{"VCPU": {"total": 4, "reserved": 2}, "MEMORY_MB": {"total": 2048, "min_unit": 512, "step_size": 256}},
-			traits: []string{"HW_NUMA_ROOT"}, below: []node{fpga, {stock: map[string]inventory{"VGPU": whole(8)}}}},
-		{stock: map[string]inventory{"VCPU": whole(4), "MEMORY_MB": {"total": 2048, "min_unit": 256, "max_unit": 1024}},
-			traits: []string{"HW_NUMA_ROOT", "CUSTOM_FOO"}, below: []node{fpga, fpga}},
-	}}
+	tree := node{stock: map[string]inventory{"DISK_GB": whole(20480)}, traits: []string{"COMPUTE_VOLUME_MULTI_ATTACH"},
+		below: []node{
+			{stock: map[string]inventory{"VCPU": {"total": 4, "reserved": 2}, "MEMORY_MB": {"total": 2048, "min_unit": 512,
+				"step_size": 256}},
+				traits: []string{"HW_NUMA_ROOT"}, below: []node{fpga, {stock: map[string]inventory{"VGPU": whole(8)}}}},
+			{stock: map[string]inventory{"VCPU": whole(4), "MEMORY_MB": {"total": 2048, "min_unit": 256, "max_unit": 1024}},
+				traits: []string{"HW_NUMA_ROOT", "CUSTOM_FOO"}, below: []node{fpga, fpga}},
+		}}
 	_, calls, err := plant(c, tree, "nested", "")
 	if err == nil && calls != NestedCalls {
 		err = fmt.Errorf("a nested tree took %d calls, not %d", calls, NestedCalls)
@@ -113,7 +118,8 @@ const (
 	function  = "CUSTOM_BENCH_VF"
 )
 
-// Wide is hosts with many devices of one unit each. Every Wide has classes of its own, so that all can stand in one server.
+// Wide is a set of hosts with many devices of one unit each. Every Wide has its own classes, so that one server can
+// contain all.
 type Wide struct {
 	Devices int // on each host
 	Hosts   int
@@ -131,7 +137,7 @@ func Wides() []Wide {
 	return append(all, Wide{8, 32, []string{"CUSTOM_BENCH_32X8"}, false})
 }
 
-// Load makes the hosts of a wide world.
+// Load creates the hosts.
 func (w Wide) Load(addr string) error {
 	host := node{stock: map[string]inventory{"VCPU": whole(1 << 10), "MEMORY_MB": whole(1 << 20)}}
 	for i := range w.Devices {
@@ -155,10 +161,12 @@ func (w Wide) traits(i int) []string {
 	return []string{[]string{red, blue}[i/len(w.classes)%2]}
 }
 
-// Halls makes hosts to claim from: each a compute node with two network cards of 64 functions. It returns the IDs of the hosts.
+// Halls makes hosts to claim from: each a compute node with two network cards of 64 functions. It returns the IDs of
+// the hosts.
 func Halls(addr string, hosts int) ([]string, error) {
 	card := node{stock: map[string]inventory{function: whole(64)}, traits: []string{physnet}}
-	host := node{stock: map[string]inventory{"VCPU": whole(1 << 12), "MEMORY_MB": whole(1 << 22), "DISK_GB": whole(1 << 17)}, below: []node{card, card}}
+	host := node{stock: map[string]inventory{"VCPU": whole(1 << 12), "MEMORY_MB": whole(1 << 22),
+		"DISK_GB": whole(1 << 17)}, below: []node{card, card}}
 	ids := make([]string, hosts)
 	_, err := Run(addr, 4, Times(hosts), func(c *Conn, n int) (err error) {
 		ids[n], _, err = plant(c, host, "hall", "")

@@ -1,6 +1,7 @@
-// Package clienttest lets the programs that people already use judge Berth's Placement: the `openstack` client, gophercloud and
-// (with the build tag nova, `make nova`) Nova itself. Each signs in at a real Keystone, finds Placement in its catalog, and talks to a
-// real `berth placement`; where answers are compared, the other one comes from OpenStack's own Placement, beside it in the same catalog.
+// Package clienttest lets the programs that people already use judge Berth's Placement: the `openstack` client,
+// gophercloud and (with the build tag nova, `make nova`) Nova itself. Each signs in at a real Keystone, finds Placement
+// in its catalog, and talks to a real `berth placement`; where answers are compared, the other one comes from
+// OpenStack's own Placement, beside it in the same catalog.
 package clienttest
 
 import (
@@ -44,7 +45,8 @@ func Start(t testing.TB) *Cloud {
 func (c *Cloud) Service(t testing.TB, name string) string {
 	t.Helper()
 	var made struct{ Service struct{ ID string } }
-	c.Call(t, c.Admin(t), "POST", "/services", keystone.Doc{"service": keystone.Doc{"name": name, "type": name}}, http.StatusCreated, &made)
+	c.Call(t, c.Admin(t), "POST", "/services", keystone.Doc{"service": keystone.Doc{"name": name, "type": name}},
+		http.StatusCreated, &made)
 	return made.Service.ID
 }
 
@@ -91,7 +93,8 @@ func (c *Cloud) StartBerth(t testing.TB) {
 // StartOriginal starts OpenStack's own Placement, as Debian runs it, and puts it into the catalog.
 func (c *Cloud) StartOriginal(t testing.TB) {
 	t.Helper()
-	t.Setenv("UWSGI_ADD_HEADER", "Connection: close") // uwsgi hangs up after each answer; a client who is not told stumbles over it
+	// uwsgi hangs up after each answer; a client who is not told stumbles over it
+	t.Setenv("UWSGI_ADD_HEADER", "Connection: close")
 	dir := t.TempDir()
 	p, err := bench.StartOriginal(dir, bench.SQLite(dir), c.keystoned())
 	c.announce(t, Original, p, err)
@@ -113,12 +116,14 @@ func (c *Cloud) announce(t testing.TB, region string, p *bench.Process, err erro
 
 // Credentials are the environment in which OpenStack's own programs are the administrator, in a region.
 func (c *Cloud) Credentials(region string) []string {
-	return []string{"OS_AUTH_TYPE=password", "OS_AUTH_URL=" + c.URL + "/v3", "OS_IDENTITY_API_VERSION=3", "OS_REGION_NAME=" + region,
+	return []string{"OS_AUTH_TYPE=password", "OS_AUTH_URL=" + c.URL + "/v3", "OS_IDENTITY_API_VERSION=3",
+		"OS_REGION_NAME=" + region,
 		"OS_USERNAME=" + c.AdminUser, "OS_PASSWORD=" + c.AdminPassword, "OS_PROJECT_NAME=" + c.AdminProject,
 		"OS_USER_DOMAIN_ID=default", "OS_PROJECT_DOMAIN_ID=default"}
 }
 
-// Run starts a server that ends with the test, and waits until it answers HTTP on addr; an empty addr is not waited for.
+// Run starts a server that ends with the test, and waits until it answers HTTP on addr; an empty addr is not waited
+// for.
 func Run(t testing.TB, log, addr string, args ...string) *bench.Process {
 	t.Helper()
 	p, err := bench.Start(log, args...)

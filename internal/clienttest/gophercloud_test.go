@@ -16,7 +16,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/usages"
 )
 
-// The providers, consumers and the aggregate of the walk. They end in 9, which the walk of the `openstack` client does not use.
+// The providers, consumers and the aggregate of the walk. They end in 9, which the walk of the `openstack` client does
+// not use.
 const (
 	host      = "11111111-1111-4111-8111-111111111119"
 	nic       = "22222222-2222-4222-8222-222222222229"
@@ -33,8 +34,8 @@ type gopher struct {
 	do     func(c *gophercloud.ServiceClient) (any, error)
 }
 
-// gophercloudClient walks through all that gophercloud knows of Placement, in Berth and in the original, and holds what the library
-// made of the answers against each other.
+// gophercloudClient walks through all that gophercloud knows of Placement, in Berth and in the original, and holds what
+// the library made of the answers against each other.
 func gophercloudClient(t *testing.T, c *Cloud) {
 	berth, original := gophers(t, c, Berth), gophers(t, c, Original)
 	for _, step := range walk(t) {
@@ -142,12 +143,17 @@ func providers(t *testing.T) []gopher {
 			return resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "nic-9", UUID: nic}).Extract()
 		}},
 		{"rename it and put it into the host", 0, func(c *gophercloud.ServiceClient) (any, error) {
-			return resourceproviders.Update(ctx, c, nic, resourceproviders.UpdateOpts{Name: &name, ParentProviderUUID: &parent}).Extract()
+			return resourceproviders.Update(ctx, c, nic, resourceproviders.UpdateOpts{Name: &name,
+				ParentProviderUUID: &parent}).Extract()
 		}},
 		{"no such parent", 400, func(c *gophercloud.ServiceClient) (any, error) {
-			return resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "lost", ParentProviderUUID: nobody}).Extract()
+			return resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "lost",
+				ParentProviderUUID: nobody}).Extract()
 		}},
-		{"get the NIC", 0, func(c *gophercloud.ServiceClient) (any, error) { return resourceproviders.Get(ctx, c, nic).Extract() }},
+		{"get the NIC", 0, func(c *gophercloud.ServiceClient) (any, error) {
+			return resourceproviders.Get(ctx, c,
+				nic).Extract()
+		}},
 		{"get nobody", 404, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.Get(ctx, c, nobody).Extract()
 		}},
@@ -158,7 +164,8 @@ func providers(t *testing.T) []gopher {
 
 // tree lists the host's tree.
 func tree(t *testing.T, c *gophercloud.ServiceClient, resources string) (any, error) {
-	page, err := resourceproviders.List(c, resourceproviders.ListOpts{InTree: host, Resources: resources}).AllPages(t.Context())
+	page, err := resourceproviders.List(c, resourceproviders.ListOpts{InTree: host, Resources: resources}).AllPages(
+		t.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -213,14 +220,16 @@ func marks(t *testing.T) []gopher {
 	return []gopher{
 		{"set aggregates", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.UpdateAggregates(ctx, c, host,
-				resourceproviders.UpdateAggregatesOpts{ResourceProviderGeneration: &generation, Aggregates: []string{rack}}).Extract()
+				resourceproviders.UpdateAggregatesOpts{ResourceProviderGeneration: &generation,
+					Aggregates: []string{rack}}).Extract()
 		}},
 		{"get aggregates", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetAggregates(ctx, c, host).Extract()
 		}},
 		{"set traits", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.UpdateTraits(ctx, c, nic,
-				resourceproviders.UpdateTraitsOpts{ResourceProviderGeneration: 1, Traits: []string{"CUSTOM_SHINY", "HW_NIC_SRIOV"}}).Extract()
+				resourceproviders.UpdateTraitsOpts{ResourceProviderGeneration: 1, Traits: []string{"CUSTOM_SHINY",
+					"HW_NIC_SRIOV"}}).Extract()
 		}},
 		{"get traits", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetTraits(ctx, c, nic).Extract()
@@ -229,7 +238,8 @@ func marks(t *testing.T) []gopher {
 			return nil, traits.Delete(ctx, c, "CUSTOM_SHINY").ExtractErr()
 		}},
 		{"list providers by traits and aggregates", 0, func(c *gophercloud.ServiceClient) (any, error) {
-			page, err := resourceproviders.List(c, resourceproviders.ListOpts139{InTree: host, Required: []string{"in:CUSTOM_SHINY,HW_CPU_X86_AVX", "!HW_CPU_X86_SSE"}}).AllPages(ctx)
+			page, err := resourceproviders.List(c, resourceproviders.ListOpts139{InTree: host,
+				Required: []string{"in:CUSTOM_SHINY,HW_CPU_X86_AVX", "!HW_CPU_X86_SSE"}}).AllPages(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -249,20 +259,25 @@ func candidatesOf(t *testing.T) []gopher {
 		}
 	}
 	return []gopher{
-		{"candidates", 0, ask(allocationcandidates.ListOpts{Resources: "VCPU:2,MEMORY_MB:4", MemberOf: []string{rack}, InTree: host})},
-		{"candidates of groups", 0, ask(allocationcandidates.ListOpts{Resources: "VCPU:2", InTree: host, GroupPolicy: "none", Limit: 100, SameSubtree: []string{"_A,_B"},
+		{"candidates", 0, ask(allocationcandidates.ListOpts{Resources: "VCPU:2,MEMORY_MB:4", MemberOf: []string{rack},
+			InTree: host})},
+		{"candidates of groups", 0, ask(allocationcandidates.ListOpts{Resources: "VCPU:2", InTree: host, GroupPolicy: "none",
+			Limit: 100, SameSubtree: []string{"_A,_B"},
 			ResourceGroups: map[string]allocationcandidates.ResourceGroup{
-				"_A": {Resources: "SRIOV_NET_VF:1", Required: []string{"HW_NIC_SRIOV"}}, "_B": {Resources: "CUSTOM_TIN:1", InTree: host}}})},
+				"_A": {Resources: "SRIOV_NET_VF:1", Required: []string{"HW_NIC_SRIOV"}}, "_B": {Resources: "CUSTOM_TIN:1",
+					InTree: host}}})},
 		{"no candidates", 0, ask(allocationcandidates.ListOpts{Resources: "VCPU:9"})},
-		{"a trait that nobody made", 400, ask(allocationcandidates.ListOpts{Resources: "VCPU:1", Required: []string{"CUSTOM_NONE"}})},
+		{"a trait that nobody made", 400, ask(allocationcandidates.ListOpts{Resources: "VCPU:1",
+			Required: []string{"CUSTOM_NONE"}})},
 	}
 }
 
 func claims(t *testing.T) []gopher {
 	ctx := t.Context()
 	claim := func(generation *int, amounts map[string]map[string]int) allocations.UpdateOpts {
-		opts := allocations.UpdateOpts{ProjectID: "nine", UserID: "user", ConsumerType: "INSTANCE", ConsumerGeneration: generation,
-			Allocations: map[string]allocations.ProviderAllocationsOpts{}}
+		opts := allocations.UpdateOpts{ProjectID: "nine", UserID: "user", ConsumerType: "INSTANCE",
+			ConsumerGeneration: generation,
+			Allocations:        map[string]allocations.ProviderAllocationsOpts{}}
 		for id, resources := range amounts {
 			opts.Allocations[id] = allocations.ProviderAllocationsOpts{Resources: resources}
 		}
@@ -279,14 +294,24 @@ func claims(t *testing.T) []gopher {
 		{"claim", 0, update(claim(nil, some))},
 		{"claim with an old generation", 409, update(claim(nil, some))},
 		{"claim too much", 409, update(claim(&first, map[string]map[string]int{host: {"VCPU": 9}}))},
-		{"the claim", 0, func(c *gophercloud.ServiceClient) (any, error) { return allocations.Get(ctx, c, server).Extract() }},
+		{"the claim", 0, func(c *gophercloud.ServiceClient) (any, error) {
+			return allocations.Get(ctx, c,
+				server).Extract()
+		}},
 		{"move it to a migration", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			moved := claim(nil, some)
 			moved.ConsumerType = "MIGRATION"
-			return nil, allocations.Manage(ctx, c, allocations.ManageOpts{server: claim(&first, nil), migration: moved}).ExtractErr()
+			return nil, allocations.Manage(ctx, c, allocations.ManageOpts{server: claim(&first, nil),
+				migration: moved}).ExtractErr()
 		}},
-		{"nobody's claim", 0, func(c *gophercloud.ServiceClient) (any, error) { return allocations.Get(ctx, c, server).Extract() }},
-		{"the migration's claim", 0, func(c *gophercloud.ServiceClient) (any, error) { return allocations.Get(ctx, c, migration).Extract() }},
+		{"nobody's claim", 0, func(c *gophercloud.ServiceClient) (any, error) {
+			return allocations.Get(ctx, c,
+				server).Extract()
+		}},
+		{"the migration's claim", 0, func(c *gophercloud.ServiceClient) (any, error) {
+			return allocations.Get(ctx, c,
+				migration).Extract()
+		}},
 		{"the host's allocations", 0, func(c *gophercloud.ServiceClient) (any, error) {
 			return resourceproviders.GetAllocations(ctx, c, host).Extract()
 		}},

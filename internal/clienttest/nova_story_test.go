@@ -17,15 +17,16 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 )
 
-// Nova does with Berth what it does with its own Placement: hosts report, servers get claims, claims move and go, and the tools that check
-// Placement find nothing to mend, or mend it.
+// Nova does with Berth what it does with its own Placement: hosts report, servers get claims, claims move and go, and
+// the tools that check Placement find nothing to mend, or mend it.
 func TestNova(t *testing.T) {
 	n := startNova(t)
 	hosts := n.hosts(t)
 	small, big := n.flavor(t, "small", 1, 256, 1), n.flavor(t, "big", 2, 512, 2)
 	n.tool(t, 0, "nova-status", "upgrade", "check")
 
-	made, err := servers.Create(t.Context(), n.api, servers.CreateOpts{Name: "s", ImageRef: image, FlavorRef: small, Networks: "none"}, nil).Extract()
+	made, err := servers.Create(t.Context(), n.api, servers.CreateOpts{Name: "s", ImageRef: image, FlavorRef: small,
+		Networks: "none"}, nil).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,8 @@ func (n *nova) hosts(t *testing.T) map[string]string {
 	t.Helper()
 	hosts := map[string]string{}
 	Eventually(t, "both hosts are in Placement", func() error {
-		page, err := resourceproviders.List(n.placed, resourceproviders.ListOpts{Resources: "VCPU:1,MEMORY_MB:1,DISK_GB:1"}).AllPages(t.Context())
+		page, err := resourceproviders.List(n.placed,
+			resourceproviders.ListOpts{Resources: "VCPU:1,MEMORY_MB:1,DISK_GB:1"}).AllPages(t.Context())
 		if err != nil {
 			return err
 		}
@@ -98,7 +100,8 @@ func (n *nova) hosts(t *testing.T) map[string]string {
 		})
 	}
 	Eventually(t, "both hosts are in the cell", func() error {
-		if said := n.manage(t, 0, "cell_v2", "list_hosts"); !strings.Contains(said, "cmp1") || !strings.Contains(said, "cmp2") {
+		if said := n.manage(t, 0, "cell_v2", "list_hosts"); !strings.Contains(said, "cmp1") ||
+			!strings.Contains(said, "cmp2") {
 			return fmt.Errorf("there are\n%s", said)
 		}
 		return nil
@@ -108,7 +111,8 @@ func (n *nova) hosts(t *testing.T) map[string]string {
 
 func (n *nova) flavor(t *testing.T, name string, cpus, mib, gib int) (id string) {
 	t.Helper()
-	f, err := flavors.Create(t.Context(), n.api, flavors.CreateOpts{Name: name, VCPUs: cpus, RAM: mib, Disk: &gib}).Extract()
+	f, err := flavors.Create(t.Context(), n.api, flavors.CreateOpts{Name: name, VCPUs: cpus, RAM: mib,
+		Disk: &gib}).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ import (
 // image is the only one that the image service has.
 const image = "99999999-9999-4999-8999-999999999990"
 
-// nova is OpenStack's compute service: API, conductor, scheduler and two hosts with Nova's fake driver, on MariaDB and RabbitMQ.
+// nova is OpenStack's compute service: API, conductor, scheduler and two hosts with Nova's fake driver, on MariaDB and
+// RabbitMQ.
 type nova struct {
 	*Cloud
 	api    *gophercloud.ServiceClient
@@ -35,7 +36,8 @@ type nova struct {
 // startNova starts a Nova whose Placement is Berth.
 func startNova(t *testing.T) *nova {
 	t.Helper()
-	for _, program := range []string{"nova-api", "nova-conductor", "nova-scheduler", "nova-manage", "nova-status", "rabbitmq-server", "epmd"} {
+	for _, program := range []string{"nova-api", "nova-conductor", "nova-scheduler", "nova-manage", "nova-status",
+		"rabbitmq-server", "epmd"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatalf("Nova is not installed: run `make nova`: %v", err)
 		}
@@ -50,7 +52,8 @@ func startNova(t *testing.T) *nova {
 	n.conf = filepath.Join(n.dir, "nova.conf")
 	maria := databases.MariaDB(t)
 	Write(t, n.conf, n.configuration(api, rabbit(t, n.dir), surroundings.URL))
-	Write(t, filepath.Join(n.dir, "db.conf"), "[api_database]\nconnection = "+maria.Database(t)+"\n[database]\nconnection = "+maria.Database(t)+"\n")
+	Write(t, filepath.Join(n.dir, "db.conf"),
+		"[api_database]\nconnection = "+maria.Database(t)+"\n[database]\nconnection = "+maria.Database(t)+"\n")
 	n.manage(t, 0, "api_db", "sync")
 	n.manage(t, 0, "cell_v2", "map_cell0", "--database_connection", maria.Database(t))
 	n.manage(t, 0, "cell_v2", "create_cell", "--name", "cell1")
@@ -68,8 +71,9 @@ func startNova(t *testing.T) *nova {
 		Write(t, program, "from nova.cmd.compute import main\nmain()\n")
 		n.run(t, "", program, host)
 	}
-	provider, err := openstack.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{IdentityEndpoint: n.URL + "/v3", AllowReauth: true,
-		Username: n.AdminUser, Password: n.AdminPassword, TenantName: n.AdminProject, DomainID: "default"})
+	provider, err := openstack.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{IdentityEndpoint: n.URL + "/v3",
+		AllowReauth: true,
+		Username:    n.AdminUser, Password: n.AdminPassword, TenantName: n.AdminProject, DomainID: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,11 +137,14 @@ user_domain_name = Default
 project_domain_name = Default`, n.URL), n.Region, n.URL)
 }
 
-// surround is what Nova needs around it and this test is not about: an image service with one image, and a network service that has nothing.
+// surround is what Nova needs around it and this test is not about: an image service with one image, and a network
+// service that has nothing.
 func surround(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	one := keystone.Doc{"id": image, "name": "one", "status": "active", "visibility": "public", "container_format": "bare", "disk_format": "raw", "size": 1,
-		"min_disk": 0, "min_ram": 0, "owner": "nobody", "checksum": "0", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
+	one := keystone.Doc{"id": image, "name": "one", "status": "active", "visibility": "public", "container_format": "bare",
+		"disk_format": "raw", "size": 1,
+		"min_disk": 0, "min_ram": 0, "owner": "nobody", "checksum": "0", "created_at": "2026-01-01T00:00:00Z",
+		"updated_at": "2026-01-01T00:00:00Z"}
 	list := strings.TrimSuffix(filepath.Base(r.URL.Path), ".json")
 	answer := keystone.Doc{strings.ReplaceAll(list, "-", "_"): []any{}}
 	switch {
@@ -168,15 +175,20 @@ func rabbit(t *testing.T, dir string) string {
 	Run(t, filepath.Join(dir, "epmd.log"), "", "epmd", "-address", "127.0.0.1", "-port", ports["mapper"])
 	Write(t, filepath.Join(home, "plugins"), "[].\n")
 	Write(t, filepath.Join(home, "rabbitmq.conf"), "listeners.tcp.1 = "+node+"\n")
-	Run(t, filepath.Join(dir, "rabbit.log"), "", "env", "HOME="+home, "ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT="+ports["mapper"],
-		"RABBITMQ_NODENAME=berth"+ports["node"]+"@localhost", "RABBITMQ_DIST_PORT="+ports["dist"], "RABBITMQ_CONFIG_FILE="+home+"/rabbitmq.conf",
-		"RABBITMQ_MNESIA_BASE="+home, "RABBITMQ_LOG_BASE="+home, "RABBITMQ_ENABLED_PLUGINS_FILE="+home+"/plugins", "RABBITMQ_PID_FILE="+home+"/pid",
-		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}", "/usr/lib/rabbitmq/bin/rabbitmq-server")
+	Run(t, filepath.Join(dir, "rabbit.log"), "", "env", "HOME="+home, "ERL_EPMD_ADDRESS=127.0.0.1",
+		"ERL_EPMD_PORT="+ports["mapper"],
+		"RABBITMQ_NODENAME=berth"+ports["node"]+"@localhost", "RABBITMQ_DIST_PORT="+ports["dist"],
+		"RABBITMQ_CONFIG_FILE="+home+"/rabbitmq.conf",
+		"RABBITMQ_MNESIA_BASE="+home, "RABBITMQ_LOG_BASE="+home, "RABBITMQ_ENABLED_PLUGINS_FILE="+home+"/plugins",
+		"RABBITMQ_PID_FILE="+home+"/pid",
+		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
+		"/usr/lib/rabbitmq/bin/rabbitmq-server")
 	Eventually(t, "RabbitMQ listens", func() error { return dial(node) })
 	return "rabbit://guest:guest@" + node + "/"
 }
 
-// run starts one of Nova's services with the configuration that all have, and one of its own. Hosts do not know the database.
+// run starts one of Nova's services with the configuration that all have, and one of its own. Hosts do not know the
+// database.
 func (n *nova) run(t *testing.T, addr, program, own string) {
 	t.Helper()
 	args := []string{program}

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Everybody signs in at one Keystone and chooses by the region who answers: Berth, or OpenStack's own Placement. Both get the same, and
-// what the clients make of the answers is compared.
+// Everybody signs in at one Keystone and chooses by the region who answers: Berth, or OpenStack's own Placement. Both
+// get the same, and what the clients make of the answers is compared.
 func TestClients(t *testing.T) {
 	c := Start(t)
 	c.StartBerth(t)
@@ -31,7 +31,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// openstackClient types the lines of a file of testdata, which bears the microversion in its name, at the prompts of two clients.
+// openstackClient types the lines of a file of testdata, which bears the microversion in its name, at the prompts of
+// two clients.
 func openstackClient(t *testing.T, c *Cloud, version string) {
 	lines := read(t, "testdata/"+version)
 	berth, original := open(t, c, Berth, version), open(t, c, Original, version)
@@ -53,7 +54,8 @@ func openstackClient(t *testing.T, c *Cloud, version string) {
 			t.Errorf("%s\nBerth:\n%s\nthe original:\n%s", l.text, canonical(said[0]), canonical(said[1]))
 		}
 	}
-	t.Logf("%d lines; %s with Berth, %s with the original", len(lines), spent[0].Round(time.Millisecond), spent[1].Round(time.Millisecond))
+	t.Logf("%d lines; %s with Berth, %s with the original", len(lines), spent[0].Round(time.Millisecond),
+		spent[1].Round(time.Millisecond))
 }
 
 // line is one line that is typed, and what is to come of it.
@@ -111,7 +113,8 @@ func same(l line, berth, original string) bool {
 		return status.FindString(berth) == status.FindString(original)
 	case l.more:
 		var got, want []any
-		if errors.Join(json.Unmarshal([]byte(berth), &got), json.Unmarshal([]byte(original), &want)) != nil || len(want) == 0 {
+		if errors.Join(json.Unmarshal([]byte(berth), &got), json.Unmarshal([]byte(original), &want)) != nil ||
+			len(want) == 0 {
 			return false
 		}
 		return !slices.ContainsFunc(want, func(one any) bool {
@@ -150,8 +153,8 @@ func hideUUIDs(said string) string {
 	})
 }
 
-// ordered sorts lists by what their members look like, and lists in one word ("DISK_GB=0/100,VCPU=0/64"). The rows of candidates are
-// numbered in the order in which candidates came: rows with one number become one member.
+// ordered sorts lists by what their members look like, and lists in one word ("DISK_GB=0/100,VCPU=0/64"). The rows of
+// candidates are numbered in the order in which candidates came: rows with one number become one member.
 func ordered(value any) any {
 	switch v := value.(type) {
 	case string:

@@ -42,18 +42,25 @@ func sentences(t *testing.T, c *Cloud) {
 			status             int
 			without            bool
 		}{
-			// nova.scheduler.client.report: without the words, another has just made the same provider, which then must be there.
-			{"Nova", "Conflicting resource provider name:", "POST", "/resource_providers", `{"name": "said", "uuid": "` + other + `"}`, 409, false},
-			{"Nova", "Conflicting resource provider name:", "POST", "/resource_providers", `{"name": "said too", "uuid": "` + id + `"}`, 409, true},
+			// nova.scheduler.client.report: without the words, another has just made the same provider, which then must be
+			// there.
+			{"Nova", "Conflicting resource provider name:", "POST", "/resource_providers",
+				`{"name": "said", "uuid": "` + other + `"}`, 409, false},
+			{"Nova", "Conflicting resource provider name:", "POST", "/resource_providers",
+				`{"name": "said too", "uuid": "` + id + `"}`, 409, true},
 			// neutron_lib.placement.client: what of two things is missing.
-			{"Neutron", "No resource provider with uuid", "GET", "/resource_providers/" + other + "/inventories/VCPU", "", 404, false},
-			{"Neutron", "No resource provider with uuid", "DELETE", "/resource_providers/" + other + "/inventories", "", 404, false},
-			{"Neutron", "No resource provider with uuid", "DELETE", "/resource_providers/" + other + "/inventories/VCPU", "", 404, false},
+			{"Neutron", "No resource provider with uuid", "GET", "/resource_providers/" + other + "/inventories/VCPU", "", 404,
+				false},
+			{"Neutron", "No resource provider with uuid", "DELETE", "/resource_providers/" + other + "/inventories", "", 404,
+				false},
+			{"Neutron", "No resource provider with uuid", "DELETE", "/resource_providers/" + other + "/inventories/VCPU", "",
+				404, false},
 			{"Neutron", "No inventory of class", "GET", "/resource_providers/" + id + "/inventories/VCPU", "", 404, false},
 			{"Neutron", "No inventory of class", "DELETE", "/resource_providers/" + id + "/inventories/VCPU", "", 404, false},
 		} {
 			if said := ask(s.method, s.path, s.body, s.status); strings.Contains(said, s.words) == s.without {
-				t.Errorf("%s, %s %s: %q is found: %t, %s relies on the contrary: %s", region, s.method, s.path, s.words, s.without, s.who, said)
+				t.Errorf("%s, %s %s: %q is found: %t, %s relies on the contrary: %s", region, s.method, s.path, s.words, s.without,
+					s.who, said)
 			}
 		}
 		ask("DELETE", "/resource_providers/"+id, "", 204)

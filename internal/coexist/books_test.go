@@ -31,13 +31,15 @@ func (s *site) keep(t *testing.T) (b books) {
 	t.Helper()
 	s.read(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		b = books{held: map[string]allocation{}, consumers: map[string]bool{}}
-		stock, err := rows(ctx, tx, "SELECT p.uuid, p.name, c.name, i.total - i.reserved, i.allocation_ratio FROM inventories i "+
+		stock, err := rows(ctx, tx, "SELECT p.uuid, p.name, c.name, i.total - i.reserved, i.allocation_ratio FROM "+
+			"inventories i "+
 			"JOIN resource_providers p ON p.id = i.resource_provider_id JOIN resource_classes c ON c.id = i.resource_class_id")
 		if err != nil {
 			return err
 		}
 		taken, err := rows(ctx, tx, "SELECT p.uuid, c.name, a.consumer_id, a.used FROM allocations a "+
-			"LEFT JOIN resource_providers p ON p.id = a.resource_provider_id LEFT JOIN resource_classes c ON c.id = a.resource_class_id")
+			"LEFT JOIN resource_providers p ON p.id = a.resource_provider_id LEFT JOIN resource_classes c ON c.id = "+
+			"a.resource_class_id")
 		if err != nil {
 			return err
 		}
@@ -73,7 +75,8 @@ func (b *books) enter(stock, taken [][]string) {
 		at := [2]string{row[0], row[2]}
 		ratio, err := strconv.ParseFloat(row[4], 64)
 		if capacity := int(float64(number(row[3])) * ratio); err != nil || sums[at] > capacity {
-			b.wrong = append(b.wrong, fmt.Sprintf("%s: %d of %s are taken, it has %d (%v)", row[1], sums[at], row[2], capacity, err))
+			b.wrong = append(b.wrong, fmt.Sprintf("%s: %d of %s are taken, it has %d (%v)", row[1], sums[at], row[2], capacity,
+				err))
 		}
 		delete(sums, at)
 	}

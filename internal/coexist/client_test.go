@@ -119,12 +119,14 @@ func claimOf(a allocation, generation any) map[string]any {
 	if a == nil {
 		a = allocation{}
 	}
-	return map[string]any{"allocations": a, "project_id": project, "user_id": user, "consumer_generation": generation, "consumer_type": "INSTANCE"}
+	return map[string]any{"allocations": a, "project_id": project, "user_id": user, "consumer_generation": generation,
+		"consumer_type": "INSTANCE"}
 }
 
 // told writes down how a deed went that would have made it so.
 func (c *client) told(d *deed, server int, w word, now state) {
-	d.story = append(d.story, fmt.Sprintf("%s was asked for %s and said %s", c.servers[server].name, now, [...]string{"yes", "no", "5xx"}[w]))
+	d.story = append(d.story, fmt.Sprintf("%s was asked for %s and said %s", c.servers[server].name, now,
+		[...]string{"yes", "no", "5xx"}[w]))
 	switch w {
 	case yes:
 		d.held = now
@@ -189,7 +191,8 @@ func (c *client) duel() {
 	if words[0] == yes && words[1] == yes {
 		// The original does not look again at a consumer that appears between its question and its INSERT.
 		if !c.servers[at[0]].original && !c.servers[at[1]].original {
-			c.fail("%s was to be nobody and was granted twice, by %s and %s", consumer, c.servers[at[0]].name, c.servers[at[1]].name)
+			c.fail("%s was to be nobody and was granted twice, by %s and %s", consumer, c.servers[at[0]].name,
+				c.servers[at[1]].name)
 		}
 		c.doubled.Add(1)
 		d.story = append(d.story, "granted twice")
@@ -220,14 +223,16 @@ func (c *client) generation(d *deed, consumer string) any {
 		c.fail("%v", err)
 		return nil
 	}
-	if got := (state{consumer: doc.Allocations}).String(); got != (state{consumer: d.held[consumer]}).String() || doc.Generation == nil || doc.Project != project {
+	if got := (state{consumer: doc.Allocations}).String(); got != (state{consumer: d.held[consumer]}).String() ||
+		doc.Generation == nil || doc.Project != project {
 		c.fail("%s says that %s holds %s; its client was told %s", c.servers[at].name, consumer, answer, d.held)
 		return nil
 	}
 	return *doc.Generation
 }
 
-// move lets another consumer take over what one holds, and gives that one something else: all in one request, as a migration does.
+// move lets another consumer take over what one holds, and gives that one something else: all in one request, as a
+// migration does.
 func (c *client) move(d *deed) {
 	chosen := c.choose()
 	if chosen == nil {
@@ -241,7 +246,8 @@ func (c *client) move(d *deed) {
 		return
 	}
 	heir, at := uuid.NewString(), c.any()
-	w, err := c.send(c.conns[at], at, "POST", "/allocations", map[string]any{heir: claimOf(d.held[consumer], nil), consumer: claimOf(chosen, generation)})
+	w, err := c.send(c.conns[at], at, "POST", "/allocations", map[string]any{heir: claimOf(d.held[consumer], nil),
+		consumer: claimOf(chosen, generation)})
 	if err != nil {
 		c.fail("%v", err)
 	}
@@ -290,8 +296,9 @@ func (c *client) letGo(d *deed) {
 	}
 }
 
-// resize changes a total to something between what is taken and what it was: guarded by the generation at which the usage was read. A claim
-// raises the generation, so no claim may come between, and the provider is over its capacity at no moment.
+// resize changes a total to something between what is taken and what it was: guarded by the generation at which the
+// usage was read. A claim raises the generation, so no claim may come between, and the provider is over its capacity at
+// no moment.
 func (c *client) resize() {
 	at := c.spots[c.chance.IntN(len(c.spots))]
 	answer, err := c.conns[c.any()].Want(200, "GET", "/resource_providers/"+at.provider+"/usages", nil)

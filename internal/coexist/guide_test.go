@@ -13,7 +13,8 @@ import (
 	"github.com/openberth/berth/internal/bench"
 )
 
-// guided follows docs/moving.md literally: its sh blocks, in order, in a directory with a placement.conf, beside the original.
+// guided follows docs/moving.md literally: its sh blocks, in order, in a directory with a placement.conf, beside the
+// original.
 func (s *site) guided(t *testing.T) {
 	fill(t, s.servers[0])
 	text, err := os.ReadFile("../../docs/moving.md")
@@ -34,7 +35,8 @@ func (s *site) guided(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, port, freeAddr(t)))
 	cmd.Dir, cmd.WaitDelay = dir, 10*time.Second
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "ORIGINAL=http://"+s.servers[0].Addr)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"),
+		"ORIGINAL=http://"+s.servers[0].Addr)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -15,8 +15,8 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// handsOver lets the original fill the database, Berth read it, Berth write to it, and the original take it back. It begins and ends with
-// the original alone.
+// handsOver lets the original fill the database, Berth read it, Berth write to it, and the original take it back. It
+// begins and ends with the original alone.
 func (s *site) handsOver(t *testing.T) {
 	original := s.servers[0]
 	filled := fill(t, original)
@@ -56,7 +56,8 @@ func fill(t *testing.T, by *server) content {
 	e := &eyes{t: t, hand: bench.Dial(by.Addr)}
 	defer e.hand.Close()
 	mark := strings.ToUpper(uuid.NewString()[:8])
-	f := content{class: "CUSTOM_VF_" + mark, trait: "CUSTOM_PF_" + mark, group: uuid.NewString(), consumer: uuid.NewString()}
+	f := content{class: "CUSTOM_VF_" + mark, trait: "CUSTOM_PF_" + mark, group: uuid.NewString(),
+		consumer: uuid.NewString()}
 	e.do(201, "PUT", "/resource_classes/"+f.class, nil)
 	e.do(201, "PUT", "/traits/"+f.trait, nil)
 	f.host = provide(t, e.hand, "Wirt ü 主机 "+mark, "", map[string]int{"MEMORY_MB": 4096})
@@ -67,7 +68,8 @@ func fill(t *testing.T, by *server) content {
 		"MEMORY_MB": map[string]any{"total": 4096, "min_unit": 64, "step_size": 64}}})
 	e.set(f.device, "/traits", map[string]any{"traits": []string{f.trait, "HW_NIC_SRIOV"}})
 	e.set(f.host, "/aggregates", map[string]any{"aggregates": []string{f.group, uuid.NewString()}})
-	e.do(204, "PUT", "/allocations/"+f.consumer, claimOf(allocation{f.host: {map[string]int{"VCPU": 2, "MEMORY_MB": 128}}, f.device: {map[string]int{f.class: 2}}}, nil))
+	e.do(204, "PUT", "/allocations/"+f.consumer, claimOf(allocation{f.host: {map[string]int{"VCPU": 2, "MEMORY_MB": 128}},
+		f.device: {map[string]int{f.class: 2}}}, nil))
 	for _, kind := range []string{"VOLUME", "MIGRATION"} {
 		more := claimOf(allocation{f.device: {map[string]int{f.class: 1}}}, nil)
 		more["consumer_type"], more["user_id"] = kind, "another "+mark
@@ -88,19 +90,21 @@ func change(t *testing.T, by *server, f content) {
 	gone := uuid.NewString()
 	e.do(204, "PUT", "/allocations/"+gone, claimOf(allocation{f.host: {map[string]int{"VCPU": 1}}}, nil))
 	e.do(204, "DELETE", "/allocations/"+gone, nil)
-	e.do(200, "PUT", "/resource_providers/"+f.spare, map[string]any{"name": "Ersatz ß " + mark, "parent_provider_uuid": f.host})
+	e.do(200, "PUT", "/resource_providers/"+f.spare, map[string]any{"name": "Ersatz ß " + mark,
+		"parent_provider_uuid": f.host})
 	e.set(f.spare, "/inventories/VCPU", map[string]any{"total": 16, "allocation_ratio": 2.5})
 	e.set(f.device, "/traits", map[string]any{"traits": []string{"HW_NIC_SRIOV"}})
 	e.set(f.host, "/aggregates", map[string]any{"aggregates": []string{f.group}})
 	e.do(204, "DELETE", "/traits/"+f.trait, nil)
 	more := provide(t, e.hand, "more "+mark, f.device, map[string]int{"DISK_GB": 100})
 	e.do(201, "PUT", "/resource_classes/CUSTOM_MORE_"+strings.ToUpper(mark), nil)
-	e.set(more, "/inventories", map[string]any{"inventories": map[string]any{"CUSTOM_MORE_" + strings.ToUpper(mark): map[string]int{"total": 3}}})
+	e.set(more, "/inventories",
+		map[string]any{"inventories": map[string]any{"CUSTOM_MORE_" + strings.ToUpper(mark): map[string]int{"total": 3}}})
 	e.do(204, "DELETE", "/resource_providers/"+provide(t, e.hand, "short-lived "+mark, "", map[string]int{"VCPU": 1}), nil)
 }
 
-// unable is the original's answer about a project's usages on PostgreSQL, at the microversions that tell consumer types: 500, for its
-// question is one that PostgreSQL refuses.
+// unable is the original's answer about a project's usages on PostgreSQL, at the microversions that tell consumer
+// types: 500, for its question is one that PostgreSQL refuses.
 const unable = "500"
 
 // walk asks a server for all that it has, and gives each answer in a form in which the order of lists does not matter.
@@ -153,8 +157,10 @@ func walk(t *testing.T, one *server) map[string]string {
 	for consumer := range consumers {
 		ask("/allocations/"+consumer, nil)
 	}
-	for _, target := range []string{"/resource_classes", "/traits", "/traits?associated=true", "/usages?project_id=" + project, "/usages?project_id=" + project + "&user_id=" + user,
-		"/allocation_candidates?resources=VCPU:1", "/allocation_candidates?resources=VCPU:1,MEMORY_MB:64", "/resource_providers?resources=VCPU:1", "/resource_providers?required=HW_NIC_SRIOV"} {
+	for _, target := range []string{"/resource_classes", "/traits", "/traits?associated=true",
+		"/usages?project_id=" + project, "/usages?project_id=" + project + "&user_id=" + user,
+		"/allocation_candidates?resources=VCPU:1", "/allocation_candidates?resources=VCPU:1,MEMORY_MB:64",
+		"/resource_providers?resources=VCPU:1", "/resource_providers?required=HW_NIC_SRIOV"} {
 		ask(target, nil)
 	}
 	return told
@@ -251,7 +257,8 @@ func difference(before, after map[string]map[string]int) (list []string) {
 func unchanged(t *testing.T, before, after map[string]map[string]int) {
 	t.Helper()
 	for _, change := range difference(before, after) {
-		if strings.HasPrefix(change, "+traits: ") && !strings.Contains(change, "CUSTOM_") || strings.HasPrefix(change, "+resource_classes: ") && !strings.Contains(change, "CUSTOM_") {
+		if strings.HasPrefix(change, "+traits: ") && !strings.Contains(change, "CUSTOM_") ||
+			strings.HasPrefix(change, "+resource_classes: ") && !strings.Contains(change, "CUSTOM_") {
 			continue
 		}
 		t.Errorf("a session that only read changed %s", change)

@@ -23,7 +23,8 @@ var (
 	claims   = flag.Int("coexist.claims", 20, "how many claims each server must have granted before a race ends")
 	interval = flag.Duration("coexist.interval", 200*time.Millisecond, "[berth] index_refresh_interval")
 
-	retries = flag.Int("coexist.retries", 1, "[placement] allocation_conflict_retry_count of the original on MariaDB. With its default, 10, it oversubscribes, also alone")
+	retries = flag.Int("coexist.retries", 1, "[placement] allocation_conflict_retry_count of the original on MariaDB. "+
+		"With its default, 10, it oversubscribes, also alone")
 
 	program string // the binary under test; set once by TestMain
 )

@@ -69,7 +69,8 @@ func (s *site) races(t *testing.T) {
 }
 
 func (s *site) raceOnce(t *testing.T, seed uint64) {
-	r := &race{servers: s.servers, class: "CUSTOM_RACE_" + strings.ToUpper(uuid.NewString()[:8]), base: map[spot]int{}, granted: make([]atomic.Int64, len(s.servers))}
+	r := &race{servers: s.servers, class: "CUSTOM_RACE_" + strings.ToUpper(uuid.NewString()[:8]), base: map[spot]int{},
+		granted: make([]atomic.Int64, len(s.servers))}
 	r.build(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -102,7 +103,8 @@ func (s *site) raceOnce(t *testing.T, seed uint64) {
 	for i, one := range r.servers {
 		t.Logf("%-12s granted %d claims", one.name, r.granted[i].Load())
 	}
-	t.Logf("refused %d, moved %d, resized %d; the original answered 5xx %d times and granted %d times what a rival had been granted; the books were read %d times on the way",
+	t.Logf("refused %d, moved %d, resized %d; the original answered 5xx %d times and granted %d times what a rival had "+
+		"been granted; the books were read %d times on the way",
 		r.refused.Load(), r.moved.Load(), r.resized.Load(), r.unclear.Load(), r.doubled.Load(), looks)
 	r.agree(t, s)
 	r.sweep(t, s, deeds)
@@ -170,7 +172,8 @@ func (r *race) check(t *testing.T, s *site, deeds []*deed) {
 	for _, d := range deeds {
 		consumers := slices.Sorted(maps.Keys(d.held))
 		if got := b.of(consumers); got != d.held.String() && !slices.Contains(d.may, got) {
-			wrong = append(wrong, fmt.Sprintf("the books say %s, the clients were told %s (or %v): %s", got, d.held, d.may, strings.Join(d.story, "; ")))
+			wrong = append(wrong, fmt.Sprintf("the books say %s, the clients were told %s (or %v): %s", got, d.held, d.may,
+				strings.Join(d.story, "; ")))
 		}
 		for _, c := range consumers {
 			known[c] = true
@@ -263,7 +266,8 @@ func (r *race) sweep(t *testing.T, s *site, deeds []*deed) {
 
 // ask asks for candidates.
 func (r *race) ask(c *bench.Conn, size, pairs int) ([]allocation, error) {
-	target := fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d&group_policy=isolate&limit=10", size, 32*size)
+	target := fmt.Sprintf("/allocation_candidates?resources=VCPU:%d,MEMORY_MB:%d&group_policy=isolate&limit=10", size,
+		32*size)
 	for i := range pairs {
 		target += fmt.Sprintf("&resources%d=%s:1", i+1, r.class)
 	}
@@ -312,6 +316,7 @@ func provide(t *testing.T, c *bench.Conn, name, parent string, stock map[string]
 	for class, n := range stock {
 		all[class] = map[string]int{"total": n}
 	}
-	want(t, c, 200, "PUT", "/resource_providers/"+id+"/inventories", map[string]any{"resource_provider_generation": 0, "inventories": all})
+	want(t, c, 200, "PUT", "/resource_providers/"+id+"/inventories", map[string]any{"resource_provider_generation": 0,
+		"inventories": all})
 	return id
 }

@@ -55,8 +55,8 @@ func many(n int) func(candidates) bool {
 
 func refused(c candidates) bool { return c.status == 400 }
 
-// shows waits until every server's candidates are what the last write made them. The original and who wrote must show it at once, another
-// Berth once its index is younger than the write; then it must.
+// shows waits until every server's candidates are what the last write made them. The original and who wrote must show
+// it at once, another Berth once its index is younger than the write; then it must.
 func (e *eyes) shows(what, query string, is func(candidates) bool) {
 	e.t.Helper()
 	wrote := time.Now()
@@ -83,7 +83,8 @@ func (e *eyes) shows(what, query string, is func(candidates) bool) {
 				}
 				return nil
 			case one.original || one == e.writer || from.After(wrote):
-				e.t.Fatalf("%s does not see %s that %s wrote: %s is answered %d %s", one.name, what, e.writer.name, query, status, answer)
+				e.t.Fatalf("%s does not see %s that %s wrote: %s is answered %d %s", one.name, what, e.writer.name, query, status,
+					answer)
 			}
 			return errors.New("not yet")
 		})
@@ -91,7 +92,8 @@ func (e *eyes) shows(what, query string, is func(candidates) bool) {
 	}
 }
 
-// asOf is the moment as of which a Berth at least knows what others wrote: what it says of its index's age. The original keeps no picture.
+// asOf is the moment as of which a Berth at least knows what others wrote: what it says of its index's age. The
+// original keeps no picture.
 func asOf(c *bench.Conn, one *server) (time.Time, error) {
 	now := time.Now()
 	if one.original {
@@ -115,7 +117,8 @@ func (e *eyes) tell() {
 		return // nobody but the writer keeps a picture
 	}
 	slices.Sort(e.lags)
-	e.t.Logf("%d times a Berth saw what %s wrote after %s (median), %s at the most; it looks every %s", len(e.lags), e.writer.name,
+	e.t.Logf("%d times a Berth saw what %s wrote after %s (median), %s at the most; it looks every %s", len(e.lags),
+		e.writer.name,
 		e.lags[len(e.lags)/2].Round(time.Millisecond), e.lags[len(e.lags)-1].Round(time.Millisecond), *interval)
 }
 
@@ -177,7 +180,8 @@ func (e *eyes) lists(name, id string) {
 	for _, one := range e.servers {
 		c := bench.Dial(one.Addr)
 		defer c.Close()
-		if answer := want(e.t, c, 200, "GET", "/resource_providers?name="+strings.ReplaceAll(name, " ", "%20"), nil); !strings.Contains(string(answer), id) {
+		if answer := want(e.t, c, 200, "GET", "/resource_providers?name="+strings.ReplaceAll(name, " ", "%20"),
+			nil); !strings.Contains(string(answer), id) {
 			e.t.Errorf("%s does not list the new name of %s: %s", one.name, id, answer)
 		}
 	}
@@ -190,7 +194,8 @@ func (e *eyes) uses(class, host string) {
 	consumer := uuid.NewString()
 	e.do(204, "PUT", "/allocations/"+consumer, claimOf(allocation{host: {map[string]int{class: 5}}}, nil))
 	e.shows("a claim", "resources="+class+":8&in_tree="+host, many(0))
-	e.shows("how much is taken", "resources="+class+":1&in_tree="+host, func(c candidates) bool { return c.Summaries[host].Resources[class].Used == 5 })
+	e.shows("how much is taken", "resources="+class+":1&in_tree="+host,
+		func(c candidates) bool { return c.Summaries[host].Resources[class].Used == 5 })
 	e.do(204, "PUT", "/allocations/"+consumer, claimOf(allocation{other: {map[string]int{class: 2}}}, 1))
 	e.shows("that a claim has left", "resources="+class+":8&in_tree="+host, many(1))
 	e.shows("where it went", "resources="+class+":8&in_tree="+other, many(0))
@@ -213,7 +218,8 @@ func (e *eyes) moves(class, host, mark string) {
 	e.do(204, "POST", "/reshaper", map[string]any{
 		"inventories": map[string]any{
 			host: map[string]any{"resource_provider_generation": e.generation(host), "inventories": map[string]any{}},
-			root: map[string]any{"resource_provider_generation": e.generation(root), "inventories": map[string]any{class: map[string]int{"total": 8}}},
+			root: map[string]any{"resource_provider_generation": e.generation(root),
+				"inventories": map[string]any{class: map[string]int{"total": 8}}},
 		},
 		"allocations": map[string]any{consumer: held},
 	})
@@ -232,7 +238,8 @@ func (e *eyes) moves(class, host, mark string) {
 	e.shows("that the parent is gone", "resources="+class+":1&in_tree="+host, many(1))
 }
 
-// gone: a class and a trait that were deleted are refused by every Berth. Each process of the original keeps names that it has once read.
+// gone: a class and a trait that were deleted are refused by every Berth. Each process of the original keeps names that
+// it has once read.
 func (e *eyes) gone(queries ...string) {
 	all := e.servers
 	e.servers = slices.DeleteFunc(slices.Clone(all), func(s *server) bool { return s.original })

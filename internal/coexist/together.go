@@ -1,14 +1,14 @@
-// Package coexist lets Berth and OpenStack's own Placement serve one database: at the same moment, and one after the other. All are real
-// processes over real TCP, on a real MariaDB and a real PostgreSQL. It holds tests only.
+// Package coexist lets Berth and OpenStack's own Placement serve one database: at the same moment, and one after the
+// other. All are real processes over real TCP, on a real MariaDB and a real PostgreSQL. It contains only tests.
 //
-//   - hand-over: a database that the original filled is served by Berth, which changes none of its rows; what Berth wrote is then
-//     served by the original, and both tell the same of every resource.
-//   - sight: whatever one of them writes the others see, the original at once, Berth's candidates at its next look. How long that took
-//     is printed.
-//   - race: clients of all servers fight for what is scarce. What is judged is the database itself, by SQL: at no moment is a provider
-//     over its capacity; in the end what was acknowledged is there whole, and nothing else is.
+//   - handover: Berth serves a database that OpenStack's Placement filled, and changes none of its rows. Then
+//     OpenStack's Placement serves what Berth wrote, and both return the same for every resource.
+//   - sight: what one server writes is visible to the others: to OpenStack's Placement at once, to Berth's candidates
+//     after its next poll. The test prints the delay.
+//   - race: clients of all servers compete for scarce resources. SQL queries on the database check that no provider
+//     exceeds its capacity at any moment, and that at the end all acknowledged claims are complete and no others exist.
 //
-// Several Berths on one SQLite file race too. The race is by chance from a seed. By default there is one seed; for more:
+// Several Berths on one SQLite file race too. The race is random, from a seed. By default there is one seed; for more:
 //
 //	go test ./internal/coexist -run 'Race|Together' -timeout 1h -args -together.seeds=20 -together.claims=300
 package coexist

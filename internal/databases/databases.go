@@ -1,8 +1,9 @@
-// Package databases starts real database servers for tests: MariaDB (also as a Galera cluster) and PostgreSQL from Debian's packages, each in a
-// directory of its own, on loopback, on a port that was free, as the unprivileged user that the server insists on.
+// Package databases starts real database servers for tests: MariaDB (also as a Galera cluster) and PostgreSQL from
+// Debian's packages, each in a directory of its own, on loopback, on a port that was free, as the unprivileged user
+// that the server requires.
 //
-// Nothing of the machine's own servers is touched, and no service manager is needed. A server ends with the test that started it,
-// and also when the test process dies: a warden process holds it, whose standard input ends with ours.
+// Servers of the machine are not touched, and no service manager is needed. A server ends with the test that started
+// it, and also when the test process dies: a warden process ends it when its standard input is closed.
 //
 //	databases.Each(t, func(t *testing.T, fresh func(testing.TB) string) {
 //		db, err := sqldb.Open(t.Context(), fresh(t))
@@ -22,15 +23,15 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// Each runs a test on every database that Berth speaks to, as subtests SQLite, MariaDB and PostgreSQL. fresh makes an empty database
-// and gives its SQLAlchemy URL; a database server is started once for all of them.
+// Each runs a test on every database that Berth supports, as subtests SQLite, MariaDB and PostgreSQL. fresh creates an
+// empty database and returns its SQLAlchemy URL; a database server is started once for all of them.
 func Each(t *testing.T, run func(t *testing.T, fresh func(testing.TB) string)) {
 	t.Run("SQLite", func(t *testing.T) { run(t, SQLite) })
 	t.Run("MariaDB", func(t *testing.T) { run(t, MariaDB(t).Database) })
 	t.Run("PostgreSQL", func(t *testing.T) { run(t, PostgreSQL(t).Database) })
 }
 
-// SQLite gives the URL of a database in a new file, which is made when it is opened.
+// SQLite returns the URL of a database in a new file, which is created when it is opened.
 func SQLite(t testing.TB) string { return "sqlite:///" + filepath.Join(t.TempDir(), "fresh.db") }
 
 // Server is a database server that belongs to one test.
@@ -38,53 +39,57 @@ type Server struct {
 	Addr string // host:port; stays the same over Kill and Restart
 
 	kind  kind
-	dir   string   // what the server writes; gone when the test ends
+	dir   string   // files of the server; removed when the test ends
 	args  []string // the server and its arguments
 	made  atomic.Int64
-	alive *warden // nil while killed
+	alive *warden // nil after Kill
 }
 
-// kind is what MariaDB and PostgreSQL differ in.
+// kind describes the differences between MariaDB and PostgreSQL.
 type kind struct {
 	name    string
-	user    string // who it runs as when we are root
+	user    string // the user of the server if the test runs as root
 	bins    []string
-	install func(s *Server) []string                             // the command that makes its files
-	serve   func(s *Server) []string                             // the command that serves them
-	end     string                                               // the signal that ends it fast when nobody needs its data any more
-	ready   []string                                             // statements for the first connection
-	awake   []string                                             // statements that a server takes only when it serves
-	before  func(*Server, *syscall.Credential) ([]string, error) // more arguments for a server that ran before; nil: none
-	open    func(addr, database string) (*sql.DB, error)         // as administrator; database may be empty
-	url     func(addr, database string) string                   // in SQLAlchemy's form
+	install func(s *Server) []string // the command that creates its files
+	serve   func(s *Server) []string // the command that runs the server
+	// the signal that ends the server fast, without keeping its data
+	end    string
+	ready  []string                                             // statements for the first connection
+	awake  []string                                             // statements that succeed only when the server is ready
+	before func(*Server, *syscall.Credential) ([]string, error) // more arguments for a server that ran before; nil: none
+	open   func(addr, database string) (*sql.DB, error)         // as administrator; database may be empty
+	url    func(addr, database string) string                   // in SQLAlchemy's form
 }
 
-// MariaDB starts a MariaDB for one test. options are arguments of mariadbd; a later one counts. What was committed survives a kill -9 of
-// the server; for figures that include the disk, give --innodb-flush-log-at-trx-commit=1. A table without a primary key is refused: a Galera
-// cluster could not keep it the same on all nodes.
+// MariaDB starts a MariaDB for one test. options are arguments of mariadbd; later ones have priority. Committed data
+// survives a kill -9 of the server; for measurements that include the disk, pass --innodb-flush-log-at-trx-commit=1. A
+// table without a primary key is rejected, because a Galera cluster could not replicate it.
 func MariaDB(t testing.TB, options ...string) *Server {
 	t.Helper()
 	return start(t, mariaDB(), options)
 }
 
-// PostgreSQL starts a PostgreSQL for one test. options are arguments of postgres; a later one counts. What was committed survives a
-// kill -9 of the server; for figures that include the disk, give -c fsync=on.
+// PostgreSQL starts a PostgreSQL for one test. options are arguments of postgres; later ones have priority. Committed
+// data survives a kill -9 of the server; for measurements that include the disk, pass -c fsync=on.
 func PostgreSQL(t testing.TB, options ...string) *Server {
 	t.Helper()
 	return start(t, postgreSQL(), options)
 }
 
 func mariaDB() kind {
-	quick := []string{"--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-doublewrite=0", "--innodb-buffer-pool-size=64M"}
+	quick := []string{"--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
+		"--innodb-buffer-pool-size=64M"}
 	return kind{
 		name: "MariaDB", user: "mysql", bins: []string{"/usr/sbin", "/usr/bin", "/usr/local/bin"}, end: "KILL",
 		install: func(s *Server) []string {
-			return append([]string{"mariadb-install-db", "--no-defaults", "--datadir=" + s.dir, "--auth-root-authentication-method=normal",
+			return append([]string{"mariadb-install-db", "--no-defaults", "--datadir=" + s.dir,
+				"--auth-root-authentication-method=normal",
 				"--skip-test-db", "--skip-name-resolve"}, quick...)
 		},
 		serve: func(s *Server) []string {
 			host, port := split(s.Addr)
-			return append([]string{"mariadbd", "--no-defaults", "--datadir=" + s.dir, "--tmpdir=" + s.dir, "--socket=socket", "--bind-address=" + host,
+			return append([]string{"mariadbd", "--no-defaults", "--datadir=" + s.dir, "--tmpdir=" + s.dir, "--socket=socket",
+				"--bind-address=" + host,
 				"--port=" + port, "--skip-name-resolve", "--max-connections=400", "--character-set-server=utf8mb4",
 				"--collation-server=utf8mb4_general_ci", "--innodb-force-primary-key=1"}, quick...)
 		},
@@ -96,7 +101,7 @@ func mariaDB() kind {
 	}
 }
 
-// administrator opens a MariaDB as its root, with variables set.
+// administrator opens a MariaDB as its root user, with session variables.
 func administrator(addr, database string, variables map[string]string) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.DBName, c.Logger, c.Params = "root", "tcp", addr, database, &mysql.NopLogger{}, variables
@@ -111,11 +116,13 @@ func postgreSQL() kind {
 	return kind{
 		name: "PostgreSQL", user: "postgres", bins: postgresBins(), end: "QUIT",
 		install: func(s *Server) []string {
-			return []string{"initdb", "--no-sync", "--pgdata=" + s.dir, "--username=berth", "--auth=trust", "--encoding=UTF8", "--locale=C"}
+			return []string{"initdb", "--no-sync", "--pgdata=" + s.dir, "--username=berth", "--auth=trust", "--encoding=UTF8",
+				"--locale=C"}
 		},
 		serve: func(s *Server) []string {
 			host, port := split(s.Addr)
-			return []string{"postgres", "-D", s.dir, "-p", port, "-c", "listen_addresses=" + host, "-c", "unix_socket_directories=", "-c", "fsync=off",
+			return []string{"postgres", "-D", s.dir, "-p", port, "-c", "listen_addresses=" + host, "-c",
+				"unix_socket_directories=", "-c", "fsync=off",
 				"-c", "max_connections=400"}
 		},
 		open: func(addr, database string) (*sql.DB, error) {
@@ -130,10 +137,10 @@ func postgreSQL() kind {
 	}
 }
 
-// Name is MariaDB or PostgreSQL.
+// Name returns MariaDB or PostgreSQL.
 func (s *Server) Name() string { return s.kind.name }
 
-// Database makes an empty database and gives its SQLAlchemy URL.
+// Database creates an empty database and returns its SQLAlchemy URL.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("berth_%d", s.made.Add(1))
@@ -143,7 +150,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.kind.url(s.Addr, name)
 }
 
-// Admin gives connections as the server's administrator, until the test ends.
+// Admin returns connections as the server's administrator, until the test ends.
 func (s *Server) Admin(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := s.kind.open(s.Addr, "")

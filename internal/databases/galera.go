@@ -16,24 +16,26 @@ import (
 	"time"
 )
 
-// libraries is where Debian, and others, have the provider of Galera.
+// libraries are the paths of the Galera provider library on Debian and other distributions.
 const libraries = "/usr/lib*/galera*/libgalera_smm.so"
 
-// Cluster is a Galera cluster of MariaDB servers that belongs to one test: each node has all data and takes all statements.
+// Cluster is a Galera cluster of MariaDB servers that belongs to one test: each node has all data and takes all
+// statements.
 //
-// Nodes can be killed and restarted like any server. One that is killed is missed after Suspect: until then COMMITs wait on all nodes. What is
-// left of a cluster when most of its nodes died takes no statements (error 1047) until Bootstrap; then the others may be restarted.
+// Nodes can be killed and restarted like any server. One that is killed is missed after Suspect: until then COMMITs
+// wait on all nodes. What is left of a cluster when most of its nodes died takes no statements (error 1047) until
+// Bootstrap; then the others may be restarted.
 type Cluster struct {
 	Nodes []*Server
 
 	made atomic.Int64
 }
 
-// Suspect is how long a node must be silent before the others go on without it. Galera's default is 5 s; less than this would give up healthy
-// ones on a busy machine.
+// Suspect is how long a node must be unreachable before the others continue without it. Galera's default is 5 s; a
+// shorter time would exclude healthy nodes on a busy machine.
 const Suspect = 3 * time.Second
 
-// wsrep is what a node needs to know of the others.
+// wsrep is the replication configuration of a node.
 type wsrep struct {
 	cluster  string   // its name, so that no other test's node joins
 	provider string   // the library
@@ -42,7 +44,7 @@ type wsrep struct {
 	ist, sst string   // where it takes missed changes, and a whole copy
 }
 
-// Galera starts a cluster of so many nodes for one test. options are as for MariaDB, on each node.
+// Galera starts a cluster with this number of nodes for one test. options are as for MariaDB, on each node.
 func Galera(t testing.TB, nodes int, options ...string) *Cluster {
 	t.Helper()
 	testenv.Need(t, "Galera")
@@ -79,7 +81,7 @@ func Galera(t testing.TB, nodes int, options ...string) *Cluster {
 	return c
 }
 
-// found makes the first node's files, a copy of them for the others, and begins the cluster.
+// found creates the first node's files, copies them for the others, and starts the cluster.
 func (c *Cluster) found(t testing.TB, who *syscall.Credential, options []string) {
 	t.Helper()
 	s := c.Nodes[0]
@@ -89,7 +91,8 @@ func (c *Cluster) found(t testing.TB, who *syscall.Credential, options []string)
 	if err := s.exec(s.kind.ready...); err != nil {
 		t.Fatal(err)
 	}
-	s.exec("SHUTDOWN") // its answer may be lost; a clean end leaves a position in the cluster's history that copies can share
+	// the response may be lost; a clean shutdown records a position in the cluster's history that copies can share
+	s.exec("SHUTDOWN")
 	for last := time.Now().Add(patience); !s.alive.over(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(last) {
 			t.Fatalf("%s does not end; its log says:\n%s", s.kind.name, s.log())
@@ -112,22 +115,26 @@ func galera(w wsrep) kind {
 	k.serve = func(s *Server) []string {
 		host, _ := split(s.Addr)
 		_, ist := split(w.ist)
-		return append(alone(s), "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON", "--wsrep-provider="+w.provider,
-			"--wsrep-cluster-name="+w.cluster, "--wsrep-cluster-address=gcomm://"+strings.Join(w.peers, ","), "--wsrep-node-name="+w.port,
+		return append(alone(s), "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON",
+			"--wsrep-provider="+w.provider,
+			"--wsrep-cluster-name="+w.cluster, "--wsrep-cluster-address=gcomm://"+strings.Join(w.peers, ","),
+			"--wsrep-node-name="+w.port,
 			"--wsrep-node-address="+host, "--wsrep-sst-method=rsync", "--wsrep-sst-receive-address="+w.sst,
 			"--wsrep-provider-options=base_port="+w.port+";gmcast.listen_addr=tcp://"+net.JoinHostPort(host, w.port)+
 				";ist.recv_addr="+net.JoinHostPort(host, ist)+";ist.recv_bind="+net.JoinHostPort(host, ist)+
 				";gcache.size=16M;evs.suspect_timeout=PT"+strconv.Itoa(int(Suspect.Seconds()))+"S")
 	}
-	k.awake = []string{"SELECT 1 FROM mysql.global_priv"} // refused until the node is one of the cluster
+	k.awake = []string{"SELECT 1 FROM mysql.global_priv"} // fails until the node has joined the cluster
 	k.before = recovered
 	k.open = func(addr, database string) (*sql.DB, error) {
-		return administrator(addr, database, map[string]string{"wsrep_sync_wait": "15"}) // sees what was committed on any node
+		// sees what was committed on any node
+		return administrator(addr, database, map[string]string{"wsrep_sync_wait": "15"})
 	}
 	return k
 }
 
-// recovered asks the files of a node that was killed how far they are in the cluster's history, so that only what is missing must be sent.
+// recovered reads the position in the cluster's history from the files of a killed node, so that only missing changes
+// are sent.
 func recovered(s *Server, who *syscall.Credential) ([]string, error) {
 	out, err := s.run(who, append(append([]string(nil), s.args...), "--wsrep-recover"))
 	position := regexp.MustCompile(`WSREP: Recovered position: ([0-9a-f-]+:\d+)`).FindStringSubmatch(out)
@@ -137,7 +144,7 @@ func recovered(s *Server, who *syscall.Credential) ([]string, error) {
 	return []string{"--wsrep-start-position=" + position[1]}, nil
 }
 
-// Database makes an empty database on all nodes and gives its SQLAlchemy URL at each.
+// Database creates an empty database on all nodes and returns its SQLAlchemy URL on each.
 func (c *Cluster) Database(t testing.TB) (urls []string) {
 	t.Helper()
 	name := fmt.Sprintf("berth_%d", c.made.Add(1))
@@ -153,7 +160,7 @@ func (c *Cluster) Database(t testing.TB) (urls []string) {
 	return urls
 }
 
-// Bootstrap makes a node that was left alone go on: it is the cluster from now on, and those that are restarted join it.
+// Bootstrap lets a node that is alone continue as the whole cluster; restarted nodes join it.
 func (c *Cluster) Bootstrap(t testing.TB, node int) {
 	t.Helper()
 	if err := c.Nodes[node].exec("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'"); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Proxy stands between clients and a server, and breaks connections at a chosen moment.
+// Proxy forwards connections between clients and a server, and breaks connections at a chosen moment.
 type Proxy struct {
 	Addr string // host:port
 
@@ -28,14 +28,14 @@ type Proxy struct {
 
 // Cut is one connection to break, or to keep waiting.
 type Cut struct {
-	Stall  bool          // nothing is broken: the server never hears the word, and the client never an answer
-	Word   string        // said by the client, in any case, in one piece: a statement or a part of one; empty: anything
-	Skip   int           // how many such pieces pass before
-	Heard  bool          // the server hears the word and answers it, and only the answer is lost; else it never hears it
-	Linger time.Duration // how long the server's side stays open when the client's is broken
+	Stall  bool          // keep the connection open, but forward neither Word nor a response
+	Word   string        // text that the client sends in one packet, in any case: a part of a statement; empty: any
+	Skip   int           // how many matching packets are forwarded before
+	Heard  bool          // forward Word and lose only the response; otherwise lose Word
+	Linger time.Duration // how long the connection to the server stays open after the client's is broken
 }
 
-// NewProxy lets clients of a server pass until the test ends.
+// NewProxy starts a proxy for a server, until the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,25 +55,25 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// URL is a URL of the server with the proxy's address in place of the server's.
+// URL returns a URL of the server with the proxy's address instead of the server's.
 func (p *Proxy) URL(url string) string { return strings.Replace(url, p.first, p.Addr, 1) }
 
-// Break plans to break connections: each of them the next one on which its word is said, in this order.
+// Break schedules cuts: each breaks the next connection that sends its Word, in this order.
 func (p *Proxy) Break(cuts ...Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plans = append(p.plans, cuts...)
 }
 
-// Freeze stops forwarding, both ways and on all connections, also new ones. Nothing is closed or lost: clients see a
-// server that has stalled.
+// Freeze stops forwarding in both directions on all connections, including new ones. Nothing is closed or lost, as with
+// a stalled server.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.thawed = make(chan struct{})
 }
 
-// Thaw forwards again what was held back. Call it after Freeze.
+// Thaw forwards the held data again. Call it after Freeze.
 func (p *Proxy) Thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,35 +92,35 @@ func (p *Proxy) forwarding() {
 	<-thawed
 }
 
-// Turn leads new connections to another server.
+// Turn directs new connections to another server.
 func (p *Proxy) Turn(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
 }
 
-// Target is the server that new connections lead to.
+// Target returns the server of new connections.
 func (p *Proxy) Target() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.target
 }
 
-// Mend gives up the cuts that were planned and not made.
+// Mend removes scheduled cuts that have not happened.
 func (p *Proxy) Mend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plans = nil
 }
 
-// Broken counts the cuts that were made.
+// Broken returns the number of cuts that have happened.
 func (p *Proxy) Broken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cuts
 }
 
-// Drop breaks all connections that are open now.
+// Drop breaks all open connections.
 func (p *Proxy) Drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,13 +133,13 @@ func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
-			return // closed: the test is over
+			return // closed: the test has ended
 		}
 		p.all.Go(func() { p.pass(client) })
 	}
 }
 
-// pass carries one connection.
+// pass forwards one connection.
 func (p *Proxy) pass(client net.Conn) {
 	p.know(client)
 	defer p.forget(client)
@@ -152,8 +152,8 @@ func (p *Proxy) pass(client net.Conn) {
 	}
 	p.know(server)
 	defer p.forget(server)
-	answered := make(chan struct{}, 1) // something came from the server
-	swallow := make(chan struct{})     // closed when answers are to be lost
+	answered := make(chan struct{}, 1) // data arrived from the server
+	swallow := make(chan struct{})     // closed when responses must be lost
 	p.all.Go(func() {
 		p.answers(client, server, answered, swallow)
 		client.Close()
@@ -183,7 +183,7 @@ func (p *Proxy) pass(client net.Conn) {
 	}
 }
 
-// answers carries what the server says.
+// answers forwards data from the server to the client.
 func (p *Proxy) answers(client, server net.Conn, answered chan<- struct{}, swallow <-chan struct{}) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -213,11 +213,12 @@ func drain(c <-chan struct{}) {
 	}
 }
 
-// due takes the plan that these words of a client fulfil.
+// due returns the scheduled cut that this data of a client triggers, and removes it.
 func (p *Proxy) due(words []byte) (Cut, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(words) == 0 || len(p.plans) == 0 || !bytes.Contains(bytes.ToUpper(words), []byte(strings.ToUpper(p.plans[0].Word))) {
+	if len(words) == 0 || len(p.plans) == 0 || !bytes.Contains(bytes.ToUpper(words),
+		[]byte(strings.ToUpper(p.plans[0].Word))) {
 		return Cut{}, false
 	}
 	cut := p.plans[0]

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	patience = time.Minute // how long a server may take to answer: the machine may be busy
-	ports    = 20          // how many ports are tried before giving up
+	patience = time.Minute // for a server to respond on a busy machine
+	ports    = 20          // number of ports to try
 )
 
-// start makes the files of a server and serves them until the test ends.
+// start creates the files of a server and runs it until the test ends.
 func start(t testing.TB, k kind, options []string) *Server {
 	t.Helper()
 	testenv.Need(t, k.name)
@@ -55,7 +55,7 @@ func place(t testing.TB, k kind) (*Server, *syscall.Credential) {
 	return s, who
 }
 
-// install makes the server's files.
+// install creates the server's files.
 func (s *Server) install(t testing.TB, who *syscall.Credential) {
 	t.Helper()
 	if out, err := s.run(who, s.kind.install(s)); err != nil {
@@ -63,7 +63,7 @@ func (s *Server) install(t testing.TB, who *syscall.Credential) {
 	}
 }
 
-// serveAt chooses the server's address and with that its arguments.
+// serveAt chooses the server's address and its arguments.
 func (s *Server) serveAt(t testing.TB, options []string) {
 	t.Helper()
 	var err error
@@ -87,7 +87,8 @@ func (s *Server) place() (*syscall.Credential, error) {
 	return who, os.Chown(dir, int(who.Uid), int(who.Gid))
 }
 
-// credential is whom the server runs as: root is refused by both servers; anybody else runs it as himself.
+// credential returns the user of the server: both servers refuse to run as root; another user runs them under its own
+// name.
 func (s *Server) credential() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -105,7 +106,7 @@ func missing(name string, err error) error {
 	return fmt.Errorf("%s is not installed; run `make tools`: %w", name, err)
 }
 
-// command is a command of the server's package, run as its user in its directory.
+// command returns a command of the server's package, run as its user in its directory.
 func (s *Server) command(who *syscall.Credential, args []string) (*exec.Cmd, error) {
 	program, err := s.find(args[0])
 	if err != nil {
@@ -118,7 +119,7 @@ func (s *Server) command(who *syscall.Credential, args []string) (*exec.Cmd, err
 	return cmd, nil
 }
 
-// find looks where Debian has the servers, which is not in everybody's path, and then in the path.
+// find returns the path of a program: in Debian's directories for servers, which are not in every PATH, or in PATH.
 func (s *Server) find(name string) (string, error) {
 	for _, bin := range s.kind.bins {
 		if program, err := exec.LookPath(filepath.Join(bin, name)); err == nil {
@@ -132,7 +133,7 @@ func (s *Server) find(name string) (string, error) {
 	return program, nil
 }
 
-// postgresBins is where Debian has the programs of each release, newest first.
+// postgresBins returns Debian's program directories of each release, newest first.
 func postgresBins() []string {
 	bins, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Server) run(who *syscall.Credential, args []string) (string, error) {
 	return string(out), err
 }
 
-// Kill ends the server as kill -9 does. Nothing is flushed, nobody is told; Restart makes it recover what was committed.
+// Kill ends the server like kill -9: nothing is flushed or closed. Restart lets it recover committed data.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	if s.alive == nil {
@@ -161,7 +162,7 @@ func (s *Server) Kill(t testing.TB) {
 	s.alive = nil
 }
 
-// Restart serves the files again, at the same address, and returns when the server answers.
+// Restart runs the server again at the same address, and returns when it responds.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	who, err := s.credential()
@@ -177,7 +178,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.serve(t, more...)
 }
 
-// serve starts the server with more arguments than it always has, and returns when it answers.
+// serve starts the server with additional arguments, and returns when it responds.
 func (s *Server) serve(t testing.TB, more ...string) {
 	t.Helper()
 	who, err := s.credential()
@@ -207,7 +208,7 @@ func (s *Server) serve(t testing.TB, more ...string) {
 	}
 }
 
-// await returns when a server that runs takes statements.
+// await returns when a running server executes statements.
 func (s *Server) await(t testing.TB) {
 	t.Helper()
 	for last := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -221,7 +222,7 @@ func (s *Server) await(t testing.TB) {
 	}
 }
 
-// log is the end of what the server wrote.
+// log returns the end of the server's output.
 func (s *Server) log() string {
 	text, err := os.ReadFile(filepath.Join(s.dir, logName))
 	if err != nil {
@@ -230,7 +231,7 @@ func (s *Server) log() string {
 	return string(text[max(0, len(text)-3000):])
 }
 
-// freeAddr finds a port that nobody listens on, outside the range from which connections get theirs.
+// freeAddr returns an address with a free port outside the range of ephemeral ports.
 func freeAddr() (string, error) {
 	var err error
 	for range ports {

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// logName is the file in the server's directory that holds what it says.
+// logName is the file in the server's directory with its output.
 const logName = "server.log"
 
-// script starts a server, says its number and waits for a word. Without one (the test is over, or dead) it ends the server fast
-// and removes its directory; with one it kills the server and keeps the directory. PostgreSQL's children live on for a moment without their
-// parent, and answer: so it waits for them too.
+// script starts a server, says its number and waits for a word. Without one (the test is over, or dead) it ends the
+// server fast and removes its directory; with one it kills the server and keeps the directory. PostgreSQL's children
+// live on for a moment without their parent, and answer: so it waits for them too.
 const script = `dir=$1; end=$2; shift 2
 "$@" </dev/null >>"$dir/` + logName + `" 2>&1 &
 p=$!; echo $p; read word
@@ -25,7 +25,7 @@ if [ "$word" ]; then
 	for c in $children; do while grep -q "^State:[[:space:]]*[^ZX]" /proc/$c/status 2>/dev/null; do sleep 0.01; done; done
 else kill -$end $p; wait $p; rm -rf "$dir"; fi`
 
-// warden is the process that holds a server.
+// warden is the process that supervises a server.
 type warden struct {
 	cmd  *exec.Cmd
 	life io.WriteCloser
@@ -64,7 +64,8 @@ func hold(server *exec.Cmd, end, dir string) (*warden, error) {
 	return w, nil
 }
 
-// over says whether the server has ended by itself. Its parent has not waited for it, so its number is still its own.
+// over reports whether the server has ended by itself. Its parent has not waited for it, so its process id is not
+// reused.
 func (w *warden) over() bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.pid))
 	if err != nil {
@@ -74,10 +75,10 @@ func (w *warden) over() bool {
 	return strings.HasPrefix(state, "Z")
 }
 
-// end ends the server and waits until it and its warden are gone.
+// end ends the server and waits until it and its warden have ended.
 func (w *warden) end(kill bool) {
 	if kill {
-		io.WriteString(w.life, "kill\n") // a warden that is gone already has ended the server
+		io.WriteString(w.life, "kill\n") // a warden that has ended has ended the server
 	}
 	w.life.Close()
 	w.cmd.Wait() // it reports how the server ended, by our signal

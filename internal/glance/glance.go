@@ -1,5 +1,6 @@
-// Package glance starts OpenStack's own image service for tests: Debian's package glance-api on 127.0.0.1, with SQLite and a file store in a
-// temporary directory, behind a Keystone; gone when the test ends. A start takes some five seconds.
+// Package glance starts OpenStack's own image service for tests: Debian's package glance-api on 127.0.0.1, with SQLite
+// and a file store in a temporary directory, behind a Keystone; gone when the test ends. A start takes some five
+// seconds.
 package glance
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/openberth/berth/internal/keystone"
 )
 
-// Glance is a running service. Keystone's catalog has it as the service of type image.
+// Glance is a running service. Keystone's catalog lists it with type image.
 type Glance struct {
 	URL string // http://127.0.0.1:port
 
@@ -42,19 +43,23 @@ func Start(t testing.TB, k *keystone.Keystone) *Glance {
 	if err := os.Mkdir(filepath.Join(dir, "images"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "glance-manage", "--config-file", conf, "db_sync").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "glance-manage", "--config-file", conf,
+		"db_sync").CombinedOutput(); err != nil {
 		t.Fatalf("glance-manage db_sync: %v\n%s", err, out)
 	}
 	g.server = keystone.Serve(t, exec.Command("glance-api", "--config-file", conf), dir, g.URL+"/versions")
 	var service struct{ Service struct{ ID string } }
 	token := k.Admin(t)
-	k.Call(t, token, "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": "image", "name": "glance"}}, http.StatusCreated, &service)
-	k.Call(t, token, "POST", "/endpoints", keystone.Doc{"endpoint": keystone.Doc{"service_id": service.Service.ID, "interface": "internal", "region": k.Region,
+	k.Call(t, token, "POST", "/services", keystone.Doc{"service": keystone.Doc{"type": "image", "name": "glance"}},
+		http.StatusCreated, &service)
+	k.Call(t, token, "POST", "/endpoints", keystone.Doc{"endpoint": keystone.Doc{"service_id": service.Service.ID,
+		"interface": "internal", "region": k.Region,
 		"url": g.URL}}, http.StatusCreated, nil)
 	return g
 }
 
-// configuration has Keystone's administrator for the service's account: another would cost a second to make.
+// configuration returns the configuration. The service uses Keystone's administrator, because creating another account
+// takes a second.
 func configuration(dir, port string, k *keystone.Keystone) string {
 	return fmt.Sprintf(`[DEFAULT]
 bind_host = 127.0.0.1
@@ -84,10 +89,11 @@ driver = noop
 `, dir, port, k.URL, k.AdminUser, k.AdminPassword, k.AdminProject)
 }
 
-// Stop ends the service, as if it had crashed. A second Stop does nothing.
+// Stop kills the service. A second Stop does nothing.
 func (g *Glance) Stop() { g.server.Stop() }
 
-// Image makes an image of a few bytes with these attributes and properties, and gives its id. Without data it stays queued.
+// Image creates an image of a few bytes with these attributes and properties, and returns its id. Without data it
+// remains queued.
 func (g *Glance) Image(t testing.TB, token string, image keystone.Doc, data string) string {
 	t.Helper()
 	image["disk_format"], image["container_format"] = "raw", "bare"
@@ -105,7 +111,7 @@ func (g *Glance) Image(t testing.TB, token string, image keystone.Doc, data stri
 	return made.ID
 }
 
-// Call makes a call, gives the answer, and fails the test when the status says that it was refused.
+// Call sends a request and returns the response. It fails the test if the status is an error.
 func (g *Glance) Call(t testing.TB, token, method, path, kind, body string) []byte {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, g.URL+path, bytes.NewReader([]byte(body)))

@@ -1,5 +1,6 @@
-// Package keystone starts OpenStack's own identity service for tests: Debian's package keystone on 127.0.0.1, with SQLite and
-// Fernet tokens in a temporary directory, and gone when the test ends. A start takes some ten to twenty seconds.
+// Package keystone starts OpenStack's own identity service for tests: Debian's package keystone on 127.0.0.1, with
+// SQLite and Fernet tokens in a temporary directory, and gone when the test ends. A start takes some ten to twenty
+// seconds.
 package keystone
 
 import (
@@ -28,14 +29,16 @@ const (
 
 // Keystone is a running service. All names are in the domain Default, whose ID is default.
 type Keystone struct {
-	URL                                    string // http://127.0.0.1:port, without /v3; the catalog has it as public and internal endpoint
+	// http://127.0.0.1:port, without /v3; the catalog has it as public and internal endpoint
+	URL                                    string
 	AdminUser, AdminPassword, AdminProject string // the user also has the role admin on the system
 	Region                                 string
 
 	server *Server
 }
 
-// Start starts a Keystone. More are groups and options for its configuration, such as "[token]\nexpiration = 20\n".
+// Start starts a Keystone. more contains groups and options for its configuration, such as "[token]\nexpiration =
+// 20\n".
 func Start(t testing.TB, more ...string) *Keystone {
 	t.Helper()
 	testenv.Need(t, "Keystone")
@@ -49,12 +52,16 @@ func Start(t testing.TB, more ...string) *Keystone {
 	keys(t, filepath.Join(dir, "fernet"), filepath.Join(dir, "credential"))
 	write(t, conf, configuration(dir)+strings.Join(more, "\n"))
 	port := Free(t)
-	k := &Keystone{URL: "http://127.0.0.1:" + port, AdminUser: "admin", AdminPassword: password, AdminProject: "admin", Region: "RegionOne"}
+	k := &Keystone{URL: "http://127.0.0.1:" + port, AdminUser: "admin", AdminPassword: password, AdminProject: "admin",
+		Region: "RegionOne"}
 	// Without a write-ahead log, a request of Keystone's can lock itself out of SQLite.
-	run(t, dir, "/usr/bin/python3", "-c", "import sqlite3; sqlite3.connect('keystone.db').execute('pragma journal_mode = wal')")
+	run(t, dir, "/usr/bin/python3", "-c", "import sqlite3; sqlite3.connect('keystone.db').execute('pragma journal_mode "+
+		"= wal')")
 	run(t, dir, "keystone-manage", "--config-file", conf, "db_sync")
-	run(t, dir, "keystone-manage", "--config-file", conf, "bootstrap", "--bootstrap-username", k.AdminUser, "--bootstrap-password", k.AdminPassword,
-		"--bootstrap-project-name", k.AdminProject, "--bootstrap-public-url", k.URL, "--bootstrap-internal-url", k.URL+"/v3", "--bootstrap-region-id", k.Region)
+	run(t, dir, "keystone-manage", "--config-file", conf, "bootstrap", "--bootstrap-username", k.AdminUser,
+		"--bootstrap-password", k.AdminPassword,
+		"--bootstrap-project-name", k.AdminProject, "--bootstrap-public-url", k.URL, "--bootstrap-internal-url", k.URL+"/v3",
+		"--bootstrap-region-id", k.Region)
 	cmd := exec.Command("keystone-wsgi-public", "--host", "127.0.0.1", "--port", port)
 	cmd.Env = append(os.Environ(), "OS_KEYSTONE_CONFIG_FILES="+conf)
 	k.server = Serve(t, cmd, dir, k.URL+"/v3")
@@ -81,7 +88,7 @@ driver = noop
 `, dir)
 }
 
-// keys makes repositories of Fernet keys: 1 is used, 0 is the next.
+// keys creates repositories of Fernet keys: 1 is used, 0 is the next.
 func keys(t testing.TB, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -116,14 +123,14 @@ func run(t testing.TB, dir, program string, args ...string) {
 	}
 }
 
-// Stop ends the service, as if it had crashed. A second Stop does nothing.
+// Stop kills the service. A second Stop does nothing.
 func (k *Keystone) Stop() { k.server.Stop() }
 
 // Doc is a JSON object.
 type Doc = map[string]any
 
-// Call makes a call of the v3 API, such as "/users", and fails the test when the status is another than wanted. The answer is read into
-// result unless that is nil.
+// Call calls the v3 API, with a path such as "/users", and fails the test if the status differs from wanted. It decodes
+// the response into result unless result is nil.
 func (k *Keystone) Call(t testing.TB, token, method, path string, body any, want int, result any) http.Header {
 	t.Helper()
 	var text []byte
@@ -161,7 +168,7 @@ func (k *Keystone) Call(t testing.TB, token, method, path string, body any, want
 	return response.Header
 }
 
-// Token signs in and gives a token for a project, or for nothing when its name is empty.
+// Token signs in and returns a token for a project, or without scope if the name is empty.
 func (k *Keystone) Token(t testing.TB, user, password, project string) string {
 	t.Helper()
 	var scope Doc
@@ -171,7 +178,7 @@ func (k *Keystone) Token(t testing.TB, user, password, project string) string {
 	return k.scoped(t, user, password, scope)
 }
 
-// SystemToken signs in and gives a token for the system.
+// SystemToken signs in and returns a token for the system.
 func (k *Keystone) SystemToken(t testing.TB, user, password string) string {
 	t.Helper()
 	return k.scoped(t, user, password, Doc{"system": Doc{"all": true}})
@@ -187,13 +194,13 @@ func (k *Keystone) scoped(t testing.TB, user, password string, scope Doc) string
 	return k.Call(t, "", "POST", "/auth/tokens", Doc{"auth": auth}, http.StatusCreated, nil).Get("X-Subject-Token")
 }
 
-// Admin gives a new token of the administrator.
+// Admin returns a new token of the administrator.
 func (k *Keystone) Admin(t testing.TB) string {
 	t.Helper()
 	return k.Token(t, k.AdminUser, k.AdminPassword, k.AdminProject)
 }
 
-// Revoke makes a token invalid.
+// Revoke revokes a token.
 func (k *Keystone) Revoke(t testing.TB, token string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), "DELETE", k.URL+"/v3/auth/tokens", nil)
@@ -212,8 +219,8 @@ func (k *Keystone) Revoke(t testing.TB, token string) {
 	}
 }
 
-// User makes a user whose password is its name, with roles in a project; role and project are made when they are missing.
-// It gives the IDs of both.
+// User creates a user whose password is its name, with roles in a project; it creates missing roles and projects. It
+// returns the IDs of user and project.
 func (k *Keystone) User(t testing.TB, name, project string, roles ...string) (userID, projectID string) {
 	t.Helper()
 	// A token of its own for each call: where tokens live for seconds, one would not last on a busy machine.
@@ -226,7 +233,7 @@ func (k *Keystone) User(t testing.TB, name, project string, roles ...string) (us
 	return userID, projectID
 }
 
-// find gives the ID of what has a name, and makes it when there is none.
+// find returns the ID of the object with this name, and creates it if it does not exist.
 func (k *Keystone) find(t testing.TB, kind, name string, more Doc) string {
 	t.Helper()
 	type thing struct{ ID string }

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Server is one of OpenStack's services, running beside a test, with its log. It is gone when the test ends.
+// Server is an OpenStack service that runs beside a test, with its log. It ends with the test.
 type Server struct {
 	cmd *exec.Cmd
 	log string
 }
 
-// Serve starts a service in a directory, which its log is kept in, and waits until a URL of it answers with 200.
+// Serve starts a service in a directory, which also contains its log, and waits until a URL of it returns status 200.
 func Serve(t testing.TB, cmd *exec.Cmd, dir, url string) *Server {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, "server.log"))
@@ -44,7 +44,7 @@ func Serve(t testing.TB, cmd *exec.Cmd, dir, url string) *Server {
 	}
 }
 
-// Stop ends the service, as if it had crashed. A second Stop does nothing.
+// Stop kills the service. A second Stop does nothing.
 func (s *Server) Stop() {
 	if s.cmd.ProcessState == nil {
 		s.cmd.Process.Kill()
@@ -52,7 +52,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Tail is the end of the service's log.
+// Tail returns the end of the service's log.
 func (s *Server) Tail() string {
 	text, err := os.ReadFile(s.log)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Server) Tail() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// Free finds a port that nobody uses now.
+// Free returns a port that is not in use.
 func Free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

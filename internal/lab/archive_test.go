@@ -40,7 +40,8 @@ func parse(t *testing.T, data []byte) machine {
 	return m
 }
 
-// The fixtures are what tests of other packages read as a machine: whole, small, and telling nothing about who captured them.
+// The fixtures are what tests of other packages read as a machine: whole, small, and telling nothing about who captured
+// them.
 func TestFixtures(t *testing.T) {
 	for name, devices := range map[string]int{"lab.txtar": 21, "virtio.txtar": 6} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +67,8 @@ func TestFixtures(t *testing.T) {
 				if path.Base(device) != address {
 					t.Errorf("%s leads to %s", link, device)
 				}
-				for _, file := range []string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "numa_node"} {
+				for _, file := range []string{"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision",
+					"numa_node"} {
 					if m.files[path.Join(device, file)] == "" {
 						t.Errorf("%s has no %s", device, file)
 					}
@@ -89,7 +91,8 @@ func TestFixtures(t *testing.T) {
 
 // shows reports whether berth's printed provider tree has this provider with this capacity of a custom resource class.
 func shows(output, name string, capacity int) bool {
-	return regexp.MustCompile(`(?m)` + regexp.QuoteMeta(name) + `\s+CUSTOM_\w+ \d+/` + strconv.Itoa(capacity) + `\b`).MatchString(output)
+	return regexp.MustCompile(`(?m)` + regexp.QuoteMeta(name) + `\s+CUSTOM_\w+ \d+/` + strconv.Itoa(capacity) +
+		`\b`).MatchString(output)
 }
 
 func TestShows(t *testing.T) {

@@ -55,7 +55,8 @@ func TestCapture(t *testing.T) {
 	got, want := decided(parse(t, []byte(output))), decided(parse(t, data))
 	for name, fact := range want {
 		if got[name] != fact {
-			t.Errorf("%s: the lab shows %q, %s has %q (go test -tags lab -run Capture ./internal/lab -update)", name, got[name], fixture, fact)
+			t.Errorf("%s: the lab shows %q, %s has %q (go test -tags lab -run Capture ./internal/lab -update)", name, got[name],
+				fixture, fact)
 		}
 		delete(got, name)
 	}
@@ -64,8 +65,8 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// decided leaves out what another version of kernel or QEMU may show otherwise: numbers of IOMMU groups, revisions, and how much
-// memory the kernel keeps for itself.
+// decided leaves out what another version of kernel or QEMU may show otherwise: numbers of IOMMU groups, revisions, and
+// how much memory the kernel keeps for itself.
 func decided(m machine) map[string]string {
 	facts := map[string]string{}
 	for link, target := range m.links {
@@ -82,7 +83,8 @@ func decided(m machine) map[string]string {
 	return facts
 }
 
-// A payload's status, and every byte of its output, come out of the guest as they were; VFS says how many VFs there are.
+// A payload's status, and every byte of its output, come out of the guest as they were; VFS says how many VFs there
+// are.
 func TestStatus(t *testing.T) {
 	t.Setenv("VFS", "2")
 	output, err := Run(t.Context(), payload(t, `#!/bin/sh

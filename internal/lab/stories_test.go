@@ -97,7 +97,8 @@ func (s stories) server(t *testing.T, head string) (out shown) {
 // tree is the device providers of a story, as "11:00.0 CUSTOM_VF0": "1/4".
 func (s stories) tree(story string) map[string]string {
 	out := map[string]string{}
-	for _, m := range regexp.MustCompile(`lab_0000:(\S+)\s+(CUSTOM_\w+) (\d+/\d+)`).FindAllStringSubmatch(s[story+" tree"], -1) {
+	for _, m := range regexp.MustCompile(`lab_0000:(\S+)\s+(CUSTOM_\w+) (\d+/\d+)`).FindAllStringSubmatch(s[story+" tree"],
+		-1) {
 		out[m[1]+" "+m[2]] = m[3]
 	}
 	return out
@@ -154,22 +155,26 @@ func TestStories(t *testing.T) {
 	}
 	s := tell(run(t, dir))
 	for name, judge := range map[string]func(*testing.T, stories){
-		"report": report, "hot-plug": hotPlug, "claim and release": claimRelease, "NUMA": numaPolicies, "unplugged while held": unplugged,
-		"restart": restarted, "plugged in again": replugged, "pulled out while held": pulled, "tour": tour,
+		"report": report, "hot-plug": hotPlug, "claim and release": claimRelease, "NUMA": numaPolicies,
+		"unplugged while held": unplugged,
+		"restart":              restarted, "plugged in again": replugged, "pulled out while held": pulled, "tour": tour,
 	} {
 		t.Run(name, func(t *testing.T) { judge(t, s) })
 	}
 }
 
-// What the kernel has is reported: VFs under their PF, NUMA nodes and sockets, CPUs as the configuration shares them out.
+// What the kernel has is reported: VFs under their PF, NUMA nodes and sockets, CPUs as the configuration shares them
+// out.
 func report(t *testing.T, s stories) {
 	s.has(t, "report", "0/2", "0/2")
 	var got []string
 	for _, d := range s.devices(t, "report") {
 		got = append(got, fmt.Sprintf("%s %s node %d %s", d.Address, d.Type, d.Node, d.State))
 	}
-	want := []string{"0000:00:03.0 type-PCI node -1 available", "0000:11:00.1 type-VF node 0 available", "0000:11:00.2 type-VF node 0 available",
-		"0000:21:00.1 type-VF node 1 available", "0000:21:00.2 type-VF node 1 available", "0000:22:00.0 type-PCI node 1 available"}
+	want := []string{"0000:00:03.0 type-PCI node -1 available", "0000:11:00.1 type-VF node 0 available",
+		"0000:11:00.2 type-VF node 0 available",
+		"0000:21:00.1 type-VF node 1 available", "0000:21:00.2 type-VF node 1 available",
+		"0000:22:00.0 type-PCI node 1 available"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
@@ -178,7 +183,8 @@ func report(t *testing.T, s stories) {
 		t.Fatalf("%+v", h)
 	}
 	for n, c := range h.Cells {
-		if c.ID != n || c.Socket != 0 || !slices.Equal(c.CPUs, []int{2 * n}) || !slices.Equal(c.Dedicated, []int{2*n + 1}) || len(c.Pinned) > 0 {
+		if c.ID != n || c.Socket != 0 || !slices.Equal(c.CPUs, []int{2 * n}) || !slices.Equal(c.Dedicated, []int{2*n + 1}) ||
+			len(c.Pinned) > 0 {
 			t.Errorf("NUMA node %d: %+v", n, c)
 		}
 	}
@@ -216,23 +222,27 @@ func claimRelease(t *testing.T, s stories) {
 	}
 }
 
-// With node 1 full, a guest lies on node 0. May it have a device of node 1, which is of the same socket here, and one of no known node?
+// With node 1 full, a guest lies on node 0. May it have a device of node 1, which is of the same socket here, and one
+// of no known node?
 func numaPolicies(t *testing.T, s stories) {
 	if filler := s.server(t, "numa filler"); filler.Status != "ACTIVE" {
 		t.Fatalf("%+v", filler)
 	}
-	if cells := s.host(t, "numa").Cells; len(cells) != 2 || len(cells[0].Pinned) != 0 || !slices.Equal(cells[1].Pinned, []int{3}) {
+	if cells := s.host(t, "numa").Cells; len(cells) != 2 || len(cells[0].Pinned) != 0 || !slices.Equal(cells[1].Pinned,
+		[]int{3}) {
 		t.Fatalf("numa_policy required did not lead to node 1: %+v", cells)
 	}
 	for name, why := range map[string]string{
 		"nic-required": "a device is on node 1", "nic-legacy": "a device is on node 1", "nic-preferred": "", "nic-socket": "",
-		"edu-required": "a device is on no known node", "edu-legacy": "", "edu-preferred": "", "edu-socket": "a device is on no known node",
+		"edu-required": "a device is on no known node", "edu-legacy": "", "edu-preferred": "",
+		"edu-socket": "a device is on no known node",
 	} {
 		_, policy, _ := strings.Cut(name, "-")
 		switch got := s.server(t, "numa "+name); {
 		case why == "" && got.Status != "ACTIVE":
 			t.Errorf("%s: refused: %s", name, got.Fault.Message)
-		case why != "" && (got.Status != "ERROR" || !strings.Contains(got.Fault.Message, why) || !strings.Contains(got.Fault.Message, "numa_policy "+policy)):
+		case why != "" && (got.Status != "ERROR" || !strings.Contains(got.Fault.Message, why) ||
+			!strings.Contains(got.Fault.Message, "numa_policy "+policy)):
 			t.Errorf("%s: %s %q, want a refusal with %q", name, got.Status, got.Fault.Message, why)
 		}
 	}
@@ -277,7 +287,8 @@ func restarted(t *testing.T, s stories) {
 	}
 }
 
-// A PF that was pulled and put in again: what is held is the same device, the others are free; a restart changes nothing of it.
+// A PF that was pulled and put in again: what is held is the same device, the others are free; a restart changes
+// nothing of it.
 func replugged(t *testing.T, s stories) {
 	held := holders(s.devices(t, "freed"), "CUSTOM_VF0")
 	for _, story := range []string{"replug", "alive"} {

@@ -90,7 +90,7 @@ type fate struct {
 
 // crashes says whether the agent dies at this point. Points are between writes to the disk, calls and acts of the
 // hypervisor.
-func (w *World) crashes(m *machine) error {
+func (w *World) crashes(m *simHost) error {
 	if !w.chance(Crashes, 400) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (w *World) crashes(m *machine) error {
 }
 
 // halt ends the agent: what it has in memory is lost.
-func (w *World) halt(m *machine) {
+func (w *World) halt(m *simHost) {
 	w.disconnect(m)
 	m.agent, m.inbox = nil, nil
 	m.stir()
@@ -108,7 +108,7 @@ func (w *World) halt(m *machine) {
 
 // start begins an agent. It reads the journal, and writes that one more start has begun. False: the journal was written
 // on another machine.
-func (w *World) start(m *machine) bool {
+func (w *World) start(m *simHost) bool {
 	id := m.book.identity
 	if id.install != "" && id.install != m.install {
 		w.report.Happened["copy on another machine"]++
@@ -131,14 +131,14 @@ func (w *World) start(m *machine) bool {
 }
 
 // writeStart journals who the agent is and that it has begun.
-func (m *machine) writeStart() {
+func (m *simHost) writeStart() {
 	a := m.agent
 	m.book.identity.instance, m.book.identity.starts, m.book.identity.install = a.instance, a.starts, m.install
 	m.book.starts = a.startIDs
 }
 
 // sender is how this start of the agent identifies itself to compute.
-func (m *machine) sender() schedule.Sender {
+func (m *simHost) sender() schedule.Sender {
 	a := m.agent
 	return schedule.Sender{Instance: a.instance, Start: a.start, ProcessSpace: fmt.Sprintf("%s/%d", m.tag, m.boot),
 		Previous: slices.DeleteFunc(slices.Clone(a.startIDs), func(id string) bool { return id == a.start })}
@@ -146,7 +146,7 @@ func (m *machine) sender() schedule.Sender {
 
 // begin does the next step of an agent's start. Compute is asked before Placement is written to, and again with the
 // first report. A compute that does not answer holds nothing up.
-func (w *World) begin(m *machine) error {
+func (w *World) begin(m *simHost) error {
 	a := m.agent
 	switch a.phase {
 	case asks:
@@ -175,7 +175,7 @@ func (w *World) begin(m *machine) error {
 
 // firstLook is the first sync. A configuration that it refuses is taken back, as an operator would. A new journal is
 // deleted again first: the classes of the refused configuration have been written to it.
-func (w *World) firstLook(m *machine) error {
+func (w *World) firstLook(m *simHost) error {
 	fresh := m.book.identity.instance == ""
 	err := w.sync(m)
 	for try := 1; m.agent != nil && fault.Is(err, fault.Invalid); try++ {
@@ -197,7 +197,7 @@ func (w *World) firstLook(m *machine) error {
 
 // refusedForGood ends an agent that accepts no configuration. That may happen only after Placement's database was
 // restored, which then has another class on a provider than the guests hold. The operator repairs Placement first.
-func (w *World) refusedForGood(m *machine, err error) {
+func (w *World) refusedForGood(m *simHost, err error) {
 	if len(w.robbed) == 0 {
 		w.miss(m, "start: no configuration is taken: %v", err)
 	}
@@ -207,7 +207,7 @@ func (w *World) refusedForGood(m *machine, err error) {
 }
 
 // turnedAway ends a start that compute does not admit, unless it may ask again soon.
-func (w *World) turnedAway(m *machine, wait time.Duration) error {
+func (w *World) turnedAway(m *simHost, wait time.Duration) error {
 	w.report.Happened["start not admitted"]++
 	if wait > 0 {
 		w.pauseUntil(m, wait)
@@ -218,19 +218,19 @@ func (w *World) turnedAway(m *machine, wait time.Duration) error {
 }
 
 // pauseUntil has the agent do nothing for a while.
-func (w *World) pauseUntil(m *machine, wait time.Duration) {
+func (w *World) pauseUntil(m *simHost, wait time.Duration) {
 	m.wait = w.clock + wait
 	w.wakeAfter(m, wait)
 }
 
 // send tells compute what the host has.
-func (w *World) send(m *machine) error {
+func (w *World) send(m *simHost) error {
 	_, err := w.deliver(m)
 	return err
 }
 
 // deliver is send. With errOccupied, wait is after how long the agent may ask again; 0: it does not help.
-func (w *World) deliver(m *machine) (wait time.Duration, err error) {
+func (w *World) deliver(m *simHost) (wait time.Duration, err error) {
 	if m.cut || w.chance(Messages, 60) {
 		return 0, errLost
 	}
@@ -253,7 +253,7 @@ func (w *World) deliver(m *machine) (wait time.Duration, err error) {
 }
 
 // snapshot is the report of a host, and the unassigned guests in it as one text.
-func (w *World) snapshot(m *machine) (schedule.Host, string) {
+func (w *World) snapshot(m *simHost) (schedule.Host, string) {
 	a := m.agent
 	h := schedule.Host{Name: m.name, Provider: m.root, InPlacement: true, Behind: a.behind}
 	h.Cells, h.Counted = m.used("")
@@ -272,7 +272,7 @@ func (w *World) snapshot(m *machine) (schedule.Host, string) {
 }
 
 // spent says whether a device has been used and must be cleaned: the journal knows it, or Placement has it reserved.
-func (m *machine) spent(e device.Entry) bool {
+func (m *simHost) spent(e device.Entry) bool {
 	if e.Spent || !slices.Contains(e.Traits, survey.OneTimeUse) {
 		return e.Spent
 	}
@@ -291,7 +291,7 @@ const (
 
 // tell says what became of a server; nil means that compute has taken it in. What is said may be lost, come late or
 // twice, or the answer is lost.
-func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
+func (w *World) tell(m *simHost, id string, e lifecycle.Event) error {
 	a := m.agent
 	for range tellTries {
 		if m.cut || w.chance(Messages, 60) {
@@ -327,7 +327,7 @@ func (w *World) tell(m *machine, id string, e lifecycle.Event) error {
 }
 
 // picks are what a guest holds, as compute is told.
-func (m *machine) picks(id string) []schedule.Picked {
+func (m *simHost) picks(id string) []schedule.Picked {
 	var out []schedule.Picked
 	for _, c := range m.agent.set.Held(resource.ConsumerID(id)) {
 		out = append(out, schedule.Picked{RequestID: c.Request, Address: c.Device.Address.String(), Provider: c.Provider})
@@ -336,7 +336,7 @@ func (m *machine) picks(id string) []schedule.Picked {
 }
 
 // clean gives a device for one-time use back, as an operator wishes, when there is one to be cleaned.
-func (w *World) clean(m *machine, at pci.Address) bool {
+func (w *World) clean(m *simHost, at pci.Address) bool {
 	e, there := m.agent.set.At(at)
 	if !there || e.Holder != "" || !m.spent(e) {
 		return false

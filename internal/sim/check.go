@@ -33,7 +33,7 @@ func (w *World) checkMarked() {
 
 // checkCapacity: nobody has what does not exist. What is reserved counts, as a device for one-time use is reserved
 // under its holder.
-func (w *World) checkCapacity(m *machine) {
+func (w *World) checkCapacity(m *simHost) {
 	for _, id := range w.ledger.trees[m.root] {
 		p, used := w.ledger.providers[id], w.ledger.used(id)
 		for class, n := range used {
@@ -45,7 +45,7 @@ func (w *World) checkCapacity(m *machine) {
 }
 
 // checkHeld: no device has two guests, and none runs with a PF beside one of its VFs (8.1/3).
-func (w *World) checkHeld(m *machine) {
+func (w *World) checkHeld(m *simHost) {
 	holder := map[pci.Address]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		for _, d := range m.guests[id].devices {
@@ -63,7 +63,7 @@ func (w *World) checkHeld(m *machine) {
 }
 
 // checkBook: what the agent believes to be held is what the journal says, and every guest's devices are there.
-func (w *World) checkBook(m *machine) {
+func (w *World) checkBook(m *simHost) {
 	if m.agent == nil || !m.agent.restored {
 		return
 	}
@@ -99,7 +99,7 @@ func (w *World) checkBook(m *machine) {
 
 // checkClaims: every guest has its claim in Placement (8.1/1), on the providers that were chosen for it (8.1/2). While
 // a server moves, its migration's claim counts.
-func (w *World) checkClaims(m *machine) {
+func (w *World) checkClaims(m *simHost) {
 	have := map[string]map[provider.ID]int{} // by owner
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		owner := w.owners[id]
@@ -144,7 +144,7 @@ func (w *World) holdsOf(server string, id provider.ID) (n int) {
 }
 
 // checkChosen: a guest's devices are of the providers that its requests name, each as often.
-func (w *World) checkChosen(m *machine, g *guest, s lifecycle.Server) {
+func (w *World) checkChosen(m *simHost, g *guest, s lifecycle.Server) {
 	for _, stay := range s.Residences() {
 		if stay.Host != m.name || stay.Consumer != g.id {
 			continue
@@ -198,12 +198,14 @@ func (w *World) checkServer(s lifecycle.Server) {
 		if len(s.History) > 0 {
 			why = s.History[len(s.History)-1].Text
 		}
-		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task, len(s.Leftovers), why)
+		w.miss(w.byName[s.Host], "rest: server %s does not come to rest: %s %s, %d left behind; %s", s.ID, s.State, s.Task,
+			len(s.Leftovers), why)
 	}
 	for _, stay := range s.Residences() {
 		held := w.ledger.consumers[resource.ConsumerID(stay.Consumer)].holds
 		if stay.Choice == nil || !stay.Choice.Allocation.Equal(held) {
-			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held, stay.Choice)
+			w.miss(w.byName[stay.Host], "share: %s of server %s holds %v and was to hold %v", stay.Consumer, s.ID, held,
+				stay.Choice)
 		}
 		g := w.byName[stay.Host].guests[stay.Consumer]
 		switch {
@@ -216,7 +218,7 @@ func (w *World) checkServer(s lifecycle.Server) {
 }
 
 // checkRest: what a host has is what compute knows of it, and its counts are right.
-func (w *World) checkRest(m *machine) {
+func (w *World) checkRest(m *simHost) {
 	wanted := map[string]bool{}
 	for _, want := range w.office.lines(m.host).wants {
 		wanted[want.id] = true
@@ -270,7 +272,7 @@ func (w *World) checkRest(m *machine) {
 }
 
 // checkPlan: an agent that began anew would find nothing to do, and hold the same (8.1/6).
-func (w *World) checkPlan(m *machine) {
+func (w *World) checkPlan(m *simHost) {
 	f := w.facts(m)
 	set, err := m.restore(offers(f))
 	if err != nil {

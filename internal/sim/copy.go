@@ -38,7 +38,7 @@ func (w *World) copySome() {
 }
 
 // twin is another machine like m with a copy of its agent's directory. It has no guests.
-func (w *World) twin(m *machine) *machine {
+func (w *World) twin(m *simHost) *simHost {
 	w.next++
 	c := *m
 	c.tag = fmt.Sprintf("%s'%d", m.name, w.next)
@@ -48,14 +48,14 @@ func (w *World) twin(m *machine) *machine {
 }
 
 // switchOff ends a machine with a copied directory, and all that runs on it.
-func (w *World) switchOff(c *machine) {
+func (w *World) switchOff(c *simHost) {
 	w.halt(c)
 	c.guests = map[string]*guest{}
-	w.copies = slices.DeleteFunc(w.copies, func(o *machine) bool { return o == c })
+	w.copies = slices.DeleteFunc(w.copies, func(o *simHost) bool { return o == c })
 	delete(w.byTag, c.tag)
 	w.hot.drop(c.tag)
 	w.wakes = slices.DeleteFunc(w.wakes, func(k wake) bool { return k.m == c })
-	w.marked = slices.DeleteFunc(w.marked, func(o *machine) bool { return o == c })
+	w.marked = slices.DeleteFunc(w.marked, func(o *simHost) bool { return o == c })
 	w.markHost(c.name)
 }
 
@@ -84,4 +84,4 @@ func (w *World) replaceSome() {
 }
 
 // replacedBy reports whether a copy of its directory serves the host of a machine or tries to.
-func (w *World) replacedBy(m *machine) bool { return len(w.machines(m.name)) > 1 }
+func (w *World) replacedBy(m *simHost) bool { return len(w.machines(m.name)) > 1 }

@@ -48,7 +48,7 @@ type epochEnd struct{ epoch, revision int64 }
 // removal is a guest that must be destroyed.
 type removal = host.Removal
 
-func newDatabase(cloud string, hosts []*machine, branch int) *database {
+func newDatabase(cloud string, hosts []*simHost, branch int) *database {
 	db := &database{cloud: cloud, servers: map[string]lifecycle.Server{}, owners: map[string]string{},
 		groups: map[string][]string{}, rows: map[string]*hostRow{}, leaving: map[string]int{}, versions: map[string]int{},
 		reasons: map[string]string{}, branch: branch}
@@ -73,9 +73,9 @@ func (db *database) clone() *database {
 }
 
 // use makes a database the present one, without starting compute on it.
-func (o *office) use(db *database) {
+func (o *fakeCompute) use(db *database) {
 	o.database = db
-	o.ids, o.due = bag{}, bag{}
+	o.ids, o.due = randomSet{}, randomSet{}
 	for name, h := range o.hosts {
 		h.row, h.servers, h.line = db.rows[name], map[string]bool{}, nil
 		h.admitted = h.row.report.Start // all that this database can know
@@ -114,7 +114,7 @@ func (r *hostRow) end(epoch int64) {
 }
 
 // past is what the database records of the epoch of a position; nil when that is the present one or unknown.
-func (o *office) past(h *hostState, p host.Position) *host.Position {
+func (o *fakeCompute) past(h *hostState, p host.Position) *host.Position {
 	named := epoch{p.Epoch, p.EpochID}
 	if p.Epoch == 0 || named == o.epoch || !slices.Contains(o.epochs, named) {
 		return nil
@@ -129,18 +129,18 @@ func (o *office) past(h *hostState, p host.Position) *host.Position {
 }
 
 // head is a line of a host's assignments without its servers.
-func (o *office) head(h *hostState, past *host.Position) host.Assignments {
+func (o *fakeCompute) head(h *hostState, past *host.Position) host.Assignments {
 	return host.Assignments{Cloud: o.cloud, Past: past,
 		Position: host.Position{Epoch: o.epoch.number, EpochID: o.epoch.id, Revision: h.row.revision}}
 }
 
 // deliver is the present line of a host's assignments.
-func (o *office) deliver(h *hostState, past *host.Position) delivery {
+func (o *fakeCompute) deliver(h *hostState, past *host.Position) delivery {
 	return delivery{head: o.head(h, past), line: o.lines(h), state: stamp{o.branch, o.w.seq}}
 }
 
 // lines is what compute wants on a host now.
-func (o *office) lines(h *hostState) *line {
+func (o *fakeCompute) lines(h *hostState) *line {
 	if h.line != nil && h.line.revision == h.row.revision {
 		return h.line
 	}
@@ -153,8 +153,9 @@ func (o *office) lines(h *hostState) *line {
 			if e.Host != h.name {
 				continue
 			}
-			l.wants = append(l.wants, want{id: e.Consumer, was: e.PreviousConsumer, server: s.ID, requests: e.Requests, parts: e.Topology,
-				off: e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
+			l.wants = append(l.wants, want{id: e.Consumer, was: e.PreviousConsumer, server: s.ID, requests: e.Requests,
+				parts: e.Topology,
+				off:   e.Power == lifecycle.Off, build: s.Builds, incoming: e.Incoming, outgoing: e.Outgoing, key: key(s, e)})
 		}
 	}
 	for _, r := range lifecycle.RemovalsAt(h.name, here, slices.Sorted(maps.Keys(h.row.removals))) {
@@ -173,7 +174,7 @@ type backup struct {
 	taken  int // operation
 	db     *database
 	seq    int
-	ledger *ledger
+	ledger *fakePlacement
 }
 
 func (b backup) String() string {

@@ -125,7 +125,7 @@ func (w *World) replaceDatabase(db *database, parent stamp) {
 }
 
 // restoreLedger makes Placement's database an earlier one. What servers hold according to it is not what they held.
-func (w *World) restoreLedger(l *ledger) {
+func (w *World) restoreLedger(l *fakePlacement) {
 	before := w.ledger.consumers
 	w.ledger.restore(l)
 	for _, all := range []map[resource.ConsumerID]consumer{before, w.ledger.consumers} {
@@ -151,7 +151,7 @@ func (w *World) restoreLedger(l *ledger) {
 const foreign = "x"
 
 // clone returns a copy of what Placement has.
-func (l *ledger) clone() *ledger {
+func (l *fakePlacement) clone() *fakePlacement {
 	out := newLedger(nil)
 	for id, p := range l.providers {
 		next := *p
@@ -165,7 +165,7 @@ func (l *ledger) clone() *ledger {
 }
 
 // restore makes the ledger say what another one says.
-func (l *ledger) restore(from *ledger) {
+func (l *fakePlacement) restore(from *fakePlacement) {
 	from = from.clone()
 	roots := map[provider.ID]bool{}
 	for _, trees := range []map[provider.ID][]provider.ID{l.trees, from.trees} {
@@ -231,7 +231,7 @@ func (w *World) loseSome() {
 }
 
 // loseJournal ends an agent and loses its journal.
-func (w *World) loseJournal(m *machine) {
+func (w *World) loseJournal(m *simHost) {
 	w.report.Happened["journal lost"]++
 	w.halt(m)
 	m.book = newBook()

@@ -17,7 +17,7 @@ import (
 func (g *guest) asWanted(w want) bool { return g.stopped == w.off && g.build >= w.build }
 
 // raise makes a server be as it shall be here, or tells that it cannot.
-func (w *World) raise(m *machine, want want) error {
+func (w *World) raise(m *simHost, want want) error {
 	a := m.agent
 	if err := w.takeOver(m, want); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (w *World) raise(m *machine, want want) error {
 
 // confirmClaim notes that compute has confirmed the claim of a server. Its shares are written to Placement now, if they
 // are missing.
-func (m *machine) confirmClaim(want want) {
+func (m *simHost) confirmClaim(want want) {
 	a := m.agent
 	if a.wants[want.id].key != want.key {
 		return
@@ -94,7 +94,7 @@ func (want want) chosen() bool {
 
 // change starts, stops or rebuilds a guest with the devices that it has. What the hypervisor refuses, compute is told
 // of.
-func (w *World) change(m *machine, g *guest, want want) error {
+func (w *World) change(m *simHost, g *guest, want want) error {
 	if w.chance(Builds, 40) {
 		w.report.Happened["refused"]++
 		err := w.end(m, want, "refused", lifecycle.GuestRefused{Host: m.name, Consumer: want.id, Devices: m.picks(want.id),
@@ -122,7 +122,7 @@ func (w *World) change(m *machine, g *guest, want want) error {
 }
 
 // erect builds the guest, unless the hypervisor cannot.
-func (w *World) erect(m *machine, want want) bool {
+func (w *World) erect(m *simHost, want want) bool {
 	g := &guest{id: want.id, server: want.server, stopped: want.off, build: want.build}
 	for _, c := range m.agent.set.Held(resource.ConsumerID(want.id)) {
 		if m.away[c.Device.Address] {
@@ -146,14 +146,15 @@ func (w *World) erect(m *machine, want want) bool {
 }
 
 // goOn is what comes when the guest is as it shall be: it goes on a journey, or that is all.
-func (w *World) goOn(m *machine, want want) error {
+func (w *World) goOn(m *simHost, want want) error {
 	w.allocate(m, want)
 	if err := w.crashes(m); err != nil {
 		return err
 	}
 	if want.outgoing != "" {
 		if w.chance(Builds, 20) {
-			return w.end(m, want, "failed", lifecycle.GuestFailed{Host: m.name, Consumer: want.id, Message: "the guest cannot go"})
+			return w.end(m, want, "failed", lifecycle.GuestFailed{Host: m.name, Consumer: want.id,
+				Message: "the guest cannot go"})
 		}
 		m.guests[want.id].departed = true
 		if err := w.crashes(m); err != nil {
@@ -171,7 +172,7 @@ func (w *World) goOn(m *machine, want want) error {
 }
 
 // allocate notes that the guest has what it holds, and if it runs, that it has used it.
-func (w *World) allocate(m *machine, want want) {
+func (w *World) allocate(m *simHost, want want) {
 	set, changes := m.agent.set.Allocate(resource.ConsumerID(want.id))
 	m.agent.set = set
 	m.book.servers[want.id] = set.Held(resource.ConsumerID(want.id))
@@ -182,7 +183,7 @@ func (w *World) allocate(m *machine, want want) {
 }
 
 // burn writes down that the guest has started with its devices for one-time use.
-func (m *machine) burn(id string) {
+func (m *simHost) burn(id string) {
 	for _, c := range m.agent.set.Held(resource.ConsumerID(id)) {
 		at := c.Device.Address
 		if mark, known := m.book.spent[at]; !slices.Contains(c.Traits, survey.OneTimeUse) || known && !mark.returning {
@@ -195,7 +196,7 @@ func (m *machine) burn(id string) {
 }
 
 // end tells compute what became of a server; then there is nothing to do as long as it wants nothing else.
-func (w *World) end(m *machine, want want, phase string, e lifecycle.Event) error {
+func (w *World) end(m *simHost, want want, phase string, e lifecycle.Event) error {
 	a := m.agent
 	if err := w.tell(m, want.id, e); err != nil {
 		return err
@@ -206,7 +207,7 @@ func (w *World) end(m *machine, want want, phase string, e lifecycle.Event) erro
 }
 
 // removeGuest destroys a guest that compute has named for removal, frees its devices and tells that it is gone.
-func (w *World) removeGuest(m *machine, r host.Removal) error {
+func (w *World) removeGuest(m *simHost, r host.Removal) error {
 	a := m.agent
 	for _, id := range []string{r.ID, r.PreviousID} {
 		if err := w.finishRename(m, id); err != nil {
@@ -226,7 +227,7 @@ func (w *World) removeGuest(m *machine, r host.Removal) error {
 }
 
 // discard frees what the journal has of a server that the line does not mention and that has no guest.
-func (w *World) discard(m *machine, id string) error {
+func (w *World) discard(m *simHost, id string) error {
 	if err := w.finishRename(m, id); err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func (w *World) discard(m *machine, id string) error {
 
 // tellGone reports the host and then that a guest is gone. Compute reads of the free devices first, or it would offer
 // them to nobody for a moment.
-func (w *World) tellGone(m *machine, id string, ids []string, told func()) error {
+func (w *World) tellGone(m *simHost, id string, ids []string, told func()) error {
 	if err := w.send(m); err != nil && err != errOccupied {
 		return err
 	}
@@ -264,7 +265,7 @@ func (w *World) tellGone(m *machine, id string, ids []string, told func()) error
 }
 
 // giveUp leaves nothing of a server that cannot be here, and tells compute why.
-func (w *World) giveUp(m *machine, want want, why string) error {
+func (w *World) giveUp(m *simHost, want want, why string) error {
 	a := m.agent
 	w.report.Happened["given up"]++
 	a.doomed[want.id] = fate{key: want.key, why: why}
@@ -284,7 +285,7 @@ func (w *World) giveUp(m *machine, want want, why string) error {
 }
 
 // release destroys the guest, frees its devices and writes that down, in this order.
-func (w *World) release(m *machine, id string) error {
+func (w *World) release(m *simHost, id string) error {
 	g := m.guests[id]
 	_, taken := m.book.servers[id]
 	if g != nil && !g.stopped {
@@ -304,7 +305,7 @@ func (w *World) release(m *machine, id string) error {
 }
 
 // freeClaims frees the devices of a server of which nothing exists here, and writes that down.
-func (w *World) freeClaims(m *machine, id string) error {
+func (w *World) freeClaims(m *simHost, id string) error {
 	set, changes := m.agent.set.Free(resource.ConsumerID(id))
 	m.book.leave(id)
 	m.agent.set = set
@@ -314,7 +315,7 @@ func (w *World) freeClaims(m *machine, id string) error {
 }
 
 // verify asks Placement whether the consumer holds what its assignment says.
-func (w *World) verify(m *machine, want want) (refusal string) {
+func (w *World) verify(m *simHost, want want) (refusal string) {
 	holds := w.ledger.consumers[resource.ConsumerID(want.id)].holds
 	here := false
 	for id := range holds {
@@ -342,7 +343,7 @@ func (w *World) verify(m *machine, want want) (refusal string) {
 }
 
 // reclassed says whether the devices of a provider have another class by now.
-func (m *machine) reclassed(id resource.ProviderID, class resource.Class) bool {
+func (m *simHost) reclassed(id resource.ProviderID, class resource.Class) bool {
 	other := false
 	for _, d := range m.made {
 		e, _ := m.agent.set.At(d.Address)
@@ -356,7 +357,7 @@ func (m *machine) reclassed(id resource.ProviderID, class resource.Class) bool {
 
 // claim picks the devices and writes them down. What is held for an assignment that is no longer so is given back
 // first.
-func (w *World) claim(m *machine, want want) (device.Refusal, error) {
+func (w *World) claim(m *simHost, want want) (device.Refusal, error) {
 	refusal, err := w.tryClaim(m, want)
 	if err == nil && refusal != "" && len(m.agent.set.Held(resource.ConsumerID(want.id))) > 0 {
 		if err := w.release(m, want.id); err != nil {
@@ -367,7 +368,7 @@ func (w *World) claim(m *machine, want want) (device.Refusal, error) {
 	return refusal, err
 }
 
-func (w *World) tryClaim(m *machine, want want) (device.Refusal, error) {
+func (w *World) tryClaim(m *simHost, want want) (device.Refusal, error) {
 	holder := resource.ConsumerID(want.id)
 	cells, _ := m.used(want.id)
 	var at []numa.Placed
@@ -403,7 +404,7 @@ func sameParts(a, b []numa.Part) bool {
 }
 
 // takeOver makes what stood under one id stand under another: on disk first, then the guest.
-func (w *World) takeOver(m *machine, want want) error {
+func (w *World) takeOver(m *simHost, want want) error {
 	if !m.book.owed(want) {
 		return w.finishRename(m, want.id)
 	}
@@ -440,14 +441,14 @@ func (w *World) takeOver(m *machine, want want) error {
 }
 
 // nameTaken reports whether a guest must take an id that another guest has.
-func (m *machine) nameTaken(want want) bool {
+func (m *simHost) nameTaken(want want) bool {
 	_, had := m.book.servers[want.id]
 	_, comes := m.book.servers[want.was]
 	return m.book.owed(want) && m.book.renames[want.id].was != want.was && had && comes && m.guests[want.id] != nil
 }
 
 // finishOthers does the second half of renames that the entry would get in the way of.
-func (w *World) finishOthers(m *machine, want want) error {
+func (w *World) finishOthers(m *simHost, want want) error {
 	for _, id := range slices.Sorted(maps.Keys(m.book.renames)) {
 		if was := m.book.renames[id].was; was != want.id && (id == want.id || id == want.was || was == want.was) {
 			if err := w.finishRename(m, id); err != nil {
@@ -459,7 +460,7 @@ func (w *World) finishOthers(m *machine, want want) error {
 }
 
 // finishRename does the second half of a rename to id that the line no longer tells of.
-func (w *World) finishRename(m *machine, id string) error {
+func (w *World) finishRename(m *simHost, id string) error {
 	r := m.book.renames[id]
 	if r.was == "" || r.done {
 		return nil
@@ -472,7 +473,7 @@ func (w *World) finishRename(m *machine, id string) error {
 }
 
 // renameGuest is the second half: the guest itself.
-func (w *World) renameGuest(m *machine, was, id, server string) error {
+func (w *World) renameGuest(m *simHost, was, id, server string) error {
 	if g := m.guests[was]; g != nil {
 		if m.guests[id] != nil {
 			return errNotYet

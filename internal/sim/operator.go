@@ -76,7 +76,7 @@ func (w *World) freeNames() (busy bool) {
 }
 
 // destroyByHand destroys a guest while its agent is stopped.
-func (w *World) destroyByHand(m *machine, id string) {
+func (w *World) destroyByHand(m *simHost, id string) {
 	w.halt(m)
 	delete(m.guests, id)
 	m.book.leave(id)
@@ -100,7 +100,7 @@ func (w *World) repairHosts() (busy bool) {
 }
 
 // adopt is `berth agent adopt`: the agent follows the next assignments that it reads, whatever they are.
-func (w *World) adopt(m *machine) {
+func (w *World) adopt(m *simHost) {
 	w.note("operator", "", m.tag, "adopts: "+m.agent.behind)
 	w.report.Happened["host adopted"]++
 	w.halt(m)
@@ -110,7 +110,7 @@ func (w *World) adopt(m *machine) {
 }
 
 // destroyUnassigned is `berth agent destroy` of a guest that the assignments do not mention.
-func (w *World) destroyUnassigned(m *machine) bool {
+func (w *World) destroyUnassigned(m *simHost) bool {
 	a := m.agent
 	if a == nil || m.cut || a.phase != serves || a.displaced {
 		return false
@@ -170,7 +170,7 @@ func (w *World) repairPlacement() (busy bool) {
 
 // tidy takes classes away from the providers of a host's devices that its agent does not report any more, as they come
 // back with a restored database of Placement: to the agent they are somebody else's.
-func (w *World) tidy(m *machine) (busy bool) {
+func (w *World) tidy(m *simHost) (busy bool) {
 	right := map[provider.ID]resource.Class{}
 	for _, o := range offers(w.facts(m)) {
 		right[o.Provider] = o.Class
@@ -204,7 +204,7 @@ func (w *World) tidy(m *machine) (busy bool) {
 
 // dropOthers deletes the allocations of other classes than the right one on a provider, which an older database of
 // Placement has.
-func (w *World) dropOthers(m *machine, p *provider.Provider, right resource.Class) {
+func (w *World) dropOthers(m *simHost, p *provider.Provider, right resource.Class) {
 	for _, c := range slices.Sorted(maps.Keys(w.ledger.uses[p.ID])) {
 		if amounts := w.ledger.uses[p.ID][c]; right == "" || len(amounts) == 1 && amounts[right] > 0 {
 			continue

@@ -99,7 +99,7 @@ func (w *World) draw() int {
 	return w.rng.IntN(shares)
 }
 
-func (w *World) some() *machine { return w.hosts[w.rng.IntN(len(w.hosts))] }
+func (w *World) some() *simHost { return w.hosts[w.rng.IntN(len(w.hosts))] }
 
 // stepSome lets compute do a step of some server.
 func (w *World) stepSome() {
@@ -127,7 +127,7 @@ func (w *World) agentSome() {
 }
 
 // act lets an agent do one thing, if there is one to do. What fails is no progress.
-func (w *World) act(m *machine) bool {
+func (w *World) act(m *simHost) bool {
 	a := m.agent
 	if a == nil || m.cut || w.clock < m.wait {
 		return false
@@ -153,7 +153,7 @@ func (w *World) act(m *machine) bool {
 }
 
 // actOn does one kind of thing.
-func (w *World) actOn(m *machine, kind int) bool {
+func (w *World) actOn(m *simHost, kind int) bool {
 	a := m.agent
 	switch kind {
 	case 0:
@@ -187,7 +187,7 @@ func (w *World) actOn(m *machine, kind int) bool {
 }
 
 // noteWork notes what an agent has done.
-func (w *World) noteWork(kind, of string, m *machine, err error) {
+func (w *World) noteWork(kind, of string, m *simHost, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -268,7 +268,7 @@ func (w *World) downSome() {
 func (w *World) halfTheTime() bool { return w.rng.IntN(2) == 0 }
 
 // away is how long nobody has heard of a host.
-func (w *World) away(m *machine) time.Duration {
+func (w *World) away(m *simHost) time.Duration {
 	if w.office.admitted(m.host) != nil {
 		return 0
 	}
@@ -276,7 +276,7 @@ func (w *World) away(m *machine) time.Duration {
 }
 
 // sayDead is the word of an operator that a host is dead. Its guests may be alive.
-func (w *World) sayDead(m *machine) {
+func (w *World) sayDead(m *simHost) {
 	m.host.row.dead = true
 	for _, o := range w.machines(m.name) {
 		o.zombie = true
@@ -300,7 +300,7 @@ func (w *World) upSome() {
 }
 
 // bring brings a host back.
-func (w *World) bring(m *machine) {
+func (w *World) bring(m *simHost) {
 	w.note("up", "", m.tag, "")
 	m.host.row.dead, m.cut = false, false
 	w.mark(m)
@@ -340,7 +340,7 @@ func (w *World) plugSome() {
 }
 
 // changed notes that a host is another, as the kernel tells its agent.
-func (w *World) changed(m *machine) {
+func (w *World) changed(m *simHost) {
 	if m.agent != nil {
 		m.agent.look = true
 	}

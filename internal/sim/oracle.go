@@ -43,7 +43,7 @@ func (w *World) precedes(earlier, state stamp) bool {
 
 // followed is told of each line that an agent follows: it must not come from a database that lacks what the agent has
 // followed before.
-func (w *World) followed(m *machine, d delivery) {
+func (w *World) followed(m *simHost, d delivery) {
 	if !w.precedes(m.book.followed, d.state) {
 		w.miss(m, "follow: the agent follows revision %d of a database that lacks what it has followed: history %d, "+
 			"and it has seen %d", d.line.revision, d.state.branch, m.book.followed.branch)
@@ -51,10 +51,10 @@ func (w *World) followed(m *machine, d delivery) {
 }
 
 // reason notes why guests of a server may have to go: a user or an operator has asked for something.
-func (o *office) reason(server, why string) { o.reasons[server] = why }
+func (o *fakeCompute) reason(server, why string) { o.reasons[server] = why }
 
 // settleReasons forgets it when the server is as it was asked to be and nothing of it has to go any more.
-func (o *office) settleReasons(s lifecycle.Server) {
+func (o *fakeCompute) settleReasons(s lifecycle.Server) {
 	gone := s.State == lifecycle.Deleted
 	rest := s.Requested.IsZero() && s.Move == nil && len(s.Leftovers) == 0 &&
 		slices.Contains([]lifecycle.State{lifecycle.Active, lifecycle.Shelved, lifecycle.Error}, s.State)
@@ -67,7 +67,7 @@ func (o *office) settleReasons(s lifecycle.Server) {
 }
 
 // judgeRemovals sees that each removal of a line has a reason, and notes which guests the line has named.
-func (o *office) judgeRemovals(h *hostState, l *line) {
+func (o *fakeCompute) judgeRemovals(h *hostState, l *line) {
 	for _, want := range l.wants {
 		delete(h.named, want.id)
 	}
@@ -86,7 +86,7 @@ func (o *office) judgeRemovals(h *hostState, l *line) {
 
 // destroyed is told of each guest that an agent destroys: compute must have named it for removal. One that has departed
 // runs elsewhere.
-func (w *World) destroyed(m *machine, g *guest) {
+func (w *World) destroyed(m *simHost, g *guest) {
 	if g == nil {
 		return
 	}
@@ -98,7 +98,7 @@ func (w *World) destroyed(m *machine, g *guest) {
 
 // admits is told when compute admits the agent of a machine. The agent that was admitted before must not be alive. When
 // its machine is another one, its guests stay there and compute knows nothing of them any more.
-func (w *World) admits(m *machine) {
+func (w *World) admits(m *simHost) {
 	h := m.host
 	if old := w.office.admitted(h); old != nil && old.agent.start != m.agent.start {
 		w.miss(m, "admitted: compute admits the start %s, and the start %s of %s is alive",
@@ -122,7 +122,7 @@ func (w *World) reported(h *hostState, id, start string) {
 
 // shared is told of each share that an agent writes to Placement: compute must have placed the consumer there, and must
 // have confirmed that to this process of the agent.
-func (w *World) shared(m *machine, c resource.ConsumerID) {
+func (w *World) shared(m *simHost, c resource.ConsumerID) {
 	s := w.office.servers[w.office.owners[string(c)]]
 	if !slices.ContainsFunc(s.Residences(), func(stay lifecycle.Residence) bool {
 		return stay.Consumer == string(c) && stay.Host == m.name
@@ -136,18 +136,18 @@ func (w *World) shared(m *machine, c resource.ConsumerID) {
 
 // exempt reports whether the guests of a server may run twice: an operator has evacuated it from a host that was out of
 // reach and not dead.
-func (w *World) exempt(server string, machines ...*machine) bool {
-	return w.evacuated[server] || slices.ContainsFunc(machines, func(m *machine) bool { return m.zombie })
+func (w *World) exempt(server string, machines ...*simHost) bool {
+	return w.evacuated[server] || slices.ContainsFunc(machines, func(m *simHost) bool { return m.zombie })
 }
 
 // mayBeUnknown reports whether a machine may have a guest that compute does not know: a restored database has another
 // record of its server, or compute was told to forget the host, or machines with a copied directory took turns there.
-func (w *World) mayBeUnknown(m *machine, guest string) bool {
+func (w *World) mayBeUnknown(m *simHost, guest string) bool {
 	return m.orphaned || w.rolled[w.owners[guest]]
 }
 
 // checkOnce: no server runs twice.
-func (w *World) checkOnce(m *machine) {
+func (w *World) checkOnce(m *simHost) {
 	for _, g := range m.guests {
 		if g.stopped || g.departed {
 			continue

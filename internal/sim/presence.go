@@ -32,15 +32,15 @@ func (p *presence) closed(start string, now time.Duration) {
 
 // freshen records the life signs of an agent that is about to fall silent: it has reported within the last minute.
 // These reports are no operations of the simulation.
-func (o *office) freshen(m *machine) {
+func (o *fakeCompute) freshen(m *simHost) {
 	if p := &m.host.seen; o.admitted(m.host) == m && p.reported {
 		p.sign, p.at = o.w.clock, o.w.clock
 	}
 }
 
 // admitted is the machine whose agent serves the host and can be heard, nil when none is.
-func (o *office) admitted(h *hostState) *machine {
-	serving := func(m *machine) bool {
+func (o *fakeCompute) admitted(h *hostState) *simHost {
+	serving := func(m *simHost) bool {
 		a := m.agent
 		return a != nil && !m.cut && a.phase == serves && !a.displaced && h.row.known && a.start == h.row.report.Start
 	}
@@ -56,7 +56,7 @@ func (o *office) admitted(h *hostState) *machine {
 }
 
 // sinceReport is the age of the last report of a host.
-func (o *office) sinceReport(h *hostState) time.Duration {
+func (o *fakeCompute) sinceReport(h *hostState) time.Duration {
 	const soon = 30 * time.Second
 	p := &h.seen
 	switch {
@@ -71,7 +71,7 @@ func (o *office) sinceReport(h *hostState) time.Duration {
 }
 
 // touchReports records the reports of the last minute, which are no operations of the simulation.
-func (o *office) touchReports() {
+func (o *fakeCompute) touchReports() {
 	w := o.w
 	for _, m := range w.hosts {
 		if o.admitted(m.host) == nil {
@@ -87,7 +87,7 @@ func (o *office) touchReports() {
 }
 
 // signs are what admission is judged by.
-func (o *office) signs(h *hostState) schedule.Liveness {
+func (o *fakeCompute) signs(h *hostState) schedule.Liveness {
 	s := schedule.Liveness{Streams: h.seen.streams[h.row.report.Start], Quiet: o.w.clock - h.seen.sign}
 	if o.admitted(h) != nil {
 		s.Quiet = 0
@@ -96,7 +96,7 @@ func (o *office) signs(h *hostState) schedule.Liveness {
 }
 
 // refuses says why a start of an agent may not serve a host now, and after how long it may ask again.
-func (o *office) refuses(h *hostState, from schedule.Sender) (refusal string, wait time.Duration) {
+func (o *fakeCompute) refuses(h *hostState, from schedule.Sender) (refusal string, wait time.Duration) {
 	if !h.row.known || o.w.broken == Doubles {
 		return "", 0
 	}
@@ -106,7 +106,7 @@ func (o *office) refuses(h *hostState, from schedule.Sender) (refusal string, wa
 }
 
 // takeReport stores the report of a host and admits the start that sends it.
-func (o *office) takeReport(m *machine, r schedule.Host) (wait time.Duration, admitted bool) {
+func (o *fakeCompute) takeReport(m *simHost, r schedule.Host) (wait time.Duration, admitted bool) {
 	h, from := m.host, m.sender()
 	refusal, wait := o.refuses(h, from)
 	if refusal != "" {
@@ -125,7 +125,7 @@ func (o *office) takeReport(m *machine, r schedule.Host) (wait time.Duration, ad
 
 // observe takes from the last report of a host what contradicts records: it is also what a process of compute begins
 // with.
-func (o *office) observe(h *hostState) {
+func (o *fakeCompute) observe(h *hostState) {
 	h.seen.behind, h.seen.guests = h.row.report.Behind != "", h.row.report.Present
 	o.odd.drop(h.name)
 	if h.seen.behind || slices.ContainsFunc(h.seen.guests, func(g schedule.Present) bool { return !g.Assigned }) {
@@ -134,7 +134,7 @@ func (o *office) observe(h *hostState) {
 }
 
 // silent says whether nobody on a host would answer.
-func (o *office) silent(host string) bool {
+func (o *fakeCompute) silent(host string) bool {
 	h := o.hosts[host]
 	if h == nil || h.row.dead || !h.row.known {
 		return true
@@ -153,7 +153,7 @@ func (o *office) silent(host string) bool {
 // have reported. It waits for those that have been turned away, too: a database that was restored knows an earlier
 // start of them. An agent that can report does so in time: the simulation's operations take longer than those of a
 // cloud.
-func (o *office) gate() bool {
+func (o *fakeCompute) gate() bool {
 	const firstReports, mostReports = schedule.Reconnect, time.Hour
 	if o.opened || o.w.broken == Ungated {
 		return true
@@ -176,12 +176,12 @@ func (o *office) gate() bool {
 }
 
 // willReport says whether an agent of a host is about to report.
-func (o *office) willReport(h *hostState) bool {
-	return slices.ContainsFunc(o.w.machines(h.name), func(m *machine) bool { return m.agent != nil && !m.cut })
+func (o *fakeCompute) willReport(h *hostState) bool {
+	return slices.ContainsFunc(o.w.machines(h.name), func(m *simHost) bool { return m.agent != nil && !m.cut })
 }
 
 // mayWrite says whether a step that writes to Placement may be done for a server now.
-func (o *office) mayWrite(s lifecycle.Server) bool {
+func (o *fakeCompute) mayWrite(s lifecycle.Server) bool {
 	if !o.born[s.ID] && !o.gate() {
 		o.w.report.Happened["held back by the gate"]++
 		return false
@@ -190,7 +190,7 @@ func (o *office) mayWrite(s lifecycle.Server) bool {
 }
 
 // contradicted reports whether the guests of a host contradict the record of a server, except on one host.
-func (o *office) contradicted(s lifecycle.Server, except string) bool {
+func (o *fakeCompute) contradicted(s lifecycle.Server, except string) bool {
 	for _, name := range o.odd.list {
 		h := o.hosts[name]
 		if name != except && !h.row.dead && s.Contradicts(name, h.seen.behind, h.seen.guests) && o.w.broken != Careless {
@@ -202,7 +202,7 @@ func (o *office) contradicted(s lifecycle.Server, except string) bool {
 }
 
 // mayBuild says whether a host may build a guest of a server now.
-func (o *office) mayBuild(s lifecycle.Server, claim lifecycle.GuestClaimed) bool {
+func (o *fakeCompute) mayBuild(s lifecycle.Server, claim lifecycle.GuestClaimed) bool {
 	if !o.born[s.ID] && !o.gate() || o.contradicted(s, claim.Host) {
 		return false
 	}
@@ -217,7 +217,7 @@ func (o *office) mayBuild(s lifecycle.Server, claim lifecycle.GuestClaimed) bool
 }
 
 // movedAhead reports whether the guest of a consumer at the source of a move is no longer the server's.
-func (o *office) movedAhead(s lifecycle.Server, consumer string) bool {
+func (o *fakeCompute) movedAhead(s lifecycle.Server, consumer string) bool {
 	h := o.hosts[s.Host]
 	if h == nil || h.row.dead || o.w.broken == Careless || !s.MovedAhead(consumer, h.seen.guests) {
 		return false
@@ -227,7 +227,7 @@ func (o *office) movedAhead(s lifecycle.Server, consumer string) bool {
 }
 
 // begin starts a process of compute on its database.
-func (o *office) begin() {
+func (o *fakeCompute) begin() {
 	w := o.w
 	var last int64
 	for _, e := range o.epochs {
@@ -239,7 +239,7 @@ func (o *office) begin() {
 	}
 	o.epoch = epoch{last + 1, w.name("e")}
 	o.epochs = append(slices.Clone(o.epochs), o.epoch)
-	o.began, o.born, o.opened, o.odd, o.waits = w.clock, map[string]bool{}, false, bag{}, nil
+	o.began, o.born, o.opened, o.odd, o.waits = w.clock, map[string]bool{}, false, randomSet{}, nil
 	for _, m := range w.hosts {
 		o.observe(m.host)
 		if row := m.host.row; row.known && !row.dead {

@@ -13,7 +13,7 @@ const usualRules = 3
 
 // settle takes a configuration back that the host's guests do not allow: one that was made while a device was away that
 // is back now.
-func (w *World) settle(m *machine) {
+func (w *World) settle(m *simHost) {
 	if m.agent == nil || !m.agent.restored {
 		return
 	}
@@ -27,7 +27,7 @@ func (w *World) settle(m *machine) {
 }
 
 // accepts reports whether the agent takes the configuration.
-func (m *machine) accepts(f survey.Facts) bool {
+func (m *simHost) accepts(f survey.Facts) bool {
 	f.Held = m.agent.set.Claims()
 	_, _, err := survey.Desired(f)
 	return err == nil
@@ -35,7 +35,7 @@ func (m *machine) accepts(f survey.Facts) bool {
 
 // offerHeld configures a host so that exactly those devices are offered that the journal and the hypervisor know to be
 // held, each as the class that it was claimed as. Held devices of one host may be of several earlier configurations.
-func (w *World) offerHeld(m *machine) {
+func (w *World) offerHeld(m *simHost) {
 	set, err := m.restore(offers(w.facts(m)))
 	if err != nil {
 		w.miss(m, "restore: %v", err)

@@ -1,19 +1,19 @@
-// Package sim lets a cloud of some hundred hosts live through operations, failures and restarts by chance, and holds
-// what must always be true against it after each of them.
+// Package sim simulates a cloud of about a hundred hosts with random operations, failures and restarts, and checks
+// invariants after each of them.
 //
-// What decides is the production code: placement/candidate over placement/index, compute/flavor, compute/schedule and
-// compute/lifecycle, agent/device, agent/survey and agent/heal, numa. What only carries out (HTTP, SQL, files,
-// goroutines) is small here, in memory, and one thing at a time: a ledger that keeps Placement's rules, an office that
-// is compute's disk, and machines with a hypervisor, a journal and an agent. There is no clock and no goroutine;
+// Decisions are made by production code: placement/candidate over placement/index, compute/flavor, compute/schedule and
+// compute/lifecycle, agent/device, agent/survey and agent/heal, numa. Execution (HTTP, SQL, files, goroutines) is
+// replaced by simple code in memory, one step at a time: fakePlacement with Placement's rules, fakeCompute with
+// compute's database, and simHost with a hypervisor, a journal and an agent. There is no clock and no goroutine;
 // everything follows from a seed, so that a failure can be replayed.
 //
-//	wishes of users ─▶ office ─▶ steps ─▶ ledger ◀─ plans ─ agents ─▶ guests
-//	                      ▲───────── what became of guests ─────┘      each arrow may be lost, late, or come twice
+//	user requests ─▶ fakeCompute ─▶ steps ─▶ fakePlacement ◀─ plans ─ agents ─▶ guests
+//	                      ▲────────────── reports of guests ─────────────┘
 //
-// Databases are restored from backups and lost, directories of agents are copied and lost, and the wall clock of
-// compute jumps. A simulated operator repairs what that leaves, host by host.
+// Each message may be lost, delayed or repeated. Databases are restored from backups and lost, directories of agents
+// are copied and lost, and the wall clock of compute jumps. A simulated operator repairs the result, host by host.
 //
-// From time to time the failures stop, and the cloud must come to rest: then nothing may be left behind.
+// From time to time the failures stop, and the cloud must become quiescent: then nothing may be left over.
 package sim
 
 import (
@@ -92,14 +92,14 @@ type World struct {
 	clock  time.Duration // since the simulation began; nobody sets it
 	skew   time.Duration // by how much the wall clock of compute is wrong
 	now    time.Time     // by that wall clock
-	ledger *ledger
-	office *office
-	hosts  []*machine
-	copies []*machine // with copied directories, beside those of hosts
-	byName map[string]*machine
-	byRoot map[provider.ID]*machine
-	byTag  map[string]*machine // also copies
-	hot    bag                 // tags of machines on which something is to be done
+	ledger *fakePlacement
+	office *fakeCompute
+	hosts  []*simHost
+	copies []*simHost // with copied directories, beside those of hosts
+	byName map[string]*simHost
+	byRoot map[provider.ID]*simHost
+	byTag  map[string]*simHost // also copies
+	hot    randomSet           // tags of machines on which something is to be done
 	wakes  []wake
 	zones  []zone
 	late   []letter
@@ -114,13 +114,13 @@ type World struct {
 	owners    map[string]string
 	seq       int // counts changes of compute's database
 	histories []history
-	runs      map[string][]*machine // where servers have run
+	runs      map[string][]*simHost // where servers have run
 	rolled    map[string]bool       // servers whose records a restore has changed since the last rest
 	evacuated map[string]bool       // servers that were evacuated from a host that was out of reach, since the last rest
 	progress  bool                  // an agent has done something
 
 	n       int
-	marked  []*machine
+	marked  []*simHost
 	log     []entry
 	failure string
 	report  Report
@@ -129,12 +129,12 @@ type World struct {
 // wake is when a machine that waits has something to do again.
 type wake struct {
 	at time.Duration
-	m  *machine
+	m  *simHost
 }
 
 // letter is what an agent said, on its way.
 type letter struct {
-	from  *machine
+	from  *simHost
 	id    string
 	start string // of its agent
 	e     lifecycle.Report
@@ -192,9 +192,11 @@ func newWorld(o Options) *World {
 	if o.Quiet == 0 {
 		o.Quiet = 20000
 	}
-	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)), byName: map[string]*machine{},
-		byRoot: map[provider.ID]*machine{}, byTag: map[string]*machine{}, robbed: map[string]bool{}, owners: map[string]string{},
-		histories: []history{{}}, runs: map[string][]*machine{}, rolled: map[string]bool{}, evacuated: map[string]bool{}, seq: 1}
+	w := &World{o: o, broken: o.Broken, rng: rand.New(rand.NewPCG(o.Seed, 0)), byName: map[string]*simHost{},
+		byRoot: map[provider.ID]*simHost{}, byTag: map[string]*simHost{}, robbed: map[string]bool{},
+		owners:    map[string]string{},
+		histories: []history{{}}, runs: map[string][]*simHost{}, rolled: map[string]bool{}, evacuated: map[string]bool{},
+		seq: 1}
 	w.report.Done, w.report.Happened = map[string]int{}, map[string]int{}
 	w.ledger = newLedger(func(root provider.ID) {
 		if m := w.byRoot[root]; m != nil {
@@ -202,7 +204,7 @@ func newWorld(o Options) *World {
 		}
 	})
 	w.ledger.lenient = o.Broken == Lenient
-	w.office = &office{w: w, hosts: map[string]*hostState{}}
+	w.office = &fakeCompute{w: w, hosts: map[string]*hostState{}}
 	w.pass(0)
 	const size = 12 // hosts of a zone: two of each kind
 	for i := range o.Hosts {
@@ -244,7 +246,7 @@ func (w *World) pass(d time.Duration) {
 }
 
 // wakeAfter has a machine looked at again after a while.
-func (w *World) wakeAfter(m *machine, d time.Duration) {
+func (w *World) wakeAfter(m *simHost, d time.Duration) {
 	w.wakes = append(w.wakes, wake{w.clock + d, m})
 }
 
@@ -270,7 +272,7 @@ func (w *World) name(prefix string) string {
 }
 
 // mark notes that a machine is to be checked after this operation.
-func (w *World) mark(m *machine) {
+func (w *World) mark(m *simHost) {
 	if !slices.Contains(w.marked, m) {
 		w.marked = append(w.marked, m)
 	}
@@ -279,8 +281,8 @@ func (w *World) mark(m *machine) {
 }
 
 // machines are those that have the name of a host: the host, and copies.
-func (w *World) machines(name string) []*machine {
-	list := []*machine{w.byName[name]}
+func (w *World) machines(name string) []*simHost {
+	list := []*simHost{w.byName[name]}
 	for _, c := range w.copies {
 		if c.name == name {
 			list = append(list, c)
@@ -326,7 +328,7 @@ func (w *World) heard(before lifecycle.Server, e lifecycle.Event, now lifecycle.
 }
 
 // miss notes what is not true; the first counts.
-func (w *World) miss(m *machine, format string, args ...any) {
+func (w *World) miss(m *simHost, format string, args ...any) {
 	if w.failure == "" {
 		w.failure = fmt.Sprintf(format, args...)
 		if m != nil {
@@ -349,11 +351,13 @@ func (w *World) story() string {
 		if len(lines) == most {
 			break
 		}
-		if slices.Contains(words, e.of) || slices.Contains(words, e.at) || e.of != "" && slices.Contains(words, w.owners[e.of]) {
+		if slices.Contains(words, e.of) || slices.Contains(words, e.at) ||
+			e.of != "" && slices.Contains(words, w.owners[e.of]) {
 			if e.e != nil {
 				e.text = fmt.Sprintf("%s → %s  %T %s", e.was, e.is, e.e, brief(e.e))
 			}
-			lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7d %-9s %-8s %-6s %s", e.n, e.kind, e.of, e.at, e.text), " "))
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("  %7d %-9s %-8s %-6s %s", e.n, e.kind, e.of, e.at, e.text),
+				" "))
 		}
 	}
 	slices.Reverse(lines)

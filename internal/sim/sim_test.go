@@ -68,13 +68,15 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d operations: %v", ops, done)
 	t.Logf("led to %v", happened)
-	for _, kind := range append(kindsOfOps(), "step", "hear", "work", "sync", "report", "resize", "migrate", "os-migrateLive", "confirmResize", "revertResize",
+	for _, kind := range append(kindsOfOps(), "step", "hear", "work", "sync", "report", "resize", "migrate",
+		"os-migrateLive", "confirmResize", "revertResize",
 		"shelve", "unshelve", "rebuild", "reboot", "stop", "start", "evacuate", "dead") {
 		if done[kind] == 0 && kind != "wish" && kind != "agent" && ops >= usualOps {
 			t.Errorf("nobody ever did %q", kind)
 		}
 	}
-	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring", "mustering", "claim lost", "room made", "crash",
+	for _, what := range []string{"active", "error", "resized", "shelved", "lingering", "crossing", "restoring",
+		"mustering", "claim lost", "room made", "crash",
 		"given up", "start refused", "out of order", "refused",
 		"compute restored", "Placement restored", "directory copied", "machine replaced", "clock set", "journal lost",
 		"database lost", "host forgotten", "host taken over", "start not admitted", "copy on another machine",
@@ -119,7 +121,8 @@ func TestTheChecksCanFail(t *testing.T) {
 			if often[broken] == "rob" {
 				without = nil
 			}
-			for seed := uint64(1); seed <= 12 && !strings.Contains(r.Failure, ": "+noticed); seed++ { // not each life meets it first
+			// not each life meets it first
+			for seed := uint64(1); seed <= 12 && !strings.Contains(r.Failure, ": "+noticed); seed++ {
 				r = Run(Options{Seed: seed, Ops: 20000, Hosts: 24, Quiet: 4000, Broken: broken, Without: without})
 			}
 			if !strings.Contains(r.Failure, ": "+noticed) {
@@ -167,7 +170,7 @@ func resting(t *testing.T) *World {
 }
 
 // holding finds a machine with a guest that has devices, and the first of these.
-func (w *World) holding(more func(*machine, held) bool) (*machine, *guest, held) {
+func (w *World) holding(more func(*simHost, held) bool) (*simHost, *guest, held) {
 	for _, m := range w.hosts {
 		for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 			if g := m.guests[id]; len(g.devices) > 0 && more(m, g.devices[0]) {
@@ -181,10 +184,10 @@ func (w *World) holding(more func(*machine, held) bool) (*machine, *guest, held)
 // What is changed behind the cloud's back while it rests is noticed, by the check that is there for it. The numbers are
 // those of pci.md 8.1.
 func TestTamperingIsNoticed(t *testing.T) {
-	any := func(*machine, held) bool { return true }
+	any := func(*simHost, held) bool { return true }
 	for noticed, tamper := range map[string]func(*World){
 		"sum": func(w *World) { // 1
-			_, g, d := w.holding(func(m *machine, d held) bool {
+			_, g, d := w.holding(func(m *simHost, d held) bool {
 				return w.ledger.used(d.from)["CUSTOM_VF_0"] < 4 && len(m.made) == 10 && m.zone == 0
 			})
 			for class := range w.ledger.uses[d.from][resource.ConsumerID(g.id)] {
@@ -198,9 +201,10 @@ func TestTamperingIsNoticed(t *testing.T) {
 			w.ledger.uses["another"] = map[resource.ConsumerID]resource.Amounts{resource.ConsumerID(g.id): {"X": 9}}
 		},
 		"family": func(w *World) { // 3
-			m, _, _ := w.holding(func(m *machine, _ held) bool { return len(m.made) == 10 })
+			m, _, _ := w.holding(func(m *simHost, _ held) bool { return len(m.made) == 10 })
 			vf := m.made[1]
-			m.guests = map[string]*guest{"one": {id: "one", devices: []held{{at: vf.Address}}}, "two": {id: "two", devices: []held{{at: *vf.Parent}}}}
+			m.guests = map[string]*guest{"one": {id: "one", devices: []held{{at: vf.Address}}},
+				"two": {id: "two", devices: []held{{at: *vf.Parent}}}}
 		},
 		"pool": func(w *World) { // 4
 			for _, m := range w.hosts {

@@ -16,7 +16,7 @@ import (
 )
 
 // perform does the first step that is due for a server. The answer may be lost: then it is done again.
-func (o *office) perform(id string) {
+func (o *fakeCompute) perform(id string) {
 	s := o.servers[id]
 	steps := s.Steps()
 	if len(steps) == 0 {
@@ -34,7 +34,7 @@ func (o *office) perform(id string) {
 }
 
 // do does one step; nil is to be tried again.
-func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
+func (o *fakeCompute) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 	l := o.w.ledger
 	if step != lifecycle.Schedule && step != lifecycle.CheckMinCount && !o.mayWrite(s) {
 		return nil
@@ -77,7 +77,7 @@ func (o *office) do(s lifecycle.Server, step lifecycle.Step) lifecycle.Event {
 }
 
 // keepOthers gives what the server holds to another of its consumers, if the record says that it is that one's.
-func (o *office) keepOthers(s lifecycle.Server) error {
+func (o *fakeCompute) keepOthers(s lifecycle.Server) error {
 	other := s.HeldFor(o.w.ledger.consumers[resource.ConsumerID(s.ID)].holds)
 	if other == "" || len(o.w.ledger.consumers[resource.ConsumerID(other)].holds) > 0 {
 		return nil
@@ -88,7 +88,7 @@ func (o *office) keepOthers(s lifecycle.Server) error {
 }
 
 // hand gives all that one consumer holds to another.
-func (o *office) hand(from, to string) (done bool, err error) {
+func (o *fakeCompute) hand(from, to string) (done bool, err error) {
 	giver, taker := o.w.ledger.consumers[resource.ConsumerID(from)], o.w.ledger.consumers[resource.ConsumerID(to)]
 	if len(giver.holds) == 0 {
 		return len(taker.holds) > 0, nil
@@ -103,7 +103,7 @@ func (o *office) hand(from, to string) (done bool, err error) {
 
 // handInRoom makes room in the same step where what is held stands on what is reserved, and takes it away again, unless
 // compute ends in between.
-func (o *office) handInRoom(claims map[resource.ConsumerID]claim, moves resource.Allocation) error {
+func (o *fakeCompute) handInRoom(claims map[resource.ConsumerID]claim, moves resource.Allocation) error {
 	l := o.w.ledger
 	wide, before, generations := map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]map[resource.Class]resource.Inventory{}, map[provider.ID]int{}
 	for _, id := range slices.Sorted(maps.Keys(moves)) {
@@ -133,7 +133,7 @@ func (o *office) handInRoom(claims map[resource.ConsumerID]claim, moves resource
 }
 
 // claim writes the first choice as the server's allocation. It looks first: it may be there already.
-func (o *office) claim(s lifecycle.Server) lifecycle.Event {
+func (o *fakeCompute) claim(s lifecycle.Server) lifecycle.Event {
 	choice, c := s.Choices[0], resource.ConsumerID(s.ID)
 	held := o.w.ledger.consumers[c]
 	if len(held.holds) > 0 && held.holds.Equal(choice.Allocation) {
@@ -153,10 +153,11 @@ func (o *office) claim(s lifecycle.Server) lifecycle.Event {
 const enough = 24
 
 // schedule asks Placement and chooses.
-func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
+func (o *fakeCompute) schedule(s lifecycle.Server) lifecycle.Event {
 	ask := s.Ask
 	ask.Limit = enough
-	p := schedule.Input{Hosts: map[provider.ID]schedule.Host{}, Now: o.w.now, Silence: schedule.Silence, FailedHosts: s.FailedHosts, Cells: s.Topology,
+	p := schedule.Input{Hosts: map[provider.ID]schedule.Host{}, Now: o.w.now, Silence: schedule.Silence,
+		FailedHosts: s.FailedHosts, Cells: s.Topology,
 		ExcludedHosts: s.ExcludedHosts()}
 	if s.Move != nil {
 		if p.Only = s.Move.To; p.Only != "" {
@@ -165,7 +166,8 @@ func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
 		}
 	}
 	for c := range candidate.Find(o.w.ledger.see(), ask, candidate.Options{BreadthFirst: true}) {
-		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation(), Mappings: c.Mappings()})
+		p.Candidates = append(p.Candidates, schedule.Candidate{Root: c.Root, Allocation: c.Allocation(),
+			Mappings: c.Mappings()})
 		m := o.w.byRoot[c.Root]
 		if _, known := p.Hosts[c.Root]; !known && m.host.row.known {
 			p.Hosts[c.Root] = o.host(m)
@@ -179,7 +181,8 @@ func (o *office) schedule(s lifecycle.Server) lifecycle.Event {
 	}
 	choices, refusals := schedule.Choose(p, s.Requests, seed(s))
 	if len(choices) == 0 {
-		return lifecycle.NoValidHost{Candidates: len(p.Candidates), Reason: schedule.Summarise(refusals), Again: len(p.Candidates) > 0}
+		return lifecycle.NoValidHost{Candidates: len(p.Candidates), Reason: schedule.Summarise(refusals),
+			Again: len(p.Candidates) > 0}
 	}
 	return lifecycle.Chosen{Choices: choices, Candidates: len(p.Candidates)}
 }
@@ -191,7 +194,7 @@ func seed(s lifecycle.Server) uint64 {
 }
 
 // muster looks how the other servers of the request fare.
-func (o *office) muster(s lifecycle.Server) lifecycle.Event {
+func (o *fakeCompute) muster(s lifecycle.Server) lifecycle.Event {
 	placed, trying, together := 0, 0, false
 	for _, id := range o.groups[group(s.ID)] {
 		other := o.servers[id]

@@ -14,9 +14,11 @@ import (
 )
 
 // facts are what the host looks like.
-func (w *World) facts(m *machine) survey.Facts {
-	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.RootInventory{Total: 16}, MemoryMB: survey.RootInventory{Total: 32768}, DiskGB: survey.RootInventory{Total: 1000},
-		Traits: []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true, Spent: map[pci.Address]bool{},
+func (w *World) facts(m *simHost) survey.Facts {
+	f := survey.Facts{Host: m.name, Root: m.root, VCPU: survey.RootInventory{Total: 16}, MemoryMB: survey.RootInventory{Total: 32768},
+		DiskGB: survey.RootInventory{Total: 1000},
+		Traits: []resource.Trait{zoneTrait(m.zone)}, Devices: m.devices(), Rules: m.rules[m.rule], Report: true,
+		Spent:  map[pci.Address]bool{},
 		Actual: w.ledger.tree(m.root)}
 	for at, mark := range m.book.spent {
 		f.Spent[at] = !mark.returning && (w.broken != Unburn || w.n%2 == 0)
@@ -25,7 +27,7 @@ func (w *World) facts(m *machine) survey.Facts {
 }
 
 // sync makes Placement's tree what it ought to be: observe, plan, check, execute.
-func (w *World) sync(m *machine) error {
+func (w *World) sync(m *simHost) error {
 	a, f := m.agent, w.facts(m)
 	defer m.noticeSpent(fmt.Sprint(m.spentDevices()))
 	a.look, a.tree = false, f.Actual
@@ -56,7 +58,7 @@ func (w *World) sync(m *machine) error {
 }
 
 // spentDevices lists the devices that have been used and must be cleaned.
-func (m *machine) spentDevices() (list []pci.Address) {
+func (m *simHost) spentDevices() (list []pci.Address) {
 	if m.agent == nil || !m.once {
 		return nil
 	}
@@ -69,7 +71,7 @@ func (m *machine) spentDevices() (list []pci.Address) {
 }
 
 // noticeSpent has compute hear of the devices when they are not those of before.
-func (m *machine) noticeSpent(before string) {
+func (m *simHost) noticeSpent(before string) {
 	m.behind = m.behind || before != fmt.Sprint(m.spentDevices())
 }
 
@@ -82,7 +84,8 @@ type draft struct {
 }
 
 // plan finds the way from what was seen to what ought to be, as the agent and its dry run do.
-func (w *World) plan(m *machine, f survey.Facts, held []device.Claim, wait func(resource.ConsumerID) bool) (d draft, err error) {
+func (w *World) plan(m *simHost, f survey.Facts, held []device.Claim,
+	wait func(resource.ConsumerID) bool) (d draft, err error) {
 	f.Held = held
 	if d.aim.Tree, _, err = survey.Desired(f); err != nil {
 		return d, err
@@ -125,7 +128,7 @@ type lack struct {
 // waits says of whom nothing may be written to Placement yet: a share that is missing may be on the move. It is written
 // for a server whose assignment compute has confirmed, and that has just claimed its devices, or that lacked it at two
 // looks under the same want with a line between them.
-func (w *World) waits(m *machine) func(resource.ConsumerID) bool {
+func (w *World) waits(m *simHost) func(resource.ConsumerID) bool {
 	a := m.agent
 	if a.connected && a.read == m.host.row.revision {
 		a.beats++ // compute repeats what is still so
@@ -146,7 +149,7 @@ func (w *World) waits(m *machine) func(resource.ConsumerID) bool {
 }
 
 // remember notes who lacks a share, and looks again soon if it is for the first time.
-func (w *World) remember(m *machine, lacking []resource.ConsumerID) {
+func (w *World) remember(m *simHost, lacking []resource.ConsumerID) {
 	a := m.agent
 	was := a.lacked
 	a.lacked = map[resource.ConsumerID]lack{}
@@ -160,7 +163,7 @@ func (w *World) remember(m *machine, lacking []resource.ConsumerID) {
 }
 
 // take believes what was seen of the host; at first, also what the hypervisor and the journal say.
-func (w *World) take(m *machine, offers []device.Offer) error {
+func (w *World) take(m *simHost, offers []device.Offer) error {
 	a := m.agent
 	if !a.restored {
 		set, err := m.restore(offers)
@@ -186,13 +189,14 @@ func (w *World) take(m *machine, offers []device.Offer) error {
 }
 
 // restore puts together who holds what after a restart.
-func (m *machine) restore(offers []device.Offer) (device.Set, error) {
+func (m *simHost) restore(offers []device.Offer) (device.Set, error) {
 	var claims []device.Claim
 	seen := map[pci.Address]bool{}
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		as := m.standsAs(id)
 		for _, d := range m.guests[id].devices {
-			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.at}, Provider: d.from}, Holder: resource.ConsumerID(as), Request: d.request}
+			c := device.Claim{Offer: device.Offer{Device: pci.Device{Address: d.at}, Provider: d.from},
+				Holder: resource.ConsumerID(as), Request: d.request}
 			for _, j := range m.book.servers[as] {
 				if j.Device.Address == d.at {
 					c = j
@@ -213,7 +217,7 @@ func (m *machine) restore(offers []device.Offer) (device.Set, error) {
 }
 
 // byHand believes an operator who has lowered what the agent had reserved.
-func (w *World) byHand(m *machine, f *survey.Facts) {
+func (w *World) byHand(m *simHost, f *survey.Facts) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
 		mark := m.book.spent[at]
 		e, there := m.agent.set.At(at)
@@ -229,7 +233,7 @@ func (w *World) byHand(m *machine, f *survey.Facts) {
 }
 
 // noteReserved notes how the tree stands to the devices that have been used.
-func (m *machine) noteReserved(tree provider.Tree) {
+func (m *simHost) noteReserved(tree provider.Tree) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.book.spent), pci.Address.Compare) {
 		mark := m.book.spent[at]
 		e, there := m.agent.set.At(at)
@@ -248,7 +252,7 @@ func (m *machine) noteReserved(tree provider.Tree) {
 }
 
 // execute carries a plan out, or stops at the first fault.
-func (w *World) execute(m *machine, d draft) error {
+func (w *World) execute(m *simHost, d draft) error {
 	for id, mark := range d.plan.Owned { // what is about to be put there is remembered first
 		old := m.book.marks[id]
 		m.book.marks[id] = heal.Owned{Classes: union(mark.Classes, old.Classes), Traits: union(mark.Traits, old.Traits)}
@@ -270,7 +274,7 @@ func (w *World) execute(m *machine, d draft) error {
 	return nil
 }
 
-func (w *World) step(m *machine, d draft, s heal.Step, generations map[provider.ID]int) (err error) {
+func (w *World) step(m *simHost, d draft, s heal.Step, generations map[provider.ID]int) (err error) {
 	seen := func(id provider.ID, generation int) int {
 		if written, ok := generations[id]; ok {
 			return written
@@ -309,7 +313,7 @@ func union[T ~string](a, b []T) []T {
 }
 
 // nudge is somebody else who writes to the tree at the wrong moment.
-func (w *World) nudge(m *machine) {
+func (w *World) nudge(m *simHost) {
 	ids := w.ledger.trees[m.root]
 	if len(ids) == 0 {
 		return

@@ -18,7 +18,7 @@ type delivery struct {
 }
 
 // connect opens the stream of assignments. False: compute does not admit the agent.
-func (w *World) connect(m *machine) bool {
+func (w *World) connect(m *simHost) bool {
 	a := m.agent
 	if refusal, _ := w.office.refuses(m.host, m.sender()); refusal != "" {
 		w.report.Happened["displaced"]++
@@ -32,7 +32,7 @@ func (w *World) connect(m *machine) bool {
 }
 
 // disconnect ends the stream: compute counts the silence from here on.
-func (w *World) disconnect(m *machine) {
+func (w *World) disconnect(m *simHost) {
 	a := m.agent
 	if a == nil || m.cut {
 		return
@@ -45,7 +45,7 @@ func (w *World) disconnect(m *machine) {
 }
 
 // hear reads the next line of assignments.
-func (w *World) hear(m *machine) {
+func (w *World) hear(m *simHost) {
 	a := m.agent
 	if m.inbox != nil {
 		d := *m.inbox
@@ -73,7 +73,7 @@ func (w *World) hear(m *machine) {
 
 // follow takes in a line: from now on it is the truth, unless it is of another cloud or precedes what the agent has
 // followed.
-func (w *World) follow(m *machine, d delivery) {
+func (w *World) follow(m *simHost, d delivery) {
 	a := m.agent
 	m.stir()
 	why := ""
@@ -124,7 +124,7 @@ func (w *World) follow(m *machine, d delivery) {
 }
 
 // forgetOthers drops what is remembered of servers and removals that the line does not have.
-func (m *machine) forgetOthers() {
+func (m *simHost) forgetOthers() {
 	a := m.agent
 	for _, fates := range []map[string]fate{a.acked, a.doomed} {
 		maps.DeleteFunc(fates, func(id string, _ fate) bool { _, still := a.wants[id]; return !still })
@@ -140,7 +140,7 @@ func (m *machine) forgetOthers() {
 }
 
 // owing are the entries that have yet to take over from others, by the ids that they take over from.
-func (m *machine) owing() map[string]string {
+func (m *simHost) owing() map[string]string {
 	a, out := m.agent, map[string]string{}
 	for id, r := range m.book.renames {
 		back := a.wants[r.was]
@@ -159,7 +159,7 @@ func (m *machine) owing() map[string]string {
 
 // due lists what is to be done, those first that free something. Before compute has sent assignments, and while they
 // are not followed, there is nothing.
-func (w *World) due(m *machine) (list []string) {
+func (w *World) due(m *simHost) (list []string) {
 	a := m.agent
 	if !a.heard || a.displaced || a.behind != "" {
 		return nil
@@ -181,7 +181,7 @@ func (w *World) due(m *machine) (list []string) {
 
 // leavingIDs lists what must go, in order: what the line names for removal, and what the line does not mention and has
 // no guest.
-func (w *World) leavingIDs(m *machine) []string {
+func (w *World) leavingIDs(m *simHost) []string {
 	a, out := m.agent, map[string]bool{}
 	for id, r := range a.remove {
 		if at, told := a.removed[id]; !told || at != (removalAt{a.position, r}) {
@@ -200,7 +200,7 @@ func (w *World) leavingIDs(m *machine) []string {
 }
 
 // formerName reports whether a removal deals with what is known under this id.
-func (m *machine) formerName(id string) bool {
+func (m *simHost) formerName(id string) bool {
 	for _, r := range m.agent.remove {
 		if r.PreviousID == id {
 			return true
@@ -210,7 +210,7 @@ func (m *machine) formerName(id string) bool {
 }
 
 // unassigned lists the guests that exist and that the line does not mention.
-func (m *machine) unassigned() (list []string) {
+func (m *simHost) unassigned() (list []string) {
 	a := m.agent
 	if !a.heard || a.behind != "" {
 		return nil
@@ -227,7 +227,7 @@ func (m *machine) unassigned() (list []string) {
 }
 
 // present lists the guests of the host for the report.
-func (m *machine) present(unassigned []string) (list []schedule.Present) {
+func (m *simHost) present(unassigned []string) (list []schedule.Present) {
 	for _, id := range slices.Sorted(maps.Keys(m.guests)) {
 		list = append(list, schedule.Present{ID: id, Server: cmp.Or(m.guests[id].server, id),
 			Assigned: m.agent.heard && !slices.Contains(unassigned, id)})
@@ -236,7 +236,7 @@ func (m *machine) present(unassigned []string) (list []schedule.Present) {
 }
 
 // settled says whether compute knows the end of what it wants.
-func (m *machine) settled(want want) bool {
+func (m *simHost) settled(want want) bool {
 	f, known := m.agent.acked[want.id]
 	if !known || f.key != want.key {
 		return false
@@ -249,7 +249,7 @@ func (m *machine) settled(want want) bool {
 }
 
 // work does what is due for one id. What fails is tried again, after growing waits.
-func (w *World) work(m *machine, id string) error {
+func (w *World) work(m *simHost, id string) error {
 	a := m.agent
 	want, wanted := a.wants[id]
 	r, named := a.remove[id]
@@ -291,7 +291,7 @@ func backoff(err error, times int) time.Duration {
 }
 
 // waitFor reports whether a claim has to wait for others that are about to leave.
-func (w *World) waitFor(m *machine, id string) bool {
+func (w *World) waitFor(m *simHost, id string) bool {
 	const patience = 2 * time.Minute
 	a := m.agent
 	since, waits := a.waiting[id]

@@ -10,7 +10,8 @@ import (
 
 // The books find what is wrong with a world.
 func TestBooksFindWhatIsWrong(t *testing.T) {
-	w := world{"p": provider.Provider{ID: "p", Name: "p", Inventories: map[resource.Class]resource.Inventory{vf: resource.Whole(4)}}}
+	w := world{"p": provider.Provider{ID: "p", Name: "p", Inventories: map[resource.Class]resource.Inventory{
+		vf: resource.Whole(4)}}}
 	for _, c := range []struct {
 		what       string
 		used, held int

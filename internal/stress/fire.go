@@ -1,10 +1,11 @@
-// Package stress puts `berth placement` under fire, as a real process over real TCP: many clients claim and let go on a world that is
-// too small for them, while the server or its database is killed, connections break and clients misbehave. It holds tests only.
+// Package stress tests `berth placement` under load and failures, as a real process over real TCP: many clients claim
+// and release resources that are too few for them, while the server or its database is killed, connections break and
+// clients misbehave. It contains only tests.
 //
-// What every client was told is written down (ledger_test.go). Afterwards the world must add up to it: no provider is over its
-// capacity, what was acknowledged is there, what was not is whole or absent, and nothing else is there.
+// The tests record every response (ledger_test.go). Afterwards the database must agree with the record: no provider
+// exceeds its capacity, acknowledged claims exist, unacknowledged claims are complete or absent, and no others exist.
 //
-// The faults come by chance from a seed. By default few seeds run, for seconds each; for more:
+// The failures are random, from a seed. By default few seeds run, for seconds each; for more:
 //
 //	go test -race ./internal/stress -timeout 1h -args -fire.seeds=50 -fire.rounds=20
 package stress

@@ -10,8 +10,10 @@ import (
 	"github.com/openberth/berth/internal/databases"
 )
 
-// tell tells a story with each seed. The storm is on while hurt does its worst; what is whole afterwards is checked here.
-func tell(t *testing.T, seeds int, hasty bool, url func(t *testing.T) string, hurt func(t *testing.T, chance *rand.Rand, p *process, s *storm)) {
+// tell tells a story with each seed. The storm is on while hurt does its worst; what is whole afterwards is checked
+// here.
+func tell(t *testing.T, seeds int, hasty bool, url func(t *testing.T) string, hurt func(t *testing.T, chance *rand.Rand,
+	p *process, s *storm)) {
 	for seed := *first; seed < *first+uint64(seeds); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			began := time.Now()
@@ -83,7 +85,8 @@ func TestPostgreSQLKilled(t *testing.T) { databaseKilled(t, half(), databases.Po
 func databaseKilled(t *testing.T, seeds int, open func(testing.TB, ...string) *databases.Server) {
 	t.Parallel()
 	server := open(t)
-	tell(t, seeds, false, func(t *testing.T) string { return server.Database(t) }, func(t *testing.T, chance *rand.Rand, p *process, s *storm) {
+	tell(t, seeds, false, func(t *testing.T) string { return server.Database(t) }, func(t *testing.T, chance *rand.Rand,
+		p *process, s *storm) {
 		for round := range (*rounds + 1) / 2 {
 			s.progress(t, 1+chance.IntN(30))
 			pause(chance, 50*time.Millisecond)
@@ -115,8 +118,10 @@ func cut(t *testing.T, seeds int, open func(testing.TB, ...string) *databases.Se
 		planned := 0
 		for range *rounds {
 			for range 1 + chance.IntN(5) {
-				words := []string{"COMMIT", "COMMIT", "COMMIT", "INSERT INTO allocations", "DELETE FROM allocations", "UPDATE resource_providers", "SELECT"}
-				proxy.Break(databases.Cut{Word: words[chance.IntN(len(words))], Heard: chance.IntN(2) == 0, Linger: time.Duration(chance.Int64N(int64(200 * time.Millisecond)))})
+				words := []string{"COMMIT", "COMMIT", "COMMIT", "INSERT INTO allocations", "DELETE FROM allocations",
+					"UPDATE resource_providers", "SELECT"}
+				proxy.Break(databases.Cut{Word: words[chance.IntN(len(words))], Heard: chance.IntN(2) == 0,
+					Linger: time.Duration(chance.Int64N(int64(200 * time.Millisecond)))})
 				planned++
 			}
 			eventually(t, "the connections are cut", func() error {

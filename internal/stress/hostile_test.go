@@ -113,7 +113,8 @@ func TestHugeBodies(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, databases.SQLite(t))
 	before := p.peak(t)
-	for name, length := range map[string]string{"length": fmt.Sprintf("Content-Length: %d", huge), "chunked": "Transfer-Encoding: chunked"} {
+	for name, length := range map[string]string{"length": fmt.Sprintf("Content-Length: %d", huge),
+		"chunked": "Transfer-Encoding: chunked"} {
 		t.Run(name, func(t *testing.T) {
 			if status := p.pour(p.dial(t), length); status != http.StatusRequestEntityTooLarge {
 				t.Errorf("a body of 100 MB is answered %d", status)
@@ -128,11 +129,13 @@ func TestHugeBodies(t *testing.T) {
 	}
 }
 
-// pour sends a huge body and returns the status of the answer, 0 without one. The server may stop to read in the middle.
+// pour sends a huge body and returns the status of the answer, 0 without one. The server may stop to read in the
+// middle.
 func (p *process) pour(c net.Conn, length string) int {
 	defer c.Close()
 	go func() { // ends at the latest when the connection is closed
-		fmt.Fprintf(c, "POST /allocations HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: placement 1.39\r\n"+
+		fmt.Fprintf(c, "POST /allocations HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Auth-Token: admin\r\nOpenStack-API-Version: "+
+			"placement 1.39\r\n"+
 			"Content-Type: application/json\r\n%s\r\n\r\n", length)
 		body := io.LimitReader(endless{}, huge)
 		if strings.HasPrefix(length, "Content") {
@@ -156,7 +159,8 @@ func (p *process) pour(c net.Conn, length string) int {
 	return answer.StatusCode
 }
 
-// Random bytes, and requests that are damaged at random, are answered below 500 or not at all, and the server stays well.
+// Random bytes, and requests that are damaged at random, are answered below 500 or not at all, and the server stays
+// well.
 func TestHostileBytes(t *testing.T) {
 	t.Parallel()
 	for seed := *first; seed < *first+uint64(*seeds); seed++ {
@@ -206,22 +210,33 @@ func (p *process) requests(w world) (list []string) {
 		break
 	}
 	consumer := newID()
-	share := `{"allocations":{"` + id + `":{"resources":{"VCPU":1}}},"consumer_generation":null,"project_id":"p","user_id":"u","consumer_type":"INSTANCE"}`
+	share := `{"allocations":{"` + id +
+		`":{"resources":{"VCPU":1}}},"consumer_generation":null,"project_id":"p","user_id":"u","consumer_type":"INSTANCE"}`
 	for _, r := range [][3]string{
-		{"GET", "/"}, {"GET", "/resource_providers?name=host-1&resources=VCPU:1&required=HW_CPU_X86_AVX2&member_of=in:" + newID()},
-		{"GET", "/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&resources1=CUSTOM_VF:1&required1=!COMPUTE_NODE&group_policy=none&same_subtree=1&limit=10"},
+		{"GET", "/"},
+		{"GET", "/resource_providers?name=host-1&resources=VCPU:1&required=HW_CPU_X86_AVX2&member_of=in:" + newID()},
+		{"GET",
+			"/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&resources1=CUSTOM_VF:1&required1=!COMPUTE_NODE&group_policy=none&same_subtree=1&limit=10"},
 		{"GET", "/berth/v1/explain?resources=VCPU:100&resources_A=CUSTOM_VF:9&group_policy=isolate&in_tree=" + id},
-		{"GET", "/resource_providers/" + id + "/usages"}, {"GET", "/usages?project_id=p&consumer_type=all"}, {"GET", "/traits?name=in:HW_CPU_X86_VMX&associated=true"},
+		{"GET", "/resource_providers/" + id + "/usages"}, {"GET", "/usages?project_id=p&consumer_type=all"},
+		{"GET", "/traits?name=in:HW_CPU_X86_VMX&associated=true"},
 		{"POST", "/resource_providers", `{"name":"` + newID() + `","parent_provider_uuid":null}`},
-		{"PUT", "/resource_providers/" + id + "/inventories", `{"resource_provider_generation":1,"inventories":{"VCPU":{"total":8,"reserved":0,"min_unit":1,"max_unit":8,"step_size":1,"allocation_ratio":1.5}}}`},
+		{"PUT", "/resource_providers/" + id + "/inventories",
+			`{"resource_provider_generation":1,"inventories":{"VCPU":{"total":8,"reserved":0,"min_unit":1,"max_unit":8,"step_size":1,"allocation_ratio":1.5}}}`},
 		{"PUT", "/resource_providers/" + id + "/traits", `{"resource_provider_generation":1,"traits":["HW_CPU_X86_VMX"]}`},
-		{"PUT", "/resource_providers/" + id + "/aggregates", `{"resource_provider_generation":1,"aggregates":["` + newID() + `"]}`},
+		{"PUT", "/resource_providers/" + id + "/aggregates",
+			`{"resource_provider_generation":1,"aggregates":["` + newID() + `"]}`},
 		{"PUT", "/traits/CUSTOM_FIRE"}, {"PUT", "/resource_classes/CUSTOM_FIRE"}, {"DELETE", "/traits/CUSTOM_FIRE"},
-		{"PUT", "/allocations/" + consumer, share}, {"POST", "/allocations", `{"` + consumer + `":` + share + `}`}, {"DELETE", "/allocations/" + consumer},
-		{"POST", "/reshaper", `{"inventories":{"` + id + `":{"resource_provider_generation":1,"inventories":{"VCPU":{"total":8}}}},"allocations":{"` + consumer + `":` + share + `}}`},
+		{"PUT", "/allocations/" + consumer, share}, {"POST", "/allocations", `{"` + consumer + `":` + share + `}`},
+		{"DELETE", "/allocations/" + consumer},
+		{"POST", "/reshaper",
+			`{"inventories":{"` + id +
+				`":{"resource_provider_generation":1,"inventories":{"VCPU":{"total":8}}}},"allocations":{"` + consumer + `":` +
+				share + `}}`},
 		{"GET", "/metrics"}, {"GET", "/healthz"},
 	} {
-		head := r[0] + " " + r[1] + " HTTP/1.1\r\nHost: " + *p.addr.Load() + "\r\nX-Auth-Token: admin\r\nAccept: application/json\r\nOpenStack-API-Version: placement 1.39\r\n"
+		head := r[0] + " " + r[1] + " HTTP/1.1\r\nHost: " + *p.addr.Load() + "\r\nX-Auth-Token: admin\r\nAccept: " +
+			"application/json\r\nOpenStack-API-Version: placement 1.39\r\n"
 		if r[2] != "" {
 			head += fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n", len(r[2]))
 		}
@@ -232,10 +247,14 @@ func (p *process) requests(w world) (list []string) {
 
 // spices are pieces that parsers stumble over.
 func spices() []string {
-	return []string{"\x00", "\xff\xfe", "\u202e", "%00", "%ff", "%", "%2f", "..", "/../", "\r\n", "\r\n\r\n", " ", "'", `"`, `\`, ";", "--", "🔥", "-1", "0", "1e400", "99999999999999999999",
-		"9223372036854775807", "NaN", "null", "{}", "[]", "true", "in:", "!", "!in:", ",", ":", "=", "&", "?", "#", "in:in:", ":,:", "limit=0", "limit=-1",
-		"same_subtree=,", "root_required=!", "group_policy=", "resources=", "placement 1.99", "placement latest", "Transfer-Encoding: chunked\r\n", "Content-Length: 5\r\n",
-		"Expect: 100-continue\r\n", "Connection: close\r\n", "Upgrade: h2c\r\n", strings.Repeat("[", 20000), strings.Repeat("a", 70000), strings.Repeat("&resources1=VCPU:1", 300)}
+	return []string{"\x00", "\xff\xfe", "\u202e", "%00", "%ff", "%", "%2f", "..", "/../", "\r\n", "\r\n\r\n", " ", "'",
+		`"`, `\`, ";", "--", "🔥", "-1", "0", "1e400", "99999999999999999999",
+		"9223372036854775807", "NaN", "null", "{}", "[]", "true", "in:", "!", "!in:", ",", ":", "=", "&", "?", "#", "in:in:",
+		":,:", "limit=0", "limit=-1",
+		"same_subtree=,", "root_required=!", "group_policy=", "resources=", "placement 1.99", "placement latest",
+		"Transfer-Encoding: chunked\r\n", "Content-Length: 5\r\n",
+		"Expect: 100-continue\r\n", "Connection: close\r\n", "Upgrade: h2c\r\n", strings.Repeat("[", 20000),
+		strings.Repeat("a", 70000), strings.Repeat("&resources1=VCPU:1", 300)}
 }
 
 // damaged is random bytes, or a good request that is not quite good any more.
@@ -275,7 +294,8 @@ func damaged(chance *rand.Rand, good []string) []byte {
 	return resized(chance, said)
 }
 
-// where picks a place: half of the time in the first line, else in the body or anywhere. Damage to headers is found too soon.
+// where picks a place: half of the time in the first line, else in the body or anywhere. Damage to headers is found too
+// soon.
 func where(chance *rand.Rand, said []byte) int {
 	line, _, _ := bytes.Cut(said, []byte("\r\n"))
 	head, body, _ := bytes.Cut(said, []byte("\r\n\r\n"))
@@ -304,8 +324,8 @@ func resized(chance *rand.Rand, said []byte) []byte {
 	return said
 }
 
-// say sends bytes and returns the status of the first answer; 0 when the server answers nothing. Who has no answer soon says that
-// nothing more will come, which to the server is as if he had left.
+// say sends bytes and returns the status of the first answer; 0 when the server answers nothing. Who has no answer soon
+// says that nothing more will come, which to the server is as if he had left.
 func (p *process) say(said []byte) (status int, left bool, err error) {
 	c, err := net.DialTimeout("tcp", *p.addr.Load(), patience)
 	if err != nil {

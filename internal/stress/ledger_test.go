@@ -18,7 +18,8 @@ import (
 
 const (
 	clients = 64
-	want    = 2                                      // how many claims a client likes to hold: together far more than there is
+	// how many claims a client likes to hold: together far more than there is
+	want    = 2
 	project = "9a3d6f0e-55f2-4f5c-8b0e-7d1f0c8f1a2b" // of all claims
 )
 
@@ -37,7 +38,8 @@ type claim struct {
 	consumer resource.ConsumerID
 	asked    resource.Allocation
 	put      word
-	release  word // no: the server said that it holds nothing, which it may only say when put or an earlier release was unclear
+	// no: the server said that it holds nothing, which it may only say when put or an earlier release was unclear
+	release word
 }
 
 // storm is all the clients at their work.
@@ -106,7 +108,8 @@ func (s *storm) calm(t *testing.T) (all []*claim) {
 		}
 		all = append(all, c.claims...)
 	}
-	t.Logf("%d claims were asked for, %d granted, %d refused; %d requests had no answer or 5xx", len(all), s.acknowledged.Load(), s.refused.Load(), s.broken.Load())
+	t.Logf("%d claims were asked for, %d granted, %d refused; %d requests had no answer or 5xx", len(all),
+		s.acknowledged.Load(), s.refused.Load(), s.broken.Load())
 	return all
 }
 
@@ -264,14 +267,15 @@ func same(ctx context.Context, api *placement.Client, c *claim, held resource.Al
 		return err
 	case !got.Allocation.Equal(held):
 		return fmt.Errorf("%s holds %v, its providers say %v", c.consumer, got.Allocation, held)
-	case there && (got.Project != project || got.User != "fire" || got.ConsumerType != "INSTANCE" || got.Generation == nil):
+	case there && (got.Project != project || got.User != "fire" || got.ConsumerType != "INSTANCE" ||
+		got.Generation == nil):
 		return fmt.Errorf("%s is not whole: %+v", c.consumer, got)
 	}
 	return nil
 }
 
-// sweep releases all that is left. Then nothing is taken, every host is offered whole, and a consumer whose claim failed is
-// as one that never was: it may claim with generation null.
+// sweep releases all that is left. Then nothing is taken, every host is offered whole, and a consumer whose claim
+// failed is as one that never was: it may claim with generation null.
 func sweep(t *testing.T, api *placement.Client, w world, claims []*claim) {
 	t.Helper()
 	ctx := t.Context()
@@ -288,7 +292,8 @@ func sweep(t *testing.T, api *placement.Client, w world, claims []*claim) {
 			continue
 		}
 		failed++
-		err := errors.Join(api.PutAllocation(ctx, c.consumer, placement.Held{Allocation: c.asked, Project: project, User: "fire", ConsumerType: "INSTANCE"}),
+		err := errors.Join(api.PutAllocation(ctx, c.consumer, placement.Held{Allocation: c.asked, Project: project,
+			User: "fire", ConsumerType: "INSTANCE"}),
 			api.DeleteAllocation(ctx, c.consumer))
 		if err != nil {
 			t.Errorf("%s is gone and cannot claim anew: %v", c.consumer, err)

@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 		log.Fatal(err)
 	}
 	program = filepath.Join(dir, "berth")
-	out, err := exec.Command("go", "build", "-race", "-o", program, "github.com/openberth/berth/cmd/berth").CombinedOutput()
+	out, err := exec.Command("go", "build", "-race", "-o", program,
+		"github.com/openberth/berth/cmd/berth").CombinedOutput()
 	if err != nil {
 		log.Fatalf("go build -race ./cmd/berth: %v\n%s", err, out)
 	}
@@ -79,7 +80,8 @@ func newProcess(t *testing.T, url string) *process {
 	testenv.Long(t)
 	dir := t.TempDir()
 	p := &process{conf: filepath.Join(dir, "placement.conf"), log: filepath.Join(dir, "berth.log")}
-	text := "[api]\nauth_strategy = noauth2\n[placement]\nrandomize_allocation_candidates = true\n[placement_database]\nconnection = " + url + "\n"
+	text := "[api]\nauth_strategy = noauth2\n[placement]\nrandomize_allocation_candidates = " +
+		"true\n[placement_database]\nconnection = " + url + "\n"
 	if err := os.WriteFile(p.conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,8 @@ func (p *process) launch(t *testing.T) *bufio.Reader {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	p.cmd = exec.Command("sh", "-c", warden, "sh", program, "placement", "--config-file", p.conf, "--data-dir", filepath.Dir(p.conf), "--listen", "127.0.0.1:0")
+	p.cmd = exec.Command("sh", "-c", warden, "sh", program, "placement", "--config-file", p.conf, "--data-dir",
+		filepath.Dir(p.conf), "--listen", "127.0.0.1:0")
 	p.cmd.Stderr = out
 	if p.life, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -137,7 +140,8 @@ func (p *process) start(t *testing.T) {
 	p.healthy(t)
 }
 
-// kill ends the server as kill -9 does, whatever it is at, and waits until it is gone. Without a server it does nothing.
+// kill ends the server as kill -9 does, whatever it is at, and waits until it is gone. Without a server it does
+// nothing.
 func (p *process) kill() {
 	if p.cmd == nil {
 		return
@@ -215,7 +219,8 @@ func (p *process) await(t *testing.T, want int) {
 	})
 }
 
-// client speaks to whichever run is the newest. A request of which anything was sent is never sent again, unless it only reads.
+// client speaks to whichever run is the newest. A request of which anything was sent is never sent again, unless it
+// only reads.
 func (p *process) client() *placement.Client {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	return placement.NewClient("http://127.0.0.1", &http.Client{Timeout: patience, Transport: &http.Transport{
@@ -241,7 +246,8 @@ func (p *process) checkLog(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, sign := range []string{"WARNING: DATA RACE", "handler panicked", "http: panic serving", "goroutine 1 [", "fatal error:"} {
+	for _, sign := range []string{"WARNING: DATA RACE", "a handler panicked", "http: panic serving", "goroutine 1 [",
+		"fatal error:"} {
 		if at := bytes.Index(text, []byte(sign)); at >= 0 {
 			t.Errorf("in the server's log:\n%s", text[max(0, at-500):min(len(text), at+3000)])
 		}

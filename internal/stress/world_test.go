@@ -17,7 +17,8 @@ const (
 	vf      = resource.Class("CUSTOM_VF")
 )
 
-// capacity is what a host and a device of it offer. A candidate takes from two or three providers, so half a claim would be seen.
+// capacity is what a host and a device of it offer. A candidate takes from two or three providers, so half a claim
+// would be seen.
 var (
 	ofHost   = resource.Amounts{"VCPU": 8, "MEMORY_MB": 8192}
 	ofDevice = resource.Amounts{vf: 4}
@@ -116,15 +117,18 @@ func (w world) addUp(p picture) (wrong []string) {
 	}
 	for id, provider := range w {
 		if len(p.used[id]) != len(provider.Inventories) {
-			wrong = append(wrong, fmt.Sprintf("%s: the usages name %v, the inventories %v", provider.Name, p.used[id], provider.Inventories))
+			wrong = append(wrong, fmt.Sprintf("%s: the usages name %v, the inventories %v", provider.Name, p.used[id],
+				provider.Inventories))
 		}
 		for class, inventory := range provider.Inventories {
 			used := p.used[id][class]
 			if used > inventory.Capacity() {
-				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, it has %d", provider.Name, used, class, inventory.Capacity()))
+				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, it has %d", provider.Name, used, class,
+					inventory.Capacity()))
 			}
 			if sum := sums[id][class]; sum != used {
-				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, the allocations add up to %d", provider.Name, used, class, sum))
+				wrong = append(wrong, fmt.Sprintf("%s: %d of %s are taken, the allocations add up to %d", provider.Name, used,
+					class, sum))
 			}
 		}
 	}
@@ -149,7 +153,8 @@ func (w world) suggests(ctx context.Context, api *placement.Client) error {
 		}
 		for class, has := range summary.Resources {
 			if has.Used != p.used[id][class] {
-				return fmt.Errorf("%s: %d of %s are taken, the candidates say %d", provider.Name, p.used[id][class], class, has.Used)
+				return fmt.Errorf("%s: %d of %s are taken, the candidates say %d", provider.Name, p.used[id][class], class,
+					has.Used)
 			}
 		}
 	}

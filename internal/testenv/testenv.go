@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// Prefix begins the reason of every test that is skipped here. internal/testsummary counts the tests by what follows it.
+// Prefix begins the reason of every test that is skipped by this package. internal/testsummary counts tests by the text
+// that follows it.
 const Prefix = "left to make check: "
 
 // Need skips the test under -short: it needs a program that is not part of Go, such as MariaDB. Without -short the
-// caller fails when the program is missing.
+// caller fails if the program is missing.
 func Need(t testing.TB, programs ...string) {
 	t.Helper()
 	skip(t, "needs "+strings.Join(programs, " and "))

@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// summary is what is known of a run of go test.
+// summary is the state of a run of go test.
 type summary struct {
 	out     io.Writer
 	output  map[string]*strings.Builder // of each package and test that has not passed
@@ -51,13 +51,13 @@ func newSummary(out io.Writer) *summary {
 	return &summary{out: out, output: map[string]*strings.Builder{}, left: map[string]map[string]bool{}}
 }
 
-// read takes all events of a run.
+// read reads all events of a run.
 func (s *summary) read(in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var e event
-		if json.Unmarshal(lines.Bytes(), &e) != nil { // go itself failed, and wrote plain text
+		if json.Unmarshal(lines.Bytes(), &e) != nil { // go failed and wrote plain text
 			fmt.Fprintln(s.out, lines.Text())
 			s.failed = append(s.failed, "go test")
 			continue
@@ -127,7 +127,7 @@ func (s *summary) fail(e event, key string) {
 	delete(s.output, key)
 }
 
-// finish prints the end of the summary and reports whether all is well.
+// finish prints the end of the summary and reports whether nothing failed.
 func (s *summary) finish() bool {
 	fmt.Fprintf(s.out, "\n%d tests passed, %d failed", s.passed, len(s.failed))
 	for _, name := range s.failed {

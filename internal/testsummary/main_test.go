@@ -17,7 +17,8 @@ func TestSummary(t *testing.T) {
 		{"all passed", `{"Action":"output","Package":"p","Test":"T","Output":"noise\n"}
 {"Action":"pass","Package":"p","Test":"T"}
 {"Action":"pass","Package":"p","Elapsed":1.25}`, true, []string{"ok    p  1.2s", "1 tests passed, 0 failed"}},
-		{"left out", `{"Action":"output","Package":"p","Test":"T","Output":"    x_test.go:1: ` + testenv.Prefix + `needs MariaDB\n"}
+		{"left out", `{"Action":"output","Package":"p","Test":"T","Output":"    x_test.go:1: ` + testenv.Prefix +
+			`needs MariaDB\n"}
 {"Action":"skip","Package":"p","Test":"T"}
 {"Action":"pass","Package":"p","Test":"U"}`, true,
 			[]string{"not run here; `make check` runs them:", "1 tests: needs MariaDB (p)"}},

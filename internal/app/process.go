@@ -1,0 +1,75 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"github.com/openberth/berth/compute/store"
+)
+
+// thisProcess returns this process as other processes see it that use the same database.
+func thisProcess() store.LeaseOwner {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return store.LeaseOwner{Instance: uuid.NewString(), Host: name, PID: os.Getpid(), ProcessSpace: processSpace(),
+		StartTime: processStartTime(os.Getpid())}
+}
+
+// processSpace returns an identifier of the process ids that are visible here: of this boot of this machine and of this
+// container. It returns "" if the identifier cannot be read.
+func processSpace() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	space, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + " " + space
+}
+
+// processStartTime returns when a process started, in clock ticks since boot (proc_pid_stat(5), starttime), or "" if
+// that cannot be read.
+func processStartTime(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+	fields := strings.Fields(rest) // starts with the third field, the state
+	const starttime = 22 - 3
+	if len(fields) <= starttime {
+		return ""
+	}
+	if _, err := strconv.ParseUint(fields[starttime], 10, 64); err != nil {
+		return ""
+	}
+	return fields[starttime]
+}
+
+// isRunning reports whether a process certainly runs: it is visible here and has the same start time.
+func isRunning(h store.LeaseOwner) bool {
+	return h.ProcessSpace != "" && h.ProcessSpace == processSpace() && h.StartTime != "" &&
+		h.StartTime == processStartTime(h.PID)
+}
+
+// hasEnded reports whether a process has certainly ended: it was visible here and no longer exists.
+func hasEnded(h store.LeaseOwner) bool {
+	if h.ProcessSpace == "" || h.ProcessSpace != processSpace() {
+		return false
+	}
+	if errors.Is(syscall.Kill(h.PID, 0), syscall.ESRCH) {
+		return true
+	}
+	started := processStartTime(h.PID)
+	return started != "" && h.StartTime != "" && started != h.StartTime
+}

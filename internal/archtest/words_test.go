@@ -1,0 +1,101 @@
+package archtest
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// maxColumns is the maximum length of a line in characters; a tab counts as one.
+const maxColumns = 120
+
+// bannedWords match words in comments and strings for which plain technical English has a better one.
+var bannedWords = regexp.MustCompile(
+	`(?i)\b(shall|anew|nobody|somebody|anybody|whoever|whom|mend(s|ed|ing)?|for ever|` +
+		`but for|so many|is no|is none|(is|are) told|told of|ought|hears?|heard|tells?|lies|stands|wishes)\b`)
+
+// allowedPhrases contain a banned word, but are plain English.
+var allowedPhrases = regexp.MustCompile(`(?i)\b(is no longer|there is no|there is none)\b`)
+
+// checkedDirs are the directories whose Go files follow both rules. Add a directory when its files do.
+var checkedDirs = []string{
+	"cli",
+	"cli/demo",
+	"internal/app",
+	"internal/archtest",
+	"internal/glance",
+	"internal/httpserver",
+	"internal/keystone",
+	"internal/settings",
+	"internal/testenv",
+	"internal/testsummary",
+	"placement/candidate/candidatetest",
+	"placement/explain",
+	"placement/match",
+}
+
+// TestWordsAndColumns fails for banned words and long lines in checkedDirs.
+func TestWordsAndColumns(t *testing.T) {
+	for _, dir := range checkedDirs {
+		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has no Go files (%v): remove it from checkedDirs", dir, err)
+		}
+		for _, path := range files {
+			for _, problem := range languageProblems(t, path) {
+				t.Errorf("%s/%s:%s", dir, filepath.Base(path), problem)
+			}
+		}
+	}
+}
+
+// languageProblems returns the banned words and the long lines of a file, each with its line number. Long lines with a
+// raw string are allowed, because struct tags and quoted text cannot be wrapped. This file lists the banned words, so
+// only its lines are checked.
+func languageProblems(t *testing.T, path string) (problems []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	file := fset.AddFile(path, -1, len(text))
+	raw := map[int]bool{}
+	var s scanner.Scanner
+	s.Init(file, text, nil, scanner.ScanComments)
+	for {
+		pos, kind, literal := s.Scan()
+		if kind == token.EOF {
+			break
+		}
+		if kind != token.STRING && kind != token.COMMENT {
+			continue
+		}
+		at := fset.Position(pos)
+		if strings.HasPrefix(literal, "`") {
+			for i := range strings.Count(literal, "\n") + 1 {
+				raw[at.Line+i] = true
+			}
+		}
+		if filepath.Base(path) == "words_test.go" {
+			continue
+		}
+		if word := bannedWords.FindString(allowedPhrases.ReplaceAllString(literal, "")); word != "" {
+			problems = append(problems, fmt.Sprintf("%d: banned word %q", at.Line, word))
+		}
+	}
+	line := 0
+	for l := range strings.Lines(string(text)) {
+		line++
+		if n := utf8.RuneCountInString(strings.TrimSuffix(l, "\n")); n > maxColumns && !raw[line] {
+			problems = append(problems, fmt.Sprintf("%d: %d columns, more than %d", line, n, maxColumns))
+		}
+	}
+	return problems
+}

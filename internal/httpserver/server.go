@@ -1,0 +1,163 @@
+// Package httpserver serves an HTTP handler on a TCP listener. It limits open connections, in total and for each
+// address, closes connections of slow clients, and finishes running requests on shutdown.
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/openberth/berth/fault"
+)
+
+// limits bound the time and the connections that clients may use.
+type limits struct {
+	headerTimeout   time.Duration // for a client to send the header of a request
+	readTimeout     time.Duration // for a client to send chunkBytes of a body, or the rest of it
+	idleTimeout     time.Duration // between two requests
+	writeGrace      time.Duration // for a client to receive a write of any size
+	writeRate       int           // bytes per second; adds to writeGrace for large writes
+	shutdownTimeout time.Duration // for running requests after the server began to stop
+	maxTotal        int           // open connections
+	maxForAddress   func(address netip.Prefix) int
+}
+
+// defaultLimits returns the limits of all services. A body may arrive at 1 KiB/s, the rate of a modem, and pause for
+// twenty seconds.
+func defaultLimits() limits {
+	return limits{
+		headerTimeout:   10 * time.Second,
+		readTimeout:     20 * time.Second,
+		idleTimeout:     2 * time.Minute,
+		writeGrace:      30 * time.Second,
+		writeRate:       32 << 10,
+		shutdownTimeout: 10 * time.Second,
+		maxTotal:        DefaultMaxConnections,
+		maxForAddress:   ConnLimits{Total: DefaultMaxConnections}.forAddress,
+	}
+}
+
+const (
+	maxHeaderBytes = 64 << 10
+	chunkBytes     = 20 << 10 // of a body
+)
+
+// DefaultMaxConnections is the default of [berth] max_connections. Each agent has one connection to compute.
+const DefaultMaxConnections = 16384
+
+// ConnLimits limits the open connections of one API.
+type ConnLimits struct {
+	Total       int // [berth] max_connections
+	PerAddress  int // [berth] max_connections_per_address; 0: as many as Total
+	PerLoopback int // the same for loopback addresses
+}
+
+// forAddress returns how many connections one address may have; 0: any number.
+func (c ConnLimits) forAddress(address netip.Prefix) int {
+	if !address.IsValid() || address.Addr().IsLoopback() {
+		return c.PerLoopback
+	}
+	return c.PerAddress
+}
+
+// Listen opens the TCP address that a flag gives, such as "127.0.0.1:8778". With noauth2, where callers are not
+// authenticated, only a loopback address is allowed (fault.Forbidden).
+func Listen(flag, address string, noauth bool) (net.Listener, error) {
+	const op = "httpserver.Listen"
+	resolved, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, op, "%s %s: %w; write it as 127.0.0.1:8778", flag, address, err)
+	}
+	if noauth && !resolved.IP.IsLoopback() {
+		return nil, fault.New(fault.Forbidden, op,
+			"%s %s is not a loopback address, and with auth_strategy = noauth2 every client that reaches it is admin; "+
+				"listen on 127.0.0.1 or [::1]", flag, address)
+	}
+	// Listen on the address that was checked: a name could resolve to another address the second time.
+	config := net.ListenConfig{Control: setPeerTimeout}
+	l, err := config.Listen(context.Background(), "tcp", resolved.String())
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, op,
+			"cannot listen on %s: %w; another process may use it, choose another with %s", address, err, flag)
+	}
+	return l, nil
+}
+
+// LoopbackOnly rejects requests whose Host header does not name this machine, with status 421. Without it, a web page
+// could make its own name resolve to 127.0.0.1 and use a service with noauth2 as admin.
+func LoopbackOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		ip := net.ParseIP(strings.Trim(host, "[]"))
+		if !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "with auth_strategy = noauth2 this service answers only to localhost, 127.0.0.1 and [::1]",
+				http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// heapBallast is the size in bytes of an allocation that is never used, so it occupies no memory. The garbage collector
+// runs when the heap has doubled; with a small database that would be many times a second.
+const heapBallast = 32 << 20
+
+// Serve serves h on the listener until ctx ends. Running requests then have ten seconds to finish; an error reports
+// requests that did not. Streams (responses that were flushed before their end) are ended at once, because they have no
+// end of their own. Connections of slow clients are closed. The number of connections is limited, in total and for each
+// address; see connLimiter.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, connections ConnLimits, log *slog.Logger) error {
+	ballast := make([]byte, heapBallast)
+	defer runtime.KeepAlive(ballast)
+	lim := defaultLimits()
+	lim.maxTotal, lim.maxForAddress = connections.Total, connections.forAddress
+	return serve(ctx, l, h, log, lim)
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, lim limits) error {
+	const op = "httpserver.Serve"
+	limiter := newConnLimiter(l, lim, log)
+	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	s := &http.Server{
+		Handler:           withDeadlines(ctx, h, lim),
+		ReadHeaderTimeout: lim.headerTimeout,
+		IdleTimeout:       lim.idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConn,
+		ConnState:         limiter.connState,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(limiter) }()
+	select {
+	case err := <-ended:
+		return fault.Wrap(fault.Unavailable, op, err)
+	case <-ctx.Done():
+	}
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), lim.shutdownTimeout)
+	defer cancel()
+	err := s.Shutdown(wait)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fault.New(fault.Unavailable, op, "requests were cut off: they were not finished %s after the server began "+
+			"to stop",
+			lim.shutdownTimeout)
+	}
+	if closed := s.Close(); err == nil && closed != nil {
+		err = closed
+	}
+	if served := <-ended; served != nil && !errors.Is(served, http.ErrServerClosed) && err == nil {
+		err = served
+	}
+	return fault.Wrap("", op, err)
+}

@@ -1,0 +1,185 @@
+package settings
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/agent/sysfs"
+	"github.com/openberth/berth/fault"
+)
+
+// The levels of a Finding. The agent does not start with an error.
+const (
+	LevelError   = "error"
+	LevelWarning = "warning"
+)
+
+// Finding is an error or a warning about a configuration on a machine.
+type Finding struct {
+	Level    string `json:"level"`
+	Sentence string `json:"sentence"`
+}
+
+// CheckedDevice is how the agent would report one device.
+type CheckedDevice struct {
+	Address       string   `json:"address"`
+	VendorID      string   `json:"vendor_id"`
+	ProductID     string   `json:"product_id"`
+	Type          string   `json:"dev_type"`
+	Parent        string   `json:"parent,omitempty"`
+	NUMANode      int      `json:"numa_node"` // -1: unknown
+	Entry         string   `json:"entry,omitempty"`
+	Provider      string   `json:"provider,omitempty"` // name of the resource provider
+	ResourceClass string   `json:"resource_class,omitempty"`
+	Traits        []string `json:"traits,omitempty"`
+	Offered       bool     `json:"offered"`
+	Reported      bool     `json:"reported"`
+	Why           string   `json:"why,omitempty"` // why the device is not reported
+}
+
+// CheckReport is the result of checking a configuration on a machine.
+type CheckReport struct {
+	Host     string          `json:"host"`
+	Sysfs    string          `json:"sysfs"`
+	Report   bool            `json:"report_in_placement"`
+	Findings []Finding       `json:"findings"`
+	Devices  []CheckedDevice `json:"devices"` // all devices of the machine, sorted by address
+}
+
+// Check reads configuration files and checks them on a machine: the one at path, or [berth] sysfs if path is empty. It
+// sends no request to Placement. Errors in the configuration are findings; an error is returned if the files or the
+// machine cannot be read.
+func Check(path string, files ...string) (CheckReport, error) {
+	s, faults, err := readAll(slog.New(slog.DiscardHandler), files...)
+	if err != nil {
+		return CheckReport{}, err
+	}
+	if path != "" {
+		s.Sysfs = path
+	} else if s.Sysfs == "" { // a wrong value is among the faults
+		s.Sysfs = "/sys"
+	}
+	c := CheckReport{Host: s.Host, Sysfs: s.Sysfs, Report: s.ReportInPlacement, Findings: []Finding{},
+		Devices: []CheckedDevice{}}
+	for _, wrong := range faults {
+		c.add(LevelError, fault.TextOf(wrong))
+	}
+	machine, err := readMachine(s)
+	if err != nil {
+		return CheckReport{}, err
+	}
+	verdicts, wrong := survey.Verdicts(survey.Facts{Host: s.Host, Devices: machine.Devices, Rules: s.Rules,
+		Report: s.ReportInPlacement})
+	for _, sentence := range wrong {
+		c.add(LevelError, sentence)
+	}
+	s.warnUnknown()
+	for _, sentence := range s.warnings {
+		c.add(LevelWarning, sentence)
+	}
+	for _, f := range s.Rules.Judge(machine.Devices) {
+		if !f.Wrong { // errors are among the verdicts
+			c.add(LevelWarning, f.Sentence)
+		}
+	}
+	for _, sentence := range s.HostSettings.CPUs.Doubts(machine, s.Capacity) {
+		c.add(LevelWarning, sentence)
+	}
+	for _, p := range machine.Problems {
+		c.add(LevelWarning, p.String())
+	}
+	for _, v := range verdicts {
+		c.Devices = append(c.Devices, checkedDevice(v))
+	}
+	return c, nil
+}
+
+// warnUnknown adds a warning for each unknown option of the groups that configure devices. Options of other groups are
+// only counted, because a nova.conf has many that Berth does not use.
+func (s *Settings) warnUnknown() {
+	others := 0
+	for _, e := range s.unknown {
+		if slices.Contains([]string{"pci", "filter_scheduler", "berth"}, strings.ToLower(e.Group)) {
+			s.warn(e, unknownOption+suggestion(e))
+		} else if hint := suggestion(e); hint != "" {
+			s.warn(e, unknownOption+hint)
+		} else {
+			others++
+		}
+	}
+	if others > 0 {
+		s.warnings = append(s.warnings, fmt.Sprintf("%d options of other groups are ignored, because Berth does not "+
+			"know them", others))
+	}
+}
+
+// Errors counts the findings that are errors.
+func (c CheckReport) Errors() (n int) {
+	for _, f := range c.Findings {
+		if f.Level == LevelError {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *CheckReport) add(level, sentence string) {
+	c.Findings = append(c.Findings, Finding{level, sentence})
+}
+
+// readMachine reads a machine in the same way as the agent.
+func readMachine(s Settings) (sysfs.Facts, error) {
+	fsys, err := OpenSysfs(s.Sysfs)
+	if err != nil {
+		return sysfs.Facts{}, err
+	}
+	machine, err := sysfs.Read(fsys)
+	if err != nil {
+		return machine, machineFault(s.Sysfs, err)
+	}
+	machine.ReadSerials(fsys, s.Rules.NeedSerial)
+	return machine, nil
+}
+
+func checkedDevice(v survey.Verdict) CheckedDevice {
+	d := CheckedDevice{Address: v.Device.Address.String(), VendorID: v.Device.Vendor, ProductID: v.Device.Product,
+		Type:     string(v.Device.Type),
+		NUMANode: v.Device.NUMANode, Offered: v.Offered, Reported: v.Reported, Why: v.Why}
+	if v.Device.Parent != nil {
+		d.Parent = v.Device.Parent.String()
+	}
+	if v.Entry != nil {
+		d.Entry = fmt.Sprintf("%s, %s", v.Entry.At, v.Entry)
+	}
+	if v.Reported {
+		d.Provider, d.ResourceClass = v.Offer.Name, string(v.Offer.Class)
+		d.Traits = []string{string(survey.ManagedPCI), string(survey.OwnerNova)}
+		for _, t := range v.Offer.Traits {
+			d.Traits = append(d.Traits, string(t))
+		}
+		slices.Sort(d.Traits)
+	}
+	return d
+}
+
+// Snapshot returns the machine at path as a text archive.
+func Snapshot(path string) ([]byte, error) {
+	fsys, err := OpenSysfs(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := sysfs.Capture(fsys)
+	if err != nil {
+		return nil, machineFault(path, err)
+	}
+	return text, nil
+}
+
+// machineFault adds the path of the machine to an error; packages that read a machine know only paths below it.
+func machineFault(path string, err error) error {
+	return fault.New(fault.KindOf(err), "settings.Check", "%s: %s; let this user read it, or run the command as root",
+		path, fault.TextOf(err))
+}

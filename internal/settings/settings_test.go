@@ -1,0 +1,229 @@
+package settings
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openberth/berth/api/identity"
+	"github.com/openberth/berth/fault"
+	"github.com/openberth/berth/internal/httpserver"
+)
+
+// readText reads a configuration and returns the settings and the log.
+func readText(t *testing.T, text string) (Settings, string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "placement.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	s, err := Read(logger, path)
+	if err == nil && s.Auth == "keystone" {
+		var options identity.KeystoneOptions
+		if options, err = s.Keystone(logger); err == nil {
+			_, err = identity.NewKeystone(options)
+		}
+	}
+	return s, log.String(), err
+}
+
+const keystoneConf = `[api]
+auth_strategy = keystone
+[keystone_authtoken]
+auth_type = password
+auth_url = http://127.0.0.1:1/v3
+www_authenticate_uri = http://127.0.0.1:1
+username = placement
+password = secret
+user_domain_name = Default
+project_name = service
+project_domain_name = Default
+`
+
+// Every option of placement.conf: a good value gives no warning, an empty value no panic, and a bad value an error with
+// its place.
+func TestEveryOption(t *testing.T) {
+	for _, c := range []struct {
+		group, option, good, bad string // bad is empty if every value is valid
+		base                     string // text before the option
+	}{
+		{"DEFAULT", "debug", "true", "perhaps", ""}, {"DEFAULT", "log_file", "/tmp/x.log", "", ""},
+		{"DEFAULT", "log_dir", "/tmp", "", ""},
+		{"api", "auth_strategy", "noauth2", "none", ""},
+		{"placement_database", "connection", "mysql+pymysql://u:p@h/d", "placement.db", ""},
+		{"placement", "randomize_allocation_candidates", "yes", "2", ""}, {"placement", "allocation_conflict_retry_count",
+			"3", "-1", ""},
+		{"placement", "max_allocation_candidates", "100", "many", ""},
+		{"placement", "allocation_candidates_generation_strategy", "breadth-first", "best", ""},
+		{"placement", "incomplete_consumer_project_id", "p", "", ""}, {"placement", "incomplete_consumer_user_id", "u", "",
+			""},
+		{"cors", "allowed_origin", "https://a.example,https://b.example", "", ""}, {"cors", "allow_credentials", "no",
+			"maybe", ""}, {"cors", "max_age", "10", "long", ""},
+		{"cors", "expose_headers", "X-A", "", ""}, {"cors", "allow_methods", "GET,PUT", "", ""}, {"cors", "allow_headers",
+			"X-A", "", ""},
+		{"oslo_policy", "enforce_scope", "true", "x", ""}, {"oslo_policy", "enforce_new_defaults", "true", "x", ""},
+		{"oslo_middleware", "enable_proxy_headers_parsing", "true", "x", ""},
+		{"berth", "index_refresh_interval", "0.5", "0", ""}, {"berth", "max_connections", "100", "0", ""},
+		{"berth", "max_connections_per_address", "100", "-1", ""},
+		{"glance", "endpoint_override", "https://g.example:9292/v2", "g.example:9292", ""}, {"glance", "api_servers",
+			"http://a:9292,http://b:9292", "controller", ""},
+		{"glance", "region_name", "RegionOne", "", ""}, {"glance", "valid_interfaces", "public,admin", "sideways", ""},
+		{"glance", "num_retries", "0", "x", ""},
+		{"glance", "timeout", "3", "0", ""}, {"glance", "insecure", "true", "x", ""}, {"glance", "auth_type", "password",
+			"token", ""}, {"glance", "cafile", "", "", ""},
+		{"keystone_authtoken", "insecure", "true", "x", keystoneConf}, {"keystone_authtoken", "region_name", "RegionOne", "",
+			keystoneConf},
+		{"keystone_authtoken", "interface", "internal", "sideways", keystoneConf},
+		{"keystone_authtoken", "service_token_roles", "service,admin", "", keystoneConf},
+		{"keystone_authtoken", "service_token_roles_required", "true", "x", keystoneConf},
+		{"keystone_authtoken", "token_cache_time", "30", "soon", keystoneConf},
+		{"keystone_authtoken", "service_type", "placement", "", keystoneConf}, {"keystone_authtoken", "http_connect_timeout",
+			"5", "x", keystoneConf},
+		{"keystone_authtoken", "http_request_max_retries", "2", "-2", keystoneConf}, {"keystone_authtoken", "cafile", "", "",
+			keystoneConf},
+		{"keystone_authtoken", "delay_auth_decision", "false", "x", keystoneConf},
+		{"keystone_authtoken", "include_service_catalog", "false", "", keystoneConf},
+	} {
+		t.Run(c.group+" "+c.option, func(t *testing.T) {
+			line := "[" + c.group + "]\n" + c.option + " = "
+			if _, warned, err := readText(t, c.base+line+c.good+"\n"); err != nil || warned != "" {
+				t.Errorf("%q: %v %s", c.good, err, warned)
+			}
+			if c.bad == "" {
+				return
+			}
+			_, _, err := readText(t, c.base+line+c.bad+"\n")
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.option) || !strings.Contains(err.Error(),
+				"placement.conf:") ||
+				!strings.Contains(err.Error(), " = "+c.bad+": ") && !strings.Contains(err.Error(), " = ***: ") {
+				t.Errorf("%q: %v", c.bad, err)
+			}
+		})
+	}
+}
+
+// Unknown, deprecated and unsupported options give a warning.
+func TestWarnings(t *testing.T) {
+	for text, want := range map[string]string{
+		"[placement]\nallocation_conflict_retry_cuont = 3\n":          "allocation_conflict_retry_cuont",
+		"[oslo_messaging_rabbit]\nssl = true\n":                       "oslo_messaging_rabbit",
+		keystoneConf + "memcached_servers = 127.0.0.1:11211\n":        "memcached is not used",
+		keystoneConf + "auth_version = v2.0\n":                        "v3 API",
+		keystoneConf + "delay_auth_decision = true\n":                 "refused at once",
+		strings.Replace(keystoneConf, "www_authenticate_uri", "#", 1): "www_authenticate_uri is not set",
+		"[berth]\nmax_connections = 1048576\n":                        "",
+	} {
+		if _, warned, err := readText(t, text); err != nil || !strings.Contains(warned, want) ||
+			want != "" && !strings.Contains(warned, "level=WARN") {
+			t.Errorf("%s: %v, warned: %s", text, err, warned)
+		}
+	}
+}
+
+// Required options of [keystone_authtoken].
+func TestRequiredKeystoneOptions(t *testing.T) {
+	for option, line := range map[string]string{"auth_type": "auth_type = password\n",
+		"auth_url": "auth_url = http://127.0.0.1:1/v3\n", "username": "username = placement\n",
+		"password": "password = secret\n"} {
+		if _, _, err := readText(t, strings.Replace(keystoneConf, line, "", 1)); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), option) {
+			t.Errorf("without %s: %v", option, err)
+		}
+	}
+	for bad, want := range map[string]string{"auth_type = v2token\n": "v2token", "auth_url = nowhere\n": "nowhere",
+		"cafile = /nowhere/ca.pem\n": "/nowhere/ca.pem"} {
+		option, _, _ := strings.Cut(bad, " ")
+		lines := slices.DeleteFunc(strings.SplitAfter(keystoneConf, "\n"), func(l string) bool {
+			return strings.HasPrefix(l,
+				option+" ")
+		})
+		if _, _, err := readText(t, strings.Join(lines, "")+bad); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestLogFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "log_file = a.log": "a.log", "log_file = /x/a.log\nlog_dir = /y": "/x/a.log",
+		"log_file = a.log\nlog_dir = /y": "/y/a.log", "log_dir = /y": "/y/berth.log",
+	} {
+		if s, _, err := readText(t, "[DEFAULT]\n"+text+"\n"); err != nil || s.LogFile != want {
+			t.Errorf("%q: %q %v", text, s.LogFile, err)
+		}
+	}
+}
+
+// With Keystone a page needs a token, so any origin may be allowed.
+func TestAnyOriginWithKeystone(t *testing.T) {
+	s, _, err := readText(t, keystoneConf+"[cors]\nallowed_origin = *\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckOrigins("keystone"); err != nil {
+		t.Error(err)
+	}
+	if s, _, err = readText(t, "[cors]\nallowed_origin = *\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CheckOrigins("keystone"); err != nil {
+		t.Errorf("an unset auth_strategy of berth placement means keystone: %v", err)
+	}
+	if err := s.CheckOrigins("noauth2"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an unset auth_strategy of berth up means noauth2: %v", err)
+	}
+}
+
+// By default one address has half of the connections, but loopback addresses, and any address behind a proxy, have all;
+// the option overrides both.
+func TestConnectionsPerAddress(t *testing.T) {
+	for text, want := range map[string]httpserver.ConnLimits{
+		"max_connections = 100\n": {Total: 100,
+			PerAddress: 50, PerLoopback: 0},
+		"max_connections = 1\n": {Total: 1, PerAddress: 1, PerLoopback: 0},
+		"max_connections = 100\nmax_connections_per_address = 20\n": {Total: 100,
+			PerAddress: 20, PerLoopback: 20},
+		"max_connections = 100\nmax_connections_per_address = 0\n": {Total: 100,
+			PerAddress: 0, PerLoopback: 0},
+		"max_connections = 100\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {Total: 100,
+			PerAddress: 0, PerLoopback: 0},
+		"max_connections_per_address = 5\n[oslo_middleware]\nenable_proxy_headers_parsing = true\n": {Total: 0, PerAddress: 5,
+			PerLoopback: 5},
+	} {
+		s, _, err := readText(t, "[berth]\n"+text)
+		if want.Total == 0 {
+			s.Connections.Total = 0 // depends on the limit of open files
+		}
+		if err != nil || s.Connections != want {
+			t.Errorf("%s: %+v %v, want %+v", text, s.Connections, err, want)
+		}
+	}
+}
+
+// Every occurrence of device_spec is read, in the order of the file, lists included. Occurrences under a deprecated
+// name come first, as in oslo.config.
+func TestEveryDeviceSpecIsRead(t *testing.T) {
+	s, warned, err := readText(t, `[api]
+auth_strategy = noauth2
+[pci]
+device_spec = {"vendor_id":"0001"}
+device_spec = [{"vendor_id":"0002"},
+  {"vendor_id":"0003"}]
+passthrough_whitelist = {"vendor_id":"0004"}
+`)
+	var got []string
+	for _, r := range s.Rules {
+		got = append(got, r.Vendor)
+	}
+	if strings.Join(got, " ") != "0004 0001 0002 0003" || err != nil || !strings.Contains(warned,
+		"passthrough_whitelist") {
+		t.Errorf("%v %v %s", got, err, warned)
+	}
+}

@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/openberth/berth/agent/device"
+	"github.com/openberth/berth/agent/survey"
+	"github.com/openberth/berth/resource"
+)
+
+// maxRounds is how long the way to a rest may be. In a round each server does its steps and each agent all that is due.
+const maxRounds = 120
+
+func offers(f survey.Facts) []device.Offer { return survey.Offers(f) }
+
+// rest lets the failures stop, brings all hosts back, and sees whether the cloud comes to rest.
+func (w *World) rest() {
+	w.calm = true
+	defer func() { w.calm = false }()
+	for _, id := range w.others {
+		w.ledger.drop(resource.ConsumerID(id))
+	}
+	w.others = nil
+	for len(w.late) > 0 {
+		w.arrive()
+	}
+	for len(w.copies) > 0 {
+		w.switchOff(w.copies[0])
+	}
+	w.skew = 0
+	for _, m := range w.hosts {
+		clear(m.away)
+		if m.agent == nil || m.cut {
+			w.bring(m)
+		}
+		m.host.row.dead = false
+		w.settle(m)
+		w.changed(m)
+	}
+	w.report.Rests++
+	w.comeToRest()
+	for _, m := range w.hosts {
+		m.zombie, m.orphaned, m.host.unheard = false, false, false
+	}
+	for _, all := range []map[string]bool{w.robbed, w.rolled, w.evacuated} {
+		clear(all)
+	}
+	clear(w.runs)
+	if w.failure == "" {
+		w.checkAll()
+	}
+}
+
+// comeToRest lets everybody do what is due, and the operator repair what is left, until there is nothing to do.
+func (w *World) comeToRest() {
+	looked := false // at all hosts, since the operator has repaired something
+	for round := 1; w.failure == ""; round++ {
+		if round > maxRounds {
+			w.miss(nil, "rest: the cloud is still busy after %d rounds", maxRounds)
+			return
+		}
+		w.pass(30 * time.Second)
+		if w.round() {
+			if round%4 == 0 { // somebody may wait for the operator
+				w.repairHosts()
+			}
+			continue
+		}
+		if w.repair() {
+			looked = false
+			continue
+		}
+		if w.report.Deepest = max(w.report.Deepest, round); looked {
+			return
+		}
+		looked = true
+		w.rescan()
+	}
+}
+
+// rescan has agents look at their hosts again, as each agent does from time to time: while another had something of the
+// same provider, a share could not be written, and a class not changed.
+func (w *World) rescan() {
+	if len(w.robbed) == 0 {
+		return
+	}
+	for _, m := range w.hosts {
+		w.changed(m)
+	}
+}
+
+// round lets everybody do what is due, and says whether anybody did something or waits for something that will come by
+// itself.
+func (w *World) round() (busy bool) {
+	for _, id := range slices.Sorted(slices.Values(w.office.due.list)) {
+		s := w.office.servers[id]
+		for range 8 {
+			if now := w.office.servers[id]; len(now.Steps()) == 0 {
+				break
+			}
+			w.office.perform(id)
+		}
+		now := w.office.servers[id]
+		busy = busy || s.State != now.State || s.Try != now.Try || s.Round != now.Round ||
+			len(s.Leftovers) != len(now.Leftovers)
+	}
+	w.progress = false
+	for _, m := range w.hosts {
+		if m.agent == nil && !m.stuck {
+			w.start(m)
+		}
+		for n := 0; n < 40 && w.act(m); n++ {
+			w.checkMarked()
+		}
+		busy = busy || w.waitsItself(m)
+		w.checkMarked()
+	}
+	return busy || w.progress || !w.office.gate()
+}
+
+// waitsItself reports whether an agent waits for something that will come by itself: compute's word that it may serve
+// the host, or the time to try something again. What has failed often fails because the operator has to do something.
+func (w *World) waitsItself(m *simHost) bool {
+	const often = 12
+	a := m.agent
+	if a == nil {
+		return !m.stuck
+	}
+	if a.phase != serves || a.displaced {
+		return true
+	}
+	for id, until := range a.retry {
+		if until > w.clock && a.tries[id] < often {
+			return true
+		}
+	}
+	return false
+}
+
+// end deletes everything. Then nobody may hold anything.
+func (w *World) finish() {
+	if w.rest(); w.failure != "" {
+		return
+	}
+	w.calm = true
+	for _, id := range slices.Sorted(mapsKeys(w.office.servers)) {
+		w.remove(id)
+	}
+	if w.rest(); w.failure != "" {
+		return
+	}
+	if n := len(w.ledger.consumers); n > 0 {
+		w.miss(nil, "orphan: all servers are deleted, and %d consumers hold something", n)
+	}
+	if n := len(w.office.servers); n > 0 {
+		w.miss(nil, "rest: all servers are deleted, and %d are not gone", n)
+	}
+	for _, m := range w.hosts {
+		// the others are forgotten with the next line
+		begun := slices.ContainsFunc(slices.Collect(maps.Values(m.book.renames)), func(r rename) bool { return !r.done })
+		if len(m.standing()) > 0 || begun {
+			w.miss(m, "left: all servers are deleted, and the host has %v", m.standing())
+		}
+	}
+}
