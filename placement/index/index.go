@@ -37,7 +37,7 @@ type Row struct {
 type Snapshot struct {
 	trees   sorted[*Tree]       // by the ID of the root
 	owner   sorted[provider.ID] // provider → root of its tree
-	sharers sorted[provider.ID] // providers that share → root of their tree
+	sharing sorted[provider.ID] // providers that share → root of their tree
 
 	classes    numbers[resource.Class]
 	traits     numbers[resource.Trait]
@@ -60,7 +60,7 @@ func (p Place) Node() *Node { return &p.Tree.Nodes[p.At] }
 // that of sorting the rows.
 func Build(rows []Row) *Snapshot {
 	s := &Snapshot{}
-	s.learn(rows)
+	s.addNames(rows)
 	byRoot := map[provider.ID][]Row{}
 	for _, r := range latest(rows) {
 		root := r.Root
@@ -71,7 +71,7 @@ func Build(rows []Row) *Snapshot {
 	}
 	var places []Place
 	for _, root := range slices.Sorted(maps.Keys(byRoot)) {
-		t := s.plant(root, byRoot[root])
+		t := s.buildTree(root, byRoot[root])
 		s.trees.append(root, t)
 		s.byClass.append(t.Classes, root)
 		s.byTrait.append(t.Traits, root)
@@ -80,12 +80,12 @@ func Build(rows []Row) *Snapshot {
 			places = append(places, Place{t, i})
 		}
 	}
-	s.arrange()
+	s.buildOrders()
 	slices.SortFunc(places, func(a, b Place) int { return order(a.Node().ID, b.Node().ID) })
 	for _, p := range places {
 		s.owner.append(p.Node().ID, p.Tree.Root)
 		if p.Node().Shares() {
-			s.sharers.append(p.Node().ID, p.Tree.Root)
+			s.sharing.append(p.Node().ID, p.Tree.Root)
 		}
 	}
 	return s
@@ -119,8 +119,8 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 		old = &Tree{Root: root}
 	}
 	if len(rows) > 0 {
-		next.learn(rows)
-		fresh = next.plant(root, latest(rows))
+		next.addNames(rows)
+		fresh = next.buildTree(root, latest(rows))
 	}
 	next.trees = s.trees.edit(func(d *draft[*Tree]) {
 		if len(rows) > 0 {
@@ -129,45 +129,45 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 			d.drop(root)
 		}
 	})
-	next.post(old, fresh)
-	next.owner = s.owner.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, func(*Node) bool { return true }) })
-	next.sharers = s.sharers.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, (*Node).Shares) })
+	next.updatePostings(old, fresh)
+	next.owner = s.owner.edit(func(d *draft[provider.ID]) { updateProviders(d, old, fresh, func(*Node) bool { return true }) })
+	next.sharing = s.sharing.edit(func(d *draft[provider.ID]) { updateProviders(d, old, fresh, (*Node).Shares) })
 	return &next
 }
 
 // Amend gives a snapshot in which one provider is as this row says and all else is as before: one of a tree that is there, or a new one
 // under a parent of such a tree. It is Replace for one row, and costs much less.
-func (s *Snapshot) Amend(r Row) *Snapshot {
+func (s *Snapshot) WithRow(r Row) *Snapshot {
 	next := *s
-	next.learn([]Row{r})
+	next.addNames([]Row{r})
 	old := s.Lookup(r.Root)
-	fresh, at := next.amended(old, &r)
+	fresh, at := next.treeWithRow(old, &r)
 	if fresh == nil {
 		rows := slices.DeleteFunc(s.Tree(r.Root), func(other Row) bool { return other.ID == r.ID })
 		return s.Replace(r.Root, append(rows, r))
 	}
 	next.trees = s.trees.edit(func(d *draft[*Tree]) { d.put(r.Root, fresh) })
-	next.post(old, fresh)
+	next.updatePostings(old, fresh)
 	if len(fresh.Nodes) > len(old.Nodes) {
 		next.owner = s.owner.edit(func(d *draft[provider.ID]) { d.put(r.ID, r.Root) })
 	}
-	if _, did := s.sharers.get(r.ID); did || fresh.Nodes[at].Shares() {
-		next.sharers = s.sharers.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, (*Node).Shares) })
+	if _, did := s.sharing.get(r.ID); did || fresh.Nodes[at].Shares() {
+		next.sharing = s.sharing.edit(func(d *draft[provider.ID]) { updateProviders(d, old, fresh, (*Node).Shares) })
 	}
 	return &next
 }
 
 // post enters what a tree has now where it differs from what it had.
-func (s *Snapshot) post(old, fresh *Tree) {
+func (s *Snapshot) updatePostings(old, fresh *Tree) {
 	s.byClass = s.byClass.move(fresh.Root, old.Classes, fresh.Classes)
 	s.byTrait = s.byTrait.move(fresh.Root, old.Traits, fresh.Traits)
 	s.byMember = s.byMember.move(fresh.Root, old.Aggregates, fresh.Aggregates)
-	s.orders(old, fresh)
+	s.updateOrders(old, fresh)
 }
 
 // Use gives a snapshot in which these providers are used so much, and all else is as before: also their generations, which say as of
 // when the rest of them was read. Providers that it does not have are left out. The cost is that of the trees and of a few pages.
-func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
+func (s *Snapshot) WithUsage(uses map[provider.ID]resource.Amounts) *Snapshot {
 	next := *s
 	classes := map[resource.Class]struct{}{}
 	for _, amounts := range uses {
@@ -175,7 +175,7 @@ func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
 			classes[c] = struct{}{}
 		}
 	}
-	next.classes = s.classes.learn(classes)
+	next.classes = s.classes.with(classes)
 	fresh := map[provider.ID]*Tree{}
 	for id, amounts := range uses {
 		place, ok := s.Find(id)
@@ -190,12 +190,12 @@ func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
 			fresh[t.Root] = t
 		}
 		n := &t.Nodes[place.At]
-		n.Stocks = next.used(n.Stocks, amounts)
+		n.Inventories = next.used(n.Inventories, amounts)
 	}
 	next.trees = s.trees.edit(func(d *draft[*Tree]) {
 		for root, t := range fresh {
 			t.Shape = t.shape()
-			next.orders(s.Lookup(root), t)
+			next.updateOrders(s.Lookup(root), t)
 			d.put(root, t)
 		}
 	})
@@ -204,7 +204,7 @@ func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
 
 // settle enters the providers of a tree that qualify, where that is news, and forgets those that no longer do; but
 // not those that another tree has taken since.
-func settle(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {
+func updateProviders(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {
 	kept := make(map[provider.ID]bool, len(fresh.Nodes))
 	for i := range fresh.Nodes {
 		id := fresh.Nodes[i].ID

@@ -43,7 +43,7 @@ func TestAnEmptySnapshotAnswersEverything(t *testing.T) {
 	if _, ok := s.Row("r"); ok || s.Tree("r") != nil || s.Len() != 0 || s.RootOf("r") != "" || s.Lookup("r") != nil {
 		t.Fatal("an empty snapshot knows something")
 	}
-	if s.Class("VCPU") != index.Unknown || s.Offering(index.Unknown).Len() != 0 || s.Members("a") != nil {
+	if s.Class("VCPU") != index.Unknown || s.WithClass(index.Unknown).Len() != 0 || s.Members("a") != nil {
 		t.Fatal("an empty snapshot has names")
 	}
 }
@@ -85,7 +85,7 @@ func TestRoomIsWhatCapacityUsageAndMaxUnitLeave(t *testing.T) {
 		r := row("r", "", "r")
 		r.Inventories["X"], r.Used["X"] = c.inv, c.used
 		s := index.Build([]index.Row{r})
-		st := s.Lookup("r").Nodes[0].Stock(s.Class("X"))
+		st := s.Lookup("r").Nodes[0].Inventory(s.Class("X"))
 		if st.Room != c.room {
 			t.Errorf("%s: room %d, want %d", c.why, st.Room, c.room)
 		}
@@ -123,13 +123,13 @@ func TestOldSnapshotsStayAsTheyWere(t *testing.T) {
 	old := index.Build([]index.Row{offer(row("r", "", "r"), "VCPU", 8, 0), row("q", "", "q")})
 	fresh := old.Replace("r", []index.Row{offer(row("r", "", "r"), "NIC", 1, 1), row("c", "r", "r")})
 	gone := fresh.Replace("r", nil)
-	if old.Offering(old.Class("VCPU")).Len() != 1 || old.Class("NIC") != index.Unknown || len(old.Tree("r")) != 1 {
+	if old.WithClass(old.Class("VCPU")).Len() != 1 || old.Class("NIC") != index.Unknown || len(old.Tree("r")) != 1 {
 		t.Error("the first snapshot changed")
 	}
-	if fresh.Offering(fresh.Class("VCPU")).Len() != 0 || fresh.Offering(fresh.Class("NIC")).Len() != 1 || fresh.RootOf("c") != "r" {
+	if fresh.WithClass(fresh.Class("VCPU")).Len() != 0 || fresh.WithClass(fresh.Class("NIC")).Len() != 1 || fresh.RootOf("c") != "r" {
 		t.Error("the second is not what was put")
 	}
-	if gone.Len() != 1 || gone.RootOf("c") != "" || gone.Offering(gone.Class("NIC")).Len() != 0 {
+	if gone.Len() != 1 || gone.RootOf("c") != "" || gone.WithClass(gone.Class("NIC")).Len() != 0 {
 		t.Error("the third still has the tree")
 	}
 }
@@ -143,7 +143,7 @@ func TestProvidersMoveBetweenTreesInEitherOrder(t *testing.T) {
 		before.Replace("a", []index.Row{row("a", "", "a")}).Replace("b", []index.Row{row("b", "", "b"), lender}),
 		before.Replace("b", []index.Row{row("b", "", "b"), lender}).Replace("a", []index.Row{row("a", "", "a")}),
 	} {
-		places := slices.Collect(s.Sharers())
+		places := slices.Collect(s.SharingProviders())
 		if s.RootOf("x") != "b" || s.Providers() != 3 || len(places) != 1 || places[0].Tree.Root != "b" {
 			t.Errorf("x is in %q, sharers %v", s.RootOf("x"), places)
 		}
@@ -159,13 +159,13 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			root := provider.ID(fmt.Sprint("r", rapid.IntRange(0, 300).Draw(t, "root")))
 			if rapid.IntRange(0, 3).Draw(t, "only usage") == 0 {
-				s = s.Use(use(t, world[root]))
+				s = s.WithUsage(use(t, world[root]))
 				continue
 			}
 			if rapid.Bool().Draw(t, "one provider") {
 				r := one(t, root)
 				world[root] = append(slices.DeleteFunc(world[root], func(other index.Row) bool { return other.ID == r.ID }), r)
-				s = s.Amend(r)
+				s = s.WithRow(r)
 				continue
 			}
 			var rows []index.Row
@@ -252,7 +252,7 @@ func describe(s *index.Snapshot) string {
 		for _, n := range s.Lookup(root).Nodes {
 			out += fmt.Sprintln(n.ID, n.Parent, n.End)
 			var stocks []string // the numbers of classes are in the order in which they were learnt
-			for _, st := range n.Stocks {
+			for _, st := range n.Inventories {
 				stocks = append(stocks, fmt.Sprintln(n.ID, st.Used, st.Room, st.Offered()))
 			}
 			out += fmt.Sprint(slices.Sorted(slices.Values(stocks)))
@@ -262,14 +262,14 @@ func describe(s *index.Snapshot) string {
 		}
 	}
 	for _, c := range []resource.Class{"A", "B"} {
-		for t := range s.Offering(s.Class(c)).All() {
+		for t := range s.WithClass(s.Class(c)).All() {
 			out += fmt.Sprintln(c, t.Root)
 		}
 	}
-	for t := range s.Having(s.Trait(index.Sharing)).All() {
+	for t := range s.WithTrait(s.Trait(index.Sharing)).All() {
 		out += fmt.Sprintln("shares", t.Root)
 	}
-	for p := range s.Sharers() {
+	for p := range s.SharingProviders() {
 		out += fmt.Sprintln("lends", p.Node().ID, p.Tree.Root)
 	}
 	return out

@@ -37,19 +37,19 @@ func (s Set) All() iter.Seq[*Tree] {
 }
 
 // Offering is the trees in which some provider has inventory of the class.
-func (s *Snapshot) Offering(class No) Set { return Set{s, s.byClass.of(class)} }
+func (s *Snapshot) WithClass(class No) Set { return Set{s, s.byClass.of(class)} }
 
 // Having is the trees in which some provider has the trait.
-func (s *Snapshot) Having(trait No) Set { return Set{s, s.byTrait.of(trait)} }
+func (s *Snapshot) WithTrait(trait No) Set { return Set{s, s.byTrait.of(trait)} }
 
 // Joined is the trees in which some provider is a member of the aggregate.
-func (s *Snapshot) Joined(aggregate No) Set { return Set{s, s.byMember.of(aggregate)} }
+func (s *Snapshot) WithAggregate(aggregate No) Set { return Set{s, s.byMember.of(aggregate)} }
 
 // Members lists the providers in an aggregate, tree by tree.
 func (s *Snapshot) Members(aggregate resource.AggregateID) []provider.ID {
 	var out []provider.ID
 	no := s.Aggregate(aggregate)
-	for t := range s.Joined(no).All() {
+	for t := range s.WithAggregate(no).All() {
 		for i := range t.Nodes {
 			if t.Nodes[i].In(no) {
 				out = append(out, t.Nodes[i].ID)
@@ -61,9 +61,9 @@ func (s *Snapshot) Members(aggregate resource.AggregateID) []provider.ID {
 
 // Sharers walks the providers that lend their inventory (the Sharing trait, and a member of an aggregate), in the
 // order of their IDs.
-func (s *Snapshot) Sharers() iter.Seq[Place] {
+func (s *Snapshot) SharingProviders() iter.Seq[Place] {
 	return func(yield func(Place) bool) {
-		for id := range s.sharers.all() {
+		for id := range s.sharing.all() {
 			if p, ok := s.Find(id); ok && !yield(p) {
 				return
 			}
@@ -72,9 +72,9 @@ func (s *Snapshot) Sharers() iter.Seq[Place] {
 }
 
 // SharersOf walks the sharing providers that are members of one aggregate.
-func (s *Snapshot) SharersOf(aggregate No) iter.Seq[Place] {
+func (s *Snapshot) SharingMembers(aggregate No) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
-		for p := range s.Sharers() {
+		for p := range s.SharingProviders() {
 			if p.Node().In(aggregate) && !yield(p) {
 				return
 			}

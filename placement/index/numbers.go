@@ -18,7 +18,7 @@ type numbers[N ~string] struct {
 }
 
 // learn knows these names too. Names are never forgotten: there are few, and their numbers stand in other snapshots.
-func (n numbers[N]) learn(names map[N]struct{}) numbers[N] {
+func (n numbers[N]) with(names map[N]struct{}) numbers[N] {
 	maps.DeleteFunc(names, func(name N, _ struct{}) bool { _, known := n.byName[name]; return known })
 	if len(names) == 0 {
 		return n
@@ -40,7 +40,7 @@ func (n numbers[N]) of(name N) No {
 }
 
 // has looks up a number in a sorted list.
-func has(list []No, n No) bool {
+func contains(list []No, n No) bool {
 	if len(list) > 16 {
 		_, found := slices.BinarySearch(list, n)
 		return found

@@ -13,38 +13,38 @@ import (
 // class the best provider of a tree has left. Their keys are what they order by, then the root.
 
 // shaped is the key of a tree in the order of shapes.
-func (t *Tree) shaped() provider.ID {
+func (t *Tree) shapeKey() provider.ID {
 	key := binary.BigEndian.AppendUint64(make([]byte, 0, 16+len(t.Root)), t.Shape[0])
 	return provider.ID(append(binary.BigEndian.AppendUint64(key, t.Shape[1]), t.Root...))
 }
 
 // room is a class and the number of binary digits of the largest room that some provider of a tree has of it. Only when that
 // number changes, the order does: a unit more or less in use seldom makes a difference.
-type room [5]byte
+type roomKey [5]byte
 
-func roomOf(class No, amount int) room {
-	var r room
+func roomOf(class No, amount int) roomKey {
+	var r roomKey
 	binary.BigEndian.PutUint32(r[:], uint32(class))
 	r[4] = byte(bits.Len(uint(amount)))
 	return r
 }
 
 // rooms lists what a tree has left of its classes, sorted; a class of which nothing is left is not there.
-func (t *Tree) rooms() []room {
+func (t *Tree) rooms() []roomKey {
 	var most [32]int // by position in t.Classes, as far as it reaches
 	left := most[:0]
 	if left = append(left, make([]int, len(t.Classes))...); len(left) == 0 {
 		return nil
 	}
 	for i := range t.Nodes {
-		for j := range t.Nodes[i].Stocks {
-			st := &t.Nodes[i].Stocks[j]
+		for j := range t.Nodes[i].Inventories {
+			st := &t.Nodes[i].Inventories[j]
 			if at, found := slices.BinarySearch(t.Classes, st.Class); found {
 				left[at] = max(left[at], st.Room)
 			}
 		}
 	}
-	out := make([]room, 0, len(left))
+	out := make([]roomKey, 0, len(left))
 	for at, n := range left {
 		if n > 0 {
 			out = append(out, roomOf(t.Classes[at], n))
@@ -53,17 +53,17 @@ func (t *Tree) rooms() []room {
 	return out
 }
 
-func (r room) key(root provider.ID) provider.ID { return provider.ID(r[:]) + root }
+func (r roomKey) key(root provider.ID) provider.ID { return provider.ID(r[:]) + root }
 
 // orders enters a tree in the place of another in both orders; one without nodes is none.
-func (s *Snapshot) orders(old, fresh *Tree) {
+func (s *Snapshot) updateOrders(old, fresh *Tree) {
 	if old.Shape != fresh.Shape || len(old.Nodes)*len(fresh.Nodes) == 0 {
 		s.byShape = s.byShape.edit(func(d *draft[struct{}]) {
 			if len(old.Nodes) > 0 {
-				d.drop(old.shaped())
+				d.drop(old.shapeKey())
 			}
 			if len(fresh.Nodes) > 0 {
-				d.put(fresh.shaped(), struct{}{})
+				d.put(fresh.shapeKey(), struct{}{})
 			}
 		})
 	}
@@ -86,10 +86,10 @@ func (s *Snapshot) orders(old, fresh *Tree) {
 }
 
 // arrange makes both orders of all trees: for building only.
-func (s *Snapshot) arrange() {
+func (s *Snapshot) buildOrders() {
 	var shapes, rooms []provider.ID
 	for root, t := range s.trees.all() {
-		shapes = append(shapes, t.shaped())
+		shapes = append(shapes, t.shapeKey())
 		for _, r := range t.rooms() {
 			rooms = append(rooms, r.key(root))
 		}
@@ -103,7 +103,7 @@ func (s *Snapshot) arrange() {
 }
 
 // span is the keys of a map from one on, and less than another if there is one.
-func (s sorted[V]) span(from, to provider.ID) iter.Seq[provider.ID] {
+func (s sorted[V]) between(from, to provider.ID) iter.Seq[provider.ID] {
 	return func(yield func(provider.ID) bool) {
 		at, in, _ := s.locate(from)
 		for ; at < len(s.pages); at, in = at+1, 0 {
@@ -127,7 +127,7 @@ type Span struct {
 // Len counts the trees, up to a number: then it says that number.
 func (s Span) Len(most int) int {
 	n := 0
-	for range s.order.span(s.from, s.to) {
+	for range s.order.between(s.from, s.to) {
 		if n++; n >= most {
 			break
 		}
@@ -138,7 +138,7 @@ func (s Span) Len(most int) int {
 // All walks the trees, not in the order of their IDs.
 func (s Span) All() iter.Seq[*Tree] {
 	return func(yield func(*Tree) bool) {
-		for key := range s.order.span(s.from, s.to) {
+		for key := range s.order.between(s.from, s.to) {
 			if !yield(s.snapshot.Lookup(key[s.prefix:])) {
 				return
 			}
@@ -148,19 +148,19 @@ func (s Span) All() iter.Seq[*Tree] {
 
 // Roomy is the trees in which some provider may have room for so many units of a class: all that have it, and some that have half of
 // it or more.
-func (s *Snapshot) Roomy(class No, amount int) Span {
+func (s *Snapshot) WithRoom(class No, amount int) Span {
 	from, to := roomOf(class, amount), roomOf(class, 0)
 	to[4] = 65
 	return Span{s, s.byRoom, provider.ID(from[:]), provider.ID(to[:]), len(from)}
 }
 
 // last is more than any root in UTF-8.
-const last = "\xff"
+const afterAnyRoot = "\xff"
 
 // Alike is the trees of the same shape as one.
-func (s *Snapshot) Alike(t *Tree) Span {
-	from := t.shaped()[:16]
-	return Span{s, s.byShape, from, from + last, 16}
+func (s *Snapshot) SameShape(t *Tree) Span {
+	from := t.shapeKey()[:16]
+	return Span{s, s.byShape, from, from + afterAnyRoot, 16}
 }
 
 // Shapes walks one tree of each shape.
@@ -168,13 +168,13 @@ func (s *Snapshot) Shapes() iter.Seq[*Tree] {
 	return func(yield func(*Tree) bool) {
 		for from := provider.ID(""); ; {
 			key := provider.ID("")
-			for key = range s.byShape.span(from, "") {
+			for key = range s.byShape.between(from, "") {
 				break
 			}
 			if key == "" || !yield(s.Lookup(key[16:])) {
 				return
 			}
-			from = key[:16] + last
+			from = key[:16] + afterAnyRoot
 		}
 	}
 }

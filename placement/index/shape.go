@@ -37,9 +37,9 @@ func (t *Tree) shape() Shape {
 // sum adds what the node has, so that no two nodes that differ add the same.
 func (n *Node) sum(s *Shape) {
 	s.add(uint64(n.Parent + 1))
-	s.add(uint64(len(n.Stocks)))
-	for i := range n.Stocks {
-		st := &n.Stocks[i]
+	s.add(uint64(len(n.Inventories)))
+	for i := range n.Inventories {
+		st := &n.Inventories[i]
 		for _, v := range [...]int{int(st.Class), st.Inventory.Total, st.Inventory.Reserved, st.Inventory.MinUnit, st.Inventory.MaxUnit,
 			st.Inventory.StepSize, st.Used} {
 			s.add(uint64(v))

@@ -153,12 +153,12 @@ func (p postings) of(n No) sorted[struct{}] {
 // append enters a tree that comes behind all others, in place: for building only.
 func (p *postings) append(numbers []No, root provider.ID) {
 	for _, n := range numbers {
-		p.reach(n)
+		p.grow(n)
 		(*p)[n].append(root, struct{}{})
 	}
 }
 
-func (p *postings) reach(n No) {
+func (p *postings) grow(n No) {
 	for int(n) >= len(*p) {
 		*p = append(*p, sorted[struct{}]{})
 	}
@@ -171,13 +171,13 @@ func (p postings) move(root provider.ID, before, after []No) postings {
 	}
 	out := slices.Clone(p)
 	for _, n := range before {
-		if !has(after, n) {
+		if !contains(after, n) {
 			out[n] = out[n].edit(func(d *draft[struct{}]) { d.drop(root) })
 		}
 	}
 	for _, n := range after {
-		if !has(before, n) {
-			out.reach(n)
+		if !contains(before, n) {
+			out.grow(n)
 			out[n] = out[n].edit(func(d *draft[struct{}]) { d.put(root, struct{}{}) })
 		}
 	}

@@ -27,15 +27,15 @@ type Node struct {
 	Parent     int32       // the position of the parent in the tree, or -1
 	End        int32       // the position after its last descendant: its subtree is Nodes[i:End]
 	Generation int         // as of when the provider was read as a whole; Snapshot.Use leaves it
-	Stocks     []Stock     // sorted by class
+	Inventories     []Inventory     // sorted by class
 	Traits     []No        // sorted
 	Aggregates []No        // sorted
-	lost       provider.ID // the parent that is not in the tree
+	missingParent       provider.ID // the parent that is not in the tree
 	shares     bool
 }
 
 // Stock is the inventory of one class on one provider, and what is taken of it.
-type Stock struct {
+type Inventory struct {
 	Class     No
 	Inventory resource.Inventory // the zero value when the provider has usage of the class but no inventory
 	Used      int
@@ -43,29 +43,29 @@ type Stock struct {
 }
 
 // Offered says whether the provider has inventory of the class at all.
-func (s *Stock) Offered() bool { return s.Inventory != resource.Inventory{} }
+func (s *Inventory) Offered() bool { return s.Inventory != resource.Inventory{} }
 
 // Fits says whether amount more units can be had. It is Inventory.Fits, but safe for a step_size of 0.
-func (s *Stock) Fits(amount int) bool {
+func (s *Inventory) Fits(amount int) bool {
 	return amount <= s.Room && amount >= s.Inventory.MinUnit &&
 		(s.Inventory.StepSize < 2 || amount%s.Inventory.StepSize == 0)
 }
 
 // Stock finds what the node has of a class, or nil.
-func (n *Node) Stock(class No) *Stock {
-	for i := range n.Stocks {
-		if n.Stocks[i].Class == class {
-			return &n.Stocks[i]
+func (n *Node) Inventory(class No) *Inventory {
+	for i := range n.Inventories {
+		if n.Inventories[i].Class == class {
+			return &n.Inventories[i]
 		}
 	}
 	return nil
 }
 
 // HasTrait says whether the node has the trait.
-func (n *Node) HasTrait(t No) bool { return has(n.Traits, t) }
+func (n *Node) HasTrait(t No) bool { return contains(n.Traits, t) }
 
 // In says whether the node is a member of the aggregate.
-func (n *Node) In(aggregate No) bool { return has(n.Aggregates, aggregate) }
+func (n *Node) In(aggregate No) bool { return contains(n.Aggregates, aggregate) }
 
 // Shares says whether the node lends its inventory through its aggregates.
 func (n *Node) Shares() bool { return n.shares && len(n.Aggregates) > 0 }
@@ -79,7 +79,7 @@ func (t *Tree) Top() *Node {
 }
 
 // Has says whether some node offers the class.
-func (t *Tree) Has(class No) bool { return has(t.Classes, class) }
+func (t *Tree) Has(class No) bool { return contains(t.Classes, class) }
 
 // Find gives the position of a provider, or -1.
 func (t *Tree) Find(id provider.ID) int {
@@ -92,7 +92,7 @@ func (t *Tree) Find(id provider.ID) int {
 }
 
 // learn gives numbers to all names in the rows.
-func (s *Snapshot) learn(rows []Row) {
+func (s *Snapshot) addNames(rows []Row) {
 	classes, traits := map[resource.Class]struct{}{}, map[resource.Trait]struct{}{}
 	aggregates := map[resource.AggregateID]struct{}{}
 	for _, r := range rows {
@@ -109,11 +109,11 @@ func (s *Snapshot) learn(rows []Row) {
 			aggregates[a] = struct{}{}
 		}
 	}
-	s.classes, s.traits, s.aggregates = s.classes.learn(classes), s.traits.learn(traits), s.aggregates.learn(aggregates)
+	s.classes, s.traits, s.aggregates = s.classes.with(classes), s.traits.with(traits), s.aggregates.with(aggregates)
 }
 
 // plant makes a tree of rows whose names are learnt and whose IDs differ.
-func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
+func (s *Snapshot) buildTree(root provider.ID, rows []Row) *Tree {
 	sorted := make([]*Row, len(rows))
 	for i := range rows {
 		sorted[i] = &rows[i]
@@ -158,7 +158,7 @@ func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
 
 // amended gives a tree with one row written into it, or put in its place among its siblings, and where that is; nil where that is not all:
 // when its place in the tree changes.
-func (s *Snapshot) amended(old *Tree, r *Row) (t *Tree, at int) {
+func (s *Snapshot) treeWithRow(old *Tree, r *Row) (t *Tree, at int) {
 	if old == nil {
 		return nil, -1
 	}
@@ -184,7 +184,7 @@ func (s *Snapshot) amended(old *Tree, r *Row) (t *Tree, at int) {
 // place there, or others wait for it as their parent.
 func (t *Tree) insert(old *Tree, r *Row) (at int) {
 	parent := old.Find(r.Parent)
-	if parent < 0 || slices.ContainsFunc(old.Nodes, func(n Node) bool { return n.lost == r.ID }) {
+	if parent < 0 || slices.ContainsFunc(old.Nodes, func(n Node) bool { return n.missingParent == r.ID }) {
 		return -1
 	}
 	for at = parent + 1; at < int(old.Nodes[parent].End); at = int(old.Nodes[at].End) {
@@ -208,7 +208,7 @@ func (t *Tree) insert(old *Tree, r *Row) (at int) {
 // parent is what a row says of the parent of a node.
 func (t *Tree) parent(at int) provider.ID {
 	if n := &t.Nodes[at]; n.Parent < 0 {
-		return n.lost
+		return n.missingParent
 	}
 	return t.Nodes[t.Nodes[at].Parent].ID
 }
@@ -217,13 +217,13 @@ func (t *Tree) parent(at int) provider.ID {
 func (s *Snapshot) node(r *Row, parent int32) Node {
 	n := Node{ID: r.ID, Name: r.Name, Parent: parent, Generation: r.Generation}
 	if parent < 0 {
-		n.lost = r.Parent
+		n.missingParent = r.Parent
 	}
-	n.Stocks = make([]Stock, 0, len(r.Inventories))
+	n.Inventories = make([]Inventory, 0, len(r.Inventories))
 	for c, inv := range r.Inventories {
-		n.Stocks = append(n.Stocks, Stock{Class: s.classes.of(c), Inventory: inv})
+		n.Inventories = append(n.Inventories, Inventory{Class: s.classes.of(c), Inventory: inv})
 	}
-	n.Stocks = s.used(n.Stocks, r.Used)
+	n.Inventories = s.used(n.Inventories, r.Used)
 	n.Traits = numbered(s.traits, r.Traits)
 	n.Aggregates = numbered(s.aggregates, r.Aggregates)
 	n.shares = slices.Contains(r.Traits, Sharing)
@@ -231,8 +231,8 @@ func (s *Snapshot) node(r *Row, parent int32) Node {
 }
 
 // used gives the stocks, in a list of their own, with these amounts taken.
-func (s *Snapshot) used(stocks []Stock, amounts resource.Amounts) []Stock {
-	out := make([]Stock, 0, len(stocks))
+func (s *Snapshot) used(stocks []Inventory, amounts resource.Amounts) []Inventory {
+	out := make([]Inventory, 0, len(stocks))
 	for _, st := range stocks {
 		if st.Offered() {
 			st.Used = amounts[s.classes.names[st.Class]]
@@ -243,11 +243,11 @@ func (s *Snapshot) used(stocks []Stock, amounts resource.Amounts) []Stock {
 	offered := len(out)
 	for c, used := range amounts {
 		no := s.classes.of(c)
-		if !slices.ContainsFunc(out[:offered], func(st Stock) bool { return st.Class == no }) {
-			out = append(out, Stock{Class: no, Used: used, Room: -used})
+		if !slices.ContainsFunc(out[:offered], func(st Inventory) bool { return st.Class == no }) {
+			out = append(out, Inventory{Class: no, Used: used, Room: -used})
 		}
 	}
-	slices.SortFunc(out, func(a, b Stock) int { return cmp.Compare(a.Class, b.Class) })
+	slices.SortFunc(out, func(a, b Inventory) int { return cmp.Compare(a.Class, b.Class) })
 	return out
 }
 
@@ -267,8 +267,8 @@ func numbered[N ~string](known numbers[N], names []N) []No {
 func (t *Tree) sum() {
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		for i := range n.Stocks {
-			if st := &n.Stocks[i]; st.Offered() {
+		for i := range n.Inventories {
+			if st := &n.Inventories[i]; st.Offered() {
 				t.Classes = append(t.Classes, st.Class)
 			}
 		}
@@ -286,9 +286,9 @@ func (t *Tree) sum() {
 func (s *Snapshot) row(t *Tree, at int) Row {
 	n := &t.Nodes[at]
 	r := Row{Provider: provider.Provider{ID: n.ID, Name: n.Name, Parent: t.parent(at), Root: t.Root, Generation: n.Generation}}
-	r.Inventories = make(map[resource.Class]resource.Inventory, len(n.Stocks))
+	r.Inventories = make(map[resource.Class]resource.Inventory, len(n.Inventories))
 	r.Used = resource.Amounts{}
-	for _, st := range n.Stocks {
+	for _, st := range n.Inventories {
 		if st.Offered() {
 			r.Inventories[s.classes.names[st.Class]] = st.Inventory
 		}

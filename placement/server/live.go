@@ -209,7 +209,7 @@ func (l *live) use(ctx context.Context, s *index.Snapshot, b *batch) (*index.Sna
 	if err != nil {
 		return nil, err
 	}
-	return s.Use(uses), nil
+	return s.WithUsage(uses), nil
 }
 
 // behind says whether a refresh failed and its trees wait to be read again.

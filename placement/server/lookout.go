@@ -31,16 +31,16 @@ type lookout struct {
 	names *names
 
 	foreign int64 // what store.Foreign said at the last look
-	seen    map[store.Stretch]ground
-	whole   *store.Print // of everything at the last look; nil when something had happened, so that it is not worth asking
+	seen    map[store.Bucket]ground
+	whole   *store.Fingerprint // of everything at the last look; nil when something had happened, so that it is not worth asking
 	classes map[int64]resource.Class
 	traits  string
-	swept   store.Stretch // all up to this one have been compared in this turn
+	swept   store.Bucket // all up to this one have been compared in this turn
 }
 
 // ground is a stretch as it was when it was last compared.
 type ground struct {
-	print     store.Print
+	print     store.Fingerprint
 	providers []provider.ID
 }
 
@@ -85,7 +85,7 @@ func (s *Server) Run(ctx context.Context) {
 func (o *lookout) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
-	foreign, ok, err := o.store.Foreign(ctx)
+	foreign, ok, err := o.store.DataVersion(ctx)
 	if err != nil || ok && o.seen != nil && foreign == o.foreign {
 		return err
 	}
@@ -98,47 +98,47 @@ func (o *lookout) look(ctx context.Context) error {
 
 func (o *lookout) compare(ctx context.Context) error {
 	if o.whole != nil {
-		now, err := o.store.Prints(ctx, true)
+		now, err := o.store.Fingerprints(ctx, true)
 		if err != nil {
 			return err
 		}
-		if now.Whole() == *o.whole {
+		if now.Sum() == *o.whole {
 			if err := o.rename(ctx, now); err != nil {
 				return err
 			}
 			return o.walk(ctx, nil, o.sweep())
 		}
 	}
-	now, err := o.store.Prints(ctx, false)
+	now, err := o.store.Fingerprints(ctx, false)
 	if err != nil {
 		return err
 	}
 	if err := o.rename(ctx, now); err != nil {
 		return err
 	}
-	var suspects []store.Stretch
-	for at, p := range now.Stretches {
+	var suspects []store.Bucket
+	for at, p := range now.Buckets {
 		if g, ok := o.seen[at]; !ok || g.print != p {
 			suspects = append(suspects, at)
 		}
 	}
 	for at := range o.seen {
-		if _, ok := now.Stretches[at]; !ok {
+		if _, ok := now.Buckets[at]; !ok {
 			suspects = append(suspects, at)
 		}
 	}
-	if err := o.walk(ctx, now.Stretches, append(suspects, o.sweep()...)); err != nil {
+	if err := o.walk(ctx, now.Buckets, append(suspects, o.sweep()...)); err != nil {
 		return err
 	}
 	o.whole = nil
-	if whole := now.Whole(); len(suspects) == 0 {
+	if whole := now.Sum(); len(suspects) == 0 {
 		o.whole = &whole
 	}
 	return nil
 }
 
 // sweep chooses the stretches that are compared without suspicion at this look.
-func (o *lookout) sweep() []store.Stretch {
+func (o *lookout) sweep() []store.Bucket {
 	all := slices.Sorted(maps.Keys(o.seen))
 	from, found := slices.BinarySearch(all, o.swept)
 	if found {
@@ -157,13 +157,13 @@ func (o *lookout) sweep() []store.Stretch {
 // walk compares the index with the marks of stretches, reads again the trees that it has wrong, and remembers what it saw: with the
 // fingerprints that were read before the marks, so that what happened in between shows at the next look. Without prints those
 // seen before stand.
-func (o *lookout) walk(ctx context.Context, prints map[store.Stretch]store.Print, stretches []store.Stretch) error {
-	found, err := o.store.Marks(ctx, stretches...)
+func (o *lookout) walk(ctx context.Context, prints map[store.Bucket]store.Fingerprint, stretches []store.Bucket) error {
+	found, err := o.store.ProviderVersions(ctx, stretches...)
 	if err != nil {
 		return err
 	}
 	snapshot, wrong := o.index.now(), map[provider.ID]bool{}
-	grounds := make(map[store.Stretch]ground, len(found))
+	grounds := make(map[store.Bucket]ground, len(found))
 	for at, marks := range found {
 		g := ground{print: o.seen[at].print, providers: make([]provider.ID, len(marks))}
 		if prints != nil {
@@ -197,10 +197,10 @@ func (o *lookout) walk(ctx context.Context, prints map[store.Stretch]store.Print
 		return err
 	}
 	if o.seen == nil {
-		o.seen = map[store.Stretch]ground{}
+		o.seen = map[store.Bucket]ground{}
 	}
 	for at, g := range grounds {
-		if len(g.providers) > 0 || g.print != (store.Print{}) {
+		if len(g.providers) > 0 || g.print != (store.Fingerprint{}) {
 			o.seen[at] = g
 		} else {
 			delete(o.seen, at)
@@ -210,7 +210,7 @@ func (o *lookout) walk(ctx context.Context, prints map[store.Stretch]store.Print
 }
 
 // missing finds the trees of providers that are in the index and nowhere else.
-func (o *lookout) missing(snapshot *index.Snapshot, grounds map[store.Stretch]ground, wrong map[provider.ID]bool) {
+func (o *lookout) missing(snapshot *index.Snapshot, grounds map[store.Bucket]ground, wrong map[provider.ID]bool) {
 	all := make(map[provider.ID]bool, snapshot.Providers())
 	for _, g := range grounds {
 		for _, id := range g.providers {
@@ -227,13 +227,13 @@ func (o *lookout) missing(snapshot *index.Snapshot, grounds map[store.Stretch]gr
 }
 
 // agrees says whether the index has a provider as its mark says.
-func agrees(s *index.Snapshot, place index.Place, m store.Mark) bool {
+func agrees(s *index.Snapshot, place index.Place, m store.ProviderVersion) bool {
 	n, parent, used := place.Node(), provider.ID(""), 0
 	if n.Parent >= 0 {
 		parent = place.Tree.Nodes[n.Parent].ID
 	}
-	for i := range n.Stocks {
-		used += n.Stocks[i].Used
+	for i := range n.Inventories {
+		used += n.Inventories[i].Used
 	}
 	for _, a := range m.Aggregates {
 		if !n.In(s.Aggregate(a)) {
@@ -245,7 +245,7 @@ func agrees(s *index.Snapshot, place index.Place, m store.Mark) bool {
 }
 
 // rename follows resource classes and traits. A class of another name is another name in every tree.
-func (o *lookout) rename(ctx context.Context, now store.Prints) error {
+func (o *lookout) rename(ctx context.Context, now store.Fingerprints) error {
 	if maps.Equal(o.classes, now.Classes) && o.traits == now.Traits {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (p patch) apply(s *index.Snapshot) *index.Snapshot {
 	}
 	r.Generation = p.after
 	p.do(&r)
-	return s.Amend(r)
+	return s.WithRow(r)
 }
 
 // patched applies what can be applied of a batch, and adds the trees of the rest to those that it reads.

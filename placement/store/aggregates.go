@@ -43,7 +43,7 @@ func aggregatesOf(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[resourc
 
 func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) (map[resource.AggregateID]int64, error) {
 	found := map[resource.AggregateID]int64{}
-	err := eachOf(ctx, tx, query, list, func(rows *sql.Rows) error {
+	err := queryIn(ctx, tx, query, list, func(rows *sql.Rows) error {
 		var id int64
 		var aggregate resource.AggregateID
 		err := rows.Scan(&id, &aggregate)
@@ -58,10 +58,10 @@ func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string, li
 // NotFound; Conflict placement.concurrent_update: another generation.
 func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generation *int,
 	all []resource.AggregateID) (Change, error) {
-	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m providerChange, err error) {
 		err = s.write(ctx, "ReplaceAggregates", func(tx *sqldb.Tx) error {
-			s := s.still()
-			if err := hold(ctx, tx, id); err != nil {
+			s := s.withFixedClock()
+			if err := lockProviders(ctx, tx, id); err != nil {
 				return err
 			}
 			p, err := findProvider(ctx, tx, id)
@@ -77,10 +77,10 @@ func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generatio
 			if err != nil {
 				return err
 			}
-			m = made{at: s.now(), look: aggregateLook(p.id, all, inserted, s.now())}
+			m = providerChange{at: s.now(), compare: compareAggregates(p.id, all, inserted, s.now())}
 			if generation == nil {
 				m.raisedProvider, m.change = p.raisedBy(0), Change{Roots: roots(p), Generation: p.Generation}
-				m.had = aggregateLook(p.id, had, nil, s.now())
+				m.compareBefore = compareAggregates(p.id, had, nil, s.now())
 				return nil
 			}
 			m.raisedProvider = p.raisedBy(1)
@@ -113,8 +113,8 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 		}
 	}
 	for part := range chunks(less) {
-		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_aggregates WHERE resource_provider_id = ? AND aggregate_id IN ("+marks(len(part))+")",
-			append([]any{p.id}, anys(part)...)...); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_aggregates WHERE resource_provider_id = ? AND aggregate_id IN ("+placeholders(len(part))+")",
+			append([]any{p.id}, toAny(part)...)...); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -126,15 +126,15 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 	for _, aggregate := range added {
 		rows = append(rows, []any{s.now(), p.id, numbers[aggregate]})
 	}
-	return had, added, again(insert(ctx, tx, "resource_provider_aggregates",
+	return had, added, retryDuplicate(insert(ctx, tx, "resource_provider_aggregates",
 		"created_at, resource_provider_id, aggregate_id", rows))
 }
 
 // aggregateLook compares a provider's memberships with what a write at a moment made of them.
-func aggregateLook(row int64, want, inserted []resource.AggregateID, at time.Time) look {
+func compareAggregates(row int64, want, inserted []resource.AggregateID, at time.Time) comparison {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		now := map[resource.AggregateID]sql.NullTime{}
-		err = each(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m "+
+		err = queryEach(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m "+
 			"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE m.resource_provider_id = ?",
 			[]any{row}, func(rows *sql.Rows) error {
 				var aggregate resource.AggregateID
@@ -143,7 +143,7 @@ func aggregateLook(row int64, want, inserted []resource.AggregateID, at time.Tim
 				now[aggregate] = created
 				return err
 			})
-		same, ours = wroteRows(tx, now, set(want), inserted, at, false)
+		same, ours = compareRows(tx, now, sortedSet(want), inserted, at, false)
 		return same, ours, err
 	}
 }
@@ -160,7 +160,7 @@ func (s *Store) ensureAggregates(ctx context.Context, tx *sqldb.Tx, list []resou
 		}
 		id, err := tx.Insert(ctx, "INSERT INTO placement_aggregates (created_at, uuid) VALUES (?, ?)", s.now(), aggregate)
 		if err != nil {
-			return nil, again(err)
+			return nil, retryDuplicate(err)
 		}
 		found[aggregate] = id
 	}

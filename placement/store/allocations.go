@@ -42,7 +42,7 @@ type ProviderAllocations struct {
 func (s *Store) ConsumerAllocations(ctx context.Context, consumer resource.ConsumerID) (held Held, err error) {
 	err = s.read(ctx, "ConsumerAllocations", func(tx *sqldb.Tx) error {
 		held = Held{Consumer: consumer, Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}}
-		return each(ctx, tx, "SELECT p.uuid, COALESCE(p.generation, 0), k.name, a.used, a.created_at, a.updated_at, "+
+		return queryEach(ctx, tx, "SELECT p.uuid, COALESCE(p.generation, 0), k.name, a.used, a.created_at, a.updated_at, "+
 			"c.generation, j.external_id, u.external_id, COALESCE(t.name, '"+unknownType+"') "+
 			"FROM allocations a JOIN resource_providers p ON p.id = a.resource_provider_id JOIN resource_classes k ON k.id = a.resource_class_id "+
 			"JOIN consumers c ON c.uuid = a.consumer_id JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id "+
@@ -50,7 +50,7 @@ func (s *Store) ConsumerAllocations(ctx context.Context, consumer resource.Consu
 			var id provider.ID
 			var generation, used int
 			var class resource.Class
-			var at stamps
+			var at timestamps
 			err := rows.Scan(&id, &generation, &class, &used, &at.created, &at.updated, &held.Generation, &held.Project, &held.User, &held.ConsumerType)
 			if held.Allocation[id] == nil {
 				held.Allocation[id] = resource.Amounts{}
@@ -78,14 +78,14 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 			return err
 		}
 		all = ProviderAllocations{Generation: p.Generation, Shares: map[resource.ConsumerID]ProviderShare{}}
-		return each(ctx, tx, "SELECT a.consumer_id, k.name, a.used, a.created_at, a.updated_at, c.generation, j.external_id, u.external_id "+
+		return queryEach(ctx, tx, "SELECT a.consumer_id, k.name, a.used, a.created_at, a.updated_at, c.generation, j.external_id, u.external_id "+
 			"FROM allocations a JOIN resource_classes k ON k.id = a.resource_class_id JOIN consumers c ON c.uuid = a.consumer_id "+
 			"JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id WHERE a.resource_provider_id = ?", []any{p.id}, func(rows *sql.Rows) error {
 			var consumer resource.ConsumerID
 			var share ProviderShare
 			var class resource.Class
 			var used int
-			var at stamps
+			var at timestamps
 			err := rows.Scan(&consumer, &class, &used, &at.created, &at.updated, &share.Generation, &share.Project, &share.User)
 			if share.Amounts = all.Shares[consumer].Amounts; share.Amounts == nil {
 				share.Amounts = resource.Amounts{}
@@ -104,7 +104,7 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 // the database does not answer.
 func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (Change, error) {
 	done, err := untilKnown(ctx, s.db, func() (removal, error) { return s.deleteAllocations(ctx, consumer) },
-		func(ctx context.Context, done removal) (verdict, error) { return s.findRemoval(ctx, consumer, done) })
+		func(ctx context.Context, done removal) (outcome, error) { return s.findRemoval(ctx, consumer, done) })
 	return done.change, err
 }
 
@@ -136,19 +136,19 @@ func (s *Store) deleteAllocations(ctx context.Context, consumer resource.Consume
 // findRemoval finds out about a transaction of DeleteAllocations. It is kept when the consumer's row is gone, also when
 // the consumer has a new row since: a claim made after the removal stays. Who removed it does not matter.
 func (s *Store) findRemoval(ctx context.Context, consumer resource.ConsumerID,
-	done removal) (became verdict, err error) {
+	done removal) (became outcome, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
 		}
-		for _, to := range held(tx, "generation", "generation + 1", "generation - 1") {
+		for _, to := range lockValues(tx, "generation", "generation + 1", "generation - 1") {
 			if _, err := tx.Exec(ctx, "UPDATE consumers SET generation = "+to+" WHERE uuid = ?", consumer); err != nil {
 				return err
 			}
 		}
 		left, row, err := providersOf(ctx, tx, consumer)
-		if became = kept; row == done.row && len(left) > 0 {
-			became = undone
+		if became = committed; row == done.row && len(left) > 0 {
+			became = rolledBack
 		}
 		return err
 	})
@@ -159,7 +159,7 @@ func (s *Store) findRemoval(ctx context.Context, consumer resource.ConsumerID,
 // is none.
 func providersOf(ctx context.Context, tx *sqldb.Tx,
 	consumer resource.ConsumerID) (list []providerRow, row int64, err error) {
-	err = each(ctx, tx, "SELECT DISTINCT COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
+	err = queryEach(ctx, tx, "SELECT DISTINCT COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
 		"JOIN resource_providers p ON p.id = a.resource_provider_id "+
 		"JOIN resource_providers r ON r.id = p.root_provider_id "+
 		"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id = ?", []any{consumer},

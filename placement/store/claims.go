@@ -37,20 +37,20 @@ func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Cha
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
-	a, err := untilKnown(ctx, s.db, func() (attempt, error) { return s.tryClaims(ctx, claims) },
-		func(ctx context.Context, a attempt) (verdict, error) { return s.findClaims(ctx, claims, a) })
+	a, err := untilKnown(ctx, s.db, func() (claimAttempt, error) { return s.tryClaims(ctx, claims) },
+		func(ctx context.Context, a claimAttempt) (outcome, error) { return s.findClaims(ctx, claims, a) })
 	return a.change, err
 }
 
-func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err error) {
+func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a claimAttempt, err error) {
 	err = s.writeClaims(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
-		s := s.still()
-		ids := named(claims)
-		all, err := s.take(ctx, tx, ids)
+		s := s.withFixedClock()
+		ids := providersOfClaims(claims)
+		all, err := s.raiseClaimed(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
-		done, err := s.settle(ctx, tx, claims)
+		done, err := s.replaceAllocations(ctx, tx, claims)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err e
 			return sqldb.Retry(concurrent("a resource provider changed at the same moment: read it again"))
 		}
 		change := Change{Roots: done.roots, Used: done.used}
-		a = attempt{known: done.known, first: done.first, at: s.now(), change: change}
+		a = claimAttempt{known: done.known, first: done.first, at: s.now(), change: change}
 		for id, g := range done.touched {
 			r := raisedProvider{id, g.id, g.generation + 1}
 			if _, found := slices.BinarySearch(ids, id); found { // take has raised it before it was read
@@ -74,14 +74,14 @@ func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err e
 
 // take raises the generations of the providers that claims name, before anything is read, and says whether all are there. So writers of
 // one provider take turns, and who waited sees what the others did: what a claim reads of its providers stays true until it ends.
-func (s *Store) take(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (all bool, err error) {
+func (s *Store) raiseClaimed(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (all bool, err error) {
 	if err := tx.SeeCommits(ctx); err != nil {
 		return false, err
 	}
 	taken := 0
 	for part := range chunks(ids) {
-		result, err := tx.Exec(ctx, "UPDATE resource_providers SET generation = generation + 1, updated_at = ? WHERE uuid IN ("+marks(len(part))+")",
-			append([]any{s.now()}, anys(part)...)...)
+		result, err := tx.Exec(ctx, "UPDATE resource_providers SET generation = generation + 1, updated_at = ? WHERE uuid IN ("+placeholders(len(part))+")",
+			append([]any{s.now()}, toAny(part)...)...)
 		if err != nil {
 			return false, err
 		}
@@ -125,15 +125,15 @@ func (s *Store) prepare(claims []Claim) ([]Claim, error) {
 }
 
 // named lists the providers that claims name.
-func named(claims []Claim) []provider.ID {
+func providersOfClaims(claims []Claim) []provider.ID {
 	var list []provider.ID
 	for _, c := range claims {
 		list = slices.AppendSeq(list, maps.Keys(c.Allocation))
 	}
-	return set(list)
+	return sortedSet(list)
 }
 
-func consumers(claims []Claim) []resource.ConsumerID {
+func consumersOfClaims(claims []Claim) []resource.ConsumerID {
 	ids := make([]resource.ConsumerID, len(claims))
 	for i, c := range claims {
 		ids[i] = c.Consumer
@@ -142,15 +142,15 @@ func consumers(claims []Claim) []resource.ConsumerID {
 }
 
 // seen finds the consumers, and holds them against what the callers saw.
-func seen(ctx context.Context, tx *sqldb.Tx, claims []Claim) (known map[resource.ConsumerID]consumerRow, err error) {
-	if known, err = findConsumers(ctx, tx, consumers(claims)); err != nil {
+func checkedConsumers(ctx context.Context, tx *sqldb.Tx, claims []Claim) (known map[resource.ConsumerID]consumerRow, err error) {
+	if known, err = findConsumers(ctx, tx, consumersOfClaims(claims)); err != nil {
 		return nil, err
 	}
-	return known, compare(claims, known)
+	return known, checkGenerations(claims, known)
 }
 
 // settled is what settle did. The generations of the providers touched are still to be raised.
-type settled struct {
+type replacement struct {
 	touched map[provider.ID]guarded
 	roots   []provider.ID                       // touched or left
 	used    []provider.ID                       // likewise, the providers
@@ -159,14 +159,14 @@ type settled struct {
 }
 
 // settle replaces what consumers hold, after all checks.
-func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done settled, err error) {
-	ids := consumers(claims)
-	known, err := seen(ctx, tx, claims)
+func (s *Store) replaceAllocations(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done replacement, err error) {
+	ids := consumersOfClaims(claims)
+	known, err := checkedConsumers(ctx, tx, claims)
 	if err != nil {
 		return done, err
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(known)), func(c consumerRow) bool { return len(c.left) > 0 }) {
-		if err := execOf(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
+	if slices.ContainsFunc(slices.Collect(maps.Values(known)), func(c consumerRow) bool { return len(c.providers) > 0 }) {
+		if err := execIn(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
 			return done, err
 		}
 	}
@@ -193,14 +193,14 @@ func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done 
 	return done, nil
 }
 
-func summary(claims []Claim, want wanted, known map[resource.ConsumerID]consumerRow) settled {
-	done := settled{touched: map[provider.ID]guarded{}}
+func summary(claims []Claim, want claimTargets, known map[resource.ConsumerID]consumerRow) replacement {
+	done := replacement{touched: map[provider.ID]guarded{}}
 	all := slices.Collect(maps.Values(want.providers))
 	for id, p := range want.providers {
 		done.touched[id] = p.guard()
 	}
 	for _, claim := range claims {
-		left := known[claim.Consumer].left
+		left := known[claim.Consumer].providers
 		all = append(all, left...)
 		for _, p := range left {
 			if len(claim.Allocation) == 0 {
@@ -218,11 +218,11 @@ func ids(list ...providerRow) []provider.ID {
 	for i, p := range list {
 		out[i] = p.ID
 	}
-	return set(out)
+	return sortedSet(out)
 }
 
 // compare holds the consumers against what the callers saw.
-func compare(claims []Claim, known map[resource.ConsumerID]consumerRow) error {
+func checkGenerations(claims []Claim, known map[resource.ConsumerID]consumerRow) error {
 	for _, claim := range claims {
 		now, exists := known[claim.Consumer]
 		switch {
@@ -239,26 +239,26 @@ func compare(claims []Claim, known map[resource.ConsumerID]consumerRow) error {
 }
 
 // wanted is what claims name, as it is in the database.
-type wanted struct {
+type claimTargets struct {
 	providers map[provider.ID]providerRow
 	classes   map[resource.Class]int64
-	rooms     map[spot]*room
+	rooms     map[inventoryKey]*inventoryUsage
 }
 
 // room is one inventory and what is taken of it.
-type room struct {
+type inventoryUsage struct {
 	resource.Inventory
 	used int
 }
 
 // spot is one class on one provider, by their numbers.
-type spot struct{ provider, class int64 }
+type inventoryKey struct{ provider, class int64 }
 
 // findWanted reads the providers that claims name with their inventories and what is taken of these, in one statement.
-func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (wanted, error) {
-	want := wanted{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[spot]*room{}}
-	ids := named(claims)
-	err := eachOf(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), r.uuid, k.id, COALESCE(k.name, ''), "+
+func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTargets, error) {
+	want := claimTargets{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[inventoryKey]*inventoryUsage{}}
+	ids := providersOfClaims(claims)
+	err := queryIn(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), r.uuid, k.id, COALESCE(k.name, ''), "+
 		"COALESCE(i.total, 0), COALESCE(i.reserved, 0), COALESCE(i.min_unit, 0), COALESCE(i.max_unit, 0), COALESCE(i.step_size, 0), COALESCE(i.allocation_ratio, 0), "+
 		"COALESCE((SELECT SUM(a.used) FROM allocations a WHERE a.resource_provider_id = i.resource_provider_id AND a.resource_class_id = i.resource_class_id), 0) "+
 		"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id LEFT JOIN inventories i ON i.resource_provider_id = p.id "+
@@ -266,17 +266,17 @@ func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (wanted, erro
 		var p providerRow
 		var number sql.NullInt64
 		var class resource.Class
-		var r room
+		var r inventoryUsage
 		err := rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &p.Root, &number, &class,
 			&r.Total, &r.Reserved, &r.MinUnit, &r.MaxUnit, &r.StepSize, &r.AllocationRatio, &r.used)
 		if want.providers[p.ID] = p; number.Valid {
 			want.classes[class] = number.Int64
-			want.rooms[spot{p.id, number.Int64}] = &r
+			want.rooms[inventoryKey{p.id, number.Int64}] = &r
 		}
 		return err
 	})
 	if err == nil {
-		err = unknown("resource provider", ids, want.providers)
+		err = unknownNames("resource provider", ids, want.providers)
 	}
 	if err != nil {
 		return want, err
@@ -291,18 +291,18 @@ func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (wanted, erro
 			}
 		}
 	}
-	numbers, err := classNumbers(ctx, tx, set(more))
+	numbers, err := classNumbers(ctx, tx, sortedSet(more))
 	maps.Copy(want.classes, numbers)
 	return want, err
 }
 
 // fit judges the claims, one after the other as if each were already granted when the next comes.
-func (want wanted) fit(claims []Claim) error {
+func (want claimTargets) fit(claims []Claim) error {
 	for _, claim := range claims {
 		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {
 			p, amounts := want.providers[id], claim.Allocation[id]
 			for _, class := range amounts.Sorted() {
-				r := want.rooms[spot{p.id, want.classes[class]}]
+				r := want.rooms[inventoryKey{p.id, want.classes[class]}]
 				if r == nil {
 					return fault.New(fault.Conflict, "", "the resource provider %s (%s) has no inventory of %s", p.Name, id, class)
 				}
@@ -316,7 +316,7 @@ func (want wanted) fit(claims []Claim) error {
 	return nil
 }
 
-func (s *Store) allocationRows(claims []Claim, want wanted) (rows [][]any) {
+func (s *Store) allocationRows(claims []Claim, want claimTargets) (rows [][]any) {
 	for _, claim := range claims {
 		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {
 			amounts := claim.Allocation[id]

@@ -49,9 +49,9 @@ type classRow struct {
 }
 
 func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []classRow, err error) {
-	err = each(ctx, tx, "SELECT id, name, created_at, updated_at FROM resource_classes WHERE "+where+" ORDER BY id", args, func(rows *sql.Rows) error {
+	err = queryEach(ctx, tx, "SELECT id, name, created_at, updated_at FROM resource_classes WHERE "+where+" ORDER BY id", args, func(rows *sql.Rows) error {
 		var c classRow
-		var at stamps
+		var at timestamps
 		err := rows.Scan(&c.id, &c.Name, &at.created, &at.updated)
 		c.Modified, c.created = at.modified(), at.created
 		list = append(list, c)
@@ -75,7 +75,7 @@ func findClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow
 // classNumbers finds the numbers of the classes that a request names in its body. Invalid: some do not exist.
 func classNumbers(ctx context.Context, tx *sqldb.Tx, classes []resource.Class) (map[resource.Class]int64, error) {
 	found := make(map[resource.Class]int64, len(classes))
-	err := eachOf(ctx, tx, "SELECT id, name FROM resource_classes WHERE name IN (%)", classes, func(rows *sql.Rows) error {
+	err := queryIn(ctx, tx, "SELECT id, name FROM resource_classes WHERE name IN (%)", classes, func(rows *sql.Rows) error {
 		var id int64
 		var name resource.Class
 		err := rows.Scan(&id, &name)
@@ -85,11 +85,11 @@ func classNumbers(ctx context.Context, tx *sqldb.Tx, classes []resource.Class) (
 	if err != nil {
 		return nil, err
 	}
-	return found, unknown("resource class", classes, found)
+	return found, unknownNames("resource class", classes, found)
 }
 
 // unknown is the fault for names of a body that were not found; nil when all were.
-func unknown[N ~string, V any](what string, names []N, found map[N]V) error {
+func unknownNames[N ~string, V any](what string, names []N, found map[N]V) error {
 	var missing []string
 	for _, name := range names {
 		if _, ok := found[name]; !ok {
@@ -142,12 +142,12 @@ func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class)
 			}
 			done = newClass{max(highest+1, firstCustomClass), s.now(), true}
 			_, err = tx.Exec(ctx, insert, done.at, done.id, name)
-			return again(err)
+			return retryDuplicate(err)
 		})
 		return done, err
-	}, func(ctx context.Context, done newClass) (verdict, error) {
+	}, func(ctx context.Context, done newClass) (outcome, error) {
 		if !done.created {
-			return undone, nil
+			return rolledBack, nil
 		}
 		return s.findNew(ctx, newRow{"resource_classes", "name", name, insert, []any{done.at, done.id, name}, done.id,
 			done.at})
@@ -168,14 +168,14 @@ func findCustomClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (cl
 // The roots of all trees with inventories of the class are in Change.
 func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (Change, error) {
 	done, err := untilKnown(ctx, s.db, func() (renamed, error) { return s.renameClass(ctx, from, to) },
-		func(ctx context.Context, done renamed) (verdict, error) {
+		func(ctx context.Context, done renamed) (outcome, error) {
 			switch name, _, err := s.findName(ctx, "resource_classes", done.id); resource.Class(name) {
 			case to:
-				return kept, err
+				return committed, err
 			case from:
-				return undone, err
+				return rolledBack, err
 			default:
-				return unsure, err
+				return undecided, err
 			}
 		})
 	return done.change, err
@@ -194,7 +194,7 @@ func (s *Store) renameClass(ctx context.Context, from, to resource.Class) (done 
 			return err
 		}
 		done = renamed{class.id, Change{Roots: []provider.ID{}}}
-		err = each(ctx, tx, "SELECT DISTINCT r.uuid FROM inventories i JOIN resource_providers p ON p.id = i.resource_provider_id "+
+		err = queryEach(ctx, tx, "SELECT DISTINCT r.uuid FROM inventories i JOIN resource_providers p ON p.id = i.resource_provider_id "+
 			"JOIN resource_providers r ON r.id = p.root_provider_id WHERE i.resource_class_id = ? ORDER BY r.uuid", []any{class.id}, func(rows *sql.Rows) error {
 			var root provider.ID
 			err := rows.Scan(&root)
@@ -229,7 +229,7 @@ func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
 			return err
 		})
 		return class, err
-	}, func(ctx context.Context, class classRow) (verdict, error) {
+	}, func(ctx context.Context, class classRow) (outcome, error) {
 		return s.findDeleted(ctx, "resource_classes", class.id, class.created)
 	})
 	return err
@@ -261,7 +261,7 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class 
 		return class, err
 	}
 	uses := 0
-	err = each(ctx, tx, "SELECT resource_provider_id FROM inventories WHERE resource_class_id = ?"+latest, []any{class.id}, func(*sql.Rows) error {
+	err = queryEach(ctx, tx, "SELECT resource_provider_id FROM inventories WHERE resource_class_id = ?"+latest, []any{class.id}, func(*sql.Rows) error {
 		uses++
 		return nil
 	})
@@ -273,7 +273,7 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class 
 
 // keepClasses keeps custom classes from going before this transaction ends, which has just added inventories of them. When one has gone
 // since it was read, the transaction starts afresh and does not find it. (The nodes of a Galera cluster do not know each other's locks.)
-func keepClasses(ctx context.Context, tx *sqldb.Tx, numbers ...int64) error {
+func lockClasses(ctx context.Context, tx *sqldb.Tx, numbers ...int64) error {
 	custom := slices.DeleteFunc(numbers, func(n int64) bool { return n < firstCustomClass })
 	if len(custom) == 0 || tx.Dialect == sqldb.SQLite { // where writers take turns
 		return nil
@@ -283,7 +283,7 @@ func keepClasses(ctx context.Context, tx *sqldb.Tx, numbers ...int64) error {
 		share = " FOR KEY SHARE"
 	}
 	found := 0
-	err := each(ctx, tx, "SELECT id FROM resource_classes WHERE id IN ("+marks(len(custom))+")"+share, anys(custom), func(*sql.Rows) error {
+	err := queryEach(ctx, tx, "SELECT id FROM resource_classes WHERE id IN ("+placeholders(len(custom))+")"+share, toAny(custom), func(*sql.Rows) error {
 		found++
 		return nil
 	})

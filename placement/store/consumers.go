@@ -18,13 +18,13 @@ type consumerRow struct {
 	generation    int
 	project, user int64
 	kind          sql.NullInt64
-	left          []providerRow // where it holds something
+	providers          []providerRow // where it holds something
 }
 
 // findConsumers reads consumers; those that do not exist are left out.
 func findConsumers(ctx context.Context, tx *sqldb.Tx, list []resource.ConsumerID) (map[resource.ConsumerID]consumerRow, error) {
 	found := make(map[resource.ConsumerID]consumerRow, len(list))
-	err := eachOf(ctx, tx, "SELECT DISTINCT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, "+
+	err := queryIn(ctx, tx, "SELECT DISTINCT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, "+
 		"p.id, COALESCE(p.uuid, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, '') "+
 		"FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid LEFT JOIN resource_providers p ON p.id = a.resource_provider_id "+
 		"LEFT JOIN resource_providers r ON r.id = p.root_provider_id WHERE c.uuid IN (%)", list, func(rows *sql.Rows) error {
@@ -33,9 +33,9 @@ func findConsumers(ctx context.Context, tx *sqldb.Tx, list []resource.ConsumerID
 		var p providerRow
 		var number sql.NullInt64
 		err := rows.Scan(&c.id, &uuid, &c.generation, &c.project, &c.user, &c.kind, &number, &p.ID, &p.Generation, &p.Root)
-		if c.left = found[uuid].left; number.Valid {
+		if c.providers = found[uuid].providers; number.Valid {
 			p.id = number.Int64
-			c.left = append(c.left, p)
+			c.providers = append(c.providers, p)
 		}
 		found[uuid] = c
 		return err
@@ -58,7 +58,7 @@ func (s *Store) ensure(ctx context.Context, tx *sqldb.Tx, in nameTable, name str
 	if err == sql.ErrNoRows {
 		id, err = tx.Insert(ctx, "INSERT INTO "+in.table+" (created_at, "+in.column+") VALUES (?, ?)", s.now(), name)
 	}
-	return id, again(err)
+	return id, retryDuplicate(err)
 }
 
 // owners are the numbers of all that claims name besides providers.
@@ -81,19 +81,19 @@ func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) 
 		nameTable
 		names []string
 		found map[string]int64
-	}{{projectTable, set(projects), o.projects}, {userTable, set(users), o.users}, {typeTable, set(kinds), o.kinds}}
+	}{{projectTable, sortedSet(projects), o.projects}, {userTable, sortedSet(users), o.users}, {typeTable, sortedSet(kinds), o.kinds}}
 	var parts []string
 	var args []any
 	for i, t := range all {
 		if n := min(len(t.names), batch/len(all)); n > 0 { // who comes with hundreds waits for a statement each
-			parts = append(parts, fmt.Sprintf("SELECT %d, id, %s FROM %s WHERE %s IN (%s)", i, t.column, t.table, t.column, marks(n)))
-			args = append(args, anys(t.names[:n])...)
+			parts = append(parts, fmt.Sprintf("SELECT %d, id, %s FROM %s WHERE %s IN (%s)", i, t.column, t.table, t.column, placeholders(n)))
+			args = append(args, toAny(t.names[:n])...)
 		}
 	}
 	if len(parts) == 0 {
 		return o, nil
 	}
-	err := each(ctx, tx, strings.Join(parts, " UNION ALL "), args, func(rows *sql.Rows) error {
+	err := queryEach(ctx, tx, strings.Join(parts, " UNION ALL "), args, func(rows *sql.Rows) error {
 		var i int
 		var id int64
 		var name string
@@ -113,7 +113,7 @@ func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) 
 }
 
 // set gives every value of a list once, sorted.
-func set[T cmp.Ordered](list []T) []T {
+func sortedSet[T cmp.Ordered](list []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
@@ -145,22 +145,22 @@ func (s *Store) writeConsumers(ctx context.Context, tx *sqldb.Tx, claims []Claim
 		default:
 			all, err := guardedExec(ctx, tx, "UPDATE consumers SET generation = generation + 1, project_id = ?, user_id = ?, consumer_type_id = ?, "+
 				"updated_at = ? WHERE", []any{project, user, kind, s.now()}, []guarded{now})
-			if err := lost(all, err); err != nil {
+			if err := retryIfChanged(all, err); err != nil {
 				return err
 			}
 		}
 	}
 	if err := insert(ctx, tx, "consumers", "created_at, updated_at, uuid, project_id, user_id, consumer_type_id, generation", made); err != nil {
-		return again(err)
+		return retryDuplicate(err)
 	}
-	if err := lost(guardedExec(ctx, tx, "UPDATE consumers SET generation = generation + 1, updated_at = ? WHERE", []any{s.now()}, same)); err != nil {
+	if err := retryIfChanged(guardedExec(ctx, tx, "UPDATE consumers SET generation = generation + 1, updated_at = ? WHERE", []any{s.now()}, same)); err != nil {
 		return err
 	}
-	return lost(guardedExec(ctx, tx, "DELETE FROM consumers WHERE", nil, gone))
+	return retryIfChanged(guardedExec(ctx, tx, "DELETE FROM consumers WHERE", nil, gone))
 }
 
 // lost starts the write afresh when a consumer was no longer what this transaction had read.
-func lost(all bool, err error) error {
+func retryIfChanged(all bool, err error) error {
 	if err == nil && !all {
 		return sqldb.Retry(concurrent("a consumer changed at the same moment: read it again"))
 	}

@@ -74,11 +74,11 @@ func TestUnfinished(t *testing.T) {
 	_, unfinished := s.Version(t.Context())
 	synctest.Test(t, func(t *testing.T) {
 		looks, began := 0, time.Now()
-		refused(t, onceMade(t.Context(), func() error { looks++; return unfinished }), fault.Unavailable, "", "if there is none, make the database anew")
-		if took := time.Since(began); took < makingTime || took > makingTime+time.Second || looks < 100 {
+		refused(t, whileCreated(t.Context(), func() error { looks++; return unfinished }), fault.Unavailable, "", "if there is none, make the database anew")
+		if took := time.Since(began); took < creationTimeout || took > creationTimeout+time.Second || looks < 100 {
 			t.Errorf("%d looks in %v", looks, took)
 		}
-		ok(t, onceMade(t.Context(), func() error {
+		ok(t, whileCreated(t.Context(), func() error {
 			if looks++; looks%10 != 0 {
 				return unfinished
 			}
@@ -167,7 +167,7 @@ func (g galera) sight(t *testing.T) {
 		}
 		ok(t, putOne(ctx, writer, c))
 		equal(t, "what the next one sees", must(reader.ConsumerAllocations(ctx, consumer(500))).Generation, n+1)
-		marks := must(reader.Marks(ctx, 0))
+		marks := must(reader.ProviderVersions(ctx, 0))
 		equal(t, "what its lookout sees", marks[0][0].Generation, n+2)
 	}
 }
@@ -442,7 +442,7 @@ func books(t *testing.T, s *Store, clients []*client) {
 	there := map[string]int{}
 	ok(t, s.db.Read(t.Context(), func(tx *sqldb.Tx) error {
 		clear(there)
-		return each(t.Context(), tx, "SELECT c.uuid, COUNT(a.id) FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid GROUP BY c.uuid", nil, func(rows *sql.Rows) error {
+		return queryEach(t.Context(), tx, "SELECT c.uuid, COUNT(a.id) FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid GROUP BY c.uuid", nil, func(rows *sql.Rows) error {
 			var consumer string
 			var count int
 			err := rows.Scan(&consumer, &count)

@@ -30,11 +30,11 @@ func (s *Store) Inventories(ctx context.Context, id provider.ID) (all Inventorie
 			return err
 		}
 		all = Inventories{Generation: p.Generation, Classes: map[resource.Class]resource.Inventory{}, Modified: map[resource.Class]time.Time{}}
-		return each(ctx, tx, "SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, i.created_at, i.updated_at "+
+		return queryEach(ctx, tx, "SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, i.created_at, i.updated_at "+
 			"FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id WHERE i.resource_provider_id = ?", []any{p.id}, func(rows *sql.Rows) error {
 			var class resource.Class
 			var i resource.Inventory
-			var at stamps
+			var at timestamps
 			err := rows.Scan(&class, &i.Total, &i.Reserved, &i.MinUnit, &i.MaxUnit, &i.StepSize, &i.AllocationRatio, &at.created, &at.updated)
 			all.Classes[class], all.Modified[class] = i, at.modified()
 			return err
@@ -48,7 +48,7 @@ func (s *Store) Inventories(ctx context.Context, id provider.ID) (all Inventorie
 // NotFound; Invalid: an unknown class; Conflict placement.concurrent_update: another generation;
 // Conflict placement.inventory.inuse: a class that would go has allocations.
 func (s *Store) ReplaceInventories(ctx context.Context, id provider.ID, generation int, all map[resource.Class]resource.Inventory) (Change, error) {
-	want := stock{have: all, only: true}
+	want := inventorySet{present: all, only: true}
 	return s.writeInventories(ctx, "ReplaceInventories", id, want, func(s *Store, tx *sqldb.Tx, p providerRow) error {
 		if err := p.expect(generation); err != nil {
 			return err
@@ -63,12 +63,12 @@ func (s *Store) ReplaceInventories(ctx context.Context, id provider.ID, generati
 
 // writeInventories runs one change of a provider's inventories, after which they are as want says, and raises its
 // generation.
-func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID, want stock,
+func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID, want inventorySet,
 	fn func(s *Store, tx *sqldb.Tx, p providerRow) error) (Change, error) {
-	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m providerChange, err error) {
 		err = s.write(ctx, op, func(tx *sqldb.Tx) error {
-			s := s.still()
-			if err := hold(ctx, tx, id); err != nil {
+			s := s.withFixedClock()
+			if err := lockProviders(ctx, tx, id); err != nil {
 				return err
 			}
 			p, err := findProvider(ctx, tx, id)
@@ -79,7 +79,7 @@ func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID,
 				return err
 			}
 			change, err := s.raised(ctx, tx, p)
-			m = made{p.raisedBy(1), s.now(), change, want.look(p.id, s.now()), nil}
+			m = providerChange{p.raisedBy(1), s.now(), change, want.comparison(p.id, s.now()), nil}
 			return err
 		})
 		return m, err
@@ -88,42 +88,42 @@ func (s *Store) writeInventories(ctx context.Context, op string, id provider.ID,
 }
 
 // stock is what a write makes of a provider's inventories.
-type stock struct {
-	have    map[resource.Class]resource.Inventory // these are there
+type inventorySet struct {
+	present    map[resource.Class]resource.Inventory // these are there
 	only    bool                                  // and no others
-	without resource.Class                        // this one is not there
-	anybody bool                                  // a removal for which no generation was named
+	absent resource.Class                        // this one is not there
+	anyRemover bool                                  // a removal for which no generation was named
 }
 
 // look compares a provider's inventories with what a write at a moment made of them.
-func (want stock) look(row int64, at time.Time) look {
+func (want inventorySet) comparison(row int64, at time.Time) comparison {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		found := 0
-		same, ours = true, len(want.have) > 0 || want.anybody
+		same, ours = true, len(want.present) > 0 || want.anyRemover
 		const query = "SELECT c.name, i.total, i.reserved, i.min_unit, i.max_unit, i.step_size, i.allocation_ratio, " +
 			"i.created_at, i.updated_at FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id " +
 			"WHERE i.resource_provider_id = ?"
-		err = each(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
+		err = queryEach(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
 			var class resource.Class
 			var is resource.Inventory
-			var written stamps
+			var written timestamps
 			err := rows.Scan(&class, &is.Total, &is.Reserved, &is.MinUnit, &is.MaxUnit, &is.StepSize,
 				&is.AllocationRatio, &written.created, &written.updated)
-			if should, wanted := want.have[class]; wanted {
+			if should, wanted := want.present[class]; wanted {
 				found++
-				same = same && equalStock(is, should)
-				ours = ours && stamped(tx, sql.NullTime{Time: written.modified(), Valid: true}, at)
+				same = same && equalInventory(is, should)
+				ours = ours && matchesTimestamp(tx, sql.NullTime{Time: written.modified(), Valid: true}, at)
 			} else {
-				same = same && !want.only && class != want.without
+				same = same && !want.only && class != want.absent
 			}
 			return err
 		})
-		return same && found == len(want.have), ours, err
+		return same && found == len(want.present), ours, err
 	}
 }
 
 // equalStock compares inventories as far as the database can hold them: of a ratio at least five digits.
-func equalStock(a, b resource.Inventory) bool {
+func equalInventory(a, b resource.Inventory) bool {
 	near := math.Abs(a.AllocationRatio-b.AllocationRatio) <= 1e-5*math.Abs(b.AllocationRatio)
 	a.AllocationRatio = b.AllocationRatio
 	return near && a == b
@@ -151,9 +151,9 @@ func (s *Store) setInventories(ctx context.Context, tx *sqldb.Tx, p providerRow,
 		delete(have, class)
 	}
 	if err := insert(ctx, tx, "inventories", inventoryColumns, more); err != nil {
-		return nil, again(err)
+		return nil, retryDuplicate(err)
 	}
-	return have, keepClasses(ctx, tx, added...)
+	return have, lockClasses(ctx, tx, added...)
 }
 
 const inventoryColumns = "created_at, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio"
@@ -177,7 +177,7 @@ func (s *Store) updateInventory(ctx context.Context, tx *sqldb.Tx, p providerRow
 // inventoryNumbers finds the numbers of the classes that a provider has inventory of.
 func inventoryNumbers(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[resource.Class]int64, error) {
 	found := map[resource.Class]int64{}
-	err := each(ctx, tx, "SELECT c.id, c.name FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id WHERE i.resource_provider_id = ?",
+	err := queryEach(ctx, tx, "SELECT c.id, c.name FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id WHERE i.resource_provider_id = ?",
 		[]any{p.id}, func(rows *sql.Rows) error {
 			var id int64
 			var class resource.Class
@@ -194,10 +194,10 @@ func dropInventories(ctx context.Context, tx *sqldb.Tx, p providerRow, classes m
 		return nil
 	}
 	numbers := slices.Sorted(maps.Values(classes))
-	these := " WHERE resource_provider_id = ? AND resource_class_id IN (" + marks(len(numbers)) + ")"
-	values := append([]any{p.id}, anys(numbers)...)
+	these := " WHERE resource_provider_id = ? AND resource_class_id IN (" + placeholders(len(numbers)) + ")"
+	values := append([]any{p.id}, toAny(numbers)...)
 	used := map[int64]bool{}
-	err := each(ctx, tx, "SELECT DISTINCT resource_class_id FROM allocations"+these, values, func(rows *sql.Rows) error {
+	err := queryEach(ctx, tx, "SELECT DISTINCT resource_class_id FROM allocations"+these, values, func(rows *sql.Rows) error {
 		var class int64
 		err := rows.Scan(&class)
 		used[class] = true
@@ -224,7 +224,7 @@ func dropInventories(ctx context.Context, tx *sqldb.Tx, p providerRow, classes m
 // AddInventory gives the provider one class more and raises its generation, whatever it is.
 // NotFound; Invalid: an unknown class; Conflict placement.concurrent_update: it has the class already.
 func (s *Store) AddInventory(ctx context.Context, id provider.ID, class resource.Class, inv resource.Inventory) (Change, error) {
-	want := stock{have: map[resource.Class]resource.Inventory{class: inv}}
+	want := inventorySet{present: map[resource.Class]resource.Inventory{class: inv}}
 	return s.writeInventories(ctx, "AddInventory", id, want, func(s *Store, tx *sqldb.Tx, p providerRow) error {
 		numbers, err := classNumbers(ctx, tx, []resource.Class{class})
 		if err != nil {
@@ -237,14 +237,14 @@ func (s *Store) AddInventory(ctx context.Context, id provider.ID, class resource
 		if err != nil {
 			return err
 		}
-		return keepClasses(ctx, tx, numbers[class])
+		return lockClasses(ctx, tx, numbers[class])
 	})
 }
 
 // UpdateInventory changes one class and raises the generation. NotFound: no such provider or class;
 // Invalid: the provider has none of this class; Conflict placement.concurrent_update: another generation.
 func (s *Store) UpdateInventory(ctx context.Context, id provider.ID, generation int, class resource.Class, inv resource.Inventory) (Change, error) {
-	want := stock{have: map[resource.Class]resource.Inventory{class: inv}}
+	want := inventorySet{present: map[resource.Class]resource.Inventory{class: inv}}
 	return s.writeInventories(ctx, "UpdateInventory", id, want, func(s *Store, tx *sqldb.Tx, p providerRow) error {
 		if err := p.expect(generation); err != nil {
 			return err
@@ -264,7 +264,7 @@ func (s *Store) UpdateInventory(ctx context.Context, id provider.ID, generation 
 // DeleteInventory takes one class away and raises the generation, whatever it is. NotFound: no such provider, class or
 // inventory; Conflict placement.concurrent_update (the original's code here, not inventory.inuse): it has allocations.
 func (s *Store) DeleteInventory(ctx context.Context, id provider.ID, class resource.Class) (Change, error) {
-	want := stock{without: class, anybody: true}
+	want := inventorySet{absent: class, anyRemover: true}
 	return s.writeInventories(ctx, "DeleteInventory", id, want, func(_ *Store, tx *sqldb.Tx, p providerRow) error {
 		have, err := inventoryNumbers(ctx, tx, p)
 		if err != nil {
@@ -285,7 +285,7 @@ func (s *Store) DeleteInventory(ctx context.Context, id provider.ID, class resou
 // DeleteInventories takes all classes away and raises the generation, whatever it is.
 // NotFound; Conflict placement.inventory.inuse: at least one has allocations.
 func (s *Store) DeleteInventories(ctx context.Context, id provider.ID) (Change, error) {
-	want := stock{only: true, anybody: true}
+	want := inventorySet{only: true, anyRemover: true}
 	return s.writeInventories(ctx, "DeleteInventories", id, want, func(_ *Store, tx *sqldb.Tx, p providerRow) error {
 		all, err := inventoryNumbers(ctx, tx, p)
 		if err != nil {

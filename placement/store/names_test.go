@@ -125,7 +125,7 @@ func testClassRace(t *testing.T, s *Store) {
 				err = insert(ctx, tx, "inventories", inventoryColumns, [][]any{s.inventoryRow(p, numbers["CUSTOM_RACE"], resource.Whole(1))})
 			}
 			if err == nil {
-				err = keepClasses(ctx, tx, numbers["CUSTOM_RACE"])
+				err = lockClasses(ctx, tx, numbers["CUSTOM_RACE"])
 			}
 		}
 		return err

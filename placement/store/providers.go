@@ -50,7 +50,7 @@ func (f Filter) where() (where string, args []any) {
 		"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE a.uuid IN (%))"
 	terms := []string{"1 = 1"}
 	add := func(term string, values ...any) {
-		terms = append(terms, strings.Replace(term, "%", marks(len(values)), 1))
+		terms = append(terms, strings.Replace(term, "%", placeholders(len(values)), 1))
 		args = append(args, values...)
 	}
 	if f.Name != "" {
@@ -67,10 +67,10 @@ func (f Filter) where() (where string, args []any) {
 			add("1 = 0")
 			continue
 		}
-		add(memberOf, anys(set)...)
+		add(memberOf, toAny(set)...)
 	}
 	if len(f.NotMemberOf) > 0 {
-		add("NOT "+memberOf, anys(f.NotMemberOf)...)
+		add("NOT "+memberOf, toAny(f.NotMemberOf)...)
 	}
 	return strings.Join(terms, " AND "), args
 }
@@ -101,11 +101,11 @@ func (p providerRow) raisedBy(n int) raisedProvider {
 
 // findProviders reads the providers p of a condition, oldest first.
 func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []providerRow, err error) {
-	err = each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.created_at, p.updated_at, r.id, r.uuid, q.id, COALESCE(q.uuid, '') "+
+	err = queryEach(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.created_at, p.updated_at, r.id, r.uuid, q.id, COALESCE(q.uuid, '') "+
 		"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id "+
 		"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id WHERE "+where+" ORDER BY p.id", args, func(rows *sql.Rows) error {
 		var p providerRow
-		var at stamps
+		var at timestamps
 		err := rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &at.created, &at.updated, &p.root, &p.Root, &p.parent, &p.Parent)
 		p.Modified = at.modified()
 		list = append(list, p)
@@ -129,7 +129,7 @@ func wholeProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerR
 // findProvider reads of the provider that a request names in its path what nearly every write needs: its number, its generation and its root.
 // Name, parent and moment stay empty.
 func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (p providerRow, err error) {
-	err = each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.generation, 0), r.id, r.uuid FROM resource_providers p "+
+	err = queryEach(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.generation, 0), r.id, r.uuid FROM resource_providers p "+
 		"JOIN resource_providers r ON r.id = p.root_provider_id WHERE p.uuid = ?", []any{id}, func(rows *sql.Rows) error {
 		return rows.Scan(&p.id, &p.ID, &p.Generation, &p.root, &p.Root)
 	})
@@ -148,7 +148,7 @@ func noProvider(id provider.ID) error {
 func findProvidersOf(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (map[provider.ID]providerRow, error) {
 	found := make(map[provider.ID]providerRow, len(ids))
 	for part := range chunks(ids) {
-		list, err := findProviders(ctx, tx, "p.uuid IN ("+marks(len(part))+")", anys(part)...)
+		list, err := findProviders(ctx, tx, "p.uuid IN ("+placeholders(len(part))+")", toAny(part)...)
 		if err != nil {
 			return nil, err
 		}
@@ -184,10 +184,10 @@ func (s *Store) raised(ctx context.Context, tx *sqldb.Tx, p providerRow) (Change
 
 // hold makes writers of these providers take turns where writers run side by side, before a transaction reads anything:
 // the first wins, the others see what it did (MariaDB) or start afresh (PostgreSQL). On SQLite writers take turns anyway.
-func hold(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
+func lockProviders(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
 	ids = slices.Sorted(slices.Values(ids))
-	for _, to := range held(tx, "generation", "generation + 1", "generation - 1") {
-		if err := execOf(ctx, tx, "UPDATE resource_providers SET generation = "+to+" WHERE uuid IN (%)", ids); err != nil {
+	for _, to := range lockValues(tx, "generation", "generation + 1", "generation - 1") {
+		if err := execIn(ctx, tx, "UPDATE resource_providers SET generation = "+to+" WHERE uuid IN (%)", ids); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func hold(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
 
 // held gives the values that a column is set to, one after the other, to hold its row. Locks are not known on the other nodes of a Galera
 // cluster, rows that were changed are: so there the value changes, and changes back.
-func held(tx *sqldb.Tx, same, other, back string) []string {
+func lockValues(tx *sqldb.Tx, same, other, back string) []string {
 	switch tx.Dialect {
 	case sqldb.SQLite:
 		return nil

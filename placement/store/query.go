@@ -31,11 +31,11 @@ func (s *Store) read(ctx context.Context, op string, fn func(tx *sqldb.Tx) error
 // watch carries a transaction out and tells Watch about it.
 func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*sqldb.Tx) error) error) error {
 	if s.Watch == nil {
-		return wrap(op, carryOut(fn))
+		return wrapError(op, carryOut(fn))
 	}
 	run := Run{Op: op}
 	began := s.Now()
-	run.Err = wrap(op, carryOut(func(tx *sqldb.Tx) error {
+	run.Err = wrapError(op, carryOut(func(tx *sqldb.Tx) error {
 		run.Attempts++
 		return fn(tx)
 	}))
@@ -45,7 +45,7 @@ func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*s
 }
 
 // wrap says what an error of a transaction is. A text that the database cannot hold is no fault of it, nor of ours.
-func wrap(op string, err error) error {
+func wrapError(op string, err error) error {
 	op = "placement.store." + op
 	if sqldb.IsUnspeakable(err) {
 		return fault.New(fault.Invalid, op, "a text holds a character that this database cannot hold, such as NUL or an emoji")
@@ -57,10 +57,10 @@ func wrap(op string, err error) error {
 func (s *Store) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 // marks gives n placeholders for IN (…).
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 // anys gives a list of any type to a statement.
-func anys[T any](list []T) []any {
+func toAny[T any](list []T) []any {
 	all := make([]any, 0, len(list))
 	for _, v := range list {
 		all = append(all, v)
@@ -69,7 +69,7 @@ func anys[T any](list []T) []any {
 }
 
 // each calls scan for every row of a query.
-func each(ctx context.Context, tx *sqldb.Tx, query string, args []any, scan func(rows *sql.Rows) error) error {
+func queryEach(ctx context.Context, tx *sqldb.Tx, query string, args []any, scan func(rows *sql.Rows) error) error {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return err
@@ -84,9 +84,9 @@ func each(ctx context.Context, tx *sqldb.Tx, query string, args []any, scan func
 }
 
 // eachOf is each for a query with one `IN (…)`, written `IN (%)`, over a list of any length.
-func eachOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T, scan func(rows *sql.Rows) error) error {
+func queryIn[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T, scan func(rows *sql.Rows) error) error {
 	for part := range chunks(list) {
-		if err := each(ctx, tx, strings.Replace(query, "%", marks(len(part)), 1), anys(part), scan); err != nil {
+		if err := queryEach(ctx, tx, strings.Replace(query, "%", placeholders(len(part)), 1), toAny(part), scan); err != nil {
 			return err
 		}
 	}
@@ -94,9 +94,9 @@ func eachOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T, sc
 }
 
 // execOf is eachOf for a statement without rows.
-func execOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) error {
+func execIn[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) error {
 	for part := range chunks(list) {
-		if _, err := tx.Exec(ctx, strings.Replace(query, "%", marks(len(part)), 1), anys(part)...); err != nil {
+		if _, err := tx.Exec(ctx, strings.Replace(query, "%", placeholders(len(part)), 1), toAny(part)...); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ func execOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) er
 // insert writes rows of as many values as columns names.
 func insert(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]any) error {
 	for part := range chunks(rows) {
-		query, values := inserting(table, columns, part)
+		query, values := insertStatement(table, columns, part)
 		if _, err := tx.Exec(ctx, query, values...); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func insertFirst(ctx context.Context, tx *sqldb.Tx, table, columns string, rows 
 		return 0, nil
 	}
 	first := rows[:min(batch, len(rows))]
-	query, values := inserting(table, columns, first)
+	query, values := insertStatement(table, columns, first)
 	id, err := tx.Insert(ctx, query, values...)
 	if err != nil {
 		return 0, err
@@ -130,11 +130,11 @@ func insertFirst(ctx context.Context, tx *sqldb.Tx, table, columns string, rows 
 }
 
 // inserting is the statement that writes rows, and its values.
-func inserting(table, columns string, rows [][]any) (query string, values []any) {
+func insertStatement(table, columns string, rows [][]any) (query string, values []any) {
 	for _, row := range rows {
 		values = append(values, row...)
 	}
-	one := "(" + marks(len(rows[0])) + "), "
+	one := "(" + placeholders(len(rows[0])) + "), "
 	return "INSERT INTO " + table + " (" + columns + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, len(rows)),
 		", "), values
 }
@@ -178,10 +178,10 @@ func chunks[T any](list []T) func(yield func([]T) bool) {
 }
 
 // stamps is the two timestamps of a row; scan into both.
-type stamps struct{ created, updated sql.NullTime }
+type timestamps struct{ created, updated sql.NullTime }
 
 // modified is the moment of the last change.
-func (m stamps) modified() time.Time {
+func (m timestamps) modified() time.Time {
 	if m.updated.Valid {
 		return m.updated.Time.UTC()
 	}

@@ -28,30 +28,30 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.Reshape", err)
 	}
-	a, err := untilKnown(ctx, s.db, func() (reshaped, error) { return s.tryReshape(ctx, inventories, claims) },
-		func(ctx context.Context, a reshaped) (verdict, error) { return s.findReshape(ctx, claims, a) })
+	a, err := untilKnown(ctx, s.db, func() (reshapeAttempt, error) { return s.tryReshape(ctx, inventories, claims) },
+		func(ctx context.Context, a reshapeAttempt) (outcome, error) { return s.findReshape(ctx, claims, a) })
 	return a.change, err
 }
 
 // reshaped is one try to carry a reshape out.
-type reshaped struct {
-	attempt
-	stocks []made
+type reshapeAttempt struct {
+	claimAttempt
+	inventories []providerChange
 }
 
 func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewInventories,
-	claims []Claim) (a reshaped, err error) {
+	claims []Claim) (a reshapeAttempt, err error) {
 	ids := slices.Sorted(maps.Keys(inventories))
 	err = s.writeClaims(ctx, "Reshape", func(tx *sqldb.Tx) error {
-		s := s.still()
-		if err := hold(ctx, tx, set(append(named(claims), ids...))...); err != nil {
+		s := s.withFixedClock()
+		if err := lockProviders(ctx, tx, sortedSet(append(providersOfClaims(claims), ids...))...); err != nil {
 			return err
 		}
 		providers, err := findProvidersOf(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
-		if e, ok := unknown("resource provider", ids, providers).(*fault.Error); ok {
+		if e, ok := unknownNames("resource provider", ids, providers).(*fault.Error); ok {
 			return e.WithCode(codeNoProvider)
 		}
 		for _, id := range ids {
@@ -59,7 +59,7 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 				return err
 			}
 		}
-		if _, err := seen(ctx, tx, claims); err != nil { // before any class is looked at, as in the original
+		if _, err := checkedConsumers(ctx, tx, claims); err != nil { // before any class is looked at, as in the original
 			return err
 		}
 		rest := map[provider.ID]map[resource.Class]int64{}
@@ -68,7 +68,7 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 				return err
 			}
 		}
-		done, err := s.settle(ctx, tx, claims)
+		done, err := s.replaceAllocations(ctx, tx, claims)
 		if err != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 				return err
 			}
 		}
-		change := Change{Roots: set(append(roots(slices.Collect(maps.Values(providers))...), done.roots...))}
-		a = reshaped{attempt: attempt{known: done.known, first: done.first, at: s.now(), change: change}}
+		change := Change{Roots: sortedSet(append(roots(slices.Collect(maps.Values(providers))...), done.roots...))}
+		a = reshapeAttempt{claimAttempt: claimAttempt{known: done.known, first: done.first, at: s.now(), change: change}}
 		return s.raiseReshaped(ctx, tx, providers, inventories, done.touched, &a)
 	})
 	return a, err
@@ -86,23 +86,23 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 
 // findReshape finds out what became of a reshape: by its claims, and where these do not tell, by the providers whose
 // inventories it replaced.
-func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshaped) (verdict, error) {
-	ids := named(claims)
+func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshapeAttempt) (outcome, error) {
+	ids := providersOfClaims(claims)
 	for _, r := range a.raised {
 		ids = append(ids, r.id)
 	}
-	return s.findOut(ctx, ids, func(tx *sqldb.Tx) (verdict, error) {
+	return s.findOut(ctx, ids, func(tx *sqldb.Tx) (outcome, error) {
 		became, err := a.judge(ctx, tx, claims)
-		if err != nil || became == kept && a.first.consumer != "" || became == undone {
+		if err != nil || became == committed && a.first.consumer != "" || became == rolledBack {
 			return became, err
 		}
-		for _, m := range a.stocks {
-			if became, err := m.judge(ctx, tx); err != nil || became != unsure {
+		for _, m := range a.inventories {
+			if became, err := m.judge(ctx, tx); err != nil || became != undecided {
 				return became, err
 			}
 		}
-		if len(a.stocks) > 0 {
-			return unsure, nil
+		if len(a.inventories) > 0 {
+			return undecided, nil
 		}
 		return became, nil
 	})
@@ -111,7 +111,7 @@ func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshaped) (ve
 // raiseReshaped raises a provider's generation as often as the original does: for new inventories, for claims, and at
 // the end. It notes in a what it raises.
 func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[provider.ID]providerRow,
-	inventories map[provider.ID]NewInventories, touched map[provider.ID]guarded, a *reshaped) error {
+	inventories map[provider.ID]NewInventories, touched map[provider.ID]guarded, a *reshapeAttempt) error {
 	by := map[int][]guarded{}
 	for id, g := range touched {
 		if _, ok := providers[id]; !ok {
@@ -128,9 +128,9 @@ func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[p
 			n++
 		}
 		by[n] = append(by[n], p.guard())
-		want := stock{have: inventories[id].Classes, only: true}
+		want := inventorySet{present: inventories[id].Classes, only: true}
 		a.raised = append(a.raised, p.raisedBy(n))
-		a.stocks = append(a.stocks, made{raisedProvider: p.raisedBy(n), at: a.at, look: want.look(p.id, a.at)})
+		a.inventories = append(a.inventories, providerChange{raisedProvider: p.raisedBy(n), at: a.at, compare: want.comparison(p.id, a.at)})
 	}
 	for _, n := range slices.Sorted(maps.Keys(by)) {
 		if err := s.raise(ctx, tx, n, by[n]...); err != nil {

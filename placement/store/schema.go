@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	makingTime = 30 * time.Second       // how long another process is waited for that makes the tables
-	makingLook = 100 * time.Millisecond // how often it is looked whether it has
+	creationTimeout = 30 * time.Second       // how long another process is waited for that makes the tables
+	creationPoll = 100 * time.Millisecond // how often it is looked whether it has
 )
 
 // errUnfinished says that alembic_version is there without a revision: another process is making the tables, or ended in the midst of it.
@@ -34,14 +34,14 @@ var errUnfinished = errors.New("the table alembic_version is empty")
 var schemaSQL string
 
 // check finds out whether the database is empty, and refuses one that is neither empty nor of a known revision.
-func check(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
+func checkRevision(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
 	query := map[sqldb.Dialect]string{
 		sqldb.SQLite:     "SELECT name FROM sqlite_master WHERE type = 'table'",
 		sqldb.MySQL:      "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
 		sqldb.PostgreSQL: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
 	}[tx.Dialect]
 	var tables []string
-	err = each(ctx, tx, query, nil, func(rows *sql.Rows) error {
+	err = queryEach(ctx, tx, query, nil, func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
 		tables = append(tables, name)
@@ -74,8 +74,8 @@ func check(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
 }
 
 // onceMade runs once again while another process is making the tables.
-func onceMade(ctx context.Context, once func() error) error {
-	for last := time.Now().Add(makingTime); ; {
+func whileCreated(ctx context.Context, once func() error) error {
+	for last := time.Now().Add(creationTimeout); ; {
 		err := once()
 		if !errors.Is(err, errUnfinished) || time.Now().After(last) {
 			return err
@@ -83,14 +83,14 @@ func onceMade(ctx context.Context, once func() error) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(makingLook):
+		case <-time.After(creationPoll):
 		}
 	}
 }
 
 // create makes the tables on an empty database. The first, alembic_version, is what keeps others from doing the same: on the nodes of a
 // Galera cluster too, where CREATE TABLE has one order for all and locks have not. Its row says that all are there.
-func create(ctx context.Context, tx *sqldb.Tx) error {
+func createTables(ctx context.Context, tx *sqldb.Tx) error {
 	for i, statement := range statements(tx.Dialect) {
 		_, err := tx.Exec(ctx, statement)
 		if i == 0 && (sqldb.IsExisting(err) || sqldb.IsDuplicate(err)) {
@@ -122,7 +122,7 @@ func statements(dialect sqldb.Dialect) []string {
 
 // addClasses adds the standard classes that are missing, each with its position as id.
 func (s *Store) addClasses(ctx context.Context, tx *sqldb.Tx) error {
-	known, err := known(ctx, tx, "resource_classes")
+	known, err := readTableNames(ctx, tx, "resource_classes")
 	if err != nil {
 		return err
 	}
@@ -132,11 +132,11 @@ func (s *Store) addClasses(ctx context.Context, tx *sqldb.Tx) error {
 		}
 		// MySQL takes an inserted 0 for "the next number", but not an updated one.
 		if _, err := tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)", s.now(), nonZero(i), string(name)); err != nil {
-			return again(err)
+			return retryDuplicate(err)
 		}
 		if i == 0 {
 			if _, err := tx.Exec(ctx, "UPDATE resource_classes SET id = 0 WHERE id = ?", nonZero(i)); err != nil {
-				return again(err)
+				return retryDuplicate(err)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func nonZero(i int) int {
 
 // addTraits adds the standard traits that are missing.
 func (s *Store) addTraits(ctx context.Context, tx *sqldb.Tx) error {
-	known, err := known(ctx, tx, "traits")
+	known, err := readTableNames(ctx, tx, "traits")
 	if err != nil {
 		return err
 	}
@@ -163,13 +163,13 @@ func (s *Store) addTraits(ctx context.Context, tx *sqldb.Tx) error {
 			rows = append(rows, []any{s.now(), string(name)})
 		}
 	}
-	return again(insert(ctx, tx, "traits", "created_at, name", rows))
+	return retryDuplicate(insert(ctx, tx, "traits", "created_at, name", rows))
 }
 
 // known reads the names of a table.
-func known(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, error) {
+func readTableNames(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, error) {
 	all := map[string]bool{}
-	err := each(ctx, tx, "SELECT name FROM "+table, nil, func(rows *sql.Rows) error {
+	err := queryEach(ctx, tx, "SELECT name FROM "+table, nil, func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
 		all[name] = true
@@ -179,7 +179,7 @@ func known(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, er
 }
 
 // again asks for a fresh start when somebody else inserted the same row first.
-func again(err error) error {
+func retryDuplicate(err error) error {
 	if sqldb.IsDuplicate(err) {
 		return sqldb.Retry(err)
 	}
@@ -189,7 +189,7 @@ func again(err error) error {
 // addConsumers gives a consumer, of the incomplete project and user, to allocations of releases that knew no consumers.
 func (s *Store) addConsumers(ctx context.Context, tx *sqldb.Tx) error {
 	var missing []string
-	err := each(ctx, tx, "SELECT DISTINCT a.consumer_id FROM allocations a LEFT JOIN consumers c ON c.uuid = a.consumer_id "+
+	err := queryEach(ctx, tx, "SELECT DISTINCT a.consumer_id FROM allocations a LEFT JOIN consumers c ON c.uuid = a.consumer_id "+
 		"WHERE c.id IS NULL", nil, func(rows *sql.Rows) error {
 		var consumer string
 		err := rows.Scan(&consumer)
@@ -211,5 +211,5 @@ func (s *Store) addConsumers(ctx context.Context, tx *sqldb.Tx) error {
 	for _, consumer := range missing {
 		rows = append(rows, []any{s.now(), consumer, project, user, 0})
 	}
-	return again(insert(ctx, tx, "consumers", "created_at, uuid, project_id, user_id, generation", rows))
+	return retryDuplicate(insert(ctx, tx, "consumers", "created_at, uuid, project_id, user_id, generation", rows))
 }

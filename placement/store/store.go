@@ -64,9 +64,9 @@ type Change struct {
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	s := &Store{Now: time.Now, IncompleteProject: incompleteOwner, IncompleteUser: incompleteOwner, ClaimAttempts: claimAttempts, db: db}
 	s.writes = sqldb.NewWriteCheck(s.touch)
-	err := onceMade(ctx, func() error {
+	err := whileCreated(ctx, func() error {
 		return s.read(ctx, "Open", func(tx *sqldb.Tx) error {
-			_, err := check(ctx, tx)
+			_, err := checkRevision(ctx, tx)
 			return err
 		})
 	})
@@ -80,11 +80,11 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 // when it was there already; of several that create it at the same moment, on one database or on the nodes of a cluster, one does. The fault
 // is the one of Open, or what the database said.
 func (s *Store) Create(ctx context.Context) (created bool, err error) {
-	err = onceMade(ctx, func() error {
+	err = whileCreated(ctx, func() error {
 		return s.write(ctx, "Create", func(tx *sqldb.Tx) error {
-			empty, err := check(ctx, tx)
+			empty, err := checkRevision(ctx, tx)
 			if created = err == nil && empty; created {
-				err = create(ctx, tx)
+				err = createTables(ctx, tx)
 			}
 			return err
 		})
@@ -95,7 +95,7 @@ func (s *Store) Create(ctx context.Context) (created bool, err error) {
 // Version is the Alembic revision of the database; empty for an empty database.
 func (s *Store) Version(ctx context.Context) (version string, err error) {
 	err = s.read(ctx, "Version", func(tx *sqldb.Tx) error {
-		empty, err := check(ctx, tx)
+		empty, err := checkRevision(ctx, tx)
 		if err != nil || empty {
 			return err
 		}

@@ -35,7 +35,7 @@ type ProviderTraits struct {
 // Traits lists the traits that pass the filter, oldest first. Names that do not exist are left out.
 func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, err error) {
 	err = s.read(ctx, "Traits", func(tx *sqldb.Tx) error {
-		rows, err := findTraits(ctx, tx, filter.where(), anys(filter.In)...)
+		rows, err := findTraits(ctx, tx, filter.where(), toAny(filter.In)...)
 		list = traitsOf(rows)
 		return err
 	})
@@ -70,7 +70,7 @@ func (f TraitFilter) where() string {
 	if f.In != nil {
 		where = "1 = 0"
 		if len(f.In) > 0 {
-			where = "t.name IN (" + marks(len(f.In)) + ")"
+			where = "t.name IN (" + placeholders(len(f.In)) + ")"
 		}
 	}
 	if f.Associated != nil {
@@ -91,9 +91,9 @@ type traitRow struct {
 
 // findTraits reads the traits t of a condition, oldest first.
 func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []traitRow, err error) {
-	err = each(ctx, tx, "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "+where+" ORDER BY t.id", args, func(rows *sql.Rows) error {
+	err = queryEach(ctx, tx, "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "+where+" ORDER BY t.id", args, func(rows *sql.Rows) error {
 		var t traitRow
-		var at stamps
+		var at timestamps
 		err := rows.Scan(&t.id, &t.Name, &at.created, &at.updated)
 		t.Modified, t.created = at.modified(), at.created
 		list = append(list, t)
@@ -152,10 +152,10 @@ func (s *Store) EnsureTrait(ctx context.Context, name resource.Trait) (trait Tra
 				row.id, err = tx.Insert(ctx, insert, row.Modified, name)
 				created = err == nil
 			}
-			return again(err)
+			return retryDuplicate(err)
 		})
 		return row, err
-	}, func(ctx context.Context, row traitRow) (verdict, error) {
+	}, func(ctx context.Context, row traitRow) (outcome, error) {
 		return s.findNew(ctx, newRow{"traits", "name", name, insert, []any{row.Modified, name}, row.id, row.Modified})
 	})
 	return row.Trait, created, err
@@ -164,7 +164,7 @@ func (s *Store) EnsureTrait(ctx context.Context, name resource.Trait) (trait Tra
 // DeleteTrait removes a custom trait. NotFound; Invalid: a standard one; Conflict: a provider has it.
 func (s *Store) DeleteTrait(ctx context.Context, name resource.Trait) error {
 	_, err := untilKnown(ctx, s.db, func() (traitRow, error) { return s.deleteTrait(ctx, name) },
-		func(ctx context.Context, trait traitRow) (verdict, error) {
+		func(ctx context.Context, trait traitRow) (outcome, error) {
 			return s.findDeleted(ctx, "traits", trait.id, trait.created)
 		})
 	return err
@@ -210,7 +210,7 @@ func (s *Store) ProviderTraits(ctx context.Context, id provider.ID) (all Provide
 // ReplaceTraits makes the provider have exactly these; its generation rises when that changes anything.
 // NotFound; Invalid: an unknown trait; Conflict placement.concurrent_update: another generation.
 func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (now ProviderTraits, change Change, err error) {
-	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m providerChange, err error) {
 		err = s.write(ctx, "ReplaceTraits", func(tx *sqldb.Tx) error {
 			p, err := findProvider(ctx, tx, id)
 			if err != nil {
@@ -223,7 +223,7 @@ func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation in
 			if err != nil {
 				return err
 			}
-			m, err = s.still().setTraits(ctx, tx, p, want)
+			m, err = s.withFixedClock().setTraits(ctx, tx, p, want)
 			now = ProviderTraits{Generation: m.change.Generation, Traits: traitsOf(want)}
 			return err
 		})
@@ -235,7 +235,7 @@ func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation in
 // findNamedTraits reads the traits that a request names in its body. Invalid: an unknown one.
 func findNamedTraits(ctx context.Context, tx *sqldb.Tx, traits []resource.Trait) (list []traitRow, err error) {
 	for part := range chunks(traits) {
-		rows, err := findTraits(ctx, tx, "t.name IN ("+marks(len(part))+")", anys(part)...)
+		rows, err := findTraits(ctx, tx, "t.name IN ("+placeholders(len(part))+")", toAny(part)...)
 		if err != nil {
 			return nil, err
 		}
@@ -245,20 +245,20 @@ func findNamedTraits(ctx context.Context, tx *sqldb.Tx, traits []resource.Trait)
 	for _, t := range list {
 		found[t.Name] = true
 	}
-	return list, unknown("trait", traits, found)
+	return list, unknownNames("trait", traits, found)
 }
 
 // ClearTraits takes all traits away, whatever the generation is; it rises when there were any. NotFound.
 func (s *Store) ClearTraits(ctx context.Context, id provider.ID) (Change, error) {
-	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m providerChange, err error) {
 		err = s.write(ctx, "ClearTraits", func(tx *sqldb.Tx) error {
 			p, err := findProvider(ctx, tx, id)
 			if err != nil {
 				return err
 			}
-			m, err = s.still().setTraits(ctx, tx, p, nil)
-			if m.look != nil {
-				m.look = traitLook(p.id, nil, nil, m.at, true)
+			m, err = s.withFixedClock().setTraits(ctx, tx, p, nil)
+			if m.compare != nil {
+				m.compare = compareTraits(p.id, nil, nil, m.at, true)
 			}
 			return err
 		})
@@ -268,7 +268,7 @@ func (s *Store) ClearTraits(ctx context.Context, id provider.ID) (Change, error)
 }
 
 // setTraits makes a provider have exactly these traits, and raises its generation when that changes anything.
-func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want []traitRow) (m made, err error) {
+func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want []traitRow) (m providerChange, err error) {
 	have, err := findTraitsOf(ctx, tx, p)
 	if err != nil {
 		return m, err
@@ -292,35 +292,35 @@ func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want
 		}
 	}
 	if len(less) == 0 && len(more) == 0 {
-		return made{change: Change{Roots: roots(p), Generation: p.Generation}}, nil
+		return providerChange{change: Change{Roots: roots(p), Generation: p.Generation}}, nil
 	}
 	for part := range chunks(less) {
-		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_traits WHERE resource_provider_id = ? AND trait_id IN ("+marks(len(part))+")",
-			append([]any{p.id}, anys(part)...)...); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_traits WHERE resource_provider_id = ? AND trait_id IN ("+placeholders(len(part))+")",
+			append([]any{p.id}, toAny(part)...)...); err != nil {
 			return m, err
 		}
 	}
 	if err := insert(ctx, tx, "resource_provider_traits", "created_at, trait_id, resource_provider_id", more); err != nil {
-		return m, again(err)
+		return m, retryDuplicate(err)
 	}
-	m.raisedProvider, m.at, m.look = p.raisedBy(1), s.now(), traitLook(p.id, all, added, s.now(), false)
+	m.raisedProvider, m.at, m.compare = p.raisedBy(1), s.now(), compareTraits(p.id, all, added, s.now(), false)
 	m.change, err = s.raised(ctx, tx, p)
 	return m, err
 }
 
 // traitLook compares a provider's traits with what a write at a moment made of them.
-func traitLook(row int64, want, inserted []int64, at time.Time, anybody bool) look {
+func compareTraits(row int64, want, inserted []int64, at time.Time, anybody bool) comparison {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		now := map[int64]sql.NullTime{}
 		const query = "SELECT trait_id, created_at FROM resource_provider_traits WHERE resource_provider_id = ?"
-		err = each(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
+		err = queryEach(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
 			var trait int64
 			var created sql.NullTime
 			err := rows.Scan(&trait, &created)
 			now[trait] = created
 			return err
 		})
-		same, ours = wroteRows(tx, now, want, inserted, at, anybody)
+		same, ours = compareRows(tx, now, want, inserted, at, anybody)
 		return same, ours, err
 	}
 }

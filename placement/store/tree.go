@@ -26,7 +26,7 @@ func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string,
 			return err
 		})
 		return row, err
-	}, func(ctx context.Context, row providerRow) (verdict, error) {
+	}, func(ctx context.Context, row providerRow) (outcome, error) {
 		return s.findNew(ctx, newRow{"resource_providers", "uuid", id,
 			"INSERT INTO resource_providers (created_at, uuid, name) VALUES (?, ?, ?)",
 			[]any{row.Modified, id, name}, row.id, row.Modified})
@@ -49,7 +49,7 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 		if parent == id {
 			return made, fault.New(fault.Invalid, "", "the resource provider %s cannot be its own parent", id)
 		}
-		if err := hold(ctx, tx, parent); err != nil {
+		if err := lockProviders(ctx, tx, parent); err != nil {
 			return made, err
 		}
 		p, err := findParent(ctx, tx, parent)
@@ -90,7 +90,7 @@ func findParent(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow,
 // NotFound; Conflict placement.duplicate_name; Invalid: the parent does not exist, would make a loop, or Free is needed.
 func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (now Provider, change Change, err error) {
 	done, err := untilKnown(ctx, s.db, func() (updated, error) { return s.updateProvider(ctx, id, to) },
-		func(ctx context.Context, done updated) (verdict, error) { return s.findUpdated(ctx, id, to, done) })
+		func(ctx context.Context, done updated) (outcome, error) { return s.findUpdated(ctx, id, to, done) })
 	return done.after.Provider, done.change, err
 }
 
@@ -103,7 +103,7 @@ type updated struct {
 func (s *Store) updateProvider(ctx context.Context, id provider.ID, to Update) (done updated, err error) {
 	err = s.write(ctx, "UpdateProvider", func(tx *sqldb.Tx) error {
 		if to.Move {
-			if err := holdTrees(ctx, tx, id, to.Parent); err != nil {
+			if err := lockTrees(ctx, tx, id, to.Parent); err != nil {
 				return err
 			}
 		}
@@ -128,33 +128,33 @@ func (s *Store) updateProvider(ctx context.Context, id provider.ID, to Update) (
 
 // findUpdated finds out about a transaction of UpdateProvider, by the name and the parent that the provider has now.
 // Which client gave it these does not matter.
-func (s *Store) findUpdated(ctx context.Context, id provider.ID, to Update, done updated) (verdict, error) {
-	return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (verdict, error) {
+func (s *Store) findUpdated(ctx context.Context, id provider.ID, to Update, done updated) (outcome, error) {
+	return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (outcome, error) {
 		now, err := wholeProvider(ctx, tx, id)
 		as := func(p providerRow) bool {
 			return now.id == p.id && now.Name == p.Name && (!to.Move || now.Parent == p.Parent)
 		}
 		switch {
 		case fault.Is(err, fault.NotFound):
-			return unsure, nil
+			return undecided, nil
 		case err != nil || as(done.after):
-			return kept, err
+			return committed, err
 		case as(done.before):
-			return asBefore, nil
+			return unchanged, nil
 		}
-		return unsure, nil
+		return undecided, nil
 	})
 }
 
 // holdTrees makes moves take turns where writers run side by side: two of them together could make a loop. It also waits for
 // those who are adding a child to the provider that moves or to its new parent.
-func holdTrees(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
-	for _, to := range held(tx, "version_num", "CONCAT(version_num, '+')", "TRIM(TRAILING '+' FROM version_num)") {
+func lockTrees(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
+	for _, to := range lockValues(tx, "version_num", "CONCAT(version_num, '+')", "TRIM(TRAILING '+' FROM version_num)") {
 		if _, err := tx.Exec(ctx, "UPDATE alembic_version SET version_num = "+to); err != nil { // a row that always is there
 			return err
 		}
 	}
-	return hold(ctx, tx, ids...)
+	return lockProviders(ctx, tx, ids...)
 }
 
 func (s *Store) rename(ctx context.Context, tx *sqldb.Tx, p providerRow, name string) error {
@@ -199,8 +199,8 @@ func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent pr
 		ids = append(ids, id)
 	}
 	for part := range chunks(ids) {
-		_, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = ?, updated_at = ? WHERE id IN ("+marks(len(part))+")",
-			append([]any{root, s.now()}, anys(part)...)...)
+		_, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = ?, updated_at = ? WHERE id IN ("+placeholders(len(part))+")",
+			append([]any{root, s.now()}, toAny(part)...)...)
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func subtree(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[int64]bool, 
 		query += " FOR UPDATE" // sees children that others added since this transaction began
 	}
 	children := map[int64][]int64{}
-	err := each(ctx, tx, query, []any{p.root}, func(rows *sql.Rows) error {
+	err := queryEach(ctx, tx, query, []any{p.root}, func(rows *sql.Rows) error {
 		var id, parent int64
 		err := rows.Scan(&id, &parent)
 		children[parent] = append(children[parent], id)
@@ -238,7 +238,7 @@ func subtree(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[int64]bool, 
 func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (Change, error) {
 	p, err := untilKnown(ctx, s.db, func() (p providerRow, err error) {
 		err = s.write(ctx, "DeleteProvider", func(tx *sqldb.Tx) error {
-			if err := hold(ctx, tx, id); err != nil {
+			if err := lockProviders(ctx, tx, id); err != nil {
 				return err
 			}
 			if p, err = findProvider(ctx, tx, id); err != nil {
@@ -247,13 +247,13 @@ func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (Change, err
 			return deleteProvider(ctx, tx, p)
 		})
 		return p, err
-	}, func(ctx context.Context, p providerRow) (verdict, error) {
-		return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (verdict, error) {
+	}, func(ctx context.Context, p providerRow) (outcome, error) {
+		return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (outcome, error) {
 			now, err := findProvider(ctx, tx, id)
 			if err == nil && now.id == p.id {
-				return undone, nil
+				return rolledBack, nil
 			}
-			return kept, notMissing(err) // who deleted it does not matter
+			return committed, notMissing(err) // who deleted it does not matter
 		})
 	})
 	if err != nil {

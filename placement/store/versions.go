@@ -12,7 +12,7 @@ import (
 )
 
 // Mark is what tells one state of a provider from another: all that a Print sums up, and the name.
-type Mark struct {
+type ProviderVersion struct {
 	ID, Parent, Root provider.ID
 	Name             string
 	Generation       int
@@ -21,14 +21,14 @@ type Mark struct {
 }
 
 // Marks reads the marks of all providers in stretches, at one moment. Without providers a stretch is empty but there.
-func (s *Store) Marks(ctx context.Context, stretches ...Stretch) (all map[Stretch][]Mark, err error) {
+func (s *Store) ProviderVersions(ctx context.Context, stretches ...Bucket) (all map[Bucket][]ProviderVersion, err error) {
 	err = s.read(ctx, "Marks", func(tx *sqldb.Tx) error {
-		all = make(map[Stretch][]Mark, len(stretches))
+		all = make(map[Bucket][]ProviderVersion, len(stretches))
 		for _, at := range stretches {
 			all[at] = nil
 		}
-		for part := range chunks(spans(stretches)) {
-			if err := readMarks(ctx, tx, part, all); err != nil {
+		for part := range chunks(numberRanges(stretches)) {
+			if err := readVersions(ctx, tx, part, all); err != nil {
 				return err
 			}
 		}
@@ -38,23 +38,23 @@ func (s *Store) Marks(ctx context.Context, stretches ...Stretch) (all map[Stretc
 }
 
 // span is numbers of providers from first to last.
-type span struct{ first, last int64 }
+type numberRange struct{ first, last int64 }
 
 // spans gives the numbers of stretches, those side by side together.
-func spans(stretches []Stretch) (list []span) {
-	for _, at := range set(stretches) {
-		first := int64(at) << stretchBits
-		last := first + 1<<stretchBits - 1
+func numberRanges(stretches []Bucket) (list []numberRange) {
+	for _, at := range sortedSet(stretches) {
+		first := int64(at) << bucketBits
+		last := first + 1<<bucketBits - 1
 		if n := len(list); n > 0 && list[n-1].last+1 == first {
 			list[n-1].last = last
 		} else {
-			list = append(list, span{first, last})
+			list = append(list, numberRange{first, last})
 		}
 	}
 	return list
 }
 
-func readMarks(ctx context.Context, tx *sqldb.Tx, part []span, all map[Stretch][]Mark) error {
+func readVersions(ctx context.Context, tx *sqldb.Tx, part []numberRange, all map[Bucket][]ProviderVersion) error {
 	where := func(column string) string {
 		return " WHERE " + strings.TrimSuffix(strings.Repeat(column+" BETWEEN ? AND ? OR ", len(part)), " OR ")
 	}
@@ -63,12 +63,12 @@ func readMarks(ctx context.Context, tx *sqldb.Tx, part []span, all map[Stretch][
 		args = append(args, s.first, s.last)
 	}
 	var numbers []int64
-	var marks []Mark
-	err := each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, p.uuid), COALESCE(q.uuid, '') "+
+	var marks []ProviderVersion
+	err := queryEach(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, p.uuid), COALESCE(q.uuid, '') "+
 		"FROM resource_providers p LEFT JOIN resource_providers r ON r.id = p.root_provider_id "+
 		"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id"+where("p.id")+" ORDER BY p.id", args, func(rows *sql.Rows) error {
 		var number int64
-		var m Mark
+		var m ProviderVersion
 		err := rows.Scan(&number, &m.ID, &m.Name, &m.Generation, &m.Root, &m.Parent)
 		numbers, marks = append(numbers, number), append(marks, m)
 		return err
@@ -76,13 +76,13 @@ func readMarks(ctx context.Context, tx *sqldb.Tx, part []span, all map[Stretch][
 	if err != nil {
 		return err
 	}
-	at := func(number int64) *Mark {
+	at := func(number int64) *ProviderVersion {
 		if i, ok := slices.BinarySearch(numbers, number); ok {
 			return &marks[i]
 		}
-		return &Mark{} // what hangs on no provider, on SQLite and MariaDB, where no foreign key forbids it
+		return &ProviderVersion{} // what hangs on no provider, on SQLite and MariaDB, where no foreign key forbids it
 	}
-	err = each(ctx, tx, "SELECT resource_provider_id, SUM(used) FROM allocations"+where("resource_provider_id")+
+	err = queryEach(ctx, tx, "SELECT resource_provider_id, SUM(used) FROM allocations"+where("resource_provider_id")+
 		" GROUP BY resource_provider_id", args, func(rows *sql.Rows) error {
 		var number int64
 		var used int
@@ -93,7 +93,7 @@ func readMarks(ctx context.Context, tx *sqldb.Tx, part []span, all map[Stretch][
 	if err != nil {
 		return err
 	}
-	err = each(ctx, tx, "SELECT x.resource_provider_id, a.uuid FROM resource_provider_aggregates x JOIN placement_aggregates a ON a.id = x.aggregate_id"+
+	err = queryEach(ctx, tx, "SELECT x.resource_provider_id, a.uuid FROM resource_provider_aggregates x JOIN placement_aggregates a ON a.id = x.aggregate_id"+
 		where("x.resource_provider_id"), args, func(rows *sql.Rows) error {
 		var number int64
 		var aggregate resource.AggregateID
@@ -103,7 +103,7 @@ func readMarks(ctx context.Context, tx *sqldb.Tx, part []span, all map[Stretch][
 		return err
 	})
 	for i, number := range numbers {
-		all[Stretch(number>>stretchBits)] = append(all[Stretch(number>>stretchBits)], marks[i])
+		all[Bucket(number>>bucketBits)] = append(all[Bucket(number>>bucketBits)], marks[i])
 	}
 	return err
 }
