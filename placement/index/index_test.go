@@ -52,7 +52,14 @@ func TestRowsComeBackAsTheyWent(t *testing.T) {
 	root := offer(row("r", "", "r"), "VCPU", 8, 3)
 	root.Generation = 7
 	child := row("c", "r", "r")
-	child.Inventories["NIC"] = resource.Inventory{Total: 9, Reserved: 1, MinUnit: 2, MaxUnit: 6, StepSize: 2, AllocationRatio: 1.5}
+	child.Inventories["NIC"] = resource.Inventory{
+		Total:           9,
+		Reserved:        1,
+		MinUnit:         2,
+		MaxUnit:         6,
+		StepSize:        2,
+		AllocationRatio: 1.5,
+	}
 	child.Traits = []resource.Trait{"CUSTOM_A", "CUSTOM_B"}
 	child.Aggregates = []resource.AggregateID{"g1", "g2"}
 	child.Used["GONE"] = 2 // usage of a class that is no longer offered
@@ -76,10 +83,13 @@ func TestRoomIsWhatCapacityUsageAndMaxUnitLeave(t *testing.T) {
 		fits map[int]bool
 	}{
 		{"capacity less usage", resource.Whole(8), 3, 5, map[int]bool{5: true, 6: false}},
-		{"reserved units are not for anyone", resource.Inventory{Total: 8, Reserved: 6, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}, 0, 2, map[int]bool{2: true, 3: false}},
-		{"the ratio multiplies, cut down to a whole number", resource.Inventory{Total: 3, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1.5}, 0, 4, map[int]bool{4: true, 5: false}},
+		{"reserved units are not for " +
+			"anyone", resource.Inventory{Total: 8, Reserved: 6, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}, 0, 2, map[int]bool{2: true, 3: false}},
+		{"the ratio multiplies, cut down to a whole " +
+			"number", resource.Inventory{Total: 3, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1.5}, 0, 4, map[int]bool{4: true, 5: false}},
 		{"max_unit bounds", resource.Inventory{Total: 8, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}, 0, 2, map[int]bool{2: true, 3: false}},
-		{"min_unit and step_size shape", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0, 8, map[int]bool{1: false, 2: true, 3: false, 4: true}},
+		{"min_unit and step_size " +
+			"shape", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0, 8, map[int]bool{1: false, 2: true, 3: false, 4: true}},
 		{"more taken than there is", resource.Whole(2), 5, -3, map[int]bool{1: false}},
 	} {
 		r := row("r", "", "r")
@@ -126,7 +136,8 @@ func TestOldSnapshotsStayAsTheyWere(t *testing.T) {
 	if old.WithClass(old.Class("VCPU")).Len() != 1 || old.Class("NIC") != index.Unknown || len(old.Tree("r")) != 1 {
 		t.Error("the first snapshot changed")
 	}
-	if fresh.WithClass(fresh.Class("VCPU")).Len() != 0 || fresh.WithClass(fresh.Class("NIC")).Len() != 1 || fresh.RootOf("c") != "r" {
+	if fresh.WithClass(fresh.Class("VCPU")).Len() != 0 || fresh.WithClass(fresh.Class("NIC")).Len() != 1 ||
+		fresh.RootOf("c") != "r" {
 		t.Error("the second is not what was put")
 	}
 	if gone.Len() != 1 || gone.RootOf("c") != "" || gone.WithClass(gone.Class("NIC")).Len() != 0 {
@@ -164,7 +175,8 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 			}
 			if rapid.Bool().Draw(t, "one provider") {
 				r := one(t, root)
-				world[root] = append(slices.DeleteFunc(world[root], func(other index.Row) bool { return other.ID == r.ID }), r)
+				world[root] = append(
+					slices.DeleteFunc(world[root], func(other index.Row) bool { return other.ID == r.ID }), r)
 				s = s.WithRow(r)
 				continue
 			}
@@ -205,7 +217,8 @@ func furnish(t *rapid.T, r index.Row) index.Row {
 	return r
 }
 
-// one draws a provider of a tree, new or not: the root, one under it, or one under any of these, which need not be there; its name and
+// one draws a provider of a tree, new or not: the root, one under it, or one under any of these, which need not be
+// there; its name and
 // its parent may be others than before.
 func one(t *rapid.T, root provider.ID) index.Row {
 	id := func(n int) provider.ID {
@@ -225,7 +238,8 @@ func one(t *rapid.T, root provider.ID) index.Row {
 	return furnish(t, r)
 }
 
-// use draws another usage for these providers, also of classes that they do not offer, and writes it into the rows. Of providers
+// use draws another usage for these providers, also of classes that they do not offer, and writes it into the rows.
+// Of providers
 // that are not there it is drawn too.
 func use(t *rapid.T, rows []index.Row) map[provider.ID]resource.Amounts {
 	uses := map[provider.ID]resource.Amounts{"nobody": {"A": 1}}

@@ -48,7 +48,8 @@ func TestOrdersSayWhatALookAtAllTreesSays(t *testing.T) {
 			case 1:
 				s = s.Replace(root, nil)
 			default:
-				s = s.WithUsage(map[provider.ID]resource.Amounts{root + "c0": {"NIC": rapid.IntRange(0, 1).Draw(t, "use")}})
+				s = s.WithUsage(
+					map[provider.ID]resource.Amounts{root + "c0": {"NIC": rapid.IntRange(0, 1).Draw(t, "use")}})
 			}
 		}
 		for _, amount := range []int{1, 2, 3, 1 << 20, 1 << 40} {
@@ -67,7 +68,8 @@ func TestOrdersSayWhatALookAtAllTreesSays(t *testing.T) {
 					}
 				}
 				if most >= amount && !got[tree.Root] || most < (amount+1)/2 && got[tree.Root] {
-					t.Fatalf("%s has room for %d, is it among those with %d: %v", tree.Root, most, amount, got[tree.Root])
+					t.Fatalf("%s has room for %d, is it among those with %d: %v", tree.Root, most, amount,
+						got[tree.Root])
 				}
 				delete(got, tree.Root)
 			}

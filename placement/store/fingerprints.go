@@ -11,38 +11,40 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Stretch names providers whose numbers in the database lie side by side.
+// Bucket identifies 64 providers with consecutive ids in the database.
 type Bucket int64
 
-// stretchBits: a stretch is 64 providers. Fewer make more fingerprints to read, more make more marks to read for one change.
+// bucketBits is the binary logarithm of the bucket size. Smaller buckets mean more fingerprints to read; larger ones
+// mean more provider versions to read for one change.
 const bucketBits = 6
 
-// Print is the fingerprint of a stretch. Two that are equal mean that nothing which decides about candidates has changed
-// between them, whoever wrote:
+// Fingerprint is the fingerprint of a bucket. If two fingerprints are equal, nothing that affects candidates has
+// changed between them, by any writer:
 //
-//   - Inventories, traits and new allocations raise the generation of their provider, which never falls. So of the same
-//     providers the sum of generations rises with each of them.
-//   - Letting go raises none. But as long as no generation rises nothing new is allocated, so the sum of what is used can
-//     only fall, and does: an allocation is of 1 or more.
-//   - Which providers there are and under whom they lie is in Links, a sum of products of their numbers, which the
-//     database never uses twice. (SQLite may: there Moment, the newest timestamp of a row, tells them apart.)
-//   - Memberships is such a sum too: before microversion 1.19 aggregates raise no generation.
+//   - Inventories, traits and new allocations raise the generation of their provider, which never decreases. So each
+//     of them increases the sum of generations of the same providers.
+//   - Removing an allocation raises no generation. But as long as no generation rises, nothing is allocated, so the
+//     sum of usage can only decrease; it does, because an allocation is at least 1.
+//   - Links is a sum of products of the ids of providers, parents and roots, so it changes with the set of providers
+//     and with their parents. Databases never reuse an id. (SQLite can: there Newest, the newest timestamp of a row,
+//     differs.)
+//   - Memberships is such a sum too: before microversion 1.19 a change of aggregates raises no generation.
 //
-// Not in it: the name of a provider, which only people read, and what somebody changes by hand in SQL.
+// It does not cover the name of a provider, which no decision depends on, and manual changes in SQL.
 type Fingerprint struct {
 	Providers                             int
 	Generations, Links, Used, Memberships int64
 	Newest                                string
 }
 
-// Prints are the fingerprints of the whole database at one moment.
+// Fingerprints are the fingerprints of the whole database in one snapshot.
 type Fingerprints struct {
 	Buckets map[Bucket]Fingerprint
-	Classes   map[int64]resource.Class // all, by their numbers: a custom one may get another name
-	Traits    string                   // how many there are, and which
+	Classes map[int64]resource.Class // all classes by id: a custom class can be renamed
+	Traits  string                   // number and sum of the ids of all traits
 }
 
-// Whole is the fingerprint of all stretches together.
+// Sum returns the fingerprint of all buckets together.
 func (all Fingerprints) Sum() (whole Fingerprint) {
 	for _, p := range all.Buckets {
 		whole.add(p)
@@ -50,13 +52,14 @@ func (all Fingerprints) Sum() (whole Fingerprint) {
 	return whole
 }
 
-// printQueries are what a Print is made of: the column with the provider's number, the table, and sums over its rows.
+// fingerprintQueries compute a Fingerprint: the column with the provider's id, the table, and sums over its rows.
 var fingerprintQueries = []struct {
 	column, table, sums string
 	slots               func(*Fingerprint) []any
 }{
 	{"id", "resource_providers", "COUNT(*), COALESCE(SUM(generation), 0), COALESCE(SUM((id % 65521 + 1){long} * " +
-		"(COALESCE(parent_provider_id, 0) % 1000003 * 31{long} + COALESCE(root_provider_id, 0) % 1000003)), 0), {moment}",
+		"(COALESCE(parent_provider_id, 0) % 1000003 * 31{long} + COALESCE(root_provider_id, 0) % 1000003)), 0), " +
+		"{moment}",
 		func(p *Fingerprint) []any { return []any{&p.Providers, &p.Generations, &p.Links, &p.Newest} }},
 	{"resource_provider_id", "allocations", "COALESCE(SUM(used), 0)",
 		func(p *Fingerprint) []any { return []any{&p.Used} }},
@@ -65,8 +68,8 @@ var fingerprintQueries = []struct {
 		func(p *Fingerprint) []any { return []any{&p.Memberships} }},
 }
 
-// Prints reads the fingerprint of each stretch. When whole is set it reads a single one over all providers, which costs half and is
-// what Whole makes of the others.
+// Fingerprints reads the fingerprint of each bucket. If whole is set, it reads a single fingerprint of all providers:
+// half the cost, and equal to the Sum of the others.
 func (s *Store) Fingerprints(ctx context.Context, whole bool) (all Fingerprints, err error) {
 	err = s.read(ctx, "Prints", func(tx *sqldb.Tx) error {
 		found := map[Bucket]*Fingerprint{}
@@ -109,7 +112,7 @@ func (p *Fingerprint) add(more Fingerprint) {
 	p.Newest = max(p.Newest, more.Newest)
 }
 
-// spell writes the sums in a dialect. PostgreSQL counts in 32 bits unless it is told.
+// inDialect writes the sums in a dialect. PostgreSQL needs a cast to compute in 64 bits.
 func inDialect(dialect sqldb.Dialect, query string) string {
 	long, moment := "", "''"
 	switch dialect {
@@ -143,7 +146,7 @@ func readClassNumbers(ctx context.Context, tx *sqldb.Tx) (map[int64]resource.Cla
 	return found, err
 }
 
-// ClassNumbers reads the numbers of all resource classes: Prints.Classes alone.
+// ClassNumbers reads the ids of all resource classes: only Fingerprints.Classes.
 func (s *Store) ClassNumbers(ctx context.Context) (found map[int64]resource.Class, err error) {
 	err = s.read(ctx, "ClassNumbers", func(tx *sqldb.Tx) (err error) {
 		found, err = readClassNumbers(ctx, tx)
@@ -152,8 +155,8 @@ func (s *Store) ClassNumbers(ctx context.Context) (found map[int64]resource.Clas
 	return found, err
 }
 
-// Foreign gives a number that changes when somebody else has written to the database; own writes leave it. ok is false where the
-// database has no such number: only SQLite has.
+// DataVersion returns a number that changes when another process has written to the database; the Store's own writes
+// do not change it. ok is false if the database has no such number: only SQLite has one.
 func (s *Store) DataVersion(ctx context.Context) (number int64, ok bool, err error) {
 	number, ok, err = s.db.Foreign(ctx)
 	return number, ok, fault.Wrap("", "placement.store.Foreign", err)

@@ -11,7 +11,8 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// testPrints: every write that others can do shows in the fingerprint of its stretch, and in that of everything; what changes nothing
+// testPrints: every write that others can do shows in the fingerprint of its stretch, and in that of everything; what
+// changes nothing
 // does not, and the marks are the rows in short.
 func testPrints(t *testing.T, s *Store) {
 	ctx := t.Context()
@@ -119,7 +120,15 @@ func marksAreRows(t *testing.T, s *Store) {
 		for _, n := range r.Used {
 			used += n
 		}
-		equal(t, "mark", marks[r.ID], ProviderVersion{ID: r.ID, Parent: r.Parent, Root: r.Root, Name: r.Name, Generation: r.Generation, Used: used, Aggregates: r.Aggregates})
+		equal(t, "mark", marks[r.ID], ProviderVersion{
+			ID:         r.ID,
+			Parent:     r.Parent,
+			Root:       r.Root,
+			Name:       r.Name,
+			Generation: r.Generation,
+			Used:       used,
+			Aggregates: r.Aggregates,
+		})
 	}
 }
 
@@ -132,7 +141,8 @@ func testStretches(t *testing.T, s *Store) {
 			rows = append(rows, []any{s.now(), n, id(n), fmt.Sprint("p", n), 0, n})
 		}
 		for _, row := range rows { // each its own root: one by one, for a foreign key asks at once
-			if err := insert(t.Context(), tx, "resource_providers", "created_at, id, uuid, name, generation, root_provider_id", [][]any{row}); err != nil {
+			if err := insert(t.Context(), tx, "resource_providers", "created_at, id, uuid, name, generation, "+
+				"root_provider_id", [][]any{row}); err != nil {
 				return err
 			}
 		}
@@ -149,7 +159,8 @@ func testStretches(t *testing.T, s *Store) {
 		}
 	}
 	found := must(s.ProviderVersions(t.Context(), 3, 0, 7, 2, 3))
-	equal(t, "marks", []int{len(found), len(found[0]), len(found[2]), len(found[3]), len(found[7])}, []int{4, 63, 64, 1, 0})
+	equal(t, "marks", []int{len(found), len(found[0]), len(found[2]), len(found[3]), len(found[7])},
+		[]int{4, 63, 64, 1, 0})
 	equal(t, "the last", found[3][0].ID, id(count))
 }
 

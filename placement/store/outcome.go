@@ -11,40 +11,39 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// This file finds out what became of a transaction whose COMMIT broke: the connection, the server or its node of a
-// cluster was lost before the answer came. The transaction may be committed, may be rolled back, may still be open on
-// the server, or may still be on its way to the other nodes of a Galera cluster.
+// This file determines the outcome of a transaction whose COMMIT failed: the connection, the server or its cluster
+// node was lost before the answer arrived. The transaction may be committed, rolled back, still open on the server,
+// or not yet replicated to the other nodes of a Galera cluster.
 //
-// findOut first writes the same rows itself. That waits for a transaction that is still open. On a Galera cluster
-// certification lets only one of two transactions pass that write the same row without having seen each other. So when
-// findOut has committed and the lost transaction is not there, it cannot appear later. Then findOut looks for what only
-// the lost transaction can have left: the numbers of rows that it inserted or deleted, the generations that it made,
-// and its time stamp. MariaDB keeps time stamps in seconds, PostgreSQL in microseconds.
+// findOut first writes the same rows itself. So it waits for a transaction that is still open. On a Galera cluster,
+// certification accepts only one of two concurrent transactions that write the same row. So if findOut has committed
+// and the lost transaction is not visible, it cannot appear later. Then findOut searches for traces that only the
+// lost transaction can have left: the ids of rows that it inserted or deleted, the generations that it set, and its
+// timestamp. MariaDB stores timestamps in seconds, PostgreSQL in microseconds.
 
-// CodeUnknownOutcome is the code of the fault Unavailable of a write that may have been kept or not: the connection to
-// the database, or a node of its cluster, was lost at COMMIT, and the database does not tell what became of it, or does
-// not answer.
+// CodeUnknownOutcome is the code of the fault Unavailable of a write that may or may not be committed: the connection
+// to the database, or a node of its cluster, was lost at COMMIT, and the outcome cannot be determined.
 const CodeUnknownOutcome = sqldb.CodeUnknown
 
 const (
-	maxOutcomeAttempts     = 3                     // how often a write whose outcome was unknown is begun
-	outcomeTime  = 15 * time.Second      // how long finding out may take when the request has no earlier end
-	outcomePause = 50 * time.Millisecond // between two attempts to find out while the database does not answer
+	maxOutcomeAttempts = 3                     // how often a write whose outcome was unknown is run
+	outcomeTime        = 15 * time.Second      // for finding the outcome, unless the request has an earlier deadline
+	outcomePause       = 50 * time.Millisecond // between attempts while the database does not answer
 )
 
-// verdict is what became of a transaction.
+// outcome is the outcome of a transaction.
 type outcome int
 
 const (
-	undecided   outcome = iota // others have written since; the database does not tell any more
-	committed                    // it is committed
-	rolledBack                  // it is not committed and cannot be any more
-	unchanged                // unsure, but all is as it was before it: repeating it gives a true answer
+	undecided  outcome = iota // others have written since; the outcome cannot be determined any more
+	committed                 // it is committed
+	rolledBack                // it is not committed, and cannot be committed later
+	unchanged                 // undecided, but the state is as before the transaction: it can be repeated
 )
 
-// untilKnown runs attempt, one transaction, and returns its result. When the COMMIT breaks, find is given the result
-// and reports what became of the transaction. What was kept is returned as a success, what was undone is tried again.
-// The error is one of attempt, or Unavailable CodeUnknownOutcome when find fails or is unsure.
+// untilKnown runs attempt, one transaction, and returns its result. If the COMMIT fails, find receives the result and
+// returns the outcome. A committed transaction is returned as a success; one that was rolled back is tried again. The
+// error is one of attempt, or Unavailable CodeUnknownOutcome if find fails or cannot decide.
 func untilKnown[T any](ctx context.Context, db *sqldb.DB, attempt func() (T, error),
 	find func(context.Context, T) (outcome, error)) (T, error) {
 	for begun := 1; ; begun++ {
@@ -71,8 +70,9 @@ func untilKnown[T any](ctx context.Context, db *sqldb.DB, attempt func() (T, err
 	}
 }
 
-// insist repeats find while the database does not answer, until the request's deadline, at most for outcomeTime. A
-// client that has left does not end it. It ends when the database has lost its file: no answer can come any more.
+// retryFind repeats find while the database does not answer, until the request's deadline, at most for outcomeTime.
+// It continues after the client has disconnected. It ends when the database has lost its file, because no answer can
+// arrive any more.
 func retryFind(ctx context.Context, db *sqldb.DB, find func(context.Context) (outcome, error)) (outcome, error) {
 	last := time.Now().Add(outcomeTime)
 	if at, ok := ctx.Deadline(); ok && at.Before(last) {
@@ -95,7 +95,7 @@ func retryFind(ctx context.Context, db *sqldb.DB, find func(context.Context) (ou
 	}
 }
 
-// findOut runs judge in a transaction that holds these providers, and commits it.
+// findOut runs judge in a transaction that has locked these providers, and commits it.
 func (s *Store) findOut(ctx context.Context, ids []provider.ID,
 	judge func(tx *sqldb.Tx) (outcome, error)) (became outcome, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
@@ -111,17 +111,18 @@ func (s *Store) findOut(ctx context.Context, ids []provider.ID,
 	return became, err
 }
 
-// still is a copy of the store whose clock stands, so that all rows of one transaction get the same time stamp.
+// withFixedClock returns a copy of the store with a constant time, so that all rows of one transaction get the same
+// timestamp.
 func (s *Store) withFixedClock() *Store {
 	at, c := s.Now(), *s
 	c.Now = func() time.Time { return at }
 	return &c
 }
 
-// stamped reports whether a time stamp read from the database can be the moment at, as the database rounds it.
+// matchesTimestamp reports whether a timestamp read from the database can be the time at, as the database rounds it.
 func matchesTimestamp(tx *sqldb.Tx, read sql.NullTime, at time.Time) bool {
 	is := read.Time.UTC()
-	if tx.Dialect == sqldb.MySQL { // MariaDB cuts the fraction of a second off, MySQL rounds it
+	if tx.Dialect == sqldb.MySQL { // MariaDB truncates the fraction of a second, MySQL rounds it
 		return read.Valid && (is.Equal(at.Truncate(time.Second)) || is.Equal(at.Round(time.Second)))
 	}
 	return read.Valid && is.Equal(at)
@@ -131,12 +132,12 @@ func matchesTimestamp(tx *sqldb.Tx, read sql.NullTime, at time.Time) bool {
 type raisedProvider struct {
 	id    provider.ID
 	row   int64
-	after int // its generation afterwards
+	after int // its generation after the transaction
 }
 
-// judge tells by the provider alone what became of the transaction that raised it at a moment: kept means that its
-// generation and its time stamp are there. On MariaDB another transaction can have made the same ones within one
-// second.
+// judge returns the outcome of the transaction that raised the provider's generation at the time at, from the
+// provider alone: committed means that its generation and its timestamp are present. On MariaDB another transaction
+// can have set the same values within one second.
 func (r raisedProvider) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (became outcome, err error) {
 	const query = "SELECT COALESCE(generation, 0), updated_at FROM resource_providers WHERE id = ?"
 	err = queryEach(ctx, tx, query, []any{r.row}, func(rows *sql.Rows) error {
@@ -146,7 +147,7 @@ func (r raisedProvider) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (
 		switch {
 		case now < r.after:
 			became = rolledBack
-		case now == r.after && !matchesTimestamp(tx, updated, at): // each generation is made by one transaction
+		case now == r.after && !matchesTimestamp(tx, updated, at): // only one transaction sets each generation
 			became = rolledBack
 		case now == r.after:
 			became = committed
@@ -156,22 +157,23 @@ func (r raisedProvider) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (
 	return became, err
 }
 
-// made is a provider that a transaction changed and raised.
+// providerChange is a change of a provider whose generation was raised.
 type providerChange struct {
 	raisedProvider
-	at     time.Time
-	change Change
-	compare   comparison // compares with what it made; nil: it changed nothing
-	compareBefore    comparison // compares with what was there before; nil: it raised the generation, which tells more
+	at      time.Time
+	change  Change
+	compare comparison // compares with the state after the change; nil: nothing changed
+	// compares with the state before; nil if the generation was raised, which is more reliable
+	compareBefore comparison
 }
 
-// look compares what a provider has with what a transaction made. same: it is the same; ours: it also has rows with
-// that transaction's time stamp, or no rows are expected and the request named no generation, so that it does not
-// matter who removed them.
+// comparison compares the state of a provider with the result of a transaction. same: they are equal. ours: also,
+// there are rows with that transaction's timestamp; or no rows are expected and the request named no generation, so
+// any writer may have removed them.
 type comparison func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error)
 
-// findMade finds out about the change of one provider.
-func (s *Store) findMade(ctx context.Context, m providerChange) (outcome, error) {
+// findMade determines the outcome of a change of one provider.
+func (s *Store) findChange(ctx context.Context, m providerChange) (outcome, error) {
 	if m.compare == nil {
 		return rolledBack, nil
 	}
@@ -189,14 +191,14 @@ func (m providerChange) judge(ctx context.Context, tx *sqldb.Tx) (outcome, error
 	same, ours, err := m.compare(ctx, tx)
 	switch {
 	case became == committed && !same:
-		return rolledBack, err // another transaction made this generation within the same second
+		return rolledBack, err // another transaction set this generation within the same second
 	case became == undecided && same && ours:
 		return committed, err // later transactions have raised the generation further
 	}
 	return became, err
 }
 
-// judgeUnraised is judge of a change that raised no generation.
+// judgeUnraised returns the outcome of a change that raised no generation.
 func (m providerChange) judgeUnraised(ctx context.Context, tx *sqldb.Tx) (outcome, error) {
 	if same, _, err := m.compare(ctx, tx); err != nil || same {
 		return committed, err
@@ -207,8 +209,8 @@ func (m providerChange) judgeUnraised(ctx context.Context, tx *sqldb.Tx) (outcom
 	return undecided, nil
 }
 
-// wroteRows is look for rows of a provider that are only inserted and deleted: what there is now, with the time stamp
-// of each, against what should be there and what of it was inserted.
+// compareRows is a comparison of rows of a provider that are only inserted and deleted: the present rows with their
+// timestamps, against the expected rows and those that were inserted.
 func compareRows[K comparable](tx *sqldb.Tx, now map[K]sql.NullTime, want, inserted []K,
 	at time.Time, anybody bool) (same, ours bool) {
 	same = len(now) == len(want)
@@ -216,7 +218,8 @@ func compareRows[K comparable](tx *sqldb.Tx, now map[K]sql.NullTime, want, inser
 		_, there := now[key]
 		same = same && there
 	}
-	ours = len(inserted) > 0 && !slices.ContainsFunc(inserted, func(key K) bool { return !matchesTimestamp(tx, now[key], at) })
+	ours = len(inserted) > 0 &&
+		!slices.ContainsFunc(inserted, func(key K) bool { return !matchesTimestamp(tx, now[key], at) })
 	return same, ours || anybody && len(want) == 0
 }
 
@@ -230,8 +233,8 @@ type newRow struct {
 	at            time.Time
 }
 
-// findNew finds out about a transaction that inserted a row. It inserts the row itself and deletes it. A row of the
-// same name that another transaction has inserted means undone.
+// findNew determines the outcome of a transaction that inserted a row. It inserts the row itself and deletes it. If
+// another transaction has inserted a row of the same name, the outcome is rolledBack.
 func (s *Store) findNew(ctx context.Context, row newRow) (became outcome, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, row.insert, row.args...); err != nil {
@@ -259,8 +262,8 @@ func (s *Store) findNew(ctx context.Context, row newRow) (became outcome, err er
 	return became, err
 }
 
-// findName holds a row of traits or resource_classes and returns its name and when it was created. The name is empty
-// when the row is gone.
+// findName locks a row of traits or resource_classes and returns its name and creation time. The name is empty if the
+// row does not exist.
 func (s *Store) findName(ctx context.Context, table string, id int64) (name string, created sql.NullTime, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
@@ -278,8 +281,8 @@ func (s *Store) findName(ctx context.Context, table string, id int64) (name stri
 	return name, created, err
 }
 
-// findDeleted finds out about a transaction that deleted a row of traits or resource_classes. Who deleted it does not
-// matter. A row that was created at another moment is a new one: numbers of classes are used again.
+// findDeleted determines the outcome of a transaction that deleted a row of traits or resource_classes. Any client
+// may have deleted it. A row with another creation time is a new one: ids of classes are reused.
 func (s *Store) findDeleted(ctx context.Context, table string, id int64, created sql.NullTime) (outcome, error) {
 	name, now, err := s.findName(ctx, table, id)
 	if name != "" && now.Valid == created.Valid && now.Time.Equal(created.Time) {

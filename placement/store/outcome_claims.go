@@ -10,24 +10,25 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// attempt is one try to carry claims out: what it found, what it wrote, and what it did if it was kept.
+// claimAttempt is one attempt to replace allocations: the state before, the rows written, and the effect if it is
+// committed.
 type claimAttempt struct {
-	known  map[resource.ConsumerID]consumerRow // the consumers before it
+	known  map[resource.ConsumerID]consumerRow // before the attempt
 	first  firstRow
 	raised []raisedProvider
-	at     time.Time // its time stamp
+	at     time.Time // its timestamp
 	change Change
 }
 
-// firstRow is the first allocation that an attempt inserted. No other transaction has one with this number and time
-// stamp for this consumer. Without allocations the consumer is empty.
+// firstRow is the first allocation that an attempt inserted. No other transaction has one with this id and timestamp
+// for this consumer. Without allocations the consumer is empty.
 type firstRow struct {
 	id       int64
 	consumer resource.ConsumerID
 }
 
-// findClaims finds out what became of an attempt. A claim is kept exactly when its first allocation is there, as long
-// as no other transaction has changed the same consumer since.
+// findClaims determines the outcome of an attempt. It is committed exactly if its first allocation exists, as long as
+// no other transaction has changed the same consumer since.
 func (s *Store) findClaims(ctx context.Context, claims []Claim, a claimAttempt) (outcome, error) {
 	ids := providersOfClaims(claims)
 	for _, r := range a.raised {
@@ -50,14 +51,15 @@ func (a claimAttempt) judge(ctx context.Context, tx *sqldb.Tx, claims []Claim) (
 		switch {
 		case err != nil || became == rolledBack:
 			return became, err
-		case became == committed && now[a.first.consumer].hasAllocationOn(r.row): // a later claim has raised this provider
+		case became == committed && now[a.first.consumer].hasAllocationOn(r.row):
+			// a later claim has raised this provider
 			return rolledBack, nil
 		}
 	}
 	return a.compare(claims, now), nil
 }
 
-// compare judges by the consumers before and after, when the first allocation is not there.
+// compare returns the outcome from the consumers before and after, if the first allocation does not exist.
 func (a claimAttempt) compare(claims []Claim, now map[resource.ConsumerID]consumerRow) outcome {
 	became := unchanged
 	for _, c := range claims {
@@ -67,10 +69,10 @@ func (a claimAttempt) compare(claims []Claim, now map[resource.ConsumerID]consum
 		case same && (is.generation == was.generation || len(c.Allocation) == 0):
 			return rolledBack // the attempt would have raised the generation, or removed the consumer
 		case same && c.Consumer == a.first.consumer && is.generation == was.generation+1:
-			return rolledBack // each generation is made by one transaction
+			return rolledBack // only one transaction sets each generation
 		case !existed && !exists, !existed && len(c.Allocation) == 0:
 		case !exists && len(c.Allocation) == 0 && a.first.consumer == "" && became != undecided:
-			became = committed // it is gone; who removed it does not matter
+			became = committed // it is gone; any client may have removed it
 		default:
 			became = undecided
 		}
@@ -78,7 +80,7 @@ func (a claimAttempt) compare(claims []Claim, now map[resource.ConsumerID]consum
 	return became
 }
 
-// there reports whether the row is in the database, with the time stamp at.
+// exists reports whether the row is in the database, with the timestamp at.
 func (f firstRow) exists(ctx context.Context, tx *sqldb.Tx, at time.Time) (found bool, err error) {
 	if f.consumer == "" {
 		return false, nil
@@ -93,7 +95,7 @@ func (f firstRow) exists(ctx context.Context, tx *sqldb.Tx, at time.Time) (found
 	return found, err
 }
 
-// holds reports whether a consumer holds something of the provider with this number.
+// hasAllocationOn reports whether a consumer has an allocation on the provider with this id.
 func (c consumerRow) hasAllocationOn(provider int64) bool {
 	return slices.ContainsFunc(c.providers, func(p providerRow) bool { return p.id == provider })
 }

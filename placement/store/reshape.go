@@ -11,19 +11,22 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// NewInventories is what a provider shall have, given the generation that the caller saw.
+// NewInventories are the new inventories of a provider, and the generation that the request names.
 type NewInventories struct {
 	Generation int
 	Classes    map[resource.Class]resource.Inventory
 }
 
-// Reshape replaces inventories of providers and allocations of consumers together, or changes nothing: POST /reshaper.
+// Reshape replaces inventories of providers and allocations of consumers together, or changes nothing: POST
+// /reshaper.
 //
-// Claims are judged against the new inventories and those that go; these may go when no allocation is left on them.
-// Invalid placement.resource_provider.not_found: no such provider among the inventories; Invalid: no such provider or class
-// in claims; Conflict placement.concurrent_update: another generation of a provider or consumer; Conflict
-// placement.inventory.inuse: a class that would go has allocations; Conflict without a code: a claim does not fit.
-func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInventories, claims []Claim) (change Change, err error) {
+// Claims are checked against the new inventories and those that will be removed; these are removed if no allocation
+// remains on them. Faults: Invalid placement.resource_provider.not_found: no such provider among the inventories;
+// Invalid: no such provider or class in claims; Conflict placement.concurrent_update: another generation of a
+// provider or consumer; Conflict placement.inventory.inuse: a class that would be removed has allocations; Conflict
+// without a code: a claim does not fit.
+func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInventories,
+	claims []Claim) (change Change, err error) {
 	claims, err = s.prepare(claims)
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.Reshape", err)
@@ -33,7 +36,7 @@ func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInve
 	return a.change, err
 }
 
-// reshaped is one try to carry a reshape out.
+// reshapeAttempt is one attempt to run a reshape.
 type reshapeAttempt struct {
 	claimAttempt
 	inventories []providerChange
@@ -59,7 +62,8 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 				return err
 			}
 		}
-		if _, err := checkedConsumers(ctx, tx, claims); err != nil { // before any class is looked at, as in the original
+		// before the classes are checked, as in the original
+		if _, err := checkedConsumers(ctx, tx, claims); err != nil {
 			return err
 		}
 		rest := map[provider.ID]map[resource.Class]int64{}
@@ -78,14 +82,16 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 			}
 		}
 		change := Change{Roots: sortedSet(append(roots(slices.Collect(maps.Values(providers))...), done.roots...))}
-		a = reshapeAttempt{claimAttempt: claimAttempt{known: done.known, first: done.first, at: s.now(), change: change}}
+		a = reshapeAttempt{
+			claimAttempt: claimAttempt{known: done.known, first: done.first, at: s.now(), change: change},
+		}
 		return s.raiseReshaped(ctx, tx, providers, inventories, done.touched, &a)
 	})
 	return a, err
 }
 
-// findReshape finds out what became of a reshape: by its claims, and where these do not tell, by the providers whose
-// inventories it replaced.
+// findReshape determines the outcome of a reshape: from its claims, and if these do not decide, from the providers
+// whose inventories it replaced.
 func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshapeAttempt) (outcome, error) {
 	ids := providersOfClaims(claims)
 	for _, r := range a.raised {
@@ -109,7 +115,7 @@ func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshapeAttemp
 }
 
 // raiseReshaped raises a provider's generation as often as the original does: for new inventories, for claims, and at
-// the end. It notes in a what it raises.
+// the end. It records in a which providers it raises.
 func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[provider.ID]providerRow,
 	inventories map[provider.ID]NewInventories, touched map[provider.ID]guarded, a *reshapeAttempt) error {
 	by := map[int][]guarded{}
@@ -130,7 +136,8 @@ func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[p
 		by[n] = append(by[n], p.guard())
 		want := inventorySet{present: inventories[id].Classes, only: true}
 		a.raised = append(a.raised, p.raisedBy(n))
-		a.inventories = append(a.inventories, providerChange{raisedProvider: p.raisedBy(n), at: a.at, compare: want.comparison(p.id, a.at)})
+		a.inventories = append(a.inventories,
+			providerChange{raisedProvider: p.raisedBy(n), at: a.at, compare: want.comparison(p.id, a.at)})
 	}
 	for _, n := range slices.Sorted(maps.Keys(by)) {
 		if err := s.raise(ctx, tx, n, by[n]...); err != nil {

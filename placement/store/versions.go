@@ -11,17 +11,19 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Mark is what tells one state of a provider from another: all that a Print sums up, and the name.
+// ProviderVersion distinguishes the states of a provider: all values that a Fingerprint sums up, and the name.
 type ProviderVersion struct {
 	ID, Parent, Root provider.ID
 	Name             string
 	Generation       int
 	Used             int                    // of all classes together
-	Aggregates       []resource.AggregateID // in no order
+	Aggregates       []resource.AggregateID // unsorted
 }
 
-// Marks reads the marks of all providers in stretches, at one moment. Without providers a stretch is empty but there.
-func (s *Store) ProviderVersions(ctx context.Context, stretches ...Bucket) (all map[Bucket][]ProviderVersion, err error) {
+// ProviderVersions reads the versions of all providers in these buckets in one snapshot. A bucket without providers
+// has an empty list.
+func (s *Store) ProviderVersions(ctx context.Context,
+	stretches ...Bucket) (all map[Bucket][]ProviderVersion, err error) {
 	err = s.read(ctx, "Marks", func(tx *sqldb.Tx) error {
 		all = make(map[Bucket][]ProviderVersion, len(stretches))
 		for _, at := range stretches {
@@ -37,10 +39,10 @@ func (s *Store) ProviderVersions(ctx context.Context, stretches ...Bucket) (all 
 	return all, err
 }
 
-// span is numbers of providers from first to last.
+// numberRange is a range of provider ids, first and last included.
 type numberRange struct{ first, last int64 }
 
-// spans gives the numbers of stretches, those side by side together.
+// numberRanges returns the ids of buckets; adjacent buckets are merged.
 func numberRanges(stretches []Bucket) (list []numberRange) {
 	for _, at := range sortedSet(stretches) {
 		first := int64(at) << bucketBits
@@ -63,24 +65,28 @@ func readVersions(ctx context.Context, tx *sqldb.Tx, part []numberRange, all map
 		args = append(args, s.first, s.last)
 	}
 	var numbers []int64
-	var marks []ProviderVersion
-	err := queryEach(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, p.uuid), COALESCE(q.uuid, '') "+
-		"FROM resource_providers p LEFT JOIN resource_providers r ON r.id = p.root_provider_id "+
-		"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id"+where("p.id")+" ORDER BY p.id", args, func(rows *sql.Rows) error {
-		var number int64
-		var m ProviderVersion
-		err := rows.Scan(&number, &m.ID, &m.Name, &m.Generation, &m.Root, &m.Parent)
-		numbers, marks = append(numbers, number), append(marks, m)
-		return err
-	})
+	var versions []ProviderVersion
+	err := queryEach(ctx, tx,
+		"SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, p.uuid), "+
+			"COALESCE(q.uuid, '') "+
+			"FROM resource_providers p LEFT JOIN resource_providers r ON r.id = p.root_provider_id "+
+			"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id"+where("p.id")+" ORDER BY p.id",
+		args, func(rows *sql.Rows) error {
+			var number int64
+			var m ProviderVersion
+			err := rows.Scan(&number, &m.ID, &m.Name, &m.Generation, &m.Root, &m.Parent)
+			numbers, versions = append(numbers, number), append(versions, m)
+			return err
+		})
 	if err != nil {
 		return err
 	}
 	at := func(number int64) *ProviderVersion {
 		if i, ok := slices.BinarySearch(numbers, number); ok {
-			return &marks[i]
+			return &versions[i]
 		}
-		return &ProviderVersion{} // what hangs on no provider, on SQLite and MariaDB, where no foreign key forbids it
+		// rows without a provider exist on SQLite and MariaDB, where no foreign key forbids them
+		return &ProviderVersion{}
 	}
 	err = queryEach(ctx, tx, "SELECT resource_provider_id, SUM(used) FROM allocations"+where("resource_provider_id")+
 		" GROUP BY resource_provider_id", args, func(rows *sql.Rows) error {
@@ -93,17 +99,19 @@ func readVersions(ctx context.Context, tx *sqldb.Tx, part []numberRange, all map
 	if err != nil {
 		return err
 	}
-	err = queryEach(ctx, tx, "SELECT x.resource_provider_id, a.uuid FROM resource_provider_aggregates x JOIN placement_aggregates a ON a.id = x.aggregate_id"+
-		where("x.resource_provider_id"), args, func(rows *sql.Rows) error {
-		var number int64
-		var aggregate resource.AggregateID
-		err := rows.Scan(&number, &aggregate)
-		m := at(number)
-		m.Aggregates = append(m.Aggregates, aggregate)
-		return err
-	})
+	err = queryEach(ctx, tx,
+		"SELECT x.resource_provider_id, a.uuid FROM resource_provider_aggregates x JOIN placement_aggregates a ON "+
+			"a.id = x.aggregate_id"+
+			where("x.resource_provider_id"), args, func(rows *sql.Rows) error {
+			var number int64
+			var aggregate resource.AggregateID
+			err := rows.Scan(&number, &aggregate)
+			m := at(number)
+			m.Aggregates = append(m.Aggregates, aggregate)
+			return err
+		})
 	for i, number := range numbers {
-		all[Bucket(number>>bucketBits)] = append(all[Bucket(number>>bucketBits)], marks[i])
+		all[Bucket(number>>bucketBits)] = append(all[Bucket(number>>bucketBits)], versions[i])
 	}
 	return err
 }
