@@ -15,8 +15,8 @@ const versions = "compute_versions"
 // steps are the changes of the schema, in order. A released one never changes.
 //
 // Moments are whole microseconds since 1970 in UTC, 0 for none, the same on every dialect.
-func steps() []sqldb.Step {
-	return append([]sqldb.Step{
+func steps() []sqldb.Migration {
+	return append([]sqldb.Migration{
 		table("compute_flavors", `
 			id VARCHAR(255) NOT NULL PRIMARY KEY,
 			name VARCHAR(255) NOT NULL UNIQUE,
@@ -86,8 +86,8 @@ func steps() []sqldb.Step {
 }
 
 // later are the steps since compute can be one of several processes that want its database.
-func later() []sqldb.Step {
-	return []sqldb.Step{
+func later() []sqldb.Migration {
+	return []sqldb.Migration{
 		table("compute_holder", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			instance VARCHAR(64) NOT NULL,
@@ -129,13 +129,13 @@ func later() []sqldb.Step {
 // recordsVersion2 is a step that changes nothing: from here on records may have version 2. A Berth that reads version 1
 // alone does not know this step and does not start. It would take such a record for an empty server. Records of version
 // 1 are rewritten when they change.
-func recordsVersion2() sqldb.Step { return sqldb.Statements("compute_records_2") }
+func recordsVersion2() sqldb.Migration { return sqldb.Statements("compute_records_2") }
 
 // table makes a step that creates a table and its indexes. It may run again after having been cut short anywhere.
 // LARGE is text that no record outgrows: MySQL's TEXT ends at 64 KiB. MySQL knows no CREATE INDEX IF NOT EXISTS, so
 // there they are part of the table; and there names are told apart by every bit, as on the others.
-func table(name, columns string, indexes ...string) sqldb.Step {
-	return sqldb.Step{Name: name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
+func table(name, columns string, indexes ...string) sqldb.Migration {
+	return sqldb.Migration{Name: name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
 		if tx.Dialect == sqldb.MySQL {
 			inside := strings.ReplaceAll(columns, "LARGE", "MEDIUMTEXT")
 			for i, on := range indexes {

@@ -139,7 +139,7 @@ func (g galera) migrate(t *testing.T) {
 	for _, url := range g.Database(t) {
 		dbs = append(dbs, openDB(t, url))
 	}
-	var steps []sqldb.Step
+	var steps []sqldb.Migration
 	for i := range 3 {
 		const table = "CREATE TABLE IF NOT EXISTS part_%d (n INTEGER PRIMARY KEY AUTO_INCREMENT, at INTEGER)"
 		steps = append(steps,
