@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxReferences = 1000 // references that one value may follow, including nested ones
+	maxReferences = 1000    // references that one value may follow, including nested ones
 	maxText       = 1 << 20 // bytes that these may add
 )
 
@@ -31,7 +31,7 @@ func (c *Config) expand(entry Entry, group string) Entry {
 type expansion struct {
 	config *Config
 	count  int    // references followed
-	bytes  int // bytes added
+	bytes  int    // bytes added
 	wrong  string // the first reason why a reference cannot be replaced
 }
 
@@ -73,7 +73,8 @@ func (x *expansion) follow(name, group string, path []Name) (value, wrong string
 	x.count++
 	x.bytes += len(entry.Value)
 	if x.count > maxReferences || x.bytes > maxText {
-		return "", fmt.Sprintf("the value follows more than %d references or grows beyond %d bytes", maxReferences, maxText)
+		return "", fmt.Sprintf("the value follows more than %d references or grows beyond %d "+
+			"bytes", maxReferences, maxText)
 	}
 	return x.text(entry.Value, target.Group, append(slices.Clip(path), target)), ""
 }

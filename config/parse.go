@@ -43,7 +43,7 @@ func Parse(file string, text []byte) (*File, error) {
 type parser struct {
 	file  *File
 	group string // empty before the first one
-	open  bool // the last entry may be continued
+	open  bool   // the last entry may be continued
 }
 
 func (p *parser) fault(line int, format string, args ...any) error {
@@ -59,7 +59,8 @@ func (p *parser) line(number int, line string) error {
 	}
 	if line[0] == ' ' || line[0] == '\t' {
 		if !p.open {
-			return p.fault(number, "%q begins with a blank, as the further part of an option, but no option stands above it; remove the blank", line)
+			return p.fault(number, "%q begins with a blank, as the further part of an option, but no option stands "+
+				"above it; remove the blank", line)
 		}
 		last := &p.file.Entries[len(p.file.Entries)-1]
 		last.Value += "\n" + strings.TrimLeftFunc(line, isSpace)
@@ -78,7 +79,8 @@ func (p *parser) line(number int, line string) error {
 func (p *parser) section(number int, line string) error {
 	name, ok := strings.CutSuffix(line[1:], "]")
 	if !ok {
-		return p.fault(number, "%q begins a group but does not end with ]; nothing may stand behind the bracket, not even a comment", line)
+		return p.fault(number, "%q begins a group but does not end with ]; nothing may stand behind the bracket, "+
+			"not even a comment", line)
 	}
 	if name == "" {
 		return p.fault(number, "the group has no name; write one such as [DEFAULT]")
@@ -97,7 +99,8 @@ func (p *parser) option(number int, line string) error {
 		return p.fault(number, "%q has no name before its %q", line, line[at])
 	}
 	if p.group == "" {
-		return p.fault(number, "option %s stands before the first group; write [DEFAULT] or another group above it", name)
+		return p.fault(number, "option %s stands before the first group; write [DEFAULT] or another group above "+
+			"it", name)
 	}
 	p.file.Entries = append(p.file.Entries, Entry{File: p.file.Name, Line: number, Group: p.group, Option: name,
 		Value: unquoted(strings.TrimFunc(line[at+1:], isSpace))})

@@ -87,7 +87,8 @@ func (c *Config) Strings(group, option string, def []string, deprecated ...Name)
 
 // read finds an option's value and converts it; a problem that convert reports becomes a fault with the value's
 // place.
-func read[T any](c *Config, op string, name Name, deprecated []Name, def T, convert func(string) (T, string)) (T, error) {
+func read[T any](c *Config, op string, name Name, deprecated []Name, def T,
+	convert func(string) (T, string)) (T, error) {
 	entry, found := c.Get(name.Group, name.Option, deprecated...)
 	if !found {
 		return def, nil
