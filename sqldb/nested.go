@@ -10,7 +10,7 @@ import (
 
 // Names of the functions that run a caller's function in a transaction, as they appear in a stack trace.
 const (
-	runsBatched = "(*job).borrow"
+	runsBatched = "(*write).borrow"
 	runsPooled  = "(*DB).transact"
 )
 
