@@ -1,14 +1,14 @@
 // Package config reads configuration files in OpenStack's syntax, as oslo.config does.
 //
-// A File is one parsed file; a Config is several of them in order, where later files win. Every value
-// keeps its file and line, so whoever finds it wrong can say where it stands (Entry.Fault). Names of
-// groups ignore case, but for DEFAULT; names of options do not. In a value, $name and ${group.name} stand
-// for another option, and $$ or \$ for a dollar sign.
+// A File is one parsed file; a Config is several of them in order, where later files override earlier ones. Every
+// value has its file and line, so an error can name its place (Entry.Fault). Names of groups ignore case, except for
+// DEFAULT; names of options do not. In a value, $name and ${group.name} refer to another option, and $$ or \$ is a
+// dollar sign.
 //
-// Three things differ from oslo.config, because Berth does not register its options before it reads them:
-// a reference is replaced by the text in the files, not by the converted value; a reference to an option that
-// no file sets is an error, also inside of a value referred to, where oslo.config takes a default; and NaN and
-// infinity are no numbers.
+// Three things differ from oslo.config, because Berth does not register its options before it reads them: a reference
+// is replaced by the text in the files, not by the converted value; a reference to an option that no file sets is an
+// error, also inside a referenced value, where oslo.config uses a default; and NaN and infinity are not valid
+// numbers.
 package config
 
 import (
@@ -19,19 +19,20 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// maxFile is the longest file that Load reads, in bytes. A longer one is no configuration.
+// maxFile is the length in bytes of the longest file that Load reads.
 const maxFile = 16 << 20
 
 // Name is an option's full name. As an option's deprecated name, an empty part means "as the option itself".
 type Name struct{ Group, Option string }
 
-// Config is the sum of several files. It is not changed after New, so it may be shared.
+// Config is the combination of several files. It is immutable, so it may be shared.
 type Config struct{ files []*File }
 
-// New puts parsed files together; later ones win.
+// New combines parsed files; later ones override earlier ones.
 func New(files ...*File) *Config { return &Config{files: files} }
 
-// Load reads and parses files in this order. It stops at the first that is missing (NotFound), unreadable or wrong (Invalid).
+// Load reads and parses files in this order. It stops at the first one that is missing (NotFound), unreadable or not
+// valid (Invalid).
 func Load(paths ...string) (*Config, error) {
 	c := New()
 	for _, path := range paths {
@@ -64,8 +65,8 @@ func readFile(path string) (*File, error) {
 	return Parse(path, text)
 }
 
-// Get finds the value of an option that has one value: the last in the last file that has it under any of its
-// names; in one file the option's own name goes before deprecated ones. References in it are replaced.
+// Get returns the value of an option with one value: the last one in the last file that sets it under any of its
+// names. In one file the option's own name has precedence over deprecated ones. References are replaced.
 func (c *Config) Get(group, option string, deprecated ...Name) (Entry, bool) {
 	entry, found := c.find(namesOf(group, option, deprecated))
 	if found {
@@ -74,8 +75,8 @@ func (c *Config) Get(group, option string, deprecated ...Name) (Entry, bool) {
 	return entry, found
 }
 
-// All finds all values of an option that may have many, in the order of the files and, within a file, of
-// the lines; a file's deprecated names go before the option's own, as in oslo.config. References in them are replaced.
+// All returns all values of an option that may have several, in the order of the files and of the lines in a file. A
+// file's deprecated names come before the option's own, as in oslo.config. References are replaced.
 func (c *Config) All(group, option string, deprecated ...Name) []Entry {
 	names := namesOf(group, option, deprecated)
 	var all []Entry
@@ -91,7 +92,7 @@ func (c *Config) All(group, option string, deprecated ...Name) []Entry {
 	return all
 }
 
-// Unknown lists the entries whose names are not among known, for a warning: a mistyped option is a wish that nobody hears.
+// Unknown returns the entries whose names are not among known, for a warning: a mistyped option would have no effect.
 func (c *Config) Unknown(known []Name) []Entry {
 	heard := make(map[Name]bool, len(known))
 	for _, name := range known {
@@ -108,7 +109,7 @@ func (c *Config) Unknown(known []Name) []Entry {
 	return unknown
 }
 
-// find gives the entry that wins among names, as it stands in its file.
+// find returns the last entry with one of the names, unchanged.
 func (c *Config) find(names []Name) (Entry, bool) {
 	for i := len(c.files) - 1; i >= 0; i-- {
 		entries := c.files[i].Entries
@@ -123,7 +124,7 @@ func (c *Config) find(names []Name) (Entry, bool) {
 	return Entry{}, false
 }
 
-// namesOf lists an option's names with its own first, and completes the deprecated ones.
+// namesOf returns an option's names with its own first, and completes the deprecated ones.
 func namesOf(group, option string, deprecated []Name) []Name {
 	names := []Name{{group, option}}
 	for _, old := range deprecated {
@@ -138,7 +139,7 @@ func namesOf(group, option string, deprecated []Name) []Name {
 	return names
 }
 
-// groupKey is a group's name for comparing: only DEFAULT is told from its lower case.
+// groupKey returns a group's name for comparison in lower case, except DEFAULT.
 func groupKey(group string) string {
 	if group == "DEFAULT" || group == "" {
 		return "DEFAULT"

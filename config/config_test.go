@@ -34,12 +34,25 @@ func wantFault(t *testing.T, err error, kind fault.Kind, text string) {
 
 func TestParseErrors(t *testing.T) {
 	cases := []struct{ name, text, want string }{
-		{"further part", "[a]\n\n  x", `f.conf:3: "  x" begins with a blank, as the further part of an option, but no option stands above it; remove the blank`},
-		{"open group", "# c\n[a # d", `f.conf:2: "[a # d" begins a group but does not end with ]; nothing may stand behind the bracket, not even a comment`},
+		{
+			"further part",
+			"[a]\n\n  x",
+			`f.conf:3: "  x" begins with a blank, as the further part of an option, but no option stands above it; remove the blank`,
+		},
+		{
+			"open group",
+			"# c\n[a # d",
+			`f.conf:2: "[a # d" begins a group but does not end with ]; nothing may stand behind the bracket, not even a comment`,
+		},
 		{"nameless group", "[]", "f.conf:1: the group has no name; write one such as [DEFAULT]"},
-		{"no separator", "[a]\nx 100%", "f.conf:2: \"x 100%\" is no option; write `name = value`, or # before a comment"},
+		{
+			"no separator",
+			"[a]\nx 100%",
+			"f.conf:2: \"x 100%\" is no option; write `name = value`, or # before a comment",
+		},
 		{"nameless option", "[a]\n= 1", `f.conf:2: "= 1" has no name before its '='`},
-		{"no group", "\nx = 1", "f.conf:2: option x stands before the first group; write [DEFAULT] or another group above it"},
+		{"no group", "\nx = 1", "f.conf:2: option x stands before the first group; write [DEFAULT] or another " +
+			"group above it"},
 		{"mark", "\ufeff[a]", "f.conf:1: the file begins with a byte order mark; save it as UTF-8 without one"},
 		{"bytes", "[a]\nx = \xff", "f.conf:2: the line is not UTF-8 text; save the file in that encoding"},
 	}
@@ -74,7 +87,10 @@ func TestPlaces(t *testing.T) {
 func TestEntryFault(t *testing.T) {
 	long := strings.Repeat("é", 161)
 	cases := []struct{ line, want string }{
-		{`device_spec = {"vendor_id":` + "\n  " + `"8o86"}`, `first.conf:2: [pci] device_spec = {"vendor_id": "8o86"}: wrong`},
+		{
+			`device_spec = {"vendor_id":` + "\n  " + `"8o86"}`,
+			`first.conf:2: [pci] device_spec = {"vendor_id": "8o86"}: wrong`,
+		},
 		{"x =", `first.conf:2: [pci] x = "": wrong`},
 		{"x = 100%s", "first.conf:2: [pci] x = 100%s: wrong"},
 		{"x = " + long, "first.conf:2: [pci] x = " + long[:2*160] + "…: wrong"},
@@ -85,9 +101,11 @@ func TestEntryFault(t *testing.T) {
 		{"private_key_passphrase = x", "first.conf:2: [pci] private_key_passphrase = ***: wrong"},
 		{"token_cache_time = soon", "first.conf:2: [pci] token_cache_time = soon: wrong"},
 		{"service_token_roles_required = maybe", "first.conf:2: [pci] service_token_roles_required = maybe: wrong"},
-		{"connection = mysql+pymysql://u:hun/t:er2@h/d?x=a:b", "first.conf:2: [pci] connection = mysql+pymysql://u:***@h/d?x=a:b: wrong"},
+		{"connection = mysql+pymysql://u:hun/t:er2@h/d?x=a:b", "first.conf:2: [pci] connection = " +
+			"mysql+pymysql://u:***@h/d?x=a:b: wrong"},
 		{"connection = sqlite:////a@b.db", "first.conf:2: [pci] connection = sqlite:////a@b.db: wrong"},
-		{"transport_url = rabbit://a:x@h1,rabbit://b:y@h2/", "first.conf:2: [pci] transport_url = rabbit://a:***@h1,rabbit://b:***@h2/: wrong"},
+		{"transport_url = rabbit://a:x@h1,rabbit://b:y@h2/", "first.conf:2: [pci] transport_url = " +
+			"rabbit://a:***@h1,rabbit://b:***@h2/: wrong"},
 	}
 	for _, c := range cases {
 		e := parsed(t, "[pci]\n"+c.line).files[0].Entries[0]
@@ -96,22 +114,33 @@ func TestEntryFault(t *testing.T) {
 }
 
 func TestReadersSayWhatIsWrong(t *testing.T) {
-	c := parsed(t, "[a]\nword = many\nnumber = 10\nreal = 1.5\nnan = nan\ninf = -inf\nbig = 99999999999999999999\nlost = $nowhere\nself = x$self\n")
+	c := parsed(t, "[a]\nword = many\nnumber = 10\nreal = 1.5\nnan = nan\ninf = -inf\nbig = "+
+		"99999999999999999999\nlost = $nowhere\nself = x$self\n")
 	ask := func(_ any, err error) error { return err }
 	cases := []struct {
 		err  error
 		want string
 	}{
-		{ask(c.Bool("a", "word", true)), "first.conf:2: [a] word = many: is neither true nor false; write true or false (also yes and no, on and off, 1 and 0)"},
-		{ask(c.Int("a", "word", 1, math.MinInt, math.MaxInt)), "first.conf:2: [a] word = many: is no whole number; write one such as 7"},
-		{ask(c.Int("a", "number", 1, 1, 9)), "first.conf:3: [a] number = 10: is out of bounds; write a whole number from 1 to 9"},
-		{ask(c.Int("a", "number", 1, 11, math.MaxInt)), "first.conf:3: [a] number = 10: is out of bounds; write a whole number of at least 11"},
-		{ask(c.Int("a", "big", 1, math.MinInt, 9)), "first.conf:7: [a] big = 99999999999999999999: is no whole number; write one of at most 9"},
-		{ask(c.Float("a", "real", 1, 0, 1)), "first.conf:4: [a] real = 1.5: is out of bounds; write a number from 0 to 1"},
-		{ask(c.Float("a", "nan", 1, 0, math.Inf(1))), "first.conf:5: [a] nan = nan: is no number; write one of at least 0"},
-		{ask(c.Float("a", "inf", 1, math.Inf(-1), math.Inf(1))), "first.conf:6: [a] inf = -inf: is no number; write one such as 7"},
-		{ask(c.String("a", "word", "", []string{"one", "two"})), "first.conf:2: [a] word = many: is unknown here; write one of one, two"},
-		{ask(c.String("a", "lost", "", nil)), "first.conf:8: [a] lost = $nowhere: $nowhere names an option that no file sets; set it, or write $$ for a dollar sign"},
+		{ask(c.Bool("a", "word", true)), "first.conf:2: [a] word = many: is neither true nor false; write true or " +
+			"false (also yes and no, on and off, 1 and 0)"},
+		{ask(c.Int("a", "word", 1, math.MinInt, math.MaxInt)), "first.conf:2: [a] word = many: is no whole number; " +
+			"write one such as 7"},
+		{ask(c.Int("a", "number", 1, 1, 9)), "first.conf:3: [a] number = 10: is out of bounds; write a whole " +
+			"number from 1 to 9"},
+		{ask(c.Int("a", "number", 1, 11, math.MaxInt)), "first.conf:3: [a] number = 10: is out of bounds; write a " +
+			"whole number of at least 11"},
+		{ask(c.Int("a", "big", 1, math.MinInt, 9)), "first.conf:7: [a] big = 99999999999999999999: is no whole " +
+			"number; write one of at most 9"},
+		{ask(c.Float("a", "real", 1, 0, 1)), "first.conf:4: [a] real = 1.5: is out of bounds; write a number from " +
+			"0 to 1"},
+		{ask(c.Float("a", "nan", 1, 0, math.Inf(1))), "first.conf:5: [a] nan = nan: is no number; write one of at " +
+			"least 0"},
+		{ask(c.Float("a", "inf", 1, math.Inf(-1), math.Inf(1))), "first.conf:6: [a] inf = -inf: is no number; " +
+			"write one such as 7"},
+		{ask(c.String("a", "word", "", []string{"one", "two"})), "first.conf:2: [a] word = many: is unknown here; " +
+			"write one of one, two"},
+		{ask(c.String("a", "lost", "", nil)), "first.conf:8: [a] lost = $nowhere: $nowhere names an option that no " +
+			"file sets; set it, or write $$ for a dollar sign"},
 		{ask(c.Strings("a", "self", nil)), "first.conf:9: [a] self = x$self: $self leads back to the option itself"},
 	}
 	for _, c := range cases {
@@ -150,7 +179,8 @@ func TestReferencesEnd(t *testing.T) {
 		text.WriteString(string(c) + " = $" + string(c+1) + "$" + string(c+1) + "\n")
 	}
 	text.WriteString("z = z\n")
-	if _, err := parsed(t, text.String()).String("a", "a", "", nil); !strings.Contains(fault.TextOf(err), "more than 1000 references") {
+	if _, err := parsed(t, text.String()).String("a", "a", "", nil); !strings.Contains(fault.TextOf(err),
+		"more than 1000 references") {
 		t.Error(err)
 	}
 	if got, err := parsed(t, text.String()).String("a", "s", "", nil); err != nil || len(got) != 1<<7 {
@@ -182,7 +212,12 @@ func TestLoad(t *testing.T) {
 	_, err := Load(one, missing)
 	wantFault(t, err, fault.NotFound, "configuration file "+missing+" does not exist")
 	_, err = Load(wrong)
-	wantFault(t, err, fault.Invalid, wrong+`:1: "[a" begins a group but does not end with ]; nothing may stand behind the bracket, not even a comment`)
+	wantFault(
+		t,
+		err,
+		fault.Invalid,
+		wrong+`:1: "[a" begins a group but does not end with ]; nothing may stand behind the bracket, not even a comment`,
+	)
 	if _, err = Load(dir); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a directory: %v", err)
 	}
@@ -201,7 +236,8 @@ func values(f *File) []Entry {
 }
 
 func TestPrint(t *testing.T) {
-	file := parsed(t, "[b]\nx=1\n\n# c\n[a]\ny = \" 2\n  3\"\n  4\nz =\nw = '\"q\"'\ne = \" \"\n\f[v:1\n[b]\nx = 2").files[0]
+	file := parsed(t, "[b]\nx=1\n\n# c\n[a]\ny = \" 2\n  3\"\n  4\nz =\nw = '\"q\"'\ne = \" \"\n\f[v:1\n[b]\nx = "+
+		"2").files[0]
 	want := "[b]\nx = 1\n\n[a]\ny = \" 2\n  3\"\n  4\nz =\nw = \"\"q\"\"\ne = \" \"\n\f[v = 1\n\n[b]\nx = 2\n"
 	if got := string(file.Print()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -8,7 +8,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Entry is one value with the place it has in a file.
+// Entry is one value with its place in a file.
 type Entry struct {
 	File   string
 	Line   int    // of the option's name, from 1
@@ -19,25 +19,26 @@ type Entry struct {
 	dangling string // why a reference in Value could not be replaced
 }
 
-// named reports whether the entry stands under this name.
+// named reports whether the entry has this name.
 func (e Entry) named(name Name) bool {
 	return e.Option == name.Option && groupKey(e.Group) == groupKey(name.Group)
 }
 
-// Place is where the entry stands: "berth.conf:12".
+// Place returns the file and line of the entry: "berth.conf:12".
 func (e Entry) Place() string { return fmt.Sprintf("%s:%d", e.File, e.Line) }
 
-// Fault makes an Invalid fault about the entry: its place, its name, its text and then what is wrong with it and what to do:
+// Fault returns an Invalid fault about the entry: its place, its name, its text, what is wrong and what to do:
 //
-//	berth.conf:12: [pci] device_spec = {"vendor_id": "8o86"}: vendor_id is no hexadecimal number; write four digits such as 8086
+//	berth.conf:12: [pci] device_spec = {"vendor_id": "8o86"}: vendor_id is not hexadecimal; write four digits such as 8086
 //
-// Long text is cut; passwords are hidden.
+// Long text is truncated; passwords are hidden.
 func (e Entry) Fault(op, format string, args ...any) error {
 	about := fmt.Sprintf("%s: [%s] %s = %s: ", e.Place(), e.Group, e.Option, e.shown())
 	return fault.New(fault.Invalid, op, strings.ReplaceAll(about, "%", "%%")+format, args...)
 }
 
-// Check returns a fault when the value refers to an option that does not exist or to itself; Value then still has the reference.
+// Check returns a fault if the value refers to an option that does not exist or to itself; Value then still contains
+// the reference.
 func (e Entry) Check(op string) error {
 	if e.dangling == "" {
 		return nil
@@ -45,18 +46,18 @@ func (e Entry) Check(op string) error {
 	return e.Fault(op, "%s", e.dangling)
 }
 
-// shown is the value for a message: one line, not too long, without secrets.
+// shown returns the value for a message: one line, truncated, without secrets.
 func (e Entry) shown() string {
 	const longest = 160
 	if e.Value == "" {
 		return `""`
 	}
-	// token_cache_time and service_token_roles are about tokens, and are none
+	// token_cache_time and service_token_roles are settings of tokens, not secrets
 	if regexp.MustCompile(`(?i)password|passwd|passphrase|secret|token|private_key|api_key`).MatchString(e.Option) &&
-		!regexp.MustCompile(`(?i)(_time|_roles|_roles_required)$`).MatchString(e.Option) { // of tokens, but none
+		!regexp.MustCompile(`(?i)(_time|_roles|_roles_required)$`).MatchString(e.Option) { // settings, not secrets
 		return "***"
 	}
-	// scheme://user:password@host, where the password may hold any letter but @ and blanks
+	// scheme://user:password@host, where the password may contain any character except @ and blanks
 	text := regexp.MustCompile(`(://[^:/@\s]*):[^@\s]*@`).ReplaceAllString(e.Value, "$1:***@")
 	text = strings.Join(strings.Fields(text), " ")
 	if letters := []rune(text); len(letters) > longest {

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	maxReferences = 1000    // how many references one value may follow, those inside of values it refers to included
-	maxText       = 1 << 20 // how many bytes these may bring in
+	maxReferences = 1000    // references that one value may follow, including nested ones
+	maxText       = 1 << 20 // bytes that these may add
 )
 
-// reference matches what may follow a dollar sign: another one, name, {name}. A name may be group.name.
+// reference matches the text after a dollar sign: another one, name, {name}. A name may be group.name.
 var reference = regexp.MustCompile(`\$(?:\$|([A-Za-z_][A-Za-z0-9_.]*)|\{([A-Za-z_][A-Za-z0-9_.]*)\})`)
 
-// expand replaces the references in an entry's value. A name without a group is looked for in the group that the
-// option belongs to, and then in DEFAULT. What cannot be replaced stays, and Check tells why.
+// expand replaces the references in an entry's value. A name without a group is searched in the group of the option,
+// and then in DEFAULT. A reference that cannot be replaced stays, and Check returns the reason.
 func (c *Config) expand(entry Entry, group string) Entry {
 	if !strings.Contains(entry.Value, "$") {
 		return entry
@@ -27,15 +27,15 @@ func (c *Config) expand(entry Entry, group string) Entry {
 	return entry
 }
 
-// expansion is the work on one value.
+// expansion is the state of the expansion of one value.
 type expansion struct {
 	config *Config
 	count  int    // references followed
-	bytes  int    // what they brought in
-	wrong  string // the first reason why one could not be
+	bytes  int    // bytes added
+	wrong  string // the first reason why a reference cannot be replaced
 }
 
-// text replaces the references in text. path holds the options on the way here, to notice a circle.
+// text replaces the references in text. path holds the options that lead here, to detect a cycle.
 func (x *expansion) text(text, group string, path []Name) string {
 	text = strings.ReplaceAll(text, `\$`, "$$")
 	return reference.ReplaceAllStringFunc(text, func(found string) string {
@@ -53,7 +53,7 @@ func (x *expansion) text(text, group string, path []Name) string {
 	})
 }
 
-// follow gives the text of the option that a reference names, or what is wrong with it.
+// follow returns the text of the option that a reference names, or the reason why there is none.
 func (x *expansion) follow(name, group string, path []Name) (value, wrong string) {
 	target := Name{groupKey(group), name}
 	if before, after, ok := strings.Cut(name, "."); ok {
@@ -73,7 +73,8 @@ func (x *expansion) follow(name, group string, path []Name) (value, wrong string
 	x.count++
 	x.bytes += len(entry.Value)
 	if x.count > maxReferences || x.bytes > maxText {
-		return "", fmt.Sprintf("the value follows more than %d references or grows beyond %d bytes", maxReferences, maxText)
+		return "", fmt.Sprintf("the value follows more than %d references or grows beyond %d "+
+			"bytes", maxReferences, maxText)
 	}
 	return x.text(entry.Value, target.Group, append(slices.Clip(path), target)), ""
 }

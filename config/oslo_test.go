@@ -108,7 +108,8 @@ func TestReadAsOslo(t *testing.T) {
 				got, err := ask.of(config)
 				switch {
 				case (err != nil) != (want.Error != ""):
-					t.Errorf("[%s] %s: %v, error %v; oslo.config: %v, error %q", ask.Group, ask.Option, got, err, want.Value, want.Error)
+					t.Errorf("[%s] %s: %v, error %v; oslo.config: %v, error "+
+						"%q", ask.Group, ask.Option, got, err, want.Value, want.Error)
 				case err == nil && fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want.Value):
 					t.Errorf("[%s] %s: %#v; oslo.config: %#v", ask.Group, ask.Option, got, want.Value)
 				}

@@ -15,11 +15,12 @@ type File struct {
 	Entries []Entry
 }
 
-// Parse reads a file's text. It stops at the first line that oslo.config would refuse, with a fault Invalid that names the line.
+// Parse parses the text of a file. It stops at the first line that oslo.config would refuse, with a fault Invalid
+// that names the line.
 //
-// A line is an option (`name = value` or `name : value`), the further part of the option above (it begins with a blank), a
-// group (`[name]`), a comment (it begins with # or ;) or empty. All but further parts end an option. One
-// pair of quotes around a whole first line is taken off.
+// A line is an option (`name = value` or `name : value`), a continuation of the option above (it begins with a
+// blank), a group (`[name]`), a comment (it begins with # or ;) or empty. Every line except a continuation ends an
+// option. One pair of quotes around a whole first line is removed.
 func Parse(file string, text []byte) (*File, error) {
 	p := &parser{file: &File{Name: file}}
 	if bytes.HasPrefix(text, []byte("\ufeff")) {
@@ -42,7 +43,7 @@ func Parse(file string, text []byte) (*File, error) {
 type parser struct {
 	file  *File
 	group string // empty before the first one
-	open  bool   // the last entry may go on
+	open  bool   // the last entry may be continued
 }
 
 func (p *parser) fault(line int, format string, args ...any) error {
@@ -50,7 +51,7 @@ func (p *parser) fault(line int, format string, args ...any) error {
 	return fault.New(fault.Invalid, "config.Parse", strings.ReplaceAll(at.Place(), "%", "%%")+": "+format, args...)
 }
 
-// line takes the next line, without the blanks at its end.
+// line parses the next line, without the blanks at its end.
 func (p *parser) line(number int, line string) error {
 	if line == "" {
 		p.open = false
@@ -58,7 +59,8 @@ func (p *parser) line(number int, line string) error {
 	}
 	if line[0] == ' ' || line[0] == '\t' {
 		if !p.open {
-			return p.fault(number, "%q begins with a blank, as the further part of an option, but no option stands above it; remove the blank", line)
+			return p.fault(number, "%q begins with a blank, as the further part of an option, but no option stands "+
+				"above it; remove the blank", line)
 		}
 		last := &p.file.Entries[len(p.file.Entries)-1]
 		last.Value += "\n" + strings.TrimLeftFunc(line, isSpace)
@@ -77,7 +79,8 @@ func (p *parser) line(number int, line string) error {
 func (p *parser) section(number int, line string) error {
 	name, ok := strings.CutSuffix(line[1:], "]")
 	if !ok {
-		return p.fault(number, "%q begins a group but does not end with ]; nothing may stand behind the bracket, not even a comment", line)
+		return p.fault(number, "%q begins a group but does not end with ]; nothing may stand behind the bracket, "+
+			"not even a comment", line)
 	}
 	if name == "" {
 		return p.fault(number, "the group has no name; write one such as [DEFAULT]")
@@ -96,7 +99,8 @@ func (p *parser) option(number int, line string) error {
 		return p.fault(number, "%q has no name before its %q", line, line[at])
 	}
 	if p.group == "" {
-		return p.fault(number, "option %s stands before the first group; write [DEFAULT] or another group above it", name)
+		return p.fault(number, "option %s stands before the first group; write [DEFAULT] or another group above "+
+			"it", name)
 	}
 	p.file.Entries = append(p.file.Entries, Entry{File: p.file.Name, Line: number, Group: p.group, Option: name,
 		Value: unquoted(strings.TrimFunc(line[at+1:], isSpace))})
@@ -104,7 +108,7 @@ func (p *parser) option(number int, line string) error {
 	return nil
 }
 
-// unquoted takes off quotes when the text begins and ends with the same one. A lone quote is both.
+// unquoted removes quotes if the text begins and ends with the same one. A single quote is treated as both.
 func unquoted(text string) string {
 	if !quoted(text) {
 		return text
@@ -116,7 +120,7 @@ func quoted(text string) bool {
 	return text != "" && (text[0] == '"' || text[0] == '\'') && text[len(text)-1] == text[0]
 }
 
-// isSpace is Python's notion of a blank, which has four control characters more than Unicode's.
+// isSpace reports whether Python treats a character as a blank: Unicode's, and four control characters.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // Print writes the file so that Parse reads the same entries, without comments and empty groups.
@@ -132,7 +136,8 @@ func (f *File) Print() []byte {
 			out.WriteString("[" + group + "]\n")
 		}
 		if strings.ContainsAny(entry.Option[:1], "#;[") {
-			out.WriteByte('\f') // a blank that is no further part: it keeps the name from being something else
+			// a blank that is not a continuation: it keeps the name from being parsed as something else
+			out.WriteByte('\f')
 		}
 		first, rest, more := strings.Cut(entry.Value, "\n")
 		if quoted(first) || strings.TrimFunc(first, isSpace) != first {

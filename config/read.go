@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Bool reads 1, yes, on or true as true and 0, no, off or false as false, in any case; def when the option is not set.
+// Bool reads 1, yes, on or true as true and 0, no, off or false as false, in any case. It returns def if the option
+// is not set.
 func (c *Config) Bool(group, option string, def bool, deprecated ...Name) (bool, error) {
 	return read(c, "config.Bool", Name{group, option}, deprecated, def, func(text string) (bool, string) {
 		switch strings.ToLower(text) {
@@ -21,7 +22,7 @@ func (c *Config) Bool(group, option string, def bool, deprecated ...Name) (bool,
 	})
 }
 
-// Int reads a whole number from least to most, both included; def when the option is not set or empty.
+// Int reads a whole number from least to most, both included. It returns def if the option is not set or empty.
 func (c *Config) Int(group, option string, def, least, most int, deprecated ...Name) (int, error) {
 	return read(c, "config.Int", Name{group, option}, deprecated, def, func(text string) (int, string) {
 		text = digits(strings.TrimFunc(text, isSpace))
@@ -39,8 +40,8 @@ func (c *Config) Int(group, option string, def, least, most int, deprecated ...N
 	})
 }
 
-// Float reads a number from least to most, both included; def when the option is not set or empty.
-// Use math.Inf for no bound; the value itself is always finite.
+// Float reads a number from least to most, both included. It returns def if the option is not set or empty. math.Inf
+// means no bound; the value itself is always finite.
 func (c *Config) Float(group, option string, def, least, most float64, deprecated ...Name) (float64, error) {
 	return read(c, "config.Float", Name{group, option}, deprecated, def, func(text string) (float64, string) {
 		text = digits(strings.TrimFunc(text, isSpace))
@@ -58,7 +59,7 @@ func (c *Config) Float(group, option string, def, least, most float64, deprecate
 	})
 }
 
-// String reads a text that is one of choices, or any when there are none; def when the option is not set.
+// String reads a text that is one of choices, or any text without choices. It returns def if the option is not set.
 func (c *Config) String(group, option, def string, choices []string, deprecated ...Name) (string, error) {
 	return read(c, "config.String", Name{group, option}, deprecated, def, func(text string) (string, string) {
 		if len(choices) > 0 && !slices.Contains(choices, text) {
@@ -68,7 +69,8 @@ func (c *Config) String(group, option, def string, choices []string, deprecated 
 	})
 }
 
-// Strings reads a list of texts with commas between them, without the blanks around each; def when the option is not set.
+// Strings reads a list of texts separated by commas, without the blanks around each. It returns def if the option is
+// not set.
 func (c *Config) Strings(group, option string, def []string, deprecated ...Name) ([]string, error) {
 	return read(c, "config.Strings", Name{group, option}, deprecated, def, func(text string) ([]string, string) {
 		text = strings.TrimRight(strings.TrimFunc(text, isSpace), ",")
@@ -83,8 +85,10 @@ func (c *Config) Strings(group, option string, def []string, deprecated ...Name)
 	})
 }
 
-// read finds an option's value and converts it; what convert finds wrong becomes a fault with the value's place.
-func read[T any](c *Config, op string, name Name, deprecated []Name, def T, convert func(string) (T, string)) (T, error) {
+// read finds an option's value and converts it; a problem that convert reports becomes a fault with the value's
+// place.
+func read[T any](c *Config, op string, name Name, deprecated []Name, def T,
+	convert func(string) (T, string)) (T, error) {
 	entry, found := c.Get(name.Group, name.Option, deprecated...)
 	if !found {
 		return def, nil
@@ -99,7 +103,7 @@ func read[T any](c *Config, op string, name Name, deprecated []Name, def T, conv
 	return value, nil
 }
 
-// digits takes out the single underscores that Python allows between two digits of a number.
+// digits removes the single underscores that Python allows between two digits of a number.
 func digits(text string) string {
 	isDigit := func(i int) bool { return i >= 0 && i < len(text) && text[i] >= '0' && text[i] <= '9' }
 	var out strings.Builder
@@ -111,7 +115,7 @@ func digits(text string) string {
 	return out.String()
 }
 
-// span says in words which numbers are allowed; a bound at its extreme is none.
+// span returns the allowed numbers as text; a bound at its extreme is omitted.
 func span[T int | float64](least, most, lowest, highest T) string {
 	switch {
 	case least == lowest && most == highest:

@@ -1,5 +1,5 @@
 // Package datafile checks files that hold durable state: whether a path still leads to the file that was opened, and
-// whether only its owner can use it. It opens no file: closing a file that SQLite has open too would give back
+// whether only its owner can use it. It opens no file, because closing a file that SQLite has open would release
 // SQLite's locks.
 package datafile
 
@@ -12,7 +12,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// State is what a path leads to, compared with the file that was there before.
+// State is the file at a path, compared with the file that was there before.
 type State string
 
 // The states.
@@ -22,14 +22,13 @@ const (
 	Replaced State = "replaced by another file"
 )
 
-// File is a file that a process holds open. The zero value is no file and always the Same.
+// File identifies a file that the process has open. The zero value has no file and is always Same.
 type File struct {
 	path string
 	was  fs.FileInfo
 }
 
-// At returns the file that path leads to now. Call it while the file is open: only then no other file can get its
-// inode.
+// At returns the file at path. The caller must have the file open: otherwise another file can get its inode.
 func At(path string) (File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -38,11 +37,11 @@ func At(path string) (File, error) {
 	return File{path, info}, nil
 }
 
-// Path returns the path of the file; empty for the zero value.
+// Path returns the path of the file, or "" for the zero value.
 func (f File) Path() string { return f.path }
 
-// State compares device and inode of the file with what its path leads to now. An error says that this cannot be found
-// out.
+// State compares device and inode of the file with those of the file at its path. It returns an error if they cannot
+// be read.
 func (f File) State() (State, error) {
 	if f.was == nil {
 		return Same, nil
@@ -59,7 +58,7 @@ func (f File) State() (State, error) {
 	return Same, nil
 }
 
-// Narrow takes all rights of group and others from a file or directory; changed reports whether there were any.
+// Narrow removes all rights of group and others from a file or directory; changed reports whether there were any.
 // fault.Forbidden: the rights cannot be changed, because another user owns the file.
 func Narrow(path string) (changed bool, err error) {
 	const op = "datafile.Narrow"

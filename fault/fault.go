@@ -1,8 +1,8 @@
-// Package fault is Berth's one error type: what went wrong (Kind), where (Op), and why (a sentence or a cause).
+// Package fault defines Berth's error type: what failed (Kind), where (Op), and why (a sentence or a cause).
 //
-// A fault is an error: something that stops an operation. A refusal, the expected "no" of a
-// scheduler or a solver, is a value with a sentence in it and not an error. The edge of each
-// house turns a Kind into its API's own status and body; nothing else looks at the text.
+// A fault is an error that ends an operation. A refusal, the expected "no" of a scheduler or a solver, is a value
+// with a sentence, not an error. The API layer of each service maps a Kind to its own status and body; no other code
+// inspects the text.
 package fault
 
 import (
@@ -10,22 +10,22 @@ import (
 	"fmt"
 )
 
-// Kind says which of seven things went wrong. Kinds are words, not numbers, so they survive a wire.
+// Kind is the kind of a fault. Kinds are words, not numbers, so they can be sent to other processes.
 type Kind string
 
-// The kinds. Each edge maps every one of them; a new kind needs a mapping everywhere.
+// The kinds. Each API maps every kind; a new kind needs a mapping everywhere.
 const (
-	Invalid     Kind = "invalid"     // the caller's words make no sense: a syntax, a range, an unknown name
-	NotFound    Kind = "not found"   // the thing named does not exist
-	Conflict    Kind = "conflict"    // the thing changed since the caller looked, or is in use
-	NoCapacity  Kind = "no capacity" // the request is sound but there is not enough left
+	Invalid     Kind = "invalid"     // the request is not valid: syntax, range, unknown name
+	NotFound    Kind = "not found"   // the named object does not exist
+	Conflict    Kind = "conflict"    // the object has changed since the caller read it, or is in use
+	NoCapacity  Kind = "no capacity" // the request is valid but there is not enough capacity left
 	Forbidden   Kind = "forbidden"   // the caller may not do this
-	Unavailable Kind = "unavailable" // something Berth needs does not answer; trying again may help
-	Internal    Kind = "internal"    // Berth is wrong, or the world is broken
+	Unavailable Kind = "unavailable" // a dependency does not answer; a retry may succeed
+	Internal    Kind = "internal"    // a defect of Berth, or an inconsistent environment
 )
 
-// Error is a fault. Code is an optional stable word for programs, such as Placement's
-// "placement.concurrent_update"; Op is the operation, such as "placement.store.PutAllocations".
+// Error is a fault. Code is an optional stable word for programs, such as Placement's "placement.concurrent_update".
+// Op is the operation, such as "placement.store.PutAllocations".
 type Error struct {
 	Kind Kind
 	Op   string
@@ -40,7 +40,8 @@ func New(kind Kind, op, format string, args ...any) *Error {
 	return &Error{Kind: kind, Op: op, Msg: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// Wrap gives an error an operation and a kind. A fault keeps its own kind when kind is empty; nil stays nil.
+// Wrap adds an operation and a kind to an error. If kind is empty, a fault keeps its own kind. Wrap returns nil for
+// nil.
 func Wrap(kind Kind, op string, err error) error {
 	if err == nil {
 		return nil
@@ -59,7 +60,7 @@ func (e *Error) WithCode(code string) *Error {
 	return &c
 }
 
-// Error prints the operations from the outside in, and then the reason.
+// Error returns the operations from the outermost to the innermost, and then the reason.
 func (e *Error) Error() string {
 	text := e.Text()
 	if e.Op == "" {
@@ -68,7 +69,7 @@ func (e *Error) Error() string {
 	return e.Op + ": " + text
 }
 
-// Text is the reason alone, without this fault's own operation: what an API body shows.
+// Text returns the reason without this fault's own operation, for the body of an API response.
 func (e *Error) Text() string {
 	if e.Msg != "" {
 		return e.Msg
@@ -79,10 +80,10 @@ func (e *Error) Text() string {
 	return string(e.Kind)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf finds the kind of the outermost fault in err, Internal for other errors and empty for nil.
+// KindOf returns the kind of the outermost fault in err, Internal for other errors and "" for nil.
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
@@ -93,7 +94,7 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// CodeOf finds the first code in the chain of err, or nothing.
+// CodeOf returns the first code in the chain of err, or "".
 func CodeOf(err error) string {
 	for err != nil {
 		e, ok := errors.AsType[*Error](err)
@@ -108,7 +109,7 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// TextOf is the innermost sentence of a fault, without operations: what a person asked for, not where it passed.
+// TextOf returns the innermost sentence of a fault, without operations.
 func TextOf(err error) string {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -6,15 +6,15 @@ import (
 	"github.com/openberth/berth/pci"
 )
 
-// The ranks of a device for a guest: the lower, the nearer.
+// The ranks of a device for a guest; a lower rank is nearer.
 const (
 	Local   = 0 // on one of the guest's nodes
-	Fair    = 1 // on a node that nobody knows, or on a socket of the guest
+	Fair    = 1 // on an unknown node, or on a socket of the guest
 	Distant = 2
 )
 
-// Rank says how near a device on node device is to a guest on nodes, or -1 when the policy does not take it there. Without
-// nodes the guest has no NUMA cells, and no policy means anything ("" is pci.Legacy).
+// Rank returns how near a device on node device is to a guest on nodes, or -1 if the policy does not allow the
+// device. Without nodes the guest has no NUMA cells, and the policy has no effect ("" is pci.Legacy).
 //
 //	device is on   the guest's node   a node of its socket   another node   no known node
 //	required       Local              -                      -              -
@@ -22,7 +22,7 @@ const (
 //	socket         Local              Fair                   -              -
 //	preferred      Local              Distant                Distant        Fair
 //
-// Where the socket of any of the host's cells is unknown, socket is as required.
+// If the socket of any of the host's cells is unknown, socket is the same as required.
 func Rank(policy pci.Policy, device int, nodes []int, cells []Cell) int {
 	switch {
 	case len(nodes) == 0 || slices.Contains(nodes, device):

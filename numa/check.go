@@ -5,23 +5,24 @@ import (
 	"slices"
 )
 
-// Refusal is why a guest cannot lie on a host; the zero value says that it can.
+// Refusal is the reason why a guest does not fit on a host; the zero value means that it fits.
 type Refusal struct {
-	Reason  string  // the same sentence for all hosts that lack the same, such as "no NUMA node has 4 threads for dedicated CPUs left"
-	Nearest string  // how close it was here, such as "node 1 has 3"
-	Miss    float64 // how far away: the smallest of several hosts is the nearest miss
+	// the same for all hosts with the same shortfall, such as "no NUMA node has 4 threads for dedicated CPUs left"
+	Reason  string
+	Nearest string  // the nearest match on this host, such as "node 1 has 3"
+	Miss    float64 // the distance from a fit: the host with the smallest value is the nearest miss
 }
 
-// refused says whether there is something to refuse.
+// refused reports whether there is a refusal.
 func (r Refusal) refused() bool { return r.Reason != "" }
 
-// lack is what one cell lacks for one part: Reason after "has", Nearest after "node N".
-type lack struct {
+// shortfall is what one host cell lacks for one guest cell: Reason after "has", Nearest after "node N".
+type shortfall struct {
 	wants, has string
-	miss       float64 // steps not passed, and the share that is missing in the one that failed
+	distance   float64 // number of checks not passed, and the missing share in the failed one
 }
 
-// The checks of a cell in their order; a cell that fell at a later one was nearer.
+// The checks of a cell in their order; a cell that failed at a later check was nearer.
 const (
 	memoryCheck = iota
 	dedicatedCheck
@@ -30,18 +31,18 @@ const (
 	checks
 )
 
-func lacking(check int, has, want float64, wants, hasText string) *lack {
+func lacking(check int, has, want float64, wants, hasText string) *shortfall {
 	share := 1.0
 	if want > 0 {
 		share = min(max(1-has/want, 0), 1)
 	}
-	return &lack{wants: wants, has: hasText, miss: float64(checks-1-check) + share}
+	return &shortfall{wants: wants, has: hasText, distance: float64(checks-1-check) + share}
 }
 
-// check says how a part would lie on a cell, or what the cell lacks.
-func (c Cell) check(p Part, limits Limits) (Placed, *lack) {
+// check returns how a guest cell would be placed on a host cell, or the shortfall.
+func (c Cell) check(p Part, limits Limits) (Placed, *shortfall) {
 	at := Placed{Node: c.ID}
-	var lack *lack
+	var lack *shortfall
 	if at.PageKB, lack = c.pages(p, limits); lack != nil {
 		return at, lack
 	}
@@ -49,14 +50,15 @@ func (c Cell) check(p Part, limits Limits) (Placed, *lack) {
 		return at, lack
 	}
 	if shared := len(p.VCPUs) - len(p.Dedicated); shared > 0 {
-		// One guest's CPUs never lie on top of each other, whatever the ratio.
+		// The CPUs of one guest never share a thread with each other, whatever the ratio.
 		if shared > len(c.CPUs) {
 			return at, lacking(sharedCheck, float64(len(c.CPUs)), float64(shared),
 				fmt.Sprintf("%d threads for shared CPUs", shared), fmt.Sprintf("has %d", len(c.CPUs)))
 		}
 		most := float64(len(c.CPUs)) * ratio(limits.CPU)
 		if float64(c.Floating+shared) > most {
-			return at, lacking(sharedCheck, most-float64(c.Floating), float64(shared), fmt.Sprintf("room for %d shared CPUs left", shared),
+			return at, lacking(sharedCheck, most-float64(c.Floating), float64(shared), fmt.Sprintf("room for %d "+
+				"shared CPUs left", shared),
 				fmt.Sprintf("has %d on %d threads, and %g are the most", c.Floating, len(c.CPUs), most))
 		}
 	}
@@ -70,8 +72,8 @@ func ratio(r float64) float64 {
 	return r
 }
 
-// pages chooses the size of a part's pages: 0 for small ones.
-func (c Cell) pages(p Part, limits Limits) (sizeKB int, _ *lack) {
+// pages chooses the page size of a guest cell: 0 for small pages.
+func (c Cell) pages(p Part, limits Limits) (sizeKB int, _ *shortfall) {
 	switch p.PageKB {
 	case SmallPages:
 		if len(p.Dedicated) > 0 {
@@ -81,7 +83,7 @@ func (c Cell) pages(p Part, limits Limits) (sizeKB int, _ *lack) {
 	case OwnPages:
 		return 0, c.smallPages(p, 1)
 	}
-	var nearest *lack
+	var nearest *shortfall
 	pages := slices.Clone(c.Pages)
 	slices.SortFunc(pages, func(a, b Pages) int { return b.SizeKB - a.SizeKB })
 	for _, of := range pages {
@@ -92,7 +94,7 @@ func (c Cell) pages(p Part, limits Limits) (sizeKB int, _ *lack) {
 		if missing == nil {
 			return of.SizeKB, nil
 		}
-		if nearest == nil || missing.miss < nearest.miss {
+		if nearest == nil || missing.distance < nearest.distance {
 			nearest = missing
 		}
 	}
@@ -109,34 +111,37 @@ func (c Cell) pages(p Part, limits Limits) (sizeKB int, _ *lack) {
 	return 0, lacking(memoryCheck, 0, 1, "huge pages", "has none")
 }
 
-// refuse says what is lacking for a part to lie in these pages.
-func (of Pages) refuse(p Part) *lack {
+// refuse returns the shortfall of these pages for a guest cell.
+func (of Pages) refuse(p Part) *shortfall {
 	need, free := pagesFor(p.MemoryMB, of.SizeKB), of.Total-of.Used
 	if p.MemoryMB*1024%of.SizeKB != 0 {
-		return lacking(memoryCheck, 0, 1, fmt.Sprintf("pages that %d MiB is a multiple of", p.MemoryMB), "has pages of "+size(of.SizeKB))
+		return lacking(memoryCheck, 0, 1, fmt.Sprintf("pages that %d MiB is a multiple "+
+			"of", p.MemoryMB), "has pages of "+size(of.SizeKB))
 	}
 	if need > free {
 		wants := fmt.Sprintf("%d pages of %s left", need, size(of.SizeKB))
 		if p.PageKB < 0 {
 			wants = fmt.Sprintf("huge pages for %d MiB left", p.MemoryMB)
 		}
-		return lacking(memoryCheck, float64(free), float64(need), wants, fmt.Sprintf("has %d of %s", free, size(of.SizeKB)))
+		return lacking(memoryCheck, float64(free), float64(need), wants, fmt.Sprintf("has %d of "+
+			"%s", free, size(of.SizeKB)))
 	}
 	return nil
 }
 
-func (c Cell) smallPages(p Part, ratio float64) *lack {
+func (c Cell) smallPages(p Part, ratio float64) *shortfall {
 	total := c.small()
 	left := float64(total)*ratio - float64(c.UsedMemory)
-	// One guest's memory never lies on top of itself, whatever the ratio.
+	// The memory of one guest is never overcommitted against itself, whatever the ratio.
 	if p.MemoryMB > total || float64(p.MemoryMB) > left {
-		return lacking(memoryCheck, min(left, float64(total)), float64(p.MemoryMB), fmt.Sprintf("%d MiB of memory left", p.MemoryMB),
+		return lacking(memoryCheck, min(left, float64(total)), float64(p.MemoryMB), fmt.Sprintf("%d MiB of memory "+
+			"left", p.MemoryMB),
 			fmt.Sprintf("has %.0f", max(min(left, float64(total)), 0)))
 	}
 	return nil
 }
 
-// size writes a size of pages as people do.
+// size returns a page size as text.
 func size(kb int) string {
 	switch {
 	case kb%(1<<20) == 0:
@@ -147,8 +152,8 @@ func size(kb int) string {
 	return fmt.Sprintf("%d KiB", kb)
 }
 
-// pick chooses the host threads of a part's dedicated CPUs and of its emulator.
-func (c Cell) pick(p Part) (map[int]int, []int, *lack) {
+// pick chooses the host threads for the dedicated CPUs of a guest cell and for its emulator.
+func (c Cell) pick(p Part) (map[int]int, []int, *shortfall) {
 	need := len(p.Dedicated) + p.Emulator
 	if need == 0 {
 		return nil, nil, nil
@@ -170,14 +175,15 @@ func (c Cell) pick(p Part) (map[int]int, []int, *lack) {
 		return cpus, nil, nil
 	}
 	rest := threads[len(p.Dedicated):]
-	if len(rest) < p.Emulator { // it takes what is left, wherever
+	if len(rest) < p.Emulator { // the remaining threads, on any core
 		rest = slices.DeleteFunc(free, func(t int) bool { return slices.Contains(threads[:len(p.Dedicated)], t) })
 	}
 	return cpus, slices.Clone(rest[:p.Emulator]), nil
 }
 
-// threads lists enough threads for the dedicated CPUs of a part, core by core as its policy wants; for Isolate, for its emulator too.
-func (c Cell) threads(p Part, need int) ([]int, *lack) {
+// threads returns enough threads for the dedicated CPUs of a guest cell, core by core as its thread policy requires;
+// for Isolate, also for its emulator.
+func (c Cell) threads(p Part, need int) ([]int, *shortfall) {
 	cores, smt := c.cores()
 	n := len(p.Dedicated)
 	if p.Threads == Isolate && smt {
@@ -211,15 +217,17 @@ func (c Cell) threads(p Part, need int) ([]int, *lack) {
 		return nil, lacking(threadsCheck, 0, 1, "cores with several threads (hw:cpu_thread_policy require)", "has none")
 	}
 	return nil, lacking(threadsCheck, float64(len(list)), float64(n),
-		fmt.Sprintf("%d threads that share cores left (hw:cpu_thread_policy require)", n), fmt.Sprintf("has %d", len(list)))
+		fmt.Sprintf("%d threads that share cores left (hw:cpu_thread_policy "+
+			"require)", n), fmt.Sprintf("has %d", len(list)))
 }
 
 type core struct {
-	free  []int // threads for dedicated CPUs that no guest has
+	free  []int // threads for dedicated CPUs that are not in use
 	whole bool  // no thread of it is in use or shared
 }
 
-// cores are the cores with a thread for dedicated CPUs left, by their first thread; smt: some core of the cell has several threads.
+// cores returns the cores that have an unused thread for dedicated CPUs, by their first thread. smt reports whether
+// some core of the cell has several threads.
 func (c Cell) cores() (list []core, smt bool) {
 	free := c.free()
 	for _, group := range c.Siblings {

@@ -7,29 +7,31 @@ import (
 	"strings"
 )
 
-// Judge is who else has a say in where a guest lies: the PCI devices that it needs near it.
+// Judge adds constraints of the PCI devices that a guest needs near it.
 type Judge struct {
-	// Accept refuses a guest on these nodes, rising. It must take a larger set where it takes a smaller one. Nil takes all.
+	// Accept refuses a guest on these nodes (ascending). If it accepts a set it must accept every larger one. Nil
+	// accepts all.
 	Accept func(nodes []int) Refusal
-	// Far says how far the devices would be from nodes that are accepted, 0 for near. Of all ways Fit takes the nearest, the first
-	// of several, but looks at no more than maxNear that will do. Nil: all are near.
+	// Far returns the distance of the devices from accepted nodes, 0 for near. Fit returns the nearest of all
+	// solutions, the first one of several, but considers at most maxNear solutions. Nil: all are near.
 	Far func(nodes []int) int
-	// Kind is a word for a node; Accept and Far do not tell nodes with the same word apart. Nil: each node is a kind of its own.
+	// Kind returns a class of a node; Accept and Far treat nodes of one class alike. Nil: each node is a class of its
+	// own.
 	Kind func(node int) string
 }
 
-// maxWays is how many sets of cells Fit shows to a Judge before it gives up.
+// maxWays is the largest number of sets of cells that Fit passes to a Judge.
 const maxWays = 4096
 
-// maxNear is among how many ways that will do Fit looks for the nearest.
+// maxNear is the largest number of solutions among which Fit selects the nearest.
 const maxNear = 64
 
-// Fit finds a cell of the host for each part of the guest, each a different one, so that all fit and the judge accepts the nodes;
-// Placed are in the order of the parts. A guest without parts lies anywhere.
+// Fit finds a different host cell for each cell of the guest, so that all fit and the judge accepts the nodes. Placed
+// are in the order of the guest cells. A guest without cells fits anywhere.
 //
-// Cells are tried as Nova orders them (pci.md 5.6), when there are more than parts: by free PCI devices (a guest that wants some: most
-// first; one that does not: fewest first), then by CPUs, then by memory, the emptiest first or, with Pack, the fullest. Cells that
-// are alike for the purpose are not tried twice.
+// If there are more host cells than guest cells, they are tried in Nova's order: by free PCI devices (for a guest
+// that requests some: most first; otherwise fewest first), then by CPUs, then by memory, the emptiest first or, with
+// Pack, the fullest. Equivalent cells are tried only once.
 func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
 	if len(g.Parts) == 0 {
 		return nil, Refusal{}
@@ -52,7 +54,7 @@ func Fit(h Host, g Guest, j Judge) ([]Placed, Refusal) {
 	return nil, s.best
 }
 
-// order sorts the cells as they are tried.
+// order sorts the cells in the order in which they are tried.
 func (h Host) order(g Guest) []Cell {
 	cells := slices.Clone(h.Cells)
 	slices.SortFunc(cells, func(a, b Cell) int { return a.ID - b.ID })
@@ -84,19 +86,19 @@ type search struct {
 	guest Guest
 	judge Judge
 	cells []Cell
-	fits  [][]*Placed // by part and cell; nil: it does not fit
-	class []string    // by cell: cells of one class are alike for every part and for the judge
+	fits  [][]*Placed // by guest cell and host cell; nil: it does not fit
+	class []string    // by host cell: cells of one class are equivalent for every guest cell and for the judge
 
 	used   []bool
 	at     []*Placed
-	failed map[string]bool // by the classes in use: nothing comes of them
+	failed map[string]bool // by the classes in use: sets without a solution
 	best   Refusal         // the judge's nearest miss
-	placed []Placed        // the best way so far
+	placed []Placed        // the best solution so far
 	far    int             // of placed
-	ways   int             // how many would do
+	ways   int             // number of solutions
 }
 
-// measure checks each part on each cell, and that there are cells for all parts together.
+// measure checks each guest cell on each host cell, and that there are host cells for all guest cells together.
 func (s *search) measure(limits Limits) Refusal {
 	if len(s.cells) == 0 {
 		return Refusal{Reason: "the host reports no NUMA nodes", Miss: checks}
@@ -107,13 +109,13 @@ func (s *search) measure(limits Limits) Refusal {
 	}
 	for i, p := range s.guest.Parts {
 		row := make([]*Placed, len(s.cells))
-		var nearest *lack
+		var nearest *shortfall
 		where, fits := 0, false
 		for n, c := range s.cells {
 			at, lack := c.check(p, limits)
 			if lack == nil {
 				row[n], fits = &at, true
-			} else if nearest == nil || lack.miss < nearest.miss {
+			} else if nearest == nil || lack.distance < nearest.distance {
 				nearest, where = lack, c.ID
 			}
 		}
@@ -123,18 +125,19 @@ func (s *search) measure(limits Limits) Refusal {
 				of = fmt.Sprintf(" for the guest's cell %d", i)
 			}
 			return Refusal{Reason: fmt.Sprintf("no NUMA node has %s%s", nearest.wants, of),
-				Nearest: fmt.Sprintf("node %d %s", where, nearest.has), Miss: nearest.miss}
+				Nearest: fmt.Sprintf("node %d %s", where, nearest.has), Miss: nearest.distance}
 		}
 		s.fits = append(s.fits, row)
 	}
 	if together := s.matched(0, make([]bool, len(s.cells))); together < len(s.guest.Parts) {
 		return Refusal{Reason: fmt.Sprintf("no %d NUMA nodes for the guest's cells together", len(s.guest.Parts)),
-			Nearest: fmt.Sprintf("%d of them fit at a time", together), Miss: 1 - float64(together)/float64(len(s.guest.Parts))}
+			Nearest: fmt.Sprintf("%d of them fit at a "+
+				"time", together), Miss: 1 - float64(together)/float64(len(s.guest.Parts))}
 	}
 	return Refusal{}
 }
 
-// matched counts how many of the parts from the first on find different cells that are not in use.
+// matched returns how many of the guest cells from first on can have different cells that are not in use.
 func (s *search) matched(first int, used []bool) int {
 	taken := make([]int, len(s.cells))
 	for n := range taken {
@@ -163,7 +166,7 @@ func (s *search) matched(first int, used []bool) int {
 	return count
 }
 
-// classify finds out which cells are alike.
+// classify finds equivalent cells.
 func (s *search) classify() {
 	for n, c := range s.cells {
 		var b strings.Builder
@@ -185,7 +188,7 @@ func (s *search) classify() {
 	}
 }
 
-// relaxed asks the judge whether all cells together would do: if not, nothing will.
+// relaxed asks the judge about all cells together: if it refuses them, it refuses every subset.
 func (s *search) relaxed() Refusal {
 	if s.judge.Accept == nil {
 		return Refusal{}
@@ -200,8 +203,8 @@ func (s *search) relaxed() Refusal {
 	return s.judge.Accept(nodes)
 }
 
-// place finds cells for the parts from i on. What comes of it depends only on the classes of the cells in use, so each set of classes
-// is looked at once.
+// place finds cells for the guest cells from i on. The result depends only on the classes of the cells in use, so
+// each set of classes is tried once.
 func (s *search) place(i int) bool {
 	if i == len(s.guest.Parts) {
 		return s.accepted()
@@ -226,7 +229,7 @@ func (s *search) place(i int) bool {
 	return false
 }
 
-// key is the classes of the cells in use, sorted.
+// key returns the classes of the cells in use, sorted.
 func (s *search) key() string {
 	var list []string
 	for n, used := range s.used {
@@ -238,7 +241,7 @@ func (s *search) key() string {
 	return strings.Join(list, "\n")
 }
 
-// accepted says whether the cells in use are as good as any could be. Those that will do are kept, if they are the nearest so far.
+// accepted reports whether the cells in use are as good as possible. A solution is kept if it is the nearest so far.
 func (s *search) accepted() bool {
 	far := 0
 	if s.judge.Accept != nil {

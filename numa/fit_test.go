@@ -74,45 +74,65 @@ func TestCellChecks(t *testing.T) {
 		{name: "emulator isolated", cell: cell(0, 4), part: with(part(3, true), emulator), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1, 2: 2}, Emulator: []int{3}}},
 		{name: "no thread for the emulator", cell: cell(0, 3), part: with(part(3, true), emulator),
 			refused: "no NUMA node has 4 threads for dedicated CPUs left: node 0 has 3"},
-		{name: "prefer takes whole cores", cell: pinned(smt(cell(0, 6)), 1), part: part(2, true), want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3}}},
-		{name: "prefer makes do with halves", cell: pinned(smt(cell(0, 4)), 1, 3), part: part(2, true), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
+		{name: "prefer takes whole " +
+			"cores", cell: pinned(smt(cell(0, 6)), 1), part: part(2, true), want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3}}},
+		{name: "prefer makes do with " +
+			"halves", cell: pinned(smt(cell(0, 4)), 1, 3), part: part(2, true), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
 		{name: "require", cell: pinned(smt(cell(0, 6)), 1), part: with(part(3, true), threads(numa.Require)), want: numa.Placed{CPUs: map[int]int{0: 2, 1: 3, 2: 4}}},
-		{name: "require finds halves only", cell: pinned(smt(cell(0, 4)), 1, 3), part: with(part(2, true), threads(numa.Require)),
+		{name: "require finds halves " +
+			"only", cell: pinned(smt(cell(0, 4)), 1, 3), part: with(part(2, true), threads(numa.Require)),
 			refused: "no NUMA node has 2 threads that share cores left (hw:cpu_thread_policy require): node 0 has 0"},
 		{name: "require without SMT", cell: cell(0, 4), part: with(part(2, true), threads(numa.Require)),
 			refused: "no NUMA node has cores with several threads (hw:cpu_thread_policy require): node 0 has none"},
-		{name: "isolate without SMT", cell: cell(0, 2), part: with(part(2, true), threads(numa.Isolate)), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1}}},
-		{name: "isolate with SMT", cell: smt(cell(0, 4)), part: with(part(2, true), threads(numa.Isolate)), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
-		{name: "isolate and a core for the emulator", cell: smt(cell(0, 4)), part: with(with(part(2, true), threads(numa.Isolate)), emulator),
+		{name: "isolate without " +
+			"SMT", cell: cell(0, 2), part: with(part(2, true), threads(numa.Isolate)), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 1}}},
+		{name: "isolate with " +
+			"SMT", cell: smt(cell(0, 4)), part: with(part(2, true), threads(numa.Isolate)), want: numa.Placed{CPUs: map[int]int{0: 0, 1: 2}}},
+		{name: "isolate and a core for the " +
+			"emulator", cell: smt(cell(0, 4)), part: with(with(part(2, true), threads(numa.Isolate)), emulator),
 			refused: "no NUMA node has 3 idle cores (hw:cpu_thread_policy isolate): node 0 has 2"},
-		{name: "isolate beside a busy thread", cell: pinned(smt(cell(0, 4)), 1), part: with(part(2, true), threads(numa.Isolate)),
+		{name: "isolate beside a busy " +
+			"thread", cell: pinned(smt(cell(0, 4)), 1), part: with(part(2, true), threads(numa.Isolate)),
 			refused: "no NUMA node has 2 idle cores (hw:cpu_thread_policy isolate): node 0 has 1"},
 		{name: "shared", cell: cell(0, 0), part: part(2, false)},
-		{name: "shared may not exceed the cell, whatever the ratio", cell: cell(0, 0), part: part(3, false), limits: numa.Limits{CPU: 16},
+		{name: "shared may not exceed the cell, whatever the " +
+			"ratio", cell: cell(0, 0), part: part(3, false), limits: numa.Limits{CPU: 16},
 			refused: "no NUMA node has 3 threads for shared CPUs: node 0 has 2"},
 		{name: "shared by the ratio", cell: used, part: part(2, false), limits: numa.Limits{CPU: 2, Memory: 2},
 			refused: "no NUMA node has room for 2 shared CPUs left: node 0 has 3 on 2 threads, and 4 are the most"},
 		{name: "shared within the ratio", cell: used, part: part(1, false), limits: numa.Limits{CPU: 2, Memory: 2}},
-		{name: "memory", cell: used, part: part(1, true), refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
-		{name: "memory is not overcommitted beside dedicated CPUs", cell: used, part: part(1, true), limits: numa.Limits{Memory: 2},
+		{name: "memory", cell: used, part: part(1, true), refused: "no NUMA node has 1024 MiB of memory left: node " +
+			"0 has 512"},
+		{name: "memory is not overcommitted beside dedicated " +
+			"CPUs", cell: used, part: part(1, true), limits: numa.Limits{Memory: 2},
 			refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
-		{name: "nor for small pages that were asked for", cell: used, part: with(part(1, false), pages(numa.OwnPages)), limits: numa.Limits{Memory: 2, CPU: 4},
+		{name: "nor for small pages that were asked " +
+			"for", cell: used, part: with(part(1, false), pages(numa.OwnPages)), limits: numa.Limits{Memory: 2, CPU: 4},
 			refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
-		{name: "memory may not exceed the cell, whatever the ratio", cell: cell(0, 0), part: with(part(1, false), func(p *numa.Part) { p.MemoryMB = 8193 }),
+		{name: "memory may not exceed the cell, whatever the " +
+			"ratio", cell: cell(0, 0), part: with(part(1, false), func(p *numa.Part) { p.MemoryMB = 8193 }),
 			limits: numa.Limits{Memory: 2}, refused: "no NUMA node has 8193 MiB of memory left: node 0 has 8192"},
-		{name: "small pages have what huge ones leave", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 3840}), part: part(1, true),
+		{name: "small pages have what huge ones " +
+			"leave", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 3840}), part: part(1, true),
 			refused: "no NUMA node has 1024 MiB of memory left: node 0 has 512"},
 		{name: "huge pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 88}), part: with(part(1, true), pages(2048)),
 			want: numa.Placed{CPUs: map[int]int{0: 0}, PageKB: 2048}},
-		{name: "too few huge pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 89}), part: with(part(1, true), pages(2048)),
+		{name: "too few huge " +
+			"pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600, Used: 89}), part: with(part(1, true), pages(2048)),
 			refused: "no NUMA node has 512 pages of 2 MiB left: node 0 has 511 of 2 MiB"},
-		{name: "no such pages", cell: cell(0, 1), part: with(part(1, true), pages(1<<20)), refused: "no NUMA node has pages of 1 GiB: node 0 has none"},
-		{name: "large takes the largest that fit", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600}, numa.Pages{SizeKB: 1 << 20, Total: 1, Used: 1}),
+		{name: "no such pages", cell: cell(0, 1), part: with(part(1, true), pages(1<<20)), refused: "no NUMA node " +
+			"has pages of 1 GiB: node 0 has none"},
+		{name: "large takes the largest that " +
+			"fit", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 600}, numa.Pages{SizeKB: 1 << 20, Total: 1, Used: 1}),
 			part: with(part(1, false), pages(numa.LargePages)), want: numa.Placed{PageKB: 2048}},
-		{name: "large needs huge pages", cell: cell(0, 1), part: with(part(1, false), pages(numa.LargePages)), refused: "no NUMA node has huge pages: node 0 has none"},
-		{name: "large and too few", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false), pages(numa.LargePages)),
+		{name: "large needs huge " +
+			"pages", cell: cell(0, 1), part: with(part(1, false), pages(numa.LargePages)), refused: "no NUMA node " +
+			"has huge pages: node 0 has none"},
+		{name: "large and too " +
+			"few", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false), pages(numa.LargePages)),
 			refused: "no NUMA node has huge pages for 1024 MiB left: node 0 has 256 of 2 MiB"},
-		{name: "any falls back to small pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false), pages(numa.AnyPages))},
+		{name: "any falls back to small " +
+			"pages", cell: huge(cell(0, 1), numa.Pages{SizeKB: 2048, Total: 256}), part: with(part(1, false), pages(numa.AnyPages))},
 		{name: "any finds nothing", cell: huge(used, numa.Pages{SizeKB: 2048, Total: 128}), part: with(part(1, true), pages(numa.AnyPages)),
 			refused: "no NUMA node has huge pages for 1024 MiB left: node 0 has 128 of 2 MiB"},
 		{name: "memory that is no multiple of the page", cell: huge(cell(0, 1), numa.Pages{SizeKB: 1 << 20, Total: 4}),
@@ -120,7 +140,8 @@ func TestCellChecks(t *testing.T) {
 			refused: "no NUMA node has pages that 1536 MiB is a multiple of: node 0 has pages of 1 GiB"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			placed, refusal := numa.Fit(numa.Host{Cells: []numa.Cell{c.cell}, Limits: c.limits}, numa.Guest{Parts: []numa.Part{c.part}}, numa.Judge{})
+			placed, refusal := numa.Fit(numa.Host{Cells: []numa.Cell{c.cell}, Limits: c.limits},
+				numa.Guest{Parts: []numa.Part{c.part}}, numa.Judge{})
 			if got := strings.TrimPrefix(refusal.Reason+": "+refusal.Nearest, ": "); got != c.refused {
 				t.Fatalf("refused %q, want %q", got, c.refused)
 			}
@@ -134,11 +155,13 @@ func TestCellChecks(t *testing.T) {
 func TestFitTellsOfTheNearestCell(t *testing.T) {
 	host := numa.Host{Cells: []numa.Cell{cell(0, 1), cell(1, 3), cell(2, 2)}}
 	_, refusal := numa.Fit(host, numa.Guest{Parts: []numa.Part{part(1, true), part(4, true)}}, numa.Judge{})
-	if refusal.Reason != "no NUMA node has 4 threads for dedicated CPUs left for the guest's cell 1" || refusal.Nearest != "node 1 has 3" {
+	if refusal.Reason != "no NUMA node has 4 threads for dedicated CPUs left for the guest's cell "+
+		"1" || refusal.Nearest != "node 1 has 3" {
 		t.Errorf("%+v", refusal)
 	}
 	_, refusal = numa.Fit(host, numa.Guest{Parts: []numa.Part{part(3, true), part(3, true)}}, numa.Judge{})
-	if refusal.Reason != "no 2 NUMA nodes for the guest's cells together" || refusal.Nearest != "1 of them fit at a time" {
+	if refusal.Reason != "no 2 NUMA nodes for the guest's cells together" || refusal.Nearest != "1 of them fit at "+
+		"a time" {
 		t.Errorf("%+v", refusal)
 	}
 	_, refusal = numa.Fit(host, numa.Guest{Parts: make([]numa.Part, 4)}, numa.Judge{})
@@ -153,7 +176,8 @@ func TestFitTellsOfTheNearestCell(t *testing.T) {
 	}
 }
 
-// Z17, pci.md 5.6: free PCI devices first, then CPUs, then memory; spread or pack; only when there are more cells than parts.
+// Z17, pci.md 5.6: free PCI devices first, then CPUs, then memory; spread or pack; only when there are more cells
+// than parts.
 func TestOrderOfCells(t *testing.T) {
 	// Node 0 has most memory left, node 1 most CPUs of both kinds, node 2 least of all.
 	a, b, c := cell(0, 4), cell(1, 4), cell(2, 4)
@@ -182,25 +206,33 @@ func TestOrderOfCells(t *testing.T) {
 		{"Z17 pci not requested, shared", []numa.Cell{a, b, c}, devices, false, false, false, 2},
 		{"Z17 pci requested: the most devices, then CPUs", []numa.Cell{a, b, c}, devices, false, true, true, 1},
 		{"Z17 pci requested, shared", []numa.Cell{a, b, c}, devices, false, false, true, 1},
-		{"Z17 pci requested, pack: the most devices, then the fullest", []numa.Cell{a, b, c}, devices, true, true, true, 0},
+		{"Z17 pci requested, pack: the most devices, then the " +
+			"fullest", []numa.Cell{a, b, c}, devices, true, true, true, 0},
 	} {
 		t.Run(o.name, func(t *testing.T) {
 			host := numa.Host{Cells: o.cells, Free: o.free, Pack: o.pack, Limits: numa.Limits{CPU: 4}}
-			placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.Part{part(1, o.dedicated)}, Devices: o.devices}, numa.Judge{})
+			placed, refusal := numa.Fit(host, numa.Guest{Parts: []numa.Part{part(1, o.dedicated)}, Devices: o.devices},
+				numa.Judge{})
 			if refusal.Reason != "" || placed[0].Node != o.want {
 				t.Errorf("%+v %v, want node %d", placed, refusal, o.want)
 			}
 		})
 	}
 	full := numa.Host{Cells: []numa.Cell{cell(1, 2), cell(0, 2)}, Free: map[int]int{0: 5}}
-	if placed, _ := numa.Fit(full, numa.Guest{Parts: []numa.Part{part(1, true), part(1, true)}}, numa.Judge{}); !slices.Equal(nodes(placed), []int{0, 1}) {
+	if placed, _ := numa.Fit(full, numa.Guest{Parts: []numa.Part{part(1, true), part(1, true)}}, numa.Judge{}); !slices.Equal(
+		nodes(placed), []int{0, 1}) {
 		t.Errorf("as many parts as cells lie in order: %v", nodes(placed))
 	}
 }
 
-// N10, N11: guests without devices fill up the nodes without devices one after the other, and never take node 0, which has one.
+// N10, N11: guests without devices fill up the nodes without devices one after the other, and never take node 0,
+// which has one.
 func TestGuestsWithoutDevicesKeepAway(t *testing.T) {
-	host := numa.Host{Cells: []numa.Cell{cell(0, 2), cell(1, 2), cell(2, 2), cell(3, 2)}, Free: map[int]int{0: 1}, Pack: true}
+	host := numa.Host{
+		Cells: []numa.Cell{cell(0, 2), cell(1, 2), cell(2, 2), cell(3, 2)},
+		Free:  map[int]int{0: 1},
+		Pack:  true,
+	}
 	for i := range host.Cells {
 		host.Cells[i].Pages = []numa.Pages{{SizeKB: 2048, Total: 1024}}
 	}
@@ -259,7 +291,8 @@ func TestFitTakesTheNearest(t *testing.T) {
 	}
 }
 
-// A big machine with a judge that takes nothing but the last cells is answered at once: cells that are alike are not tried twice.
+// A big machine with a judge that takes nothing but the last cells is answered at once: cells that are alike are not
+// tried twice.
 func TestAlikeCellsAreTriedOnce(t *testing.T) {
 	var host numa.Host
 	for id := range 32 {
@@ -280,7 +313,8 @@ func TestAlikeCellsAreTriedOnce(t *testing.T) {
 		Kind: func(node int) string { return fmt.Sprint(node >= 30, node == 31) },
 	}
 	placed, refusal := numa.Fit(host, guest, judge)
-	if refusal.Reason != "" || !slices.Contains(nodes(placed), 30) || !slices.Contains(nodes(placed), 31) || calls > 10 {
+	if refusal.Reason != "" || !slices.Contains(nodes(placed), 30) || !slices.Contains(nodes(placed), 31) ||
+		calls > 10 {
 		t.Errorf("%v %+v after %d questions", nodes(placed), refusal, calls)
 	}
 	// Without Kind every cell is another; the search ends all the same.
@@ -291,7 +325,9 @@ func TestAlikeCellsAreTriedOnce(t *testing.T) {
 		}
 		return numa.Refusal{Reason: "too far"}
 	}
-	if _, refusal = numa.Fit(host, guest, judge); refusal.Reason != "too far" || !strings.Contains(refusal.Nearest, "no way among the first") || calls > 5000 {
+	if _, refusal = numa.Fit(host, guest, judge); refusal.Reason != "too far" ||
+		!strings.Contains(refusal.Nearest, "no way among the first") ||
+		calls > 5000 {
 		t.Errorf("%+v after %d questions", refusal, calls)
 	}
 }

@@ -1,7 +1,8 @@
-// Package numa holds the words for NUMA cells, those of a host and those of a guest, and decides whether and how a guest lies on a host.
+// Package numa defines the NUMA cells of hosts and guests, and decides whether and how a guest fits on a host.
 //
-// The scheduler and the agent use the same Fit: what the one takes for possible the other can claim, if nothing changed in between.
-// The types are those of api/host (Cell, Part, Placed), which has the functions that turn one into the other. The package is pure.
+// The scheduler and the agent use the same Fit: the agent can claim what the scheduler has found possible, if nothing
+// has changed in between. The types correspond to those of api/host (Cell, Part, Placed), which has the conversion
+// functions. The package has no side effects.
 package numa
 
 import (
@@ -9,22 +10,22 @@ import (
 	"slices"
 )
 
-// NoSocket is the socket of a cell when the host does not know it.
+// NoSocket is the socket of a cell if the host does not report it.
 const NoSocket = -1
 
-// Cell is one NUMA node of a host: what guests may have of it, and what they have.
+// Cell is one NUMA node of a host: its resources for guests, and their usage.
 type Cell struct {
 	ID        int     // the kernel's number
 	Socket    int     // physical package of its CPUs, or NoSocket
-	CPUs      []int   // host threads that guests share, rising
-	Dedicated []int   // host threads that are given to one guest each, rising; none of CPUs
-	Siblings  [][]int // threads that share a core, each group rising; nil without SMT
-	MemoryMB  int     // MiB in all, with those of huge pages
+	CPUs      []int   // host threads that guests share, ascending
+	Dedicated []int   // host threads for one guest each, ascending; disjoint from CPUs
+	Siblings  [][]int // threads that share a core, each group ascending; nil without SMT
+	MemoryMB  int     // MiB, including huge pages
 	Pages     []Pages // huge pages, by size
 
-	Pinned     []int // those of Dedicated that guests have, rising
+	Pinned     []int // threads of Dedicated in use, ascending
 	Floating   int   // virtual CPUs of guests that share CPUs
-	UsedMemory int   // MiB of small pages that guests have
+	UsedMemory int   // MiB of small pages in use
 }
 
 // Pages are the huge pages of one size on a cell.
@@ -34,19 +35,19 @@ type Pages struct {
 	Used   int
 }
 
-// Threads is hw:cpu_thread_policy: how dedicated CPUs lie on cores with several threads.
+// Threads is hw:cpu_thread_policy: how dedicated CPUs are placed on cores with several threads.
 type Threads string
 
-// The thread policies. None is Prefer.
+// The thread policies. The empty value is Prefer.
 const (
 	Prefer  Threads = "prefer"  // threads of one core where possible
 	Isolate Threads = "isolate" // a core for each CPU; its other threads stay idle
-	Require Threads = "require" // threads of one core; a host without SMT will not do
+	Require Threads = "require" // threads of one core; a host without SMT does not fit
 )
 
-// The words for pages that are not a size (hw:mem_page_size); SmallPages is the zero value.
+// The values of hw:mem_page_size that are not a size; SmallPages is the zero value.
 const (
-	SmallPages = 0  // nothing is said: small pages, which may be overcommitted where the guest has no dedicated CPUs
+	SmallPages = 0  // not specified: small pages, which may be overcommitted if the guest has no dedicated CPUs
 	LargePages = -1 // the largest huge pages that fit
 	AnyPages   = -2 // the largest huge pages that fit, or small ones
 	OwnPages   = -3 // small pages, not overcommitted
@@ -54,44 +55,46 @@ const (
 
 // Part is one NUMA cell of a guest.
 type Part struct {
-	VCPUs     []int // numbers of the guest's CPUs, rising
-	Dedicated []int // those of them that have a host thread for themselves, rising
+	VCPUs     []int // numbers of the guest's CPUs, ascending
+	Dedicated []int // those with a host thread of their own, ascending
 	Threads   Threads
 	MemoryMB  int // MiB
-	PageKB    int // size of its huge pages in KiB, or one of the words for pages
-	Emulator  int // host threads for the emulator alone, beside those of the CPUs (hw:emulator_threads_policy isolate: 1 on the first part)
+	PageKB    int // size of its huge pages in KiB, or one of the constants above
+	// host threads for the emulator only, in addition to those of the CPUs (hw:emulator_threads_policy isolate: 1 on
+	// the first cell)
+	Emulator int
 }
 
-// Placed is where one part of a guest lies.
+// Placed is the placement of one guest cell.
 type Placed struct {
 	Node     int         // of the host
 	CPUs     map[int]int // dedicated virtual CPU → host thread
-	Emulator []int       // host threads for the emulator alone
+	Emulator []int       // host threads for the emulator only
 	PageKB   int         // size of its huge pages in KiB; 0 for small pages
 }
 
-// Limits say how far a host's cells may be overcommitted. A zero is 1: not at all.
+// Limits are the overcommit ratios of a host's cells. Zero means 1: no overcommit.
 type Limits struct {
-	CPU    float64 // virtual CPUs for each of Cell.CPUs ([DEFAULT] cpu_allocation_ratio)
+	CPU    float64 // virtual CPUs per thread of Cell.CPUs ([DEFAULT] cpu_allocation_ratio)
 	Memory float64 // of small pages ([DEFAULT] ram_allocation_ratio)
 }
 
-// Host is a host as Fit sees it.
+// Host is the input of Fit about a host.
 type Host struct {
 	Cells  []Cell
 	Limits Limits
-	Pack   bool        // fill up cells that are in use first ([compute] packing_host_numa_cells_allocation_strategy)
-	Free   map[int]int // free PCI devices by cell: guests without devices keep away from them
+	Pack   bool        // prefer cells in use ([compute] packing_host_numa_cells_allocation_strategy)
+	Free   map[int]int // free PCI devices by cell: guests without devices avoid them
 }
 
-// Guest is what is to lie on a host.
+// Guest is the input of Fit about a guest.
 type Guest struct {
 	Parts   []Part
-	Devices bool // it asks for PCI devices
+	Devices bool // it requests PCI devices
 }
 
-// Use is a host's cells when a guest lies there as placed says, beside what they bear already. Cells that it names and the host does not
-// have are passed over. The agent makes the use that it reports by it, guest by guest.
+// Use returns a host's cells with the usage of a guest placed as placed says, in addition to the present usage. Cells
+// that the host does not have are ignored. The agent computes the usage that it reports with it, guest by guest.
 func Use(cells []Cell, parts []Part, placed []Placed) []Cell {
 	out := slices.Clone(cells)
 	for i, at := range placed {
@@ -128,7 +131,7 @@ func (c Cell) with(p Part, at Placed) Cell {
 	return c
 }
 
-// core lists the threads of Dedicated on the core of a thread, itself among them.
+// core returns the threads of Dedicated on the core of a thread, including the thread.
 func (c Cell) core(thread int) []int {
 	for _, group := range c.Siblings {
 		if slices.Contains(group, thread) {
@@ -138,10 +141,10 @@ func (c Cell) core(thread int) []int {
 	return []int{thread}
 }
 
-// pagesFor counts the pages that hold so much memory, rounded up.
+// pagesFor returns the number of pages for an amount of memory, rounded up.
 func pagesFor(memoryMB, sizeKB int) int { return (memoryMB*1024 + sizeKB - 1) / sizeKB }
 
-// small is the memory for small pages in MiB: what huge pages do not have.
+// small returns the memory for small pages in MiB: all memory except huge pages.
 func (c Cell) small() int {
 	left := c.MemoryMB
 	for _, p := range c.Pages {
@@ -150,7 +153,7 @@ func (c Cell) small() int {
 	return max(left, 0)
 }
 
-// free lists the threads for dedicated CPUs that no guest has.
+// free returns the threads for dedicated CPUs that are not in use.
 func (c Cell) free() []int {
 	return slices.DeleteFunc(slices.Clone(c.Dedicated), func(t int) bool { return slices.Contains(c.Pinned, t) })
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/openberth/berth/numa"
 )
 
-// The stupid twin: a guest fits exactly when some order of the host's cells, each judged by trying all sets of its threads, works. What
+// The stupid twin: a guest fits exactly when some order of the host's cells, each judged by trying all sets of its
+// threads, works. What
 // Fit answers is then checked by laying it down.
 func TestFitAgreesWithTryingEverything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
@@ -51,8 +52,11 @@ func TestFitAgreesWithTryingEverything(t *testing.T) {
 }
 
 func randomHost(rng *rand.Rand) numa.Host {
-	h := numa.Host{Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: float64(1 + rng.IntN(2))}, Pack: rng.IntN(2) == 0,
-		Free: map[int]int{rng.IntN(4): 1}}
+	h := numa.Host{
+		Limits: numa.Limits{CPU: float64(1 + rng.IntN(3)), Memory: float64(1 + rng.IntN(2))},
+		Pack:   rng.IntN(2) == 0,
+		Free:   map[int]int{rng.IntN(4): 1},
+	}
 	for id := range 1 + rng.IntN(4) {
 		c := numa.Cell{ID: id, MemoryMB: 64 * (1 + rng.IntN(4)), UsedMemory: 64 * rng.IntN(3), Floating: rng.IntN(4)}
 		for i := range rng.IntN(4) {
@@ -100,7 +104,8 @@ func anyOrder(h numa.Host, parts []numa.Part, taken []int, accepts func([]int) b
 		return accepts(taken)
 	}
 	for _, c := range h.Cells {
-		if !slices.Contains(taken, c.ID) && bears(c, parts[len(taken)], h.Limits) && anyOrder(h, parts, append(slices.Clone(taken), c.ID), accepts) {
+		if !slices.Contains(taken, c.ID) && bears(c, parts[len(taken)], h.Limits) &&
+			anyOrder(h, parts, append(slices.Clone(taken), c.ID), accepts) {
 			return true
 		}
 	}
@@ -129,7 +134,8 @@ func bears(c numa.Cell, p numa.Part, limits numa.Limits) bool {
 		inSmall = false
 	}
 	floating := len(p.VCPUs) - len(p.Dedicated)
-	if !inSmall && !inHuge || floating > 0 && (floating > len(c.CPUs) || float64(c.Floating+floating) > float64(len(c.CPUs))*limits.CPU) {
+	if !inSmall && !inHuge ||
+		floating > 0 && (floating > len(c.CPUs) || float64(c.Floating+floating) > float64(len(c.CPUs))*limits.CPU) {
 		return false
 	}
 	return anyThreads(c, p, nil, 0)
@@ -150,7 +156,8 @@ func anyThreads(c numa.Cell, p numa.Part, chosen []int, from int) bool {
 		return len(chosen) == 0
 	}
 	for i := from; i < len(c.Dedicated); i++ {
-		if !slices.Contains(c.Pinned, c.Dedicated[i]) && anyThreads(c, p, append(slices.Clone(chosen), c.Dedicated[i]), i+1) {
+		if !slices.Contains(c.Pinned, c.Dedicated[i]) &&
+			anyThreads(c, p, append(slices.Clone(chosen), c.Dedicated[i]), i+1) {
 			return true
 		}
 	}
@@ -173,7 +180,8 @@ func lawful(c numa.Cell, policy numa.Threads, all, cpus []int) bool {
 	if policy == numa.Isolate {
 		for _, t := range all {
 			for _, s := range coreOf(t) {
-				if s != t && (slices.Contains(all, s) || slices.Contains(c.Pinned, s) || !slices.Contains(c.Dedicated, s)) {
+				if s != t &&
+					(slices.Contains(all, s) || slices.Contains(c.Pinned, s) || !slices.Contains(c.Dedicated, s)) {
 					return false
 				}
 			}
@@ -216,7 +224,8 @@ func lay(h numa.Host, parts []numa.Part, placed []numa.Placed) string {
 		}
 		all = append(slices.Clone(cpus), at.Emulator...)
 		slices.Sort(all)
-		if len(cpus) != len(p.Dedicated) || len(at.Emulator) != p.Emulator || len(slices.Compact(slices.Clone(all))) != len(all) {
+		if len(cpus) != len(p.Dedicated) || len(at.Emulator) != p.Emulator ||
+			len(slices.Compact(slices.Clone(all))) != len(all) {
 			return "the wrong number of threads"
 		}
 		for _, thread := range all {

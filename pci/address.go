@@ -56,7 +56,8 @@ func (a Address) String() string {
 
 // Compare orders addresses by domain, bus, slot and function.
 func (a Address) Compare(b Address) int {
-	return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Func, b.Func))
+	return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Slot, b.Slot),
+		cmp.Compare(a.Func, b.Func))
 }
 
 // ProviderName is the name of the device's resource provider: "<hypervisor_hostname>_<pci_address>" (spec 002,

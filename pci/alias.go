@@ -19,8 +19,17 @@ type Alias struct {
 	Policy Policy // numa_policy, Legacy unless said
 }
 
-var aliasKeys = []string{"name", "vendor_id", "product_id", "device_type", "numa_policy", "resource_class", "traits", "live_migratable",
-	"capability_type"}
+var aliasKeys = []string{
+	"name",
+	"vendor_id",
+	"product_id",
+	"device_type",
+	"numa_policy",
+	"resource_class",
+	"traits",
+	"live_migratable",
+	"capability_type",
+}
 
 var (
 	types    = []string{string(Plain), string(Physical), string(Virtual)}
@@ -36,7 +45,8 @@ func ParseAlias(text string) (Alias, error) {
 		return Alias{}, err
 	}
 	if raw[0] == '[' {
-		return Alias{}, refuse("alias is an array, %s; write one object in braces, and the option once more for each further alias", clip(text))
+		return Alias{}, refuse("alias is an array, %s; write one object in braces, and the option once more for "+
+			"each further alias", clip(text))
 	}
 	o, err := readObject("alias", raw, aliasKeys)
 	if err != nil {
@@ -126,7 +136,8 @@ func (a *Alias) readNames(o object) error {
 			return refuse("alias %q: %s", a.Name, fault.TextOf(err))
 		}
 	case a.Want.Vendor == "" || a.Want.Product == "":
-		return refuse("alias %q says too little about its devices; add resource_class, or both vendor_id and product_id", a.Name)
+		return refuse("alias %q says too little about its devices; add resource_class, or both vendor_id and "+
+			"product_id", a.Name)
 	default:
 		a.Want.Class = ClassFor(a.Want.Vendor, a.Want.Product)
 	}
@@ -157,9 +168,12 @@ func (a Alias) String() string {
 // Aliases are the aliases of a cloud by name.
 type Aliases map[string]Alias
 
-// Add reads one occurrence of `[pci] alias` and keeps it. inPlacement is `[filter_scheduler] pci_in_placement`: without it devices
-// are found by vendor_id and product_id alone, so that an alias needs both. A name may be defined several times: a device that
-// meets one definition will do. They must agree in device_type and numa_policy, and inPlacement also in class and traits, because one
+// Add reads one occurrence of `[pci] alias` and keeps it. inPlacement is `[filter_scheduler] pci_in_placement`:
+// without it devices
+// are found by vendor_id and product_id alone, so that an alias needs both. A name may be defined several times: a
+// device that
+// meets one definition will do. They must agree in device_type and numa_policy, and inPlacement also in class and
+// traits, because one
 // question is asked of Placement for all of them.
 func (as Aliases) Add(text string, inPlacement bool) error {
 	a, err := ParseAlias(text)
@@ -167,7 +181,8 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 		return err
 	}
 	if !inPlacement && (a.Want.Vendor == "" || a.Want.Product == "") {
-		return refuse("alias %q has no vendor_id and product_id, which it needs while [filter_scheduler] pci_in_placement is off; add them or switch it on",
+		return refuse("alias %q has no vendor_id and product_id, which it needs while [filter_scheduler] "+
+			"pci_in_placement is off; add them or switch it on",
 			a.Name)
 	}
 	first, twice := as[a.Name]
@@ -177,13 +192,17 @@ func (as Aliases) Add(text string, inPlacement bool) error {
 	}
 	switch {
 	case a.Want.Type != first.Want.Type:
-		return refuse("alias %q is defined twice with different device_type, first as %s; give all definitions the same", a.Name, first)
+		return refuse("alias %q is defined twice with different device_type, first as %s; give all definitions the "+
+			"same", a.Name, first)
 	case a.Policy != first.Policy:
-		return refuse("alias %q is defined twice with different numa_policy, first as %s; give all definitions the same", a.Name, first)
+		return refuse("alias %q is defined twice with different numa_policy, first as %s; give all definitions the "+
+			"same", a.Name, first)
 	case inPlacement && a.String() == first.String():
-		return refuse("alias %q is defined twice as %s; keep one, or name a resource_class that different devices share", a.Name, first)
+		return refuse("alias %q is defined twice as %s; keep one, or name a resource_class that different devices "+
+			"share", a.Name, first)
 	case inPlacement && !sameQuestion(a.Want, first.Want):
-		return refuse("alias %q is defined twice with different classes or traits, first as %s; give all its devices one resource_class in device_spec and name that class in each definition",
+		return refuse("alias %q is defined twice with different classes or traits, first as %s; give all its "+
+			"devices one resource_class in device_spec and name that class in each definition",
 			a.Name, first)
 	case len(first.Or) == maxDefinitions-1:
 		return refuse("alias %q is defined more than %d times", a.Name, maxDefinitions)
@@ -200,7 +219,8 @@ func sameQuestion(a, b Want) bool {
 	return a.Class == b.Class && slices.Equal(a.Required, b.Required) && slices.Equal(a.Forbidden, b.Forbidden)
 }
 
-// ParseAliases reads all occurrences of `[pci] alias` as Add does, and names the occurrence that is wrong by its number.
+// ParseAliases reads all occurrences of `[pci] alias` as Add does, and names the occurrence that is wrong by its
+// number.
 func ParseAliases(inPlacement bool, texts ...string) (Aliases, error) {
 	as := Aliases{}
 	for i, text := range texts {
@@ -223,7 +243,8 @@ func (c AliasCount) String() string { return fmt.Sprintf("%s:%d", c.Name, c.Coun
 // MaxCount is how many devices one `alias:count` may ask for, more than any guest has slots for.
 const MaxCount = 256
 
-// ParseFlavorAliases reads the value of the flavor extra spec `pci_passthrough:alias`, such as "gpu:2,nic:1". Blanks around names
+// ParseFlavorAliases reads the value of the flavor extra spec `pci_passthrough:alias`, such as "gpu:2,nic:1". Blanks
+// around names
 // and counts do not count; order and repetition do.
 func ParseFlavorAliases(text string) ([]AliasCount, error) {
 	var list []AliasCount
@@ -231,18 +252,21 @@ func ParseFlavorAliases(text string) ([]AliasCount, error) {
 		name, count, counted := strings.Cut(part, ":")
 		name, count = strings.TrimSpace(name), strings.TrimSpace(count)
 		if name == "" || !counted || strings.Contains(count, ":") {
-			return nil, refuse("pci_passthrough:alias %q: %q must be an alias, a colon and a count, such as \"gpu:1\"", clip(text), strings.TrimSpace(part))
+			return nil, refuse("pci_passthrough:alias %q: %q must be an alias, a colon and a count, such as "+
+				"\"gpu:1\"", clip(text), strings.TrimSpace(part))
 		}
 		n, err := strconv.ParseUint(count, 10, 31)
 		if err != nil || n < 1 || n > MaxCount {
-			return nil, refuse("pci_passthrough:alias %q: the count %q of %q must be a whole number from 1 to %d", clip(text), count, name, MaxCount)
+			return nil, refuse("pci_passthrough:alias %q: the count %q of %q must be a whole number from 1 to "+
+				"%d", clip(text), count, name, MaxCount)
 		}
 		list = append(list, AliasCount{Name: name, Count: int(n)})
 	}
 	return list, nil
 }
 
-// Requests makes the device requests of a flavor, one for each `alias:count` in their order. newID gives each its request id, a
+// Requests makes the device requests of a flavor, one for each `alias:count` in their order. newID gives each its
+// request id, a
 // fresh UUID. An empty text asks for nothing.
 func (as Aliases) Requests(text string, newID func() string) ([]Request, error) {
 	if strings.TrimSpace(text) == "" {

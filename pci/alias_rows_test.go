@@ -79,8 +79,10 @@ func TestAliasRows(t *testing.T) {
 
 // A11, A12, A14, A15 and M6: what a flavor may write.
 func TestFlavorAliasRows(t *testing.T) {
-	as, err := ParseAliases(false, `{"name":"QuickAssist","vendor_id":"8086","product_id":"0443"}`, `{"name":"IntelNIC","vendor_id":"8086","product_id":"1111"}`,
-		`{"name":" Cirrus Logic ","vendor_id":"1013","product_id":"00b8"}`, `{"name":"IntelNIC","vendor_id":"8086","product_id":"1112"}`)
+	as, err := ParseAliases(false, `{"name":"QuickAssist","vendor_id":"8086","product_id":"0443"}`,
+		`{"name":"IntelNIC","vendor_id":"8086","product_id":"1111"}`,
+		`{"name":" Cirrus Logic ","vendor_id":"1013","product_id":"00b8"}`,
+		`{"name":"IntelNIC","vendor_id":"8086","product_id":"1112"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,8 @@ func TestFlavorAliasRows(t *testing.T) {
 		{row: "M6 no count", text: "IntelNIC", says: "a colon and a count"},
 		{row: "M6 two counts", text: "IntelNIC:1:2", says: "a colon and a count"},
 		{row: "M6 trailing comma", text: "IntelNIC:1,", says: "a colon and a count"},
-		{row: "M6 a name twice is two requests", text: "IntelNIC:1,IntelNIC:2", want: "IntelNIC:1:1111|1112 IntelNIC:2:1111|1112"},
+		{row: "M6 a name twice is two requests", text: "IntelNIC:1,IntelNIC:2", want: "IntelNIC:1:1111|1112 " +
+			"IntelNIC:2:1111|1112"},
 	} {
 		t.Run(c.row, func(t *testing.T) {
 			n := 0
@@ -150,14 +153,16 @@ func TestLiveMigratable(t *testing.T) {
 	if one.LiveMigratable() {
 		t.Error("one definition of the alias does not say so")
 	}
-	if one.Refuse(Device{Product: "1516", Type: Virtual}, No) != "" || one.Refuse(Device{Product: "1515", Type: Virtual}, No) == "" {
+	if one.Refuse(Device{Product: "1516", Type: Virtual}, No) != "" ||
+		one.Refuse(Device{Product: "1515", Type: Virtual}, No) == "" {
 		t.Error("each definition is judged by itself")
 	}
 }
 
 // A10: aliases are read once; looking them up again gives the same, whatever became of what was given before.
 func TestA10LookedUpAgain(t *testing.T) {
-	as, err := ParseAliases(true, `{"name":"a","resource_class":"x","traits":"b,!c","vendor_id":"8086","product_id":"0443"}`,
+	as, err := ParseAliases(true,
+		`{"name":"a","resource_class":"x","traits":"b,!c","vendor_id":"8086","product_id":"0443"}`,
 		`{"name":"a","resource_class":"x","traits":"b,!c","vendor_id":"8086","product_id":"0442"}`)
 	if err != nil {
 		t.Fatal(err)

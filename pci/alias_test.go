@@ -15,11 +15,13 @@ func TestParseAlias(t *testing.T) {
 	for text, want := range map[string]Alias{
 		`{"name":" QuickAssist ","vendor_id":"8086","product_id":"0443"}`: {Name: "QuickAssist", Policy: Legacy,
 			Want: Want{Vendor: "8086", Product: "0443", Class: "CUSTOM_PCI_8086_0443"}},
-		// "If a request comes from an alias that does not have a resource_class associated with it, then it will be defaulted to
+		// "If a request comes from an alias that does not have a resource_class associated with it, then it will be
+		// defaulted to
 		// CUSTOM_PCI_<vendor_id>_<product_id>." (spec 002)
 		`{"name":"a","vendor_id":"DE12","product_id":"12af","device_type":"type-VF","numa_policy":"required","live_migratable":"yes"}`: {Name: "a",
 			Policy: Required, Want: Want{Vendor: "de12", Product: "12af", Type: Virtual, Class: "CUSTOM_PCI_DE12_12AF", LiveMigratable: Yes}},
-		// "When the resource_class is specified, the vendor_id and product_id tags will no longer be required." (spec 002)
+		// "When the resource_class is specified, the vendor_id and product_id tags will no longer be required." (spec
+		// 002)
 		`{"name":"a","resource_class":"gpu","traits":"foo, bar,CUSTOM_BLUE"}`: {Name: "a", Policy: Legacy,
 			Want: Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_BAR", "CUSTOM_BLUE", "CUSTOM_FOO"}}},
 		// "Also trait names in traits can be prefixed with ! to express a forbidden trait." (spec 002)
@@ -82,7 +84,8 @@ func TestParseAliasRefuses(t *testing.T) {
 			continue
 		}
 		for _, word := range says {
-			if sentence := fault.TextOf(err); !strings.Contains(sentence, word) || !strings.HasPrefix(sentence, "alias") {
+			if sentence := fault.TextOf(err); !strings.Contains(sentence, word) ||
+				!strings.HasPrefix(sentence, "alias") {
 				t.Errorf("%s: %q does not say %q", text, sentence, word)
 			}
 		}
@@ -139,7 +142,8 @@ func TestParseFlavorAliases(t *testing.T) {
 }
 
 func TestRequests(t *testing.T) {
-	as, err := ParseAliases(true, `{"name":"gpu","resource_class":"gpu","traits":"fast"}`, `{"name":"nic","resource_class":"nic","numa_policy":"socket"}`)
+	as, err := ParseAliases(true, `{"name":"gpu","resource_class":"gpu","traits":"fast"}`,
+		`{"name":"nic","resource_class":"nic","numa_policy":"socket"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +152,13 @@ func TestRequests(t *testing.T) {
 	got, err := as.Requests(" nic : 2,gpu:1,nic:1", newID)
 	want := []Request{
 		{ID: "id1", Alias: "nic", Count: 2, Want: Want{Class: "CUSTOM_NIC"}, Policy: Socket},
-		{ID: "id2", Alias: "gpu", Count: 1, Want: Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_FAST"}}, Policy: Legacy},
+		{
+			ID:     "id2",
+			Alias:  "gpu",
+			Count:  1,
+			Want:   Want{Class: "CUSTOM_GPU", Required: []resource.Trait{"CUSTOM_FAST"}},
+			Policy: Legacy,
+		},
 		{ID: "id3", Alias: "nic", Count: 1, Want: Want{Class: "CUSTOM_NIC"}, Policy: Socket},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {

@@ -1,4 +1,5 @@
-// Package pci holds the words for PCI devices: addresses, devices, the device_spec that offers them and the alias that asks for them.
+// Package pci holds the words for PCI devices: addresses, devices, the device_spec that offers them and the alias
+// that asks for them.
 //
 // It parses and matches; it reads no file and knows no service. The facts come from agent/sysfs.
 package pci

@@ -5,11 +5,14 @@ import "slices"
 // maxBranches is how many ways of choosing between a PF and its VFs Fit looks at before it gives up.
 const maxBranches = 1024
 
-// Fit gives each slot a device of its own, moving earlier slots to other devices where that helps. rank says how good a device is
-// for a slot, 0 being best, or -1 that it will not do. As many slots as possible get a device of rank 0, then of rank 1, and so on;
+// Fit gives each slot a device of its own, moving earlier slots to other devices where that helps. rank says how good
+// a device is
+// for a slot, 0 being best, or -1 that it will not do. As many slots as possible get a device of rank 0, then of rank
+// 1, and so on;
 // of equal ones the first in the list. A PF is never given beside one of its own VFs.
 //
-// picked has the device of each slot, or -1; missing is the first slot that found none, or -1 when all did. The scheduler asks it
+// picked has the device of each slot, or -1; missing is the first slot that found none, or -1 when all did. The
+// scheduler asks it
 // what an agent could do, so that both agree.
 func Fit(devices []Device, slots int, rank func(slot, device int) int) (picked []int, missing int) {
 	f := fitter{devices: devices, slots: slots, banned: make([]bool, len(devices))}
@@ -114,7 +117,8 @@ func (f *fitter) match() (picked []int, missing int) {
 	return picked, slices.Index(picked, -1)
 }
 
-// give finds a device of at most this rank for a slot: a free one, or one whose slot can have another. seen are the devices looked
+// give finds a device of at most this rank for a slot: a free one, or one whose slot can have another. seen are the
+// devices looked
 // at already on this path.
 func (f *fitter) give(s, most int, picked, taken []int, seen []bool) bool {
 	var others []int

@@ -16,7 +16,13 @@ func card(bus uint8, pf bool, vfs int) []Device {
 		list = append(list, Device{Address: at, Type: Physical, Vendor: "8086", Product: "1528"})
 	}
 	for i := range vfs {
-		list = append(list, Device{Address: Address{Bus: bus, Slot: 1, Func: uint8(i)}, Type: Virtual, Parent: &at, Vendor: "8086", Product: "1515"})
+		list = append(list, Device{
+			Address: Address{Bus: bus, Slot: 1, Func: uint8(i)},
+			Type:    Virtual,
+			Parent:  &at,
+			Vendor:  "8086",
+			Product: "1515",
+		})
 	}
 	return list
 }
@@ -94,7 +100,8 @@ func lawful(t *testing.T, devices []Device, picked []int) {
 	}
 }
 
-// T10 preferred: the nearest first, then those of no node, then the others; a near device is left to whom nothing else will do.
+// T10 preferred: the nearest first, then those of no node, then the others; a near device is left to whom nothing
+// else will do.
 func TestFitPrefersLowRanks(t *testing.T) {
 	devices := join(card(1, false, 1), card(2, false, 1), card(3, false, 1))
 	ranks := []int{2, 0, 1}

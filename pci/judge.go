@@ -13,7 +13,8 @@ type Finding struct {
 	Sentence string // names the rule
 }
 
-// Refuse is the sentence of the first rule that Judge finds wrong, or nothing. It is quick enough for each look at a host.
+// Refuse is the sentence of the first rule that Judge finds wrong, or nothing. It is quick enough for each look at a
+// host.
 func (rs Rules) Refuse(devices []Device) string {
 	if !slices.ContainsFunc(rs, func(r Rule) bool { return r.Tags.RemoteManaged == Yes }) {
 		return ""
@@ -27,8 +28,10 @@ func (rs Rules) Refuse(devices []Device) string {
 	return ""
 }
 
-// Judge compares rules with the devices of a host, whose Serial must have been read where NeedSerial says so. Wrong are rules with
-// remote_managed for what is no VF of the card, or for an interface that is not there. Warnings are rules that match nothing, or
+// Judge compares rules with the devices of a host, whose Serial must have been read where NeedSerial says so. Wrong
+// are rules with
+// remote_managed for what is no VF of the card, or for an interface that is not there. Warnings are rules that match
+// nothing, or
 // nothing that earlier rules have left. The findings are in the order of the rules.
 func (rs Rules) Judge(devices []Device) []Finding {
 	h := hostOf(devices)
@@ -44,18 +47,22 @@ func (rs Rules) Judge(devices []Device) []Finding {
 		}
 		matched := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return !r.Match(d, h.parent(d)) })
 		usable := slices.DeleteFunc(slices.Clone(matched), Device.IsBridge)
-		fresh := slices.DeleteFunc(slices.Clone(left), func(d Device) bool { return d.IsBridge() || !r.Match(d, h.parent(d)) })
+		fresh := slices.DeleteFunc(slices.Clone(left),
+			func(d Device) bool { return d.IsBridge() || !r.Match(d, h.parent(d)) })
 		switch {
 		case len(matched) == 0:
 			say(false, "matches no device of this host"+h.nearest(r))
 		case len(usable) == 0:
-			say(false, fmt.Sprintf("matches nothing but bridges, such as %s, which no guest can be given", matched[0].Address))
+			say(false, fmt.Sprintf("matches nothing but bridges, such as %s, which no guest can be "+
+				"given", matched[0].Address))
 		case len(fresh) == 0:
 			first, _ := rs[:i].First(usable[0], h.parent(usable[0]))
-			say(false, fmt.Sprintf("is never reached: earlier entries match all its devices, such as %s by %s; the first match counts, so put it before them or take it away",
+			say(false, fmt.Sprintf("is never reached: earlier entries match all its devices, such as %s by %s; the "+
+				"first match counts, so put it before them or take it away",
 				usable[0].Address, first.where()))
 		case !r.ForPorts() && slices.ContainsFunc(fresh, Device.isVDPA):
-			say(false, fmt.Sprintf("offers %s, which carries a vDPA device: no alias is given it, it is for network ports; add physical_network, or leave it out",
+			say(false, fmt.Sprintf("offers %s, which carries a vDPA device: no alias is given it, it is for "+
+				"network ports; add physical_network, or leave it out",
 				fresh[slices.IndexFunc(fresh, Device.isVDPA)].Address))
 		}
 		left = slices.DeleteFunc(left, func(d Device) bool { return r.Match(d, h.parent(d)) })
@@ -63,7 +70,8 @@ func (rs Rules) Judge(devices []Device) []Finding {
 	return out
 }
 
-// NeedSerial says whether a rule asks for the serial number of the device's card: only with one can a device be managed remotely.
+// NeedSerial says whether a rule asks for the serial number of the device's card: only with one can a device be
+// managed remotely.
 func (rs Rules) NeedSerial(d Device) bool {
 	return slices.ContainsFunc(rs, func(r Rule) bool {
 		return r.Tags.RemoteManaged == Yes && r.numbers(d) && (r.Devname != "" || r.at(d))
@@ -122,7 +130,8 @@ func (h census) remote(r Rule) string {
 	}
 	pf := h.named(r)
 	if pf == nil && r.Devname != "" {
-		return fmt.Sprintf("has remote_managed, but this host has no interface %q; write the address of the card's PF and the product_id of its VFs", r.Devname)
+		return fmt.Sprintf("has remote_managed, but this host has no interface %q; write the address of the card's "+
+			"PF and the product_id of its VFs", r.Devname)
 	}
 	if pf == nil || pf.Type != Physical {
 		return ""
@@ -137,9 +146,11 @@ func (h census) remote(r Rule) string {
 	case vendor && r.Product != "" && (r.Product == product || product == "" && r.Product != pf.Product):
 		return ""
 	case vendor && (r.Product == "" || r.Product == pf.Product):
-		return fmt.Sprintf("has remote_managed and means the PF %s itself, but only its VFs can be managed remotely; add %s", pf.Address, vfs)
+		return fmt.Sprintf("has remote_managed and means the PF %s itself, but only its VFs can be managed "+
+			"remotely; add %s", pf.Address, vfs)
 	}
-	return fmt.Sprintf("has remote_managed, but neither the PF %s (%s:%s) nor its VFs have these numbers; write vendor_id %q and %s",
+	return fmt.Sprintf("has remote_managed, but neither the PF %s (%s:%s) nor its VFs have these numbers; write "+
+		"vendor_id %q and %s",
 		pf.Address, pf.Vendor, pf.Product, pf.Vendor, vfs)
 }
 
@@ -166,7 +177,8 @@ func (h census) nearest(r Rule) string {
 		without.Tags.RemoteManaged = Unset
 		for _, d := range h.list {
 			if without.Match(d, h.parent(d)) {
-				return fmt.Sprintf("; those like %s:%s that it means have no serial number in their vital product data, without which nothing can be managed remotely",
+				return fmt.Sprintf("; those like %s:%s that it means have no serial number in their vital product "+
+					"data, without which nothing can be managed remotely",
 					d.Vendor, d.Product)
 			}
 		}

@@ -5,11 +5,20 @@ import (
 	"testing"
 )
 
-// nics is a host with a bridge, two cards that can be managed remotely (the VFs of the second have no serial number), a lone device.
+// nics is a host with a bridge, two cards that can be managed remotely (the VFs of the second have no serial number),
+// a lone device.
 func nics(t *testing.T) []Device {
 	with := func(d Device, serial string) Device { d.Serial = serial; return d }
 	pf := func(at string) Device {
-		return Device{Address: address(t, at), Vendor: "15b3", Product: "a2d6", Type: Physical, TotalVFs: 2, VFProduct: "101e", Class: 0x020000}
+		return Device{
+			Address:   address(t, at),
+			Vendor:    "15b3",
+			Product:   "a2d6",
+			Type:      Physical,
+			TotalVFs:  2,
+			VFProduct: "101e",
+			Class:     0x020000,
+		}
 	}
 	mlx := func(own, of string) Device {
 		d := vf(t, own, of)
@@ -20,10 +29,18 @@ func nics(t *testing.T) []Device {
 	first.Net = []string{"ens1"}
 	return []Device{
 		{Address: address(t, "0000:80:00.0"), Vendor: "8086", Product: "0b00", Type: Plain, Class: 0x060400},
-		with(first, "S1"), with(mlx("0000:81:00.1", "0000:81:00.0"), "S1"), with(mlx("0000:81:00.2", "0000:81:00.0"), "S1"),
+		with(first,
+			"S1"), with(mlx("0000:81:00.1", "0000:81:00.0"), "S1"), with(mlx("0000:81:00.2", "0000:81:00.0"), "S1"),
 		pf("0000:82:00.0"), mlx("0000:82:00.1", "0000:82:00.0"),
 		{Address: address(t, "0000:83:00.0"), Vendor: "10de", Product: "20b0", Type: Plain, Class: 0x030200},
-		{Address: address(t, "0000:84:00.2"), Vendor: "15b3", Product: "1018", Type: VDPA, Parent: &Address{Bus: 0x84}, Class: 0x020000},
+		{
+			Address: address(t, "0000:84:00.2"),
+			Vendor:  "15b3",
+			Product: "1018",
+			Type:    VDPA,
+			Parent:  &Address{Bus: 0x84},
+			Class:   0x020000,
+		},
 	}
 }
 
@@ -91,7 +108,8 @@ func TestJudgeRows(t *testing.T) {
 					t.Errorf("%q does not say %q", text, word)
 				}
 			}
-			if found[0].Wrong != (c.says[0] == "WRONG") || !strings.HasPrefix(found[0].Sentence, "device_spec at "+found[0].At+", {") {
+			if found[0].Wrong != (c.says[0] == "WRONG") || !strings.HasPrefix(found[0].Sentence, "device_spec "+
+				"at "+found[0].At+", {") {
 				t.Errorf("%+v", found[0])
 			}
 		})

@@ -27,20 +27,24 @@ func ClassFor(vendor, product string) resource.Class {
 }
 
 // NormalClass makes a class name as Placement has it out of what an operator wrote. Standard names are known in any
-// case; any other becomes CUSTOM_ followed by upper-case letters, digits and single underscores. A name that says CUSTOM_
+// case; any other becomes CUSTOM_ followed by upper-case letters, digits and single underscores. A name that says
+// CUSTOM_
 // already keeps its own underscores. Invalid when nothing is left to name, when the name is too long, when it is a
-// standard class that does not count devices, or when there are several: "exactly one resource class name" (spec 002, "PCI alias
+// standard class that does not count devices, or when there are several: "exactly one resource class name" (spec 002,
+// "PCI alias
 // configuration").
 func NormalClass(text string) (resource.Class, error) {
 	const op = "pci.NormalClass"
 	if strings.Contains(text, ",") {
-		return "", fault.New(fault.Invalid, op, "resource_class %q has a comma, but a device has one class; name one, and say the rest as traits", text)
+		return "", fault.New(fault.Invalid, op, "resource_class %q has a comma, but a device has one class; name "+
+			"one, and say the rest as traits", text)
 	}
 	name := strings.ToUpper(strings.TrimSpace(text))
 	if class := resource.Class(name); resource.IsStandardClass(class) {
 		if !slices.Contains(deviceClasses, class) {
 			return "", fault.New(fault.Invalid, op,
-				"resource_class %q does not count devices; name one that does, such as PGPU, or a word of your own", text)
+				"resource_class %q does not count devices; name one that does, such as PGPU, or a word of your "+
+					"own", text)
 		}
 		return class, nil
 	}
@@ -82,7 +86,8 @@ func customName(name string) (custom, problem string) {
 	return custom, ""
 }
 
-// traits reads a comma-separated list of trait names into sorted sets. A name with "!" before it is forbidden; that is an
+// traits reads a comma-separated list of trait names into sorted sets. A name with "!" before it is forbidden; that
+// is an
 // alias's to say, so a rule passes mayForbid false.
 func traits(text string, mayForbid bool) (required, forbidden []resource.Trait, err error) {
 	const op = "pci.traits"
@@ -94,7 +99,8 @@ func traits(text string, mayForbid bool) (required, forbidden []resource.Trait, 
 				"traits %q forbids %q, but a device can only have traits; \"!\" belongs into an alias", text, name)
 		}
 		if strings.TrimSpace(name) == "" {
-			return nil, nil, fault.New(fault.Invalid, op, "traits %q has an empty name in it; write names with one comma between them", text)
+			return nil, nil, fault.New(fault.Invalid, op, "traits %q has an empty name in it; write names with one "+
+				"comma between them", text)
 		}
 		trait, err := NormalTrait(name)
 		if err != nil {
@@ -109,7 +115,8 @@ func traits(text string, mayForbid bool) (required, forbidden []resource.Trait, 
 	required, forbidden = sorted(required), sorted(forbidden)
 	for _, trait := range forbidden {
 		if slices.Contains(required, trait) {
-			return nil, nil, fault.New(fault.Invalid, op, "traits %q both requires and forbids %s; keep one", text, trait)
+			return nil, nil, fault.New(fault.Invalid, op, "traits %q both requires and forbids %s; keep "+
+				"one", text, trait)
 		}
 	}
 	return required, forbidden, nil
@@ -140,7 +147,8 @@ func Nearest(word string, known []string) string {
 	return ""
 }
 
-// suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when none is near.
+// suggest names the known word that is nearest to a mistyped one, as the end of a sentence, or the known ones when
+// none is near.
 func suggest(word string, known []string) string {
 	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)

@@ -62,7 +62,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// Whatever an operator writes becomes a name that Placement takes, or an error; and a normal name is its own normal form.
+// Whatever an operator writes becomes a name that Placement takes, or an error; and a normal name is its own normal
+// form.
 func FuzzNormal(f *testing.F) {
 	for _, seed := range []string{"", "a", "pgpu", "VCPU", "custom_x", "CUSTOM_a-b", "hw_gpu_api_vulkan", "é", "\xff", "ı", "-"} {
 		f.Add(seed)

@@ -48,7 +48,8 @@ type Request struct {
 // (spec 002, "Scheduling").
 func (r Request) GroupSuffix(i int) string { return fmt.Sprintf("%s-%d", r.ID, i) }
 
-// Refuse gives the sentence why a device is not for the request, or nothing when it is: one of its definitions is met. migratable is
+// Refuse gives the sentence why a device is not for the request, or nothing when it is: one of its definitions is
+// met. migratable is
 // what the device's rule says of live_migratable.
 func (r Request) Refuse(d Device, migratable Flag) string {
 	first := ""
@@ -67,7 +68,8 @@ func (r Request) Refuse(d Device, migratable Flag) string {
 	return first
 }
 
-// LiveMigratable says whether every device of the request is sure to be live-migratable: all its definitions ask for it by name.
+// LiveMigratable says whether every device of the request is sure to be live-migratable: all its definitions ask for
+// it by name.
 func (r Request) LiveMigratable() bool {
 	for _, w := range append([]Want{r.Want}, r.Or...) {
 		if w.LiveMigratable != Yes {

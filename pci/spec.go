@@ -44,10 +44,23 @@ func (t *Tags) flags() []tag {
 		{"live_migratable", &t.LiveMigratable}, {"one_time_use", &t.OneTimeUse}}
 }
 
-var specKeys = []string{"vendor_id", "product_id", "address", "devname", "physical_network", "trusted", "remote_managed",
-	"managed", "live_migratable", "one_time_use", "resource_class", "traits"}
+var specKeys = []string{
+	"vendor_id",
+	"product_id",
+	"address",
+	"devname",
+	"physical_network",
+	"trusted",
+	"remote_managed",
+	"managed",
+	"live_migratable",
+	"one_time_use",
+	"resource_class",
+	"traits",
+}
 
-// ParseSpecs reads one occurrence of `[pci] device_spec`: a JSON object, or an array of objects. The error is one sentence that
+// ParseSpecs reads one occurrence of `[pci] device_spec`: a JSON object, or an array of objects. The error is one
+// sentence that
 // names the key, the text and what to do; the caller adds file and line.
 func ParseSpecs(text string) (Rules, error) {
 	const option = "device_spec"
@@ -107,7 +120,8 @@ func (o object) id(key string) (string, error) {
 	digits := strings.TrimPrefix(strings.ToLower(text), "0x")
 	n, err := strconv.ParseUint(digits, 16, 16)
 	if err != nil {
-		return "", refuse("%s: %s is %q; write a hexadecimal number of at most FFFF, such as \"8086\", or \"*\"", o.option, key, text)
+		return "", refuse("%s: %s is %q; write a hexadecimal number of at most FFFF, such as \"8086\", or "+
+			"\"*\"", o.option, key, text)
 	}
 	return fmt.Sprintf("%04x", n), nil
 }
@@ -120,7 +134,8 @@ func (r *Rule) readAddress(o object) (err error) {
 		return err
 	}
 	if r.Devname != "" && r.Address != (Pattern{}) {
-		return refuse("device_spec has devname %q and address %s; keep the address, interface names change", r.Devname, r.Address)
+		return refuse("device_spec has devname %q and address %s; keep the address, interface names "+
+			"change", r.Devname, r.Address)
 	}
 	if r.Devname != "" && o.nonEmpty("address") { // Nova rejects this too: what counts is that an address is written
 		return refuse("device_spec has devname %q beside address %s; keep one of them: an address of wildcards says "+
@@ -138,7 +153,8 @@ func (r *Rule) readTags(o object) (err error) {
 				return err
 			}
 			if r.Tags.PhysicalNetwork == "" {
-				return refuse("device_spec: physical_network is empty; name the network, write null for a tunnelled one, or leave it out")
+				return refuse("device_spec: physical_network is empty; name the network, write null for a " +
+					"tunnelled one, or leave it out")
 			}
 		}
 	}
@@ -161,7 +177,8 @@ func (r *Rule) readNames(o object) error {
 		}
 		// "The resource_class tag will be accepted only when the physical_network tag is not defined" (spec 002).
 		if r.Tags.Networked {
-			return refuse("device_spec has resource_class %q beside physical_network %q; a device of a network is not counted in Placement, drop one of them",
+			return refuse("device_spec has resource_class %q beside physical_network %q; a device of a network is "+
+				"not counted in Placement, drop one of them",
 				class, r.Tags.PhysicalNetwork)
 		}
 	}
@@ -175,8 +192,10 @@ func (r *Rule) readNames(o object) error {
 	return nil
 }
 
-// Match says whether the rule means this device. parent is the PF of a VF where it is known; only devname needs it. A rule
-// with the exact address of a PF means the PF and all its VFs; product_id narrows it to one kind. What is managed remotely needs a
+// Match says whether the rule means this device. parent is the PF of a VF where it is known; only devname needs it. A
+// rule
+// with the exact address of a PF means the PF and all its VFs; product_id narrows it to one kind. What is managed
+// remotely needs a
 // serial number, by which its card is known elsewhere.
 func (r Rule) Match(d Device, parent *Device) bool {
 	if !r.numbers(d) || r.Tags.RemoteManaged == Yes && d.Serial == "" {
@@ -210,7 +229,8 @@ func (r Rule) Class(d Device) resource.Class {
 	return ClassFor(d.Vendor, d.Product)
 }
 
-// ForPorts says that only network ports may have the rule's devices: no alias is given them, and Placement does not count
+// ForPorts says that only network ports may have the rule's devices: no alias is given them, and Placement does not
+// count
 // them ("Devices that have a physical_network tag will not be reported in Placement at this time", spec 002).
 func (r Rule) ForPorts() bool { return r.Tags.Networked || r.Tags.RemoteManaged == Yes }
 

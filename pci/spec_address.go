@@ -8,13 +8,15 @@ import (
 	"strings"
 )
 
-// Pattern is the `address` of a rule. Its zero value means every address. Each field is a number, a wildcard, or a regular
+// Pattern is the `address` of a rule. Its zero value means every address. Each field is a number, a wildcard, or a
+// regular
 // expression that must match the field's digits from their start, not to their end.
 type Pattern struct {
 	domain, bus, slot, function field
 }
 
-// field is one part of a Pattern. Empty text is the wildcard; without expression the text is the number as Address prints it.
+// field is one part of a Pattern. Empty text is the wildcard; without expression the text is the number as Address
+// prints it.
 type field struct {
 	text       string
 	number     uint32
@@ -23,7 +25,8 @@ type field struct {
 
 var addressKeys = []string{"domain", "bus", "slot", "function"}
 
-// fieldLimits are the largest numbers, in the order of addressKeys. Nova knows domains up to FFFF; the kernel has longer ones.
+// fieldLimits are the largest numbers, in the order of addressKeys. Nova knows domains up to FFFF; the kernel has
+// longer ones.
 var fieldLimits = []uint64{0xffffffff, 0xff, 0x1f, 7}
 
 var fieldFormats = []string{"%04x", "%02x", "%02x", "%x"}
@@ -45,7 +48,8 @@ func (o object) pattern(key string) (Pattern, error) {
 	case raw[0] == '{':
 		return parseExpressions(raw)
 	}
-	return Pattern{}, refuse("%s: %s is %s; write text such as \"0000:81:00.*\", or an object of regular expressions with the keys %s",
+	return Pattern{}, refuse("%s: %s is %s; write text such as \"0000:81:00.*\", or an object of regular "+
+		"expressions with the keys %s",
 		o.option, key, clip(string(raw)), strings.Join(addressKeys, ", "))
 }
 
@@ -54,7 +58,8 @@ func parseGlob(text string) (Pattern, error) {
 	left, function, _ := strings.Cut(text, ".")
 	parts := strings.Split(left, ":")
 	if len(parts) > 3 {
-		return Pattern{}, refuse("device_spec: address %q has more than domain, bus and slot before the point; write it as DDDD:BB:SS.F", text)
+		return Pattern{}, refuse("device_spec: address %q has more than domain, bus and slot before the point; "+
+			"write it as DDDD:BB:SS.F", text)
 	}
 	for len(parts) < 3 {
 		parts = append([]string{"*"}, parts...)
@@ -67,7 +72,8 @@ func parseGlob(text string) (Pattern, error) {
 		}
 		n, err := strconv.ParseUint(part, 16, 32)
 		if err != nil || n > fieldLimits[i] {
-			return Pattern{}, refuse("device_spec: the %s %q of address %q must be \"*\" or a hexadecimal number of at most %X",
+			return Pattern{}, refuse("device_spec: the %s %q of address %q must be \"*\" or a hexadecimal number "+
+				"of at most %X",
 				addressKeys[i], part, text, fieldLimits[i])
 		}
 		f.text, f.number = fmt.Sprintf(fieldFormats[i], n), uint32(n)
@@ -87,11 +93,13 @@ func parseExpressions(raw json.RawMessage) (Pattern, error) {
 		if raw, there := o.values[key]; !there {
 			continue
 		} else if err := json.Unmarshal(raw, &text); err != nil || text == nil {
-			return Pattern{}, refuse("device_spec: address %s must be a regular expression in double quotes; it is %s", key, clip(string(raw)))
+			return Pattern{}, refuse("device_spec: address %s must be a regular expression in double quotes; it is "+
+				"%s", key, clip(string(raw)))
 		}
 		expression, err := compile(*text)
 		if err != nil {
-			return Pattern{}, refuse("device_spec: address %s %q is no regular expression (%v); any %s is \".*\"", key, *text, err, key)
+			return Pattern{}, refuse("device_spec: address %s %q is no regular expression (%v); any %s is "+
+				"\".*\"", key, *text, err, key)
 		}
 		if *text != "" {
 			*f = field{text: *text, expression: expression}

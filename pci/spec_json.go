@@ -44,7 +44,8 @@ func readJSON(option, text string) (json.RawMessage, error) {
 	err := json.Unmarshal([]byte(text), &raw)
 	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at := min(max(int(wrong.Offset)-1, 0), len(text))
-		return nil, refuse("%s is not JSON: %v, at %q; names and text stand in double quotes, no comma before a closing bracket",
+		return nil, refuse("%s is not JSON: %v, at %q; names and text stand in double quotes, no comma before a "+
+			"closing bracket",
 			option, err, clip(text[at:]))
 	}
 	if err != nil {
@@ -92,7 +93,8 @@ func (o object) text(key, example string) (string, error) {
 	}
 	var s *string
 	if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-		return "", refuse("%s: %s must be text in double quotes, such as %q; it is %s", o.option, key, example, clip(string(raw)))
+		return "", refuse("%s: %s must be text in double quotes, such as %q; it is "+
+			"%s", o.option, key, example, clip(string(raw)))
 	}
 	return strings.TrimSpace(*s), nil
 }
@@ -124,7 +126,8 @@ func (o object) flag(key string) (Flag, error) {
 	if f, known := truths[strings.ToLower(word)]; known {
 		return f, nil
 	}
-	return Unset, refuse("%s: %s is %s; write one of true, t, yes, y, on, 1, false, f, no, n, off, 0", o.option, key, clip(string(raw)))
+	return Unset, refuse("%s: %s is %s; write one of true, t, yes, y, on, 1, false, f, no, n, off, "+
+		"0", o.option, key, clip(string(raw)))
 }
 
 // writer prints a JSON object with its keys in the order in which they are put.

@@ -9,11 +9,18 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// The rows D1 to D27, D34 to D40 of pci.md 7.8, and M7 to M9 of 7.15, that one entry decides: is it taken, and which of the devices
+// The rows D1 to D27, D34 to D40 of pci.md 7.8, and M7 to M9 of 7.15, that one entry decides: is it taken, and which
+// of the devices
 // of the row does it mean? D28 to D33 are in TestJudgeRows.
 func TestSpecRows(t *testing.T) {
 	// 0000:0a:00.5 is the VF of the rows; its PF is 0000:0a:00.0, which has the interface ens5.
-	pf := Device{Address: address(t, "0000:0a:00.0"), Vendor: "8086", Product: "5057", Type: Physical, Net: []string{"ens5"}}
+	pf := Device{
+		Address: address(t, "0000:0a:00.0"),
+		Vendor:  "8086",
+		Product: "5057",
+		Type:    Physical,
+		Net:     []string{"ens5"},
+	}
 	child := vf(t, "0000:0a:00.5", "0000:0a:00.0")
 	lone := Device{Address: address(t, "0001:0b:10.6"), Vendor: "8087", Product: "5058", Type: Plain}
 	for _, c := range []struct{ row, text, want string }{ // want: the functions meant, or ! and a word of the refusal
@@ -97,7 +104,8 @@ func TestSpecRows(t *testing.T) {
 			rules, err := ParseSpecs(c.text)
 			if says, refused := strings.CutPrefix(c.want, "!"); refused {
 				text := strings.ReplaceAll(fault.TextOf(err), `\"`, `"`)
-				if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(text, "device_spec") || !strings.Contains(text, says) {
+				if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(text, "device_spec") ||
+					!strings.Contains(text, says) {
 					t.Errorf("got %v %v, want a refusal that says %s", rules, err, says)
 				}
 				return
@@ -183,7 +191,8 @@ func TestTagRows(t *testing.T) {
 		}
 		for _, word := range []string{`"invalid"`, `""`, `2`, `null`, `["true"]`} {
 			_, err := ParseSpecs(fmt.Sprintf(`{%q:%s}`, key, word))
-			if text := fault.TextOf(err); !strings.Contains(text, key) || !strings.Contains(text, "true, t, yes, y, on, 1, false, f, no, n, off, 0") {
+			if text := fault.TextOf(err); !strings.Contains(text, key) || !strings.Contains(text, "true, t, yes, "+
+				"y, on, 1, false, f, no, n, off, 0") {
 				t.Errorf("D40 %s %s: %v", key, word, err)
 			}
 		}
@@ -205,7 +214,8 @@ func TestNameRows(t *testing.T) {
 		{"M7 blanks", "", "blue, big ,  ugly", "CUSTOM_PCI_8086_1515 CUSTOM_BIG CUSTOM_BLUE CUSTOM_UGLY"},
 		{"M7 a standard trait in lower case", "", "hw_gpu_api_vulkan", "CUSTOM_PCI_8086_1515 HW_GPU_API_VULKAN"},
 		{"X2 a standard trait", "", "HW_GPU_API_VULKAN", "CUSTOM_PCI_8086_1515 HW_GPU_API_VULKAN"},
-		{"X2 said to be custom", "", "CUSTOM_FOO,custom_bar,CUSTOM_a", "CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_BAR CUSTOM_FOO"},
+		{"X2 said to be custom", "", "CUSTOM_FOO,custom_bar,CUSTOM_a", "CUSTOM_PCI_8086_1515 CUSTOM_A CUSTOM_BAR " +
+			"CUSTOM_FOO"},
 		{"X2 custom with a dash", "", "custom-bar", "CUSTOM_PCI_8086_1515 CUSTOM_CUSTOM_BAR"},
 		{"M7 illegal after CUSTOM_", "", "CUSTOM_a-b", "CUSTOM_PCI_8086_1515 CUSTOM_A_B"},
 		{"X2 signs", "", "a@!#$b123X", "CUSTOM_PCI_8086_1515 CUSTOM_A_B123X"},

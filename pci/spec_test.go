@@ -150,7 +150,13 @@ func TestParseSpecsRefuses(t *testing.T) {
 }
 
 func TestRuleMatch(t *testing.T) {
-	pf := Device{Address: address(t, "0000:81:00.0"), Vendor: "8086", Product: "1528", Type: Physical, Net: []string{"ens3f0"}}
+	pf := Device{
+		Address: address(t, "0000:81:00.0"),
+		Vendor:  "8086",
+		Product: "1528",
+		Type:    Physical,
+		Net:     []string{"ens3f0"},
+	}
 	child := vf(t, "0000:81:10.1", "0000:81:00.0")
 	child.Net = []string{"ens3f0v0"}
 	lone := Device{Address: address(t, "0000:0a:00.5"), Vendor: "1002", Product: "67ff", Type: Plain}
@@ -261,7 +267,13 @@ func FuzzParseSpecs(f *testing.F) {
 			return
 		}
 		parent := Address{Bus: 0x81}
-		d := Device{Address: Address{Bus: 0x81, Func: 1}, Vendor: "8086", Product: "1515", Parent: &parent, Net: []string{"e"}}
+		d := Device{
+			Address: Address{Bus: 0x81, Func: 1},
+			Vendor:  "8086",
+			Product: "1515",
+			Parent:  &parent,
+			Net:     []string{"e"},
+		}
 		for _, r := range rules {
 			again, err := ParseSpecs(r.String())
 			if err != nil || len(again) != 1 || again[0].String() != r.String() {

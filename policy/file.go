@@ -57,7 +57,8 @@ func unreadable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.NotFound, "policy", "policy file %s does not exist", path)
 	}
-	return fault.New(fault.Invalid, "policy", "policy file cannot be read: %w; let the user that Berth runs as read it, or name another as [oslo_policy] policy_file", err)
+	return fault.New(fault.Invalid, "policy", "policy file cannot be read: %w; let the user that Berth runs as "+
+		"read it, or name another as [oslo_policy] policy_file", err)
 }
 
 func readFile(path string) ([]entry, error) {
@@ -76,7 +77,8 @@ func readFile(path string) ([]entry, error) {
 	return parseFile(path, text)
 }
 
-// raw is one entry of a file before it is judged: value is a string, a list, or nil for nothing at all; odd says what else it is.
+// raw is one entry of a file before it is judged: value is a string, a list, or nil for nothing at all; odd says what
+// else it is.
 type raw struct {
 	name  string
 	line  int

@@ -143,7 +143,8 @@ func reprOf(value any) (string, error) {
 	return "", fmt.Errorf("a value of type %T cannot be compared", value)
 }
 
-// floatText is a number as Python prints it: at least one digit behind the point, an exponent from 1e16 on and below 1e-4.
+// floatText is a number as Python prints it: at least one digit behind the point, an exponent from 1e16 on and below
+// 1e-4.
 func floatText(v float64) string {
 	switch size := math.Abs(v); {
 	case math.IsNaN(v):
@@ -168,7 +169,9 @@ func quoted(text string) string {
 	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {
 		mark = `"`
 	}
-	return mark + strings.NewReplacer(`\`, `\\`, mark, `\`+mark, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text) + mark
+	return mark + strings.NewReplacer(`\`, `\\`, mark, `\`+mark, "\n", `\n`, "\r", `\r`, "\t", `\t`).
+		Replace(text) +
+		mark
 }
 
 // truth is what Python takes a value for in an `if`.

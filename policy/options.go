@@ -49,7 +49,8 @@ func Load(c *config.Config, defaults []Rule, dirs ...string) (*Enforcer, error) 
 
 func locate(c *config.Config, dirs []string) (paths, warnings []string) {
 	missing := func(e config.Entry) {
-		warnings = append(warnings, fmt.Sprintf("%s: [%s] %s = %s: it does not exist, so it is as if it were empty", e.Place(), e.Group, e.Option, e.Value))
+		warnings = append(warnings, fmt.Sprintf("%s: [%s] %s = %s: it does not exist, so it is as if it were "+
+			"empty", e.Place(), e.Group, e.Option, e.Value))
 	}
 	if e, set := c.Get(group, "policy_file", deprecated("policy_file")...); set {
 		if path, ok := look(e.Value, dirs); ok {
@@ -112,7 +113,12 @@ func readOptions(c *config.Config) (o Options, err error) {
 	text(&kind, "remote_content_type", form, form, asJSON)
 	o.Remote.JSON = kind == asJSON
 	if err == nil {
-		o.DefaultRule, err = c.String(group, "policy_default_rule", "default", nil, deprecated("policy_default_rule")...)
+		o.DefaultRule, err = c.String(
+			group,
+			"policy_default_rule",
+			"default",
+			nil,
+			deprecated("policy_default_rule")...)
 	}
 	if err == nil {
 		var seconds float64

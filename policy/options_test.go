@@ -33,10 +33,14 @@ func TestLoadFindsFiles(t *testing.T) {
 	}{
 		{"nothing is set", "", map[string]string{"a": "yaml", "b": "d"}, 0},
 		{"a file", "[oslo_policy]\npolicy_file = other.yaml\n", map[string]string{"a": "other", "b": "d"}, 0},
-		{"a file with its whole name", "[oslo_policy]\npolicy_file = " + far + "/other.yaml\n", map[string]string{"a": "other"}, 0},
-		{"a file, by the option's old place", "[DEFAULT]\npolicy_file = other.yaml\n", map[string]string{"a": "other"}, 0},
-		{"a file that is missing", "[oslo_policy]\npolicy_file = absent.yaml\n", map[string]string{"a": "", "b": "d"}, 1},
-		{"directories", "[oslo_policy]\npolicy_dirs = one\npolicy_dirs = absent\npolicy_dirs = two\n", map[string]string{"a": "yaml", "b": "one", "c": "two"}, 1},
+		{"a file with its whole name", "[oslo_policy]\npolicy_file " +
+			"= " + far + "/other.yaml\n", map[string]string{"a": "other"}, 0},
+		{"a file, by the option's old place", "[DEFAULT]\npolicy_file = " +
+			"other.yaml\n", map[string]string{"a": "other"}, 0},
+		{"a file that is missing", "[oslo_policy]\npolicy_file = " +
+			"absent.yaml\n", map[string]string{"a": "", "b": "d"}, 1},
+		{"directories", "[oslo_policy]\npolicy_dirs = one\npolicy_dirs = absent\npolicy_dirs = " +
+			"two\n", map[string]string{"a": "yaml", "b": "one", "c": "two"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := Load(parsed(t, c.text), nil, near, far)
@@ -82,11 +86,19 @@ remote_ssl_client_crt_file = crt
 remote_ssl_client_key_file = key
 `))
 	want := Options{EnforceNewDefaults: true, EnforceScope: true, DefaultRule: "other",
-		Remote: Remote{JSON: true, Timeout: 1500 * time.Millisecond, Verify: true, CAFile: "ca", CertFile: "crt", KeyFile: "key"}}
+		Remote: Remote{
+			JSON:     true,
+			Timeout:  1500 * time.Millisecond,
+			Verify:   true,
+			CAFile:   "ca",
+			CertFile: "crt",
+			KeyFile:  "key",
+		}}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	for _, wrong := range []string{"enforce_scope = perhaps", "enforce_new_defaults = 2", "remote_content_type = text/plain", "remote_timeout = -1",
+	for _, wrong := range []string{"enforce_scope = perhaps", "enforce_new_defaults = 2", "remote_content_type = " +
+		"text/plain", "remote_timeout = -1",
 		"policy_file = $absent", "policy_dirs = $absent"} {
 		_, err := Load(parsed(t, "[oslo_policy]\n"+wrong), nil)
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "placement.conf:2: [oslo_policy]") {

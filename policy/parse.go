@@ -14,7 +14,8 @@ const (
 	deepest     = 200      // parentheses and `not`s inside one another
 )
 
-// Parse reads a rule of oslo.policy's language. The empty text and @ allow all, ! allows nothing; not, and, or (in falling
+// Parse reads a rule of oslo.policy's language. The empty text and @ allow all, ! allows nothing; not, and, or (in
+// falling
 // order of precedence, in any case of letters) and parentheses join checks:
 //
 //	role:admin                       the credentials have the role, whatever the case of its letters
@@ -47,7 +48,8 @@ func Parse(text string) (Check, error) {
 	return Check{root}, nil
 }
 
-// ParseList reads a rule in the old syntax: a list of alternatives, each of them a check or a list of checks that must all
+// ParseList reads a rule in the old syntax: a list of alternatives, each of them a check or a list of checks that
+// must all
 // hold. An empty list allows all; a list of nothing but empty alternatives allows nothing.
 func ParseList(list []any) (Check, error) {
 	if len(list) == 0 {
@@ -98,7 +100,8 @@ type token struct {
 	check      node
 }
 
-// tokenize splits a rule at blanks, and takes parentheses off the ends of each part: those inside of a part belong to %(key)s.
+// tokenize splits a rule at blanks, and takes parentheses off the ends of each part: those inside of a part belong to
+// %(key)s.
 func tokenize(text string) (tokens []token, err error) {
 	for _, part := range strings.FieldsFunc(text, isSpace) {
 		inner := strings.TrimLeft(part, "(")
@@ -223,7 +226,8 @@ func parseCheck(text string) (node, error) {
 	}
 	kind, match, found := strings.Cut(text, ":")
 	if !found {
-		return nil, fmt.Errorf("%q is no check; write one such as role:admin, rule:name or project_id:%%(project_id)s", text)
+		return nil, fmt.Errorf("%q is no check; write one such as role:admin, rule:name or "+
+			"project_id:%%(project_id)s", text)
 	}
 	if kind == "rule" {
 		return byRule(match), nil
@@ -242,7 +246,8 @@ func parseCheck(text string) (node, error) {
 		return byLiteral{kind, value, of}, nil
 	}
 	if !nameOfCredential.MatchString(kind) {
-		return nil, fmt.Errorf("%q, before the colon of %q, is neither the name of a credential nor a literal", kind, text)
+		return nil, fmt.Errorf("%q, before the colon of %q, is neither the name of a credential nor a "+
+			"literal", kind, text)
 	}
 	return byPath{kind, strings.Split(kind, "."), of}, nil
 }
@@ -253,7 +258,8 @@ var (
 	realNumber       = regexp.MustCompile(`^[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][+-]?[0-9]+)?$`)
 )
 
-// literal gives the text of a Python literal as str() prints it: of quoted text without escapes, True, False, None and decimal numbers.
+// literal gives the text of a Python literal as str() prints it: of quoted text without escapes, True, False, None
+// and decimal numbers.
 func literal(kind string) (string, bool) {
 	switch kind {
 	case "True", "False", "None":

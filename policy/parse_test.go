@@ -94,7 +94,8 @@ func TestParseList(t *testing.T) {
 
 // What parses prints as itself, and no question brings the judge down.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"", "@ or !", "role:admin and not (rule:a or project_id:%(project_id)s)", "'x y':%(a(b))s", "1.50:1.5", "a.b-c:x%%y",
+	for _, seed := range []string{"", "@ or !", "role:admin and not (rule:a or " +
+		"project_id:%(project_id)s)", "'x y':%(a(b))s", "1.50:1.5", "a.b-c:x%%y",
 		"https://h/%(name)s", `"a":b or ("c":%(d)s)`, "((not NOT a:b) AND c:d)", "None:%(x)s", "\x1frole:ü", "-0_0:0"} {
 		f.Add(seed)
 	}

@@ -34,8 +34,10 @@ type Rule struct {
 // rule of its name goes before the new rule's default.
 type Deprecated struct{ Name, Check string }
 
-// Creds are what is known about who asks, under oslo.context's names: user_id, project_id, roles ([]string), system_scope,
-// domain_id, user_domain_id, project_domain_id, is_admin_project … Values are text, bool, int, int64, float64, nil (which
+// Creds are what is known about who asks, under oslo.context's names: user_id, project_id, roles ([]string),
+// system_scope,
+// domain_id, user_domain_id, project_domain_id, is_admin_project … Values are text, bool, int, int64, float64, nil
+// (which
 // reads None), lists ([]string, []any) or mappings (map[string]any) of them. Nobody changes them.
 type Creds map[string]any
 
@@ -85,8 +87,10 @@ type Enforcer struct {
 	set    atomic.Pointer[ruleset]
 }
 
-// New reads files over a service's defaults; of one name, a later file's rule counts. A directory stands for all files right
-// in it whose names do not begin with a dot, in alphabetical order. A file that is missing is a fault NotFound, a wrong one Invalid.
+// New reads files over a service's defaults; of one name, a later file's rule counts. A directory stands for all
+// files right
+// in it whose names do not begin with a dot, in alphabetical order. A file that is missing is a fault NotFound, a
+// wrong one Invalid.
 func New(defaults []Rule, opts Options, paths ...string) (*Enforcer, error) {
 	return start(defaults, opts, func() ([]string, []string) { return paths, nil })
 }
@@ -106,7 +110,8 @@ func start(defaults []Rule, opts Options, find func() ([]string, []string)) (*En
 	return e, nil
 }
 
-// Reload reads the files again if one of them has another size or time than before, or has come or gone; it tells whether it
+// Reload reads the files again if one of them has another size or time than before, or has come or gone; it tells
+// whether it
 // did. After an error the rules stay as they were, and the next Reload reads again.
 func (e *Enforcer) Reload() (bool, error) {
 	e.reload.Lock()
@@ -149,7 +154,8 @@ func (e *Enforcer) Allow(rule string, creds Creds, target map[string]any) (bool,
 		return false, fmt.Sprintf("nobody wrote a rule %s, and there is no rule %s", rule, set.fallback)
 	}
 	if scopes := set.scopes[rule]; e.opts.EnforceScope && len(scopes) > 0 && !slices.Contains(scopes, creds.scope()) {
-		return false, fmt.Sprintf("%s is for tokens of the scope %s; this one is for the scope %s", rule, strings.Join(scopes, " or "), creds.scope())
+		return false, fmt.Sprintf("%s is for tokens of the scope %s; this one is for the scope "+
+			"%s", rule, strings.Join(scopes, " or "), creds.scope())
 	}
 	ok, err := found.check.root.holds(&question{set: set, rule: rule, creds: creds, target: target})
 	switch {

@@ -41,8 +41,13 @@ func may(t *testing.T, e *Enforcer, want bool, rule string, creds Creds, target 
 }
 
 func TestFilesReplaceDefaults(t *testing.T) {
-	defaults := []Rule{{Name: "read", Check: "role:reader"}, {Name: "write", Check: "rule:power"}, {Name: "power", Check: "role:admin"}}
-	e := enforcer(t, defaults, Options{}, "power: &strong role:boss\nextra: *strong\n\"list\": [[\"role:a\", \"role:b\"], \"role:c\"]\nnothing:\n")
+	defaults := []Rule{
+		{Name: "read", Check: "role:reader"},
+		{Name: "write", Check: "rule:power"},
+		{Name: "power", Check: "role:admin"},
+	}
+	e := enforcer(t, defaults, Options{}, "power: &strong role:boss\nextra: *strong\n\"list\": [[\"role:a\", "+
+		"\"role:b\"], \"role:c\"]\nnothing:\n")
 	boss, reader := Creds{"roles": []string{"Boss"}}, Creds{"roles": []string{"reader"}}
 	may(t, e, true, "read", reader, nil)
 	may(t, e, true, "write", boss, nil)
@@ -54,7 +59,8 @@ func TestFilesReplaceDefaults(t *testing.T) {
 	if why := may(t, e, false, "write", reader, nil); why != "write takes rule:power (default)" {
 		t.Error(why)
 	}
-	if why := may(t, e, false, "power", reader, nil); !strings.Contains(why, "power takes role:boss (") || !strings.Contains(why, "policy.yaml:1)") {
+	if why := may(t, e, false, "power", reader, nil); !strings.Contains(why, "power takes role:boss "+
+		"(") || !strings.Contains(why, "policy.yaml:1)") {
 		t.Error(why)
 	}
 	if why := may(t, e, false, "absent", boss, nil); !strings.Contains(why, "nobody wrote a rule absent") {
@@ -91,8 +97,19 @@ func TestWhatCannotBeJudgedIsDenied(t *testing.T) {
 }
 
 func TestScopes(t *testing.T) {
-	rules := []Rule{{Name: "sys", Check: "@", Scopes: []string{"system"}}, {Name: "both", Check: "@", Scopes: []string{"system", "project"}}, {Name: "any", Check: "@"}}
-	system, domain, project := Creds{"system_scope": "all"}, Creds{"domain_id": "d"}, Creds{"project_id": "p", "domain_id": nil}
+	rules := []Rule{
+		{Name: "sys", Check: "@", Scopes: []string{"system"}},
+		{Name: "both", Check: "@", Scopes: []string{"system", "project"}},
+		{Name: "any", Check: "@"},
+	}
+	system, domain, project := Creds{
+		"system_scope": "all",
+	}, Creds{
+		"domain_id": "d",
+	}, Creds{
+		"project_id": "p",
+		"domain_id":  nil,
+	}
 	strict := enforcer(t, rules, Options{EnforceScope: true}, "")
 	for _, c := range []struct {
 		rule  string
@@ -106,11 +123,13 @@ func TestScopes(t *testing.T) {
 		may(t, strict, c.want, c.rule, c.creds, nil)
 		may(t, enforcer(t, rules, Options{}, ""), true, c.rule, c.creds, nil)
 	}
-	if why := may(t, strict, false, "sys", project, nil); why != "sys is for tokens of the scope system; this one is for the scope project" {
+	if why := may(t, strict, false, "sys", project, nil); why != "sys is for tokens of the scope system; this one "+
+		"is for the scope project" {
 		t.Error(why)
 	}
 	// A file's own text for a rule does not change its scopes.
-	may(t, enforcer(t, rules, Options{EnforceScope: true}, "sys: role:x"), false, "sys", Creds{"roles": []string{"x"}}, nil)
+	may(t, enforcer(t, rules, Options{EnforceScope: true}, "sys: role:x"), false, "sys", Creds{"roles": []string{"x"}},
+		nil)
 	may(t, enforcer(t, nil, Options{}, "s: system:all"), true, "s", system, nil)
 	if _, err := New([]Rule{{Name: "a", Scopes: []string{"world"}}}, Options{}); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
@@ -184,7 +203,8 @@ func TestWrongFilesAreRefused(t *testing.T) {
 	if _, err := New([]Rule{{Name: "a", Deprecated: &Deprecated{"b", "x"}}}, Options{}); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
 	}
-	if _, err := New(nil, Options{}, write(t, t.TempDir(), "p", strings.Repeat("#", longestFile+1))); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if _, err := New(nil, Options{}, write(t, t.TempDir(), "p", strings.Repeat("#", longestFile+1))); err == nil ||
+		!strings.Contains(err.Error(), "longer than") {
 		t.Error(err)
 	}
 }

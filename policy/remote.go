@@ -17,7 +17,8 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Remote says how http: and https: checks ask their server: the remote_* options of [oslo_policy]. The zero value is complete.
+// Remote says how http: and https: checks ask their server: the remote_* options of [oslo_policy]. The zero value is
+// complete.
 type Remote struct {
 	JSON     bool          // remote_content_type = application/json; else a form
 	Timeout  time.Duration // remote_timeout, of one whole call; 0: 60 seconds
@@ -50,13 +51,15 @@ func newRemote(o Remote) (*remote, error) {
 		}
 		secure.RootCAs = x509.NewCertPool()
 		if !secure.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_ca_crt_file = %s holds no certificate in PEM", o.CAFile)
+			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_ca_crt_file = %s holds no "+
+				"certificate in PEM", o.CAFile)
 		}
 	}
 	if o.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_client_crt_file and …_key_file cannot be used: %w", err)
+			return nil, fault.New(fault.Invalid, op, "[oslo_policy] remote_ssl_client_crt_file and …_key_file "+
+				"cannot be used: %w", err)
 		}
 		secure.Certificates = []tls.Certificate{pair}
 	}

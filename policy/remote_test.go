@@ -44,7 +44,8 @@ func TestRemoteChecks(t *testing.T) {
 			may(t, e, true, "ask", creds, target)
 		}
 		may(t, e, true, "inner", creds, target)
-		if path != "/may/n" || said["rule"] != "inner" || said["target"].(map[string]any)["name"] != "n" || said["credentials"].(map[string]any)["user_id"] != "u" {
+		if path != "/may/n" || said["rule"] != "inner" || said["target"].(map[string]any)["name"] != "n" ||
+			said["credentials"].(map[string]any)["user_id"] != "u" {
 			t.Errorf("%s: %s %v", kind, path, said)
 		}
 		if asJSON != (kind == "application/json") {
@@ -58,7 +59,8 @@ func TestRemoteChecks(t *testing.T) {
 		if why := may(t, e, false, "ask", creds, nil); !strings.Contains(why, "target lacks") || path != "" {
 			t.Error(why, path)
 		}
-		if why := may(t, e, false, "ask", creds, map[string]any{"name": "n", "odd": func() {}}); !strings.Contains(why, "cannot be judged") {
+		if why := may(t, e, false, "ask", creds, map[string]any{"name": "n", "odd": func() {}}); !strings.Contains(why,
+			"cannot be judged") {
 			t.Error(why)
 		}
 	}
@@ -84,18 +86,21 @@ func TestRemoteChecksEnd(t *testing.T) {
 }
 
 func TestRemoteChecksOverTLS(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("True")) }))
+	server := httptest.NewTLSServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("True")) }))
 	server.Config.ErrorLog = nil
 	defer server.Close()
 	dir := t.TempDir()
-	ca := write(t, dir, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	ca := write(t, dir, "ca.pem",
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	if _, err := x509.ParseCertificate(server.Certificate().Raw); err != nil {
 		t.Fatal(err)
 	}
 	text := "ask: " + server.URL + "/\n"
 	may(t, enforcer(t, nil, Options{}, text), true, "ask", Creds{}, nil)
 	may(t, enforcer(t, nil, Options{Remote: Remote{Verify: true, CAFile: ca}}, text), true, "ask", Creds{}, nil)
-	if why := may(t, enforcer(t, nil, Options{Remote: Remote{Verify: true}}, text), false, "ask", Creds{}, nil); !strings.Contains(why, "certificate") {
+	if why := may(t, enforcer(t, nil, Options{Remote: Remote{Verify: true}}, text), false, "ask", Creds{}, nil); !strings.Contains(
+		why, "certificate") {
 		t.Error(why)
 	}
 	for _, wrong := range []Remote{{Verify: true, CAFile: dir + "/absent"}, {Verify: true, CAFile: write(t, dir, "no.pem", "x")}, {CertFile: ca, KeyFile: ca}} {

@@ -131,7 +131,8 @@ func (s *ruleset) follow(name string, trail []string, done map[string]bool) erro
 	trail = append(slices.Clip(trail), e.name)
 	for _, reference := range references(e.check.root, nil) {
 		if _, ok := s.rules[reference]; !ok {
-			s.warnings = append(s.warnings, fmt.Sprintf("%s: rule %q refers to rule:%s, which nobody wrote", e.place, e.name, reference))
+			s.warnings = append(s.warnings, fmt.Sprintf("%s: rule %q refers to rule:%s, which nobody "+
+				"wrote", e.place, e.name, reference))
 		}
 		if s.find(reference) == nil {
 			continue
@@ -168,7 +169,8 @@ func twice(entries []entry) (warnings []string) {
 	first := map[string]entry{}
 	for _, e := range entries {
 		if before, ok := first[e.name]; ok {
-			warnings = append(warnings, fmt.Sprintf("%s: rule %q stands at %s already; this one counts", e.place, e.name, before.place))
+			warnings = append(warnings, fmt.Sprintf("%s: rule %q stands at %s already; this one "+
+				"counts", e.place, e.name, before.place))
 		}
 		first[e.name] = e
 	}

@@ -19,8 +19,9 @@ const MaxHostName = 255
 // log lines.
 func CheckHostName(name string) error {
 	if why := hostNameProblem(name); why != "" {
-		return fault.New(fault.Invalid, "", "%q is not a valid host name: %s; give the name that `berth host list` shows, "+
-			"or set [DEFAULT] host to a name of 1 to %d printable characters without spaces and slashes",
+		return fault.New(fault.Invalid, "",
+			"%q is not a valid host name: %s; give the name that `berth host list` shows, "+
+				"or set [DEFAULT] host to a name of 1 to %d printable characters without spaces and slashes",
 			shorten(name), why, MaxHostName)
 	}
 	return nil
@@ -50,7 +51,7 @@ func hostNameProblem(name string) string {
 	return ""
 }
 
-// shorten cuts a text for a message.
+// shorten truncates a text for a message.
 func shorten(text string) string {
 	const longest = 64
 	if len(text) <= longest {
@@ -65,7 +66,7 @@ func UnknownHost(name string, known []string) error {
 	return fault.New(fault.NotFound, "", "no agent has reported for host %s; %s", name, SuggestHost(name, known))
 }
 
-// SuggestHost returns what to do about a host name that is not known: the end of a message.
+// SuggestHost returns what to do about an unknown host name, as the end of a message.
 func SuggestHost(name string, known []string) string {
 	if similar := similarHosts(name, known); len(similar) > 0 {
 		return fmt.Sprintf("did you mean %s?", strings.Join(similar, " or "))

@@ -37,7 +37,8 @@ func TestUnknownHost(t *testing.T) {
 		"node7.example.com": "did you mean node7.example.org?",
 	} {
 		err := UnknownHost(name, known)
-		if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "no agent has reported for host "+name+"; "+want) {
+		if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "no agent has reported for "+
+			"host "+name+"; "+want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package provider holds resource providers and their trees: what a host, a NUMA node or a device offers, and under whom it lies.
+// Package provider defines resource providers and their trees: the resources of a host, a NUMA node or a device.
 package provider
 
 import (
@@ -15,7 +15,7 @@ import (
 // ID is the UUID of a resource provider.
 type ID = resource.ProviderID
 
-// Provider is one resource provider with all that it offers.
+// Provider is one resource provider with its inventories, traits and aggregates.
 type Provider struct {
 	ID          ID
 	Name        string
@@ -35,7 +35,7 @@ type Tree struct {
 	Providers []Provider
 }
 
-// Root is the provider without a parent; ok is false for an empty tree.
+// Root returns the provider without a parent; ok is false for an empty tree.
 func (t Tree) Root() (p Provider, ok bool) {
 	for _, p := range t.Providers {
 		if p.Parent == "" {
@@ -45,7 +45,7 @@ func (t Tree) Root() (p Provider, ok bool) {
 	return Provider{}, false
 }
 
-// ByID finds a provider of the tree.
+// ByID returns a provider of the tree by its ID.
 func (t Tree) ByID(id ID) (Provider, bool) {
 	i := slices.IndexFunc(t.Providers, func(p Provider) bool { return p.ID == id })
 	if i < 0 {
@@ -54,7 +54,7 @@ func (t Tree) ByID(id ID) (Provider, bool) {
 	return t.Providers[i], true
 }
 
-// ByName finds a provider of the tree by its name, which Placement keeps unique.
+// ByName returns a provider of the tree by its name, which is unique in Placement.
 func (t Tree) ByName(name string) (Provider, bool) {
 	i := slices.IndexFunc(t.Providers, func(p Provider) bool { return p.Name == name })
 	if i < 0 {
@@ -63,7 +63,7 @@ func (t Tree) ByName(name string) (Provider, bool) {
 	return t.Providers[i], true
 }
 
-// Children lists the providers right under id, by name.
+// Children returns the direct children of id, by name.
 func (t Tree) Children(id ID) []Provider {
 	var out []Provider
 	for _, p := range t.Providers {
@@ -75,7 +75,7 @@ func (t Tree) Children(id ID) []Provider {
 	return out
 }
 
-// Sorted gives the tree in its canonical order. A provider whose parent is not in the tree is kept, at the end.
+// Sorted returns the tree in its canonical order. A provider whose parent is not in the tree is at the end.
 func (t Tree) Sorted() Tree {
 	out := make([]Provider, 0, len(t.Providers))
 	var walk func(p Provider)
@@ -93,10 +93,10 @@ func (t Tree) Sorted() Tree {
 	return Tree{Providers: out}
 }
 
-// Used is how much of each class is taken on each provider.
+// Used is the usage of each class on each provider.
 type Used map[ID]resource.Amounts
 
-// Print draws the tree for people: name, inventory as used/total, and traits.
+// Print writes the tree as text: name, inventory as used/total, and traits.
 func (t Tree) Print(w io.Writer, used Used) error {
 	for _, p := range t.Sorted().Providers {
 		if _, inside := t.ByID(p.Parent); !inside {
@@ -125,7 +125,7 @@ func (t Tree) print(w io.Writer, p Provider, first, rest string, used Used) erro
 	return nil
 }
 
-// Printable writes control characters of a name as escapes: names come from others, and a terminal would obey them.
+// Printable escapes control characters of a name. Names come from other systems, and a terminal would interpret them.
 func Printable(name string) string {
 	if strings.IndexFunc(name, unicode.IsControl) < 0 {
 		return name

@@ -9,8 +9,22 @@ import (
 
 func TestPrintDrawsParentsBeforeChildren(t *testing.T) {
 	tree := Tree{Providers: []Provider{
-		{ID: "vf", Name: "h_0000:3b:00.0", Parent: "h", Root: "h", Inventories: map[resource.Class]resource.Inventory{"CUSTOM_NIC": resource.Whole(4)}, Traits: []resource.Trait{"CUSTOM_A", "CUSTOM_B"}},
-		{ID: "h", Name: "h", Root: "h", Inventories: map[resource.Class]resource.Inventory{"VCPU": {Total: 4, Reserved: 1, AllocationRatio: 2, MinUnit: 1, MaxUnit: 4, StepSize: 1}}},
+		{
+			ID:          "vf",
+			Name:        "h_0000:3b:00.0",
+			Parent:      "h",
+			Root:        "h",
+			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_NIC": resource.Whole(4)},
+			Traits:      []resource.Trait{"CUSTOM_A", "CUSTOM_B"},
+		},
+		{
+			ID:   "h",
+			Name: "h",
+			Root: "h",
+			Inventories: map[resource.Class]resource.Inventory{
+				"VCPU": {Total: 4, Reserved: 1, AllocationRatio: 2, MinUnit: 1, MaxUnit: 4, StepSize: 1},
+			},
+		},
 		{ID: "n0", Name: "h_numa0", Parent: "h", Root: "h"},
 		{ID: "gpu", Name: "h_gpu", Parent: "n0", Root: "h"},
 	}}

@@ -1,6 +1,6 @@
 package resource
 
-// Policy says whether suffixed groups may share a provider.
+// Policy is Placement's group_policy: whether suffixed groups may share a provider.
 type Policy string
 
 // The two values of Placement's group_policy. PolicyUnset is allowed with at most one suffixed group.
@@ -10,19 +10,20 @@ const (
 	PolicyIsolate Policy = "isolate"
 )
 
-// Ask is one question to the solver: Placement's GET /allocation_candidates as a value.
+// Ask is one request to the solver: the parameters of Placement's GET /allocation_candidates.
 type Ask struct {
-	Groups        []Group    // in order of appearance; the unsuffixed one, if any, has Suffix ""
-	GroupPolicy   Policy     // group_policy
-	SameSubtree   [][]string // same_subtree: each a set of suffixes that must lie under one of them
-	RootRequired  []Trait    // root_required: traits that the root provider must have
-	RootForbidden []Trait    // root_required with "!": traits it must not have
-	Flat          bool       // of one tree, only one provider gives anything: as before microversion 1.29
-	Limit         int        // how many candidates are enough; 0 means all
+	Groups      []Group // in order of appearance; the unsuffixed one, if any, has Suffix ""
+	GroupPolicy Policy  // group_policy
+	// same_subtree: each a set of suffixes whose providers must have one of them as common ancestor
+	SameSubtree   [][]string
+	RootRequired  []Trait // root_required: traits that the root provider must have
+	RootForbidden []Trait // root_required with "!": traits it must not have
+	Flat          bool    // only one provider of a tree is used: as before microversion 1.29
+	Limit         int     // the largest number of candidates; 0 means all
 }
 
-// Group is one request group. The unsuffixed group may be spread over a tree and its sharing
-// providers; a suffixed one is met by a single provider.
+// Group is one request group. The unsuffixed group can be spread over a tree and its sharing providers; a suffixed
+// one uses a single provider.
 type Group struct {
 	Suffix      string          // "" for the unsuffixed group, else such as "1" or "_NIC"
 	Resources   Amounts         // may be empty for a suffixed group named in same_subtree
@@ -30,10 +31,10 @@ type Group struct {
 	Forbidden   []Trait         // none of these
 	MemberOf    [][]AggregateID // each: a member of at least one of these
 	NotMemberOf []AggregateID   // a member of none of these
-	InTree      ProviderID      // only providers of the tree that holds this one; "" for any
+	InTree      ProviderID      // only providers of the tree of this provider; "" for any
 }
 
-// Suffixed counts the groups that have a suffix.
+// Suffixed returns the number of groups with a suffix.
 func (a Ask) Suffixed() int {
 	n := 0
 	for _, g := range a.Groups {
@@ -44,7 +45,7 @@ func (a Ask) Suffixed() int {
 	return n
 }
 
-// Total adds up what all groups want of each class.
+// Total returns the sum of the requested amounts of all groups, by class.
 func (a Ask) Total() Amounts {
 	sum := Amounts{}
 	for _, g := range a.Groups {

@@ -1,6 +1,7 @@
-// Package resource holds the words of the ledger: classes, traits, amounts, inventories, allocations and the ask.
+// Package resource defines the types of Placement: classes, traits, amounts, inventories, allocations and requests
+// for candidates.
 //
-// They are OpenStack Placement's own nouns. They know nothing of HTTP, SQL or JSON.
+// They use OpenStack Placement's own terms and are independent of HTTP, SQL and JSON.
 package resource
 
 import (
@@ -16,16 +17,16 @@ import (
 // Class is a resource class: a standard one such as VCPU, or CUSTOM_ followed by A-Z, 0-9 and _.
 type Class string
 
-// Trait is a quality of a provider: a standard one such as HW_CPU_X86_AVX, or CUSTOM_….
+// Trait is a property of a provider: a standard one such as HW_CPU_X86_AVX, or CUSTOM_….
 type Trait string
 
-// ProviderID is the UUID of a resource provider, as the API has it. Package provider calls it provider.ID.
+// ProviderID is the UUID of a resource provider. Package provider names it provider.ID.
 type ProviderID string
 
 // AggregateID is the UUID of a Placement aggregate.
 type AggregateID string
 
-// ConsumerID is the UUID of whoever holds an allocation: a server, a migration.
+// ConsumerID is the UUID of the owner of an allocation: a server, a migration.
 type ConsumerID string
 
 // MaxAmount is the largest total, amount or limit that Placement's API accepts (its database columns are 32 bits wide).
@@ -33,16 +34,16 @@ const MaxAmount = 2147483647
 
 var customName = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
 
-// IsCustom says whether a class or trait name is a well-formed custom one of at most 255 characters.
+// IsCustom reports whether a class or trait name is a well-formed custom one of at most 255 characters.
 func IsCustom(name string) bool { return len(name) <= 255 && customName.MatchString(name) }
 
 // Amounts maps a class to a whole number of units.
 type Amounts map[Class]int
 
-// Sorted lists the classes in order, so that what is printed or sent does not depend on chance.
+// Sorted returns the classes in alphabetical order, for deterministic output.
 func (a Amounts) Sorted() []Class { return slices.Sorted(maps.Keys(a)) }
 
-// String prints `CLASS:n,CLASS:n` in order, the form of Placement's `resources` parameter.
+// String returns `CLASS:n,CLASS:n` in alphabetical order, the form of Placement's `resources` parameter.
 func (a Amounts) String() string {
 	parts := make([]string, 0, len(a))
 	for _, c := range a.Sorted() {
@@ -51,8 +52,8 @@ func (a Amounts) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Inventory says how much of one class a provider has. Units are those of the class (VCPU: threads,
-// MEMORY_MB: MiB, DISK_GB: GiB, device classes: devices).
+// Inventory is the amount of one class that a provider has, and how it can be allocated. The class defines the unit
+// (VCPU: threads, MEMORY_MB: MiB, DISK_GB: GiB, device classes: devices).
 type Inventory struct {
 	Total           int
 	Reserved        int
@@ -62,12 +63,12 @@ type Inventory struct {
 	AllocationRatio float64
 }
 
-// Whole is an inventory of n indivisible units with Placement's defaults for everything else.
+// Whole returns an inventory of n indivisible units with Placement's defaults for all other fields.
 func Whole(n int) Inventory {
 	return Inventory{Total: n, MinUnit: 1, MaxUnit: n, StepSize: 1, AllocationRatio: 1}
 }
 
-// Capacity is (total - reserved) * allocation_ratio, cut down to a whole number as Placement does.
+// Capacity returns (total - reserved) * allocation_ratio, rounded down as Placement does.
 func (i Inventory) Capacity() int {
 	c := float64(i.Total-i.Reserved) * i.AllocationRatio
 	if c >= math.MaxInt {
@@ -76,20 +77,21 @@ func (i Inventory) Capacity() int {
 	return int(c)
 }
 
-// Fits says whether amount more units can be had when used units are taken: Placement's rule for both candidates and claims.
+// Fits reports whether amount more units can be allocated when used units are allocated: Placement's rule for both
+// candidates and claims.
 func (i Inventory) Fits(used, amount int) bool {
 	return i.Shape(amount) && used+amount <= i.Capacity()
 }
 
-// Widened has room for what is taken of it, and no more, and for the amount as one share: by a larger total, where there is less room than is
-// taken. One that has room enough stays as it is.
+// Widened returns the inventory with a total that is large enough for the usage and with limits that allow the
+// amount. An inventory that has enough room is returned unchanged.
 func (i Inventory) Widened(used, amount int) Inventory {
 	i.MaxUnit = max(i.MaxUnit, amount)
 	if i.Capacity() >= used || i.AllocationRatio <= 0 {
 		return i
 	}
 	least := float64(used) / i.AllocationRatio
-	if least > MaxAmount { // no total that Placement takes is enough
+	if least > MaxAmount { // Placement accepts no total that is large enough
 		return i
 	}
 	for i.Total = i.Reserved + int(least); i.Capacity() < used && i.Total < MaxAmount; i.Total++ {
@@ -97,12 +99,12 @@ func (i Inventory) Widened(used, amount int) Inventory {
 	return i
 }
 
-// Shape says whether an amount is one that this inventory ever hands out: min_unit, max_unit and step_size.
+// Shape reports whether the inventory's min_unit, max_unit and step_size allow an amount.
 func (i Inventory) Shape(amount int) bool {
 	return amount >= i.MinUnit && amount <= i.MaxUnit && amount%i.StepSize == 0
 }
 
-// Refuse gives the sentence why amount more units cannot be had, or nothing when they can.
+// Refuse returns the reason why amount more units cannot be allocated, or "" if they can.
 func (i Inventory) Refuse(used, amount int) string {
 	switch {
 	case i.Fits(used, amount):
@@ -114,19 +116,20 @@ func (i Inventory) Refuse(used, amount int) string {
 	case amount%i.StepSize != 0:
 		return fmt.Sprintf("asks %d, shares come in steps of %d", amount, i.StepSize)
 	case i.Reserved > 0:
-		return fmt.Sprintf("asks %d, %d of %d free (%d reserved)", amount, max(i.Capacity()-used, 0), i.Capacity(), i.Reserved)
+		return fmt.Sprintf("asks %d, %d of %d free (%d "+
+			"reserved)", amount, max(i.Capacity()-used, 0), i.Capacity(), i.Reserved)
 	default:
 		return fmt.Sprintf("asks %d, %d of %d free", amount, max(i.Capacity()-used, 0), i.Capacity())
 	}
 }
 
-// Allocation is what one consumer holds: amounts by provider.
+// Allocation is the allocation of one consumer: amounts by provider.
 type Allocation map[ProviderID]Amounts
 
-// Equal compares two allocations; a provider with no amounts counts as absent.
+// Equal reports whether two allocations are equal; a provider without amounts counts as absent.
 func (a Allocation) Equal(b Allocation) bool { return a.covers(b) && b.covers(a) }
 
-// Sum adds up the amounts of all providers.
+// Sum returns the sum of the amounts of all providers.
 func (a Allocation) Sum() Amounts {
 	sum := Amounts{}
 	for _, amounts := range a {

@@ -61,11 +61,13 @@ func TestWidened(t *testing.T) {
 		{"enough", Whole(4), 3, 1, 4, 1},
 		{"spent", spent, 1, 1, 2, 0},
 		{"a ratio that was lowered", lowered, 20, 4, 14, 1},
-		{"a ratio for which no total is enough", Inventory{Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1e-30}, 3, 1, 1, -3},
+		{"a ratio for which no total is " +
+			"enough", Inventory{Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1e-30}, 3, 1, 1, -3},
 		{"a total that shrank below a share", Whole(1), 3, 2, 3, 0},
 	} {
 		w := c.before.Widened(c.used, c.amount)
-		if w.Total != c.total || w.Capacity()-c.used != c.free || w.Reserved != c.before.Reserved || !w.Shape(c.amount) {
+		if w.Total != c.total || w.Capacity()-c.used != c.free || w.Reserved != c.before.Reserved ||
+			!w.Shape(c.amount) {
 			t.Errorf("%s: %+v has %d free", c.what, w, w.Capacity()-c.used)
 		}
 	}

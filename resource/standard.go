@@ -23,16 +23,16 @@ var (
 	isStandardTrait = set(standardTraits)
 )
 
-// StandardClasses lists the classes that every Placement knows, in the order of their database ids.
+// StandardClasses returns the classes that every Placement has, in the order of their database ids.
 func StandardClasses() []Class { return slices.Clone(standardClasses) }
 
-// StandardTraits lists the traits that every Placement knows, sorted.
+// StandardTraits returns the traits that every Placement has, sorted.
 func StandardTraits() []Trait { return slices.Clone(standardTraits) }
 
-// IsStandardClass says whether the class is a standard one. Case matters, as it does in Placement.
+// IsStandardClass reports whether the class is a standard one. Case matters, as in Placement.
 func IsStandardClass(c Class) bool { return isStandardClass[c] }
 
-// IsStandardTrait says whether the trait is a standard one. Case matters, as it does in Placement.
+// IsStandardTrait reports whether the trait is a standard one. Case matters, as in Placement.
 func IsStandardTrait(t Trait) bool { return isStandardTrait[t] }
 
 func words[T ~string](text string) []T {

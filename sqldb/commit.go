@@ -10,28 +10,29 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// maxBatch is how many transactions may share one COMMIT. The disk's fsync, not SQL, is what costs.
+// maxBatch is the largest number of transactions that share one COMMIT. The fsync of a COMMIT costs more than its
+// SQL.
 const maxBatch = 128
 
-// writer is SQLite's one writing connection and the goroutine that owns it.
+// writer owns SQLite's one writing connection and its goroutine.
 //
-// A caller of write queues up, is lent the open transaction inside a SAVEPOINT, runs its function in its
-// own goroutine (so its panics stay its own) and gives the transaction back. When nobody waits,
-// or after maxBatch, the writer commits, and only then does each caller of the batch hear how it ended.
+// A caller of write waits for its turn, receives the open transaction inside a SAVEPOINT, runs its function in its
+// own goroutine (where its panics stay) and returns the transaction. When no caller is waiting, or after maxBatch,
+// the writer commits. Only then does each caller of the batch receive the result.
 type writer struct {
-	pool  *sql.DB
-	guard *guard        // of the database's files; nil: it has none
-	jobs  chan *job     // unbuffered: who cannot be served may still walk away
-	quit  chan struct{} // closed by close
-	once  sync.Once
-	gone  sync.WaitGroup // the goroutine
+	pool   *sql.DB
+	guard  *guard        // of the database's files; nil: there are none
+	writes chan *write   // unbuffered: a caller that is not served can cancel
+	quit   chan struct{} // closed by close
+	once   sync.Once
+	gone   sync.WaitGroup // the goroutine
 }
 
-// job is one caller of write, seen from the writer. Each channel carries at most one value.
-type job struct {
-	turn chan turn  // writer to caller: your transaction, or why there is none
-	back chan error // caller to writer: how the function ended
-	done chan error // writer to caller: how the batch ended
+// write is one caller of writer.write. Each channel carries at most one value.
+type write struct {
+	turn chan turn  // writer to caller: the transaction, or an error
+	back chan error // caller to writer: the function's error
+	done chan error // writer to caller: the batch's error
 }
 
 type turn struct {
@@ -39,20 +40,20 @@ type turn struct {
 	err error
 }
 
-// errExited says that a function ended by a panic or runtime.Goexit instead of returning.
+// errExited reports that a function ended by a panic or runtime.Goexit instead of returning.
 var errExited = errors.New("the transaction's function did not return")
 
-func newJob() *job {
-	return &job{turn: make(chan turn, 1), back: make(chan error, 1), done: make(chan error, 1)}
+func newWrite() *write {
+	return &write{turn: make(chan turn, 1), back: make(chan error, 1), done: make(chan error, 1)}
 }
 
 func newWriter(pool *sql.DB, g *guard) *writer {
-	w := &writer{pool: pool, guard: g, jobs: make(chan *job), quit: make(chan struct{})}
+	w := &writer{pool: pool, guard: g, writes: make(chan *write), quit: make(chan struct{})}
 	w.gone.Go(w.run)
 	return w
 }
 
-// close refuses new jobs, waits for the running batch and closes the connection.
+// close refuses new writes, waits for the running batch and closes the connection.
 func (w *writer) close() error {
 	w.once.Do(func() { close(w.quit) })
 	w.gone.Wait()
@@ -61,20 +62,20 @@ func (w *writer) close() error {
 
 // write runs fn inside a batch. It returns nil only after the batch's COMMIT.
 func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
-	j := newJob()
+	j := newWrite()
 	if err := ctx.Err(); err != nil {
 		return fault.Wrap(fault.Unavailable, "sqldb.Write", err)
 	}
 	select {
-	case w.jobs <- j:
+	case w.writes <- j:
 		return j.run(ctx, fn)
-	default: // others write, or the caller itself does
+	default: // outside of another write
 	}
 	if within(runsBatched) {
 		return nested("sqldb.Write")
 	}
 	select {
-	case w.jobs <- j:
+	case w.writes <- j:
 	case <-ctx.Done():
 		return fault.Wrap(fault.Unavailable, "sqldb.Write", context.Cause(ctx))
 	case <-w.quit:
@@ -83,8 +84,8 @@ func (w *writer) write(ctx context.Context, fn func(*Tx) error) error {
 	return j.run(ctx, fn)
 }
 
-// run waits for the turn, runs fn and waits for the batch to end, but not longer than the deadline of ctx.
-func (j *job) run(ctx context.Context, fn func(*Tx) error) error {
+// run waits for the turn, runs fn and waits for the end of the batch, but not longer than the deadline of ctx.
+func (j *write) run(ctx context.Context, fn func(*Tx) error) error {
 	wait, cancel := Patient(ctx)
 	defer cancel()
 	var failed error
@@ -96,7 +97,8 @@ func (j *job) run(ctx context.Context, fn func(*Tx) error) error {
 		failed = j.borrow(mine.tx, fn)
 	case <-wait.Done():
 		go j.decline()
-		return fault.New(fault.Unavailable, "sqldb.Write", "%w; nothing was changed", cmp.Or(context.Cause(ctx), wait.Err()))
+		return fault.New(fault.Unavailable, "sqldb.Write", "%w; nothing was "+
+			"changed", cmp.Or(context.Cause(ctx), wait.Err()))
 	}
 	select {
 	case err := <-j.done:
@@ -104,36 +106,36 @@ func (j *job) run(ctx context.Context, fn func(*Tx) error) error {
 	case <-wait.Done():
 	}
 	select {
-	case err := <-j.done: // at the last moment
+	case err := <-j.done: // the batch ended at the same moment
 		return err
 	default:
 	}
-	if failed != nil { // then it is undone, whatever becomes of the batch
+	if failed != nil { // rolled back, with or without the batch
 		return failed
 	}
 	return unknownOutcome("COMMIT has not ended in time", cmp.Or(context.Cause(ctx), wait.Err()))
 }
 
-// decline gives the turn back unused once it comes.
-func (j *job) decline() {
+// decline waits for the turn and returns it unused.
+func (j *write) decline() {
 	if mine := <-j.turn; mine.err == nil {
 		j.back <- errExited
 	}
 }
 
-// borrow runs fn, returns its error and gives the transaction back in any case, also when fn panics.
-func (j *job) borrow(tx *Tx, fn func(*Tx) error) (err error) {
+// borrow runs fn, returns its error and always returns the transaction, even if fn panics.
+func (j *write) borrow(tx *Tx, fn func(*Tx) error) (err error) {
 	err = errExited
 	defer func() { j.back <- err }()
 	err = fn(tx)
 	return err
 }
 
-// run serves batches until close.
+// run processes batches until close.
 func (w *writer) run() {
 	for {
 		select {
-		case j := <-w.jobs:
+		case j := <-w.writes:
 			w.batch(j)
 		case <-w.quit:
 			return
@@ -141,8 +143,8 @@ func (w *writer) run() {
 	}
 }
 
-// batch runs first and whoever waits behind it in one transaction.
-func (w *writer) batch(first *job) {
+// batch runs first and the writes that wait behind it in one transaction.
+func (w *writer) batch(first *write) {
 	if err := w.guard.check(); err != nil {
 		first.turn <- turn{err: err}
 		return
@@ -157,14 +159,15 @@ func (w *writer) batch(first *job) {
 		first.turn <- turn{err: begun(err, 0)}
 		return
 	}
-	var fine []*job // ran well and wait for the COMMIT
+	var fine []*write // successful, waiting for the COMMIT
 	for j, served := first, 1; j != nil; j, served = w.next(served), served+1 {
 		whole, err := w.serve(ctx, conn, j)
 		switch {
-		case !whole: // SQLite undid the whole transaction; the others did nothing wrong and may repeat
+		case !whole: // SQLite rolled back the whole transaction; the other writes may be repeated
 			w.undo(ctx, conn)
 			j.done <- err
-			answer(fine, &retry{fault.New(fault.Unavailable, "sqldb.Write", "undone together with another transaction: %w", err)})
+			answer(fine, &retry{fault.New(fault.Unavailable, "sqldb.Write", "undone together with another "+
+				"transaction: %w", err)})
 			return
 		case err != nil:
 			j.done <- err
@@ -175,8 +178,7 @@ func (w *writer) batch(first *job) {
 	answer(fine, w.commit(ctx, conn))
 }
 
-// commit ends the transaction of a batch. When a file of the database was lost meanwhile, it is unknown which file has
-// the change.
+// commit commits the transaction of a batch. If a file of the database was lost meanwhile, the outcome is unknown.
 func (w *writer) commit(ctx context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		w.undo(ctx, conn)
@@ -188,21 +190,21 @@ func (w *writer) commit(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// next takes a waiting job into a batch that has served some already, nil when nobody waits or the batch is full.
-func (w *writer) next(served int) *job {
+// next returns a waiting write, or nil if none is waiting or the batch is full.
+func (w *writer) next(served int) *write {
 	if served >= maxBatch {
 		return nil
 	}
 	select {
-	case j := <-w.jobs:
+	case j := <-w.writes:
 		return j
 	default:
 		return nil
 	}
 }
 
-// serve lends the transaction to one job inside a savepoint. whole is false when the transaction around it is lost.
-func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *job) (whole bool, err error) {
+// serve lends the transaction to one write inside a savepoint. whole is false if the surrounding transaction is lost.
+func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *write) (whole bool, err error) {
 	if _, err := conn.ExecContext(ctx, "SAVEPOINT job"); err != nil {
 		err = fault.Wrap(fault.Unavailable, "sqldb.Write", err)
 		j.turn <- turn{err: err}
@@ -226,13 +228,13 @@ func (w *writer) serve(ctx context.Context, conn *sql.Conn, j *job) (whole bool,
 	return true, err
 }
 
-// undo makes sure that nothing of a broken batch stays open. SQLite may have rolled back already: then this fails, rightly.
+// undo rolls back a broken batch. It fails if SQLite has rolled back already, which is harmless.
 func (w *writer) undo(ctx context.Context, conn *sql.Conn) {
 	conn.ExecContext(ctx, "ROLLBACK")
 }
 
-// answer tells all jobs of a batch how it ended.
-func answer(jobs []*job, err error) {
+// answer sends the result of a batch to all its writes.
+func answer(jobs []*write, err error) {
 	for _, j := range jobs {
 		j.done <- err
 	}

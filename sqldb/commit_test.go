@@ -16,7 +16,7 @@ func fileURL(t *testing.T) string { return "sqlite:///" + filepath.Join(t.TempDi
 
 // still is a writer without its goroutine: what waits in its queue is known, and a batch runs when the test says so.
 func still(db *DB) *writer {
-	return &writer{pool: db.writer.pool, jobs: make(chan *job, 2*maxBatch), quit: make(chan struct{})}
+	return &writer{pool: db.writer.pool, writes: make(chan *write, 2*maxBatch), quit: make(chan struct{})}
 }
 
 // queue lets each function wait in its own goroutine for its turn, in this order. What they heard is there after wait.
@@ -24,8 +24,8 @@ func queue(w *writer, fns ...func(*Tx) error) (heard []error, wait func()) {
 	heard = make([]error, len(fns))
 	var all sync.WaitGroup
 	for i, fn := range fns {
-		j := newJob()
-		w.jobs <- j
+		j := newWrite()
+		w.writes <- j
 		all.Go(func() {
 			defer func() {
 				if recovered := recover(); recovered != nil {
@@ -61,10 +61,10 @@ func TestBatch(t *testing.T) {
 		},
 		inserting("a"), // sees what earlier ones of the batch did
 	)
-	w.batch(<-w.jobs)
+	w.batch(<-w.writes)
 	wait()
-	if len(w.jobs) != 0 {
-		t.Errorf("%d jobs left out of the batch", len(w.jobs))
+	if len(w.writes) != 0 {
+		t.Errorf("%d jobs left out of the batch", len(w.writes))
 	}
 	for _, i := range []int{0, 2, 5} {
 		must(t, heard[i])
@@ -87,11 +87,11 @@ func TestBatchEnds(t *testing.T) {
 				fns = append(fns, func(*Tx) error { return outcome })
 			}
 			heard, wait := queue(w, fns...)
-			w.batch(<-w.jobs)
-			if len(w.jobs) != 10 {
-				t.Errorf("%d jobs wait, want 10", len(w.jobs))
+			w.batch(<-w.writes)
+			if len(w.writes) != 10 {
+				t.Errorf("%d jobs wait, want 10", len(w.writes))
 			}
-			w.batch(<-w.jobs)
+			w.batch(<-w.writes)
 			wait()
 			for _, err := range heard {
 				if err != outcome {
@@ -102,12 +102,13 @@ func TestBatchEnds(t *testing.T) {
 	}
 }
 
-// TestSuccessAfterCommit checks that nobody hears anything good before the COMMIT, and that others see nothing before it.
+// TestSuccessAfterCommit checks that nobody hears anything good before the COMMIT, and that others see nothing before
+// it.
 func TestSuccessAfterCommit(t *testing.T) {
 	db := open(t, fileURL(t))
 	w := still(db)
-	first := newJob() // nobody listens to first.done, so a verdict would stay in it
-	w.jobs <- first
+	first := newWrite() // nobody listens to first.done, so a verdict would stay in it
+	w.writes <- first
 	var all sync.WaitGroup
 	all.Go(func() { first.borrow((<-first.turn).tx, inserting("first")) })
 	heard, wait := queue(w, func(*Tx) error {
@@ -117,7 +118,7 @@ func TestSuccessAfterCommit(t *testing.T) {
 		wantNames(t, db)
 		return nil
 	})
-	w.batch(<-w.jobs)
+	w.batch(<-w.writes)
 	all.Wait()
 	wait()
 	must(t, errors.Join(heard[0], <-first.done))
@@ -142,7 +143,7 @@ func TestCommitFails(t *testing.T) {
 		_, err := tx.Exec(context.Background(), "INSERT INTO child (parent) VALUES (4711)")
 		return err
 	}, inserting("innocent too"))
-	w.batch(<-w.jobs)
+	w.batch(<-w.writes)
 	wait()
 	for i, err := range heard {
 		if !fault.Is(err, fault.Unavailable) {
@@ -178,11 +179,11 @@ func TestWholeTransactionLost(t *testing.T) {
 				}
 				return err
 			}, inserting("innocent too"))
-			w.batch(<-w.jobs)
-			if len(w.jobs) != 1 {
-				t.Errorf("%d jobs wait, want the one behind the culprit", len(w.jobs))
+			w.batch(<-w.writes)
+			if len(w.writes) != 1 {
+				t.Errorf("%d jobs wait, want the one behind the culprit", len(w.writes))
 			}
-			w.batch(<-w.jobs)
+			w.batch(<-w.writes)
 			wait()
 			if !fault.Is(heard[1], fault.Unavailable) || again(heard[1]) {
 				t.Errorf("the culprit heard %v", heard[1])
@@ -203,7 +204,7 @@ func TestBusy(t *testing.T) {
 	err := other.Write(t.Context(), func(*Tx) error {
 		w := still(db)
 		heard, wait := queue(w, inserting("busy"))
-		w.batch(<-w.jobs)
+		w.batch(<-w.writes)
 		wait()
 		if !IsRetryable(heard[0]) {
 			t.Errorf("heard %v", heard[0])

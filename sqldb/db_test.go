@@ -41,7 +41,8 @@ func open(t *testing.T, url string) *DB {
 			t.Error(err)
 		}
 	})
-	id := map[Dialect]string{SQLite: "INTEGER PRIMARY KEY", MySQL: "INTEGER PRIMARY KEY AUTO_INCREMENT", PostgreSQL: "SERIAL PRIMARY KEY"}[db.Dialect]
+	id := map[Dialect]string{SQLite: "INTEGER PRIMARY KEY", MySQL: "INTEGER PRIMARY KEY " +
+		"AUTO_INCREMENT", PostgreSQL: "SERIAL PRIMARY KEY"}[db.Dialect]
 	moment := map[Dialect]string{SQLite: "DATETIME", MySQL: "DATETIME(6)", PostgreSQL: "TIMESTAMP"}[db.Dialect]
 	must(t, db.Write(t.Context(), func(tx *Tx) error {
 		for _, statement := range []string{"DROP TABLE IF EXISTS thing",
@@ -157,7 +158,8 @@ func suiteStatements(t *testing.T, url string) {
 			return err
 		}
 		for name, want := range map[string]int64{"c": 0, "d": 1} {
-			if got, err := tx.InsertIgnore(ctx, "INSERT INTO thing (name, n) VALUES (?, ?)", name, 40); got != want || err != nil {
+			if got, err := tx.InsertIgnore(ctx, "INSERT INTO thing (name, n) VALUES (?, "+
+				"?)", name, 40); got != want || err != nil {
 				return fmt.Errorf("InsertIgnore %s inserted %d: %w", name, got, err)
 			}
 		}
@@ -174,7 +176,8 @@ func suiteStatements(t *testing.T, url string) {
 		if want := at.Truncate(time.Microsecond); err != nil || !read.Equal(want) {
 			return fmt.Errorf("time %s, want %s: %w", read, want, err)
 		}
-		if err := tx.QueryRow(ctx, "SELECT n FROM thing WHERE name = ?", "none").Scan(&sum); !errors.Is(err, sql.ErrNoRows) {
+		if err := tx.QueryRow(ctx, "SELECT n FROM thing WHERE name = "+
+			"?", "none").Scan(&sum); !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("no row: %w", err)
 		}
 		return nil
@@ -371,10 +374,11 @@ func suiteCancel(t *testing.T, url string) {
 }
 
 // stepsFor makes a list of steps; each step may only run once.
-func stepsFor(count int) []Step {
-	var steps []Step
+func stepsFor(count int) []Migration {
+	var steps []Migration
 	for i := range count {
-		steps = append(steps, Statements(fmt.Sprint("part ", i), fmt.Sprintf("CREATE TABLE part_%d (n INTEGER PRIMARY KEY)", i)))
+		steps = append(steps, Statements(fmt.Sprint("part ", i), fmt.Sprintf("CREATE TABLE part_%d (n INTEGER "+
+			"PRIMARY KEY)", i)))
 	}
 	return steps
 }
@@ -397,17 +401,24 @@ func suiteMigrate(t *testing.T, url string) {
 	for _, count := range []int{1, 3, 3} {
 		must(t, Migrate(ctx, db, "berth_test_version", stepsFor(count)))
 	}
-	must(t, db.Write(ctx, func(tx *Tx) error { _, err := tx.Exec(ctx, "INSERT INTO part_2 (n) VALUES (1)"); return err }))
-	if err := Migrate(ctx, db, "berth_test_version", stepsFor(2)); err == nil || !strings.Contains(err.Error(), "newer Berth") {
+	must(t, db.Write(ctx, func(tx *Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO part_2 (n) VALUES "+
+			"(1)")
+		return err
+	}))
+	if err := Migrate(ctx, db, "berth_test_version", stepsFor(2)); err == nil ||
+		!strings.Contains(err.Error(), "newer Berth") {
 		t.Errorf("older program: %v", err)
 	}
 	other := stepsFor(3)
 	other[1].Name = "else"
-	if err := Migrate(ctx, db, "berth_test_version", other); err == nil || !strings.Contains(err.Error(), "another program") {
+	if err := Migrate(ctx, db, "berth_test_version", other); err == nil || !strings.Contains(err.Error(), "another "+
+		"program") {
 		t.Errorf("other program: %v", err)
 	}
 	wrong := append(stepsFor(3), Statements("wrong", "CREATE NONSENSE"))
-	if err := Migrate(ctx, db, "berth_test_version", wrong); err == nil || !strings.Contains(err.Error(), "step 4 (wrong)") {
+	if err := Migrate(ctx, db, "berth_test_version", wrong); err == nil ||
+		!strings.Contains(err.Error(), "step 4 (wrong)") {
 		t.Errorf("wrong step: %v", err)
 	}
 	if err := Migrate(ctx, db, "no; drop", nil); err == nil {

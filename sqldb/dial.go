@@ -12,23 +12,27 @@ import (
 // The limits of a connection to a database server, unless the URL says otherwise.
 const (
 	dialTimeout = 10 * time.Second // to connect
-	ioTimeout   = 60 * time.Second // to send a statement, to wait for its answer; longer than a row lock is waited for
-	tcpTimeout  = 30 * time.Second // TCP_USER_TIMEOUT: to wait for the other machine to confirm what was sent
+	ioTimeout   = 60 * time.Second // to send a statement or wait for its answer; longer than the wait for a row lock
+	tcpTimeout  = 30 * time.Second // TCP_USER_TIMEOUT: to wait for the other machine to acknowledge data
 )
 
-// dialer returns a function that connects to a server within connect, and gives the connection up when the server's
-// machine confirms nothing for user: when it lost its power, or the network between is cut. 0 means no limit.
+// dialer returns a function that connects to a server within the time connect. It closes a connection when the
+// server's machine acknowledges nothing for the time user: after a power loss, or when the network is interrupted. 0
+// means no limit.
 func dialer(connect, user time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	d := net.Dialer{Timeout: connect, ControlContext: func(_ context.Context, network, _ string, c syscall.RawConn) error {
-		if user == 0 || !strings.HasPrefix(network, "tcp") {
-			return nil
-		}
-		var failed error
-		if err := c.Control(func(fd uintptr) { failed = setUserTimeout(fd, user) }); err != nil {
-			return err
-		}
-		return failed
-	}}
+	d := net.Dialer{
+		Timeout: connect,
+		ControlContext: func(_ context.Context, network, _ string, c syscall.RawConn) error {
+			if user == 0 || !strings.HasPrefix(network, "tcp") {
+				return nil
+			}
+			var failed error
+			if err := c.Control(func(fd uintptr) { failed = setUserTimeout(fd, user) }); err != nil {
+				return err
+			}
+			return failed
+		},
+	}
 	return d.DialContext
 }
 

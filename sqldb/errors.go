@@ -18,29 +18,31 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// retry asks for another attempt: nothing of this one remained.
+// retry requests another attempt: the changes of this one were rolled back.
 type retry struct{ err error }
 
 func (r *retry) Error() string { return r.err.Error() }
 func (r *retry) Unwrap() error { return r.err }
 
-// unknown marks a COMMIT whose outcome nobody knows: it must never be repeated blindly.
+// unknown is the error of a COMMIT with an unknown outcome: it must not be repeated without checking.
 type unknown struct{ err error }
 
 func (u *unknown) Error() string { return u.err.Error() }
 func (u *unknown) Unwrap() error { return u.err }
 
-// CodeUnknown is the code of the fault Unavailable that IsUnknown is about.
+// CodeUnknown is the code of the fault Unavailable for an unknown outcome; see IsUnknown.
 const CodeUnknown = "berth.unknown_outcome"
 
-// IsUnknown reports whether err is a COMMIT's whose outcome nobody knows: it may have been kept, or may yet be, or not.
+// IsUnknown reports whether err is that of a COMMIT with an unknown outcome: it may be committed, be committed later,
+// or be rolled back.
 func IsUnknown(err error) bool {
 	_, ok := errors.AsType[*unknown](err)
 	return ok
 }
 
-// Retry tells Write to run the function again, within its usual limit; the caller hears err when the limit is used up.
-// For a function that lost a race it will see after a fresh start, such as IsDuplicate on a row it looked for first.
+// Retry makes Write run the function again, within its usual limit; when the limit is reached, Write returns err. A
+// function uses it after a conflict that it will see in a new transaction, such as IsDuplicate for a row that it did
+// not find.
 func Retry(err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +65,8 @@ func IsDuplicate(err error) bool {
 	return false
 }
 
-// mostReferred is how often a transaction is tried that a foreign key refuses: when somebody did it at the same moment, that passes at once.
+// mostReferred is the number of attempts of a transaction that a foreign key refuses. A refusal because of a
+// concurrent change passes at once.
 const mostReferred = 3
 
 // isReferred reports whether a foreign key has refused a statement.
@@ -75,9 +78,9 @@ func isReferred(err error) bool {
 	return ok && e.Code == "23503" // foreign_key_violation
 }
 
-// IsRetryable reports whether the database gave the transaction up for a reason that passes: a deadlock,
-// a serialisation failure (on Galera a lost certification), a lock not granted in time, a busy file; or a row that another one refers to
-// was removed, or came to be referred to, at the same moment, which the transaction sees when it starts afresh.
+// IsRetryable reports whether the database aborted the transaction for a temporary reason: a deadlock, a
+// serialisation failure (on Galera a failed certification), a lock not granted in time, or a busy file; or a foreign
+// key refused it, because another transaction changed the referenced row at the same moment.
 func IsRetryable(err error) bool {
 	if IsUnknown(err) {
 		return false
@@ -118,8 +121,8 @@ func undoesAll(err error) bool {
 
 // lost reports whether err, which must come from the driver, means that the connection is gone.
 //
-// pgx says "conn closed" also when the server may have heard the statement, COMMIT included, and then calls it safe to retry
-// (v5.12, Exec by the simple protocol): so pgconn.SafeToRetry is not asked.
+// pgx returns "conn closed" even if the server may have received the statement, COMMIT included, and calls it safe to
+// retry (v5.12, Exec by the simple protocol). So pgconn.SafeToRetry is not used.
 func lost(err error) bool {
 	for _, sign := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, pgconn.ErrConnClosed, io.EOF, io.ErrUnexpectedEOF,
 		net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTUNREACH, os.ErrDeadlineExceeded} {
@@ -135,14 +138,14 @@ func lost(err error) bool {
 	return ok && (e.Code == "57P01" || e.Code == "57P02") // admin_shutdown, crash_shutdown
 }
 
-// answered reports whether err is a sentence of the server's own: it is there.
+// answered reports whether err is a message of the server: it is running.
 func answered(err error) bool {
 	_, mine := errors.AsType[*mysql.MySQLError](err)
 	_, pg := errors.AsType[*pgconn.PgError](err)
 	return mine || pg
 }
 
-// remedy is what to do about an error that no second attempt mends, or nothing.
+// remedy returns what to do about an error that another attempt does not solve, or "".
 func remedy(err error) string {
 	_, file := errors.AsType[*sqlite.Error](err)
 	switch trouble(err) {
@@ -163,8 +166,8 @@ func remedy(err error) string {
 	return ""
 }
 
-// mended adds what to do to an error of which that is known. Its cause stays.
-func mended(op string, err error) error {
+// mended adds what to do to an error, if that is known. The cause stays.
+func withRemedy(op string, err error) error {
 	what := remedy(err)
 	if what == "" || IsUnknown(err) {
 		return err
@@ -173,24 +176,25 @@ func mended(op string, err error) error {
 }
 
 const (
-	rights = "grant the user of the connection's URL all rights on the database: Berth reads and writes rows, and makes tables where there are none"
-	room   = "make room on the database's disk"
+	rights = "grant the user of the connection's URL all rights on the database: Berth reads and writes rows, and " +
+		"makes tables where there are none"
+	room = "make room on the database's disk"
 )
 
-// behind reports whether a BEGIN gave up waiting for what others had committed: it has no other lock to wait for.
+// behind reports whether a BEGIN stopped waiting for the commits of other nodes: it waits for no other lock.
 func behind(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && e.Number == 1205 // ER_LOCK_WAIT_TIMEOUT
 }
 
-// unknownVariable reports whether a server does not know the variable that it was told to set.
+// unknownVariable reports whether a server does not have a variable that was to be set.
 func unknownVariable(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && e.Number == 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
 }
 
-// IsExisting reports whether err is the refusal to create a table that is there. On PostgreSQL two that create it at the same moment hear
-// IsDuplicate instead.
+// IsExisting reports whether err is the refusal to create a table that exists. On PostgreSQL two concurrent creations
+// cause IsDuplicate instead.
 func IsExisting(err error) bool {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number == 1050 // ER_TABLE_EXISTS_ERROR
@@ -199,13 +203,13 @@ func IsExisting(err error) bool {
 	return ok && e.Code == "42P07" // duplicate_table
 }
 
-// refusedCommit reports whether err says that the server has rolled the transaction back instead of committing it.
+// refusedCommit reports whether err means that the server has rolled the transaction back instead of committing it.
 func refusedCommit(err error) bool {
 	return errors.Is(err, pgx.ErrTxCommitRollback) || answered(err) && !lost(err) && !halfway(err)
 }
 
-// halfway reports whether a COMMIT was interrupted at a moment that the server does not name: by the loss of a Galera
-// node's cluster, by KILL or by a time limit for statements.
+// halfway reports whether a COMMIT was interrupted at an unknown point: because a Galera node lost its cluster, by
+// KILL or by a statement timeout.
 func halfway(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	// ER_ERROR_DURING_COMMIT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT

@@ -19,7 +19,8 @@ import (
 	"github.com/openberth/berth/internal/databases"
 )
 
-// TestConnectionsBreak breaks connections at each moment of a transaction. Before COMMIT it is repeated and counts once; at COMMIT nobody knows,
+// TestConnectionsBreak breaks connections at each moment of a transaction. Before COMMIT it is repeated and counts
+// once; at COMMIT nobody knows,
 // it is not repeated, and the error says so.
 func TestConnectionsBreak(t *testing.T) {
 	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
@@ -58,7 +59,8 @@ func TestConnectionsBreak(t *testing.T) {
 					word = "BEGIN"
 				}
 				name, before := fmt.Sprint("thing ", i), proxy.Broken()
-				word = strings.ReplaceAll(word, "THING #", name) // statements may have been prepared; their arguments have not
+				word = strings.ReplaceAll(word, "THING #",
+					name) // statements may have been prepared; their arguments have not
 				proxy.Break(databases.Cut{Word: word, Heard: c.heard})
 				err := write(name)
 				if proxy.Broken() != before+1 {
@@ -67,7 +69,8 @@ func TestConnectionsBreak(t *testing.T) {
 				if c.known != (err == nil) || c.known == IsUnknown(err) || runs != c.runs {
 					t.Errorf("%s, heard %t: %d runs, %v", word, c.heard, runs, err)
 				}
-				if !c.known && (!fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "unknown whether the change was kept")) {
+				if !c.known && (!fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "unknown "+
+					"whether the change was kept")) {
 					t.Errorf("%s: %v", word, err)
 				}
 				count := len(strings.Fields(strings.Join(names(t, db), " "))) // two words each
@@ -84,7 +87,8 @@ func TestConnectionsBreak(t *testing.T) {
 	}
 }
 
-// TestServerStartsAnew: all pooled connections die at once, and a write that may be tried once only succeeds on a new one.
+// TestServerStartsAnew: all pooled connections die at once, and a write that may be tried once only succeeds on a new
+// one.
 func TestServerStartsAnew(t *testing.T) {
 	for _, server := range []*databases.Server{databases.MariaDB(t), databases.PostgreSQL(t)} {
 		t.Run(server.Name(), func(t *testing.T) {
@@ -180,7 +184,8 @@ func TestBeginFails(t *testing.T) {
 		{1047, time.Minute, false, "has not answered for 1m0s"},
 	} {
 		err := begun(&mysql.MySQLError{Number: c.number}, c.took)
-		if !fault.Is(err, fault.Unavailable) || IsUnknown(err) || again(err) != c.again || !strings.Contains(fault.TextOf(err), c.says) {
+		if !fault.Is(err, fault.Unavailable) || IsUnknown(err) || again(err) != c.again ||
+			!strings.Contains(fault.TextOf(err), c.says) {
 			t.Errorf("%d after %v: again %t: %v", c.number, c.took, again(err), err)
 		}
 	}
@@ -191,7 +196,7 @@ func TestForeign(t *testing.T) {
 	url := fileURL(t)
 	db, other := open(t, url), open(t, url)
 	number := func() int64 {
-		n, ok, err := db.Foreign(t.Context())
+		n, ok, err := db.DataVersion(t.Context())
 		if !ok || err != nil {
 			t.Fatal(ok, err)
 		}
@@ -213,7 +218,7 @@ func TestForeign(t *testing.T) {
 		t.Errorf("%d, and before %d", n, second)
 	}
 	db = open(t, databases.MariaDB(t).Database(t))
-	if _, ok, err := db.Foreign(t.Context()); ok || err != nil {
+	if _, ok, err := db.DataVersion(t.Context()); ok || err != nil {
 		t.Error(ok, err)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// guardInterval is how often the files of an open SQLite database are checked, beside the checks around each write
-// batch.
+// guardInterval is how often the files of an open SQLite database are checked, in addition to the checks around each
+// write batch.
 const guardInterval = time.Second
 
-// guard checks that the files of an open SQLite database are still at their paths: the database itself and, beside it,
-// the write-ahead log (-wal) and the index of the log that all processes share (-shm). Without its log the database
-// lacks what was written last; a second log or index lets two processes write at once. The first check that fails is
-// final. A nil guard, of a database without files, never fails.
+// guard checks that the files of an open SQLite database are still at their paths: the database, the write-ahead log
+// (-wal) and the index of the log that all processes share (-shm). Without its log the database lacks the latest
+// writes; a second log or index lets two processes write at once. The first failed check is final. A nil guard, of a
+// database without files, never fails.
 type guard struct {
 	path           string        // of the database
 	opening        datafile.File // the database before it was opened
@@ -36,20 +36,20 @@ type guard struct {
 
 	done  chan struct{} // closed when loss is set
 	loss  error         // what happened, and what to do
-	notes []string      // what else the operator must know; used by rescue alone
+	notes []string      // more information for the operator; only rescue uses it
 }
 
-// newGuard returns a guard for a database that is about to be opened. It guards nothing before learn.
+// newGuard returns a guard for a database that is about to be opened. It checks nothing before learn.
 func newGuard(path string) *guard {
 	g := &guard{path: path, found: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{})}
-	g.opening, _ = datafile.At(path) // when there is no such file, SQLite says so
+	g.opening, _ = datafile.At(path) // if there is no such file, SQLite reports it
 	return g
 }
 
-// learn notes which files are the database's. Its writing connection is open and has read, so all of them are there;
-// where the file system does not let SQLite have a log, there is only the database's own.
+// learn records the files of the database. Its writing connection is open and has read, so all of them exist; if the
+// file system does not support a log, only the database's own file does.
 func (g *guard) learn() error {
-	real, err := filepath.EvalSymlinks(g.path) // SQLite puts the other files beside the file that a link leads to
+	real, err := filepath.EvalSymlinks(g.path) // SQLite creates the other files in the directory of the link's target
 	if err != nil {
 		return fault.New(fault.Unavailable, "sqldb.learn", "cannot find the database's file: %w", err)
 	}
@@ -69,7 +69,7 @@ func (g *guard) learn() error {
 	return nil
 }
 
-// watch checks the files every interval until close. When a file is lost it calls settle once and keeps its error as
+// watch checks the files every interval until close. When a file is lost it calls settle once and stores its error as
 // the loss.
 func (g *guard) watch(interval time.Duration, settle func() error) {
 	g.ended.Go(func() {
@@ -84,7 +84,7 @@ func (g *guard) watch(interval time.Duration, settle func() error) {
 				close(g.done)
 				return
 			case <-ticks.C:
-				_ = g.check() // a loss closes found; what cannot be checked now is checked again
+				_ = g.check() // a loss closes found; a failed check is repeated
 			}
 		}
 	})
@@ -98,8 +98,8 @@ func (g *guard) close() {
 	}
 }
 
-// check returns an error when a file is lost or cannot be checked. The error is Unavailable and shows no path: clients
-// may see it.
+// check returns an error if a file is lost or cannot be checked. The error is Unavailable and contains no path,
+// because clients may see it.
 func (g *guard) check() error {
 	if g == nil {
 		return nil
@@ -123,7 +123,7 @@ func (g *guard) check() error {
 	return nil
 }
 
-// lost returns an error once a check has found a file lost. It looks at no file.
+// lost returns an error after a check has found a file lost. It does not access the files.
 func (g *guard) lost() error {
 	if g == nil {
 		return nil

@@ -15,25 +15,25 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// writeCheckTime is how long the write of a WriteCheck may take before it is given up.
+// writeCheckTime is the time limit for the write of a WriteCheck.
 const writeCheckTime = 30 * time.Second
 
-// WriteCheck finds out whether a database takes writes, by a write that leaves everything as it was (Tx.Touch). At
-// most one is under way: where writes wait, as under MariaDB's FLUSH TABLES WITH READ LOCK, each one given up would
-// leave a connection that waits in the server.
+// WriteCheck checks whether a database accepts writes, by a write that changes nothing (Tx.Touch). At most one is
+// running: where writes block, as under MariaDB's FLUSH TABLES WITH READ LOCK, each abandoned one would leave a
+// waiting connection in the server.
 type WriteCheck struct {
 	write func(context.Context) error
 
 	mu       sync.Mutex
-	underway chan error // how the write that is under way ends; nil: none is
+	underway chan error // the result of the running write; nil: none is running
 }
 
 // NewWriteCheck returns a check that calls write, which must write to the database and return its error.
 func NewWriteCheck(write func(context.Context) error) *WriteCheck { return &WriteCheck{write: write} }
 
-// Check returns nil when a write has succeeded. Otherwise it returns a fault Unavailable whose text completes "the
-// database takes no writes:" and shows no address, path or user. It waits for patience at most; a write that takes
-// longer goes on, and the next call waits for it.
+// Check returns nil if a write has succeeded. Otherwise it returns a fault Unavailable whose text completes "the
+// database takes no writes:" and contains no address, path or user. It waits at most for patience; a write that takes
+// longer continues, and the next call waits for it.
 func (c *WriteCheck) Check(patience time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,12 +56,13 @@ func (c *WriteCheck) Check(patience time.Duration) error {
 		}
 		return &fault.Error{Kind: fault.Unavailable, Op: "sqldb.WriteCheck", Msg: whyNoWrite(err), Err: err}
 	case <-wait.C:
-		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; it is stalled, or a lock holds all "+
+		return fault.New(fault.Unavailable, "sqldb.WriteCheck", "none ends in time; it is stalled, or a lock holds "+
+			"all "+
 			"writes up")
 	}
 }
 
-// whyNoWrite names the cause of a failed write in words that anybody may read.
+// whyNoWrite returns the cause of a failed write in words that any client may read.
 func whyNoWrite(err error) string {
 	switch trouble(err) {
 	case diskFull:
@@ -81,7 +82,7 @@ func whyNoWrite(err error) string {
 	return "it does not carry them out; the log says more"
 }
 
-// cause is what stands in the way of writes until an operator removes it.
+// cause is what prevents writes until an operator removes it.
 type cause int
 
 const (
@@ -93,7 +94,7 @@ const (
 	diskFails
 )
 
-// trouble recognises the cause of an error that a second attempt does not remove.
+// trouble returns the cause of an error that another attempt does not solve.
 func trouble(err error) cause {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		switch e.Number {
@@ -101,7 +102,9 @@ func trouble(err error) cause {
 		// ER_SPECIFIC_ACCESS_DENIED_ERROR
 		case 1044, 1142, 1143, 1227:
 			return noRights
-		case 1290, 1836, 1792: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+		case 1290,
+			1836,
+			1792: // ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
 			return readOnly
 		case 1021, 1041, 1114: // ER_DISK_FULL, ER_OUT_OF_RESOURCES, ER_RECORD_FILE_FULL
 			return diskFull
@@ -134,9 +137,9 @@ func trouble(err error) cause {
 	return otherCause
 }
 
-// Touch writes to every row of a small table and leaves the rows as they were, so that its transaction fails where no
-// other can write. column holds short texts with room for one more character. SQLite and MariaDB write nothing for an
-// UPDATE without a change, so there is one, and another one back.
+// Touch writes to every row of a small table and restores the rows, so that its transaction fails if no other can
+// write. column holds short texts with room for one more character. SQLite and MariaDB write nothing for an UPDATE
+// without a change, so Touch changes the rows and changes them back.
 func (tx *Tx) Touch(ctx context.Context, table, column string) error {
 	statements := []string{"UPDATE " + table + " SET " + column + " = CONCAT(" + column + ", '+')",
 		"UPDATE " + table + " SET " + column + " = SUBSTR(" + column + ", 1, LENGTH(" + column + ") - 1)"}

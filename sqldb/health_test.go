@@ -85,7 +85,8 @@ func TestWriteCheck(t *testing.T) {
 		})
 		wantText := func(want string) {
 			t.Helper()
-			if err := c.Check(2 * time.Second); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), want) {
+			if err := c.Check(2 * time.Second); !fault.Is(err, fault.Unavailable) ||
+				!strings.Contains(fault.TextOf(err), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}

@@ -25,12 +25,12 @@ func isBusy(err error) bool {
 // holder is a process that holds a lock for writing on a SQLite file.
 type holder struct {
 	pid     int
-	name    string // of its program; empty when it is not known
-	stopped bool   // by SIGSTOP or a debugger: it does not give the lock back by itself
+	name    string // of its program; empty if unknown
+	stopped bool   // by SIGSTOP or a debugger: it does not release the lock
 }
 
-// findHolder looks in /proc/locks for the process that writes a SQLite file: it holds a lock on the file itself or, in
-// WAL mode, on the -shm file. The pid is 0 when no process is found, as on systems without /proc and for processes of
+// findHolder finds the process in /proc/locks that writes a SQLite file: it holds a lock on the file itself or, in
+// WAL mode, on the -shm file. The pid is 0 if no process is found, as on systems without /proc and for processes of
 // another container.
 func findHolder(file string) (h holder) {
 	locks, err := os.ReadFile("/proc/locks")
@@ -52,8 +52,8 @@ func findHolder(file string) (h holder) {
 	return h
 }
 
-// writeLock takes a line of /proc/locks apart, such as "3: POSIX ADVISORY WRITE 4711 fe:00:1234 120 120". The pid is 0
-// for other locks than those for writing, and for processes that wait for one.
+// writeLock parses a line of /proc/locks, such as "3: POSIX ADVISORY WRITE 4711 fe:00:1234 120 120". The pid is 0 for
+// locks that are not for writing, and for processes that wait for one.
 func writeLock(line string) (pid int, inode uint64) {
 	fields := strings.Fields(line)
 	if len(fields) < 6 || fields[3] != "WRITE" {
@@ -71,7 +71,7 @@ func writeLock(line string) (pid int, inode uint64) {
 	return pid, inode
 }
 
-// hasOpen reports whether a process has a file open. A process whose files may not be looked at counts as one that has.
+// hasOpen reports whether a process has a file open. It returns true if the process's files cannot be read.
 func hasOpen(pid int, file os.FileInfo) bool {
 	dir := fmt.Sprintf("/proc/%d/fd/", pid)
 	entries, err := os.ReadDir(dir)
@@ -93,7 +93,7 @@ func describe(pid int) holder {
 	if err != nil {
 		return h
 	}
-	// "4711 (name) T …": the name may hold parentheses.
+	// "4711 (name) T …": the name may contain parentheses.
 	if from, to := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')'); from >= 0 && to > from &&
 		to+2 < len(stat) {
 		h.name = string(stat[from+1 : to])
@@ -102,8 +102,8 @@ func describe(pid int) holder {
 	return h
 }
 
-// locked is the fault of a SQLite file that another process, or another part of this one, is writing. It names the
-// process and says what to do.
+// locked returns the fault for a SQLite file that another process, or another part of this one, is writing. It names
+// the process and what to do.
 func (h holder) locked(op, file string, err error) error {
 	who, what := "another process", "find it with `fuser "+file+"` and let it end its transaction, or end it"
 	if h.pid > 0 {

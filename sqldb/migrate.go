@@ -10,19 +10,20 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Step is one change of the schema. Steps are only ever added at the end of a list; a released one never changes.
+// Migration is one change of the schema. Migrations are only added at the end of a list; a released one never
+// changes.
 //
-// MySQL commits by itself at every CREATE, ALTER and DROP, so there a step cut short begins again from its start, and two nodes of a Galera
-// cluster, whose locks are each one's own, may run it at the same moment: write one such statement per step, or IF NOT EXISTS, and rows in
-// steps without any.
-type Step struct {
-	Name string // recorded in the version table, to notice lists that do not belong together
+// MySQL commits at every CREATE, ALTER and DROP. So there an interrupted migration starts again from its beginning,
+// and two nodes of a Galera cluster, which share no locks, may run it at the same moment. Write one such statement
+// per migration, or IF NOT EXISTS, and put rows into migrations of their own.
+type Migration struct {
+	Name string // recorded in the version table, to detect a list of another program
 	Run  func(ctx context.Context, tx *Tx) error
 }
 
 // Statements makes a step that is the same SQL on every dialect.
-func Statements(name string, statements ...string) Step {
-	return Step{Name: name, Run: func(ctx context.Context, tx *Tx) error {
+func Statements(name string, statements ...string) Migration {
+	return Migration{Name: name, Run: func(ctx context.Context, tx *Tx) error {
 		for _, statement := range statements {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err
@@ -32,16 +33,15 @@ func Statements(name string, statements ...string) Step {
 	}}
 }
 
-// Migrate brings Berth's own tables up to date: it runs, in order, the steps that the version table does not list yet,
-// each in a transaction of its own, and records each one there. Several processes may start at once:
-// each step counts once.
-// It never touches tables that OpenStack's own tools migrate.
-func Migrate(ctx context.Context, db *DB, table string, steps []Step) error {
+// Migrate upgrades Berth's own tables: it runs, in order, the migrations that the version table does not list yet,
+// each in a transaction of its own, and records them there. Several processes may run it at once: each migration
+// counts once. It does not change tables of OpenStack.
+func Migrate(ctx context.Context, db *DB, table string, steps []Migration) error {
 	const op = "sqldb.Migrate"
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(table) {
 		return fault.New(fault.Internal, op, "%q is no name for a version table", table)
 	}
-	// On MySQL, CREATE TABLE ends the transaction it is in: so the table is made before any step.
+	// On MySQL, CREATE TABLE ends its transaction, so the version table is created before any migration.
 	for first := true; ; first = false {
 		more := first
 		err := db.Write(ctx, func(tx *Tx) error {
@@ -51,7 +51,8 @@ func Migrate(ctx context.Context, db *DB, table string, steps []Step) error {
 			}
 			if first {
 				_, err = tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+
-					" (version INTEGER NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at VARCHAR(32) NOT NULL)")
+					" (version INTEGER NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at VARCHAR(32) "+
+					"NOT NULL)")
 			} else {
 				more, err = migrateOne(ctx, tx, table, steps)
 			}
@@ -66,8 +67,8 @@ func Migrate(ctx context.Context, db *DB, table string, steps []Step) error {
 	}
 }
 
-// migrateOne runs the first step that is not recorded. more is false when all were.
-func migrateOne(ctx context.Context, tx *Tx, table string, steps []Step) (more bool, err error) {
+// migrateOne runs the first migration that is not recorded. more is false if all are recorded.
+func migrateOne(ctx context.Context, tx *Tx, table string, steps []Migration) (more bool, err error) {
 	done, err := recorded(ctx, tx, table)
 	if err != nil {
 		return false, err
@@ -75,11 +76,13 @@ func migrateOne(ctx context.Context, tx *Tx, table string, steps []Step) (more b
 	for i, name := range done {
 		if i >= len(steps) {
 			return false, fault.New(fault.Invalid, "sqldb.Migrate",
-				"table %s records step %d (%s), which this program does not know: a newer Berth wrote this database; start that one", table, i+1, name)
+				"table %s records step %d (%s), which this program does not know: a newer Berth wrote this "+
+					"database; start that one", table, i+1, name)
 		}
 		if name != steps[i].Name {
 			return false, fault.New(fault.Invalid, "sqldb.Migrate",
-				"table %s records %q as step %d, this program has %q there: the database belongs to another program", table, name, i+1, steps[i].Name)
+				"table %s records %q as step %d, this program has %q there: the database belongs to another "+
+					"program", table, name, i+1, steps[i].Name)
 		}
 	}
 	if len(done) == len(steps) {
@@ -87,11 +90,12 @@ func migrateOne(ctx context.Context, tx *Tx, table string, steps []Step) (more b
 	}
 	step := steps[len(done)]
 	if err := step.Run(ctx, tx); err != nil {
-		return false, fault.New(fault.KindOf(err), "sqldb.Migrate", "step %d (%s) of %s: %w", len(done)+1, step.Name, table, err)
+		return false, fault.New(fault.KindOf(err), "sqldb.Migrate", "step %d (%s) of %s: "+
+			"%w", len(done)+1, step.Name, table, err)
 	}
 	_, err = tx.Exec(ctx, "INSERT INTO "+table+" (version, name, applied_at) VALUES (?, ?, ?)",
 		len(done)+1, step.Name, time.Now().UTC().Format(time.RFC3339))
-	if IsDuplicate(err) { // somebody on another node of the cluster was faster
+	if IsDuplicate(err) { // another node of the cluster was faster
 		err = Retry(err)
 	}
 	return true, err
@@ -115,8 +119,8 @@ func recorded(ctx context.Context, tx *Tx, table string) ([]string, error) {
 	return names, rows.Err()
 }
 
-// lockStarters lets one process migrate at a time. SQLite's BEGIN IMMEDIATE is such a lock already,
-// PostgreSQL's ends with the transaction, MySQL's must be given back.
+// lockStarters lets one process migrate at a time. SQLite's BEGIN IMMEDIATE is such a lock already, PostgreSQL's ends
+// with the transaction, MySQL's must be released.
 func (tx *Tx) lockStarters(ctx context.Context, table string) (unlock func() error, err error) {
 	nothing := func() error { return nil }
 	switch tx.Dialect {

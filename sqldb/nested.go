@@ -8,9 +8,9 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Names of the functions that run a caller's function in a transaction, as they stand on a stack.
+// Names of the functions that run a caller's function in a transaction, as they appear in a stack trace.
 const (
-	runsBatched = "(*job).borrow"
+	runsBatched = "(*write).borrow"
 	runsPooled  = "(*DB).transact"
 )
 
@@ -31,7 +31,7 @@ func within(names ...string) bool {
 	}
 }
 
-// nested is the fault of a Write or Read inside the function of another one, which would wait for itself.
+// nested returns the fault for a Write or Read inside the function of another one, which would wait for itself.
 func nested(op string) error {
 	return fault.New(fault.Internal, op,
 		"a transaction inside the function of another transaction would wait for itself; "+

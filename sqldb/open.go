@@ -26,22 +26,22 @@ import (
 )
 
 const (
-	serverConns = 32        // connections to a database server at most; more only queue inside the server
-	idleConns   = 8         // of these, kept open without work
+	serverConns = 32        // connections to a database server; more would only queue inside the server
+	idleConns   = 8         // of these, kept open while idle
 	connAge     = time.Hour // as oslo.db's connection_recycle_time, below MySQL's wait_timeout
 	readConns   = 8         // SQLite's readers at most
 )
 
-// Open connects to the database that a SQLAlchemy URL names and checks that it answers.
+// Open connects to the database of a SQLAlchemy URL and checks that it answers.
 //
-// sqlite:// is a private database in memory; there Read and Write take turns on one connection. sqlite:///path
-// creates the file when it is missing. The URL's password appears in no error.
+// sqlite:// is a private database in memory, where Read and Write share one connection. sqlite:///path creates the
+// file if it does not exist. No error contains the URL's password.
 func Open(ctx context.Context, url string) (*DB, error) {
 	a, err := parseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{Dialect: a.dialect, jitter: randomly}
+	db := &DB{Dialect: a.dialect, jitter: jitter}
 	switch a.dialect {
 	case SQLite:
 		err = db.openSQLite(ctx, a)
@@ -74,7 +74,7 @@ func (a address) place() string {
 	return string(a.dialect) + " database " + strconv.Quote(a.database) + " on " + host
 }
 
-// closed is the fault of a database that could not be opened, and says where to look.
+// closed returns the fault for a database that could not be opened, with what to check.
 func (a address) closed(err error) error {
 	what := remedy(err)
 	switch {
@@ -83,17 +83,20 @@ func (a address) closed(err error) error {
 	case a.dialect == SQLite && what != "":
 		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; %s", a.place(), err, what)
 	case a.dialect == SQLite:
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; is its directory there, and may this user write in it?", a.place(), err)
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s cannot be opened: %w; is its directory there, and "+
+			"may this user write in it?", a.place(), err)
 	case answered(err):
-		return fault.New(fault.Unavailable, "sqldb.Open", "%s refuses: %w; look at user, password and database in the connection's URL, and at what that user is granted", a.place(), err)
+		return fault.New(fault.Unavailable, "sqldb.Open", "%s refuses: %w; look at user, password and database in "+
+			"the connection's URL, and at what that user is granted", a.place(), err)
 	}
-	return fault.New(fault.Unavailable, "sqldb.Open", "%s does not answer: %w; does it run, and are host and port in the connection's URL right?", a.place(), err)
+	return fault.New(fault.Unavailable, "sqldb.Open", "%s does not answer: %w; does it run, and are host and port "+
+		"in the connection's URL right?", a.place(), err)
 }
 
 // openSQLite opens one connection that writes and a pool that reads.
 //
-// The pragmas: WAL lets readers and the writer pass each other; synchronous FULL makes a COMMIT durable;
-// foreign keys are unchecked, as OpenStack has them on SQLite.
+// The pragmas: WAL lets readers and the writer run at the same time; synchronous FULL makes a COMMIT durable; foreign
+// keys are not checked, as OpenStack configures SQLite.
 func (db *DB) openSQLite(ctx context.Context, a address) error {
 	if err := a.only(); err != nil {
 		return err
@@ -110,7 +113,7 @@ func (db *DB) openSQLite(ctx context.Context, a address) error {
 	return db.openSQLiteFile(ctx, a, pragmas)
 }
 
-// openSQLiteFile opens a database that is a file, creates it if need be, and guards its files from then on.
+// openSQLiteFile opens a database in a file, creates the file if necessary, and guards its files from then on.
 func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values) error {
 	path, err := filepath.Abs(a.database)
 	if err != nil {
@@ -128,7 +131,7 @@ func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values)
 	if err != nil {
 		return err
 	}
-	// First, for it may turn WAL on; and a read makes it open the log.
+	// First, because it may switch WAL on; and a read makes SQLite open the log.
 	if err := write.QueryRowContext(ctx, "PRAGMA schema_version").Scan(new(int)); err != nil {
 		write.Close()
 		return a.closed(err)
@@ -149,18 +152,18 @@ func (db *DB) openSQLiteFile(ctx context.Context, a address, pragmas url.Values)
 	return nil
 }
 
-// prepareFiles creates the file of a database that is new, and takes the rights of other users from the files of one
-// that is there. It returns the paths of those that had some.
+// prepareFiles creates the file of a new database, and removes the access rights of other users from the files of an
+// existing one. It returns the paths whose rights it changed.
 func prepareFiles(path string) (narrowed []string, err error) {
 	if err := checkSaved(path); err != nil {
 		return nil, err
 	}
 	if err := createPrivate(path); !errors.Is(err, fs.ErrExist) {
-		return nil, nil // it is new; or it cannot be made, and SQLite says why
+		return nil, nil // it is new; or it cannot be created, and SQLite reports why
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil, nil // a link that leads nowhere: likewise
+		return nil, nil // a link without a target: the same
 	}
 	for _, file := range []string{real, real + "-wal", real + "-shm"} {
 		if _, err := os.Stat(file); err != nil {
@@ -182,7 +185,7 @@ func sqlitePool(dsn string, conns int, g *guard) (*sql.DB, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
 	}
-	pool := sql.OpenDB(keeping{connector, g})
+	pool := sql.OpenDB(stmtCache{connector, g})
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
 	return pool, nil
@@ -201,8 +204,7 @@ func (db *DB) openMySQL(a address) error {
 	return nil
 }
 
-// mysqlConfig makes the driver speak to MariaDB and MySQL the way OpenStack's drivers do: an UPDATE counts the rows it
-// matched.
+// mysqlConfig configures the driver as OpenStack's drivers are configured: an UPDATE counts the rows that it matched.
 func mysqlConfig(a address) (*mysql.Config, error) {
 	if err := a.only("charset", "unix_socket", "connect_timeout", "read_timeout", "write_timeout", "ssl_ca", "ssl_cert",
 		"ssl_key"); err != nil {
@@ -211,21 +213,22 @@ func mysqlConfig(a address) (*mysql.Config, error) {
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.DBName = a.user, a.password, a.database
 	c.ParseTime, c.ClientFoundRows, c.InterpolateParams = true, true, true
-	c.Logger = &mysql.NopLogger{} // what it would print comes back as an error as well
+	c.Logger = &mysql.NopLogger{} // its messages are returned as errors too
 	c.Net, c.Addr = "tcp", net.JoinHostPort(orElse(a.host, "localhost"), strconv.Itoa(orElse(a.port, 3306)))
 	if socket := a.options.Get("unix_socket"); socket != "" {
 		c.Net, c.Addr = "unix", socket
 	}
 	charset := orElse(a.options.Get("charset"), "utf8mb4")
 	if charset != "utf8" && charset != "utf8mb3" && charset != "utf8mb4" {
-		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, utf8mb3 "+
+		return nil, fault.New(fault.Invalid, "sqldb.Open", "charset=%s in the database URL: Berth speaks utf8, "+
+			"utf8mb3 "+
 			"or utf8mb4", charset)
 	}
 	if err := c.Apply(mysql.Charset(charset, "")); err != nil {
 		return nil, fault.Wrap(fault.Invalid, "sqldb.Open", err)
 	}
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, ioTimeout, ioTimeout
-	c.DialFunc = dialer(0, tcpTimeout) // the driver sees to c.Timeout
+	c.DialFunc = dialer(0, tcpTimeout) // the driver applies c.Timeout
 	for name, slot := range map[string]*time.Duration{"connect_timeout": &c.Timeout, "read_timeout": &c.ReadTimeout, "write_timeout": &c.WriteTimeout} {
 		if err := a.number(name, time.Second, slot); err != nil {
 			return nil, err
@@ -238,13 +241,13 @@ func mysqlConfig(a address) (*mysql.Config, error) {
 	return c, nil
 }
 
-// lockWait bounds how long a statement waits while the server holds up all writes (FLUSH TABLES WITH READ LOCK) or
-// changes a table; by default that is a day. A statement whose client has gone goes on waiting in the server, and
-// occupies a connection there.
+// lockWait limits how long a statement waits while the server blocks all writes (FLUSH TABLES WITH READ LOCK) or
+// changes a table; the default is a day. A statement whose client has disconnected continues to wait in the server,
+// and occupies a connection there.
 const lockWait = "SET SESSION lock_wait_timeout = 10"
 
-// repeatable makes every transaction of a connection REPEATABLE READ once and for all, which is one statement less in each; and on a Galera
-// cluster each BEGIN waits until its node has what others had committed by then on any node.
+// repeatable sets REPEATABLE READ for all transactions of a connection, which saves one statement per transaction. On
+// a Galera cluster each BEGIN then waits until its node has applied the earlier commits of all nodes.
 type repeatable struct{ driver.Connector }
 
 // Connect implements driver.Connector.
@@ -267,7 +270,7 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 // userTimeout is libpq's option for TCP_USER_TIMEOUT, in milliseconds.
 const userTimeout = "tcp_user_timeout"
 
-// openPostgreSQL leaves libpq's own options (sslmode, sslrootcert, connect_timeout and so on) to the driver.
+// openPostgreSQL passes libpq's own options (sslmode, sslrootcert, connect_timeout and so on) to the driver.
 func (db *DB) openPostgreSQL(a address) error {
 	if err := a.only("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "application_name",
 		"client_encoding", "options", "target_session_attrs", userTimeout); err != nil {
@@ -278,7 +281,7 @@ func (db *DB) openPostgreSQL(a address) error {
 		return err
 	}
 	options := maps.Clone(a.options)
-	options.Del(userTimeout) // the driver would hand it to the server
+	options.Del(userTimeout) // the driver would pass it to the server
 	u := url.URL{Scheme: "postgresql", Path: "/" + a.database, RawQuery: options.Encode()}
 	if a.host != "" {
 		u.Host = net.JoinHostPort(a.host, strconv.Itoa(orElse(a.port, 5432)))
@@ -286,7 +289,7 @@ func (db *DB) openPostgreSQL(a address) error {
 	if a.user != "" {
 		u.User = url.User(a.user)
 	}
-	c, err := pgx.ParseConfig(u.String()) // without the password: its errors may be shown
+	c, err := pgx.ParseConfig(u.String()) // without the password, because its errors may be shown
 	if err != nil {
 		return fault.New(fault.Invalid, "sqldb.Open", "the PostgreSQL URL's options are refused: %w", err)
 	}
@@ -315,8 +318,8 @@ func serverPool(pool *sql.DB) *sql.DB {
 	return pool
 }
 
-// number reads an option that is a whole number of units, which are seconds or milliseconds, into slot; without the
-// option slot stays.
+// number reads an option that is a whole number of units, seconds or milliseconds, into slot; without the option slot
+// does not change.
 func (a address) number(name string, unit time.Duration, slot *time.Duration) error {
 	text := a.options.Get(name)
 	if text == "" {
@@ -325,14 +328,15 @@ func (a address) number(name string, unit time.Duration, slot *time.Duration) er
 	number, err := strconv.ParseUint(text, 10, 30)
 	if err != nil {
 		units := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit]
-		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is no whole number of %s", name, text, units)
+		return fault.New(fault.Invalid, "sqldb.Open", "%s=%s in the database URL is no whole number of "+
+			"%s", name, text, units)
 	}
 	*slot = time.Duration(number) * unit
 	return nil
 }
 
-// tls makes MySQL's TLS settings from the options ssl_ca, ssl_cert and ssl_key; nil when none is given.
-// With ssl_ca the server's certificate and name are checked; ssl_cert and ssl_key show our own.
+// tls returns MySQL's TLS settings from the options ssl_ca, ssl_cert and ssl_key, or nil if none is given. With
+// ssl_ca the server's certificate and name are checked; ssl_cert and ssl_key are the client's certificate.
 func (a address) tls() (*tls.Config, error) {
 	ca, cert, key := a.options.Get("ssl_ca"), a.options.Get("ssl_cert"), a.options.Get("ssl_key")
 	if ca == "" && cert == "" && key == "" {
@@ -346,7 +350,8 @@ func (a address) tls() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_ca in the database URL: %s holds no PEM certificate", ca)
+			return nil, fault.New(fault.Invalid, "sqldb.Open", "ssl_ca in the database URL: %s holds no PEM "+
+				"certificate", ca)
 		}
 	}
 	if cert != "" || key != "" {
@@ -359,7 +364,7 @@ func (a address) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// orElse is value, or fallback when value is its type's zero.
+// orElse returns value, or fallback if value is zero.
 func orElse[T comparable](value, fallback T) T {
 	var zero T
 	if value == zero {

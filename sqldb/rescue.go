@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// rescueTime bounds how long the content of a lost database may take to save.
+// rescueTime is the time limit for saving the content of a lost database.
 const rescueTime = time.Minute
 
 // A copy of a lost database has the name of the database, savedMark and the time; and incomplete while it is written.
@@ -24,8 +24,8 @@ const (
 	incomplete = ".incomplete"
 )
 
-// rescue saves what the writing connection still has of a database that lost a file, and returns the fault that says
-// what happened and what to do. It writes to no file that is not this database's own.
+// rescue saves the content of a database that lost a file, as far as the writing connection still has it. It returns
+// the fault with what happened and what to do. It writes to no file that does not belong to this database.
 func (db *DB) rescue() error {
 	g := db.guard
 	ctx, cancel := context.WithTimeout(context.Background(), rescueTime)
@@ -53,16 +53,16 @@ func (db *DB) rescue() error {
 		return g.explain(state, "", err)
 	}
 	for _, path := range own {
-		os.Remove(path) // its content is in the copy; if it stays it does no harm
+		os.Remove(path) // its content is in the copy; leaving it is harmless
 	}
 	return g.explain(state, saved, nil)
 }
 
 // setAside renames a -wal or -shm that does not belong to the file beside it: SQLite would apply it to that file and
-// destroy it. ours says that the file beside it is this database's. It returns the new paths of this database's own
-// files.
+// destroy it. ours reports whether the file beside it is this database's. It returns the new paths of this database's
+// own files.
 func (g *guard) setAside(ours bool, now string) (own []string) {
-	for _, f := range []datafile.File{g.wal, g.shm} { // in this order: without its log an index does no harm
+	for _, f := range []datafile.File{g.wal, g.shm} { // in this order: an index without its log is harmless
 		state, err := f.State()
 		if err != nil || state == datafile.Missing || (state == datafile.Same) == ours {
 			continue
@@ -93,8 +93,8 @@ func checkpoint(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// saveCopy writes the whole content of the database to a new file that only its owner can read. The file has its name
-// only once it is complete and on the disk.
+// saveCopy writes the whole content of the database to a new file that only its owner can read. The file gets its
+// name after it is complete and on the disk.
 func saveCopy(ctx context.Context, conn *sql.Conn, path string) error {
 	fresh := path + incomplete
 	err := createPrivate(fresh)
@@ -119,8 +119,8 @@ func saveCopy(ctx context.Context, conn *sql.Conn, path string) error {
 	return nil
 }
 
-// createPrivate makes an empty file that only its owner can read and write; SQLite gives -wal and -shm the same
-// rights. A file that is there already is an error.
+// createPrivate creates an empty file that only its owner can read and write; SQLite gives -wal and -shm the same
+// rights. It returns an error if the file exists.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -139,8 +139,10 @@ func (g *guard) explain(state datafile.State, saved string, err error) error {
 			happened, err, path, path)
 	}
 	if state == datafile.Replaced {
-		return fault.New(fault.Unavailable, op, "%s, and nothing was written to the new file; start Berth again to use "+
-			"the new file. To go back, first rename %s to %s: this copy holds all acknowledged writes", happened, saved, path)
+		return fault.New(fault.Unavailable, op, "%s, and nothing was written to the new file; start Berth again to "+
+			"use "+
+			"the new file. To go back, first rename %s to %s: this copy holds all acknowledged "+
+			"writes", happened, saved, path)
 	}
 	return fault.New(fault.Unavailable, op, "%s; all acknowledged writes are in the copy %s: rename it to %s and "+
 		"start Berth again", happened, saved, path)
@@ -153,23 +155,24 @@ func (g *guard) explainWritten() error {
 		g.happened(datafile.Same), g.path)
 }
 
-// happened says which file was lost, and how; state is that of the database's own file.
+// happened returns which file was lost, and how; state is that of the database's own file.
 func (g *guard) happened(state datafile.State) string {
 	text := fmt.Sprintf("the database file %s was %s while Berth was using it", g.path, state)
 	if state == datafile.Same {
-		text = fmt.Sprintf("%s, a part of the database %s, was %s while Berth was using it", g.first.Path(), g.path, g.how)
+		text = fmt.Sprintf("%s, a part of the database %s, was %s while Berth was using "+
+			"it", g.first.Path(), g.path, g.how)
 	}
 	return strings.Join(append([]string{text}, g.notes...), "; ")
 }
 
-// checkSaved refuses to create a database in the place of one that was lost and saved: it would be empty.
+// checkSaved refuses to create a database in the place of one that was lost and saved, because it would be empty.
 func checkSaved(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
-		return nil // SQLite says what is wrong with the directory
+		return nil // SQLite reports what is wrong with the directory
 	}
 	saved := ""
 	for _, entry := range entries { // sorted by name, so by time

@@ -116,7 +116,7 @@ func TestSQLiteStalls(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	go func() {
-		j := <-w.jobs
+		j := <-w.writes
 		j.turn <- turn{tx: &Tx{Dialect: SQLite}}
 		<-j.back // and COMMIT does not end
 	}()
@@ -130,7 +130,7 @@ func TestSQLiteStalls(t *testing.T) {
 		IsUnknown(err) {
 		t.Errorf("without a turn: %v", err)
 	}
-	j := <-w.jobs
+	j := <-w.writes
 	j.turn <- turn{tx: &Tx{Dialect: SQLite}}
 	if err := <-j.back; !errors.Is(err, errExited) {
 		t.Errorf("the turn was given back with: %v", err)

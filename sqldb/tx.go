@@ -10,18 +10,19 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// Tx is one running transaction, lent to a function by Write or Read. It serves one goroutine, and ends with the function.
+// Tx is one running transaction, passed to a function by Write or Read. One goroutine may use it, until the function
+// returns.
 //
-// Statements have `?` placeholders on every dialect. A time.Time goes in as UTC with microseconds, on
-// SQLite as the text OpenStack writes there (2006-01-02 15:04:05.000000); scan a DATETIME column
-// into a *time.Time. An UPDATE counts the rows it matched, changed or not. Errors are the driver's own, for IsDuplicate.
+// Statements have `?` placeholders on every dialect. A time.Time is stored as UTC with microseconds, on SQLite in
+// OpenStack's text form (2006-01-02 15:04:05.000000); scan a DATETIME column into a *time.Time. An UPDATE counts the
+// rows it matched, changed or not. Errors are the driver's own, for IsDuplicate.
 type Tx struct {
 	Dialect Dialect
 
 	on       runner
 	readOnly bool
-	rows     []*sql.Rows // closed at the end, whatever the function forgets
-	lost     error       // the connection is gone, the server rolls back
+	rows     []*sql.Rows // closed at the end
+	lost     error       // the connection is lost; the server rolls back
 	dead     error       // SQLite may have rolled back the whole transaction by itself
 }
 
@@ -35,7 +36,8 @@ type runner interface {
 // Exec runs a statement that returns no rows.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if tx.readOnly {
-		return nil, fault.New(fault.Internal, "sqldb.Exec", "a Read transaction changes nothing: use Write for %q", query)
+		return nil, fault.New(fault.Internal, "sqldb.Exec", "a Read transaction changes nothing: use Write for "+
+			"%q", query)
 	}
 	ctx, err := tx.ready(ctx)
 	if err != nil {
@@ -45,7 +47,7 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (sql.Result, 
 	return result, tx.note(err)
 }
 
-// Query runs a statement that returns rows. The caller closes them; what stays open is closed with the transaction.
+// Query runs a statement that returns rows. The caller closes them; open rows are closed with the transaction.
 func (tx *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	ctx, err := tx.ready(ctx)
 	if err != nil {
@@ -70,7 +72,7 @@ func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *sql.Row 
 	return tx.on.QueryRowContext(ready, tx.spell(query), tx.bind(args)...)
 }
 
-// Insert runs an INSERT of one row and returns the number that the database gave its column `id`.
+// Insert runs an INSERT of one row and returns the value of its column `id`.
 func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, error) {
 	if tx.Dialect == PostgreSQL {
 		var id int64
@@ -84,9 +86,9 @@ func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, err
 	return result.LastInsertId()
 }
 
-// InsertIgnore runs a statement that begins with `INSERT INTO` and leaves rows alone whose unique key is taken.
-// It returns the number of rows inserted. On MySQL it also turns other refusals into warnings, so check values first;
-// and a row of another transaction that was in the way may be invisible in this one's snapshot: see Retry.
+// InsertIgnore runs a statement that begins with `INSERT INTO` and skips rows whose unique key exists. It returns the
+// number of rows inserted. On MySQL it also turns other refusals into warnings, so check values first. A row of
+// another transaction that caused the skip may be invisible in this one's snapshot: see Retry.
 func (tx *Tx) InsertIgnore(ctx context.Context, query string, args ...any) (int64, error) {
 	const verb = "INSERT INTO"
 	rest, ok := strings.CutPrefix(strings.TrimSpace(query), verb)
@@ -129,9 +131,10 @@ func (tx *Tx) Upsert(ctx context.Context, table string, keys, values []string, a
 	return err
 }
 
-// SeeCommits lets each statement of a transaction see what others have committed until then; call it first. PostgreSQL otherwise shows
-// the moment of the first statement, and refuses to change a row that somebody has changed since, so those who waited for a row
-// have waited in vain. MySQL sees the newest rows where it changes them and SQLite has one writer at a time: there it does nothing.
+// SeeCommits lets each statement of a transaction see what others have committed before the statement; it must be
+// called first. Without it, PostgreSQL shows the state at the first statement, and refuses to change a row that
+// another transaction has changed since, so waiting for a row would be useless. On MySQL and SQLite it does nothing:
+// MySQL reads the newest rows where it changes them, and SQLite has one writer at a time.
 func (tx *Tx) SeeCommits(ctx context.Context) error {
 	if tx.Dialect != PostgreSQL {
 		return nil
@@ -140,10 +143,10 @@ func (tx *Tx) SeeCommits(ctx context.Context) error {
 	return err
 }
 
-// ready gives the context for the next statement, or the error that ended the transaction.
+// ready returns the context for the next statement, or the error that ended the transaction.
 //
-// On SQLite's writing connection a cancelled statement would be interrupted, and SQLite answers that by
-// rolling back the whole group commit; so there the context is only asked between statements.
+// On SQLite's writing connection a cancelled statement would be interrupted, and SQLite would roll back the whole
+// group commit. So there the context is only checked between statements.
 func (tx *Tx) ready(ctx context.Context) (context.Context, error) {
 	if tx.dead != nil {
 		return nil, tx.dead
@@ -154,7 +157,7 @@ func (tx *Tx) ready(ctx context.Context) (context.Context, error) {
 	return context.WithoutCancel(ctx), ctx.Err()
 }
 
-// note remembers an error that ends more than its own statement.
+// note stores an error that ends the whole transaction.
 func (tx *Tx) note(err error) error {
 	switch {
 	case err == nil:
@@ -166,7 +169,7 @@ func (tx *Tx) note(err error) error {
 	return err
 }
 
-// finish closes what the function left open.
+// finish closes rows that the function left open.
 func (tx *Tx) finish() {
 	for _, rows := range tx.rows {
 		rows.Close()
@@ -174,7 +177,7 @@ func (tx *Tx) finish() {
 	tx.rows = nil
 }
 
-// bind turns arguments into what every driver stores alike.
+// bind converts arguments to values that every driver stores in the same form.
 func (tx *Tx) bind(args []any) []any {
 	bound := args
 	for i, arg := range args {
@@ -223,11 +226,11 @@ func numbered(query string) string {
 	return out.String()
 }
 
-// skipped is the length of the quoted text or comment at the start of s, 0 when there is none.
+// skipped returns the length of the quoted text or comment at the start of s, or 0.
 func skipped(s string) int {
 	var end string
 	switch {
-	case s[0] == '\'' || s[0] == '"': // a doubled quote is two texts side by side: the same length
+	case s[0] == '\'' || s[0] == '"': // a doubled quote is two adjacent texts of the same total length
 		end = s[:1]
 	case strings.HasPrefix(s, "--"):
 		end = "\n"

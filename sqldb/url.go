@@ -9,19 +9,18 @@ import (
 	"github.com/openberth/berth/fault"
 )
 
-// address is a SQLAlchemy URL taken apart:
-// dialect[+driver]://[user[:password]@][host[:port]]/[database][?option=value&…].
+// address is a parsed SQLAlchemy URL: dialect[+driver]://[user[:password]@][host[:port]]/[database][?option=value&…].
 type address struct {
 	dialect        Dialect
 	user, password string
 	host           string // without brackets
-	port           int    // 0 when not given
-	database       string // SQLite: the file, relative or absolute; empty means memory
+	port           int    // 0 if not given
+	database       string // SQLite: the file, relative or absolute; empty: in memory
 	options        url.Values
 }
 
-// drivers are the names that may stand before ://, and the dialect each stands for. The Python driver's name is
-// accepted because existing files have it; Berth has its own drivers.
+// drivers returns the supported names before :// with their dialects. The name of the Python driver is accepted
+// because existing files contain it; Berth has its own drivers.
 func drivers() map[string]Dialect {
 	return map[string]Dialect{
 		"sqlite": SQLite, "sqlite+pysqlite": SQLite,
@@ -31,33 +30,37 @@ func drivers() map[string]Dialect {
 	}
 }
 
-// CheckURL looks at the form of a database URL, without opening anything. The fault is Invalid and shows no password.
+// CheckURL checks the form of a database URL, without opening anything. The fault is Invalid and contains no
+// password.
 func CheckURL(text string) error {
 	_, err := parseURL(text)
 	return err
 }
 
-// parseURL takes a SQLAlchemy URL apart. Its errors name the part that is wrong and never show user, password or options.
+// parseURL parses a SQLAlchemy URL. Its errors name the wrong part and never contain user, password or options.
 func parseURL(text string) (address, error) {
 	const op = "sqldb.Open"
 	name, rest, found := strings.Cut(text, "://")
 	if !found {
 		return address{}, fault.New(fault.Invalid, op,
-			"the database URL has no \"://\"; write one such as sqlite:////var/lib/berth/placement.db or mysql+pymysql://user:password@host/placement")
+			"the database URL has no \"://\"; write one such as sqlite:////var/lib/berth/placement.db or "+
+				"mysql+pymysql://user:password@host/placement")
 	}
 	dialect, known := drivers()[strings.ToLower(name)]
 	if !known {
 		return address{}, fault.New(fault.Invalid, op,
-			"the database URL begins with %q; Berth knows sqlite, mysql+pymysql, mariadb+pymysql, postgresql and postgresql+psycopg2", name)
+			"the database URL begins with %q; Berth knows sqlite, mysql+pymysql, mariadb+pymysql, postgresql and "+
+				"postgresql+psycopg2", name)
 	}
 	a := address{dialect: dialect}
 	rest, query, _ := strings.Cut(rest, "?")
 	options, err := url.ParseQuery(query)
 	if err != nil {
-		return address{}, fault.New(fault.Invalid, op, "the options behind \"?\" in the %s URL are no option=value list", dialect)
+		return address{}, fault.New(fault.Invalid, op, "the options behind \"?\" in the %s URL are no option=value "+
+			"list", dialect)
 	}
 	a.options = options
-	// A password may hold a "/" or a ":", so what stands before the last "@" is taken off first.
+	// A password may contain "/" or ":", so the text before the last "@" is cut off first.
 	if at := strings.LastIndex(rest, "@"); at >= 0 && dialect != SQLite {
 		if a.user, a.password, err = credentials(rest[:at]); err != nil {
 			return address{}, err
@@ -77,25 +80,27 @@ func parseURL(text string) (address, error) {
 		return address{}, err
 	}
 	if a.database == "" {
-		return address{}, fault.New(fault.Invalid, op, "the %s URL names no database; write it behind the host: …@host/placement", dialect)
+		return address{}, fault.New(fault.Invalid, op, "the %s URL names no database; write it behind the host: "+
+			"…@host/placement", dialect)
 	}
 	return a, nil
 }
 
-// credentials takes user[:password] apart and undoes %-escapes.
+// credentials parses user[:password] and decodes %-escapes.
 func credentials(text string) (user, password string, err error) {
 	user, password, _ = strings.Cut(text, ":")
 	if user, err = url.PathUnescape(user); err == nil {
 		password, err = url.PathUnescape(password)
 	}
-	if err != nil { // its text would show the password
+	if err != nil { // its text would contain the password
 		return "", "", fault.New(fault.Invalid, "sqldb.Open",
-			"a %% in the database URL's user or password is not followed by two hexadecimal digits; write %%25 for a %% itself")
+			"a %% in the database URL's user or password is not followed by two hexadecimal digits; write %%25 for "+
+				"a %% itself")
 	}
 	return user, password, nil
 }
 
-// hostPort takes host[:port] or [v6]:port apart.
+// hostPort parses host[:port] or [v6]:port.
 func hostPort(text string) (string, int, error) {
 	host, port := text, ""
 	if at := strings.LastIndex(text, ":"); at >= 0 && !strings.HasSuffix(text, "]") {
@@ -108,23 +113,27 @@ func hostPort(text string) (string, int, error) {
 		ok = !strings.ContainsAny(host, ":]")
 	}
 	if !ok {
-		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's host %q is not understood; write an IPv6 address as [2001:db8::1]", text)
+		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's host %q is not understood; write "+
+			"an IPv6 address as [2001:db8::1]", text)
 	}
 	if port == "" {
 		return bare, 0, nil
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 {
-		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's port %q is no number from 1 to 65535", port)
+		return "", 0, fault.New(fault.Invalid, "sqldb.Open", "the database URL's port %q is no number from 1 to "+
+			"65535", port)
 	}
 	return bare, int(number), nil
 }
 
-// only refuses options that Berth would otherwise ignore in silence; a forgotten ssl_ca would be worse than no start.
+// only refuses options that Berth would otherwise ignore: without an error, a mistyped ssl_ca would remove
+// protection.
 func (a address) only(known ...string) error {
 	for name := range a.options {
 		if len(known) == 0 {
-			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is unknown to Berth; it knows none there, leave out what stands behind the \"?\"", a.dialect, name)
+			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is unknown to Berth; it knows "+
+				"none there, leave out what stands behind the \"?\"", a.dialect, name)
 		}
 		if !slices.Contains(known, name) {
 			return fault.New(fault.Invalid, "sqldb.Open", "the %s URL's option %q is unknown to Berth; it knows %s",

@@ -27,13 +27,41 @@ func TestParseURL(t *testing.T) {
 		{"sqlite:///rel/a.db", address{dialect: SQLite, database: "rel/a.db", options: none}},
 		{"sqlite+pysqlite:////abs/a@b.db", address{dialect: SQLite, database: "/abs/a@b.db", options: none}},
 		{"mysql+pymysql://berth:s3cret@db.example/placement?charset=utf8",
-			address{dialect: MySQL, user: "berth", password: "s3cret", host: "db.example", database: "placement", options: url.Values{"charset": {"utf8"}}}},
+			address{
+				dialect:  MySQL,
+				user:     "berth",
+				password: "s3cret",
+				host:     "db.example",
+				database: "placement",
+				options:  url.Values{"charset": {"utf8"}},
+			}},
 		{"mysql://berth:a:b%2Fc/d%40e@[2001:db8::1]:3307/placement",
-			address{dialect: MySQL, user: "berth", password: "a:b/c/d@e", host: "2001:db8::1", port: 3307, database: "placement", options: none}},
+			address{
+				dialect:  MySQL,
+				user:     "berth",
+				password: "a:b/c/d@e",
+				host:     "2001:db8::1",
+				port:     3307,
+				database: "placement",
+				options:  none,
+			}},
 		{"mariadb+pymysql://u@/p?unix_socket=/run/mysqld/mysqld.sock",
-			address{dialect: MySQL, user: "u", database: "p", options: url.Values{"unix_socket": {"/run/mysqld/mysqld.sock"}}}},
+			address{
+				dialect:  MySQL,
+				user:     "u",
+				database: "p",
+				options:  url.Values{"unix_socket": {"/run/mysqld/mysqld.sock"}},
+			}},
 		{"postgresql+psycopg2://u:p@h:5433/d?sslmode=require",
-			address{dialect: PostgreSQL, user: "u", password: "p", host: "h", port: 5433, database: "d", options: url.Values{"sslmode": {"require"}}}},
+			address{
+				dialect:  PostgreSQL,
+				user:     "u",
+				password: "p",
+				host:     "h",
+				port:     5433,
+				database: "d",
+				options:  url.Values{"sslmode": {"require"}},
+			}},
 		{"postgresql:///d", address{dialect: PostgreSQL, database: "d", options: none}},
 	}
 	for _, c := range cases {
@@ -145,7 +173,8 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// What no second attempt mends says what to do: a file that may not be written, and a database whose user may only read.
+// What no second attempt mends says what to do: a file that may not be written, and a database whose user may only
+// read.
 func TestRemedies(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -156,19 +185,24 @@ func TestRemedies(t *testing.T) {
 		{&pgconn.PgError{Code: "42501"}, "grant the user"},
 		{&pgconn.PgError{Code: "53100"}, "make room"},
 	} {
-		err := mended("op", fault.Wrap("", "inner", c.err))
+		err := withRemedy("op", fault.Wrap("", "inner", c.err))
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), c.says) || !errors.Is(err, c.err) {
 			t.Errorf("%v, want one that says %s", err, c.says)
 		}
 	}
-	if err := errors.New("other"); mended("op", err) != err {
+	if err := errors.New("other"); withRemedy("op", err) != err {
 		t.Error("an error of which nothing is known is changed")
 	}
 	url := fileURL(t)
 	db := open(t, url)
 	must(t, db.Write(t.Context(), inserting("a")))
-	must(t, db.Write(t.Context(), func(tx *Tx) error { _, err := tx.Exec(t.Context(), "PRAGMA query_only = 1"); return err }))
-	if err := db.Write(t.Context(), inserting("b")); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.TextOf(err), "let the user that Berth runs as write") {
+	must(t, db.Write(t.Context(), func(tx *Tx) error {
+		_, err := tx.Exec(t.Context(), "PRAGMA query_only = "+
+			"1")
+		return err
+	}))
+	if err := db.Write(t.Context(), inserting("b")); !fault.Is(err, fault.Unavailable) ||
+		!strings.Contains(fault.TextOf(err), "let the user that Berth runs as write") {
 		t.Errorf("a database that may only be read: %v", err)
 	}
 }

@@ -343,7 +343,7 @@ func refused(err error, texts ...string) bool {
 func TestOlderBerthDoesNotStart(t *testing.T) {
 	_, db := openFile(t)
 	before := steps()
-	before = before[:slices.IndexFunc(before, func(s sqldb.Step) bool { return s.Name == "compute_records_2" })]
+	before = before[:slices.IndexFunc(before, func(s sqldb.Migration) bool { return s.Name == "compute_records_2" })]
 	err := sqldb.Migrate(t.Context(), db, versionTable, before)
 	const why = "a newer Berth wrote this database; start that one"
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), why) {

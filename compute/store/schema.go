@@ -15,8 +15,8 @@ const versionTable = "compute_versions"
 // steps returns the migrations of the schema, in order. A released migration must not change.
 //
 // Times are whole microseconds since 1970 in UTC, 0 for none, on every dialect.
-func steps() []sqldb.Step {
-	return append([]sqldb.Step{
+func steps() []sqldb.Migration {
+	return append([]sqldb.Migration{
 		table("compute_flavors", `
 			id VARCHAR(255) NOT NULL PRIMARY KEY,
 			name VARCHAR(255) NOT NULL UNIQUE,
@@ -86,8 +86,8 @@ func steps() []sqldb.Step {
 }
 
 // laterSteps returns the migrations from the introduction of the lease on.
-func laterSteps() []sqldb.Step {
-	return []sqldb.Step{
+func laterSteps() []sqldb.Migration {
+	return []sqldb.Migration{
 		table("compute_holder", `
 			one INTEGER NOT NULL PRIMARY KEY,
 			instance VARCHAR(64) NOT NULL,
@@ -129,13 +129,13 @@ func laterSteps() []sqldb.Step {
 // recordsVersion2 is a migration that changes nothing. After it, records may have version 2. A release that reads only
 // version 1 does not start on a database with this migration, because it would read such a record as an empty server.
 // Records of version 1 are rewritten when they change.
-func recordsVersion2() sqldb.Step { return sqldb.Statements("compute_records_2") }
+func recordsVersion2() sqldb.Migration { return sqldb.Statements("compute_records_2") }
 
 // table returns a migration that creates a table and its indexes. It may be repeated after an interruption. LARGE is a
 // text type without a practical limit; MySQL's TEXT ends at 64 KiB. MySQL has no CREATE INDEX IF NOT EXISTS, so indexes
 // are part of the table there; its collation is binary, as on the other dialects.
-func table(name, columns string, indexes ...string) sqldb.Step {
-	return sqldb.Step{Name: name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
+func table(name, columns string, indexes ...string) sqldb.Migration {
+	return sqldb.Migration{Name: name, Run: func(ctx context.Context, tx *sqldb.Tx) error {
 		if tx.Dialect == sqldb.MySQL {
 			inside := strings.ReplaceAll(columns, "LARGE", "MEDIUMTEXT")
 			for i, on := range indexes {

@@ -114,7 +114,7 @@ func (e *enumeration) isFirst() bool {
 		return false
 	}
 	for _, a := range lead.Node().Aggregates {
-		for t := range q.Snapshot.Joined(a).All() {
+		for t := range q.Snapshot.WithAggregate(a).All() {
 			if t.Root >= e.slots.tree.Root {
 				break
 			}

@@ -67,7 +67,7 @@ func (s *treeSlots) enter(class int, at slot, entered *bool) {
 		s.slots = append(s.slots, at)
 		for _, class := range s.query.Classes {
 			room := 0
-			if st := at.Node().Stock(class); st != nil {
+			if st := at.Node().Inventory(class); st != nil {
 				room = max(st.Room, 0)
 			}
 			s.room = append(s.room, room)

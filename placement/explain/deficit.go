@@ -30,10 +30,10 @@ type view struct {
 
 // admittedSupply adds up what the providers that admit some of these item classes have of a class that they need. It
 // calls each, if not nil, with every such provider.
-func (v view) admittedSupply(q *match.Query, itemClasses []int, need match.Need, each func(index.Place, *index.Stock)) (
+func (v view) admittedSupply(q *match.Query, itemClasses []int, need match.Need, each func(index.Place, *index.Inventory)) (
 	sum supply) {
 	for _, at := range v.around {
-		st := at.Node().Stock(need.Number)
+		st := at.Node().Inventory(need.Number)
 		if st == nil || !st.Offered() {
 			continue
 		}
@@ -89,7 +89,7 @@ func share(part, whole int) float64 { return float64(part) / float64(max(whole, 
 // no inventory of some class.
 func providerShortfall(c *match.ItemClass, n *index.Node) (shortfall float64) {
 	for _, need := range c.Needs {
-		st := n.Stock(need.Number)
+		st := n.Inventory(need.Number)
 		if st == nil || !st.Offered() {
 			return -1
 		}
@@ -112,7 +112,7 @@ func (v view) sectionShortfall(q *match.Query, s *match.Section) (shortfall floa
 				c := &q.ItemClasses[i]
 				return c.Amount(class) > 0 && c.HasRoom(at.Node()) && c.Admits(v.tree, at)
 			}
-			st := at.Node().Stock(q.Classes[class])
+			st := at.Node().Inventory(q.Classes[class])
 			if st != nil && st.Room > 0 && slices.ContainsFunc(s.ItemClasses, serves) {
 				free += st.Room
 			}
@@ -153,7 +153,7 @@ func (v view) unfree(q *match.Query, itemClass int) []Deficit {
 		}
 		var here []Deficit
 		for _, need := range c.Needs {
-			if st := at.Node().Stock(need.Number); !st.Fits(need.Amount) {
+			if st := at.Node().Inventory(need.Number); !st.Fits(need.Amount) {
 				here = append(here, shortage(q.Names[need.Class], need.Amount, at.Node().ID, st))
 			}
 		}
@@ -174,7 +174,7 @@ func sumOf(deficits []Deficit) float64 {
 }
 
 // shortage returns what one provider lacks of an amount.
-func shortage(class resource.Class, amount int, id provider.ID, st *index.Stock) Deficit {
+func shortage(class resource.Class, amount int, id provider.ID, st *index.Inventory) Deficit {
 	inv := st.Inventory
 	left := max(inv.Capacity()-st.Used, 0)
 	d := Deficit{Class: class, Asks: amount, Free: left, Of: inv.Capacity()}
@@ -239,7 +239,7 @@ const mostTaken = 3
 // compare compares what item classes need of a class with what the providers that admit them have.
 func (v view) compare(q *match.Query, itemClasses []int, need match.Need) Deficit {
 	d := Deficit{Class: q.Names[need.Class], Asks: askedOf(q, itemClasses, need.Class)}
-	has := v.admittedSupply(q, itemClasses, need, func(at index.Place, st *index.Stock) {
+	has := v.admittedSupply(q, itemClasses, need, func(at index.Place, st *index.Inventory) {
 		if st.Used > 0 && len(d.Taken) < mostTaken {
 			d.Taken = append(d.Taken, at.Node().ID)
 		}

@@ -150,7 +150,7 @@ func (m *minimizer) tryOutside(q *match.Query, try func(*index.Tree) bool) bool 
 	}
 	for t := range m.snapshot.Shapes() {
 		if q.NamesTree(t) {
-			for other := range m.snapshot.Alike(t).All() {
+			for other := range m.snapshot.SameShape(t).All() {
 				if t = other; !q.NamesTree(t) {
 					break
 				}

@@ -14,14 +14,21 @@ import (
 func machine(n int) []index.Row {
 	root := provider.ID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n))
 	rows := []index.Row{{Provider: provider.Provider{ID: root, Name: fmt.Sprint("cmp-", n), Root: root,
-		Inventories: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(64), "MEMORY_MB": resource.Whole(65536)}}}}
+		Inventories: map[resource.Class]resource.Inventory{
+			"VCPU":      resource.Whole(64),
+			"MEMORY_MB": resource.Whole(65536),
+		}}}}
 	for i := range 200 {
 		rows[0].Traits = append(rows[0].Traits, resource.Trait(fmt.Sprintf("HW_CPU_%03d", i)))
 	}
 	for i := range 26 {
 		id := provider.ID(fmt.Sprintf("%08d-0000-4000-8000-0000000000%02d", n, i+1))
-		rows = append(rows, index.Row{Provider: provider.Provider{ID: id, Name: fmt.Sprintf("cmp-%d_%02d", n, i), Root: root, Parent: root,
-			Inventories: map[resource.Class]resource.Inventory{"CUSTOM_NIC": resource.Whole(1)}, Traits: []resource.Trait{"CUSTOM_RED"}}})
+		rows = append(rows, index.Row{
+			Provider: provider.Provider{ID: id, Name: fmt.Sprintf("cmp-%d_%02d", n, i), Root: root, Parent: root,
+				Inventories: map[resource.Class]resource.Inventory{
+					"CUSTOM_NIC": resource.Whole(1),
+				}, Traits: []resource.Trait{"CUSTOM_RED"}},
+		})
 	}
 	return rows
 }

@@ -1,16 +1,15 @@
-// Package index holds every provider tree with its usage in memory, as one immutable value: the Snapshot.
+// Package index holds all provider trees with their usage in memory, as one immutable value: the Snapshot.
 //
-// The server keeps the newest snapshot behind one atomic pointer. Readers take it and never wait; a writer that
-// has committed to the database reads the trees it touched again and swaps in what Replace gives. A snapshot
-// only suggests: what it says may be stale, and SQL decides.
+// The server keeps the newest snapshot behind one atomic pointer, so readers never wait. A writer that has committed
+// to the database reads the changed trees again and swaps in the result of Replace. A snapshot may be stale: it
+// proposes, and SQL decides.
 //
-// Classes, traits and aggregates have small dense numbers here, and a provider is a Node with sorted lists of
-// them: no map per provider. A number once given stays for the life of the snapshot's line; Build starts afresh.
+// Classes, traits and aggregates have small dense numbers, and a provider is a Node with sorted lists of them, not
+// with maps. A number is valid in a snapshot and in all snapshots derived from it; Build starts again.
 //
-// Rows are kept as they come. A provider whose parent is not among the rows of its tree (a database in the middle
-// of a change, or a broken one) stands in the tree without a parent instead of being an error: it can still be
-// shown, and a claim on it is decided by SQL. The same holds for a tree whose root row is missing. Of two rows
-// with one ID the later one counts.
+// Inconsistent rows are accepted. A provider whose parent is not among the rows of its tree (the database was read
+// during a change, or is damaged) is a node without a parent, not an error: it can be shown, and SQL decides about a
+// claim on it. The same is true for a tree whose root row is missing. Of two rows with one ID the later one counts.
 package index
 
 import (
@@ -22,22 +21,22 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Sharing is the trait of providers that lend their inventory to every tree with a provider in one of their
-// aggregates.
+// Sharing is the trait of sharing providers: each tree with a provider in one of their aggregates can use their
+// inventory.
 const Sharing resource.Trait = "MISC_SHARES_VIA_AGGREGATE"
 
-// Row is one provider with all it offers and how many units of each class are taken.
+// Row is one provider with its inventories, traits and aggregates, and the used amount of each class.
 type Row struct {
 	provider.Provider
 	Used resource.Amounts
 }
 
-// Snapshot is the fleet at one moment. It never changes; the zero value is an empty fleet. What it hands out is
-// shared and must not be written to, except rows, which are made afresh at each call.
+// Snapshot holds all trees at one moment. It never changes; the zero value has no trees. Returned values are shared
+// and must not be changed, except rows, which are built at each call.
 type Snapshot struct {
 	trees   sorted[*Tree]       // by the ID of the root
 	owner   sorted[provider.ID] // provider → root of its tree
-	sharers sorted[provider.ID] // providers that share → root of their tree
+	sharing sorted[provider.ID] // sharing providers → root of their tree
 
 	classes    numbers[resource.Class]
 	traits     numbers[resource.Trait]
@@ -47,20 +46,20 @@ type Snapshot struct {
 	byShape, byRoom            sorted[struct{}]
 }
 
-// Place is a provider in its tree.
+// Place is the position of a provider in its tree.
 type Place struct {
 	Tree *Tree
 	At   int // the position in Tree.Nodes
 }
 
-// Node is the provider itself.
+// Node returns the provider.
 func (p Place) Node() *Node { return &p.Tree.Nodes[p.At] }
 
-// Build makes a snapshot of all rows. The tree of a row is its Root; a row without one is its own root. The cost is
-// that of sorting the rows.
+// Build returns a snapshot of all rows. The tree of a row is given by its Root; a row without one is its own root.
+// The cost is that of sorting the rows.
 func Build(rows []Row) *Snapshot {
 	s := &Snapshot{}
-	s.learn(rows)
+	s.addNames(rows)
 	byRoot := map[provider.ID][]Row{}
 	for _, r := range latest(rows) {
 		root := r.Root
@@ -71,7 +70,7 @@ func Build(rows []Row) *Snapshot {
 	}
 	var places []Place
 	for _, root := range slices.Sorted(maps.Keys(byRoot)) {
-		t := s.plant(root, byRoot[root])
+		t := s.buildTree(root, byRoot[root])
 		s.trees.append(root, t)
 		s.byClass.append(t.Classes, root)
 		s.byTrait.append(t.Traits, root)
@@ -80,18 +79,18 @@ func Build(rows []Row) *Snapshot {
 			places = append(places, Place{t, i})
 		}
 	}
-	s.arrange()
+	s.buildOrders()
 	slices.SortFunc(places, func(a, b Place) int { return order(a.Node().ID, b.Node().ID) })
 	for _, p := range places {
 		s.owner.append(p.Node().ID, p.Tree.Root)
 		if p.Node().Shares() {
-			s.sharers.append(p.Node().ID, p.Tree.Root)
+			s.sharing.append(p.Node().ID, p.Tree.Root)
 		}
 	}
 	return s
 }
 
-// latest drops all but the last row of each ID.
+// latest keeps only the last row of each ID.
 func latest(rows []Row) []Row {
 	last := make(map[provider.ID]int, len(rows))
 	for i, r := range rows {
@@ -109,9 +108,9 @@ func latest(rows []Row) []Row {
 	return out
 }
 
-// Replace gives a snapshot in which the tree of this root is these rows and all else is as before; without rows the
-// tree is gone. Providers that moved between two trees take two calls, one for each tree, in either order. The cost
-// is that of the tree and of a few pages, not of the fleet.
+// Replace returns a snapshot in which the tree with this root has these rows and everything else is unchanged;
+// without rows the tree is removed. Providers that moved between two trees need two calls, one for each tree, in
+// either order. The cost depends on the size of the tree, not on the number of trees.
 func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 	next := *s
 	old, fresh := s.Lookup(root), &Tree{Root: root}
@@ -119,8 +118,8 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 		old = &Tree{Root: root}
 	}
 	if len(rows) > 0 {
-		next.learn(rows)
-		fresh = next.plant(root, latest(rows))
+		next.addNames(rows)
+		fresh = next.buildTree(root, latest(rows))
 	}
 	next.trees = s.trees.edit(func(d *draft[*Tree]) {
 		if len(rows) > 0 {
@@ -129,45 +128,48 @@ func (s *Snapshot) Replace(root provider.ID, rows []Row) *Snapshot {
 			d.drop(root)
 		}
 	})
-	next.post(old, fresh)
-	next.owner = s.owner.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, func(*Node) bool { return true }) })
-	next.sharers = s.sharers.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, (*Node).Shares) })
+	next.updatePostings(old, fresh)
+	next.owner = s.owner.edit(
+		func(d *draft[provider.ID]) { updateProviders(d, old, fresh, func(*Node) bool { return true }) })
+	next.sharing = s.sharing.edit(func(d *draft[provider.ID]) { updateProviders(d, old, fresh, (*Node).Shares) })
 	return &next
 }
 
-// Amend gives a snapshot in which one provider is as this row says and all else is as before: one of a tree that is there, or a new one
-// under a parent of such a tree. It is Replace for one row, and costs much less.
-func (s *Snapshot) Amend(r Row) *Snapshot {
+// WithRow returns a snapshot in which one provider has this row and everything else is unchanged. The provider
+// belongs to an existing tree, or is new and has a parent in an existing tree. It is Replace for one row, and costs
+// much less.
+func (s *Snapshot) WithRow(r Row) *Snapshot {
 	next := *s
-	next.learn([]Row{r})
+	next.addNames([]Row{r})
 	old := s.Lookup(r.Root)
-	fresh, at := next.amended(old, &r)
+	fresh, at := next.treeWithRow(old, &r)
 	if fresh == nil {
 		rows := slices.DeleteFunc(s.Tree(r.Root), func(other Row) bool { return other.ID == r.ID })
 		return s.Replace(r.Root, append(rows, r))
 	}
 	next.trees = s.trees.edit(func(d *draft[*Tree]) { d.put(r.Root, fresh) })
-	next.post(old, fresh)
+	next.updatePostings(old, fresh)
 	if len(fresh.Nodes) > len(old.Nodes) {
 		next.owner = s.owner.edit(func(d *draft[provider.ID]) { d.put(r.ID, r.Root) })
 	}
-	if _, did := s.sharers.get(r.ID); did || fresh.Nodes[at].Shares() {
-		next.sharers = s.sharers.edit(func(d *draft[provider.ID]) { settle(d, old, fresh, (*Node).Shares) })
+	if _, did := s.sharing.get(r.ID); did || fresh.Nodes[at].Shares() {
+		next.sharing = s.sharing.edit(func(d *draft[provider.ID]) { updateProviders(d, old, fresh, (*Node).Shares) })
 	}
 	return &next
 }
 
-// post enters what a tree has now where it differs from what it had.
-func (s *Snapshot) post(old, fresh *Tree) {
+// updatePostings updates the postings where two versions of a tree differ.
+func (s *Snapshot) updatePostings(old, fresh *Tree) {
 	s.byClass = s.byClass.move(fresh.Root, old.Classes, fresh.Classes)
 	s.byTrait = s.byTrait.move(fresh.Root, old.Traits, fresh.Traits)
 	s.byMember = s.byMember.move(fresh.Root, old.Aggregates, fresh.Aggregates)
-	s.orders(old, fresh)
+	s.updateOrders(old, fresh)
 }
 
-// Use gives a snapshot in which these providers are used so much, and all else is as before: also their generations, which say as of
-// when the rest of them was read. Providers that it does not have are left out. The cost is that of the trees and of a few pages.
-func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
+// WithUsage returns a snapshot in which these providers have this usage and everything else is unchanged. Their
+// generations are unchanged too: a generation tells when the rest of a provider was read. Unknown providers are left
+// out. The cost depends on the size of the changed trees.
+func (s *Snapshot) WithUsage(uses map[provider.ID]resource.Amounts) *Snapshot {
 	next := *s
 	classes := map[resource.Class]struct{}{}
 	for _, amounts := range uses {
@@ -175,7 +177,7 @@ func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
 			classes[c] = struct{}{}
 		}
 	}
-	next.classes = s.classes.learn(classes)
+	next.classes = s.classes.with(classes)
 	fresh := map[provider.ID]*Tree{}
 	for id, amounts := range uses {
 		place, ok := s.Find(id)
@@ -190,21 +192,21 @@ func (s *Snapshot) Use(uses map[provider.ID]resource.Amounts) *Snapshot {
 			fresh[t.Root] = t
 		}
 		n := &t.Nodes[place.At]
-		n.Stocks = next.used(n.Stocks, amounts)
+		n.Inventories = next.used(n.Inventories, amounts)
 	}
 	next.trees = s.trees.edit(func(d *draft[*Tree]) {
 		for root, t := range fresh {
 			t.Shape = t.shape()
-			next.orders(s.Lookup(root), t)
+			next.updateOrders(s.Lookup(root), t)
 			d.put(root, t)
 		}
 	})
 	return &next
 }
 
-// settle enters the providers of a tree that qualify, where that is news, and forgets those that no longer do; but
-// not those that another tree has taken since.
-func settle(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {
+// updateProviders adds the providers of a tree that qualify, and removes those that no longer do, except those that
+// another tree has since added.
+func updateProviders(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool) {
 	kept := make(map[provider.ID]bool, len(fresh.Nodes))
 	for i := range fresh.Nodes {
 		id := fresh.Nodes[i].ID
@@ -224,13 +226,13 @@ func settle(d *draft[provider.ID], old, fresh *Tree, qualifies func(*Node) bool)
 	}
 }
 
-// Len counts the trees.
+// Len returns the number of trees.
 func (s *Snapshot) Len() int { return s.trees.size }
 
-// Providers counts the providers.
+// Providers returns the number of providers.
 func (s *Snapshot) Providers() int { return s.owner.size }
 
-// Row gives one provider.
+// Row returns the row of one provider.
 func (s *Snapshot) Row(id provider.ID) (Row, bool) {
 	p, ok := s.Find(id)
 	if !ok {
@@ -239,7 +241,7 @@ func (s *Snapshot) Row(id provider.ID) (Row, bool) {
 	return s.row(p.Tree, p.At), true
 }
 
-// Tree gives the providers of the tree with this root, parents before children; none when there is no such tree.
+// Tree returns the rows of the tree with this root, parents before children; nil if there is no such tree.
 func (s *Snapshot) Tree(root provider.ID) []Row {
 	t := s.Lookup(root)
 	if t == nil {
@@ -252,7 +254,7 @@ func (s *Snapshot) Tree(root provider.ID) []Row {
 	return rows
 }
 
-// Find gives the place of a provider.
+// Find returns the place of a provider.
 func (s *Snapshot) Find(id provider.ID) (Place, bool) {
 	t := s.Lookup(s.RootOf(id))
 	if t == nil {
@@ -262,19 +264,19 @@ func (s *Snapshot) Find(id provider.ID) (Place, bool) {
 	return Place{t, at}, at >= 0
 }
 
-// RootOf gives the root of the tree that holds a provider, or nothing when there is no such provider.
+// RootOf returns the root of the tree that contains a provider, or "" if there is no such provider.
 func (s *Snapshot) RootOf(id provider.ID) provider.ID {
 	root, _ := s.owner.get(id)
 	return root
 }
 
-// Lookup gives the tree of a root, or nil.
+// Lookup returns the tree with this root, or nil.
 func (s *Snapshot) Lookup(root provider.ID) *Tree {
 	t, _ := s.trees.get(root)
 	return t
 }
 
-// Roots walks the roots of all trees in the order of their IDs.
+// Roots iterates over the roots of all trees in the order of their IDs.
 func (s *Snapshot) Roots() iter.Seq[provider.ID] {
 	return func(yield func(provider.ID) bool) {
 		for root := range s.trees.all() {
@@ -285,7 +287,7 @@ func (s *Snapshot) Roots() iter.Seq[provider.ID] {
 	}
 }
 
-// Trees walks all trees in the order of the IDs of their roots.
+// Trees iterates over all trees in the order of the IDs of their roots.
 func (s *Snapshot) Trees() iter.Seq[*Tree] {
 	return func(yield func(*Tree) bool) {
 		for _, t := range s.trees.all() {

@@ -43,7 +43,7 @@ func TestAnEmptySnapshotAnswersEverything(t *testing.T) {
 	if _, ok := s.Row("r"); ok || s.Tree("r") != nil || s.Len() != 0 || s.RootOf("r") != "" || s.Lookup("r") != nil {
 		t.Fatal("an empty snapshot knows something")
 	}
-	if s.Class("VCPU") != index.Unknown || s.Offering(index.Unknown).Len() != 0 || s.Members("a") != nil {
+	if s.Class("VCPU") != index.Unknown || s.WithClass(index.Unknown).Len() != 0 || s.Members("a") != nil {
 		t.Fatal("an empty snapshot has names")
 	}
 }
@@ -52,7 +52,14 @@ func TestRowsComeBackAsTheyWent(t *testing.T) {
 	root := offer(row("r", "", "r"), "VCPU", 8, 3)
 	root.Generation = 7
 	child := row("c", "r", "r")
-	child.Inventories["NIC"] = resource.Inventory{Total: 9, Reserved: 1, MinUnit: 2, MaxUnit: 6, StepSize: 2, AllocationRatio: 1.5}
+	child.Inventories["NIC"] = resource.Inventory{
+		Total:           9,
+		Reserved:        1,
+		MinUnit:         2,
+		MaxUnit:         6,
+		StepSize:        2,
+		AllocationRatio: 1.5,
+	}
 	child.Traits = []resource.Trait{"CUSTOM_A", "CUSTOM_B"}
 	child.Aggregates = []resource.AggregateID{"g1", "g2"}
 	child.Used["GONE"] = 2 // usage of a class that is no longer offered
@@ -76,16 +83,19 @@ func TestRoomIsWhatCapacityUsageAndMaxUnitLeave(t *testing.T) {
 		fits map[int]bool
 	}{
 		{"capacity less usage", resource.Whole(8), 3, 5, map[int]bool{5: true, 6: false}},
-		{"reserved units are not for anyone", resource.Inventory{Total: 8, Reserved: 6, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}, 0, 2, map[int]bool{2: true, 3: false}},
-		{"the ratio multiplies, cut down to a whole number", resource.Inventory{Total: 3, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1.5}, 0, 4, map[int]bool{4: true, 5: false}},
+		{"reserved units are not for " +
+			"anyone", resource.Inventory{Total: 8, Reserved: 6, MinUnit: 1, MaxUnit: 8, StepSize: 1, AllocationRatio: 1}, 0, 2, map[int]bool{2: true, 3: false}},
+		{"the ratio multiplies, cut down to a whole " +
+			"number", resource.Inventory{Total: 3, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1.5}, 0, 4, map[int]bool{4: true, 5: false}},
 		{"max_unit bounds", resource.Inventory{Total: 8, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1}, 0, 2, map[int]bool{2: true, 3: false}},
-		{"min_unit and step_size shape", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0, 8, map[int]bool{1: false, 2: true, 3: false, 4: true}},
+		{"min_unit and step_size " +
+			"shape", resource.Inventory{Total: 8, MinUnit: 2, MaxUnit: 8, StepSize: 2, AllocationRatio: 1}, 0, 8, map[int]bool{1: false, 2: true, 3: false, 4: true}},
 		{"more taken than there is", resource.Whole(2), 5, -3, map[int]bool{1: false}},
 	} {
 		r := row("r", "", "r")
 		r.Inventories["X"], r.Used["X"] = c.inv, c.used
 		s := index.Build([]index.Row{r})
-		st := s.Lookup("r").Nodes[0].Stock(s.Class("X"))
+		st := s.Lookup("r").Nodes[0].Inventory(s.Class("X"))
 		if st.Room != c.room {
 			t.Errorf("%s: room %d, want %d", c.why, st.Room, c.room)
 		}
@@ -123,13 +133,14 @@ func TestOldSnapshotsStayAsTheyWere(t *testing.T) {
 	old := index.Build([]index.Row{offer(row("r", "", "r"), "VCPU", 8, 0), row("q", "", "q")})
 	fresh := old.Replace("r", []index.Row{offer(row("r", "", "r"), "NIC", 1, 1), row("c", "r", "r")})
 	gone := fresh.Replace("r", nil)
-	if old.Offering(old.Class("VCPU")).Len() != 1 || old.Class("NIC") != index.Unknown || len(old.Tree("r")) != 1 {
+	if old.WithClass(old.Class("VCPU")).Len() != 1 || old.Class("NIC") != index.Unknown || len(old.Tree("r")) != 1 {
 		t.Error("the first snapshot changed")
 	}
-	if fresh.Offering(fresh.Class("VCPU")).Len() != 0 || fresh.Offering(fresh.Class("NIC")).Len() != 1 || fresh.RootOf("c") != "r" {
+	if fresh.WithClass(fresh.Class("VCPU")).Len() != 0 || fresh.WithClass(fresh.Class("NIC")).Len() != 1 ||
+		fresh.RootOf("c") != "r" {
 		t.Error("the second is not what was put")
 	}
-	if gone.Len() != 1 || gone.RootOf("c") != "" || gone.Offering(gone.Class("NIC")).Len() != 0 {
+	if gone.Len() != 1 || gone.RootOf("c") != "" || gone.WithClass(gone.Class("NIC")).Len() != 0 {
 		t.Error("the third still has the tree")
 	}
 }
@@ -143,7 +154,7 @@ func TestProvidersMoveBetweenTreesInEitherOrder(t *testing.T) {
 		before.Replace("a", []index.Row{row("a", "", "a")}).Replace("b", []index.Row{row("b", "", "b"), lender}),
 		before.Replace("b", []index.Row{row("b", "", "b"), lender}).Replace("a", []index.Row{row("a", "", "a")}),
 	} {
-		places := slices.Collect(s.Sharers())
+		places := slices.Collect(s.SharingProviders())
 		if s.RootOf("x") != "b" || s.Providers() != 3 || len(places) != 1 || places[0].Tree.Root != "b" {
 			t.Errorf("x is in %q, sharers %v", s.RootOf("x"), places)
 		}
@@ -159,13 +170,14 @@ func TestAnyLineOfReplacementsEqualsABuild(t *testing.T) {
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			root := provider.ID(fmt.Sprint("r", rapid.IntRange(0, 300).Draw(t, "root")))
 			if rapid.IntRange(0, 3).Draw(t, "only usage") == 0 {
-				s = s.Use(use(t, world[root]))
+				s = s.WithUsage(use(t, world[root]))
 				continue
 			}
 			if rapid.Bool().Draw(t, "one provider") {
 				r := one(t, root)
-				world[root] = append(slices.DeleteFunc(world[root], func(other index.Row) bool { return other.ID == r.ID }), r)
-				s = s.Amend(r)
+				world[root] = append(
+					slices.DeleteFunc(world[root], func(other index.Row) bool { return other.ID == r.ID }), r)
+				s = s.WithRow(r)
 				continue
 			}
 			var rows []index.Row
@@ -205,7 +217,8 @@ func furnish(t *rapid.T, r index.Row) index.Row {
 	return r
 }
 
-// one draws a provider of a tree, new or not: the root, one under it, or one under any of these, which need not be there; its name and
+// one draws a provider of a tree, new or not: the root, one under it, or one under any of these, which need not be
+// there; its name and
 // its parent may be others than before.
 func one(t *rapid.T, root provider.ID) index.Row {
 	id := func(n int) provider.ID {
@@ -225,7 +238,8 @@ func one(t *rapid.T, root provider.ID) index.Row {
 	return furnish(t, r)
 }
 
-// use draws another usage for these providers, also of classes that they do not offer, and writes it into the rows. Of providers
+// use draws another usage for these providers, also of classes that they do not offer, and writes it into the rows.
+// Of providers
 // that are not there it is drawn too.
 func use(t *rapid.T, rows []index.Row) map[provider.ID]resource.Amounts {
 	uses := map[provider.ID]resource.Amounts{"nobody": {"A": 1}}
@@ -252,7 +266,7 @@ func describe(s *index.Snapshot) string {
 		for _, n := range s.Lookup(root).Nodes {
 			out += fmt.Sprintln(n.ID, n.Parent, n.End)
 			var stocks []string // the numbers of classes are in the order in which they were learnt
-			for _, st := range n.Stocks {
+			for _, st := range n.Inventories {
 				stocks = append(stocks, fmt.Sprintln(n.ID, st.Used, st.Room, st.Offered()))
 			}
 			out += fmt.Sprint(slices.Sorted(slices.Values(stocks)))
@@ -262,14 +276,14 @@ func describe(s *index.Snapshot) string {
 		}
 	}
 	for _, c := range []resource.Class{"A", "B"} {
-		for t := range s.Offering(s.Class(c)).All() {
+		for t := range s.WithClass(s.Class(c)).All() {
 			out += fmt.Sprintln(c, t.Root)
 		}
 	}
-	for t := range s.Having(s.Trait(index.Sharing)).All() {
+	for t := range s.WithTrait(s.Trait(index.Sharing)).All() {
 		out += fmt.Sprintln("shares", t.Root)
 	}
-	for p := range s.Sharers() {
+	for p := range s.SharingProviders() {
 		out += fmt.Sprintln("lends", p.Node().ID, p.Tree.Root)
 	}
 	return out

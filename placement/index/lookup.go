@@ -7,25 +7,25 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Class gives the number of a class, or Unknown.
+// Class returns the number of a class, or Unknown.
 func (s *Snapshot) Class(c resource.Class) No { return s.classes.of(c) }
 
-// Trait gives the number of a trait, or Unknown.
+// Trait returns the number of a trait, or Unknown.
 func (s *Snapshot) Trait(t resource.Trait) No { return s.traits.of(t) }
 
-// Aggregate gives the number of an aggregate, or Unknown.
+// Aggregate returns the number of an aggregate, or Unknown.
 func (s *Snapshot) Aggregate(a resource.AggregateID) No { return s.aggregates.of(a) }
 
-// Set is a set of trees, by root, walked in the order of the IDs.
+// Set is a set of trees, iterated in the order of the IDs of their roots.
 type Set struct {
 	snapshot *Snapshot
 	roots    sorted[struct{}]
 }
 
-// Len counts the trees of the set.
+// Len returns the number of trees in the set.
 func (s Set) Len() int { return s.roots.size }
 
-// All walks the trees of the set.
+// All iterates over the trees of the set.
 func (s Set) All() iter.Seq[*Tree] {
 	return func(yield func(*Tree) bool) {
 		for root := range s.roots.all() {
@@ -36,20 +36,20 @@ func (s Set) All() iter.Seq[*Tree] {
 	}
 }
 
-// Offering is the trees in which some provider has inventory of the class.
-func (s *Snapshot) Offering(class No) Set { return Set{s, s.byClass.of(class)} }
+// WithClass returns the trees in which some provider has inventory of the class.
+func (s *Snapshot) WithClass(class No) Set { return Set{s, s.byClass.of(class)} }
 
-// Having is the trees in which some provider has the trait.
-func (s *Snapshot) Having(trait No) Set { return Set{s, s.byTrait.of(trait)} }
+// WithTrait returns the trees in which some provider has the trait.
+func (s *Snapshot) WithTrait(trait No) Set { return Set{s, s.byTrait.of(trait)} }
 
-// Joined is the trees in which some provider is a member of the aggregate.
-func (s *Snapshot) Joined(aggregate No) Set { return Set{s, s.byMember.of(aggregate)} }
+// WithAggregate returns the trees in which some provider is a member of the aggregate.
+func (s *Snapshot) WithAggregate(aggregate No) Set { return Set{s, s.byMember.of(aggregate)} }
 
-// Members lists the providers in an aggregate, tree by tree.
+// Members returns the providers in an aggregate, tree by tree.
 func (s *Snapshot) Members(aggregate resource.AggregateID) []provider.ID {
 	var out []provider.ID
 	no := s.Aggregate(aggregate)
-	for t := range s.Joined(no).All() {
+	for t := range s.WithAggregate(no).All() {
 		for i := range t.Nodes {
 			if t.Nodes[i].In(no) {
 				out = append(out, t.Nodes[i].ID)
@@ -59,11 +59,11 @@ func (s *Snapshot) Members(aggregate resource.AggregateID) []provider.ID {
 	return out
 }
 
-// Sharers walks the providers that lend their inventory (the Sharing trait, and a member of an aggregate), in the
+// SharingProviders iterates over the sharing providers (with the Sharing trait, and a member of an aggregate) in the
 // order of their IDs.
-func (s *Snapshot) Sharers() iter.Seq[Place] {
+func (s *Snapshot) SharingProviders() iter.Seq[Place] {
 	return func(yield func(Place) bool) {
-		for id := range s.sharers.all() {
+		for id := range s.sharing.all() {
 			if p, ok := s.Find(id); ok && !yield(p) {
 				return
 			}
@@ -71,10 +71,10 @@ func (s *Snapshot) Sharers() iter.Seq[Place] {
 	}
 }
 
-// SharersOf walks the sharing providers that are members of one aggregate.
-func (s *Snapshot) SharersOf(aggregate No) iter.Seq[Place] {
+// SharingMembers iterates over the sharing providers that are members of one aggregate.
+func (s *Snapshot) SharingMembers(aggregate No) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
-		for p := range s.Sharers() {
+		for p := range s.SharingProviders() {
 			if p.Node().In(aggregate) && !yield(p) {
 				return
 			}

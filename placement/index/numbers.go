@@ -5,20 +5,22 @@ import (
 	"slices"
 )
 
-// No is the dense number of a class, a trait or an aggregate within a line of snapshots.
+// No is the dense number of a class, a trait or an aggregate in a snapshot and in those derived from it.
 type No uint32
 
 // Unknown is the number of a name that no provider has ever had; no list contains it.
 const Unknown No = 1<<32 - 1
 
-// numbers gives names numbers, in the order in which they are learnt. A value never changes; learn gives a larger one.
+// numbers assigns numbers to names, in the order in which they are added. A value never changes; with returns a
+// larger one.
 type numbers[N ~string] struct {
 	names  []N
 	byName map[N]No
 }
 
-// learn knows these names too. Names are never forgotten: there are few, and their numbers stand in other snapshots.
-func (n numbers[N]) learn(names map[N]struct{}) numbers[N] {
+// with returns numbers that include these names. Names are never removed: there are few, and other snapshots use
+// their numbers.
+func (n numbers[N]) with(names map[N]struct{}) numbers[N] {
 	maps.DeleteFunc(names, func(name N, _ struct{}) bool { _, known := n.byName[name]; return known })
 	if len(names) == 0 {
 		return n
@@ -39,8 +41,8 @@ func (n numbers[N]) of(name N) No {
 	return Unknown
 }
 
-// has looks up a number in a sorted list.
-func has(list []No, n No) bool {
+// contains reports whether a sorted list contains a number.
+func contains(list []No, n No) bool {
 	if len(list) > 16 {
 		_, found := slices.BinarySearch(list, n)
 		return found

@@ -9,42 +9,43 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// Two more orders of the trees, kept so that a question about all of them need not walk all of them: by shape, and by how much of a
-// class the best provider of a tree has left. Their keys are what they order by, then the root.
+// Two more orders of the trees, so that queries about all trees need not visit all of them: by shape, and by the
+// largest amount of a class that one provider of a tree has left. A key is the value to order by, followed by the
+// root.
 
-// shaped is the key of a tree in the order of shapes.
-func (t *Tree) shaped() provider.ID {
+// shapeKey returns the key of a tree in the order of shapes.
+func (t *Tree) shapeKey() provider.ID {
 	key := binary.BigEndian.AppendUint64(make([]byte, 0, 16+len(t.Root)), t.Shape[0])
 	return provider.ID(append(binary.BigEndian.AppendUint64(key, t.Shape[1]), t.Root...))
 }
 
-// room is a class and the number of binary digits of the largest room that some provider of a tree has of it. Only when that
-// number changes, the order does: a unit more or less in use seldom makes a difference.
-type room [5]byte
+// roomKey is a class and the number of binary digits of the largest amount that one provider of a tree has left. The
+// order changes only with the number of digits, so most changes of usage do not affect it.
+type roomKey [5]byte
 
-func roomOf(class No, amount int) room {
-	var r room
+func roomOf(class No, amount int) roomKey {
+	var r roomKey
 	binary.BigEndian.PutUint32(r[:], uint32(class))
 	r[4] = byte(bits.Len(uint(amount)))
 	return r
 }
 
-// rooms lists what a tree has left of its classes, sorted; a class of which nothing is left is not there.
-func (t *Tree) rooms() []room {
-	var most [32]int // by position in t.Classes, as far as it reaches
+// rooms returns the keys of the classes that a tree has something left of, sorted.
+func (t *Tree) rooms() []roomKey {
+	var most [32]int // by position in t.Classes; later classes are not counted
 	left := most[:0]
 	if left = append(left, make([]int, len(t.Classes))...); len(left) == 0 {
 		return nil
 	}
 	for i := range t.Nodes {
-		for j := range t.Nodes[i].Stocks {
-			st := &t.Nodes[i].Stocks[j]
+		for j := range t.Nodes[i].Inventories {
+			st := &t.Nodes[i].Inventories[j]
 			if at, found := slices.BinarySearch(t.Classes, st.Class); found {
 				left[at] = max(left[at], st.Room)
 			}
 		}
 	}
-	out := make([]room, 0, len(left))
+	out := make([]roomKey, 0, len(left))
 	for at, n := range left {
 		if n > 0 {
 			out = append(out, roomOf(t.Classes[at], n))
@@ -53,17 +54,17 @@ func (t *Tree) rooms() []room {
 	return out
 }
 
-func (r room) key(root provider.ID) provider.ID { return provider.ID(r[:]) + root }
+func (r roomKey) key(root provider.ID) provider.ID { return provider.ID(r[:]) + root }
 
-// orders enters a tree in the place of another in both orders; one without nodes is none.
-func (s *Snapshot) orders(old, fresh *Tree) {
+// updateOrders replaces a tree by another one in both orders. A tree without nodes is not in them.
+func (s *Snapshot) updateOrders(old, fresh *Tree) {
 	if old.Shape != fresh.Shape || len(old.Nodes)*len(fresh.Nodes) == 0 {
 		s.byShape = s.byShape.edit(func(d *draft[struct{}]) {
 			if len(old.Nodes) > 0 {
-				d.drop(old.shaped())
+				d.drop(old.shapeKey())
 			}
 			if len(fresh.Nodes) > 0 {
-				d.put(fresh.shaped(), struct{}{})
+				d.put(fresh.shapeKey(), struct{}{})
 			}
 		})
 	}
@@ -85,11 +86,11 @@ func (s *Snapshot) orders(old, fresh *Tree) {
 	})
 }
 
-// arrange makes both orders of all trees: for building only.
-func (s *Snapshot) arrange() {
+// buildOrders builds both orders of all trees. Only Build calls it.
+func (s *Snapshot) buildOrders() {
 	var shapes, rooms []provider.ID
 	for root, t := range s.trees.all() {
-		shapes = append(shapes, t.shaped())
+		shapes = append(shapes, t.shapeKey())
 		for _, r := range t.rooms() {
 			rooms = append(rooms, r.key(root))
 		}
@@ -102,8 +103,8 @@ func (s *Snapshot) arrange() {
 	}
 }
 
-// span is the keys of a map from one on, and less than another if there is one.
-func (s sorted[V]) span(from, to provider.ID) iter.Seq[provider.ID] {
+// between iterates over the keys from one on and below another one, if that is not empty.
+func (s sorted[V]) between(from, to provider.ID) iter.Seq[provider.ID] {
 	return func(yield func(provider.ID) bool) {
 		at, in, _ := s.locate(from)
 		for ; at < len(s.pages); at, in = at+1, 0 {
@@ -116,18 +117,18 @@ func (s sorted[V]) span(from, to provider.ID) iter.Seq[provider.ID] {
 	}
 }
 
-// Span is a part of an order of the trees.
+// Span is a range of an order of the trees.
 type Span struct {
 	snapshot *Snapshot
 	order    sorted[struct{}]
 	from, to provider.ID
-	prefix   int // how much of a key is before the root
+	prefix   int // length of the part of a key before the root
 }
 
-// Len counts the trees, up to a number: then it says that number.
+// Len returns the number of trees, but at most the given limit.
 func (s Span) Len(most int) int {
 	n := 0
-	for range s.order.span(s.from, s.to) {
+	for range s.order.between(s.from, s.to) {
 		if n++; n >= most {
 			break
 		}
@@ -135,10 +136,10 @@ func (s Span) Len(most int) int {
 	return n
 }
 
-// All walks the trees, not in the order of their IDs.
+// All iterates over the trees, not in the order of their IDs.
 func (s Span) All() iter.Seq[*Tree] {
 	return func(yield func(*Tree) bool) {
-		for key := range s.order.span(s.from, s.to) {
+		for key := range s.order.between(s.from, s.to) {
 			if !yield(s.snapshot.Lookup(key[s.prefix:])) {
 				return
 			}
@@ -146,35 +147,35 @@ func (s Span) All() iter.Seq[*Tree] {
 	}
 }
 
-// Roomy is the trees in which some provider may have room for so many units of a class: all that have it, and some that have half of
-// it or more.
-func (s *Snapshot) Roomy(class No, amount int) Span {
+// WithRoom returns the trees in which some provider may have amount units of a class left: all that have them, and
+// some that have at least half.
+func (s *Snapshot) WithRoom(class No, amount int) Span {
 	from, to := roomOf(class, amount), roomOf(class, 0)
 	to[4] = 65
 	return Span{s, s.byRoom, provider.ID(from[:]), provider.ID(to[:]), len(from)}
 }
 
-// last is more than any root in UTF-8.
-const last = "\xff"
+// afterAnyRoot is greater than any root in UTF-8.
+const afterAnyRoot = "\xff"
 
-// Alike is the trees of the same shape as one.
-func (s *Snapshot) Alike(t *Tree) Span {
-	from := t.shaped()[:16]
-	return Span{s, s.byShape, from, from + last, 16}
+// SameShape returns the trees with the same shape as t.
+func (s *Snapshot) SameShape(t *Tree) Span {
+	from := t.shapeKey()[:16]
+	return Span{s, s.byShape, from, from + afterAnyRoot, 16}
 }
 
-// Shapes walks one tree of each shape.
+// Shapes iterates over one tree of each shape.
 func (s *Snapshot) Shapes() iter.Seq[*Tree] {
 	return func(yield func(*Tree) bool) {
 		for from := provider.ID(""); ; {
 			key := provider.ID("")
-			for key = range s.byShape.span(from, "") {
+			for key = range s.byShape.between(from, "") {
 				break
 			}
 			if key == "" || !yield(s.Lookup(key[16:])) {
 				return
 			}
-			from = key[:16] + last
+			from = key[:16] + afterAnyRoot
 		}
 	}
 }

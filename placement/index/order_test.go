@@ -48,26 +48,28 @@ func TestOrdersSayWhatALookAtAllTreesSays(t *testing.T) {
 			case 1:
 				s = s.Replace(root, nil)
 			default:
-				s = s.Use(map[provider.ID]resource.Amounts{root + "c0": {"NIC": rapid.IntRange(0, 1).Draw(t, "use")}})
+				s = s.WithUsage(
+					map[provider.ID]resource.Amounts{root + "c0": {"NIC": rapid.IntRange(0, 1).Draw(t, "use")}})
 			}
 		}
 		for _, amount := range []int{1, 2, 3, 1 << 20, 1 << 40} {
 			got := map[provider.ID]bool{}
-			for tree := range s.Roomy(s.Class("NIC"), amount).All() {
+			for tree := range s.WithRoom(s.Class("NIC"), amount).All() {
 				got[tree.Root] = true
 			}
-			if s.Roomy(s.Class("NIC"), amount).Len(1000) != len(got) {
+			if s.WithRoom(s.Class("NIC"), amount).Len(1000) != len(got) {
 				t.Fatalf("%d trees are counted otherwise", len(got))
 			}
 			for tree := range s.Trees() {
 				most := 0
 				for i := range tree.Nodes {
-					if st := tree.Nodes[i].Stock(s.Class("NIC")); st != nil {
+					if st := tree.Nodes[i].Inventory(s.Class("NIC")); st != nil {
 						most = max(most, st.Room)
 					}
 				}
 				if most >= amount && !got[tree.Root] || most < (amount+1)/2 && got[tree.Root] {
-					t.Fatalf("%s has room for %d, is it among those with %d: %v", tree.Root, most, amount, got[tree.Root])
+					t.Fatalf("%s has room for %d, is it among those with %d: %v", tree.Root, most, amount,
+						got[tree.Root])
 				}
 				delete(got, tree.Root)
 			}
@@ -86,7 +88,7 @@ func checkShapes(t *rapid.T, s *index.Snapshot) {
 	}
 	got := map[index.Shape][]provider.ID{}
 	for tree := range s.Shapes() {
-		for like := range s.Alike(tree).All() {
+		for like := range s.SameShape(tree).All() {
 			got[tree.Shape] = append(got[tree.Shape], like.Root)
 		}
 	}

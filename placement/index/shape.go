@@ -5,16 +5,17 @@ import (
 	"math/bits"
 )
 
-// Shape is the same for two trees of one line of snapshots when they differ in nothing but IDs, names and generations: node by node
-// the same inventories, usage, traits and aggregates under the same parents. Whatever can be had from one of them can be had from the
-// other, at the same positions. It is a digest: that two other trees meet in one by accident is as unlikely as it gets, and a
-// claim is decided by SQL all the same.
+// Shape is the same for two trees if they differ in nothing but IDs, names and generations: node by node the same
+// inventories, usage, traits and aggregates under the same parents. Every request that one of them satisfies, the
+// other one satisfies too, at the same positions. It is a digest: two different trees have the same shape only with a
+// negligible probability, and SQL checks every claim. Shapes of one snapshot and those derived from it can be
+// compared.
 type Shape [2]uint64
 
 // Odd numbers without a pattern: the first digits of the fractions of the square roots of 2 and 3.
 const root2, root3 = 0x6a09e667f3bcc909, 0xbb67ae8584caa73b
 
-// add mixes a number in: two sums of products, each of 128 bits folded to 64.
+// add mixes a number into the digest: two sums of products, each of 128 bits folded to 64.
 func (s *Shape) add(v uint64) {
 	hi, lo := bits.Mul64(s[0]^v, root2)
 	s[0] = hi ^ lo ^ s[1]
@@ -22,7 +23,7 @@ func (s *Shape) add(v uint64) {
 	s[1] = hi ^ lo + s[0]
 }
 
-// shape sums the tree up.
+// shape computes the digest of the tree.
 func (t *Tree) shape() Shape {
 	s := Shape{root3, root2}
 	if t.Top() == nil {
@@ -34,14 +35,14 @@ func (t *Tree) shape() Shape {
 	return s
 }
 
-// sum adds what the node has, so that no two nodes that differ add the same.
+// sum adds the properties of the node, so that two different nodes never add the same sequence.
 func (n *Node) sum(s *Shape) {
 	s.add(uint64(n.Parent + 1))
-	s.add(uint64(len(n.Stocks)))
-	for i := range n.Stocks {
-		st := &n.Stocks[i]
-		for _, v := range [...]int{int(st.Class), st.Inventory.Total, st.Inventory.Reserved, st.Inventory.MinUnit, st.Inventory.MaxUnit,
-			st.Inventory.StepSize, st.Used} {
+	s.add(uint64(len(n.Inventories)))
+	for i := range n.Inventories {
+		st := &n.Inventories[i]
+		for _, v := range [...]int{int(st.Class), st.Inventory.Total, st.Inventory.Reserved,
+			st.Inventory.MinUnit, st.Inventory.MaxUnit, st.Inventory.StepSize, st.Used} {
 			s.add(uint64(v))
 		}
 		s.add(math.Float64bits(st.Inventory.AllocationRatio))

@@ -8,11 +8,11 @@ import (
 	"github.com/openberth/berth/provider"
 )
 
-// pageSize is how many entries a page holds at most: a change copies one page and the list of pages.
+// pageSize is the largest number of entries in a page. A change copies one page and the list of pages.
 const pageSize = 128
 
-// sorted is a map from provider IDs to values, walked in the order of the IDs. Changing one gives another; the two
-// share all pages but one. The zero value is empty.
+// sorted is an immutable map from provider IDs to values, iterated in the order of the IDs. A change returns another
+// map that shares all pages but one. The zero value is empty.
 type sorted[V any] struct {
 	pages []*page[V]
 	size  int
@@ -25,9 +25,10 @@ type page[V any] struct {
 
 func order(a, b provider.ID) int { return cmp.Compare(a, b) }
 
-// locate finds the page a key belongs to and its position there. With no pages it answers page 0.
+// locate returns the page to which a key belongs and its position there. Without pages it returns page 0.
 func (s sorted[V]) locate(key provider.ID) (at, in int, found bool) {
-	at, found = slices.BinarySearchFunc(s.pages, key, func(p *page[V], k provider.ID) int { return order(p.keys[0], k) })
+	at, found = slices.BinarySearchFunc(s.pages, key,
+		func(p *page[V], k provider.ID) int { return order(p.keys[0], k) })
 	if found {
 		return at, 0, true
 	}
@@ -47,7 +48,7 @@ func (s sorted[V]) get(key provider.ID) (v V, ok bool) {
 	return s.pages[at].vals[in], true
 }
 
-// append adds an entry behind all others, in place: for building only.
+// append adds an entry with the greatest key, in place. Only for a map that is being built.
 func (s *sorted[V]) append(key provider.ID, v V) {
 	if n := len(s.pages); n == 0 || len(s.pages[n-1].keys) >= pageSize {
 		s.pages = append(s.pages, &page[V]{})
@@ -58,21 +59,20 @@ func (s *sorted[V]) append(key provider.ID, v V) {
 	s.size++
 }
 
-// edit gives a map that is changed by what f puts and drops. The list of pages is copied once, and each page that
-// changes.
+// edit returns the map after the changes of f. It copies the list of pages once, and each page that changes.
 func (s sorted[V]) edit(f func(*draft[V])) sorted[V] {
 	d := &draft[V]{s, false}
 	f(d)
 	return d.sorted
 }
 
-// draft is a map being changed: put and drop work in place, but never on what another map has.
+// draft is a map that is being changed: put and drop work in place, but never on pages of another map.
 type draft[V any] struct {
 	sorted[V]
-	own bool // the list of pages is ours
+	own bool // this draft has its own list of pages
 }
 
-// swap puts other pages in the place of one.
+// swap replaces a page by other pages.
 func (d *draft[V]) swap(at int, pages ...*page[V]) {
 	if !d.own {
 		d.pages, d.own = slices.Clone(d.pages), true
@@ -84,7 +84,7 @@ func (d *draft[V]) swap(at int, pages ...*page[V]) {
 	d.pages = slices.Replace(d.pages, at, min(at+1, len(d.pages)), pages...)
 }
 
-// put gives key the value v.
+// put sets the value of key.
 func (d *draft[V]) put(key provider.ID, v V) {
 	at, in, found := d.locate(key)
 	if len(d.pages) == 0 {
@@ -108,7 +108,7 @@ func (d *draft[V]) put(key provider.ID, v V) {
 	d.swap(at, &page[V]{keys, vals})
 }
 
-// drop forgets key.
+// drop removes key.
 func (d *draft[V]) drop(key provider.ID) {
 	at, in, found := d.locate(key)
 	if !found {
@@ -126,7 +126,7 @@ func (d *draft[V]) drop(key provider.ID) {
 	})
 }
 
-// all walks the entries in the order of the keys.
+// all iterates over the entries in the order of the keys.
 func (s sorted[V]) all() iter.Seq2[provider.ID, V] {
 	return func(yield func(provider.ID, V) bool) {
 		for _, p := range s.pages {
@@ -139,10 +139,10 @@ func (s sorted[V]) all() iter.Seq2[provider.ID, V] {
 	}
 }
 
-// postings says for each number (of a class, a trait, an aggregate) which trees have it.
+// postings lists, for each number of a class, a trait or an aggregate, the trees that have it.
 type postings []sorted[struct{}]
 
-// of lists the trees of one number; none for a number that is not known.
+// of returns the trees of one number; none for an unknown number.
 func (p postings) of(n No) sorted[struct{}] {
 	if int(n) >= len(p) {
 		return sorted[struct{}]{}
@@ -150,34 +150,34 @@ func (p postings) of(n No) sorted[struct{}] {
 	return p[n]
 }
 
-// append enters a tree that comes behind all others, in place: for building only.
+// append adds a tree with the greatest root, in place. Only for postings that are being built.
 func (p *postings) append(numbers []No, root provider.ID) {
 	for _, n := range numbers {
-		p.reach(n)
+		p.grow(n)
 		(*p)[n].append(root, struct{}{})
 	}
 }
 
-func (p *postings) reach(n No) {
+func (p *postings) grow(n No) {
 	for int(n) >= len(*p) {
 		*p = append(*p, sorted[struct{}]{})
 	}
 }
 
-// move gives postings in which a tree has the numbers after instead of before; both are sorted.
+// move returns postings in which a tree has the numbers after instead of before. Both lists are sorted.
 func (p postings) move(root provider.ID, before, after []No) postings {
 	if slices.Equal(before, after) {
 		return p
 	}
 	out := slices.Clone(p)
 	for _, n := range before {
-		if !has(after, n) {
+		if !contains(after, n) {
 			out[n] = out[n].edit(func(d *draft[struct{}]) { d.drop(root) })
 		}
 	}
 	for _, n := range after {
-		if !has(before, n) {
-			out.reach(n)
+		if !contains(before, n) {
+			out.grow(n)
 			out[n] = out[n].edit(func(d *draft[struct{}]) { d.put(root, struct{}{}) })
 		}
 	}

@@ -9,68 +9,68 @@ import (
 	"github.com/openberth/berth/resource"
 )
 
-// Tree is one provider tree: parents before their children, siblings by name, the root first. What has no parent
-// among the nodes, though it is not the root, stands at the end.
+// Tree is one provider tree: parents before their children, siblings by name, the root first. Nodes that are not the
+// root and have no parent in the tree are at the end.
 type Tree struct {
 	Root       provider.ID
 	Nodes      []Node
-	Classes    []No // all that some node offers, sorted
-	Traits     []No // all that some node has, sorted
-	Aggregates []No // all that some node is a member of, sorted
+	Classes    []No // of all nodes, sorted
+	Traits     []No // of all nodes, sorted
+	Aggregates []No // of all nodes, sorted
 	Shape      Shape
 }
 
 // Node is one provider of a tree.
 type Node struct {
-	ID         provider.ID
-	Name       string
-	Parent     int32       // the position of the parent in the tree, or -1
-	End        int32       // the position after its last descendant: its subtree is Nodes[i:End]
-	Generation int         // as of when the provider was read as a whole; Snapshot.Use leaves it
-	Stocks     []Stock     // sorted by class
-	Traits     []No        // sorted
-	Aggregates []No        // sorted
-	lost       provider.ID // the parent that is not in the tree
-	shares     bool
+	ID            provider.ID
+	Name          string
+	Parent        int32       // the position of the parent in the tree, or -1
+	End           int32       // the position after its last descendant: its subtree is Nodes[i:End]
+	Generation    int         // when the whole provider was read; WithUsage does not change it
+	Inventories   []Inventory // sorted by class
+	Traits        []No        // sorted
+	Aggregates    []No        // sorted
+	missingParent provider.ID // the parent, if it is not in the tree
+	shares        bool
 }
 
-// Stock is the inventory of one class on one provider, and what is taken of it.
-type Stock struct {
+// Inventory is the inventory of one class on one provider, with its usage.
+type Inventory struct {
 	Class     No
 	Inventory resource.Inventory // the zero value when the provider has usage of the class but no inventory
 	Used      int
-	Room      int // the largest amount that can still be had: within capacity and max_unit
+	Room      int // the largest amount that can still be allocated: within capacity and max_unit
 }
 
-// Offered says whether the provider has inventory of the class at all.
-func (s *Stock) Offered() bool { return s.Inventory != resource.Inventory{} }
+// Offered reports whether the provider has inventory of the class.
+func (s *Inventory) Offered() bool { return s.Inventory != resource.Inventory{} }
 
-// Fits says whether amount more units can be had. It is Inventory.Fits, but safe for a step_size of 0.
-func (s *Stock) Fits(amount int) bool {
+// Fits reports whether amount more units can be allocated. Unlike Inventory.Fits it accepts a step_size of 0.
+func (s *Inventory) Fits(amount int) bool {
 	return amount <= s.Room && amount >= s.Inventory.MinUnit &&
 		(s.Inventory.StepSize < 2 || amount%s.Inventory.StepSize == 0)
 }
 
-// Stock finds what the node has of a class, or nil.
-func (n *Node) Stock(class No) *Stock {
-	for i := range n.Stocks {
-		if n.Stocks[i].Class == class {
-			return &n.Stocks[i]
+// Inventory returns the node's inventory of a class, or nil.
+func (n *Node) Inventory(class No) *Inventory {
+	for i := range n.Inventories {
+		if n.Inventories[i].Class == class {
+			return &n.Inventories[i]
 		}
 	}
 	return nil
 }
 
-// HasTrait says whether the node has the trait.
-func (n *Node) HasTrait(t No) bool { return has(n.Traits, t) }
+// HasTrait reports whether the node has the trait.
+func (n *Node) HasTrait(t No) bool { return contains(n.Traits, t) }
 
-// In says whether the node is a member of the aggregate.
-func (n *Node) In(aggregate No) bool { return has(n.Aggregates, aggregate) }
+// In reports whether the node is a member of the aggregate.
+func (n *Node) In(aggregate No) bool { return contains(n.Aggregates, aggregate) }
 
-// Shares says whether the node lends its inventory through its aggregates.
+// Shares reports whether the node is a sharing provider in at least one aggregate.
 func (n *Node) Shares() bool { return n.shares && len(n.Aggregates) > 0 }
 
-// Top is the node of the root, or nil when its row is missing.
+// Top returns the node of the root, or nil if its row is missing.
 func (t *Tree) Top() *Node {
 	if len(t.Nodes) > 0 && t.Nodes[0].ID == t.Root {
 		return &t.Nodes[0]
@@ -78,12 +78,12 @@ func (t *Tree) Top() *Node {
 	return nil
 }
 
-// Has says whether some node offers the class.
-func (t *Tree) Has(class No) bool { return has(t.Classes, class) }
+// Has reports whether some node has inventory of the class.
+func (t *Tree) Has(class No) bool { return contains(t.Classes, class) }
 
-// Find gives the position of a provider, or -1.
+// Find returns the position of a provider, or -1.
 func (t *Tree) Find(id provider.ID) int {
-	for i := range t.Nodes { // a node is large: none is copied
+	for i := range t.Nodes { // by index: a node is large, so it is not copied
 		if t.Nodes[i].ID == id {
 			return i
 		}
@@ -91,8 +91,8 @@ func (t *Tree) Find(id provider.ID) int {
 	return -1
 }
 
-// learn gives numbers to all names in the rows.
-func (s *Snapshot) learn(rows []Row) {
+// addNames adds the names in the rows to the numbers.
+func (s *Snapshot) addNames(rows []Row) {
 	classes, traits := map[resource.Class]struct{}{}, map[resource.Trait]struct{}{}
 	aggregates := map[resource.AggregateID]struct{}{}
 	for _, r := range rows {
@@ -109,11 +109,11 @@ func (s *Snapshot) learn(rows []Row) {
 			aggregates[a] = struct{}{}
 		}
 	}
-	s.classes, s.traits, s.aggregates = s.classes.learn(classes), s.traits.learn(traits), s.aggregates.learn(aggregates)
+	s.classes, s.traits, s.aggregates = s.classes.with(classes), s.traits.with(traits), s.aggregates.with(aggregates)
 }
 
-// plant makes a tree of rows whose names are learnt and whose IDs differ.
-func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
+// buildTree returns the tree of rows whose names have numbers and whose IDs are distinct.
+func (s *Snapshot) buildTree(root provider.ID, rows []Row) *Tree {
 	sorted := make([]*Row, len(rows))
 	for i := range rows {
 		sorted[i] = &rows[i]
@@ -130,7 +130,7 @@ func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
 	var walk func(i int, parent int32)
 	walk = func(i int, parent int32) {
 		if planted[i] {
-			return // a ring of parents
+			return // the parents form a cycle
 		}
 		planted[i] = true
 		at := len(t.Nodes)
@@ -156,9 +156,9 @@ func (s *Snapshot) plant(root provider.ID, rows []Row) *Tree {
 	return t
 }
 
-// amended gives a tree with one row written into it, or put in its place among its siblings, and where that is; nil where that is not all:
-// when its place in the tree changes.
-func (s *Snapshot) amended(old *Tree, r *Row) (t *Tree, at int) {
+// treeWithRow returns a tree with one row replaced, or inserted among its siblings, and its position. It returns nil
+// if the provider has moved or was renamed, because then more of the tree changes.
+func (s *Snapshot) treeWithRow(old *Tree, r *Row) (t *Tree, at int) {
 	if old == nil {
 		return nil, -1
 	}
@@ -180,11 +180,11 @@ func (s *Snapshot) amended(old *Tree, r *Row) (t *Tree, at int) {
 	return t, at
 }
 
-// insert takes over the nodes of a tree with one more under its parent, among its siblings by name, and tells where; -1 when it has no
-// place there, or others wait for it as their parent.
+// insert copies the nodes of a tree and adds one under its parent, among its siblings by name. It returns the
+// position, or -1 if the parent is not in the tree or if nodes in it have the new node as their missing parent.
 func (t *Tree) insert(old *Tree, r *Row) (at int) {
 	parent := old.Find(r.Parent)
-	if parent < 0 || slices.ContainsFunc(old.Nodes, func(n Node) bool { return n.lost == r.ID }) {
+	if parent < 0 || slices.ContainsFunc(old.Nodes, func(n Node) bool { return n.missingParent == r.ID }) {
 		return -1
 	}
 	for at = parent + 1; at < int(old.Nodes[parent].End); at = int(old.Nodes[at].End) {
@@ -205,34 +205,34 @@ func (t *Tree) insert(old *Tree, r *Row) (at int) {
 	return at
 }
 
-// parent is what a row says of the parent of a node.
+// parent returns the parent that the row of a node names.
 func (t *Tree) parent(at int) provider.ID {
 	if n := &t.Nodes[at]; n.Parent < 0 {
-		return n.lost
+		return n.missingParent
 	}
 	return t.Nodes[t.Nodes[at].Parent].ID
 }
 
-// node makes one row compact.
+// node returns the node of one row.
 func (s *Snapshot) node(r *Row, parent int32) Node {
 	n := Node{ID: r.ID, Name: r.Name, Parent: parent, Generation: r.Generation}
 	if parent < 0 {
-		n.lost = r.Parent
+		n.missingParent = r.Parent
 	}
-	n.Stocks = make([]Stock, 0, len(r.Inventories))
+	n.Inventories = make([]Inventory, 0, len(r.Inventories))
 	for c, inv := range r.Inventories {
-		n.Stocks = append(n.Stocks, Stock{Class: s.classes.of(c), Inventory: inv})
+		n.Inventories = append(n.Inventories, Inventory{Class: s.classes.of(c), Inventory: inv})
 	}
-	n.Stocks = s.used(n.Stocks, r.Used)
+	n.Inventories = s.used(n.Inventories, r.Used)
 	n.Traits = numbered(s.traits, r.Traits)
 	n.Aggregates = numbered(s.aggregates, r.Aggregates)
 	n.shares = slices.Contains(r.Traits, Sharing)
 	return n
 }
 
-// used gives the stocks, in a list of their own, with these amounts taken.
-func (s *Snapshot) used(stocks []Stock, amounts resource.Amounts) []Stock {
-	out := make([]Stock, 0, len(stocks))
+// used returns a copy of the inventories with this usage.
+func (s *Snapshot) used(stocks []Inventory, amounts resource.Amounts) []Inventory {
+	out := make([]Inventory, 0, len(stocks))
 	for _, st := range stocks {
 		if st.Offered() {
 			st.Used = amounts[s.classes.names[st.Class]]
@@ -243,11 +243,11 @@ func (s *Snapshot) used(stocks []Stock, amounts resource.Amounts) []Stock {
 	offered := len(out)
 	for c, used := range amounts {
 		no := s.classes.of(c)
-		if !slices.ContainsFunc(out[:offered], func(st Stock) bool { return st.Class == no }) {
-			out = append(out, Stock{Class: no, Used: used, Room: -used})
+		if !slices.ContainsFunc(out[:offered], func(st Inventory) bool { return st.Class == no }) {
+			out = append(out, Inventory{Class: no, Used: used, Room: -used})
 		}
 	}
-	slices.SortFunc(out, func(a, b Stock) int { return cmp.Compare(a.Class, b.Class) })
+	slices.SortFunc(out, func(a, b Inventory) int { return cmp.Compare(a.Class, b.Class) })
 	return out
 }
 
@@ -263,12 +263,12 @@ func numbered[N ~string](known numbers[N], names []N) []No {
 	return slices.Clip(slices.Compact(out))
 }
 
-// sum gathers what the nodes have between them.
+// sum collects the classes, traits and aggregates of all nodes.
 func (t *Tree) sum() {
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		for i := range n.Stocks {
-			if st := &n.Stocks[i]; st.Offered() {
+		for i := range n.Inventories {
+			if st := &n.Inventories[i]; st.Offered() {
 				t.Classes = append(t.Classes, st.Class)
 			}
 		}
@@ -282,13 +282,21 @@ func (t *Tree) sum() {
 	t.Shape = t.shape()
 }
 
-// row makes the row of a node again.
+// row returns the row of a node.
 func (s *Snapshot) row(t *Tree, at int) Row {
 	n := &t.Nodes[at]
-	r := Row{Provider: provider.Provider{ID: n.ID, Name: n.Name, Parent: t.parent(at), Root: t.Root, Generation: n.Generation}}
-	r.Inventories = make(map[resource.Class]resource.Inventory, len(n.Stocks))
+	r := Row{
+		Provider: provider.Provider{
+			ID:         n.ID,
+			Name:       n.Name,
+			Parent:     t.parent(at),
+			Root:       t.Root,
+			Generation: n.Generation,
+		},
+	}
+	r.Inventories = make(map[resource.Class]resource.Inventory, len(n.Inventories))
 	r.Used = resource.Amounts{}
-	for _, st := range n.Stocks {
+	for _, st := range n.Inventories {
 		if st.Offered() {
 			r.Inventories[s.classes.names[st.Class]] = st.Inventory
 		}

@@ -11,7 +11,7 @@ import (
 
 // Compile returns the query for an ask. A name that no provider has ever had is not an error: no provider meets it.
 func Compile(s *index.Snapshot, ask resource.Ask) *Query {
-	return compile(s, slices.Collect(s.Sharers()), ask)
+	return compile(s, slices.Collect(s.SharingProviders()), ask)
 }
 
 // CompileOther returns the query for another ask and the same snapshot. It costs less than Compile, because the

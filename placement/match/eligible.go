@@ -9,7 +9,7 @@ import (
 // HasRoom reports whether a provider has room for one item, whatever its conditions.
 func (c *ItemClass) HasRoom(n *index.Node) bool {
 	for _, need := range c.Needs {
-		if st := n.Stock(need.Number); st == nil || !st.Fits(need.Amount) {
+		if st := n.Inventory(need.Number); st == nil || !st.Fits(need.Amount) {
 			return false
 		}
 	}
@@ -28,7 +28,7 @@ func (c *ItemClass) Offered(n *index.Node) bool {
 
 // Offers reports whether a provider has inventory of a resource class, free or not.
 func Offers(n *index.Node, class index.No) bool {
-	st := n.Stock(class)
+	st := n.Inventory(class)
 	return st != nil && st.Offered()
 }
 

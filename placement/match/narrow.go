@@ -46,16 +46,16 @@ func (q *Query) Narrowings(skip func(*ItemClass) bool, visit func(Narrowing)) {
 			}
 		}
 		for _, n := range c.Needs {
-			visit(Narrowing{ItemClass: i, Class: n.Class, Trait: -1, Set: s.Offering(n.Number)})
+			visit(Narrowing{ItemClass: i, Class: n.Class, Trait: -1, Set: s.WithClass(n.Number)})
 		}
 		for j, set := range c.Required {
 			if len(set) == 1 {
-				visit(Narrowing{ItemClass: i, Class: -1, Trait: j, Set: s.Having(set[0])})
+				visit(Narrowing{ItemClass: i, Class: -1, Trait: j, Set: s.WithTrait(set[0])})
 			}
 		}
 	}
 	for j, trait := range q.RootRequired {
-		visit(Narrowing{ItemClass: -1, Class: -1, Trait: j, Set: s.Having(trait)})
+		visit(Narrowing{ItemClass: -1, Class: -1, Trait: j, Set: s.WithTrait(trait)})
 	}
 }
 
@@ -95,7 +95,7 @@ func (q *Query) TreesWithRoom(most int) iter.Seq[*index.Tree] {
 		}
 		for _, n := range c.Needs {
 			limit := min(few, most+1)
-			if span := q.Snapshot.Roomy(n.Number, n.Amount); span.Len(limit) < limit {
+			if span := q.Snapshot.WithRoom(n.Number, n.Amount); span.Len(limit) < limit {
 				best, few = span.All(), span.Len(limit)
 			}
 		}

@@ -50,7 +50,7 @@ func (p indexDelta) apply(s *index.Snapshot) *index.Snapshot {
 	}
 	r.Generation = p.generationAfter
 	p.change(&r)
-	return s.Amend(r)
+	return s.WithRow(r)
 }
 
 // applyDeltas applies the applicable deltas of a batch and adds the trees of the others to b.roots.

@@ -213,7 +213,7 @@ func (l *liveIndex) readUsage(ctx context.Context, s *index.Snapshot, b *batch) 
 	if err != nil {
 		return nil, err
 	}
-	return s.Use(uses), nil
+	return s.WithUsage(uses), nil
 }
 
 // hasPending reports whether trees wait to be read, for example after a failed refresh.

@@ -34,16 +34,16 @@ type syncer struct {
 	names *nameCache
 
 	dataVersion int64 // of the store at the last poll
-	seen        map[store.Stretch]bucketState
-	sum         *store.Print // of all providers at the last poll; nil: something had changed then
+	seen        map[store.Bucket]bucketState
+	sum         *store.Fingerprint // of all providers at the last poll; nil: something had changed then
 	classes     map[int64]resource.Class
 	traits      string
-	lastBucket  store.Stretch // the last bucket that nextBuckets returned
+	lastBucket  store.Bucket // the last bucket that nextBuckets returned
 }
 
 // bucketState is the state of a bucket when it was last compared.
 type bucketState struct {
-	print     store.Print
+	print     store.Fingerprint
 	providers []provider.ID
 }
 
@@ -89,7 +89,7 @@ func (s *Server) Run(ctx context.Context) {
 func (o *syncer) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	foreign, ok, err := o.store.Foreign(ctx)
+	foreign, ok, err := o.store.DataVersion(ctx)
 	if err != nil || ok && o.seen != nil && foreign == o.dataVersion {
 		return err
 	}
@@ -103,40 +103,40 @@ func (o *syncer) poll(ctx context.Context) error {
 // compare finds the buckets whose fingerprints have changed since the last poll and compares their providers.
 func (o *syncer) compare(ctx context.Context) error {
 	if o.sum != nil {
-		now, err := o.store.Prints(ctx, true)
+		now, err := o.store.Fingerprints(ctx, true)
 		if err != nil {
 			return err
 		}
-		if now.Whole() == *o.sum {
+		if now.Sum() == *o.sum {
 			if err := o.refreshNames(ctx, now); err != nil {
 				return err
 			}
 			return o.compareBuckets(ctx, nil, o.nextBuckets())
 		}
 	}
-	now, err := o.store.Prints(ctx, false)
+	now, err := o.store.Fingerprints(ctx, false)
 	if err != nil {
 		return err
 	}
 	if err := o.refreshNames(ctx, now); err != nil {
 		return err
 	}
-	var suspects []store.Stretch
-	for at, p := range now.Stretches {
+	var suspects []store.Bucket
+	for at, p := range now.Buckets {
 		if g, ok := o.seen[at]; !ok || g.print != p {
 			suspects = append(suspects, at)
 		}
 	}
 	for at := range o.seen {
-		if _, ok := now.Stretches[at]; !ok {
+		if _, ok := now.Buckets[at]; !ok {
 			suspects = append(suspects, at)
 		}
 	}
-	if err := o.compareBuckets(ctx, now.Stretches, append(suspects, o.nextBuckets()...)); err != nil {
+	if err := o.compareBuckets(ctx, now.Buckets, append(suspects, o.nextBuckets()...)); err != nil {
 		return err
 	}
 	o.sum = nil
-	if whole := now.Whole(); len(suspects) == 0 {
+	if whole := now.Sum(); len(suspects) == 0 {
 		o.sum = &whole
 	}
 	return nil
@@ -144,7 +144,7 @@ func (o *syncer) compare(ctx context.Context) error {
 
 // nextBuckets returns the next buckets that a poll compares although their fingerprints have not changed. It returns
 // each bucket once in sweepPolls calls.
-func (o *syncer) nextBuckets() []store.Stretch {
+func (o *syncer) nextBuckets() []store.Bucket {
 	all := slices.Sorted(maps.Keys(o.seen))
 	from, found := slices.BinarySearch(all, o.lastBucket)
 	if found {
@@ -163,14 +163,14 @@ func (o *syncer) nextBuckets() []store.Stretch {
 // compareBuckets compares the index with the versions of the providers in some buckets, reads the trees again that
 // differ, and records the state of the buckets. It records the fingerprints in prints, which were read before the
 // versions, so that the next poll detects a write in between. If prints is nil, the recorded fingerprints are kept.
-func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]store.Print,
-	stretches []store.Stretch) error {
-	found, err := o.store.Marks(ctx, stretches...)
+func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Bucket]store.Fingerprint,
+	stretches []store.Bucket) error {
+	found, err := o.store.ProviderVersions(ctx, stretches...)
 	if err != nil {
 		return err
 	}
 	snapshot, wrong := o.index.current(), map[provider.ID]bool{}
-	states := make(map[store.Stretch]bucketState, len(found))
+	states := make(map[store.Bucket]bucketState, len(found))
 	for at, marks := range found {
 		g := bucketState{print: o.seen[at].print, providers: make([]provider.ID, len(marks))}
 		if prints != nil {
@@ -204,10 +204,10 @@ func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]st
 		return err
 	}
 	if o.seen == nil {
-		o.seen = map[store.Stretch]bucketState{}
+		o.seen = map[store.Bucket]bucketState{}
 	}
 	for at, g := range states {
-		if len(g.providers) > 0 || g.print != (store.Print{}) {
+		if len(g.providers) > 0 || g.print != (store.Fingerprint{}) {
 			o.seen[at] = g
 		} else {
 			delete(o.seen, at)
@@ -217,7 +217,7 @@ func (o *syncer) compareBuckets(ctx context.Context, prints map[store.Stretch]st
 }
 
 // findDeleted adds to wrong the roots of the trees with providers that are in the index but not in the database.
-func (o *syncer) findDeleted(snapshot *index.Snapshot, states map[store.Stretch]bucketState,
+func (o *syncer) findDeleted(snapshot *index.Snapshot, states map[store.Bucket]bucketState,
 	wrong map[provider.ID]bool) {
 	all := make(map[provider.ID]bool, snapshot.Providers())
 	for _, g := range states {
@@ -235,13 +235,13 @@ func (o *syncer) findDeleted(snapshot *index.Snapshot, states map[store.Stretch]
 }
 
 // agrees reports whether a provider in the index matches its version in the database.
-func agrees(s *index.Snapshot, place index.Place, m store.Mark) bool {
+func agrees(s *index.Snapshot, place index.Place, m store.ProviderVersion) bool {
 	n, parent, used := place.Node(), provider.ID(""), 0
 	if n.Parent >= 0 {
 		parent = place.Tree.Nodes[n.Parent].ID
 	}
-	for i := range n.Stocks {
-		used += n.Stocks[i].Used
+	for i := range n.Inventories {
+		used += n.Inventories[i].Used
 	}
 	for _, a := range m.Aggregates {
 		if !n.In(s.Aggregate(a)) {
@@ -254,7 +254,7 @@ func agrees(s *index.Snapshot, place index.Place, m store.Mark) bool {
 
 // refreshNames clears the name cache if resource classes or traits have changed. If a class was renamed it reads the
 // whole index again, because any tree may contain the class.
-func (o *syncer) refreshNames(ctx context.Context, now store.Prints) error {
+func (o *syncer) refreshNames(ctx context.Context, now store.Fingerprints) error {
 	if maps.Equal(o.classes, now.Classes) && o.traits == now.Traits {
 		return nil
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Aggregates is the aggregates of one provider, sorted, at one generation.
+// Aggregates are the aggregates of one provider, sorted, at one generation.
 type Aggregates struct {
 	Generation int
 	Aggregates []resource.AggregateID
 }
 
-// Aggregates reads the aggregates of a provider; NotFound.
+// Aggregates reads the aggregates of a provider. It returns NotFound if there is no such provider.
 func (s *Store) Aggregates(ctx context.Context, id provider.ID) (all Aggregates, err error) {
 	err = s.read(ctx, "Aggregates", func(tx *sqldb.Tx) error {
 		p, err := findProvider(ctx, tx, id)
@@ -41,9 +41,10 @@ func aggregatesOf(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[resourc
 		"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE m.resource_provider_id IN (%)", []int64{p.id})
 }
 
-func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) (map[resource.AggregateID]int64, error) {
+func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string,
+	list []T) (map[resource.AggregateID]int64, error) {
 	found := map[resource.AggregateID]int64{}
-	err := eachOf(ctx, tx, query, list, func(rows *sql.Rows) error {
+	err := queryIn(ctx, tx, query, list, func(rows *sql.Rows) error {
 		var id int64
 		var aggregate resource.AggregateID
 		err := rows.Scan(&id, &aggregate)
@@ -53,15 +54,15 @@ func aggregateNumbers[T any](ctx context.Context, tx *sqldb.Tx, query string, li
 	return found, err
 }
 
-// ReplaceAggregates makes the provider a member of exactly these. With a generation (microversion 1.19) that one is compared
-// and raised, also when nothing changes; nil neither compares nor raises.
-// NotFound; Conflict placement.concurrent_update: another generation.
+// ReplaceAggregates replaces the aggregate memberships of a provider. If generation is not nil (microversion 1.19),
+// it is compared and raised, even if nothing changes. Faults: NotFound; Conflict placement.concurrent_update: another
+// generation.
 func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generation *int,
 	all []resource.AggregateID) (Change, error) {
-	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m providerChange, err error) {
 		err = s.write(ctx, "ReplaceAggregates", func(tx *sqldb.Tx) error {
-			s := s.still()
-			if err := hold(ctx, tx, id); err != nil {
+			s := s.withFixedClock()
+			if err := lockProviders(ctx, tx, id); err != nil {
 				return err
 			}
 			p, err := findProvider(ctx, tx, id)
@@ -77,10 +78,10 @@ func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generatio
 			if err != nil {
 				return err
 			}
-			m = made{at: s.now(), look: aggregateLook(p.id, all, inserted, s.now())}
+			m = providerChange{at: s.now(), compare: compareAggregates(p.id, all, inserted, s.now())}
 			if generation == nil {
 				m.raisedProvider, m.change = p.raisedBy(0), Change{Roots: roots(p), Generation: p.Generation}
-				m.had = aggregateLook(p.id, had, nil, s.now())
+				m.compareBefore = compareAggregates(p.id, had, nil, s.now())
 				return nil
 			}
 			m.raisedProvider = p.raisedBy(1)
@@ -88,12 +89,11 @@ func (s *Store) ReplaceAggregates(ctx context.Context, id provider.ID, generatio
 			return err
 		})
 		return m, err
-	}, s.findMade)
+	}, s.findChange)
 	return m.change, err
 }
 
-// setAggregates makes a provider a member of exactly these. It returns those that it was a member of before, and those
-// that were added.
+// setAggregates replaces the memberships of a provider. It returns the memberships before, and those that were added.
 func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 	all []resource.AggregateID) (had, added []resource.AggregateID, err error) {
 	have, err := aggregatesOf(ctx, tx, p)
@@ -113,8 +113,9 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 		}
 	}
 	for part := range chunks(less) {
-		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_aggregates WHERE resource_provider_id = ? AND aggregate_id IN ("+marks(len(part))+")",
-			append([]any{p.id}, anys(part)...)...); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_aggregates WHERE resource_provider_id = ? AND "+
+			"aggregate_id IN ("+placeholders(len(part))+")",
+			append([]any{p.id}, toAny(part)...)...); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -126,15 +127,15 @@ func (s *Store) setAggregates(ctx context.Context, tx *sqldb.Tx, p providerRow,
 	for _, aggregate := range added {
 		rows = append(rows, []any{s.now(), p.id, numbers[aggregate]})
 	}
-	return had, added, again(insert(ctx, tx, "resource_provider_aggregates",
+	return had, added, retryDuplicate(insert(ctx, tx, "resource_provider_aggregates",
 		"created_at, resource_provider_id, aggregate_id", rows))
 }
 
-// aggregateLook compares a provider's memberships with what a write at a moment made of them.
-func aggregateLook(row int64, want, inserted []resource.AggregateID, at time.Time) look {
+// compareAggregates compares a provider's memberships with the result of a write at the time at.
+func compareAggregates(row int64, want, inserted []resource.AggregateID, at time.Time) comparison {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		now := map[resource.AggregateID]sql.NullTime{}
-		err = each(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m "+
+		err = queryEach(ctx, tx, "SELECT a.uuid, m.created_at FROM resource_provider_aggregates m "+
 			"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE m.resource_provider_id = ?",
 			[]any{row}, func(rows *sql.Rows) error {
 				var aggregate resource.AggregateID
@@ -143,13 +144,14 @@ func aggregateLook(row int64, want, inserted []resource.AggregateID, at time.Tim
 				now[aggregate] = created
 				return err
 			})
-		same, ours = wroteRows(tx, now, set(want), inserted, at, false)
+		same, ours = compareRows(tx, now, sortedSet(want), inserted, at, false)
 		return same, ours, err
 	}
 }
 
-// ensureAggregates finds the numbers of aggregates and gives one to those that nobody named before. They are never removed.
-func (s *Store) ensureAggregates(ctx context.Context, tx *sqldb.Tx, list []resource.AggregateID) (map[resource.AggregateID]int64, error) {
+// ensureAggregates returns the ids of aggregates and inserts those that are missing. Aggregates are never deleted.
+func (s *Store) ensureAggregates(ctx context.Context, tx *sqldb.Tx,
+	list []resource.AggregateID) (map[resource.AggregateID]int64, error) {
 	found, err := aggregateNumbers(ctx, tx, "SELECT id, uuid FROM placement_aggregates WHERE uuid IN (%)", list)
 	if err != nil {
 		return nil, err
@@ -158,9 +160,10 @@ func (s *Store) ensureAggregates(ctx context.Context, tx *sqldb.Tx, list []resou
 		if _, ok := found[aggregate]; ok {
 			continue
 		}
-		id, err := tx.Insert(ctx, "INSERT INTO placement_aggregates (created_at, uuid) VALUES (?, ?)", s.now(), aggregate)
+		id, err := tx.Insert(ctx, "INSERT INTO placement_aggregates (created_at, uuid) VALUES (?, ?)", s.now(),
+			aggregate)
 		if err != nil {
-			return nil, again(err)
+			return nil, retryDuplicate(err)
 		}
 		found[aggregate] = id
 	}

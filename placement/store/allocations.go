@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Held is what a consumer holds. Without any allocation only Consumer is set, as the API shows no more.
+// Held are the allocations of a consumer. Without any allocation only Consumer is set, because the API shows no more.
 type Held struct {
 	Consumer     resource.ConsumerID
 	Allocation   resource.Allocation
@@ -23,7 +23,7 @@ type Held struct {
 	Modified     time.Time
 }
 
-// ProviderShare is what one consumer holds on one provider.
+// ProviderShare is the allocation of one consumer on one provider.
 type ProviderShare struct {
 	Amounts    resource.Amounts
 	Generation int // of the consumer
@@ -31,34 +31,39 @@ type ProviderShare struct {
 	User       string
 }
 
-// ProviderAllocations is who holds what on one provider.
+// ProviderAllocations are all allocations on one provider.
 type ProviderAllocations struct {
 	Generation int // of the provider
 	Shares     map[resource.ConsumerID]ProviderShare
-	Modified   time.Time // the newest of them; zero when there are none
+	Modified   time.Time // the newest change; zero without allocations
 }
 
-// ConsumerAllocations reads what a consumer holds; an unknown consumer holds nothing, which is no fault.
+// ConsumerAllocations reads the allocations of a consumer. An unknown consumer has none; that is not an error.
 func (s *Store) ConsumerAllocations(ctx context.Context, consumer resource.ConsumerID) (held Held, err error) {
 	err = s.read(ctx, "ConsumerAllocations", func(tx *sqldb.Tx) error {
 		held = Held{Consumer: consumer, Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}}
-		return each(ctx, tx, "SELECT p.uuid, COALESCE(p.generation, 0), k.name, a.used, a.created_at, a.updated_at, "+
-			"c.generation, j.external_id, u.external_id, COALESCE(t.name, '"+unknownType+"') "+
-			"FROM allocations a JOIN resource_providers p ON p.id = a.resource_provider_id JOIN resource_classes k ON k.id = a.resource_class_id "+
-			"JOIN consumers c ON c.uuid = a.consumer_id JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id "+
-			"LEFT JOIN consumer_types t ON t.id = c.consumer_type_id WHERE a.consumer_id = ?", []any{consumer}, func(rows *sql.Rows) error {
-			var id provider.ID
-			var generation, used int
-			var class resource.Class
-			var at stamps
-			err := rows.Scan(&id, &generation, &class, &used, &at.created, &at.updated, &held.Generation, &held.Project, &held.User, &held.ConsumerType)
-			if held.Allocation[id] == nil {
-				held.Allocation[id] = resource.Amounts{}
-			}
-			held.Allocation[id][class], held.Generations[id] = used, generation
-			held.Modified = newer(held.Modified, at.modified())
-			return err
-		})
+		return queryEach(ctx, tx,
+			"SELECT p.uuid, COALESCE(p.generation, 0), k.name, a.used, a.created_at, a.updated_at, "+
+				"c.generation, j.external_id, u.external_id, COALESCE(t.name, '"+unknownType+"') "+
+				"FROM allocations a JOIN resource_providers p ON p.id = a.resource_provider_id JOIN "+
+				"resource_classes k ON k.id = a.resource_class_id "+
+				"JOIN consumers c ON c.uuid = a.consumer_id JOIN projects j ON j.id = c.project_id JOIN users u ON "+
+				"u.id = c.user_id "+
+				"LEFT JOIN consumer_types t ON t.id = c.consumer_type_id WHERE a.consumer_id = ?", []any{consumer},
+			func(rows *sql.Rows) error {
+				var id provider.ID
+				var generation, used int
+				var class resource.Class
+				var at timestamps
+				err := rows.Scan(&id, &generation, &class, &used, &at.created, &at.updated, &held.Generation,
+					&held.Project, &held.User, &held.ConsumerType)
+				if held.Allocation[id] == nil {
+					held.Allocation[id] = resource.Amounts{}
+				}
+				held.Allocation[id][class], held.Generations[id] = used, generation
+				held.Modified = newer(held.Modified, at.modified())
+				return err
+			})
 	})
 	return held, err
 }
@@ -70,7 +75,7 @@ func newer(a, b time.Time) time.Time {
 	return a
 }
 
-// ProviderAllocations reads who holds something on a provider; NotFound.
+// ProviderAllocations reads the allocations on a provider. It returns NotFound if there is no such provider.
 func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all ProviderAllocations, err error) {
 	err = s.read(ctx, "ProviderAllocations", func(tx *sqldb.Tx) error {
 		p, err := findProvider(ctx, tx, id)
@@ -78,39 +83,44 @@ func (s *Store) ProviderAllocations(ctx context.Context, id provider.ID) (all Pr
 			return err
 		}
 		all = ProviderAllocations{Generation: p.Generation, Shares: map[resource.ConsumerID]ProviderShare{}}
-		return each(ctx, tx, "SELECT a.consumer_id, k.name, a.used, a.created_at, a.updated_at, c.generation, j.external_id, u.external_id "+
-			"FROM allocations a JOIN resource_classes k ON k.id = a.resource_class_id JOIN consumers c ON c.uuid = a.consumer_id "+
-			"JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id WHERE a.resource_provider_id = ?", []any{p.id}, func(rows *sql.Rows) error {
-			var consumer resource.ConsumerID
-			var share ProviderShare
-			var class resource.Class
-			var used int
-			var at stamps
-			err := rows.Scan(&consumer, &class, &used, &at.created, &at.updated, &share.Generation, &share.Project, &share.User)
-			if share.Amounts = all.Shares[consumer].Amounts; share.Amounts == nil {
-				share.Amounts = resource.Amounts{}
-			}
-			share.Amounts[class] = used
-			all.Shares[consumer] = share
-			all.Modified = newer(all.Modified, at.modified())
-			return err
-		})
+		return queryEach(ctx, tx,
+			"SELECT a.consumer_id, k.name, a.used, a.created_at, a.updated_at, c.generation, j.external_id, "+
+				"u.external_id "+
+				"FROM allocations a JOIN resource_classes k ON k.id = a.resource_class_id JOIN consumers c ON "+
+				"c.uuid = a.consumer_id "+
+				"JOIN projects j ON j.id = c.project_id JOIN users u ON u.id = c.user_id WHERE "+
+				"a.resource_provider_id = ?", []any{p.id}, func(rows *sql.Rows) error {
+				var consumer resource.ConsumerID
+				var share ProviderShare
+				var class resource.Class
+				var used int
+				var at timestamps
+				err := rows.Scan(&consumer, &class, &used, &at.created, &at.updated, &share.Generation, &share.Project,
+					&share.User)
+				if share.Amounts = all.Shares[consumer].Amounts; share.Amounts == nil {
+					share.Amounts = resource.Amounts{}
+				}
+				share.Amounts[class] = used
+				all.Shares[consumer] = share
+				all.Modified = newer(all.Modified, at.modified())
+				return err
+			})
 	})
 	return all, err
 }
 
-// DeleteAllocations lets a consumer hold nothing any more, whatever its generation is, and removes it. No generation of
-// a provider rises. NotFound: it holds nothing; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT, and
-// the database does not answer.
+// DeleteAllocations removes a consumer with all its allocations, without checking its generation. It raises no
+// generation of a provider. Faults: NotFound: the consumer has no allocations; Unavailable CodeUnknownOutcome: the
+// connection was lost at COMMIT, and the database does not answer.
 func (s *Store) DeleteAllocations(ctx context.Context, consumer resource.ConsumerID) (Change, error) {
 	done, err := untilKnown(ctx, s.db, func() (removal, error) { return s.deleteAllocations(ctx, consumer) },
-		func(ctx context.Context, done removal) (verdict, error) { return s.findRemoval(ctx, consumer, done) })
+		func(ctx context.Context, done removal) (outcome, error) { return s.findRemoval(ctx, consumer, done) })
 	return done.change, err
 }
 
-// removal is what one transaction of DeleteAllocations did.
+// removal is the effect of one transaction of DeleteAllocations.
 type removal struct {
-	row    int64 // of the consumer; 0 when it has none
+	row    int64 // of the consumer; 0 if it has none
 	change Change
 }
 
@@ -127,42 +137,46 @@ func (s *Store) deleteAllocations(ctx context.Context, consumer resource.Consume
 		if _, err := tx.Exec(ctx, "DELETE FROM allocations WHERE consumer_id = ?", consumer); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "DELETE FROM consumers WHERE uuid = ? AND NOT EXISTS (SELECT 1 FROM allocations a WHERE a.consumer_id = consumers.uuid)", consumer)
+		_, err = tx.Exec(ctx,
+			"DELETE FROM consumers WHERE uuid = ? AND NOT EXISTS (SELECT 1 FROM allocations a WHERE a.consumer_id "+
+				"= consumers.uuid)", consumer)
 		return err
 	})
 	return done, err
 }
 
-// findRemoval finds out about a transaction of DeleteAllocations. It is kept when the consumer's row is gone, also when
-// the consumer has a new row since: a claim made after the removal stays. Who removed it does not matter.
+// findRemoval determines the outcome of a transaction of DeleteAllocations. It is committed if the consumer's row is
+// gone, even if the consumer has a new row since: a claim made after the removal stays. It does not matter which
+// client removed the row.
 func (s *Store) findRemoval(ctx context.Context, consumer resource.ConsumerID,
-	done removal) (became verdict, err error) {
+	done removal) (became outcome, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
 		}
-		for _, to := range held(tx, "generation", "generation + 1", "generation - 1") {
+		for _, to := range lockValues(tx, "generation", "generation + 1", "generation - 1") {
 			if _, err := tx.Exec(ctx, "UPDATE consumers SET generation = "+to+" WHERE uuid = ?", consumer); err != nil {
 				return err
 			}
 		}
 		left, row, err := providersOf(ctx, tx, consumer)
-		if became = kept; row == done.row && len(left) > 0 {
-			became = undone
+		if became = committed; row == done.row && len(left) > 0 {
+			became = rolledBack
 		}
 		return err
 	})
 	return became, err
 }
 
-// providersOf reads on which providers a consumer holds something, and the number of the consumer's row, 0 when there
-// is none.
+// providersOf reads the providers on which a consumer has allocations, and the id of the consumer's row, or 0 if
+// there is no row.
 func providersOf(ctx context.Context, tx *sqldb.Tx,
 	consumer resource.ConsumerID) (list []providerRow, row int64, err error) {
-	err = each(ctx, tx, "SELECT DISTINCT COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
-		"JOIN resource_providers p ON p.id = a.resource_provider_id "+
-		"JOIN resource_providers r ON r.id = p.root_provider_id "+
-		"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id = ?", []any{consumer},
+	err = queryEach(ctx, tx,
+		"SELECT DISTINCT COALESCE(c.id, 0), p.id, p.uuid, p.generation, r.uuid FROM allocations a "+
+			"JOIN resource_providers p ON p.id = a.resource_provider_id "+
+			"JOIN resource_providers r ON r.id = p.root_provider_id "+
+			"LEFT JOIN consumers c ON c.uuid = a.consumer_id WHERE a.consumer_id = ?", []any{consumer},
 		func(rows *sql.Rows) error {
 			var p providerRow
 			err := rows.Scan(&row, &p.id, &p.ID, &p.Generation, &p.Root)

@@ -24,17 +24,24 @@ func testClaims(t *testing.T, s *Store) {
 	equal(t, "change", change, Change{Roots: []provider.ID{id(1)}, Used: []provider.ID{id(1), id(2)}})
 	uses, err := s.Uses(ctx, id(1), id(2), id(3), id(9))
 	ok(t, err)
-	equal(t, "uses", uses, map[provider.ID]resource.Amounts{id(1): {"VCPU": 2}, id(2): {"VCPU": 1, "MEMORY_MB": 5}, id(3): {}})
+	equal(t, "uses", uses,
+		map[provider.ID]resource.Amounts{id(1): {"VCPU": 2}, id(2): {"VCPU": 1, "MEMORY_MB": 5}, id(3): {}})
 	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2), generation(t, s, 3)}, []int{2, 2, 1})
 	held, err := s.ConsumerAllocations(ctx, consumer(500))
 	ok(t, err)
 	equal(t, "held", held.Allocation, c.Allocation)
-	equal(t, "owner", []any{held.Project, held.User, held.ConsumerType, held.Generation, held.Generations, held.Modified.IsZero()},
+	equal(t, "owner",
+		[]any{held.Project, held.User, held.ConsumerType, held.Generation, held.Generations, held.Modified.IsZero()},
 		[]any{"project", "user", "INSTANCE", 1, map[provider.ID]int{id(1): 2, id(2): 2}, false})
 	shares, err := s.ProviderAllocations(ctx, id(2))
 	ok(t, err)
 	equal(t, "shares", []any{shares.Generation, shares.Shares}, []any{2, map[resource.ConsumerID]ProviderShare{
-		consumer(500): {Amounts: resource.Amounts{"VCPU": 1, "MEMORY_MB": 5}, Generation: 1, Project: "project", User: "user"}}})
+		consumer(500): {
+			Amounts:    resource.Amounts{"VCPU": 1, "MEMORY_MB": 5},
+			Generation: 1,
+			Project:    "project",
+			User:       "user",
+		}}})
 
 	// To another tree, other owner and type: the provider that is left keeps its generation.
 	c = claim(500, 3, 10).seen(1)
@@ -45,7 +52,8 @@ func testClaims(t *testing.T, s *Store) {
 	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2), generation(t, s, 3)}, []int{2, 2, 2})
 	held, err = s.ConsumerAllocations(ctx, consumer(500))
 	ok(t, err)
-	equal(t, "held", []any{held.Allocation, held.Project, held.User, held.ConsumerType, held.Generation}, []any{c.Allocation, "project2", "user2", "MIGRATION", 2})
+	equal(t, "held", []any{held.Allocation, held.Project, held.User, held.ConsumerType, held.Generation},
+		[]any{c.Allocation, "project2", "user2", "MIGRATION", 2})
 
 	// The same again fits although the provider is full: what the consumer held is free for it.
 	c = claim(500, 3, 10).seen(2)
@@ -63,7 +71,8 @@ func testClaims(t *testing.T, s *Store) {
 	equal(t, "change", []any{change.Roots, generation(t, s, 3)}, []any{[]provider.ID{id(3)}, 4})
 	held, err = s.ConsumerAllocations(ctx, consumer(500))
 	ok(t, err)
-	equal(t, "held", held, Held{Consumer: consumer(500), Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}})
+	equal(t, "held", held,
+		Held{Consumer: consumer(500), Allocation: resource.Allocation{}, Generations: map[provider.ID]int{}})
 	ok(t, putOne(ctx, s, claim(500, 3, 1))) // null again
 
 	change, err = s.DeleteAllocations(ctx, consumer(500))
@@ -78,7 +87,8 @@ func testRefusals(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
 	ok(t, putOne(ctx, s, claim(500, 1, 7)))
-	_, err := s.AddInventory(ctx, id(1), "DISK_GB", resource.Inventory{Total: 100, MinUnit: 10, MaxUnit: 50, StepSize: 10, AllocationRatio: 1})
+	_, err := s.AddInventory(ctx, id(1), "DISK_GB",
+		resource.Inventory{Total: 100, MinUnit: 10, MaxUnit: 50, StepSize: 10, AllocationRatio: 1})
 	ok(t, err)
 	before := dump(t, s)
 	for _, c := range []struct {
@@ -120,7 +130,8 @@ func testGuards(t *testing.T, s *Store) {
 	ok(t, putOne(ctx, s, old))
 	held, err := s.ConsumerAllocations(ctx, consumer(500))
 	ok(t, err)
-	equal(t, "held", []any{held.Generation, held.Project, held.User, held.ConsumerType}, []any{2, incompleteOwner, incompleteOwner, "INSTANCE"})
+	equal(t, "held", []any{held.Generation, held.Project, held.User, held.ConsumerType},
+		[]any{2, incompleteOwner, incompleteOwner, "INSTANCE"})
 	nothing := claim(501, 1, 1) // of a consumer that never was
 	nothing.Allocation = nil
 	before := dump(t, s)
@@ -128,7 +139,8 @@ func testGuards(t *testing.T, s *Store) {
 	equal(t, "nothing for nobody", diff(before, dump(t, s)), []string(nil))
 }
 
-// testManyConsumers moves what one consumer holds to another in one step, as a migration does, where there is no room for both.
+// testManyConsumers moves what one consumer holds to another in one step, as a migration does, where there is no room
+// for both.
 func testManyConsumers(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
@@ -152,7 +164,8 @@ func testManyConsumers(t *testing.T, s *Store) {
 		many = append(many, c)
 	}
 	host(t, s, 3, 0)
-	_, err = s.ReplaceInventories(ctx, id(3), 1, inventory{"VCPU": {Total: 1200, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}})
+	_, err = s.ReplaceInventories(ctx, id(3), 1,
+		inventory{"VCPU": {Total: 1200, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}})
 	ok(t, err)
 	_, err = s.PutAllocations(ctx, many...)
 	ok(t, err)
@@ -169,7 +182,10 @@ func testReshape(t *testing.T, s *Store) {
 	ok(t, putOne(ctx, s, claim(500, 1, 4)))
 	ok(t, putOne(ctx, s, claim(501, 1, 6)))
 	toChildren := []Claim{claim(500, 2, 4).seen(1), claim(501, 3, 6).seen(1)}
-	all := map[provider.ID]NewInventories{id(1): {2, inventory{"MEMORY_MB": resource.Whole(9)}}, id(2): {1, inventory{"VCPU": resource.Whole(4)}}}
+	all := map[provider.ID]NewInventories{
+		id(1): {2, inventory{"MEMORY_MB": resource.Whole(9)}},
+		id(2): {1, inventory{"VCPU": resource.Whole(4)}},
+	}
 
 	before := dump(t, s)
 	_, err := s.Reshape(ctx, all, toChildren)
@@ -202,7 +218,8 @@ func testReshape(t *testing.T, s *Store) {
 			t.Errorf("%s uses %s, want %s", r.Name, got, want)
 		}
 	}
-	equal(t, "inventory of the root", must(s.Inventories(ctx, id(1))).Classes, inventory{"MEMORY_MB": resource.Whole(9)})
+	equal(t, "inventory of the root", must(s.Inventories(ctx, id(1))).Classes,
+		inventory{"MEMORY_MB": resource.Whole(9)})
 	_, err = s.Reshape(ctx, map[provider.ID]NewInventories{id(1): {5, nil}}, nil)
 	ok(t, err)
 	equal(t, "generation", generation(t, s, 1), 6)
@@ -249,8 +266,18 @@ func testRows(t *testing.T, s *Store) {
 	plenty := inventory{"VCPU": resource.Whole(10), "MEMORY_MB": resource.Whole(100)}
 	want := []Row{
 		{Provider: provider.Provider{ID: id(1), Name: "p1", Root: id(1), Generation: 1, Inventories: plenty}},
-		{Provider: provider.Provider{ID: id(2), Name: "p2", Parent: id(1), Root: id(1), Generation: 3, Inventories: plenty,
-			Traits: []resource.Trait{"COMPUTE_NODE", "HW_NIC_SRIOV"}}, Used: resource.Amounts{"VCPU": 3}},
+		{
+			Provider: provider.Provider{
+				ID:          id(2),
+				Name:        "p2",
+				Parent:      id(1),
+				Root:        id(1),
+				Generation:  3,
+				Inventories: plenty,
+				Traits:      []resource.Trait{"COMPUTE_NODE", "HW_NIC_SRIOV"},
+			},
+			Used: resource.Amounts{"VCPU": 3},
+		},
 		{Provider: provider.Provider{ID: id(3), Name: "p3", Root: id(3), Generation: 1, Inventories: plenty,
 			Aggregates: []resource.AggregateID{aggregate(900), aggregate(901)}}},
 	}
@@ -289,7 +316,8 @@ func race(t *testing.T, stores ...*Store) {
 	}
 	used, err := s.ProviderUsages(t.Context(), id(1))
 	ok(t, err)
-	equal(t, "won and used", []any{won, used}, []any{10, ProviderUsages{Generation: 11, Used: resource.Amounts{"VCPU": 10, "MEMORY_MB": 0}}})
+	equal(t, "won and used", []any{won, used},
+		[]any{10, ProviderUsages{Generation: 11, Used: resource.Amounts{"VCPU": 10, "MEMORY_MB": 0}}})
 	var consumers int
 	ok(t, s.db.Read(t.Context(), func(tx *sqldb.Tx) error {
 		return tx.QueryRow(t.Context(), "SELECT COUNT(*) FROM consumers").Scan(&consumers)
@@ -312,7 +340,8 @@ func testDiff(t *testing.T, s *Store) {
 		}
 	}
 	p := func(generation int) string {
-		return fmt.Sprintf("resource_providers c u id=1 uuid=%s name=p1 generation=%d root_provider_id=1", id(1), generation)
+		return fmt.Sprintf("resource_providers c u id=1 uuid=%s name=p1 generation=%d root_provider_id=1", id(1),
+			generation)
 	}
 	step("claim", func() error { return putOne(ctx, s, claim(500, 1, 2)) },
 		"+ allocations c id=1 resource_provider_id=1 consumer_id="+string(id(500))+" resource_class_id=0 used=2",
@@ -326,9 +355,11 @@ func testDiff(t *testing.T, s *Store) {
 		_, _, err := s.ReplaceTraits(ctx, id(1), 2, []resource.Trait{resource.StandardTraits()[2]})
 		return err
 	}, "+ resource_provider_traits c trait_id=3 resource_provider_id=1", "- "+p(2), "+ "+p(3))
-	inv := "inventories c%s id=%d resource_provider_id=1 resource_class_id=%d total=%d reserved=0 min_unit=1 max_unit=%[4]d step_size=1 allocation_ratio=1"
+	inv := "inventories c%s id=%d resource_provider_id=1 resource_class_id=%d total=%d reserved=0 min_unit=1 " +
+		"max_unit=%[4]d step_size=1 allocation_ratio=1"
 	step("inventories", func() error {
-		_, err := s.ReplaceInventories(ctx, id(1), 3, inventory{"VCPU": resource.Whole(3), "DISK_GB": resource.Whole(7)})
+		_, err := s.ReplaceInventories(ctx, id(1), 3,
+			inventory{"VCPU": resource.Whole(3), "DISK_GB": resource.Whole(7)})
 		return err
 	}, "- "+fmt.Sprintf(inv, "", 1, 1, 100), "- "+fmt.Sprintf(inv, "", 2, 0, 10), "+ "+fmt.Sprintf(inv, "", 3, 2, 7),
 		"+ "+fmt.Sprintf(inv, " u", 2, 0, 3), "- "+p(3), "+ "+p(4))

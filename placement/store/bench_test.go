@@ -18,13 +18,15 @@ func durable(b *testing.B) map[string]func() string {
 	return map[string]func() string{
 		"SQLite": func() string { return databases.SQLite(b) },
 		"MariaDB": func() string {
-			return databases.MariaDB(b, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=O_DIRECT", "--innodb-doublewrite=1").Database(b)
+			return databases.MariaDB(b, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=O_DIRECT", "--innodb-doublewrite=1").
+				Database(b)
 		},
 		"PostgreSQL": func() string { return databases.PostgreSQL(b, "-c", "fsync=on").Database(b) },
 	}
 }
 
-// BenchmarkClaims: 32 writers put claims of new consumers on hosts that they choose by chance; every other one is let go again.
+// BenchmarkClaims: 32 writers put claims of new consumers on hosts that they choose by chance; every other one is let
+// go again.
 // One operation is one claim that was kept.
 func BenchmarkClaims(b *testing.B) {
 	for name, url := range durable(b) {
@@ -50,7 +52,8 @@ func claims(b *testing.B, s *Store, hosts int) {
 	for n := range hosts {
 		_, _, err := s.CreateProvider(ctx, id(n), fmt.Sprint("p", n), "")
 		ok(b, err)
-		_, err = s.ReplaceInventories(ctx, id(n), 0, inventory{"VCPU": resource.Whole(1 << 20), "MEMORY_MB": resource.Whole(1 << 30)})
+		_, err = s.ReplaceInventories(ctx, id(n), 0,
+			inventory{"VCPU": resource.Whole(1 << 20), "MEMORY_MB": resource.Whole(1 << 30)})
 		ok(b, err)
 	}
 	var next, conflicts atomic.Int64
@@ -63,8 +66,14 @@ func claims(b *testing.B, s *Store, hosts int) {
 				if n > b.N {
 					return
 				}
-				c := Claim{Consumer: consumer(n), Guarded: true, Project: "project", User: "user", ConsumerType: "INSTANCE",
-					Allocation: resource.Allocation{provider.ID(id(rand.IntN(hosts))): {"VCPU": 1, "MEMORY_MB": 16}}}
+				c := Claim{
+					Consumer:     consumer(n),
+					Guarded:      true,
+					Project:      "project",
+					User:         "user",
+					ConsumerType: "INSTANCE",
+					Allocation:   resource.Allocation{provider.ID(id(rand.IntN(hosts))): {"VCPU": 1, "MEMORY_MB": 16}},
+				}
 				for {
 					err := putOne(ctx, s, c)
 					if err == nil {

@@ -13,55 +13,57 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Claim is what one consumer shall hold from now on, in place of whatever it held.
+// Claim is the new allocation of one consumer. It replaces the old allocation.
 type Claim struct {
 	Consumer     resource.ConsumerID
-	Allocation   resource.Allocation // amounts are 1 or more; empty: the consumer lets everything go
+	Allocation   resource.Allocation // amounts are 1 or more; empty: all allocations are removed
 	Guarded      bool                // microversion 1.28: Generation must be the consumer's
 	Generation   *int                // nil: the consumer must not exist yet
-	Project      string              // empty (before microversion 1.8): the project and user of incomplete consumers
+	Project      string              // empty before microversion 1.8: the project and user of incomplete consumers
 	User         string
-	ConsumerType string // empty (before microversion 1.38) or "unknown": stays as it is
+	ConsumerType string // empty (before microversion 1.38) or "unknown": unchanged
 }
 
-// PutAllocations makes all these consumers hold what their claims say, or changes nothing: PUT and POST /allocations.
+// PutAllocations replaces the allocations of all these consumers, or changes nothing: PUT and POST /allocations.
 //
-// Consumers, projects, users and consumer types appear when first named; a consumer that holds nothing disappears.
-// The generations of consumers and of the providers named in claims rise; so do those of providers that an empty claim
-// lets go, but not of providers that a claim leaves for others.
-// Invalid: no such provider or class; Conflict placement.concurrent_update: a consumer has another generation, or too many
-// others wrote at once; Conflict without a code: no inventory, or it does not fit, with the sentence why; Unavailable
-// CodeUnknownOutcome: the connection was lost at COMMIT, and the consumers do not tell any more what became of it.
+// It creates consumers, projects, users and consumer types that do not exist, and removes consumers without
+// allocations. It raises the generations of the consumers and of the providers named in claims. It also raises those
+// of providers that an empty claim releases, but not of providers that a claim replaces by others.
+//
+// Faults: Invalid: no such provider or class; Conflict placement.concurrent_update: a consumer has another
+// generation, or too many concurrent writes; Conflict without a code: no inventory, or the amount does not fit, with
+// the reason; Unavailable CodeUnknownOutcome: the connection was lost at COMMIT, and the outcome can no longer be
+// determined from the consumers.
 func (s *Store) PutAllocations(ctx context.Context, claims ...Claim) (change Change, err error) {
 	claims, err = s.prepare(claims)
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.PutAllocations", err)
 	}
-	a, err := untilKnown(ctx, s.db, func() (attempt, error) { return s.tryClaims(ctx, claims) },
-		func(ctx context.Context, a attempt) (verdict, error) { return s.findClaims(ctx, claims, a) })
+	a, err := untilKnown(ctx, s.db, func() (claimAttempt, error) { return s.tryClaims(ctx, claims) },
+		func(ctx context.Context, a claimAttempt) (outcome, error) { return s.findClaims(ctx, claims, a) })
 	return a.change, err
 }
 
-func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err error) {
+func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a claimAttempt, err error) {
 	err = s.writeClaims(ctx, "PutAllocations", func(tx *sqldb.Tx) error {
-		s := s.still()
-		ids := named(claims)
-		all, err := s.take(ctx, tx, ids)
+		s := s.withFixedClock()
+		ids := providersOfClaims(claims)
+		all, err := s.raiseClaimed(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
-		done, err := s.settle(ctx, tx, claims)
+		done, err := s.replaceAllocations(ctx, tx, claims)
 		if err != nil {
 			return err
 		}
-		if !all { // yet settle has found them
+		if !all { // but replaceAllocations has found them
 			return sqldb.Retry(concurrent("a resource provider changed at the same moment: read it again"))
 		}
 		change := Change{Roots: done.roots, Used: done.used}
-		a = attempt{known: done.known, first: done.first, at: s.now(), change: change}
+		a = claimAttempt{known: done.known, first: done.first, at: s.now(), change: change}
 		for id, g := range done.touched {
 			r := raisedProvider{id, g.id, g.generation + 1}
-			if _, found := slices.BinarySearch(ids, id); found { // take has raised it before it was read
+			if _, found := slices.BinarySearch(ids, id); found { // raiseClaimed has raised it before it was read
 				r.after = g.generation
 				delete(done.touched, id)
 			}
@@ -72,16 +74,20 @@ func (s *Store) tryClaims(ctx context.Context, claims []Claim) (a attempt, err e
 	return a, err
 }
 
-// take raises the generations of the providers that claims name, before anything is read, and says whether all are there. So writers of
-// one provider take turns, and who waited sees what the others did: what a claim reads of its providers stays true until it ends.
-func (s *Store) take(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (all bool, err error) {
+// raiseClaimed raises the generations of the providers that claims name, and reports whether all of them exist. It
+// runs before anything is read, so only one writer of a provider runs at a time, and a writer that waited sees the
+// changes of the others. What a claim reads of its providers does not change until it ends.
+func (s *Store) raiseClaimed(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (all bool, err error) {
 	if err := tx.SeeCommits(ctx); err != nil {
 		return false, err
 	}
 	taken := 0
 	for part := range chunks(ids) {
-		result, err := tx.Exec(ctx, "UPDATE resource_providers SET generation = generation + 1, updated_at = ? WHERE uuid IN ("+marks(len(part))+")",
-			append([]any{s.now()}, anys(part)...)...)
+		result, err := tx.Exec(
+			ctx,
+			"UPDATE resource_providers SET generation = generation + 1, updated_at = ? WHERE uuid IN ("+placeholders(
+				len(part))+")",
+			append([]any{s.now()}, toAny(part)...)...)
 		if err != nil {
 			return false, err
 		}
@@ -94,9 +100,10 @@ func (s *Store) take(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (all 
 	return taken == len(ids), nil
 }
 
-// prepare brings claims into order, without what says nothing, and with owners.
+// prepare sorts claims, removes empty parts, sets missing owners and checks the amounts.
 func (s *Store) prepare(claims []Claim) ([]Claim, error) {
-	claims = slices.SortedFunc(slices.Values(claims), func(a, b Claim) int { return strings.Compare(string(a.Consumer), string(b.Consumer)) })
+	claims = slices.SortedFunc(slices.Values(claims),
+		func(a, b Claim) int { return strings.Compare(string(a.Consumer), string(b.Consumer)) })
 	for i := range claims {
 		c := &claims[i]
 		if i > 0 && c.Consumer == claims[i-1].Consumer {
@@ -112,7 +119,8 @@ func (s *Store) prepare(claims []Claim) ([]Claim, error) {
 		for id, amounts := range c.Allocation {
 			for class, n := range amounts {
 				if n < 1 {
-					return nil, fault.New(fault.Invalid, "", "the consumer %s asks for %d of %s on %s: an amount is 1 or more", c.Consumer, n, class, id)
+					return nil, fault.New(fault.Invalid, "",
+						"the consumer %s asks for %d of %s on %s: an amount is 1 or more", c.Consumer, n, class, id)
 				}
 			}
 			if len(amounts) > 0 {
@@ -124,16 +132,16 @@ func (s *Store) prepare(claims []Claim) ([]Claim, error) {
 	return claims, nil
 }
 
-// named lists the providers that claims name.
-func named(claims []Claim) []provider.ID {
+// providersOfClaims lists the providers that claims name.
+func providersOfClaims(claims []Claim) []provider.ID {
 	var list []provider.ID
 	for _, c := range claims {
 		list = slices.AppendSeq(list, maps.Keys(c.Allocation))
 	}
-	return set(list)
+	return sortedSet(list)
 }
 
-func consumers(claims []Claim) []resource.ConsumerID {
+func consumersOfClaims(claims []Claim) []resource.ConsumerID {
 	ids := make([]resource.ConsumerID, len(claims))
 	for i, c := range claims {
 		ids[i] = c.Consumer
@@ -141,36 +149,38 @@ func consumers(claims []Claim) []resource.ConsumerID {
 	return ids
 }
 
-// seen finds the consumers, and holds them against what the callers saw.
-func seen(ctx context.Context, tx *sqldb.Tx, claims []Claim) (known map[resource.ConsumerID]consumerRow, err error) {
-	if known, err = findConsumers(ctx, tx, consumers(claims)); err != nil {
+// checkedConsumers reads the consumers and compares their generations with those that the claims name.
+func checkedConsumers(ctx context.Context, tx *sqldb.Tx,
+	claims []Claim) (known map[resource.ConsumerID]consumerRow, err error) {
+	if known, err = findConsumers(ctx, tx, consumersOfClaims(claims)); err != nil {
 		return nil, err
 	}
-	return known, compare(claims, known)
+	return known, checkGenerations(claims, known)
 }
 
-// settled is what settle did. The generations of the providers touched are still to be raised.
-type settled struct {
+// replacement is the effect of replaceAllocations. The generations of the touched providers are still to be raised.
+type replacement struct {
 	touched map[provider.ID]guarded
-	roots   []provider.ID                       // touched or left
-	used    []provider.ID                       // likewise, the providers
-	known   map[resource.ConsumerID]consumerRow // as they were before
+	roots   []provider.ID                       // of providers that are claimed or released
+	used    []provider.ID                       // the providers that are claimed or released
+	known   map[resource.ConsumerID]consumerRow // before the replacement
 	first   firstRow
 }
 
-// settle replaces what consumers hold, after all checks.
-func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done settled, err error) {
-	ids := consumers(claims)
-	known, err := seen(ctx, tx, claims)
+// replaceAllocations checks the claims and replaces the allocations of the consumers.
+func (s *Store) replaceAllocations(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done replacement, err error) {
+	ids := consumersOfClaims(claims)
+	known, err := checkedConsumers(ctx, tx, claims)
 	if err != nil {
 		return done, err
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(known)), func(c consumerRow) bool { return len(c.left) > 0 }) {
-		if err := execOf(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
+	if slices.ContainsFunc(slices.Collect(maps.Values(known)),
+		func(c consumerRow) bool { return len(c.providers) > 0 }) {
+		if err := execIn(ctx, tx, "DELETE FROM allocations WHERE consumer_id IN (%)", ids); err != nil {
 			return done, err
 		}
 	}
-	want, err := findWanted(ctx, tx, claims)
+	want, err := findTargets(ctx, tx, claims)
 	if err != nil {
 		return done, err
 	}
@@ -193,14 +203,14 @@ func (s *Store) settle(ctx context.Context, tx *sqldb.Tx, claims []Claim) (done 
 	return done, nil
 }
 
-func summary(claims []Claim, want wanted, known map[resource.ConsumerID]consumerRow) settled {
-	done := settled{touched: map[provider.ID]guarded{}}
+func summary(claims []Claim, want claimTargets, known map[resource.ConsumerID]consumerRow) replacement {
+	done := replacement{touched: map[provider.ID]guarded{}}
 	all := slices.Collect(maps.Values(want.providers))
 	for id, p := range want.providers {
 		done.touched[id] = p.guard()
 	}
 	for _, claim := range claims {
-		left := known[claim.Consumer].left
+		left := known[claim.Consumer].providers
 		all = append(all, left...)
 		for _, p := range left {
 			if len(claim.Allocation) == 0 {
@@ -212,76 +222,84 @@ func summary(claims []Claim, want wanted, known map[resource.ConsumerID]consumer
 	return done
 }
 
-// ids lists providers, sorted, each once.
+// ids lists the IDs of providers, sorted, without duplicates.
 func ids(list ...providerRow) []provider.ID {
 	out := make([]provider.ID, len(list))
 	for i, p := range list {
 		out[i] = p.ID
 	}
-	return set(out)
+	return sortedSet(out)
 }
 
-// compare holds the consumers against what the callers saw.
-func compare(claims []Claim, known map[resource.ConsumerID]consumerRow) error {
+// checkGenerations compares the generations of consumers with those that the claims name.
+func checkGenerations(claims []Claim, known map[resource.ConsumerID]consumerRow) error {
 	for _, claim := range claims {
 		now, exists := known[claim.Consumer]
 		switch {
 		case !claim.Guarded:
 		case !exists && claim.Generation != nil:
-			return concurrent("the consumer %s does not exist, its generation is null, not %d: read it again", claim.Consumer, *claim.Generation)
+			return concurrent("the consumer %s does not exist, its generation is null, not %d: read it again",
+				claim.Consumer, *claim.Generation)
 		case exists && claim.Generation == nil:
-			return concurrent("the consumer %s exists with generation %d, not null: read it again", claim.Consumer, now.generation)
+			return concurrent("the consumer %s exists with generation %d, not null: read it again", claim.Consumer,
+				now.generation)
 		case exists && now.generation != *claim.Generation:
-			return concurrent("the consumer %s has generation %d now, not %d: read it again", claim.Consumer, now.generation, *claim.Generation)
+			return concurrent("the consumer %s has generation %d now, not %d: read it again", claim.Consumer,
+				now.generation, *claim.Generation)
 		}
 	}
 	return nil
 }
 
-// wanted is what claims name, as it is in the database.
-type wanted struct {
+// claimTargets are the database rows that claims name.
+type claimTargets struct {
 	providers map[provider.ID]providerRow
 	classes   map[resource.Class]int64
-	rooms     map[spot]*room
+	rooms     map[inventoryKey]*inventoryUsage
 }
 
-// room is one inventory and what is taken of it.
-type room struct {
+// inventoryUsage is one inventory with its usage.
+type inventoryUsage struct {
 	resource.Inventory
 	used int
 }
 
-// spot is one class on one provider, by their numbers.
-type spot struct{ provider, class int64 }
+// inventoryKey is one class on one provider, by their ids.
+type inventoryKey struct{ provider, class int64 }
 
-// findWanted reads the providers that claims name with their inventories and what is taken of these, in one statement.
-func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (wanted, error) {
-	want := wanted{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[spot]*room{}}
-	ids := named(claims)
-	err := eachOf(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), r.uuid, k.id, COALESCE(k.name, ''), "+
-		"COALESCE(i.total, 0), COALESCE(i.reserved, 0), COALESCE(i.min_unit, 0), COALESCE(i.max_unit, 0), COALESCE(i.step_size, 0), COALESCE(i.allocation_ratio, 0), "+
-		"COALESCE((SELECT SUM(a.used) FROM allocations a WHERE a.resource_provider_id = i.resource_provider_id AND a.resource_class_id = i.resource_class_id), 0) "+
-		"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id LEFT JOIN inventories i ON i.resource_provider_id = p.id "+
-		"LEFT JOIN resource_classes k ON k.id = i.resource_class_id WHERE p.uuid IN (%)", ids, func(rows *sql.Rows) error {
-		var p providerRow
-		var number sql.NullInt64
-		var class resource.Class
-		var r room
-		err := rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &p.Root, &number, &class,
-			&r.Total, &r.Reserved, &r.MinUnit, &r.MaxUnit, &r.StepSize, &r.AllocationRatio, &r.used)
-		if want.providers[p.ID] = p; number.Valid {
-			want.classes[class] = number.Int64
-			want.rooms[spot{p.id, number.Int64}] = &r
-		}
-		return err
-	})
+// findWanted reads the providers that claims name, with their inventories and usage, in one statement.
+func findTargets(ctx context.Context, tx *sqldb.Tx, claims []Claim) (claimTargets, error) {
+	want := claimTargets{map[provider.ID]providerRow{}, map[resource.Class]int64{}, map[inventoryKey]*inventoryUsage{}}
+	ids := providersOfClaims(claims)
+	err := queryIn(ctx, tx,
+		"SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), r.uuid, k.id, COALESCE(k.name, ''), "+
+			"COALESCE(i.total, 0), COALESCE(i.reserved, 0), COALESCE(i.min_unit, 0), COALESCE(i.max_unit, 0), "+
+			"COALESCE(i.step_size, 0), COALESCE(i.allocation_ratio, 0), "+
+			"COALESCE((SELECT SUM(a.used) FROM allocations a WHERE a.resource_provider_id = i.resource_provider_id "+
+			"AND a.resource_class_id = i.resource_class_id), 0) "+
+			"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id LEFT JOIN "+
+			"inventories i ON i.resource_provider_id = p.id "+
+			"LEFT JOIN resource_classes k ON k.id = i.resource_class_id WHERE p.uuid IN (%)", ids,
+		func(rows *sql.Rows) error {
+			var p providerRow
+			var number sql.NullInt64
+			var class resource.Class
+			var r inventoryUsage
+			err := rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &p.Root, &number, &class,
+				&r.Total, &r.Reserved, &r.MinUnit, &r.MaxUnit, &r.StepSize, &r.AllocationRatio, &r.used)
+			if want.providers[p.ID] = p; number.Valid {
+				want.classes[class] = number.Int64
+				want.rooms[inventoryKey{p.id, number.Int64}] = &r
+			}
+			return err
+		})
 	if err == nil {
-		err = unknown("resource provider", ids, want.providers)
+		err = unknownNames("resource provider", ids, want.providers)
 	}
 	if err != nil {
 		return want, err
 	}
-	var more []resource.Class // of which none of the providers has inventory
+	var more []resource.Class // classes that no provider has inventory of
 	for _, c := range claims {
 		for _, amounts := range c.Allocation {
 			for class := range amounts {
@@ -291,23 +309,25 @@ func findWanted(ctx context.Context, tx *sqldb.Tx, claims []Claim) (wanted, erro
 			}
 		}
 	}
-	numbers, err := classNumbers(ctx, tx, set(more))
+	numbers, err := classNumbers(ctx, tx, sortedSet(more))
 	maps.Copy(want.classes, numbers)
 	return want, err
 }
 
-// fit judges the claims, one after the other as if each were already granted when the next comes.
-func (want wanted) fit(claims []Claim) error {
+// fit checks the claims in order; each one counts as granted when the next is checked.
+func (want claimTargets) fit(claims []Claim) error {
 	for _, claim := range claims {
 		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {
 			p, amounts := want.providers[id], claim.Allocation[id]
 			for _, class := range amounts.Sorted() {
-				r := want.rooms[spot{p.id, want.classes[class]}]
+				r := want.rooms[inventoryKey{p.id, want.classes[class]}]
 				if r == nil {
-					return fault.New(fault.Conflict, "", "the resource provider %s (%s) has no inventory of %s", p.Name, id, class)
+					return fault.New(fault.Conflict, "", "the resource provider %s (%s) has no inventory of %s", p.Name,
+						id, class)
 				}
 				if no := r.Refuse(r.used, amounts[class]); no != "" {
-					return fault.New(fault.Conflict, "", "%s on the resource provider %s (%s): consumer %s %s", class, p.Name, id, claim.Consumer, no)
+					return fault.New(fault.Conflict, "", "%s on the resource provider %s (%s): consumer %s %s", class,
+						p.Name, id, claim.Consumer, no)
 				}
 				r.used += amounts[class]
 			}
@@ -316,12 +336,13 @@ func (want wanted) fit(claims []Claim) error {
 	return nil
 }
 
-func (s *Store) allocationRows(claims []Claim, want wanted) (rows [][]any) {
+func (s *Store) allocationRows(claims []Claim, want claimTargets) (rows [][]any) {
 	for _, claim := range claims {
 		for _, id := range slices.Sorted(maps.Keys(claim.Allocation)) {
 			amounts := claim.Allocation[id]
 			for _, class := range amounts.Sorted() {
-				rows = append(rows, []any{s.now(), want.providers[id].id, claim.Consumer, want.classes[class], amounts[class]})
+				rows = append(rows,
+					[]any{s.now(), want.providers[id].id, claim.Consumer, want.classes[class], amounts[class]})
 			}
 		}
 	}

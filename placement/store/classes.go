@@ -13,13 +13,13 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Class is a resource class that Placement knows.
+// Class is a resource class.
 type Class struct {
 	Name     resource.Class
-	Modified time.Time // updated_at, or created_at when it never was
+	Modified time.Time // updated_at; created_at if the row was never updated
 }
 
-// Classes lists all resource classes: the standard ones in their own order, then the custom ones as they came.
+// Classes lists all resource classes: the standard ones in their own order, then the custom ones by age.
 func (s *Store) Classes(ctx context.Context) (list []Class, err error) {
 	err = s.read(ctx, "Classes", func(tx *sqldb.Tx) error {
 		rows, err := findClasses(ctx, tx, "1 = 1")
@@ -32,7 +32,7 @@ func (s *Store) Classes(ctx context.Context) (list []Class, err error) {
 	return list, err
 }
 
-// Class reads one resource class; NotFound.
+// Class reads one resource class. It returns NotFound if there is none.
 func (s *Store) Class(ctx context.Context, name resource.Class) (found Class, err error) {
 	err = s.read(ctx, "Class", func(tx *sqldb.Tx) error {
 		row, err := findClass(ctx, tx, name)
@@ -48,48 +48,37 @@ type classRow struct {
 	created sql.NullTime
 }
 
-func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []classRow, err error) {
-	err = each(ctx, tx, "SELECT id, name, created_at, updated_at FROM resource_classes WHERE "+where+" ORDER BY id", args, func(rows *sql.Rows) error {
-		var c classRow
-		var at stamps
-		err := rows.Scan(&c.id, &c.Name, &at.created, &at.updated)
+func findClasses(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([]classRow, error) {
+	const query = "SELECT id, name, created_at, updated_at FROM resource_classes WHERE "
+	return queryList(ctx, tx, query+where+" ORDER BY id", args, func(rows *sql.Rows) (c classRow, err error) {
+		var at timestamps
+		err = rows.Scan(&c.id, &c.Name, &at.created, &at.updated)
 		c.Modified, c.created = at.modified(), at.created
-		list = append(list, c)
-		return err
+		return c, err
 	})
-	return list, err
 }
 
 // findClass reads the class that a request names in its path.
 func findClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow, error) {
 	list, err := findClasses(ctx, tx, "name = ?", name)
-	if err != nil {
-		return classRow{}, err
-	}
-	if len(list) == 0 {
-		return classRow{}, fault.New(fault.NotFound, "", "there is no resource class %s", name)
-	}
-	return list[0], nil
+	return firstOr(list, err, fault.New(fault.NotFound, "", "there is no resource class %s", name))
 }
 
-// classNumbers finds the numbers of the classes that a request names in its body. Invalid: some do not exist.
+// classNumbers returns the ids of the classes that a request names in its body. Invalid: some do not exist.
 func classNumbers(ctx context.Context, tx *sqldb.Tx, classes []resource.Class) (map[resource.Class]int64, error) {
-	found := make(map[resource.Class]int64, len(classes))
-	err := eachOf(ctx, tx, "SELECT id, name FROM resource_classes WHERE name IN (%)", classes, func(rows *sql.Rows) error {
-		var id int64
-		var name resource.Class
-		err := rows.Scan(&id, &name)
-		found[name] = id
-		return err
-	})
+	list, err := findIn(ctx, tx, "name", classes, findClasses)
 	if err != nil {
 		return nil, err
 	}
-	return found, unknown("resource class", classes, found)
+	found := make(map[resource.Class]int64, len(list))
+	for _, c := range list {
+		found[c.Name] = c.id
+	}
+	return found, unknownNames("resource class", classes, found)
 }
 
-// unknown is the fault for names of a body that were not found; nil when all were.
-func unknown[N ~string, V any](what string, names []N, found map[N]V) error {
+// unknownNames returns Invalid for names in a body that were not found, or nil if all were found.
+func unknownNames[N ~string, V any](what string, names []N, found map[N]V) error {
 	var missing []string
 	for _, name := range names {
 		if _, ok := found[name]; !ok {
@@ -103,7 +92,7 @@ func unknown[N ~string, V any](what string, names []N, found map[N]V) error {
 	return fault.New(fault.Invalid, "", "there is no %s %s", what, strings.Join(slices.Compact(missing), ", "))
 }
 
-// CreateClass adds a custom class; Conflict: it exists. The caller has judged the name.
+// CreateClass adds a custom class. Conflict: it exists. The caller has checked the name.
 func (s *Store) CreateClass(ctx context.Context, name resource.Class) error {
 	created, err := s.ensureClass(ctx, "CreateClass", name)
 	if err == nil && !created {
@@ -112,12 +101,13 @@ func (s *Store) CreateClass(ctx context.Context, name resource.Class) error {
 	return err
 }
 
-// EnsureClass adds a custom class unless it is there; created says which. The caller has judged the name.
+// EnsureClass adds a custom class if it does not exist; created reports whether it did. The caller has checked the
+// name.
 func (s *Store) EnsureClass(ctx context.Context, name resource.Class) (created bool, err error) {
 	return s.ensureClass(ctx, "EnsureClass", name)
 }
 
-// newClass is what one transaction of ensureClass did.
+// newClass is the effect of one transaction of ensureClass.
 type newClass struct {
 	id      int64
 	at      time.Time
@@ -126,7 +116,7 @@ type newClass struct {
 
 func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class) (created bool, err error) {
 	if _, err := s.Class(ctx, name); !fault.Is(err, fault.NotFound) {
-		return false, err // it is there, the usual case, or unreadable
+		return false, err // it exists, the usual case, or cannot be read
 	}
 	const insert = "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)"
 	done, err := untilKnown(ctx, s.db, func() (done newClass, err error) {
@@ -142,12 +132,12 @@ func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class)
 			}
 			done = newClass{max(highest+1, firstCustomClass), s.now(), true}
 			_, err = tx.Exec(ctx, insert, done.at, done.id, name)
-			return again(err)
+			return retryDuplicate(err)
 		})
 		return done, err
-	}, func(ctx context.Context, done newClass) (verdict, error) {
+	}, func(ctx context.Context, done newClass) (outcome, error) {
 		if !done.created {
-			return undone, nil
+			return rolledBack, nil
 		}
 		return s.findNew(ctx, newRow{"resource_classes", "name", name, insert, []any{done.at, done.id, name}, done.id,
 			done.at})
@@ -155,7 +145,7 @@ func (s *Store) ensureClass(ctx context.Context, op string, name resource.Class)
 	return done.created && err == nil, err
 }
 
-// findCustomClass reads the class that a request will change. NotFound; Invalid: a standard one.
+// findCustomClass reads the class that a request changes. Faults: NotFound; Invalid: a standard class.
 func findCustomClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (classRow, error) {
 	class, err := findClass(ctx, tx, name)
 	if err == nil && class.id < firstCustomClass {
@@ -164,24 +154,24 @@ func findCustomClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (cl
 	return class, err
 }
 
-// RenameClass is PUT before microversion 1.7. NotFound; Invalid: a standard class; Conflict: the new name is taken.
-// The roots of all trees with inventories of the class are in Change.
+// RenameClass renames a custom class: PUT before microversion 1.7. Faults: NotFound; Invalid: a standard class;
+// Conflict: the new name exists. Change holds the roots of all trees with inventories of the class.
 func (s *Store) RenameClass(ctx context.Context, from, to resource.Class) (Change, error) {
 	done, err := untilKnown(ctx, s.db, func() (renamed, error) { return s.renameClass(ctx, from, to) },
-		func(ctx context.Context, done renamed) (verdict, error) {
+		func(ctx context.Context, done renamed) (outcome, error) {
 			switch name, _, err := s.findName(ctx, "resource_classes", done.id); resource.Class(name) {
 			case to:
-				return kept, err
+				return committed, err
 			case from:
-				return undone, err
+				return rolledBack, err
 			default:
-				return unsure, err
+				return undecided, err
 			}
 		})
 	return done.change, err
 }
 
-// renamed is what one transaction of RenameClass did.
+// renamed is the effect of one transaction of RenameClass.
 type renamed struct {
 	id     int64
 	change Change
@@ -194,17 +184,20 @@ func (s *Store) renameClass(ctx context.Context, from, to resource.Class) (done 
 			return err
 		}
 		done = renamed{class.id, Change{Roots: []provider.ID{}}}
-		err = each(ctx, tx, "SELECT DISTINCT r.uuid FROM inventories i JOIN resource_providers p ON p.id = i.resource_provider_id "+
-			"JOIN resource_providers r ON r.id = p.root_provider_id WHERE i.resource_class_id = ? ORDER BY r.uuid", []any{class.id}, func(rows *sql.Rows) error {
-			var root provider.ID
-			err := rows.Scan(&root)
-			done.change.Roots = append(done.change.Roots, root)
-			return err
-		})
+		err = queryEach(ctx, tx,
+			"SELECT DISTINCT r.uuid FROM inventories i JOIN resource_providers p ON p.id = i.resource_provider_id "+
+				"JOIN resource_providers r ON r.id = p.root_provider_id WHERE i.resource_class_id = ? ORDER BY r.uuid",
+			[]any{class.id}, func(rows *sql.Rows) error {
+				var root provider.ID
+				err := rows.Scan(&root)
+				done.change.Roots = append(done.change.Roots, root)
+				return err
+			})
 		if err != nil || from == to {
 			return err
 		}
-		_, err = tx.Exec(ctx, "UPDATE resource_classes SET name = ?, updated_at = ? WHERE id = ?", to, s.now(), class.id)
+		_, err = tx.Exec(ctx, "UPDATE resource_classes SET name = ?, updated_at = ? WHERE id = ?", to, s.now(),
+			class.id)
 		if sqldb.IsDuplicate(err) {
 			return fault.New(fault.Conflict, "", "the resource class %s exists already", to)
 		}
@@ -213,10 +206,11 @@ func (s *Store) renameClass(ctx context.Context, from, to resource.Class) (done 
 	return done, err
 }
 
-// DeleteClass removes a custom class. NotFound; Invalid: a standard one; Conflict: a provider has inventory of it.
+// DeleteClass removes a custom class. Faults: NotFound; Invalid: a standard class; Conflict: a provider has inventory
+// of it.
 func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
 	const op = "DeleteClass"
-	err := s.read(ctx, op, func(tx *sqldb.Tx) error { // first: nobody is to wait for what will be refused
+	err := s.read(ctx, op, func(tx *sqldb.Tx) error { // first, so that a request that will be refused does not wait
 		_, err := findCustomClass(ctx, tx, name)
 		return err
 	})
@@ -229,20 +223,20 @@ func (s *Store) DeleteClass(ctx context.Context, name resource.Class) error {
 			return err
 		})
 		return class, err
-	}, func(ctx context.Context, class classRow) (verdict, error) {
+	}, func(ctx context.Context, class classRow) (outcome, error) {
 		return s.findDeleted(ctx, "resource_classes", class.id, class.created)
 	})
 	return err
 }
 
-// deleteClass deletes a class and returns the row that it was. It waits for those who are adding inventories of the
-// class, and sees them; who comes later sees in keepClasses that it is gone.
+// deleteClass deletes a class and returns its row. It waits for transactions that are adding inventories of the
+// class, and sees their rows. A later one detects the deletion in lockClasses.
 func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class classRow, err error) {
 	latest := ""
 	switch tx.Dialect {
-	case sqldb.PostgreSQL: // what the transaction sees is settled by its first SELECT, so the waiting has to come before
+	case sqldb.PostgreSQL: // the first SELECT fixes the snapshot, so the transaction must wait before it
 		for _, statement := range []string{
-			"SET LOCAL lock_timeout = '2s'", // who writes inventories waits behind us
+			"SET LOCAL lock_timeout = '2s'", // writers of inventories wait for this transaction
 			"LOCK TABLE inventories IN SHARE MODE",
 			"SET LOCAL lock_timeout TO DEFAULT",
 		} {
@@ -251,7 +245,7 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class 
 			}
 		}
 	case sqldb.MySQL:
-		latest = " LOCK IN SHARE MODE" // sees what others added since this transaction began
+		latest = " LOCK IN SHARE MODE" // reads rows that others have added since this transaction began
 	}
 	class, err = findCustomClass(ctx, tx, name)
 	if err != nil {
@@ -261,21 +255,24 @@ func deleteClass(ctx context.Context, tx *sqldb.Tx, name resource.Class) (class 
 		return class, err
 	}
 	uses := 0
-	err = each(ctx, tx, "SELECT resource_provider_id FROM inventories WHERE resource_class_id = ?"+latest, []any{class.id}, func(*sql.Rows) error {
-		uses++
-		return nil
-	})
-	if err == nil && uses > 0 { // then the class stays, with all else of this transaction
-		err = fault.New(fault.Conflict, "", "the resource class %s is in use: %d providers have inventory of it", name, uses)
+	err = queryEach(ctx, tx, "SELECT resource_provider_id FROM inventories WHERE resource_class_id = ?"+latest,
+		[]any{class.id}, func(*sql.Rows) error {
+			uses++
+			return nil
+		})
+	if err == nil && uses > 0 { // then the whole transaction is rolled back
+		err = fault.New(fault.Conflict, "", "the resource class %s is in use: %d providers have inventory of it", name,
+			uses)
 	}
 	return class, err
 }
 
-// keepClasses keeps custom classes from going before this transaction ends, which has just added inventories of them. When one has gone
-// since it was read, the transaction starts afresh and does not find it. (The nodes of a Galera cluster do not know each other's locks.)
-func keepClasses(ctx context.Context, tx *sqldb.Tx, numbers ...int64) error {
+// lockClasses prevents the deletion of custom classes until this transaction ends, which has just added inventories
+// of them. If a class was deleted after it was read, the transaction is retried and does not find it. (The nodes of a
+// Galera cluster do not share locks.)
+func lockClasses(ctx context.Context, tx *sqldb.Tx, numbers ...int64) error {
 	custom := slices.DeleteFunc(numbers, func(n int64) bool { return n < firstCustomClass })
-	if len(custom) == 0 || tx.Dialect == sqldb.SQLite { // where writers take turns
+	if len(custom) == 0 || tx.Dialect == sqldb.SQLite { // SQLite has one writer at a time
 		return nil
 	}
 	share := " LOCK IN SHARE MODE"
@@ -283,10 +280,11 @@ func keepClasses(ctx context.Context, tx *sqldb.Tx, numbers ...int64) error {
 		share = " FOR KEY SHARE"
 	}
 	found := 0
-	err := each(ctx, tx, "SELECT id FROM resource_classes WHERE id IN ("+marks(len(custom))+")"+share, anys(custom), func(*sql.Rows) error {
-		found++
-		return nil
-	})
+	err := queryEach(ctx, tx, "SELECT id FROM resource_classes WHERE id IN ("+placeholders(len(custom))+")"+share,
+		toAny(custom), func(*sql.Rows) error {
+			found++
+			return nil
+		})
 	if err == nil && found < len(custom) {
 		return sqldb.Retry(concurrent("a resource class was deleted at the same moment"))
 	}

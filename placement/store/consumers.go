@@ -12,30 +12,34 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// consumerRow is a consumer in the database.
+// consumerRow is a consumer with its ids in the database.
 type consumerRow struct {
 	id            int64
 	generation    int
 	project, user int64
 	kind          sql.NullInt64
-	left          []providerRow // where it holds something
+	providers     []providerRow // on which it has allocations
 }
 
-// findConsumers reads consumers; those that do not exist are left out.
-func findConsumers(ctx context.Context, tx *sqldb.Tx, list []resource.ConsumerID) (map[resource.ConsumerID]consumerRow, error) {
+// findConsumers reads consumers. Those that do not exist are left out.
+func findConsumers(ctx context.Context, tx *sqldb.Tx,
+	list []resource.ConsumerID) (map[resource.ConsumerID]consumerRow, error) {
 	found := make(map[resource.ConsumerID]consumerRow, len(list))
-	err := eachOf(ctx, tx, "SELECT DISTINCT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, "+
+	err := queryIn(ctx, tx, "SELECT DISTINCT c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id, "+
 		"p.id, COALESCE(p.uuid, ''), COALESCE(p.generation, 0), COALESCE(r.uuid, '') "+
-		"FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid LEFT JOIN resource_providers p ON p.id = a.resource_provider_id "+
-		"LEFT JOIN resource_providers r ON r.id = p.root_provider_id WHERE c.uuid IN (%)", list, func(rows *sql.Rows) error {
+		"FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid LEFT JOIN resource_providers p ON p.id "+
+		"= a.resource_provider_id "+
+		"LEFT JOIN resource_providers r ON r.id = p.root_provider_id WHERE c.uuid IN "+
+		"(%)", list, func(rows *sql.Rows) error {
 		var c consumerRow
 		var uuid resource.ConsumerID
 		var p providerRow
 		var number sql.NullInt64
-		err := rows.Scan(&c.id, &uuid, &c.generation, &c.project, &c.user, &c.kind, &number, &p.ID, &p.Generation, &p.Root)
-		if c.left = found[uuid].left; number.Valid {
+		err := rows.Scan(&c.id, &uuid, &c.generation, &c.project, &c.user, &c.kind, &number, &p.ID, &p.Generation,
+			&p.Root)
+		if c.providers = found[uuid].providers; number.Valid {
 			p.id = number.Int64
-			c.left = append(c.left, p)
+			c.providers = append(c.providers, p)
 		}
 		found[uuid] = c
 		return err
@@ -43,7 +47,7 @@ func findConsumers(ctx context.Context, tx *sqldb.Tx, list []resource.ConsumerID
 	return found, err
 }
 
-// nameTable is a table of external names that get a number when first used.
+// nameTable is a table of external names; a name gets an id when it is first used.
 type nameTable struct{ table, column string }
 
 var (
@@ -52,19 +56,19 @@ var (
 	typeTable    = nameTable{"consumer_types", "name"}
 )
 
-// ensure finds the number of one name and gives it one when nobody used it before.
+// ensure returns the id of one name, and inserts the name if it does not exist.
 func (s *Store) ensure(ctx context.Context, tx *sqldb.Tx, in nameTable, name string) (id int64, err error) {
 	err = tx.QueryRow(ctx, "SELECT id FROM "+in.table+" WHERE "+in.column+" = ?", name).Scan(&id)
 	if err == sql.ErrNoRows {
 		id, err = tx.Insert(ctx, "INSERT INTO "+in.table+" (created_at, "+in.column+") VALUES (?, ?)", s.now(), name)
 	}
-	return id, again(err)
+	return id, retryDuplicate(err)
 }
 
-// owners are the numbers of all that claims name besides providers.
+// owners are the ids of the projects, users and consumer types that claims name.
 type owners struct{ projects, users, kinds map[string]int64 }
 
-// ensureOwners finds the numbers of all names together, and gives one to each that nobody used before.
+// ensureOwners returns the ids of all names, and inserts those that do not exist.
 func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) (owners, error) {
 	o := owners{projects: map[string]int64{}, users: map[string]int64{}, kinds: map[string]int64{}}
 	var projects, users, kinds []string
@@ -81,19 +85,25 @@ func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) 
 		nameTable
 		names []string
 		found map[string]int64
-	}{{projectTable, set(projects), o.projects}, {userTable, set(users), o.users}, {typeTable, set(kinds), o.kinds}}
+	}{
+		{projectTable, sortedSet(projects), o.projects},
+		{userTable, sortedSet(users), o.users},
+		{typeTable, sortedSet(kinds), o.kinds},
+	}
 	var parts []string
 	var args []any
 	for i, t := range all {
-		if n := min(len(t.names), batch/len(all)); n > 0 { // who comes with hundreds waits for a statement each
-			parts = append(parts, fmt.Sprintf("SELECT %d, id, %s FROM %s WHERE %s IN (%s)", i, t.column, t.table, t.column, marks(n)))
-			args = append(args, anys(t.names[:n])...)
+		if n := min(len(t.names), batch/len(all)); n > 0 { // longer lists take one statement each
+			parts = append(parts,
+				fmt.Sprintf("SELECT %d, id, %s FROM %s WHERE %s IN (%s)", i, t.column, t.table, t.column,
+					placeholders(n)))
+			args = append(args, toAny(t.names[:n])...)
 		}
 	}
 	if len(parts) == 0 {
 		return o, nil
 	}
-	err := each(ctx, tx, strings.Join(parts, " UNION ALL "), args, func(rows *sql.Rows) error {
+	err := queryEach(ctx, tx, strings.Join(parts, " UNION ALL "), args, func(rows *sql.Rows) error {
 		var i int
 		var id int64
 		var name string
@@ -103,7 +113,7 @@ func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) 
 	})
 	for _, t := range all {
 		for _, name := range t.names {
-			// Not found may mean that MariaDB has it in other letters, which it takes for the same name.
+			// MariaDB may have the name in other letters that it treats as equal; then ensure finds it.
 			if _, ok := t.found[name]; !ok && err == nil {
 				t.found[name], err = s.ensure(ctx, tx, t.nameTable, name)
 			}
@@ -112,14 +122,15 @@ func (s *Store) ensureOwners(ctx context.Context, tx *sqldb.Tx, claims []Claim) 
 	return o, err
 }
 
-// set gives every value of a list once, sorted.
-func set[T cmp.Ordered](list []T) []T {
+// sortedSet returns the values of a list, sorted, without duplicates.
+func sortedSet[T cmp.Ordered](list []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
-// writeConsumers makes the consumers of claims be what the claims say, one generation later, and removes those that hold
-// nothing any more.
-func (s *Store) writeConsumers(ctx context.Context, tx *sqldb.Tx, claims []Claim, known map[resource.ConsumerID]consumerRow) error {
+// writeConsumers inserts and updates the consumers of claims, raises their generations, and removes those without
+// allocations.
+func (s *Store) writeConsumers(ctx context.Context, tx *sqldb.Tx, claims []Claim,
+	known map[resource.ConsumerID]consumerRow) error {
 	numbers, err := s.ensureOwners(ctx, tx, claims)
 	if err != nil {
 		return err
@@ -137,30 +148,33 @@ func (s *Store) writeConsumers(ctx context.Context, tx *sqldb.Tx, claims []Claim
 		switch {
 		case len(claim.Allocation) == 0 && exists:
 			gone = append(gone, now)
-		case len(claim.Allocation) == 0: // held nothing, holds nothing
+		case len(claim.Allocation) == 0: // no allocation before or after
 		case !exists:
 			made = append(made, []any{s.now(), s.now(), claim.Consumer, project, user, kind, 1})
 		case old.project == project && old.user == user && old.kind == kind:
 			same = append(same, now)
 		default:
-			all, err := guardedExec(ctx, tx, "UPDATE consumers SET generation = generation + 1, project_id = ?, user_id = ?, consumer_type_id = ?, "+
-				"updated_at = ? WHERE", []any{project, user, kind, s.now()}, []guarded{now})
-			if err := lost(all, err); err != nil {
+			all, err := guardedExec(ctx, tx,
+				"UPDATE consumers SET generation = generation + 1, project_id = ?, user_id = ?, consumer_type_id = ?, "+
+					"updated_at = ? WHERE", []any{project, user, kind, s.now()}, []guarded{now})
+			if err := retryIfChanged(all, err); err != nil {
 				return err
 			}
 		}
 	}
-	if err := insert(ctx, tx, "consumers", "created_at, updated_at, uuid, project_id, user_id, consumer_type_id, generation", made); err != nil {
-		return again(err)
+	if err := insert(ctx, tx, "consumers", "created_at, updated_at, uuid, project_id, user_id, consumer_type_id, "+
+		"generation", made); err != nil {
+		return retryDuplicate(err)
 	}
-	if err := lost(guardedExec(ctx, tx, "UPDATE consumers SET generation = generation + 1, updated_at = ? WHERE", []any{s.now()}, same)); err != nil {
+	if err := retryIfChanged(guardedExec(ctx, tx, "UPDATE consumers SET generation = generation + 1, updated_at = "+
+		"? WHERE", []any{s.now()}, same)); err != nil {
 		return err
 	}
-	return lost(guardedExec(ctx, tx, "DELETE FROM consumers WHERE", nil, gone))
+	return retryIfChanged(guardedExec(ctx, tx, "DELETE FROM consumers WHERE", nil, gone))
 }
 
-// lost starts the write afresh when a consumer was no longer what this transaction had read.
-func lost(all bool, err error) error {
+// retryIfChanged retries the write from its start if a consumer has changed since this transaction read it.
+func retryIfChanged(all bool, err error) error {
 	if err == nil && !all {
 		return sqldb.Retry(concurrent("a consumer changed at the same moment: read it again"))
 	}

@@ -21,7 +21,8 @@ import (
 // galera is a cluster of three nodes.
 type galera struct{ *databases.Cluster }
 
-// TestGalera runs Berths side by side on the nodes of one cluster, each part in a database of its own. The last part kills nodes.
+// TestGalera runs Berths side by side on the nodes of one cluster, each part in a database of its own. The last part
+// kills nodes.
 func TestGalera(t *testing.T) {
 	g := galera{databases.Galera(t, 3)}
 	t.Run("firstStarts", g.firstStarts)
@@ -67,18 +68,22 @@ func TestFirstStarts(t *testing.T) {
 	})
 }
 
-// TestUnfinished: tables that another process is making are waited for, but not for ever; then a sentence says what to do.
+// TestUnfinished: tables that another process is making are waited for, but not for ever; then a sentence says what
+// to do.
 func TestUnfinished(t *testing.T) {
 	s := openStore(t, sqliteURL(t))
-	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error { _, err := tx.Exec(t.Context(), "DELETE FROM alembic_version"); return err }))
+	ok(t,
+		s.db.Write(t.Context(),
+			func(tx *sqldb.Tx) error { _, err := tx.Exec(t.Context(), "DELETE FROM alembic_version"); return err }))
 	_, unfinished := s.Version(t.Context())
 	synctest.Test(t, func(t *testing.T) {
 		looks, began := 0, time.Now()
-		refused(t, onceMade(t.Context(), func() error { looks++; return unfinished }), fault.Unavailable, "", "if there is none, make the database anew")
-		if took := time.Since(began); took < makingTime || took > makingTime+time.Second || looks < 100 {
+		refused(t, whileCreated(t.Context(), func() error { looks++; return unfinished }), fault.Unavailable, "",
+			"if there is no such process, create the database again")
+		if took := time.Since(began); took < creationTimeout || took > creationTimeout+time.Second || looks < 100 {
 			t.Errorf("%d looks in %v", looks, took)
 		}
-		ok(t, onceMade(t.Context(), func() error {
+		ok(t, whileCreated(t.Context(), func() error {
 			if looks++; looks%10 != 0 {
 				return unfinished
 			}
@@ -134,10 +139,13 @@ func (g galera) migrate(t *testing.T) {
 	for _, url := range g.Database(t) {
 		dbs = append(dbs, openDB(t, url))
 	}
-	var steps []sqldb.Step
+	var steps []sqldb.Migration
 	for i := range 3 {
-		steps = append(steps, sqldb.Statements(fmt.Sprint("part ", i), fmt.Sprintf("CREATE TABLE IF NOT EXISTS part_%d (n INTEGER PRIMARY KEY AUTO_INCREMENT, at INTEGER)", i)),
-			sqldb.Statements(fmt.Sprint("rows of ", i), fmt.Sprintf("INSERT INTO part_%d (at) VALUES (1)", i)))
+		const table = "CREATE TABLE IF NOT EXISTS part_%d (n INTEGER PRIMARY KEY AUTO_INCREMENT, at INTEGER)"
+		steps = append(steps,
+			sqldb.Statements(fmt.Sprint("part ", i), fmt.Sprintf(table, i)),
+			sqldb.Statements(fmt.Sprint("rows of ", i), fmt.Sprintf("INSERT INTO part_%d (at) VALUES (1)", i)),
+		)
 	}
 	var all sync.WaitGroup
 	for _, db := range dbs {
@@ -149,7 +157,9 @@ func (g galera) migrate(t *testing.T) {
 	}
 	all.Wait()
 	count := func(table string) (n int) {
-		ok(t, dbs[1].Read(t.Context(), func(tx *sqldb.Tx) error { return tx.QueryRow(t.Context(), "SELECT COUNT(*) FROM "+table).Scan(&n) }))
+		ok(t,
+			dbs[1].Read(t.Context(),
+				func(tx *sqldb.Tx) error { return tx.QueryRow(t.Context(), "SELECT COUNT(*) FROM "+table).Scan(&n) }))
 		return n
 	}
 	equal(t, "rows", []int{count("berth_versions"), count("part_0"), count("part_2")}, []int{6, 1, 1})
@@ -167,12 +177,13 @@ func (g galera) sight(t *testing.T) {
 		}
 		ok(t, putOne(ctx, writer, c))
 		equal(t, "what the next one sees", must(reader.ConsumerAllocations(ctx, consumer(500))).Generation, n+1)
-		marks := must(reader.Marks(ctx, 0))
+		marks := must(reader.ProviderVersions(ctx, 0))
 		equal(t, "what its lookout sees", marks[0][0].Generation, n+2)
 	}
 }
 
-// lastUnits: clients on all nodes claim what is left of one provider, and let it go. Nobody hears an error but that it is full; never is more
+// lastUnits: clients on all nodes claim what is left of one provider, and let it go. Nobody hears an error but that
+// it is full; never is more
 // given than there is, and in the end everybody has what he was told.
 func (g galera) lastUnits(t *testing.T) {
 	const rounds, clients = 8, 9
@@ -206,7 +217,8 @@ func (g galera) lastUnits(t *testing.T) {
 	}
 }
 
-// trees: children are added on one node while their parent moves to another tree on the second, and two providers move under each other on
+// trees: children are added on one node while their parent moves to another tree on the second, and two providers
+// move under each other on
 // two nodes: nothing ends up in a wrong tree or in a loop.
 func (g galera) trees(t *testing.T) {
 	ctx, stores := t.Context(), g.stores(t)
@@ -218,7 +230,8 @@ func (g galera) trees(t *testing.T) {
 		if parent > 0 {
 			under = id(parent)
 		}
-		_, _, err := s.UpdateProvider(ctx, id(n), Update{Name: fmt.Sprint("p", n), Move: true, Parent: under, Free: true})
+		_, _, err := s.UpdateProvider(ctx, id(n),
+			Update{Name: fmt.Sprint("p", n), Move: true, Parent: under, Free: true})
 		return err
 	}
 	for round := range 20 {
@@ -296,12 +309,18 @@ func stopApplying(t *testing.T, s *Store) (release func()) {
 	return sync.OnceFunc(func() { close(let) })
 }
 
-// killed: clients on all nodes claim and let go while a node is killed and comes back, one of them through an address that leads to another
+// killed: clients on all nodes claim and let go while a node is killed and comes back, one of them through an address
+// that leads to another
 // node from then on. They hear success, that it is full, or Unavailable; and what they heard is what is there.
 func (g galera) killed(t *testing.T) {
 	ctx, urls := t.Context(), g.Database(t)
 	proxy := databases.NewProxy(t, g.Nodes[2].Addr)
-	stores := []*Store{openStore(t, urls[0]), openStore(t, urls[1]), openStore(t, urls[2]), openStore(t, proxy.URL(urls[2]))}
+	stores := []*Store{
+		openStore(t, urls[0]),
+		openStore(t, urls[1]),
+		openStore(t, urls[2]),
+		openStore(t, proxy.URL(urls[2])),
+	}
 	for n := range 2 {
 		host(t, stores[0], n+1, 0) // each 10 VCPU
 	}
@@ -368,14 +387,16 @@ func (g galera) alone(t *testing.T, s *Store) {
 	for last := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		_, err := s.Providers(ctx, Filter{})
 		if err != nil {
-			refused(t, err, fault.Unavailable, "", "its node has left the cluster; nothing was changed, try again later")
+			refused(t, err, fault.Unavailable, "",
+				"its node has left the cluster; nothing was changed, try again later")
 			break
 		}
 		if time.Now().After(last) {
 			t.Fatal("a node that is left alone answers")
 		}
 	}
-	refused(t, putOne(ctx, s, claim(500, 1, 1)), fault.Unavailable, "", "its node has left the cluster; nothing was changed, try again later")
+	refused(t, putOne(ctx, s, claim(500, 1, 1)), fault.Unavailable, "",
+		"its node has left the cluster; nothing was changed, try again later")
 	refused(t, s.db.Ping(ctx), fault.Unavailable, "", "Error 1") // 1047, or 1205 while it still waits for the others
 	g.Bootstrap(t, 0)
 	ok(t, s.db.Ping(ctx))
@@ -442,13 +463,15 @@ func books(t *testing.T, s *Store, clients []*client) {
 	there := map[string]int{}
 	ok(t, s.db.Read(t.Context(), func(tx *sqldb.Tx) error {
 		clear(there)
-		return each(t.Context(), tx, "SELECT c.uuid, COUNT(a.id) FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid GROUP BY c.uuid", nil, func(rows *sql.Rows) error {
-			var consumer string
-			var count int
-			err := rows.Scan(&consumer, &count)
-			there[consumer] = count
-			return err
-		})
+		return queryEach(t.Context(), tx,
+			"SELECT c.uuid, COUNT(a.id) FROM consumers c LEFT JOIN allocations a ON a.consumer_id = c.uuid GROUP "+
+				"BY c.uuid", nil, func(rows *sql.Rows) error {
+				var consumer string
+				var count int
+				err := rows.Scan(&consumer, &count)
+				there[consumer] = count
+				return err
+			})
 	}))
 	for _, n := range []int{1, 2} {
 		used := must(s.ProviderUsages(t.Context(), id(n))).Used["VCPU"]

@@ -85,7 +85,8 @@ func testClasses(t *testing.T, s *Store) {
 		ok(t, err)
 		equal(t, "created", created, want)
 	}
-	if rows := dump(t, s); !rows["resource_classes c id=10000 name=CUSTOM_A"] || !rows["resource_classes c id=10001 name=CUSTOM_B"] {
+	if rows := dump(t, s); !rows["resource_classes c id=10000 name=CUSTOM_A"] ||
+		!rows["resource_classes c id=10001 name=CUSTOM_B"] {
 		t.Error("custom classes are numbered from 10000")
 	}
 	_, err := s.AddInventory(ctx, id(1), "CUSTOM_B", resource.Whole(1))
@@ -113,7 +114,8 @@ func testClasses(t *testing.T, s *Store) {
 	}
 }
 
-// testClassRace deletes a class while an inventory of it is being added, each before the other has ended: one of the two is refused.
+// testClassRace deletes a class while an inventory of it is being added, each before the other has ended: one of the
+// two is refused.
 func testClassRace(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
@@ -122,10 +124,11 @@ func testClassRace(t *testing.T, s *Store) {
 		if err == nil {
 			var numbers map[resource.Class]int64
 			if numbers, err = classNumbers(ctx, tx, []resource.Class{"CUSTOM_RACE"}); err == nil {
-				err = insert(ctx, tx, "inventories", inventoryColumns, [][]any{s.inventoryRow(p, numbers["CUSTOM_RACE"], resource.Whole(1))})
+				err = insert(ctx, tx, "inventories", inventoryColumns,
+					[][]any{s.inventoryRow(p, numbers["CUSTOM_RACE"], resource.Whole(1))})
 			}
 			if err == nil {
-				err = keepClasses(ctx, tx, numbers["CUSTOM_RACE"])
+				err = lockClasses(ctx, tx, numbers["CUSTOM_RACE"])
 			}
 		}
 		return err
@@ -153,7 +156,9 @@ func testClassRace(t *testing.T, s *Store) {
 		}
 		orphans := 0
 		ok(t, s.read(ctx, "orphans", func(tx *sqldb.Tx) error {
-			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM inventories WHERE resource_class_id NOT IN (SELECT id FROM resource_classes)").Scan(&orphans)
+			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM inventories WHERE resource_class_id NOT IN (SELECT id "+
+				"FROM resource_classes)").
+				Scan(&orphans)
 		}))
 		equal(t, "inventories without a class", orphans, 0)
 		_, err = s.DeleteInventory(ctx, id(1), "CUSTOM_RACE")
@@ -166,7 +171,8 @@ func testClassRace(t *testing.T, s *Store) {
 	}
 }
 
-// testTraitRace deletes a trait while a provider gets it: one of the two is refused, as if they had come one after the other.
+// testTraitRace deletes a trait while a provider gets it: one of the two is refused, as if they had come one after
+// the other.
 func testTraitRace(t *testing.T, s *Store) {
 	ctx := t.Context()
 	host(t, s, 1, 0)
@@ -180,7 +186,8 @@ func testTraitRace(t *testing.T, s *Store) {
 		go func() { dropped <- s.DeleteTrait(ctx, trait) }()
 		_, _, given := s.ReplaceTraits(ctx, id(1), p.Generation, []resource.Trait{trait})
 		gone := <-dropped
-		if given == nil && !fault.Is(gone, fault.Conflict) || given != nil && (gone != nil || !fault.Is(given, fault.Invalid)) {
+		if given == nil && !fault.Is(gone, fault.Conflict) ||
+			given != nil && (gone != nil || !fault.Is(given, fault.Invalid)) {
 			t.Fatalf("deleted: %v; given to a provider: %v", gone, given)
 		}
 		_, err = s.ClearTraits(ctx, id(1))

@@ -11,58 +11,57 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// This file finds out what became of a transaction whose COMMIT broke: the connection, the server or its node of a
-// cluster was lost before the answer came. The transaction may be committed, may be rolled back, may still be open on
-// the server, or may still be on its way to the other nodes of a Galera cluster.
+// This file determines the outcome of a transaction whose COMMIT failed: the connection, the server or its cluster
+// node was lost before the answer arrived. The transaction may be committed, rolled back, still open on the server,
+// or not yet replicated to the other nodes of a Galera cluster.
 //
-// findOut first writes the same rows itself. That waits for a transaction that is still open. On a Galera cluster
-// certification lets only one of two transactions pass that write the same row without having seen each other. So when
-// findOut has committed and the lost transaction is not there, it cannot appear later. Then findOut looks for what only
-// the lost transaction can have left: the numbers of rows that it inserted or deleted, the generations that it made,
-// and its time stamp. MariaDB keeps time stamps in seconds, PostgreSQL in microseconds.
+// findOut first writes the same rows itself. So it waits for a transaction that is still open. On a Galera cluster,
+// certification accepts only one of two concurrent transactions that write the same row. So if findOut has committed
+// and the lost transaction is not visible, it cannot appear later. Then findOut searches for traces that only the
+// lost transaction can have left: the ids of rows that it inserted or deleted, the generations that it set, and its
+// timestamp. MariaDB stores timestamps in seconds, PostgreSQL in microseconds.
 
-// CodeUnknownOutcome is the code of the fault Unavailable of a write that may have been kept or not: the connection to
-// the database, or a node of its cluster, was lost at COMMIT, and the database does not tell what became of it, or does
-// not answer.
+// CodeUnknownOutcome is the code of the fault Unavailable of a write that may or may not be committed: the connection
+// to the database, or a node of its cluster, was lost at COMMIT, and the outcome cannot be determined.
 const CodeUnknownOutcome = sqldb.CodeUnknown
 
 const (
-	outcomes     = 3                     // how often a write whose outcome was unknown is begun
-	outcomeTime  = 15 * time.Second      // how long finding out may take when the request has no earlier end
-	outcomePause = 50 * time.Millisecond // between two attempts to find out while the database does not answer
+	maxOutcomeAttempts = 3                     // how often a write whose outcome was unknown is run
+	outcomeTime        = 15 * time.Second      // for finding the outcome, unless the request has an earlier deadline
+	outcomePause       = 50 * time.Millisecond // between attempts while the database does not answer
 )
 
-// verdict is what became of a transaction.
-type verdict int
+// outcome is the outcome of a transaction.
+type outcome int
 
 const (
-	unsure   verdict = iota // others have written since; the database does not tell any more
-	kept                    // it is committed
-	undone                  // it is not committed and cannot be any more
-	asBefore                // unsure, but all is as it was before it: repeating it gives a true answer
+	undecided  outcome = iota // others have written since; the outcome cannot be determined any more
+	committed                 // it is committed
+	rolledBack                // it is not committed, and cannot be committed later
+	unchanged                 // undecided, but the state is as before the transaction: it can be repeated
 )
 
-// untilKnown runs attempt, one transaction, and returns its result. When the COMMIT breaks, find is given the result
-// and reports what became of the transaction. What was kept is returned as a success, what was undone is tried again.
-// The error is one of attempt, or Unavailable CodeUnknownOutcome when find fails or is unsure.
+// untilKnown runs attempt, one transaction, and returns its result. If the COMMIT fails, find receives the result and
+// returns the outcome. A committed transaction is returned as a success; one that was rolled back is tried again. The
+// error is one of attempt, or Unavailable CodeUnknownOutcome if find fails or cannot decide.
 func untilKnown[T any](ctx context.Context, db *sqldb.DB, attempt func() (T, error),
-	find func(context.Context, T) (verdict, error)) (T, error) {
+	find func(context.Context, T) (outcome, error)) (T, error) {
 	for begun := 1; ; begun++ {
 		done, err := attempt()
 		if !sqldb.IsUnknown(err) {
 			return done, err
 		}
-		became, failed := insist(ctx, db, func(ctx context.Context) (verdict, error) { return find(ctx, done) })
+		became, failed := retryFind(ctx, db, func(ctx context.Context) (outcome, error) { return find(ctx, done) })
 		switch {
 		case failed != nil:
 			return done, fault.New(fault.Unavailable, "placement.store.untilKnown",
 				"%w; finding out failed: %v", err, failed).WithCode(CodeUnknownOutcome)
-		case became == unsure:
+		case became == undecided:
 			return done, err
-		case became == kept:
+		case became == committed:
 			return done, nil
-		case begun < outcomes:
-		case became == undone:
+		case begun < maxOutcomeAttempts:
+		case became == rolledBack:
 			return done, fault.New(fault.Unavailable, "placement.store.untilKnown",
 				"the connection broke during COMMIT %d times; nothing was changed, try again later: %v", begun, err)
 		default:
@@ -71,9 +70,10 @@ func untilKnown[T any](ctx context.Context, db *sqldb.DB, attempt func() (T, err
 	}
 }
 
-// insist repeats find while the database does not answer, until the request's deadline, at most for outcomeTime. A
-// client that has left does not end it. It ends when the database has lost its file: no answer can come any more.
-func insist(ctx context.Context, db *sqldb.DB, find func(context.Context) (verdict, error)) (verdict, error) {
+// retryFind repeats find while the database does not answer, until the request's deadline, at most for outcomeTime.
+// It continues after the client has disconnected. It ends when the database has lost its file, because no answer can
+// arrive any more.
+func retryFind(ctx context.Context, db *sqldb.DB, find func(context.Context) (outcome, error)) (outcome, error) {
 	last := time.Now().Add(outcomeTime)
 	if at, ok := ctx.Deadline(); ok && at.Before(last) {
 		last = at
@@ -87,22 +87,22 @@ func insist(ctx context.Context, db *sqldb.DB, find func(context.Context) (verdi
 		}
 		select {
 		case <-ctx.Done():
-			return unsure, err
+			return undecided, err
 		case <-db.Lost():
-			return unsure, err
+			return undecided, err
 		case <-time.After(outcomePause):
 		}
 	}
 }
 
-// findOut runs judge in a transaction that holds these providers, and commits it.
+// findOut runs judge in a transaction that has locked these providers, and commits it.
 func (s *Store) findOut(ctx context.Context, ids []provider.ID,
-	judge func(tx *sqldb.Tx) (verdict, error)) (became verdict, err error) {
+	judge func(tx *sqldb.Tx) (outcome, error)) (became outcome, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
 		}
-		if err := hold(ctx, tx, set(ids)...); err != nil {
+		if err := lockProviders(ctx, tx, sortedSet(ids)...); err != nil {
 			return err
 		}
 		became, err = judge(tx)
@@ -111,17 +111,18 @@ func (s *Store) findOut(ctx context.Context, ids []provider.ID,
 	return became, err
 }
 
-// still is a copy of the store whose clock stands, so that all rows of one transaction get the same time stamp.
-func (s *Store) still() *Store {
+// withFixedClock returns a copy of the store with a constant time, so that all rows of one transaction get the same
+// timestamp.
+func (s *Store) withFixedClock() *Store {
 	at, c := s.Now(), *s
 	c.Now = func() time.Time { return at }
 	return &c
 }
 
-// stamped reports whether a time stamp read from the database can be the moment at, as the database rounds it.
-func stamped(tx *sqldb.Tx, read sql.NullTime, at time.Time) bool {
+// matchesTimestamp reports whether a timestamp read from the database can be the time at, as the database rounds it.
+func matchesTimestamp(tx *sqldb.Tx, read sql.NullTime, at time.Time) bool {
 	is := read.Time.UTC()
-	if tx.Dialect == sqldb.MySQL { // MariaDB cuts the fraction of a second off, MySQL rounds it
+	if tx.Dialect == sqldb.MySQL { // MariaDB truncates the fraction of a second, MySQL rounds it
 		return read.Valid && (is.Equal(at.Truncate(time.Second)) || is.Equal(at.Round(time.Second)))
 	}
 	return read.Valid && is.Equal(at)
@@ -131,92 +132,94 @@ func stamped(tx *sqldb.Tx, read sql.NullTime, at time.Time) bool {
 type raisedProvider struct {
 	id    provider.ID
 	row   int64
-	after int // its generation afterwards
+	after int // its generation after the transaction
 }
 
-// judge tells by the provider alone what became of the transaction that raised it at a moment: kept means that its
-// generation and its time stamp are there. On MariaDB another transaction can have made the same ones within one
-// second.
-func (r raisedProvider) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (became verdict, err error) {
+// judge returns the outcome of the transaction that raised the provider's generation at the time at, from the
+// provider alone: committed means that its generation and its timestamp are present. On MariaDB another transaction
+// can have set the same values within one second.
+func (r raisedProvider) judge(ctx context.Context, tx *sqldb.Tx, at time.Time) (became outcome, err error) {
 	const query = "SELECT COALESCE(generation, 0), updated_at FROM resource_providers WHERE id = ?"
-	err = each(ctx, tx, query, []any{r.row}, func(rows *sql.Rows) error {
+	err = queryEach(ctx, tx, query, []any{r.row}, func(rows *sql.Rows) error {
 		var now int
 		var updated sql.NullTime
 		err := rows.Scan(&now, &updated)
 		switch {
 		case now < r.after:
-			became = undone
-		case now == r.after && !stamped(tx, updated, at): // each generation is made by one transaction
-			became = undone
+			became = rolledBack
+		case now == r.after && !matchesTimestamp(tx, updated, at): // only one transaction sets each generation
+			became = rolledBack
 		case now == r.after:
-			became = kept
+			became = committed
 		}
 		return err
 	})
 	return became, err
 }
 
-// made is a provider that a transaction changed and raised.
-type made struct {
+// providerChange is a change of a provider whose generation was raised.
+type providerChange struct {
 	raisedProvider
-	at     time.Time
-	change Change
-	look   look // compares with what it made; nil: it changed nothing
-	had    look // compares with what was there before; nil: it raised the generation, which tells more
+	at      time.Time
+	change  Change
+	compare comparison // compares with the state after the change; nil: nothing changed
+	// compares with the state before; nil if the generation was raised, which is more reliable
+	compareBefore comparison
 }
 
-// look compares what a provider has with what a transaction made. same: it is the same; ours: it also has rows with
-// that transaction's time stamp, or no rows are expected and the request named no generation, so that it does not
-// matter who removed them.
-type look func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error)
+// comparison compares the state of a provider with the result of a transaction. same: they are equal. ours: also,
+// there are rows with that transaction's timestamp; or no rows are expected and the request named no generation, so
+// any writer may have removed them.
+type comparison func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error)
 
-// findMade finds out about the change of one provider.
-func (s *Store) findMade(ctx context.Context, m made) (verdict, error) {
-	if m.look == nil {
-		return undone, nil
+// findMade determines the outcome of a change of one provider.
+func (s *Store) findChange(ctx context.Context, m providerChange) (outcome, error) {
+	if m.compare == nil {
+		return rolledBack, nil
 	}
-	return s.findOut(ctx, []provider.ID{m.id}, func(tx *sqldb.Tx) (verdict, error) { return m.judge(ctx, tx) })
+	return s.findOut(ctx, []provider.ID{m.id}, func(tx *sqldb.Tx) (outcome, error) { return m.judge(ctx, tx) })
 }
 
-func (m made) judge(ctx context.Context, tx *sqldb.Tx) (verdict, error) {
-	if m.had != nil {
+func (m providerChange) judge(ctx context.Context, tx *sqldb.Tx) (outcome, error) {
+	if m.compareBefore != nil {
 		return m.judgeUnraised(ctx, tx)
 	}
 	became, err := m.raisedProvider.judge(ctx, tx, m.at)
-	if err != nil || became == undone {
+	if err != nil || became == rolledBack {
 		return became, err
 	}
-	same, ours, err := m.look(ctx, tx)
+	same, ours, err := m.compare(ctx, tx)
 	switch {
-	case became == kept && !same:
-		return undone, err // another transaction made this generation within the same second
-	case became == unsure && same && ours:
-		return kept, err // later transactions have raised the generation further
+	case became == committed && !same:
+		return rolledBack, err // another transaction set this generation within the same second
+	case became == undecided && same && ours:
+		return committed, err // later transactions have raised the generation further
 	}
 	return became, err
 }
 
-// judgeUnraised is judge of a change that raised no generation.
-func (m made) judgeUnraised(ctx context.Context, tx *sqldb.Tx) (verdict, error) {
-	if same, _, err := m.look(ctx, tx); err != nil || same {
-		return kept, err
+// judgeUnraised returns the outcome of a change that raised no generation.
+func (m providerChange) judgeUnraised(ctx context.Context, tx *sqldb.Tx) (outcome, error) {
+	if same, _, err := m.compare(ctx, tx); err != nil || same {
+		return committed, err
 	}
-	if same, _, err := m.had(ctx, tx); err != nil || same {
-		return asBefore, err
+	if same, _, err := m.compareBefore(ctx, tx); err != nil || same {
+		return unchanged, err
 	}
-	return unsure, nil
+	return undecided, nil
 }
 
-// wroteRows is look for rows of a provider that are only inserted and deleted: what there is now, with the time stamp
-// of each, against what should be there and what of it was inserted.
-func wroteRows[K comparable](tx *sqldb.Tx, now map[K]sql.NullTime, want, inserted []K,
+// compareRows is a comparison of rows of a provider that are only inserted and deleted: the present rows with their
+// timestamps, against the expected rows and those that were inserted.
+func compareRows[K comparable](tx *sqldb.Tx, now map[K]sql.NullTime, want, inserted []K,
 	at time.Time, anybody bool) (same, ours bool) {
 	same = len(now) == len(want)
 	for _, key := range want {
 		_, there := now[key]
 		same = same && there
 	}
-	ours = len(inserted) > 0 && !slices.ContainsFunc(inserted, func(key K) bool { return !stamped(tx, now[key], at) })
+	ours = len(inserted) > 0 &&
+		!slices.ContainsFunc(inserted, func(key K) bool { return !matchesTimestamp(tx, now[key], at) })
 	return same, ours || anybody && len(want) == 0
 }
 
@@ -230,9 +233,9 @@ type newRow struct {
 	at            time.Time
 }
 
-// findNew finds out about a transaction that inserted a row. It inserts the row itself and deletes it. A row of the
-// same name that another transaction has inserted means undone.
-func (s *Store) findNew(ctx context.Context, row newRow) (became verdict, err error) {
+// findNew determines the outcome of a transaction that inserted a row. It inserts the row itself and deletes it. If
+// another transaction has inserted a row of the same name, the outcome is rolledBack.
+func (s *Store) findNew(ctx context.Context, row newRow) (became outcome, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, row.insert, row.args...); err != nil {
 			return err
@@ -241,17 +244,17 @@ func (s *Store) findNew(ctx context.Context, row newRow) (became verdict, err er
 		return err
 	})
 	if !sqldb.IsDuplicate(err) {
-		return undone, err
+		return rolledBack, err
 	}
 	err = s.read(ctx, "findOut", func(tx *sqldb.Tx) error {
-		became = undone
-		return each(ctx, tx, "SELECT id, created_at FROM "+row.table+" WHERE "+row.column+" = ?", []any{row.name},
+		became = rolledBack
+		return queryEach(ctx, tx, "SELECT id, created_at FROM "+row.table+" WHERE "+row.column+" = ?", []any{row.name},
 			func(rows *sql.Rows) error {
 				var id int64
 				var created sql.NullTime
 				err := rows.Scan(&id, &created)
-				if id == row.id && stamped(tx, created, row.at) {
-					became = kept
+				if id == row.id && matchesTimestamp(tx, created, row.at) {
+					became = committed
 				}
 				return err
 			})
@@ -259,31 +262,31 @@ func (s *Store) findNew(ctx context.Context, row newRow) (became verdict, err er
 	return became, err
 }
 
-// findName holds a row of traits or resource_classes and returns its name and when it was created. The name is empty
-// when the row is gone.
+// findName locks a row of traits or resource_classes and returns its name and creation time. The name is empty if the
+// row does not exist.
 func (s *Store) findName(ctx context.Context, table string, id int64) (name string, created sql.NullTime, err error) {
 	err = s.write(ctx, "findOut", func(tx *sqldb.Tx) error {
 		if err := tx.SeeCommits(ctx); err != nil {
 			return err
 		}
-		for _, to := range held(tx, "created_at", "created_at + INTERVAL 1 DAY", "created_at - INTERVAL 1 DAY") {
+		for _, to := range lockValues(tx, "created_at", "created_at + INTERVAL 1 DAY", "created_at - INTERVAL 1 DAY") {
 			if _, err := tx.Exec(ctx, "UPDATE "+table+" SET created_at = "+to+" WHERE id = ?", id); err != nil {
 				return err
 			}
 		}
 		name = ""
-		return each(ctx, tx, "SELECT name, created_at FROM "+table+" WHERE id = ?", []any{id},
+		return queryEach(ctx, tx, "SELECT name, created_at FROM "+table+" WHERE id = ?", []any{id},
 			func(rows *sql.Rows) error { return rows.Scan(&name, &created) })
 	})
 	return name, created, err
 }
 
-// findDeleted finds out about a transaction that deleted a row of traits or resource_classes. Who deleted it does not
-// matter. A row that was created at another moment is a new one: numbers of classes are used again.
-func (s *Store) findDeleted(ctx context.Context, table string, id int64, created sql.NullTime) (verdict, error) {
+// findDeleted determines the outcome of a transaction that deleted a row of traits or resource_classes. Any client
+// may have deleted it. A row with another creation time is a new one: ids of classes are reused.
+func (s *Store) findDeleted(ctx context.Context, table string, id int64, created sql.NullTime) (outcome, error) {
 	name, now, err := s.findName(ctx, table, id)
 	if name != "" && now.Valid == created.Valid && now.Time.Equal(created.Time) {
-		return undone, err
+		return rolledBack, err
 	}
-	return kept, err
+	return committed, err
 }

@@ -10,90 +10,92 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// attempt is one try to carry claims out: what it found, what it wrote, and what it did if it was kept.
-type attempt struct {
-	known  map[resource.ConsumerID]consumerRow // the consumers before it
+// claimAttempt is one attempt to replace allocations: the state before, the rows written, and the effect if it is
+// committed.
+type claimAttempt struct {
+	known  map[resource.ConsumerID]consumerRow // before the attempt
 	first  firstRow
 	raised []raisedProvider
-	at     time.Time // its time stamp
+	at     time.Time // its timestamp
 	change Change
 }
 
-// firstRow is the first allocation that an attempt inserted. No other transaction has one with this number and time
-// stamp for this consumer. Without allocations the consumer is empty.
+// firstRow is the first allocation that an attempt inserted. No other transaction has one with this id and timestamp
+// for this consumer. Without allocations the consumer is empty.
 type firstRow struct {
 	id       int64
 	consumer resource.ConsumerID
 }
 
-// findClaims finds out what became of an attempt. A claim is kept exactly when its first allocation is there, as long
-// as no other transaction has changed the same consumer since.
-func (s *Store) findClaims(ctx context.Context, claims []Claim, a attempt) (verdict, error) {
-	ids := named(claims)
+// findClaims determines the outcome of an attempt. It is committed exactly if its first allocation exists, as long as
+// no other transaction has changed the same consumer since.
+func (s *Store) findClaims(ctx context.Context, claims []Claim, a claimAttempt) (outcome, error) {
+	ids := providersOfClaims(claims)
 	for _, r := range a.raised {
 		ids = append(ids, r.id)
 	}
-	return s.findOut(ctx, ids, func(tx *sqldb.Tx) (verdict, error) { return a.judge(ctx, tx, claims) })
+	return s.findOut(ctx, ids, func(tx *sqldb.Tx) (outcome, error) { return a.judge(ctx, tx, claims) })
 }
 
-func (a attempt) judge(ctx context.Context, tx *sqldb.Tx, claims []Claim) (verdict, error) {
-	there, err := a.first.there(ctx, tx, a.at)
+func (a claimAttempt) judge(ctx context.Context, tx *sqldb.Tx, claims []Claim) (outcome, error) {
+	there, err := a.first.exists(ctx, tx, a.at)
 	if err != nil || there {
-		return kept, err
+		return committed, err
 	}
-	now, err := findConsumers(ctx, tx, consumers(claims))
+	now, err := findConsumers(ctx, tx, consumersOfClaims(claims))
 	if err != nil {
-		return unsure, err
+		return undecided, err
 	}
 	for _, r := range a.raised {
 		became, err := r.judge(ctx, tx, a.at)
 		switch {
-		case err != nil || became == undone:
+		case err != nil || became == rolledBack:
 			return became, err
-		case became == kept && now[a.first.consumer].holds(r.row): // a later claim has raised this provider
-			return undone, nil
+		case became == committed && now[a.first.consumer].hasAllocationOn(r.row):
+			// a later claim has raised this provider
+			return rolledBack, nil
 		}
 	}
 	return a.compare(claims, now), nil
 }
 
-// compare judges by the consumers before and after, when the first allocation is not there.
-func (a attempt) compare(claims []Claim, now map[resource.ConsumerID]consumerRow) verdict {
-	became := asBefore
+// compare returns the outcome from the consumers before and after, if the first allocation does not exist.
+func (a claimAttempt) compare(claims []Claim, now map[resource.ConsumerID]consumerRow) outcome {
+	became := unchanged
 	for _, c := range claims {
 		was, existed := a.known[c.Consumer]
 		is, exists := now[c.Consumer]
 		switch same := existed && exists && is.id == was.id; {
 		case same && (is.generation == was.generation || len(c.Allocation) == 0):
-			return undone // the attempt would have raised the generation, or removed the consumer
+			return rolledBack // the attempt would have raised the generation, or removed the consumer
 		case same && c.Consumer == a.first.consumer && is.generation == was.generation+1:
-			return undone // each generation is made by one transaction
+			return rolledBack // only one transaction sets each generation
 		case !existed && !exists, !existed && len(c.Allocation) == 0:
-		case !exists && len(c.Allocation) == 0 && a.first.consumer == "" && became != unsure:
-			became = kept // it is gone; who removed it does not matter
+		case !exists && len(c.Allocation) == 0 && a.first.consumer == "" && became != undecided:
+			became = committed // it is gone; any client may have removed it
 		default:
-			became = unsure
+			became = undecided
 		}
 	}
 	return became
 }
 
-// there reports whether the row is in the database, with the time stamp at.
-func (f firstRow) there(ctx context.Context, tx *sqldb.Tx, at time.Time) (found bool, err error) {
+// exists reports whether the row is in the database, with the timestamp at.
+func (f firstRow) exists(ctx context.Context, tx *sqldb.Tx, at time.Time) (found bool, err error) {
 	if f.consumer == "" {
 		return false, nil
 	}
-	err = each(ctx, tx, "SELECT created_at FROM allocations WHERE id = ? AND consumer_id = ?", []any{f.id,
+	err = queryEach(ctx, tx, "SELECT created_at FROM allocations WHERE id = ? AND consumer_id = ?", []any{f.id,
 		f.consumer}, func(rows *sql.Rows) error {
 		var created sql.NullTime
 		err := rows.Scan(&created)
-		found = stamped(tx, created, at)
+		found = matchesTimestamp(tx, created, at)
 		return err
 	})
 	return found, err
 }
 
-// holds reports whether a consumer holds something of the provider with this number.
-func (c consumerRow) holds(provider int64) bool {
-	return slices.ContainsFunc(c.left, func(p providerRow) bool { return p.id == provider })
+// hasAllocationOn reports whether a consumer has an allocation on the provider with this id.
+func (c consumerRow) hasAllocationOn(provider int64) bool {
+	return slices.ContainsFunc(c.providers, func(p providerRow) bool { return p.id == provider })
 }

@@ -36,7 +36,8 @@ func commit(s *Store) string {
 	return "\x03COMMIT"
 }
 
-// TestCutAnywhere breaks the connection at each piece that a claim says, in turn, heard by the server or not: the claim is carried out all
+// TestCutAnywhere breaks the connection at each piece that a claim says, in turn, heard by the server or not: the
+// claim is carried out all
 // the same, once and whole. Then the same with letting go.
 func TestCutAnywhere(t *testing.T) {
 	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
@@ -53,7 +54,9 @@ func TestCutAnywhere(t *testing.T) {
 				if _, err := s.PutAllocations(ctx, claim(500, 1, 1), move); err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
-				equal(t, what, []int{generation(t, past, 1), must(past.ConsumerAllocations(ctx, consumer(501))).Generation}, []int{before + 1, 1})
+				equal(t, what,
+					[]int{generation(t, past, 1), must(past.ConsumerAllocations(ctx, consumer(501))).Generation},
+					[]int{before + 1, 1})
 				equal(t, what, must(past.ProviderUsages(ctx, id(1))).Used, resource.Amounts{"VCPU": 3, "MEMORY_MB": 0})
 				last := proxy.Broken() == cuts
 				proxy.Mend()
@@ -76,7 +79,8 @@ func TestCutAnywhere(t *testing.T) {
 	})
 }
 
-// TestLostAtCommit: a claim that was lost at COMMIT is found out about, also when the database takes its time to let go of it.
+// TestLostAtCommit: a claim that was lost at COMMIT is found out about, also when the database takes its time to let
+// go of it.
 func TestLostAtCommit(t *testing.T) {
 	behindProxy(t, func(t *testing.T, s, past *Store, proxy *databases.Proxy) {
 		ctx := t.Context()
@@ -91,7 +95,9 @@ func TestLostAtCommit(t *testing.T) {
 			_, err := s.PutAllocations(ctx, claim(500, 1, n+1).seen(n), empty.seen(1))
 			ok(t, err)
 			n++
-			equal(t, "generations", []int{generation(t, past, 1), must(past.ConsumerAllocations(ctx, consumer(500))).Generation}, []int{before + 1, n})
+			equal(t, "generations",
+				[]int{generation(t, past, 1), must(past.ConsumerAllocations(ctx, consumer(500))).Generation},
+				[]int{before + 1, n})
 			equal(t, "used", must(past.ProviderUsages(ctx, id(1))).Used["VCPU"], n)
 			ok(t, putOne(ctx, past, claim(501, 1, 1)))
 		}

@@ -15,22 +15,22 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Provider is one provider as the list shows it: without inventories, traits and aggregates.
+// Provider is one provider without inventories, traits and aggregates.
 type Provider struct {
 	provider.Provider
-	Modified time.Time // updated_at, or created_at when it never was
+	Modified time.Time // updated_at; created_at if the row was never updated
 }
 
-// Filter selects providers; empty fields select all. What is given must all hold.
+// Filter selects providers; a provider must match all fields that are set. The zero value selects all.
 type Filter struct {
 	Name        string
 	ID          provider.ID
-	InTree      provider.ID              // only the tree that holds this provider; none when there is no such provider
-	MemberOf    [][]resource.AggregateID // each: a member of at least one of these
+	InTree      provider.ID              // the tree of this provider; no match if it does not exist
+	MemberOf    [][]resource.AggregateID // each element: a member of at least one of these
 	NotMemberOf []resource.AggregateID   // a member of none of these
 }
 
-// Providers lists the providers that pass the filter, oldest first.
+// Providers lists the providers that match the filter, oldest first.
 func (s *Store) Providers(ctx context.Context, filter Filter) (list []Provider, err error) {
 	err = s.read(ctx, "Providers", func(tx *sqldb.Tx) error {
 		where, args := filter.where()
@@ -44,13 +44,13 @@ func (s *Store) Providers(ctx context.Context, filter Filter) (list []Provider, 
 	return list, err
 }
 
-// where spells the filter for a provider p.
+// where returns the filter as a condition on a provider p.
 func (f Filter) where() (where string, args []any) {
 	const memberOf = "p.id IN (SELECT m.resource_provider_id FROM resource_provider_aggregates m " +
 		"JOIN placement_aggregates a ON a.id = m.aggregate_id WHERE a.uuid IN (%))"
 	terms := []string{"1 = 1"}
 	add := func(term string, values ...any) {
-		terms = append(terms, strings.Replace(term, "%", marks(len(values)), 1))
+		terms = append(terms, strings.Replace(term, "%", placeholders(len(values)), 1))
 		args = append(args, values...)
 	}
 	if f.Name != "" {
@@ -67,15 +67,15 @@ func (f Filter) where() (where string, args []any) {
 			add("1 = 0")
 			continue
 		}
-		add(memberOf, anys(set)...)
+		add(memberOf, toAny(set)...)
 	}
 	if len(f.NotMemberOf) > 0 {
-		add("NOT "+memberOf, anys(f.NotMemberOf)...)
+		add("NOT "+memberOf, toAny(f.NotMemberOf)...)
 	}
 	return strings.Join(terms, " AND "), args
 }
 
-// Provider reads one provider; NotFound.
+// Provider reads one provider. It returns NotFound if there is none.
 func (s *Store) Provider(ctx context.Context, id provider.ID) (found Provider, err error) {
 	err = s.read(ctx, "Provider", func(tx *sqldb.Tx) error {
 		row, err := wholeProvider(ctx, tx, id)
@@ -85,7 +85,7 @@ func (s *Store) Provider(ctx context.Context, id provider.ID) (found Provider, e
 	return found, err
 }
 
-// providerRow is a provider with its numbers in the database.
+// providerRow is a provider with its ids in the database.
 type providerRow struct {
 	Provider
 	id, root int64
@@ -94,43 +94,38 @@ type providerRow struct {
 
 func (p providerRow) guard() guarded { return guarded{p.id, p.Generation} }
 
-// raisedBy is the provider after a write that raises its generation by n.
+// raisedBy returns the provider as it is after a write that adds n to its generation.
 func (p providerRow) raisedBy(n int) raisedProvider {
 	return raisedProvider{p.ID, p.id, p.Generation + n}
 }
 
-// findProviders reads the providers p of a condition, oldest first.
-func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []providerRow, err error) {
-	err = each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.created_at, p.updated_at, r.id, r.uuid, q.id, COALESCE(q.uuid, '') "+
-		"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id "+
-		"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id WHERE "+where+" ORDER BY p.id", args, func(rows *sql.Rows) error {
-		var p providerRow
-		var at stamps
-		err := rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &at.created, &at.updated, &p.root, &p.Root, &p.parent, &p.Parent)
+// findProviders reads the providers p that match a condition, oldest first.
+func findProviders(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([]providerRow, error) {
+	const query = "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.created_at, p.updated_at, " +
+		"r.id, r.uuid, q.id, COALESCE(q.uuid, '') " +
+		"FROM resource_providers p JOIN resource_providers r ON r.id = p.root_provider_id " +
+		"LEFT JOIN resource_providers q ON q.id = p.parent_provider_id WHERE "
+	return queryList(ctx, tx, query+where+" ORDER BY p.id", args, func(rows *sql.Rows) (p providerRow, err error) {
+		var at timestamps
+		err = rows.Scan(&p.id, &p.ID, &p.Name, &p.Generation, &at.created, &at.updated,
+			&p.root, &p.Root, &p.parent, &p.Parent)
 		p.Modified = at.modified()
-		list = append(list, p)
-		return err
+		return p, err
 	})
-	return list, err
 }
 
-// wholeProvider reads the provider that a request names in its path, with all that findProvider leaves out.
+// wholeProvider reads all columns of the provider that a request names in its path.
 func wholeProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow, error) {
 	list, err := findProviders(ctx, tx, "p.uuid = ?", id)
-	if err == nil && len(list) == 0 {
-		err = noProvider(id)
-	}
-	if err != nil {
-		return providerRow{}, err
-	}
-	return list[0], nil
+	return firstOr(list, err, noProvider(id))
 }
 
-// findProvider reads of the provider that a request names in its path what nearly every write needs: its number, its generation and its root.
-// Name, parent and moment stay empty.
+// findProvider reads id, generation and root of the provider that a request names in its path, which is all that
+// nearly every write needs. Name, parent and modification time stay empty.
 func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (p providerRow, err error) {
-	err = each(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.generation, 0), r.id, r.uuid FROM resource_providers p "+
-		"JOIN resource_providers r ON r.id = p.root_provider_id WHERE p.uuid = ?", []any{id}, func(rows *sql.Rows) error {
+	err = queryEach(ctx, tx, "SELECT p.id, p.uuid, COALESCE(p.generation, 0), r.id, r.uuid FROM resource_providers p "+
+		"JOIN resource_providers r ON r.id = p.root_provider_id WHERE p.uuid = "+
+		"?", []any{id}, func(rows *sql.Rows) error {
 		return rows.Scan(&p.id, &p.ID, &p.Generation, &p.root, &p.Root)
 	})
 	if err == nil && p.ID == "" {
@@ -139,64 +134,67 @@ func findProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID) (p provider
 	return p, err
 }
 
-// noProvider says that there is none. Neutron tells what is missing by how the sentence begins.
+// noProvider returns the NotFound for a provider. Neutron recognises the missing object by the first words of the
+// message.
 func noProvider(id provider.ID) error {
 	return fault.New(fault.NotFound, "", "No resource provider with uuid %s is known", id)
 }
 
-// findProvidersOf reads the providers that a request names in its body, by ID; those that do not exist are left out.
+// findProvidersOf reads the providers that a request names in its body, by ID. Providers that do not exist are left
+// out.
 func findProvidersOf(ctx context.Context, tx *sqldb.Tx, ids []provider.ID) (map[provider.ID]providerRow, error) {
-	found := make(map[provider.ID]providerRow, len(ids))
-	for part := range chunks(ids) {
-		list, err := findProviders(ctx, tx, "p.uuid IN ("+marks(len(part))+")", anys(part)...)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range list {
-			found[p.ID] = p
-		}
+	list, err := findIn(ctx, tx, "p.uuid", ids, findProviders)
+	found := make(map[provider.ID]providerRow, len(list))
+	for _, p := range list {
+		found[p.ID] = p
 	}
-	return found, nil
+	return found, err
 }
 
-// expect compares a provider's generation with the one that the caller saw.
+// expect compares a provider's generation with the one that the request names.
 func (p providerRow) expect(generation int) error {
 	if p.Generation == generation {
 		return nil
 	}
-	return concurrent("the resource provider %s has generation %d now, not %d: read it again", p.ID, p.Generation, generation)
+	return concurrent("the resource provider %s has generation %d now, not %d: read it again", p.ID, p.Generation,
+		generation)
 }
 
-// raise adds to the generations of providers, each unless somebody else did since it was read; then the write starts afresh.
+// raise adds to the generations of providers. If one has changed since it was read, the write is retried from its
+// start.
 func (s *Store) raise(ctx context.Context, tx *sqldb.Tx, by int, rows ...guarded) error {
 	slices.SortFunc(rows, func(a, b guarded) int { return cmp.Compare(a.id, b.id) })
-	all, err := guardedExec(ctx, tx, "UPDATE resource_providers SET generation = generation + ?, updated_at = ? WHERE", []any{by, s.now()}, rows)
+	all, err := guardedExec(ctx, tx, "UPDATE resource_providers SET generation = generation + ?, updated_at = ? WHERE",
+		[]any{by, s.now()}, rows)
 	if err == nil && !all {
 		return sqldb.Retry(concurrent("a resource provider changed at the same moment: read it again"))
 	}
 	return err
 }
 
-// raised raises one provider by one and says so.
+// raised adds one to the generation of a provider and returns the Change.
 func (s *Store) raised(ctx context.Context, tx *sqldb.Tx, p providerRow) (Change, error) {
 	return Change{Roots: []provider.ID{p.Root}, Generation: p.Generation + 1}, s.raise(ctx, tx, 1, p.guard())
 }
 
-// hold makes writers of these providers take turns where writers run side by side, before a transaction reads anything:
-// the first wins, the others see what it did (MariaDB) or start afresh (PostgreSQL). On SQLite writers take turns anyway.
-func hold(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
+// lockProviders lets only one writer of these providers run at a time on servers with concurrent writers. It must be
+// called before the transaction reads. The first writer continues; the others then see its changes (MariaDB) or are
+// retried (PostgreSQL). SQLite allows only one writer anyway.
+func lockProviders(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
 	ids = slices.Sorted(slices.Values(ids))
-	for _, to := range held(tx, "generation", "generation + 1", "generation - 1") {
-		if err := execOf(ctx, tx, "UPDATE resource_providers SET generation = "+to+" WHERE uuid IN (%)", ids); err != nil {
+	for _, to := range lockValues(tx, "generation", "generation + 1", "generation - 1") {
+		if err := execIn(ctx, tx, "UPDATE resource_providers SET generation = "+to+" WHERE uuid IN "+
+			"(%)", ids); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// held gives the values that a column is set to, one after the other, to hold its row. Locks are not known on the other nodes of a Galera
-// cluster, rows that were changed are: so there the value changes, and changes back.
-func held(tx *sqldb.Tx, same, other, back string) []string {
+// lockValues returns the values to which a column must be set, one after the other, to lock its row. The nodes of a
+// Galera cluster do not share locks, but detect conflicting changes: so on MySQL the value is changed and changed
+// back.
+func lockValues(tx *sqldb.Tx, same, other, back string) []string {
 	switch tx.Dialect {
 	case sqldb.SQLite:
 		return nil
@@ -206,7 +204,7 @@ func held(tx *sqldb.Tx, same, other, back string) []string {
 	return []string{same}
 }
 
-// roots lists the roots of providers, each once, sorted.
+// roots returns the roots of providers, sorted, without duplicates.
 func roots(list ...providerRow) []provider.ID {
 	set := map[provider.ID]bool{}
 	for _, p := range list {

@@ -105,7 +105,8 @@ func testMove(t *testing.T, s *Store) {
 	ok(t, err)
 	equal(t, "a move to where it is", diff(before, dump(t, s)), []string(nil))
 
-	moved, change, err := s.UpdateProvider(ctx, id(2), Update{Name: "p2", Move: true, Parent: id(1)}) // a root may always move
+	moved, change, err := s.UpdateProvider(ctx, id(2),
+		Update{Name: "p2", Move: true, Parent: id(1)}) // a root may always move
 	ok(t, err)
 	equal(t, "moved", []provider.ID{moved.Parent, moved.Root}, []provider.ID{id(1), id(1)})
 	equal(t, "change", change, Change{Roots: []provider.ID{id(1), id(2)}, Generation: 1})
@@ -133,7 +134,8 @@ func testMoveRace(t *testing.T, s *Store) {
 		errs := make([]error, 2)
 		for i := range 2 {
 			wg.Go(func() {
-				_, _, errs[i] = s.UpdateProvider(t.Context(), id(1+i), Update{Name: fmt.Sprint("p", 1+i), Move: true, Parent: id(2 - i), Free: true})
+				_, _, errs[i] = s.UpdateProvider(t.Context(), id(1+i),
+					Update{Name: fmt.Sprint("p", 1+i), Move: true, Parent: id(2 - i), Free: true})
 			})
 		}
 		wg.Wait()
@@ -141,7 +143,8 @@ func testMoveRace(t *testing.T, s *Store) {
 			t.Fatalf("round %d: %v; %v", round, errs[0], errs[1])
 		}
 		for i := range 2 {
-			_, _, err := s.UpdateProvider(t.Context(), id(1+i), Update{Name: fmt.Sprint("p", 1+i), Move: true, Free: true})
+			_, _, err := s.UpdateProvider(t.Context(), id(1+i),
+				Update{Name: fmt.Sprint("p", 1+i), Move: true, Free: true})
 			ok(t, err)
 		}
 	}
@@ -182,7 +185,8 @@ func testInventories(t *testing.T, s *Store) {
 	all, err := s.Inventories(ctx, id(1))
 	ok(t, err)
 	equal(t, "classes", all.Classes, inventory{"VCPU": resource.Whole(4), "DISK_GB": odd})
-	equal(t, "generation and times", []any{all.Generation, len(all.Modified), all.Modified["VCPU"].IsZero()}, []any{2, 2, false})
+	equal(t, "generation and times", []any{all.Generation, len(all.Modified), all.Modified["VCPU"].IsZero()},
+		[]any{2, 2, false})
 
 	_, err = s.ReplaceInventories(ctx, id(1), 1, nil)
 	refused(t, err, fault.Conflict, codeConcurrent, "generation 2")
@@ -246,7 +250,8 @@ func testAggregates(t *testing.T, s *Store) {
 	equal(t, "no generation before 1.19", change.Generation, 2)
 	all, err := s.Aggregates(ctx, id(1))
 	ok(t, err)
-	equal(t, "aggregates", all, Aggregates{Generation: 2, Aggregates: []resource.AggregateID{aggregate(900), aggregate(902)}})
+	equal(t, "aggregates", all,
+		Aggregates{Generation: 2, Aggregates: []resource.AggregateID{aggregate(900), aggregate(902)}})
 	_, err = s.Aggregates(ctx, id(2))
 	refused(t, err, fault.NotFound, "", string(id(2)))
 }

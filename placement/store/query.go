@@ -10,32 +10,32 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// batch is how many values one statement carries at most, well below what any database allows.
+// batch is the largest number of values in one statement, well below the limit of every database.
 const batch = 500
 
-// write runs fn in one transaction. fn may run several times, so it must set results afresh each time.
+// write runs fn in one transaction. fn may run several times, so each run must set all its results.
 func (s *Store) write(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
 	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Write(ctx, fn) })
 }
 
-// writeClaims is write with the attempts that claims have.
+// writeClaims is write with ClaimAttempts attempts.
 func (s *Store) writeClaims(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
 	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.WriteUpTo(ctx, s.ClaimAttempts, fn) })
 }
 
-// read runs fn on one snapshot; it may run several times, too.
+// read runs fn on one snapshot. fn may run several times.
 func (s *Store) read(ctx context.Context, op string, fn func(tx *sqldb.Tx) error) error {
 	return s.watch(op, fn, func(fn func(*sqldb.Tx) error) error { return s.db.Read(ctx, fn) })
 }
 
-// watch carries a transaction out and tells Watch about it.
+// watch runs a transaction and reports it to Watch.
 func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*sqldb.Tx) error) error) error {
 	if s.Watch == nil {
-		return wrap(op, carryOut(fn))
+		return wrapError(op, carryOut(fn))
 	}
 	run := Run{Op: op}
 	began := s.Now()
-	run.Err = wrap(op, carryOut(func(tx *sqldb.Tx) error {
+	run.Err = wrapError(op, carryOut(func(tx *sqldb.Tx) error {
 		run.Attempts++
 		return fn(tx)
 	}))
@@ -44,23 +44,24 @@ func (s *Store) watch(op string, fn func(*sqldb.Tx) error, carryOut func(func(*s
 	return run.Err
 }
 
-// wrap says what an error of a transaction is. A text that the database cannot hold is no fault of it, nor of ours.
-func wrap(op string, err error) error {
+// wrapError adds the operation to an error of a transaction. A text that the database cannot store is Invalid.
+func wrapError(op string, err error) error {
 	op = "placement.store." + op
 	if sqldb.IsUnspeakable(err) {
-		return fault.New(fault.Invalid, op, "a text holds a character that this database cannot hold, such as NUL or an emoji")
+		return fault.New(fault.Invalid, op,
+			"a text holds a character that this database cannot hold, such as NUL or an emoji")
 	}
 	return fault.Wrap("", op, err)
 }
 
-// now is the moment that a write records, as the database can hold it.
+// now returns the current time with the precision that the database can store.
 func (s *Store) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-// marks gives n placeholders for IN (…).
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+// placeholders returns n placeholders for IN (…).
+func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
-// anys gives a list of any type to a statement.
-func anys[T any](list []T) []any {
+// toAny converts a list of any type to arguments of a statement.
+func toAny[T any](list []T) []any {
 	all := make([]any, 0, len(list))
 	for _, v := range list {
 		all = append(all, v)
@@ -68,8 +69,8 @@ func anys[T any](list []T) []any {
 	return all
 }
 
-// each calls scan for every row of a query.
-func each(ctx context.Context, tx *sqldb.Tx, query string, args []any, scan func(rows *sql.Rows) error) error {
+// queryEach calls scan for every row of a query.
+func queryEach(ctx context.Context, tx *sqldb.Tx, query string, args []any, scan func(rows *sql.Rows) error) error {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return err
@@ -83,30 +84,68 @@ func each(ctx context.Context, tx *sqldb.Tx, query string, args []any, scan func
 	return rows.Err()
 }
 
-// eachOf is each for a query with one `IN (…)`, written `IN (%)`, over a list of any length.
-func eachOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T, scan func(rows *sql.Rows) error) error {
+// queryIn is queryEach for a query with one `IN (…)`, written `IN (%)`, over a list of any length.
+func queryIn[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T, scan func(rows *sql.Rows) error) error {
 	for part := range chunks(list) {
-		if err := each(ctx, tx, strings.Replace(query, "%", marks(len(part)), 1), anys(part), scan); err != nil {
+		filled := strings.Replace(query, "%", placeholders(len(part)), 1)
+		if err := queryEach(ctx, tx, filled, toAny(part), scan); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// execOf is eachOf for a statement without rows.
-func execOf[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) error {
+// queryList returns what scan makes of each row of a query, in the order of the rows.
+func queryList[T any](ctx context.Context, tx *sqldb.Tx, query string, args []any,
+	scan func(rows *sql.Rows) (T, error)) (list []T, err error) {
+	err = queryEach(ctx, tx, query, args, func(rows *sql.Rows) error {
+		row, err := scan(rows)
+		list = append(list, row)
+		return err
+	})
+	return list, err
+}
+
+// finder reads the rows of one kind that match a condition.
+type finder[T any] func(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([]T, error)
+
+// findIn returns the rows whose column is in a list of any length. Values without a row are left out.
+func findIn[T, V any](ctx context.Context, tx *sqldb.Tx, column string, list []V, find finder[T]) (all []T, err error) {
 	for part := range chunks(list) {
-		if _, err := tx.Exec(ctx, strings.Replace(query, "%", marks(len(part)), 1), anys(part)...); err != nil {
+		rows, err := find(ctx, tx, column+" IN ("+placeholders(len(part))+")", toAny(part)...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+// firstOr returns the first of the rows that were found, or the error missing if there are none.
+func firstOr[T any](list []T, err, missing error) (row T, _ error) {
+	switch {
+	case err != nil:
+		return row, err
+	case len(list) == 0:
+		return row, missing
+	}
+	return list[0], nil
+}
+
+// execIn is queryIn for a statement that returns no rows.
+func execIn[T any](ctx context.Context, tx *sqldb.Tx, query string, list []T) error {
+	for part := range chunks(list) {
+		if _, err := tx.Exec(ctx, strings.Replace(query, "%", placeholders(len(part)), 1), toAny(part)...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// insert writes rows of as many values as columns names.
+// insert inserts rows; each row has one value per column in columns.
 func insert(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]any) error {
 	for part := range chunks(rows) {
-		query, values := inserting(table, columns, part)
+		query, values := insertStatement(table, columns, part)
 		if _, err := tx.Exec(ctx, query, values...); err != nil {
 			return err
 		}
@@ -114,14 +153,14 @@ func insert(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]a
 	return nil
 }
 
-// insertFirst is insert and returns the number that the database gave the first row; on SQLite it is one of the rows'
-// numbers. Without rows it is 0.
+// insertFirst is insert and returns the id of the first row; on SQLite it is the id of one of the rows. Without rows
+// it returns 0.
 func insertFirst(ctx context.Context, tx *sqldb.Tx, table, columns string, rows [][]any) (int64, error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
 	first := rows[:min(batch, len(rows))]
-	query, values := inserting(table, columns, first)
+	query, values := insertStatement(table, columns, first)
 	id, err := tx.Insert(ctx, query, values...)
 	if err != nil {
 		return 0, err
@@ -129,23 +168,24 @@ func insertFirst(ctx context.Context, tx *sqldb.Tx, table, columns string, rows 
 	return id, insert(ctx, tx, table, columns, rows[len(first):])
 }
 
-// inserting is the statement that writes rows, and its values.
-func inserting(table, columns string, rows [][]any) (query string, values []any) {
+// insertStatement returns the statement that inserts rows, and its values.
+func insertStatement(table, columns string, rows [][]any) (query string, values []any) {
 	for _, row := range rows {
 		values = append(values, row...)
 	}
-	one := "(" + marks(len(rows[0])) + "), "
+	one := "(" + placeholders(len(rows[0])) + "), "
 	return "INSERT INTO " + table + " (" + columns + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, len(rows)),
 		", "), values
 }
 
-// guarded is a row that may change only while it has this generation.
+// guarded identifies a row that may change only while it has this generation.
 type guarded struct {
 	id         int64
 	generation int
 }
 
-// guardedExec runs a statement that ends in WHERE on these rows, and reports whether all of them still had their generations.
+// guardedExec runs a statement that ends in WHERE on these rows, and reports whether all of them still had their
+// generations.
 func guardedExec(ctx context.Context, tx *sqldb.Tx, statement string, first []any, rows []guarded) (bool, error) {
 	for part := range chunks(rows) {
 		values := append([]any(nil), first...)
@@ -164,7 +204,7 @@ func guardedExec(ctx context.Context, tx *sqldb.Tx, statement string, first []an
 	return true, nil
 }
 
-// chunks is slices.Chunk of a size that fits one statement.
+// chunks splits a list into parts that fit into one statement.
 func chunks[T any](list []T) func(yield func([]T) bool) {
 	return func(yield func([]T) bool) {
 		for len(list) > 0 {
@@ -177,18 +217,18 @@ func chunks[T any](list []T) func(yield func([]T) bool) {
 	}
 }
 
-// stamps is the two timestamps of a row; scan into both.
-type stamps struct{ created, updated sql.NullTime }
+// timestamps holds the two timestamps of a row, for Scan.
+type timestamps struct{ created, updated sql.NullTime }
 
-// modified is the moment of the last change.
-func (m stamps) modified() time.Time {
+// modified returns the time of the last change, or the zero time if there is none.
+func (m timestamps) modified() time.Time {
 	if m.updated.Valid {
 		return m.updated.Time.UTC()
 	}
-	return m.created.Time.UTC() // the zero time when there is none
+	return m.created.Time.UTC()
 }
 
-// concurrent is the fault of a write that came too late.
+// concurrent returns the Conflict placement.concurrent_update.
 func concurrent(format string, args ...any) error {
 	return fault.New(fault.Conflict, "", format, args...).WithCode(codeConcurrent)
 }

@@ -11,47 +11,50 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// NewInventories is what a provider shall have, given the generation that the caller saw.
+// NewInventories are the new inventories of a provider, and the generation that the request names.
 type NewInventories struct {
 	Generation int
 	Classes    map[resource.Class]resource.Inventory
 }
 
-// Reshape replaces inventories of providers and allocations of consumers together, or changes nothing: POST /reshaper.
+// Reshape replaces inventories of providers and allocations of consumers together, or changes nothing: POST
+// /reshaper.
 //
-// Claims are judged against the new inventories and those that go; these may go when no allocation is left on them.
-// Invalid placement.resource_provider.not_found: no such provider among the inventories; Invalid: no such provider or class
-// in claims; Conflict placement.concurrent_update: another generation of a provider or consumer; Conflict
-// placement.inventory.inuse: a class that would go has allocations; Conflict without a code: a claim does not fit.
-func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInventories, claims []Claim) (change Change, err error) {
+// Claims are checked against the new inventories and those that will be removed; these are removed if no allocation
+// remains on them. Faults: Invalid placement.resource_provider.not_found: no such provider among the inventories;
+// Invalid: no such provider or class in claims; Conflict placement.concurrent_update: another generation of a
+// provider or consumer; Conflict placement.inventory.inuse: a class that would be removed has allocations; Conflict
+// without a code: a claim does not fit.
+func (s *Store) Reshape(ctx context.Context, inventories map[provider.ID]NewInventories,
+	claims []Claim) (change Change, err error) {
 	claims, err = s.prepare(claims)
 	if err != nil {
 		return Change{}, fault.Wrap("", "placement.store.Reshape", err)
 	}
-	a, err := untilKnown(ctx, s.db, func() (reshaped, error) { return s.tryReshape(ctx, inventories, claims) },
-		func(ctx context.Context, a reshaped) (verdict, error) { return s.findReshape(ctx, claims, a) })
+	a, err := untilKnown(ctx, s.db, func() (reshapeAttempt, error) { return s.tryReshape(ctx, inventories, claims) },
+		func(ctx context.Context, a reshapeAttempt) (outcome, error) { return s.findReshape(ctx, claims, a) })
 	return a.change, err
 }
 
-// reshaped is one try to carry a reshape out.
-type reshaped struct {
-	attempt
-	stocks []made
+// reshapeAttempt is one attempt to run a reshape.
+type reshapeAttempt struct {
+	claimAttempt
+	inventories []providerChange
 }
 
 func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewInventories,
-	claims []Claim) (a reshaped, err error) {
+	claims []Claim) (a reshapeAttempt, err error) {
 	ids := slices.Sorted(maps.Keys(inventories))
 	err = s.writeClaims(ctx, "Reshape", func(tx *sqldb.Tx) error {
-		s := s.still()
-		if err := hold(ctx, tx, set(append(named(claims), ids...))...); err != nil {
+		s := s.withFixedClock()
+		if err := lockProviders(ctx, tx, sortedSet(append(providersOfClaims(claims), ids...))...); err != nil {
 			return err
 		}
 		providers, err := findProvidersOf(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
-		if e, ok := unknown("resource provider", ids, providers).(*fault.Error); ok {
+		if e, ok := unknownNames("resource provider", ids, providers).(*fault.Error); ok {
 			return e.WithCode(codeNoProvider)
 		}
 		for _, id := range ids {
@@ -59,7 +62,8 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 				return err
 			}
 		}
-		if _, err := seen(ctx, tx, claims); err != nil { // before any class is looked at, as in the original
+		// before the classes are checked, as in the original
+		if _, err := checkedConsumers(ctx, tx, claims); err != nil {
 			return err
 		}
 		rest := map[provider.ID]map[resource.Class]int64{}
@@ -68,7 +72,7 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 				return err
 			}
 		}
-		done, err := s.settle(ctx, tx, claims)
+		done, err := s.replaceAllocations(ctx, tx, claims)
 		if err != nil {
 			return err
 		}
@@ -77,41 +81,43 @@ func (s *Store) tryReshape(ctx context.Context, inventories map[provider.ID]NewI
 				return err
 			}
 		}
-		change := Change{Roots: set(append(roots(slices.Collect(maps.Values(providers))...), done.roots...))}
-		a = reshaped{attempt: attempt{known: done.known, first: done.first, at: s.now(), change: change}}
+		change := Change{Roots: sortedSet(append(roots(slices.Collect(maps.Values(providers))...), done.roots...))}
+		a = reshapeAttempt{
+			claimAttempt: claimAttempt{known: done.known, first: done.first, at: s.now(), change: change},
+		}
 		return s.raiseReshaped(ctx, tx, providers, inventories, done.touched, &a)
 	})
 	return a, err
 }
 
-// findReshape finds out what became of a reshape: by its claims, and where these do not tell, by the providers whose
-// inventories it replaced.
-func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshaped) (verdict, error) {
-	ids := named(claims)
+// findReshape determines the outcome of a reshape: from its claims, and if these do not decide, from the providers
+// whose inventories it replaced.
+func (s *Store) findReshape(ctx context.Context, claims []Claim, a reshapeAttempt) (outcome, error) {
+	ids := providersOfClaims(claims)
 	for _, r := range a.raised {
 		ids = append(ids, r.id)
 	}
-	return s.findOut(ctx, ids, func(tx *sqldb.Tx) (verdict, error) {
+	return s.findOut(ctx, ids, func(tx *sqldb.Tx) (outcome, error) {
 		became, err := a.judge(ctx, tx, claims)
-		if err != nil || became == kept && a.first.consumer != "" || became == undone {
+		if err != nil || became == committed && a.first.consumer != "" || became == rolledBack {
 			return became, err
 		}
-		for _, m := range a.stocks {
-			if became, err := m.judge(ctx, tx); err != nil || became != unsure {
+		for _, m := range a.inventories {
+			if became, err := m.judge(ctx, tx); err != nil || became != undecided {
 				return became, err
 			}
 		}
-		if len(a.stocks) > 0 {
-			return unsure, nil
+		if len(a.inventories) > 0 {
+			return undecided, nil
 		}
 		return became, nil
 	})
 }
 
 // raiseReshaped raises a provider's generation as often as the original does: for new inventories, for claims, and at
-// the end. It notes in a what it raises.
+// the end. It records in a which providers it raises.
 func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[provider.ID]providerRow,
-	inventories map[provider.ID]NewInventories, touched map[provider.ID]guarded, a *reshaped) error {
+	inventories map[provider.ID]NewInventories, touched map[provider.ID]guarded, a *reshapeAttempt) error {
 	by := map[int][]guarded{}
 	for id, g := range touched {
 		if _, ok := providers[id]; !ok {
@@ -128,9 +134,10 @@ func (s *Store) raiseReshaped(ctx context.Context, tx *sqldb.Tx, providers map[p
 			n++
 		}
 		by[n] = append(by[n], p.guard())
-		want := stock{have: inventories[id].Classes, only: true}
+		want := inventorySet{present: inventories[id].Classes, only: true}
 		a.raised = append(a.raised, p.raisedBy(n))
-		a.stocks = append(a.stocks, made{raisedProvider: p.raisedBy(n), at: a.at, look: want.look(p.id, a.at)})
+		a.inventories = append(a.inventories,
+			providerChange{raisedProvider: p.raisedBy(n), at: a.at, compare: want.comparison(p.id, a.at)})
 	}
 	for _, n := range slices.Sorted(maps.Keys(by)) {
 		if err := s.raise(ctx, tx, n, by[n]...); err != nil {

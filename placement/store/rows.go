@@ -11,10 +11,10 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Row is a row of the index: a provider with all that it offers, and what of it is taken.
+// Row is a row of the index: a provider with its inventories, traits, aggregates and usage.
 type Row = index.Row
 
-// Rows reads the whole database at one moment, oldest provider first.
+// Rows reads all providers in one snapshot, oldest first.
 func (s *Store) Rows(ctx context.Context) (rows []Row, err error) {
 	err = s.read(ctx, "Rows", func(tx *sqldb.Tx) error {
 		rows, err = readRows(ctx, tx, "")
@@ -23,12 +23,16 @@ func (s *Store) Rows(ctx context.Context) (rows []Row, err error) {
 	return rows, err
 }
 
-// TreeRows reads the trees whose roots these are, at one moment; nothing of one that is no root (any more).
+// TreeRows reads the trees with these roots in one snapshot. A provider that is not a root is left out.
 func (s *Store) TreeRows(ctx context.Context, roots ...provider.ID) (rows []Row, err error) {
 	err = s.read(ctx, "TreeRows", func(tx *sqldb.Tx) error {
 		rows = nil
 		for part := range chunks(roots) {
-			more, err := readRows(ctx, tx, "JOIN resource_providers r ON r.id = p.root_provider_id WHERE r.uuid IN ("+marks(len(part))+")", anys(part)...)
+			more, err := readRows(
+				ctx,
+				tx,
+				"JOIN resource_providers r ON r.id = p.root_provider_id WHERE r.uuid IN ("+placeholders(len(part))+")",
+				toAny(part)...)
 			if err != nil {
 				return err
 			}
@@ -39,45 +43,48 @@ func (s *Store) TreeRows(ctx context.Context, roots ...provider.ID) (rows []Row,
 	return rows, err
 }
 
-// Uses reads what is taken of these providers, at one moment; nothing of one that is no more.
+// Uses reads the usage of these providers in one snapshot. A provider that does not exist is left out.
 func (s *Store) Uses(ctx context.Context, providers ...provider.ID) (uses map[provider.ID]resource.Amounts, err error) {
 	err = s.read(ctx, "Uses", func(tx *sqldb.Tx) error {
 		uses = make(map[provider.ID]resource.Amounts, len(providers))
-		return eachOf(ctx, tx, "SELECT p.uuid, COALESCE(c.name, ''), COALESCE(SUM(x.used), 0) FROM resource_providers p "+
-			"LEFT JOIN allocations x ON x.resource_provider_id = p.id LEFT JOIN resource_classes c ON c.id = x.resource_class_id "+
-			"WHERE p.uuid IN (%) GROUP BY p.uuid, c.name", providers, func(rows *sql.Rows) error {
-			var id provider.ID
-			var class resource.Class
-			var used int
-			err := rows.Scan(&id, &class, &used)
-			if uses[id] == nil {
-				uses[id] = resource.Amounts{}
-			}
-			if class != "" {
-				uses[id][class] = used
-			}
-			return err
-		})
+		return queryIn(ctx, tx,
+			"SELECT p.uuid, COALESCE(c.name, ''), COALESCE(SUM(x.used), 0) FROM resource_providers p "+
+				"LEFT JOIN allocations x ON x.resource_provider_id = p.id LEFT JOIN resource_classes c ON c.id = "+
+				"x.resource_class_id "+
+				"WHERE p.uuid IN (%) GROUP BY p.uuid, c.name", providers, func(rows *sql.Rows) error {
+				var id provider.ID
+				var class resource.Class
+				var used int
+				err := rows.Scan(&id, &class, &used)
+				if uses[id] == nil {
+					uses[id] = resource.Amounts{}
+				}
+				if class != "" {
+					uses[id][class] = used
+				}
+				return err
+			})
 	})
 	return uses, err
 }
 
-// forest is the providers being read, by their number in the database.
-type forest struct {
+// rowReader collects providers by their id in the database.
+type rowReader struct {
 	ctx  context.Context
 	tx   *sqldb.Tx
-	tail string // which providers: what follows `resource_providers p`
+	tail string // the condition: what follows `resource_providers p`
 	args []any
 
 	rows []Row
 	at   map[int64]*Row
 }
 
-// readRows reads the providers p that tail selects, whole trees.
+// readRows reads the providers p that tail selects. They must be whole trees.
 func readRows(ctx context.Context, tx *sqldb.Tx, tail string, args ...any) ([]Row, error) {
-	f := forest{ctx: ctx, tx: tx, tail: tail, args: args, at: map[int64]*Row{}}
-	for _, step := range []func() error{f.readProviders, f.readInventories, f.readTraits, f.readAggregates, f.readUsed} {
-		if err := step(); err != nil {
+	f := rowReader{ctx: ctx, tx: tx, tail: tail, args: args, at: map[int64]*Row{}}
+	reads := []func() error{f.readProviders, f.readInventories, f.readTraits, f.readAggregates, f.readUsed}
+	for _, read := range reads {
+		if err := read(); err != nil {
 			return nil, err
 		}
 	}
@@ -88,22 +95,24 @@ func readRows(ctx context.Context, tx *sqldb.Tx, tail string, args ...any) ([]Ro
 	return f.rows, nil
 }
 
-func (f *forest) readProviders() error {
+func (f *rowReader) readProviders() error {
 	type link struct {
 		id           int64
 		parent, root sql.NullInt64
 	}
 	var links []link
-	err := each(f.ctx, f.tx, "SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.parent_provider_id, p.root_provider_id FROM resource_providers p "+
-		f.tail+" ORDER BY p.id", f.args, func(rows *sql.Rows) error {
-		var l link
-		var r Row
-		err := rows.Scan(&l.id, &r.ID, &r.Name, &r.Generation, &l.parent, &l.root)
-		r.Inventories, r.Used = map[resource.Class]resource.Inventory{}, resource.Amounts{}
-		links, f.rows = append(links, l), append(f.rows, r)
-		return err
-	})
-	for i, l := range links { // only now: f.rows moves while it grows
+	err := queryEach(f.ctx, f.tx,
+		"SELECT p.id, p.uuid, COALESCE(p.name, ''), COALESCE(p.generation, 0), p.parent_provider_id, "+
+			"p.root_provider_id FROM resource_providers p "+
+			f.tail+" ORDER BY p.id", f.args, func(rows *sql.Rows) error {
+			var l link
+			var r Row
+			err := rows.Scan(&l.id, &r.ID, &r.Name, &r.Generation, &l.parent, &l.root)
+			r.Inventories, r.Used = map[resource.Class]resource.Inventory{}, resource.Amounts{}
+			links, f.rows = append(links, l), append(f.rows, r)
+			return err
+		})
+	for i, l := range links { // only now: appending to f.rows moves its rows
 		f.at[l.id] = &f.rows[i]
 	}
 	for i, l := range links {
@@ -118,13 +127,15 @@ func (f *forest) readProviders() error {
 	return err
 }
 
-// more reads what hangs on the providers: columns of a table x, joined with what else, whose first column names the provider.
-func (f *forest) more(columns, from, group string, scan func(rows *sql.Rows) (id int64, add func(*Row), err error)) error {
+// readColumns reads data of the selected providers: columns of a table x and its joins. The first column is the
+// provider.
+func (f *rowReader) readColumns(columns, from, group string,
+	scan func(rows *sql.Rows) (id int64, add func(*Row), err error)) error {
 	query := "SELECT x.resource_provider_id, " + columns + " FROM " + from
 	if f.tail != "" {
 		query += " JOIN resource_providers p ON p.id = x.resource_provider_id " + f.tail
 	}
-	return each(f.ctx, f.tx, query+group, f.args, func(rows *sql.Rows) error {
+	return queryEach(f.ctx, f.tx, query+group, f.args, func(rows *sql.Rows) error {
 		id, add, err := scan(rows)
 		if row := f.at[id]; err == nil && row != nil {
 			add(row)
@@ -133,8 +144,8 @@ func (f *forest) more(columns, from, group string, scan func(rows *sql.Rows) (id
 	})
 }
 
-func (f *forest) readInventories() error {
-	return f.more("c.name, x.total, x.reserved, x.min_unit, x.max_unit, x.step_size, x.allocation_ratio",
+func (f *rowReader) readInventories() error {
+	return f.readColumns("c.name, x.total, x.reserved, x.min_unit, x.max_unit, x.step_size, x.allocation_ratio",
 		"inventories x JOIN resource_classes c ON c.id = x.resource_class_id", "",
 		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
 			var class resource.Class
@@ -144,8 +155,8 @@ func (f *forest) readInventories() error {
 		})
 }
 
-func (f *forest) readTraits() error {
-	return f.more("t.name", "resource_provider_traits x JOIN traits t ON t.id = x.trait_id", "",
+func (f *rowReader) readTraits() error {
+	return f.readColumns("t.name", "resource_provider_traits x JOIN traits t ON t.id = x.trait_id", "",
 		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
 			var trait resource.Trait
 			err = rows.Scan(&id, &trait)
@@ -153,8 +164,9 @@ func (f *forest) readTraits() error {
 		})
 }
 
-func (f *forest) readAggregates() error {
-	return f.more("a.uuid", "resource_provider_aggregates x JOIN placement_aggregates a ON a.id = x.aggregate_id", "",
+func (f *rowReader) readAggregates() error {
+	return f.readColumns("a.uuid",
+		"resource_provider_aggregates x JOIN placement_aggregates a ON a.id = x.aggregate_id", "",
 		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
 			var aggregate resource.AggregateID
 			err = rows.Scan(&id, &aggregate)
@@ -162,8 +174,8 @@ func (f *forest) readAggregates() error {
 		})
 }
 
-func (f *forest) readUsed() error {
-	return f.more("c.name, SUM(x.used)", "allocations x JOIN resource_classes c ON c.id = x.resource_class_id",
+func (f *rowReader) readUsed() error {
+	return f.readColumns("c.name, SUM(x.used)", "allocations x JOIN resource_classes c ON c.id = x.resource_class_id",
 		" GROUP BY x.resource_provider_id, c.name",
 		func(rows *sql.Rows) (id int64, add func(*Row), err error) {
 			var class resource.Class

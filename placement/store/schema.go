@@ -15,7 +15,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// The revisions of OpenStack Placement's schema that this package serves. It creates the first; the second, of later
+// The schema revisions of OpenStack Placement that this package supports. It creates the first. The second, of later
 // releases, only drops indexes that unique constraints made redundant.
 const (
 	revision         = "422ece571366" // consumer types; Placement 6.0 and later
@@ -23,25 +23,26 @@ const (
 )
 
 const (
-	makingTime = 30 * time.Second       // how long another process is waited for that makes the tables
-	makingLook = 100 * time.Millisecond // how often it is looked whether it has
+	creationTimeout = 30 * time.Second       // how long to wait for another process that creates the tables
+	creationPoll    = 100 * time.Millisecond // the interval at which the tables are checked
 )
 
-// errUnfinished says that alembic_version is there without a revision: another process is making the tables, or ended in the midst of it.
+// errUnfinished reports that alembic_version has no revision: another process is creating the tables, or was
+// interrupted.
 var errUnfinished = errors.New("the table alembic_version is empty")
 
 //go:embed schema.sql
 var schemaSQL string
 
-// check finds out whether the database is empty, and refuses one that is neither empty nor of a known revision.
-func check(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
+// checkRevision reports whether the database is empty, and refuses one that is neither empty nor of a known revision.
+func checkRevision(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
 	query := map[sqldb.Dialect]string{
 		sqldb.SQLite:     "SELECT name FROM sqlite_master WHERE type = 'table'",
 		sqldb.MySQL:      "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
 		sqldb.PostgreSQL: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
 	}[tx.Dialect]
 	var tables []string
-	err = each(ctx, tx, query, nil, func(rows *sql.Rows) error {
+	err = queryEach(ctx, tx, query, nil, func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
 		tables = append(tables, name)
@@ -61,21 +62,24 @@ func check(ctx context.Context, tx *sqldb.Tx) (empty bool, err error) {
 		case err == nil && (got == revision || got == revisionNoDouble):
 			return false, nil
 		case err == sql.ErrNoRows:
-			return false, fault.New(fault.Unavailable, "", "the tables of the database are being made by another process, or one ended in the midst of it (%w): "+
-				"try again when it is done; if there is none, make the database anew", errUnfinished)
+			return false, fault.New(fault.Unavailable, "",
+				"another process is creating the tables of the database, or was interrupted (%w): "+
+					"try again later; if there is no such process, create the database again", errUnfinished)
 		case err != nil:
 			return false, err
 		default:
 			found = "revision " + got
 		}
 	}
-	return false, fault.New(fault.Unavailable, "", "the database has tables of OpenStack Placement at %s, Berth serves revisions %s and %s: "+
-		"bring it there with `placement-manage db sync`, or give Berth an empty database", found, revision, revisionNoDouble)
+	return false, fault.New(fault.Unavailable, "",
+		"the database has tables of OpenStack Placement at %s, Berth supports revisions %s and %s: "+
+			"upgrade it with `placement-manage db sync`, or give Berth an empty database", found, revision,
+		revisionNoDouble)
 }
 
-// onceMade runs once again while another process is making the tables.
-func onceMade(ctx context.Context, once func() error) error {
-	for last := time.Now().Add(makingTime); ; {
+// whileCreated repeats once while another process is creating the tables.
+func whileCreated(ctx context.Context, once func() error) error {
+	for last := time.Now().Add(creationTimeout); ; {
 		err := once()
 		if !errors.Is(err, errUnfinished) || time.Now().After(last) {
 			return err
@@ -83,18 +87,19 @@ func onceMade(ctx context.Context, once func() error) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(makingLook):
+		case <-time.After(creationPoll):
 		}
 	}
 }
 
-// create makes the tables on an empty database. The first, alembic_version, is what keeps others from doing the same: on the nodes of a
-// Galera cluster too, where CREATE TABLE has one order for all and locks have not. Its row says that all are there.
-func create(ctx context.Context, tx *sqldb.Tx) error {
+// createTables creates the tables on an empty database. The first one, alembic_version, excludes other processes:
+// also on the nodes of a Galera cluster, which run CREATE TABLE in one order but do not share locks. Its row is
+// inserted last and marks the schema as complete.
+func createTables(ctx context.Context, tx *sqldb.Tx) error {
 	for i, statement := range statements(tx.Dialect) {
 		_, err := tx.Exec(ctx, statement)
 		if i == 0 && (sqldb.IsExisting(err) || sqldb.IsDuplicate(err)) {
-			return sqldb.Retry(err) // and find out
+			return sqldb.Retry(err) // then the next attempt waits for the tables
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", strings.SplitN(statement, "(", 2)[0], err)
@@ -104,7 +109,7 @@ func create(ctx context.Context, tx *sqldb.Tx) error {
 	return err
 }
 
-// statements spells schema.sql in a dialect.
+// statements returns the statements of schema.sql in a dialect.
 func statements(dialect sqldb.Dialect) []string {
 	words := map[sqldb.Dialect][]string{
 		sqldb.SQLite:     {"{id}", "INTEGER NOT NULL", "{moment}", "DATETIME"},
@@ -120,9 +125,9 @@ func statements(dialect sqldb.Dialect) []string {
 	return list
 }
 
-// addClasses adds the standard classes that are missing, each with its position as id.
+// addClasses adds missing standard classes. The id of a class is its position.
 func (s *Store) addClasses(ctx context.Context, tx *sqldb.Tx) error {
-	known, err := known(ctx, tx, "resource_classes")
+	known, err := readTableNames(ctx, tx, "resource_classes")
 	if err != nil {
 		return err
 	}
@@ -130,20 +135,21 @@ func (s *Store) addClasses(ctx context.Context, tx *sqldb.Tx) error {
 		if known[string(name)] {
 			continue
 		}
-		// MySQL takes an inserted 0 for "the next number", but not an updated one.
-		if _, err := tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, ?)", s.now(), nonZero(i), string(name)); err != nil {
-			return again(err)
+		// MySQL replaces an inserted 0 by the next id, but not an updated one.
+		if _, err := tx.Exec(ctx, "INSERT INTO resource_classes (created_at, id, name) VALUES (?, ?, "+
+			"?)", s.now(), nonZero(i), string(name)); err != nil {
+			return retryDuplicate(err)
 		}
 		if i == 0 {
 			if _, err := tx.Exec(ctx, "UPDATE resource_classes SET id = 0 WHERE id = ?", nonZero(i)); err != nil {
-				return again(err)
+				return retryDuplicate(err)
 			}
 		}
 	}
 	return nil
 }
 
-// nonZero is a number for the first class until it gets its own.
+// nonZero returns i, or -1 for the first class until it gets its own id.
 func nonZero(i int) int {
 	if i == 0 {
 		return -1
@@ -151,9 +157,9 @@ func nonZero(i int) int {
 	return i
 }
 
-// addTraits adds the standard traits that are missing.
+// addTraits adds missing standard traits.
 func (s *Store) addTraits(ctx context.Context, tx *sqldb.Tx) error {
-	known, err := known(ctx, tx, "traits")
+	known, err := readTableNames(ctx, tx, "traits")
 	if err != nil {
 		return err
 	}
@@ -163,13 +169,13 @@ func (s *Store) addTraits(ctx context.Context, tx *sqldb.Tx) error {
 			rows = append(rows, []any{s.now(), string(name)})
 		}
 	}
-	return again(insert(ctx, tx, "traits", "created_at, name", rows))
+	return retryDuplicate(insert(ctx, tx, "traits", "created_at, name", rows))
 }
 
-// known reads the names of a table.
-func known(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, error) {
+// readTableNames reads the name column of a table.
+func readTableNames(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, error) {
 	all := map[string]bool{}
-	err := each(ctx, tx, "SELECT name FROM "+table, nil, func(rows *sql.Rows) error {
+	err := queryEach(ctx, tx, "SELECT name FROM "+table, nil, func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
 		all[name] = true
@@ -178,24 +184,25 @@ func known(ctx context.Context, tx *sqldb.Tx, table string) (map[string]bool, er
 	return all, err
 }
 
-// again asks for a fresh start when somebody else inserted the same row first.
-func again(err error) error {
+// retryDuplicate retries the transaction if another one has inserted the same row first.
+func retryDuplicate(err error) error {
 	if sqldb.IsDuplicate(err) {
 		return sqldb.Retry(err)
 	}
 	return err
 }
 
-// addConsumers gives a consumer, of the incomplete project and user, to allocations of releases that knew no consumers.
+// addConsumers adds a consumer, of the incomplete project and user, to allocations of releases without consumers.
 func (s *Store) addConsumers(ctx context.Context, tx *sqldb.Tx) error {
 	var missing []string
-	err := each(ctx, tx, "SELECT DISTINCT a.consumer_id FROM allocations a LEFT JOIN consumers c ON c.uuid = a.consumer_id "+
-		"WHERE c.id IS NULL", nil, func(rows *sql.Rows) error {
-		var consumer string
-		err := rows.Scan(&consumer)
-		missing = append(missing, consumer)
-		return err
-	})
+	err := queryEach(ctx, tx,
+		"SELECT DISTINCT a.consumer_id FROM allocations a LEFT JOIN consumers c ON c.uuid = a.consumer_id "+
+			"WHERE c.id IS NULL", nil, func(rows *sql.Rows) error {
+			var consumer string
+			err := rows.Scan(&consumer)
+			missing = append(missing, consumer)
+			return err
+		})
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -211,5 +218,5 @@ func (s *Store) addConsumers(ctx context.Context, tx *sqldb.Tx) error {
 	for _, consumer := range missing {
 		rows = append(rows, []any{s.now(), consumer, project, user, 0})
 	}
-	return again(insert(ctx, tx, "consumers", "created_at, uuid, project_id, user_id, generation", rows))
+	return retryDuplicate(insert(ctx, tx, "consumers", "created_at, uuid, project_id, user_id, generation", rows))
 }

@@ -90,13 +90,34 @@ func TestOriginalIsServed(t *testing.T) {
 	rows, err := s.Rows(ctx)
 	ok(t, err)
 	equal(t, "rows", rows, []Row{
-		{Provider: provider.Provider{ID: id(1), Name: "host1", Root: id(1), Generation: 6, Inventories: inventory{"VCPU": resource.Whole(8)},
-			Aggregates: []resource.AggregateID{aggregate(90)}}, Used: resource.Amounts{"VCPU": 2}},
+		{
+			Provider: provider.Provider{
+				ID:          id(1),
+				Name:        "host1",
+				Root:        id(1),
+				Generation:  6,
+				Inventories: inventory{"VCPU": resource.Whole(8)},
+				Aggregates:  []resource.AggregateID{aggregate(90)},
+			},
+			Used: resource.Amounts{"VCPU": 2},
+		},
 		{Provider: provider.Provider{ID: id(2), Name: "host1_pf", Parent: id(1), Root: id(1), Generation: 6,
-			Inventories: inventory{"CUSTOM_VF": resource.Whole(4), "MEMORY_MB": resource.Whole(4096)}, Traits: []resource.Trait{"CUSTOM_PHYSNET", "HW_NIC_SRIOV"}},
+			Inventories: inventory{
+				"CUSTOM_VF": resource.Whole(4),
+				"MEMORY_MB": resource.Whole(4096),
+			}, Traits: []resource.Trait{"CUSTOM_PHYSNET", "HW_NIC_SRIOV"}},
 			Used: resource.Amounts{"CUSTOM_VF": 1, "MEMORY_MB": 512}},
-		{Provider: provider.Provider{ID: id(3), Name: "share", Root: id(3), Generation: 4, Inventories: inventory{"DISK_GB": resource.Whole(100)},
-			Aggregates: []resource.AggregateID{aggregate(90)}}, Used: resource.Amounts{"DISK_GB": 10}},
+		{
+			Provider: provider.Provider{
+				ID:          id(3),
+				Name:        "share",
+				Root:        id(3),
+				Generation:  4,
+				Inventories: inventory{"DISK_GB": resource.Whole(100)},
+				Aggregates:  []resource.AggregateID{aggregate(90)},
+			},
+			Used: resource.Amounts{"DISK_GB": 10},
+		},
 	})
 	p, err := s.Provider(ctx, id(1))
 	ok(t, err)
@@ -105,7 +126,14 @@ func TestOriginalIsServed(t *testing.T) {
 	held, err := s.ConsumerAllocations(ctx, consumer(50))
 	ok(t, err)
 	equal(t, "held", []any{held.Generation, held.Project, held.ConsumerType}, []any{2, "proj", "INSTANCE"})
-	next := Claim{Consumer: consumer(50), Allocation: resource.Allocation{id(2): {"CUSTOM_VF": 4}}, Guarded: true, Project: "proj", User: "user", ConsumerType: "INSTANCE"}
+	next := Claim{
+		Consumer:     consumer(50),
+		Allocation:   resource.Allocation{id(2): {"CUSTOM_VF": 4}},
+		Guarded:      true,
+		Project:      "proj",
+		User:         "user",
+		ConsumerType: "INSTANCE",
+	}
 	ok(t, putOne(ctx, s, next.seen(2)))
 	equal(t, "generations", []int{generation(t, s, 1), generation(t, s, 2)}, []int{6, 7})
 	equal(t, "used", must(s.ProviderUsages(ctx, id(2))).Used, resource.Amounts{"CUSTOM_VF": 4, "MEMORY_MB": 0})
@@ -117,7 +145,8 @@ func TestUnknownRevisionIsRefused(t *testing.T) {
 		"no revision at all":    "DROP TABLE alembic_version",
 	} {
 		s := openStore(t, sqliteURL(t))
-		ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error { _, err := tx.Exec(t.Context(), statement); return err }))
+		ok(t,
+			s.db.Write(t.Context(), func(tx *sqldb.Tx) error { _, err := tx.Exec(t.Context(), statement); return err }))
 		before := schemaOf(t, s.db)
 		_, err := Open(t.Context(), s.db)
 		refused(t, err, fault.Unavailable, "", text)
@@ -140,7 +169,8 @@ func TestTimesAreTheOriginals(t *testing.T) {
 	ok(t, err)
 	var created, updated string
 	ok(t, s.db.Read(t.Context(), func(tx *sqldb.Tx) error {
-		return tx.QueryRow(t.Context(), "SELECT created_at || '', updated_at || '' FROM resource_providers").Scan(&created, &updated)
+		return tx.QueryRow(t.Context(), "SELECT created_at || '', updated_at || '' FROM resource_providers").
+			Scan(&created, &updated)
 	}))
 	equal(t, "times", []string{created, updated}, []string{"2025-01-02 02:04:05.067000", "2025-01-02 02:04:05.067000"})
 	p, err := s.Provider(t.Context(), id(1))

@@ -1,13 +1,13 @@
-// Package store keeps Placement's ledger in SQL, on the very database schema of OpenStack Placement.
+// Package store reads and writes Placement's data in SQL, in the database schema of OpenStack Placement.
 //
-// A Berth and an original Placement may serve the same database, one after the other or side by side:
-// tables, identifiers, generations and timestamps mean the same to both. SQL decides here and nowhere
-// else: every write reads what it depends on inside its own transaction and compares generations before
-// it ends, so the index of candidates may be stale and nothing is ever given away twice.
+// Berth and an original Placement can serve the same database, one after the other or at the same time: tables,
+// identifiers, generations and timestamps mean the same to both. All decisions are made in SQL: every write reads
+// what it depends on inside its own transaction and compares generations before it commits. So the in-memory index
+// may be stale, and still no resource is allocated twice.
 //
-// Methods return faults. A Conflict with code placement.concurrent_update means: read again, then repeat.
-// A Conflict without a code is what the API calls placement.undefined_code. A thing named in the path of a
-// request is NotFound when it is missing; a thing named in its body is Invalid.
+// Methods return faults. A Conflict with code placement.concurrent_update means: read again, then repeat. A Conflict
+// without a code is what the API calls placement.undefined_code. A missing object that the request names in its path
+// is NotFound; one that it names in its body is Invalid.
 package store
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// The codes of Placement's API that the faults of this package carry.
+// The codes of Placement's API that the faults of this package carry, and other constants.
 const (
 	codeConcurrent   = "placement.concurrent_update"
 	codeDuplicate    = "placement.duplicate_name"
@@ -32,41 +32,49 @@ const (
 	firstCustomClass = 10000     // numbers below belong to the standard resource classes
 )
 
-// Store is Placement's ledger. It is safe for concurrent use once its fields are set.
+// Store reads and writes Placement's database. It is safe for concurrent use once its fields are set.
 type Store struct {
 	Now               func() time.Time // the clock of created_at and updated_at
-	IncompleteProject string           // project of consumers that came without one: [placement]incomplete_consumer_project_id
-	IncompleteUser    string           // and their user: [placement]incomplete_consumer_user_id
-	ClaimAttempts     int              // how often allocations are written anew when others changed the same at the same moment: [placement]allocation_conflict_retry_count
-	Watch             func(Run)        // is told of every transaction when it has ended; nil: nobody is
+	IncompleteProject string           // project of consumers without one: [placement]incomplete_consumer_project_id
+	IncompleteUser    string           // user of consumers without one: [placement]incomplete_consumer_user_id
+	ClaimAttempts     int              // of a conflicting claim: [placement]allocation_conflict_retry_count
+	Watch             func(Run)        // called after each transaction; may be nil
 
 	db     *sqldb.DB
 	writes *sqldb.WriteCheck
 }
 
-// Run is a transaction that has ended.
+// Run describes a transaction that has ended.
 type Run struct {
-	Op       string        // the method it is of, such as PutAllocations
-	Attempts int           // how often it was carried out; 0: it could not begin
+	Op       string        // the method that ran it, such as PutAllocations
+	Attempts int           // how often it was run; 0: BEGIN failed
 	Took     time.Duration // all attempts and the pauses between them
 	Err      error
 }
 
-// Change is what a write did. Roots are the roots of all trees it touched, sorted; after a move the old and the new one.
+// Change is the effect of a write. Roots are the roots of all trees that it changed, sorted; after a move both the
+// old and the new root.
 type Change struct {
 	Roots      []provider.ID
-	Used       []provider.ID // when nothing but usage and generations changed: of these providers, sorted
-	Generation int           // of the provider named in the call afterwards; 0 where a call names none or several
+	Used       []provider.ID // the providers whose usage changed, sorted, if only usage and generations changed
+	Generation int           // of the provider named in the call, after the write; 0 if the call names none or several
 }
 
-// Open takes a database into service. An empty database is accepted and waits for Sync; one with a revision that this
-// package does not know is refused with the fault Unavailable, untouched. One whose tables somebody is just making is waited for.
+// Open checks the schema of a database and returns its Store. An empty database is accepted and waits for Sync. An
+// unknown revision is refused with the fault Unavailable, and nothing is written. If another process is creating the
+// tables, Open waits until they are complete.
 func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
-	s := &Store{Now: time.Now, IncompleteProject: incompleteOwner, IncompleteUser: incompleteOwner, ClaimAttempts: claimAttempts, db: db}
+	s := &Store{
+		Now:               time.Now,
+		IncompleteProject: incompleteOwner,
+		IncompleteUser:    incompleteOwner,
+		ClaimAttempts:     claimAttempts,
+		db:                db,
+	}
 	s.writes = sqldb.NewWriteCheck(s.touch)
-	err := onceMade(ctx, func() error {
+	err := whileCreated(ctx, func() error {
 		return s.read(ctx, "Open", func(tx *sqldb.Tx) error {
-			_, err := check(ctx, tx)
+			_, err := checkRevision(ctx, tx)
 			return err
 		})
 	})
@@ -76,15 +84,15 @@ func Open(ctx context.Context, db *sqldb.DB) (*Store, error) {
 	return s, nil
 }
 
-// Create makes the schema on an empty database: exactly what the original's `placement-manage db sync` makes. created is false
-// when it was there already; of several that create it at the same moment, on one database or on the nodes of a cluster, one does. The fault
-// is the one of Open, or what the database said.
+// Create creates the schema on an empty database: the same as the original's `placement-manage db sync`. created is
+// false if the schema exists already. If several processes call it at the same time, on one database or on the nodes
+// of a cluster, one of them creates the schema. It returns the same faults as Open, and the errors of the database.
 func (s *Store) Create(ctx context.Context) (created bool, err error) {
-	err = onceMade(ctx, func() error {
+	err = whileCreated(ctx, func() error {
 		return s.write(ctx, "Create", func(tx *sqldb.Tx) error {
-			empty, err := check(ctx, tx)
+			empty, err := checkRevision(ctx, tx)
 			if created = err == nil && empty; created {
-				err = create(ctx, tx)
+				err = createTables(ctx, tx)
 			}
 			return err
 		})
@@ -92,10 +100,10 @@ func (s *Store) Create(ctx context.Context) (created bool, err error) {
 	return created, err
 }
 
-// Version is the Alembic revision of the database; empty for an empty database.
+// Version returns the Alembic revision of the database, or "" for an empty database.
 func (s *Store) Version(ctx context.Context) (version string, err error) {
 	err = s.read(ctx, "Version", func(tx *sqldb.Tx) error {
-		empty, err := check(ctx, tx)
+		empty, err := checkRevision(ctx, tx)
 		if err != nil || empty {
 			return err
 		}
@@ -104,11 +112,11 @@ func (s *Store) Version(ctx context.Context) (version string, err error) {
 	return version, err
 }
 
-// Sync creates the schema on an empty database, adds the standard resource classes and traits that are missing, and
-// completes what older releases left behind: providers without a root, allocations without a consumer. It may be repeated.
-// The fault is the one of Open, or what the database said.
+// Sync creates the schema on an empty database, adds missing standard resource classes and traits, and completes the
+// data of older releases: it gives a root to providers and a consumer to allocations that have none. It can be
+// repeated. It returns the same faults as Open, and the errors of the database.
 func (s *Store) Sync(ctx context.Context) error {
-	// In a transaction of its own: on MySQL, CREATE TABLE ends the one it is in.
+	// A separate transaction, because CREATE TABLE ends the current transaction on MySQL.
 	if _, err := s.Create(ctx); err != nil {
 		return err
 	}
@@ -119,7 +127,8 @@ func (s *Store) Sync(ctx context.Context) error {
 		if err := s.addTraits(ctx, tx); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id WHERE root_provider_id IS NULL"); err != nil {
+		if _, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = id WHERE root_provider_id IS "+
+			"NULL"); err != nil {
 			return err
 		}
 		return s.addConsumers(ctx, tx)

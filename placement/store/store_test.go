@@ -17,15 +17,31 @@ import (
 )
 
 // tables of the schema.
-var tables = []string{"alembic_version", "allocations", "inventories", "resource_provider_aggregates", "placement_aggregates",
-	"resource_provider_traits", "consumers", "consumer_types", "projects", "users", "traits", "resource_classes", "resource_providers"}
+var tables = []string{
+	"alembic_version",
+	"allocations",
+	"inventories",
+	"resource_provider_aggregates",
+	"placement_aggregates",
+	"resource_provider_traits",
+	"consumers",
+	"consumer_types",
+	"projects",
+	"users",
+	"traits",
+	"resource_classes",
+	"resource_providers",
+}
 
 // TestStore is the suite that every database must pass.
 func TestStore(t *testing.T) {
 	suite := map[string]func(t *testing.T, s *Store){
-		"standards": testStandards, "providers": testProviders, "filters": testFilters, "move": testMove, "deleteProvider": testDeleteProvider,
-		"inventories": testInventories, "traits": testTraits, "classes": testClasses, "classRace": testClassRace, "traitRace": testTraitRace, "aggregates": testAggregates,
-		"claims": testClaims, "refusals": testRefusals, "guards": testGuards, "manyConsumers": testManyConsumers, "reshape": testReshape,
+		"standards": testStandards, "providers": testProviders, "filters": testFilters, "move": testMove,
+		"deleteProvider": testDeleteProvider,
+		"inventories":    testInventories, "traits": testTraits, "classes": testClasses,
+		"classRace": testClassRace, "traitRace": testTraitRace, "aggregates": testAggregates,
+		"claims": testClaims, "refusals": testRefusals, "guards": testGuards,
+		"manyConsumers": testManyConsumers, "reshape": testReshape,
 		"usages": testUsages, "incomplete": testIncomplete, "rows": testRows, "race": testRace, "diff": testDiff,
 		"moveRace": testMoveRace, "prints": testPrints, "stretches": testStretches,
 	}
@@ -108,7 +124,8 @@ func host(t *testing.T, s *Store, n, parent int) {
 	}
 	_, _, err := s.CreateProvider(t.Context(), id(n), fmt.Sprint("p", n), under)
 	ok(t, err)
-	_, err = s.ReplaceInventories(t.Context(), id(n), 0, inventory{"VCPU": resource.Whole(10), "MEMORY_MB": resource.Whole(100)})
+	_, err = s.ReplaceInventories(t.Context(), id(n), 0,
+		inventory{"VCPU": resource.Whole(10), "MEMORY_MB": resource.Whole(100)})
 	ok(t, err)
 }
 
@@ -229,7 +246,8 @@ func testIncomplete(t *testing.T, s *Store) {
 	held, err := s.ConsumerAllocations(t.Context(), consumer(500))
 	ok(t, err)
 	equal(t, "held", held.Allocation, resource.Allocation{id(1): {"VCPU": 2, "MEMORY_MB": 3}})
-	equal(t, "owner", []any{held.Project, held.User, held.ConsumerType, held.Generation}, []any{incompleteOwner, incompleteOwner, unknownType, 0})
+	equal(t, "owner", []any{held.Project, held.User, held.ConsumerType, held.Generation},
+		[]any{incompleteOwner, incompleteOwner, unknownType, 0})
 	ok(t, putOne(t.Context(), s, claim(500, 1, 1).seen(0)))
 }
 

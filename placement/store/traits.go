@@ -13,29 +13,29 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Trait is a trait that Placement knows.
+// Trait is a trait in the database.
 type Trait struct {
 	Name     resource.Trait
-	Modified time.Time // updated_at, or created_at when it never was
+	Modified time.Time // updated_at; created_at if the row was never updated
 }
 
 // TraitFilter selects traits; the zero value selects all.
 type TraitFilter struct {
 	In         []resource.Trait // name=in:…; nil: any name
 	Prefix     string           // name=startswith:…, with LIKE's wildcards
-	Associated *bool            // some provider has it, or none has
+	Associated *bool            // true: at least one provider has it; false: none has it
 }
 
-// ProviderTraits is the traits of one provider, oldest first, at one generation.
+// ProviderTraits are the traits of one provider, oldest first, at one generation.
 type ProviderTraits struct {
 	Generation int
 	Traits     []Trait
 }
 
-// Traits lists the traits that pass the filter, oldest first. Names that do not exist are left out.
+// Traits lists the traits that match the filter, oldest first. Names that do not exist are left out.
 func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, err error) {
 	err = s.read(ctx, "Traits", func(tx *sqldb.Tx) error {
-		rows, err := findTraits(ctx, tx, filter.where(), anys(filter.In)...)
+		rows, err := findTraits(ctx, tx, filter.where(), toAny(filter.In)...)
 		list = traitsOf(rows)
 		return err
 	})
@@ -43,8 +43,8 @@ func (s *Store) Traits(ctx context.Context, filter TraitFilter) (list []Trait, e
 	return list, err
 }
 
-// like is SQL's LIKE on SQLite and MariaDB, which the original gives a prefix to as it comes: case does not count, % stands for any text
-// and _ for any character.
+// like implements LIKE as SQLite and MariaDB do; the original passes a prefix to LIKE unescaped. Case is ignored, %
+// matches any text and _ any character.
 func like(text, pattern string) bool {
 	t, p, star, from := 0, 0, -1, 0
 	for t < len(text) {
@@ -54,7 +54,7 @@ func like(text, pattern string) bool {
 			p++
 		case p < len(pattern) && (pattern[p] == '_' || strings.EqualFold(pattern[p:p+1], text[t:t+1])):
 			t, p = t+1, p+1
-		case star >= 0: // the last % takes one character more
+		case star >= 0: // let the last % match one more character
 			from++
 			t, p = from, star+1
 		default:
@@ -64,13 +64,14 @@ func like(text, pattern string) bool {
 	return strings.Trim(pattern[p:], "%") == ""
 }
 
-// where spells the filter for a trait t, but for the prefix: LIKE means something else in every dialect.
+// where returns the filter as a condition on a trait t, without the prefix, because LIKE differs between the
+// dialects.
 func (f TraitFilter) where() string {
 	where := "1 = 1"
 	if f.In != nil {
 		where = "1 = 0"
 		if len(f.In) > 0 {
-			where = "t.name IN (" + marks(len(f.In)) + ")"
+			where = "t.name IN (" + placeholders(len(f.In)) + ")"
 		}
 	}
 	if f.Associated != nil {
@@ -89,34 +90,27 @@ type traitRow struct {
 	created sql.NullTime
 }
 
-// findTraits reads the traits t of a condition, oldest first.
-func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) (list []traitRow, err error) {
-	err = each(ctx, tx, "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "+where+" ORDER BY t.id", args, func(rows *sql.Rows) error {
-		var t traitRow
-		var at stamps
-		err := rows.Scan(&t.id, &t.Name, &at.created, &at.updated)
+// findTraits reads the traits t that match a condition, oldest first.
+func findTraits(ctx context.Context, tx *sqldb.Tx, where string, args ...any) ([]traitRow, error) {
+	const query = "SELECT t.id, t.name, t.created_at, t.updated_at FROM traits t WHERE "
+	return queryList(ctx, tx, query+where+" ORDER BY t.id", args, func(rows *sql.Rows) (t traitRow, err error) {
+		var at timestamps
+		err = rows.Scan(&t.id, &t.Name, &at.created, &at.updated)
 		t.Modified, t.created = at.modified(), at.created
-		list = append(list, t)
-		return err
+		return t, err
 	})
-	return list, err
 }
 
 // findTrait reads the trait that a request names in its path.
 func findTrait(ctx context.Context, tx *sqldb.Tx, name resource.Trait) (traitRow, error) {
 	list, err := findTraits(ctx, tx, "t.name = ?", name)
-	if err != nil {
-		return traitRow{}, err
-	}
-	if len(list) == 0 {
-		return traitRow{}, fault.New(fault.NotFound, "", "there is no trait %s", name)
-	}
-	return list[0], nil
+	return firstOr(list, err, fault.New(fault.NotFound, "", "there is no trait %s", name))
 }
 
 // findTraitsOf reads the traits of a provider.
 func findTraitsOf(ctx context.Context, tx *sqldb.Tx, p providerRow) ([]traitRow, error) {
-	return findTraits(ctx, tx, "t.id IN (SELECT x.trait_id FROM resource_provider_traits x WHERE x.resource_provider_id = ?)", p.id)
+	return findTraits(ctx, tx,
+		"t.id IN (SELECT x.trait_id FROM resource_provider_traits x WHERE x.resource_provider_id = ?)", p.id)
 }
 
 func traitsOf(rows []traitRow) []Trait {
@@ -127,7 +121,7 @@ func traitsOf(rows []traitRow) []Trait {
 	return list
 }
 
-// Trait reads one trait; NotFound.
+// Trait reads one trait. It returns NotFound if there is none.
 func (s *Store) Trait(ctx context.Context, name resource.Trait) (found Trait, err error) {
 	err = s.read(ctx, "Trait", func(tx *sqldb.Tx) error {
 		row, err := findTrait(ctx, tx, name)
@@ -137,10 +131,11 @@ func (s *Store) Trait(ctx context.Context, name resource.Trait) (found Trait, er
 	return found, err
 }
 
-// EnsureTrait adds a custom trait unless it is there; created says which. The caller has judged the name.
+// EnsureTrait adds a custom trait if it does not exist; created reports whether it did. The caller has checked the
+// name.
 func (s *Store) EnsureTrait(ctx context.Context, name resource.Trait) (trait Trait, created bool, err error) {
 	if trait, err = s.Trait(ctx, name); !fault.Is(err, fault.NotFound) {
-		return trait, false, err // it is there, the usual case, or unreadable
+		return trait, false, err // it exists, the usual case, or cannot be read
 	}
 	const insert = "INSERT INTO traits (created_at, name) VALUES (?, ?)"
 	row, err := untilKnown(ctx, s.db, func() (row traitRow, err error) {
@@ -152,25 +147,25 @@ func (s *Store) EnsureTrait(ctx context.Context, name resource.Trait) (trait Tra
 				row.id, err = tx.Insert(ctx, insert, row.Modified, name)
 				created = err == nil
 			}
-			return again(err)
+			return retryDuplicate(err)
 		})
 		return row, err
-	}, func(ctx context.Context, row traitRow) (verdict, error) {
+	}, func(ctx context.Context, row traitRow) (outcome, error) {
 		return s.findNew(ctx, newRow{"traits", "name", name, insert, []any{row.Modified, name}, row.id, row.Modified})
 	})
 	return row.Trait, created, err
 }
 
-// DeleteTrait removes a custom trait. NotFound; Invalid: a standard one; Conflict: a provider has it.
+// DeleteTrait removes a custom trait. Faults: NotFound; Invalid: a standard trait; Conflict: a provider has it.
 func (s *Store) DeleteTrait(ctx context.Context, name resource.Trait) error {
 	_, err := untilKnown(ctx, s.db, func() (traitRow, error) { return s.deleteTrait(ctx, name) },
-		func(ctx context.Context, trait traitRow) (verdict, error) {
+		func(ctx context.Context, trait traitRow) (outcome, error) {
 			return s.findDeleted(ctx, "traits", trait.id, trait.created)
 		})
 	return err
 }
 
-// deleteTrait is one transaction of DeleteTrait; it returns the row that it deleted.
+// deleteTrait runs one transaction of DeleteTrait and returns the deleted row.
 func (s *Store) deleteTrait(ctx context.Context, name resource.Trait) (trait traitRow, err error) {
 	err = s.write(ctx, "DeleteTrait", func(tx *sqldb.Tx) error {
 		trait, err = findTrait(ctx, tx, name)
@@ -178,10 +173,11 @@ func (s *Store) deleteTrait(ctx context.Context, name resource.Trait) (trait tra
 			return err
 		}
 		if !strings.HasPrefix(string(name), "CUSTOM_") {
-			return fault.New(fault.Invalid, "", "%s is a standard trait, which stays", name)
+			return fault.New(fault.Invalid, "", "%s is a standard trait and cannot be deleted", name)
 		}
 		var uses int
-		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM resource_provider_traits WHERE trait_id = ?", trait.id).Scan(&uses); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM resource_provider_traits WHERE trait_id = "+
+			"?", trait.id).Scan(&uses); err != nil {
 			return err
 		}
 		if uses > 0 {
@@ -193,7 +189,7 @@ func (s *Store) deleteTrait(ctx context.Context, name resource.Trait) (trait tra
 	return trait, err
 }
 
-// ProviderTraits reads the traits of a provider; NotFound.
+// ProviderTraits reads the traits of a provider. It returns NotFound if there is no such provider.
 func (s *Store) ProviderTraits(ctx context.Context, id provider.ID) (all ProviderTraits, err error) {
 	err = s.read(ctx, "ProviderTraits", func(tx *sqldb.Tx) error {
 		p, err := findProvider(ctx, tx, id)
@@ -207,10 +203,11 @@ func (s *Store) ProviderTraits(ctx context.Context, id provider.ID) (all Provide
 	return all, err
 }
 
-// ReplaceTraits makes the provider have exactly these; its generation rises when that changes anything.
+// ReplaceTraits replaces the traits of a provider; its generation is raised if that changes anything. Faults:
 // NotFound; Invalid: an unknown trait; Conflict placement.concurrent_update: another generation.
-func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation int, traits []resource.Trait) (now ProviderTraits, change Change, err error) {
-	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
+func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation int,
+	traits []resource.Trait) (now ProviderTraits, change Change, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m providerChange, err error) {
 		err = s.write(ctx, "ReplaceTraits", func(tx *sqldb.Tx) error {
 			p, err := findProvider(ctx, tx, id)
 			if err != nil {
@@ -223,52 +220,51 @@ func (s *Store) ReplaceTraits(ctx context.Context, id provider.ID, generation in
 			if err != nil {
 				return err
 			}
-			m, err = s.still().setTraits(ctx, tx, p, want)
+			m, err = s.withFixedClock().setTraits(ctx, tx, p, want)
 			now = ProviderTraits{Generation: m.change.Generation, Traits: traitsOf(want)}
 			return err
 		})
 		return m, err
-	}, s.findMade)
+	}, s.findChange)
 	return now, m.change, err
 }
 
 // findNamedTraits reads the traits that a request names in its body. Invalid: an unknown one.
 func findNamedTraits(ctx context.Context, tx *sqldb.Tx, traits []resource.Trait) (list []traitRow, err error) {
-	for part := range chunks(traits) {
-		rows, err := findTraits(ctx, tx, "t.name IN ("+marks(len(part))+")", anys(part)...)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, rows...)
+	list, err = findIn(ctx, tx, "t.name", traits, findTraits)
+	if err != nil {
+		return nil, err
 	}
 	found := make(map[resource.Trait]bool, len(list))
 	for _, t := range list {
 		found[t.Name] = true
 	}
-	return list, unknown("trait", traits, found)
+	return list, unknownNames("trait", traits, found)
 }
 
-// ClearTraits takes all traits away, whatever the generation is; it rises when there were any. NotFound.
+// ClearTraits removes all traits, without checking the generation, which is raised if there were any. Fault:
+// NotFound.
 func (s *Store) ClearTraits(ctx context.Context, id provider.ID) (Change, error) {
-	m, err := untilKnown(ctx, s.db, func() (m made, err error) {
+	m, err := untilKnown(ctx, s.db, func() (m providerChange, err error) {
 		err = s.write(ctx, "ClearTraits", func(tx *sqldb.Tx) error {
 			p, err := findProvider(ctx, tx, id)
 			if err != nil {
 				return err
 			}
-			m, err = s.still().setTraits(ctx, tx, p, nil)
-			if m.look != nil {
-				m.look = traitLook(p.id, nil, nil, m.at, true)
+			m, err = s.withFixedClock().setTraits(ctx, tx, p, nil)
+			if m.compare != nil {
+				m.compare = compareTraits(p.id, nil, nil, m.at, true)
 			}
 			return err
 		})
 		return m, err
-	}, s.findMade)
+	}, s.findChange)
 	return m.change, err
 }
 
-// setTraits makes a provider have exactly these traits, and raises its generation when that changes anything.
-func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want []traitRow) (m made, err error) {
+// setTraits replaces the traits of a provider, and raises its generation if that changes anything.
+func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow,
+	want []traitRow) (m providerChange, err error) {
 	have, err := findTraitsOf(ctx, tx, p)
 	if err != nil {
 		return m, err
@@ -292,35 +288,37 @@ func (s *Store) setTraits(ctx context.Context, tx *sqldb.Tx, p providerRow, want
 		}
 	}
 	if len(less) == 0 && len(more) == 0 {
-		return made{change: Change{Roots: roots(p), Generation: p.Generation}}, nil
+		return providerChange{change: Change{Roots: roots(p), Generation: p.Generation}}, nil
 	}
 	for part := range chunks(less) {
-		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_traits WHERE resource_provider_id = ? AND trait_id IN ("+marks(len(part))+")",
-			append([]any{p.id}, anys(part)...)...); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM resource_provider_traits WHERE resource_provider_id = ? AND "+
+			"trait_id IN ("+placeholders(len(part))+")",
+			append([]any{p.id}, toAny(part)...)...); err != nil {
 			return m, err
 		}
 	}
-	if err := insert(ctx, tx, "resource_provider_traits", "created_at, trait_id, resource_provider_id", more); err != nil {
-		return m, again(err)
+	if err := insert(ctx, tx, "resource_provider_traits", "created_at, trait_id, "+
+		"resource_provider_id", more); err != nil {
+		return m, retryDuplicate(err)
 	}
-	m.raisedProvider, m.at, m.look = p.raisedBy(1), s.now(), traitLook(p.id, all, added, s.now(), false)
+	m.raisedProvider, m.at, m.compare = p.raisedBy(1), s.now(), compareTraits(p.id, all, added, s.now(), false)
 	m.change, err = s.raised(ctx, tx, p)
 	return m, err
 }
 
-// traitLook compares a provider's traits with what a write at a moment made of them.
-func traitLook(row int64, want, inserted []int64, at time.Time, anybody bool) look {
+// compareTraits compares a provider's traits with the result of a write at the time at.
+func compareTraits(row int64, want, inserted []int64, at time.Time, anybody bool) comparison {
 	return func(ctx context.Context, tx *sqldb.Tx) (same, ours bool, err error) {
 		now := map[int64]sql.NullTime{}
 		const query = "SELECT trait_id, created_at FROM resource_provider_traits WHERE resource_provider_id = ?"
-		err = each(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
+		err = queryEach(ctx, tx, query, []any{row}, func(rows *sql.Rows) error {
 			var trait int64
 			var created sql.NullTime
 			err := rows.Scan(&trait, &created)
 			now[trait] = created
 			return err
 		})
-		same, ours = wroteRows(tx, now, want, inserted, at, anybody)
+		same, ours = compareRows(tx, now, want, inserted, at, anybody)
 		return same, ours, err
 	}
 }

@@ -9,37 +9,40 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// Update is what a provider shall be called and, when Move is set, under whom it shall lie.
+// Update is the new name of a provider and, if Move is set, its new parent.
 type Update struct {
 	Name   string
-	Move   bool        // Parent is meant, also when it is empty
+	Move   bool        // Parent is set, even if it is empty
 	Parent provider.ID // empty: the provider becomes a root
-	Free   bool        // microversion 1.37: a provider that has a parent may get another one, or none
+	Free   bool        // microversion 1.37: a provider with a parent can get another parent, or none
 }
 
-// CreateProvider adds a provider of generation 0; an empty parent makes a root.
-// Conflict placement.duplicate_name: the ID or the name is taken. Invalid: the parent does not exist or is the provider itself.
-func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string, parent provider.ID) (made Provider, change Change, err error) {
+// CreateProvider adds a provider of generation 0; without a parent it is a root. Faults: Conflict
+// placement.duplicate_name: the ID or the name exists; Invalid: the parent does not exist or is the provider itself.
+func (s *Store) CreateProvider(ctx context.Context, id provider.ID, name string,
+	parent provider.ID) (made Provider, change Change, err error) {
 	row, err := untilKnown(ctx, s.db, func() (row providerRow, err error) {
 		err = s.write(ctx, "CreateProvider", func(tx *sqldb.Tx) error {
 			row, err = s.insertProvider(ctx, tx, id, name, parent)
 			return err
 		})
 		return row, err
-	}, func(ctx context.Context, row providerRow) (verdict, error) {
+	}, func(ctx context.Context, row providerRow) (outcome, error) {
 		return s.findNew(ctx, newRow{"resource_providers", "uuid", id,
 			"INSERT INTO resource_providers (created_at, uuid, name) VALUES (?, ?, ?)",
 			[]any{row.Modified, id, name}, row.id, row.Modified})
 	})
 	if fault.CodeOf(err) == codeDuplicate {
 		if _, missing := s.Provider(ctx, id); missing == nil {
-			err = fault.New(fault.Conflict, "placement.store.CreateProvider", "a resource provider with the ID %s exists already", id).WithCode(codeDuplicate)
+			err = fault.New(fault.Conflict, "placement.store.CreateProvider", "a resource provider with the ID %s "+
+				"exists already", id).
+				WithCode(codeDuplicate)
 		}
 	}
 	return row.Provider, Change{Roots: []provider.ID{row.Root}}, err
 }
 
-// insertProvider adds the row of a provider, and tells what it says.
+// insertProvider inserts the row of a provider and returns the provider.
 func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID, name string,
 	parent provider.ID) (made providerRow, err error) {
 	made.Provider = Provider{Provider: provider.Provider{ID: id, Name: name, Parent: parent, Root: id},
@@ -49,7 +52,7 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 		if parent == id {
 			return made, fault.New(fault.Invalid, "", "the resource provider %s cannot be its own parent", id)
 		}
-		if err := hold(ctx, tx, parent); err != nil {
+		if err := lockProviders(ctx, tx, parent); err != nil {
 			return made, err
 		}
 		p, err := findParent(ctx, tx, parent)
@@ -72,12 +75,14 @@ func (s *Store) insertProvider(ctx context.Context, tx *sqldb.Tx, id provider.ID
 	return made, err
 }
 
-// duplicate begins as Nova looks for it: without these words it takes a 409 for another one that has just made the same provider.
+// duplicate returns the Conflict for a name that exists. Nova searches for its first words: without them Nova assumes
+// that another client has just created the same provider.
 func duplicate(name string) error {
-	return fault.New(fault.Conflict, "", "Conflicting resource provider name: %q is taken", name).WithCode(codeDuplicate)
+	return fault.New(fault.Conflict, "", "Conflicting resource provider name: %q is taken", name).
+		WithCode(codeDuplicate)
 }
 
-// findParent reads the provider that a request names as parent.
+// findParent reads the provider that a request names as the parent.
 func findParent(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow, error) {
 	p, err := findProvider(ctx, tx, id)
 	if fault.Is(err, fault.NotFound) {
@@ -86,15 +91,16 @@ func findParent(ctx context.Context, tx *sqldb.Tx, id provider.ID) (providerRow,
 	return p, err
 }
 
-// UpdateProvider renames and moves a provider with all that lies under it; its generation stays.
-// NotFound; Conflict placement.duplicate_name; Invalid: the parent does not exist, would make a loop, or Free is needed.
-func (s *Store) UpdateProvider(ctx context.Context, id provider.ID, to Update) (now Provider, change Change, err error) {
+// UpdateProvider renames and moves a provider with its subtree; its generation does not change. Faults: NotFound;
+// Conflict placement.duplicate_name; Invalid: the parent does not exist, would create a loop, or Free is needed.
+func (s *Store) UpdateProvider(ctx context.Context, id provider.ID,
+	to Update) (now Provider, change Change, err error) {
 	done, err := untilKnown(ctx, s.db, func() (updated, error) { return s.updateProvider(ctx, id, to) },
-		func(ctx context.Context, done updated) (verdict, error) { return s.findUpdated(ctx, id, to, done) })
+		func(ctx context.Context, done updated) (outcome, error) { return s.findUpdated(ctx, id, to, done) })
 	return done.after.Provider, done.change, err
 }
 
-// updated is what one transaction of UpdateProvider did.
+// updated is the effect of one transaction of UpdateProvider.
 type updated struct {
 	before, after providerRow
 	change        Change
@@ -103,7 +109,7 @@ type updated struct {
 func (s *Store) updateProvider(ctx context.Context, id provider.ID, to Update) (done updated, err error) {
 	err = s.write(ctx, "UpdateProvider", func(tx *sqldb.Tx) error {
 		if to.Move {
-			if err := holdTrees(ctx, tx, id, to.Parent); err != nil {
+			if err := lockTrees(ctx, tx, id, to.Parent); err != nil {
 				return err
 			}
 		}
@@ -126,35 +132,37 @@ func (s *Store) updateProvider(ctx context.Context, id provider.ID, to Update) (
 	return done, err
 }
 
-// findUpdated finds out about a transaction of UpdateProvider, by the name and the parent that the provider has now.
-// Which client gave it these does not matter.
-func (s *Store) findUpdated(ctx context.Context, id provider.ID, to Update, done updated) (verdict, error) {
-	return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (verdict, error) {
+// findUpdated determines the outcome of a transaction of UpdateProvider, from the provider's present name and parent.
+// Any client may have set these.
+func (s *Store) findUpdated(ctx context.Context, id provider.ID, to Update, done updated) (outcome, error) {
+	return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (outcome, error) {
 		now, err := wholeProvider(ctx, tx, id)
 		as := func(p providerRow) bool {
 			return now.id == p.id && now.Name == p.Name && (!to.Move || now.Parent == p.Parent)
 		}
 		switch {
 		case fault.Is(err, fault.NotFound):
-			return unsure, nil
+			return undecided, nil
 		case err != nil || as(done.after):
-			return kept, err
+			return committed, err
 		case as(done.before):
-			return asBefore, nil
+			return unchanged, nil
 		}
-		return unsure, nil
+		return undecided, nil
 	})
 }
 
-// holdTrees makes moves take turns where writers run side by side: two of them together could make a loop. It also waits for
-// those who are adding a child to the provider that moves or to its new parent.
-func holdTrees(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
-	for _, to := range held(tx, "version_num", "CONCAT(version_num, '+')", "TRIM(TRAILING '+' FROM version_num)") {
-		if _, err := tx.Exec(ctx, "UPDATE alembic_version SET version_num = "+to); err != nil { // a row that always is there
+// lockTrees lets only one move run at a time on servers with concurrent writers: two concurrent moves could create a
+// loop. It also waits for transactions that are adding a child to the moved provider or to its new parent.
+func lockTrees(ctx context.Context, tx *sqldb.Tx, ids ...provider.ID) error {
+	for _, to := range lockValues(tx, "version_num", "CONCAT(version_num, '+')", "TRIM(TRAILING '+' FROM "+
+		"version_num)") {
+		// a row that always exists
+		if _, err := tx.Exec(ctx, "UPDATE alembic_version SET version_num = "+to); err != nil {
 			return err
 		}
 	}
-	return hold(ctx, tx, ids...)
+	return lockProviders(ctx, tx, ids...)
 }
 
 func (s *Store) rename(ctx context.Context, tx *sqldb.Tx, p providerRow, name string) error {
@@ -168,13 +176,14 @@ func (s *Store) rename(ctx context.Context, tx *sqldb.Tx, p providerRow, name st
 	return err
 }
 
-// move puts p with its subtree under another parent, or under none.
+// move sets another parent, or none, for p with its subtree.
 func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent provider.ID, free bool) error {
 	if parent == p.Parent {
 		return nil
 	}
 	if p.parent.Valid && !free {
-		return fault.New(fault.Invalid, "", "the resource provider %s has a parent; giving it another one, or none, needs microversion 1.37", p.ID)
+		return fault.New(fault.Invalid, "",
+			"the resource provider %s has a parent; giving it another one, or none, needs microversion 1.37", p.ID)
 	}
 	subtree, err := subtree(ctx, tx, p)
 	if err != nil {
@@ -187,11 +196,13 @@ func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent pr
 			return err
 		}
 		if subtree[to.id] {
-			return fault.New(fault.Invalid, "", "the resource provider %s cannot lie under %s, which is or lies under itself: a loop", p.ID, parent)
+			return fault.New(fault.Invalid, "",
+				"the resource provider %s cannot lie under %s, which is or lies under itself: a loop", p.ID, parent)
 		}
 		root, under = to.root, sql.NullInt64{Int64: to.id, Valid: true}
 	}
-	if _, err := tx.Exec(ctx, "UPDATE resource_providers SET parent_provider_id = ?, updated_at = ? WHERE id = ?", under, s.now(), p.id); err != nil {
+	if _, err := tx.Exec(ctx, "UPDATE resource_providers SET parent_provider_id = ?, updated_at = ? WHERE id = "+
+		"?", under, s.now(), p.id); err != nil {
 		return err
 	}
 	ids := make([]int64, 0, len(subtree))
@@ -199,8 +210,11 @@ func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent pr
 		ids = append(ids, id)
 	}
 	for part := range chunks(ids) {
-		_, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = ?, updated_at = ? WHERE id IN ("+marks(len(part))+")",
-			append([]any{root, s.now()}, anys(part)...)...)
+		_, err := tx.Exec(
+			ctx,
+			"UPDATE resource_providers SET root_provider_id = ?, updated_at = ? WHERE id IN ("+placeholders(
+				len(part))+")",
+			append([]any{root, s.now()}, toAny(part)...)...)
 		if err != nil {
 			return err
 		}
@@ -208,14 +222,15 @@ func (s *Store) move(ctx context.Context, tx *sqldb.Tx, p providerRow, parent pr
 	return nil
 }
 
-// subtree gives the numbers of p and of all that lies under it.
+// subtree returns the ids of p and of all its descendants.
 func subtree(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[int64]bool, error) {
-	query := "SELECT id, parent_provider_id FROM resource_providers WHERE root_provider_id = ? AND parent_provider_id IS NOT NULL"
+	query := "SELECT id, parent_provider_id FROM resource_providers WHERE root_provider_id = ? AND " +
+		"parent_provider_id IS NOT NULL"
 	if tx.Dialect == sqldb.MySQL {
-		query += " FOR UPDATE" // sees children that others added since this transaction began
+		query += " FOR UPDATE" // reads children that others have added since this transaction began
 	}
 	children := map[int64][]int64{}
-	err := each(ctx, tx, query, []any{p.root}, func(rows *sql.Rows) error {
+	err := queryEach(ctx, tx, query, []any{p.root}, func(rows *sql.Rows) error {
 		var id, parent int64
 		err := rows.Scan(&id, &parent)
 		children[parent] = append(children[parent], id)
@@ -238,7 +253,7 @@ func subtree(ctx context.Context, tx *sqldb.Tx, p providerRow) (map[int64]bool, 
 func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (Change, error) {
 	p, err := untilKnown(ctx, s.db, func() (p providerRow, err error) {
 		err = s.write(ctx, "DeleteProvider", func(tx *sqldb.Tx) error {
-			if err := hold(ctx, tx, id); err != nil {
+			if err := lockProviders(ctx, tx, id); err != nil {
 				return err
 			}
 			if p, err = findProvider(ctx, tx, id); err != nil {
@@ -247,13 +262,13 @@ func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (Change, err
 			return deleteProvider(ctx, tx, p)
 		})
 		return p, err
-	}, func(ctx context.Context, p providerRow) (verdict, error) {
-		return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (verdict, error) {
+	}, func(ctx context.Context, p providerRow) (outcome, error) {
+		return s.findOut(ctx, []provider.ID{id}, func(tx *sqldb.Tx) (outcome, error) {
 			now, err := findProvider(ctx, tx, id)
 			if err == nil && now.id == p.id {
-				return undone, nil
+				return rolledBack, nil
 			}
-			return kept, notMissing(err) // who deleted it does not matter
+			return committed, notMissing(err) // any client may have deleted it
 		})
 	})
 	if err != nil {
@@ -262,7 +277,7 @@ func (s *Store) DeleteProvider(ctx context.Context, id provider.ID) (Change, err
 	return Change{Roots: roots(p)}, nil
 }
 
-// notMissing is err, or nil when err says that there is none.
+// notMissing returns err, or nil if err is NotFound.
 func notMissing(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return nil
@@ -278,16 +293,20 @@ func deleteProvider(ctx context.Context, tx *sqldb.Tx, p providerRow) error {
 	case err != nil:
 		return err
 	case children > 0:
-		return fault.New(fault.Conflict, "", "the resource provider %s has %d children: delete them first", p.ID, children).WithCode(codeParent)
+		return fault.New(fault.Conflict, "", "the resource provider %s has %d children: delete them "+
+			"first", p.ID, children).
+			WithCode(codeParent)
 	case allocations > 0:
-		return fault.New(fault.Conflict, "", "the resource provider %s is in use: it has %d allocations", p.ID, allocations).WithCode(codeInUse)
+		return fault.New(fault.Conflict, "", "the resource provider %s is in use: it has %d "+
+			"allocations", p.ID, allocations).
+			WithCode(codeInUse)
 	}
 	for _, table := range []string{"inventories", "resource_provider_aggregates", "resource_provider_traits"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE resource_provider_id = ?", p.id); err != nil {
 			return err
 		}
 	}
-	// A root refers to itself, which a foreign key may count as a child.
+	// A root refers to itself, which a foreign key may treat as a child.
 	if _, err := tx.Exec(ctx, "UPDATE resource_providers SET root_provider_id = NULL WHERE id = ?", p.id); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// ProviderUsages is how much of each class a provider has inventory of is taken, zeros included, at one generation.
+// ProviderUsages is the usage of each class that a provider has inventory of, zeros included, at one generation.
 type ProviderUsages struct {
 	Generation int
 	Used       resource.Amounts
@@ -21,17 +21,17 @@ type ProviderUsages struct {
 type UsageFilter struct {
 	Project      string
 	User         string // empty: every user
-	ConsumerType string // empty: every type, one Usage each; "all": every type in one Usage; "unknown": those without a type
+	ConsumerType string // empty: one Usage per type; "all": one for all types; "unknown": without a type
 }
 
-// Usage is what the consumers of one type hold together.
+// Usage is the sum of the allocations of the consumers of one type.
 type Usage struct {
 	ConsumerType string // "all" and "unknown" included
 	Consumers    int
 	Used         resource.Amounts
 }
 
-// ProviderUsages adds up what is taken of a provider; NotFound.
+// ProviderUsages sums up the usage of a provider. It returns NotFound if there is no such provider.
 func (s *Store) ProviderUsages(ctx context.Context, id provider.ID) (all ProviderUsages, err error) {
 	err = s.read(ctx, "ProviderUsages", func(tx *sqldb.Tx) error {
 		p, err := findProvider(ctx, tx, id)
@@ -39,23 +39,26 @@ func (s *Store) ProviderUsages(ctx context.Context, id provider.ID) (all Provide
 			return err
 		}
 		all = ProviderUsages{Generation: p.Generation, Used: resource.Amounts{}}
-		return each(ctx, tx, "SELECT c.name, COALESCE(SUM(a.used), 0) FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id "+
-			"LEFT JOIN allocations a ON a.resource_provider_id = i.resource_provider_id AND a.resource_class_id = i.resource_class_id "+
-			"WHERE i.resource_provider_id = ? GROUP BY c.name", []any{p.id}, func(rows *sql.Rows) error {
-			var class resource.Class
-			var used int
-			err := rows.Scan(&class, &used)
-			all.Used[class] = used
-			return err
-		})
+		return queryEach(ctx, tx,
+			"SELECT c.name, COALESCE(SUM(a.used), 0) FROM inventories i JOIN resource_classes c ON c.id = "+
+				"i.resource_class_id "+
+				"LEFT JOIN allocations a ON a.resource_provider_id = i.resource_provider_id AND "+
+				"a.resource_class_id = i.resource_class_id "+
+				"WHERE i.resource_provider_id = ? GROUP BY c.name", []any{p.id}, func(rows *sql.Rows) error {
+				var class resource.Class
+				var used int
+				err := rows.Scan(&class, &used)
+				all.Used[class] = used
+				return err
+			})
 	})
 	return all, err
 }
 
 const allTypes = "all" // one sum for the consumers of every type
 
-// Usages adds up what the consumers of a project hold, by consumer type; nothing when they hold nothing.
-// Before microversion 1.38 ask for "all" and show only the amounts.
+// Usages sums up the allocations of a project's consumers by consumer type; the list is empty without allocations.
+// Before microversion 1.38 the caller requests "all" and shows only the amounts.
 func (s *Store) Usages(ctx context.Context, filter UsageFilter) (list []Usage, err error) {
 	label := "COALESCE(t.name, '" + unknownType + "')"
 	if filter.ConsumerType == allTypes {
@@ -64,25 +67,27 @@ func (s *Store) Usages(ctx context.Context, filter UsageFilter) (list []Usage, e
 	from, args := filter.from()
 	err = s.read(ctx, "Usages", func(tx *sqldb.Tx) error {
 		types := map[string]*Usage{}
-		err := each(ctx, tx, "SELECT "+label+" AS label, COUNT(DISTINCT a.consumer_id)"+from+" GROUP BY label", args, func(rows *sql.Rows) error {
-			u := Usage{Used: resource.Amounts{}}
-			err := rows.Scan(&u.ConsumerType, &u.Consumers)
-			types[u.ConsumerType] = &u
-			return err
-		})
+		err := queryEach(ctx, tx, "SELECT "+label+" AS label, COUNT(DISTINCT a.consumer_id)"+from+" GROUP BY label",
+			args, func(rows *sql.Rows) error {
+				u := Usage{Used: resource.Amounts{}}
+				err := rows.Scan(&u.ConsumerType, &u.Consumers)
+				types[u.ConsumerType] = &u
+				return err
+			})
 		if err != nil {
 			return err
 		}
-		err = each(ctx, tx, "SELECT "+label+" AS label, k.name, SUM(a.used)"+from+" GROUP BY label, k.name", args, func(rows *sql.Rows) error {
-			var name string
-			var class resource.Class
-			var used int
-			err := rows.Scan(&name, &class, &used)
-			if u := types[name]; u != nil {
-				u.Used[class] = used
-			}
-			return err
-		})
+		err = queryEach(ctx, tx, "SELECT "+label+" AS label, k.name, SUM(a.used)"+from+" GROUP BY label, k.name", args,
+			func(rows *sql.Rows) error {
+				var name string
+				var class resource.Class
+				var used int
+				err := rows.Scan(&name, &class, &used)
+				if u := types[name]; u != nil {
+					u.Used[class] = used
+				}
+				return err
+			})
 		list = nil
 		for _, u := range types {
 			list = append(list, *u)
@@ -93,10 +98,12 @@ func (s *Store) Usages(ctx context.Context, filter UsageFilter) (list []Usage, e
 	return list, err
 }
 
-// from spells the filter: allocations a of classes k, held by consumers c of types t.
+// from returns the filter as tables and a condition: allocations a of classes k, held by consumers c of types t.
 func (f UsageFilter) from() (string, []any) {
-	from := " FROM allocations a JOIN resource_classes k ON k.id = a.resource_class_id JOIN consumers c ON c.uuid = a.consumer_id " +
-		"JOIN projects p ON p.id = c.project_id JOIN users u ON u.id = c.user_id LEFT JOIN consumer_types t ON t.id = c.consumer_type_id " +
+	from := " FROM allocations a JOIN resource_classes k ON k.id = a.resource_class_id JOIN consumers c ON c.uuid " +
+		"= a.consumer_id " +
+		"JOIN projects p ON p.id = c.project_id JOIN users u ON u.id = c.user_id LEFT JOIN consumer_types t ON " +
+		"t.id = c.consumer_type_id " +
 		"WHERE p.external_id = ?"
 	args := []any{f.Project}
 	if f.User != "" {

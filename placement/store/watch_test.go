@@ -21,7 +21,8 @@ func TestClaimAttempts(t *testing.T) {
 	}
 	host(t, s, 1, 0)
 	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error { // no change of a generation finds its row any more
-		_, err := tx.Exec(t.Context(), "CREATE TRIGGER lost BEFORE UPDATE OF generation ON resource_providers BEGIN SELECT RAISE(IGNORE); END")
+		_, err := tx.Exec(t.Context(),
+			"CREATE TRIGGER lost BEFORE UPDATE OF generation ON resource_providers BEGIN SELECT RAISE(IGNORE); END")
 		return err
 	}))
 	var runs []Run
@@ -35,7 +36,12 @@ func TestClaimAttempts(t *testing.T) {
 		}
 	}
 	s.ClaimAttempts, runs = 2, nil
-	stock := map[provider.ID]NewInventories{id(1): {Generation: generation(t, s, 1), Classes: map[resource.Class]resource.Inventory{"VCPU": resource.Whole(10)}}}
+	stock := map[provider.ID]NewInventories{
+		id(1): {
+			Generation: generation(t, s, 1),
+			Classes:    map[resource.Class]resource.Inventory{"VCPU": resource.Whole(10)},
+		},
+	}
 	_, err := s.Reshape(t.Context(), stock, nil)
 	refused(t, err, fault.Conflict, codeConcurrent, "changed at the same moment")
 	if last := runs[len(runs)-1]; last.Op != "Reshape" || last.Attempts != 2 {
@@ -63,7 +69,8 @@ func TestWatch(t *testing.T) {
 	ok(t, s.db.Close())
 	_ = s.write(t.Context(), "D", func(*sqldb.Tx) error { return nil })
 	for i, want := range []string{"A 1 true", "B 1 false", "C 3 true", "D 0 false"} {
-		if got := fmt.Sprint(told[i].Op, " ", told[i].Attempts, " ", told[i].Err == nil); got != want || told[i].Took != time.Second {
+		if got := fmt.Sprint(told[i].Op, " ", told[i].Attempts, " ", told[i].Err == nil); got != want ||
+			told[i].Took != time.Second {
 			t.Errorf("%s in %s, want %s", got, told[i].Took, want)
 		}
 	}

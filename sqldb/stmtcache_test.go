@@ -139,7 +139,7 @@ func TestAKeptStatementIsAsGoodAsNew(t *testing.T) {
 func TestOnlySoManyStatementsAreKept(t *testing.T) {
 	db := sqliteFile(t)
 	fill(t, db, 1)
-	for i := range 2 * maxKept {
+	for i := range 2 * maxCached {
 		err := db.Write(t.Context(), func(tx *Tx) error {
 			var n int
 			return tx.QueryRow(t.Context(), fmt.Sprintf("SELECT n + %d FROM numbers", i)).Scan(&n)
@@ -154,8 +154,8 @@ func TestOnlySoManyStatementsAreKept(t *testing.T) {
 	}
 	defer conn.Close()
 	if err := conn.Raw(func(c any) error {
-		if n := len(c.(*keeper).kept); n != maxKept {
-			return fmt.Errorf("%d statements are kept, wanted %d", n, maxKept)
+		if n := len(c.(*cachingConn).stmts); n != maxCached {
+			return fmt.Errorf("%d statements are kept, wanted %d", n, maxCached)
 		}
 		return nil
 	}); err != nil {
@@ -180,7 +180,8 @@ func BenchmarkSmallRead(b *testing.B) {
 	for b.Loop() {
 		err := db.Read(b.Context(), func(tx *Tx) error {
 			var n sql.NullInt64
-			return tx.QueryRow(b.Context(), "SELECT SUM(a.other) FROM thing a JOIN thing b ON a.id = b.other WHERE a.name = ?", "x").Scan(&n)
+			return tx.QueryRow(b.Context(), "SELECT SUM(a.other) FROM thing a JOIN thing b ON a.id = b.other WHERE "+
+				"a.name = ?", "x").Scan(&n)
 		})
 		if err != nil {
 			b.Fatal(err)

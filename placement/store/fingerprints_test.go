@@ -11,7 +11,8 @@ import (
 	"github.com/openberth/berth/sqldb"
 )
 
-// testPrints: every write that others can do shows in the fingerprint of its stretch, and in that of everything; what changes nothing
+// testPrints: every write that others can do shows in the fingerprint of its stretch, and in that of everything; what
+// changes nothing
 // does not, and the marks are the rows in short.
 func testPrints(t *testing.T, s *Store) {
 	ctx := t.Context()
@@ -91,23 +92,23 @@ func testPrints(t *testing.T, s *Store) {
 }
 
 // printsOf gives the fingerprints of all stretches, and that of everything as number -1.
-func printsOf(t *testing.T, s *Store) map[Stretch]Print {
+func printsOf(t *testing.T, s *Store) map[Bucket]Fingerprint {
 	t.Helper()
-	parts, whole := must(s.Prints(t.Context(), false)), must(s.Prints(t.Context(), true))
-	equal(t, "the whole", parts.Whole(), whole.Stretches[0])
+	parts, whole := must(s.Fingerprints(t.Context(), false)), must(s.Fingerprints(t.Context(), true))
+	equal(t, "the whole", parts.Sum(), whole.Buckets[0])
 	equal(t, "names", fmt.Sprint(parts.Classes, parts.Traits), fmt.Sprint(whole.Classes, whole.Traits))
-	parts.Stretches[-1] = whole.Stretches[0]
-	return parts.Stretches
+	parts.Buckets[-1] = whole.Buckets[0]
+	return parts.Buckets
 }
 
 // marksAreRows compares the marks of all stretches with the rows.
 func marksAreRows(t *testing.T, s *Store) {
 	t.Helper()
-	prints, rows := must(s.Prints(t.Context(), false)), must(s.Rows(t.Context()))
-	found := must(s.Marks(t.Context(), slices.Collect(maps.Keys(prints.Stretches))...))
-	marks := map[provider.ID]Mark{}
+	prints, rows := must(s.Fingerprints(t.Context(), false)), must(s.Rows(t.Context()))
+	found := must(s.ProviderVersions(t.Context(), slices.Collect(maps.Keys(prints.Buckets))...))
+	marks := map[provider.ID]ProviderVersion{}
 	for at, list := range found {
-		equal(t, "providers", len(list), prints.Stretches[at].Providers)
+		equal(t, "providers", len(list), prints.Buckets[at].Providers)
 		for _, m := range list {
 			slices.Sort(m.Aggregates)
 			marks[m.ID] = m
@@ -119,41 +120,51 @@ func marksAreRows(t *testing.T, s *Store) {
 		for _, n := range r.Used {
 			used += n
 		}
-		equal(t, "mark", marks[r.ID], Mark{ID: r.ID, Parent: r.Parent, Root: r.Root, Name: r.Name, Generation: r.Generation, Used: used, Aggregates: r.Aggregates})
+		equal(t, "mark", marks[r.ID], ProviderVersion{
+			ID:         r.ID,
+			Parent:     r.Parent,
+			Root:       r.Root,
+			Name:       r.Name,
+			Generation: r.Generation,
+			Used:       used,
+			Aggregates: r.Aggregates,
+		})
 	}
 }
 
 // testStretches: providers far apart have fingerprints of their own, and a change touches one of them.
 func testStretches(t *testing.T, s *Store) {
-	const count = 3 << stretchBits
+	const count = 3 << bucketBits
 	ok(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error {
 		var rows [][]any
 		for n := 1; n <= count; n++ {
 			rows = append(rows, []any{s.now(), n, id(n), fmt.Sprint("p", n), 0, n})
 		}
 		for _, row := range rows { // each its own root: one by one, for a foreign key asks at once
-			if err := insert(t.Context(), tx, "resource_providers", "created_at, id, uuid, name, generation, root_provider_id", [][]any{row}); err != nil {
+			if err := insert(t.Context(), tx, "resource_providers", "created_at, id, uuid, name, generation, "+
+				"root_provider_id", [][]any{row}); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
-	before := must(s.Prints(t.Context(), false)).Stretches
-	equal(t, "stretches", slices.Sorted(maps.Keys(before)), []Stretch{0, 1, 2, 3})
+	before := must(s.Fingerprints(t.Context(), false)).Buckets
+	equal(t, "stretches", slices.Sorted(maps.Keys(before)), []Bucket{0, 1, 2, 3})
 	_, err := s.ReplaceInventories(t.Context(), id(100), 0, inventory{"VCPU": resource.Whole(10)})
 	ok(t, err)
-	after := must(s.Prints(t.Context(), false)).Stretches
+	after := must(s.Fingerprints(t.Context(), false)).Buckets
 	for at := range after {
-		if changed := before[at] != after[at]; changed != (at == 100>>stretchBits) {
+		if changed := before[at] != after[at]; changed != (at == 100>>bucketBits) {
 			t.Errorf("stretch %d: changed %t", at, changed)
 		}
 	}
-	found := must(s.Marks(t.Context(), 3, 0, 7, 2, 3))
-	equal(t, "marks", []int{len(found), len(found[0]), len(found[2]), len(found[3]), len(found[7])}, []int{4, 63, 64, 1, 0})
+	found := must(s.ProviderVersions(t.Context(), 3, 0, 7, 2, 3))
+	equal(t, "marks", []int{len(found), len(found[0]), len(found[2]), len(found[3]), len(found[7])},
+		[]int{4, 63, 64, 1, 0})
 	equal(t, "the last", found[3][0].ID, id(count))
 }
 
 func TestSpans(t *testing.T) {
-	equal(t, "spans", spans([]Stretch{5, 0, 2, 1, 5, 7}), []span{{0, 191}, {320, 383}, {448, 511}})
-	equal(t, "spans of nothing", spans(nil), []span(nil))
+	equal(t, "spans", numberRanges([]Bucket{5, 0, 2, 1, 5, 7}), []numberRange{{0, 191}, {320, 383}, {448, 511}})
+	equal(t, "spans of nothing", numberRanges(nil), []numberRange(nil))
 }

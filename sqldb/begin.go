@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// begin takes a connection and begins a transaction on it. Connections that turn out to be dead, as all do when the
-// server was started anew, cost no attempt; one that takes long to fail does.
+// begin takes a connection and begins a transaction on it. A dead connection does not count as an attempt, because
+// all are dead after the server has restarted; one that takes long to fail does.
 func (db *DB) begin(ctx context.Context, readOnly bool) (*sql.Conn, error) {
 	began, statement := time.Now(), db.lasting(ctx)
 	for tried := 0; ; tried++ {
@@ -22,7 +22,7 @@ func (db *DB) begin(ctx context.Context, readOnly bool) (*sql.Conn, error) {
 		if _, err = conn.ExecContext(statement, db.beginning(readOnly)); err == nil {
 			return conn, nil
 		}
-		dead := lost(err) // also when the server's last words come now, from before it was started anew
+		dead := lost(err) // also a last message of the server from before its restart
 		if dead || statement.Err() != nil {
 			discard(conn)
 		}
@@ -33,8 +33,8 @@ func (db *DB) begin(ctx context.Context, readOnly bool) (*sql.Conn, error) {
 	}
 }
 
-// lasting is the context for a BEGIN or a ROLLBACK. On SQLite they always run: they take no time, and the connection of
-// a database in memory must not be discarded.
+// lasting returns the context for a BEGIN or a ROLLBACK. On SQLite it never ends: they take no time, and the
+// connection of a database in memory must not be closed.
 func (db *DB) lasting(ctx context.Context) context.Context {
 	if db.Dialect == SQLite {
 		return context.WithoutCancel(ctx)
@@ -42,8 +42,8 @@ func (db *DB) lasting(ctx context.Context) context.Context {
 	return ctx
 }
 
-// beginning is the statement that begins a transaction. Only PostgreSQL must be told the isolation: MySQL's
-// connections know it (see repeatable), and SQLite has no other.
+// beginning returns the statement that begins a transaction. Only PostgreSQL needs the isolation level: MySQL's
+// connections have it set (see repeatable), and SQLite has no other.
 func (db *DB) beginning(readOnly bool) string {
 	statement := map[Dialect]string{SQLite: "BEGIN", MySQL: "START TRANSACTION",
 		PostgreSQL: "BEGIN ISOLATION LEVEL REPEATABLE READ"}[db.Dialect]
@@ -53,14 +53,14 @@ func (db *DB) beginning(readOnly bool) string {
 	return statement
 }
 
-// commit ends a transaction. It goes on when ctx is cancelled, for the outcome would be unknown; but not when the
-// deadline of ctx has passed: then it closes the connection.
+// commit commits a transaction. It continues if ctx is cancelled, because the outcome would be unknown; but when the
+// deadline of ctx has passed, it closes the connection.
 func commit(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := Patient(ctx)
 	defer cancel()
 	var result error
 	if err := conn.Raw(func(c any) error {
-		if pg, ok := c.(*stdlib.Conn); ok { // database/sql takes some errors of its for a statement that was not sent
+		if pg, ok := c.(*stdlib.Conn); ok { // database/sql treats some of its errors as a statement that was not sent
 			result = commitPostgreSQL(ctx, pg.Conn())
 			return nil
 		}
@@ -72,8 +72,8 @@ func commit(ctx context.Context, conn *sql.Conn) error {
 	return result
 }
 
-// commitPostgreSQL returns an error also when the server answers COMMIT with a rollback, as it does after a statement
-// that failed.
+// commitPostgreSQL also returns an error if the server answers COMMIT with a rollback, as it does after a failed
+// statement.
 func commitPostgreSQL(ctx context.Context, conn *pgx.Conn) error {
 	tag, err := conn.Exec(ctx, "COMMIT")
 	if err == nil && tag.String() == "ROLLBACK" {
@@ -82,8 +82,8 @@ func commitPostgreSQL(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// rollback undoes a transaction. When the deadline of ctx has passed it closes the connection instead, which undoes it
-// too.
+// rollback rolls a transaction back. If the deadline of ctx has passed it closes the connection instead, with the
+// same effect.
 func (db *DB) rollback(ctx context.Context, conn *sql.Conn) {
 	ctx, cancel := Patient(db.lasting(ctx))
 	defer cancel()
@@ -92,9 +92,9 @@ func (db *DB) rollback(ctx context.Context, conn *sql.Conn) {
 	}
 }
 
-// discard closes a connection without a word to the server, which may have stalled, in place of giving it back.
+// discard closes a connection without notifying the server, which may have stalled.
 func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(c any) error { // it fails with the error that makes database/sql close it
+	_ = conn.Raw(func(c any) error { // the error makes database/sql close the connection
 		if pg, ok := c.(*stdlib.Conn); ok {
 			pg.Conn().PgConn().Conn().Close()
 		}
@@ -102,8 +102,8 @@ func discard(conn *sql.Conn) {
 	})
 }
 
-// Patient returns a context that ends with the deadline of ctx, but not when ctx is cancelled before: for work that
-// must be finished although its client has gone.
+// Patient returns a context with the deadline of ctx that is not cancelled with ctx: for work that must be finished
+// although its client has disconnected.
 func Patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	lasting := context.WithoutCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
