@@ -59,8 +59,8 @@ func TestExplanationOutput(t *testing.T) {
 	g := Globals{Stdout: &b, Output: "table"}
 	err := g.explain(placement.Explanation{Reason: "all are taken",
 		Funnel: []placement.ExplainFunnelRow{{Clause: "has A", Left: 3}}, Minimal: []string{"A:2"},
-		Nearest: []placement.ExplainNearestMiss{{Host: "h", Deficits: []placement.ExplainDeficit{{Class: "A", Cause: "held", Asks: 2,
-			Free: 1, Of: 4,
+		Nearest: []placement.ExplainNearestMiss{{Host: "h", Deficits: []placement.ExplainDeficit{{Class: "A",
+			Cause: "held", Asks: 2, Free: 1, Of: 4,
 			Text: "A: asks 2, 1 of 4 free", HeldBy: []placement.ExplainHolder{{Name: "h_0000:3b:00.0",
 				Consumers: []resource.ConsumerID{"c1", "c2"}}}}}}}})
 	if err != nil {

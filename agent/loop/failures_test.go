@@ -414,8 +414,8 @@ func TestWatch(t *testing.T) {
 		w.compute.assign(w.want("s2"))
 		w.until("a condition", func() bool { return strings.Contains(w.compute.conditions(), "restored backup") })
 		time.Sleep(5 * time.Minute)
-		if w.compute.phase("s2") != "" || w.compute.report.Behind == "" {
-			t.Errorf("s2 is %q, the report says %q", w.compute.phase("s2"), w.compute.report.Behind)
+		if w.compute.phase("s2") != "" || w.compute.lastReport().Behind == "" {
+			t.Errorf("s2 is %q, the report says %q", w.compute.phase("s2"), w.compute.lastReport().Behind)
 		}
 		must(t, stop())
 		w.consistent("s1")

@@ -278,6 +278,13 @@ func (o *fakeCompute) count(of *int) int {
 	return *of
 }
 
+// lastReport returns the last report that arrived.
+func (o *fakeCompute) lastReport() host.Report {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.report
+}
+
 func (o *fakeCompute) conditions() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -33,7 +33,7 @@ func TestOnlyNamedGuestsAreDestroyed(t *testing.T) {
 				t.Errorf("guests %v, devices %v", got, w.holders())
 			}
 			present := []host.Present{{ID: "s1"}, {ID: "s2", Assigned: true}}
-			if got := w.compute.report.Guests; !slices.Equal(got, present) {
+			if got := w.compute.lastReport().Guests; !slices.Equal(got, present) {
 				t.Errorf("%+v", got)
 			}
 			if err := a.DestroyGuest(t.Context(), "s1", false); !fault.Is(err, fault.Conflict) {
@@ -233,7 +233,7 @@ func TestStarts(t *testing.T) {
 		_, stop := w.begin()
 		w.compute.assign(w.want("s1"))
 		w.untilPhase(host.Running, "s1")
-		if r := w.compute.report; r.Start != "start 1" || len(r.Previous) > 0 || r.Place != "boot 1" ||
+		if r := w.compute.lastReport(); r.Start != "start 1" || len(r.Previous) > 0 || r.Place != "boot 1" ||
 			w.compute.guest("s1").Start != "start 1" {
 			t.Errorf("%+v, %+v", r.Sender(), w.compute.guest("s1"))
 		}
@@ -252,7 +252,7 @@ func TestStarts(t *testing.T) {
 		_, stop = w.begin()
 		w.until("reported", func() bool { return w.compute.count(&w.compute.reports) > 0 })
 		must(t, stop())
-		if got := w.compute.report.Previous; !slices.Equal(got, []string{"start 1", "start 2"}) && len(got) != 0 {
+		if got := w.compute.lastReport().Previous; !slices.Equal(got, []string{"start 1", "start 2"}) && len(got) != 0 {
 			t.Errorf("%v", got)
 		}
 		if got := w.journalled().Starts(); !slices.Equal(got, []string{"start 3"}) {

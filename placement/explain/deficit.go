@@ -30,8 +30,8 @@ type view struct {
 
 // admittedSupply adds up what the providers that admit some of these item classes have of a class that they need. It
 // calls each, if not nil, with every such provider.
-func (v view) admittedSupply(q *match.Query, itemClasses []int, need match.Need, each func(index.Place, *index.Inventory)) (
-	sum supply) {
+func (v view) admittedSupply(q *match.Query, itemClasses []int, need match.Need,
+	each func(index.Place, *index.Inventory)) (sum supply) {
 	for _, at := range v.around {
 		st := at.Node().Inventory(need.Number)
 		if st == nil || !st.Offered() {
