@@ -342,6 +342,9 @@ func atEachCallOfEach(t *testing.T, live func(t *testing.T, st story, at int, la
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			for _, late := range []bool{false, true} {
+				if late && testing.Short() {
+					continue
+				}
 				at := 0
 				for reached := true; reached; {
 					at++

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openberth/berth/compute/schedule"
+	"github.com/openberth/berth/internal/testenv"
 	"github.com/openberth/berth/resource"
 )
 
@@ -38,16 +39,20 @@ const most, usualPiece = 130000, 25000
 // in all, SEED with which seed to begin.
 func TestSeeds(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1500)) // one world at a time, small and full of short-lived values
-	ops, seed := number(t, "OPS", usualOps), number(t, "SEED", 1)
+	usual := usualOps
+	if testing.Short() {
+		usual = usualPiece
+	}
+	ops, seed := number(t, "OPS", usual), number(t, "SEED", 1)
 	done, happened := map[string]int{}, map[string]int{}
 	piece := most
-	if ops == usualOps {
+	if ops == usual {
 		piece = usualPiece
 	}
 	for left := ops; left > 0; left, seed = left-piece, seed+1 {
 		o := Options{Seed: uint64(seed), Ops: min(piece, left)}
 		switch {
-		case ops == usualOps:
+		case ops == usual:
 			o.Hosts, o.Quiet = 48, 5000
 		case seed%4 == 0:
 			o.Hosts = 360
@@ -91,6 +96,7 @@ func TestSeeds(t *testing.T) {
 
 // Each thing that is broken on purpose is noticed, by the check that is there for it.
 func TestTheChecksCanFail(t *testing.T) {
+	testenv.Long(t)
 	for broken, noticed := range map[string]string{
 		Lenient:     "capacity",
 		Orphans:     "orphan",
