@@ -1,51 +1,50 @@
-// Package compute is the house that knows what a server needs and where it shall lie. It holds no code itself; this is
-// the walk through its rooms.
+// Package compute contains the compute service: what a server needs, and on which host it runs. This file has no code.
+// It describes the packages below it.
 //
 //	        POST /v2.1/servers                      PUT …/guests/{server}
 //	                │                                        │
-//	flavor.Ask ◄── server ───────► conduct.Conductor ◄───────┘            who speaks to us
+//	flavor.Ask ◄── server ──────► conductor.Conductor ◄──────┘            requests of users and agents
 //	flavor × aliases                 │       ▲
-//	→ request groups                 │ Tell  │ perform
+//	→ request groups                 │ Apply │ perform
 //	                                 ▼       │
-//	              store ◄──────── saga.Runner ───────► conduct            what is due, again and again
+//	              store ◄──────── runner.Runner ─────► conductor          executes steps, repeats, resumes
 //	  record, due, revision          │  ▲                 │
 //	        │                  event │  │ next record     │ GET candidates, PUT and DELETE allocations
 //	        │                        ▼  │                 ▼
 //	        │                   lifecycle.Next        Placement
 //	        │                                             │
-//	        │                   schedule.Choose ◄─────────┘               what could be had → where
+//	        │                   schedule.Choose ◄─────────┘               candidates → hosts
 //	        ▼                     ▲
 //	  assignments               reports
 //	        │                     │
-//	        └──────► agent ───────┘                                       what is so
+//	        └──────► agent ───────┘
 //
-// Three of the rooms decide and do nothing. Package flavor turns a flavor and its aliases into request groups, one for each
-// device. Package schedule judges each of Placement's candidates on its host and puts those that stand in order.
-// Package lifecycle is the machine: a state and an event give the next state, and the state says what is to be done.
+// Three packages are pure. Package flavor builds request groups from a flavor and its aliases, one group per device.
+// Package schedule judges each of Placement's candidates on its host and orders the accepted ones. Package lifecycle is
+// the state machine: a state and an event give the next state, and the state determines the next steps.
 //
 //	            Chosen              Claimed              GuestRunning
-//	scheduling ─────────► claiming ─────────► assigned ───────────────► active
+//	scheduling ─────────► claiming ─────────► spawning ───────────────► active
 //	  ▲  │  ▲               │  │               │   │                      │
 //	  │  │  └───────────────┘  │   GuestFailed │   │ DeleteRequested      │ DeleteRequested
-//	  │  │    all lost         │               ▼   └──────► unassigning ◄─┘
-//	  │  │                     │          retreating            │ GuestGone
-//	  │  │ NothingFits         │ Refused    │ │                 ▼
-//	  │  └───────► error ◄── failing        │ │             releasing ───► deleted
-//	  │                  Released           │ │                  Released
-//	  └─────────────────────────────────────┘ └ DeleteRequested, from everywhere that may hold a claim → releasing
-//	               Released
+//	  │  │   all lost          │               ▼   └─────► deleting guest ◄┘
+//	  │  │                     │         rescheduling           │ GuestGone
+//	  │  │ NoValidHost         │ Refused    │ │                 ▼
+//	  │  └───────► error ◄── failing        │ │        deleting allocation ───► deleted
+//	  │                  Released           │ │                     Released
+//	  └─────────────────────────────────────┘ └ DeleteRequested, in every state that may hold a claim
+//	               Released                     → deleting allocation
 //
-// The record of a server is stored before its step is taken, so a process that is killed begins again with the step that
-// was due. Every step bears that: Schedule only asks; Claim first looks whether the claim is there already; Release
-// deletes what may be gone. A claim exists in Placement only while the record is in a state from claiming to
-// releasing, and no record leaves these states but through Release, or through a refusal after which
-// nothing is held. A test walks every event through every state to see that.
+// The record of a server is stored before its step runs. A process that was killed therefore begins again with the step
+// that was due, so every step may be repeated: Schedule only reads; Claim first reads whether the claim exists; Release
+// deletes what may already be gone. A claim exists in Placement only while the record is in a state between claiming and
+// deleting allocation. A record leaves these states only through Release, or through a refusal after which nothing is
+// held. A test applies every event in every state and checks this.
 //
-// Nobody commands an agent. A server that is assigned or active stands in the assignments of its host, which the agent reads;
-// one that is to be deleted does not, and keeps its claim until the agent has said that nothing of the guest is left.
-// Only a server of which the agent has never told is released at once: there is nothing that
-// the agent could tell the end of.
+// Compute never calls an agent. The agent reads the assignments of its host: the servers that must be there, and the
+// guests that must be removed. A guest to be removed is listed until the agent reports that it is gone; only then is its
+// claim released. A guest that the assignments do not mention keeps running.
 //
-// Every refusal is a sentence. It becomes part of the server's trail, and the last one its fault: what the user reads, and
-// what `berth server why` prints.
+// Every refusal is a sentence. It is added to the history of the server. The last one is the fault that users read and
+// that `berth server why` prints.
 package compute

@@ -1,50 +1,51 @@
-// Package placement is the house that knows what can be had, and who has it: OpenStack Placement's HTTP API 1.0 to 1.39
-// on OpenStack's own database schema.
+// Package placement contains the Placement service: OpenStack Placement's HTTP API 1.0 to 1.39 on OpenStack's own
+// database schema. This file has no code. It describes the packages below it.
 //
-//	  GET /allocation_candidates            PUT /allocations/{consumer}       GET, PUT, DELETE of all else
+//	  GET /allocation_candidates            PUT /allocations/{consumer}       other GET, PUT, DELETE
 //	               │                                     │                                │
 //	┌──────────────▼─────────────────────────────────────▼────────────────────────────────▼─────────────┐
-//	│ server     who asks, which microversion, what the words mean; the answer, its headers, its errors │
+//	│ server     authentication, microversion, parsing; responses, headers, errors                      │
 //	└───────┬─────────────────────────────────────┬───────────────────────────────────────▲─────────────┘
-//	        │ ask, snapshot                       │ a write                               │
-//	┌───────▼─────────────┐            ┌──────────▼──────────────────────┐    trees that  │
-//	│ candidate           │            │ store                           │    it touched  │
-//	│ pure: All, Explain  │            │ one transaction, generations    ├────────────────┘
-//	└───────▲─────────────┘            │ compared: SQL decides           │    read again, and
-//	        │ one immutable value      └──────────┬──────────────────────┘    swapped in before
-//	┌───────┴─────────────┐            ┌──────────▼──────────────────────┐    the write is answered
+//	        │ ask, snapshot                       │ write                                 │
+//	┌───────▼─────────────┐            ┌──────────▼──────────────────────┐    the changed │
+//	│ candidate, explain  │            │ store                           │    trees       │
+//	│ pure: Find, Why     │            │ one transaction, generations    ├────────────────┘
+//	└───────▲─────────────┘            │ compared: SQL decides           │    are read again and
+//	        │ one immutable value      └──────────┬──────────────────────┘    replaced before the
+//	┌───────┴─────────────┐            ┌──────────▼──────────────────────┐    write is answered
 //	│ index               │            │ SQLite, MariaDB, PostgreSQL     │
-//	│ every tree in memory│            │ openstack/placement's tables    │
+//	│ all trees in memory │            │ openstack/placement's tables    │
 //	└─────────────────────┘            └─────────────────────────────────┘
 //
 // # Why an index
 //
-// A question for candidates is about everything at once: all trees, what is taken of each inventory, traits, aggregates,
-// and groups that must not meet or must lie under one parent. OpenStack's own Placement asks SQL for the parts and joins
-// them in memory at each request. Here the parts are in memory already, as one value that never changes; a question takes
-// the newest one and is answered from it, however many writers are busy. What a question costs does not depend on the
-// database, and why there is no answer can be told: Explain walks the same value.
+// A query for candidates concerns all data at once: all trees, the usage of each inventory, traits, aggregates, and
+// groups that must not share a provider or must be below one parent. OpenStack's Placement reads the parts with SQL and
+// joins them in memory for each request. Berth keeps the parts in memory as one value that never changes. A query uses
+// the newest value, independent of writers. Its cost does not depend on the database. Package explain uses the same
+// value to find out why there are no candidates.
 //
-// # Why it may be wrong
+// # Why the index may be stale
 //
-// The index suggests and SQL decides. A candidate is a promise that nobody signed: between the question and the claim
-// somebody else may have been quicker, also through another Placement on the same database. The claim is judged in one
-// transaction against what the tables say then, and compares the generations of all providers it takes from. So a stale
-// index costs a refused claim and never a device that two consumers hold. A refused claim makes the server read the trees
-// in question again, so the next question is asked of the truth.
+// The index suggests and SQL decides. Between a query and a claim another client may have claimed the same resources,
+// also through another Placement on the same database. A claim is judged in one transaction against the tables, and
+// compares the generations of all providers that it uses. A stale index can therefore cause a refused claim, but never
+// a device with two consumers. After a refused claim the server reads the trees again.
 //
-// A server reads its own writes: an answer to a write is sent after the trees it touched have been read again. Refreshes go
-// one after the other and each reads after it got its turn, so an older picture never covers a newer one.
+// A server reads its own writes: the response to a write is sent after the changed trees have been read again. Refreshes
+// run one after the other, and each reads after it was started, so an older state never replaces a newer one.
 //
 // # What a generation is
 //
-// Each provider and each consumer has a generation. Who writes says which one was seen, and is refused with
-// placement.concurrent_update when it has moved. It guards writes; it does not announce them: deleting an allocation raises
-// no provider's generation, in the original as here. Nothing in this house takes an equal generation for an equal provider.
+// Each provider and each consumer has a generation. A writer sends the generation that it has read, and is refused with
+// placement.concurrent_update when it has changed. A generation guards writes; it does not announce them: deleting an
+// allocation raises no provider's generation, in OpenStack's Placement as here. No code here takes an equal generation
+// as proof of an unchanged provider.
 //
-// # The rooms
+// # Packages
 //
-// index and candidate are pure: no clock, no lock, no file, no goroutine. store holds SQL and takes no decisions that the
-// tables do not force. server holds handlers, the one pointer to the newest snapshot, and no algorithm. The words of the
-// wire (documents, schemas of bodies by microversion, the grammar of queries) are in api/placement, where clients share them.
+// index, match, candidate and explain are pure: no clock, lock, file or goroutine. store holds the SQL and decides only
+// what the tables require. server holds the handlers and the pointer to the newest snapshot, and no algorithm. The wire
+// format (documents, schemas of request bodies by microversion, grammar of queries) is in api/placement, which clients
+// use too.
 package placement
